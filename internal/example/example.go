@@ -1,0 +1,113 @@
+// Package example reads the example file of a rule or default: a txtar archive that
+// is its test, its documentation and its regression record in one.
+//
+// The comment of the archive is prose. A file <case>.yaml holds the manifest that
+// is written, <case>.old.yaml what is stored before, <case>.want what comes of it,
+// a line each; a case without .want passes in silence. site.yaml holds the site's
+// configuration for all cases.
+package example
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+)
+
+// An Example is one archive.
+type Example struct {
+	// Comment is the prose before the first case.
+	Comment string
+	// Site is the content of site.yaml, nil if there is none.
+	Site []byte
+	// Cases are in the order of the archive.
+	Cases []Case
+}
+
+// A Case is one write and what comes of it.
+type Case struct {
+	Name string
+	// Object is the manifest written, Old the one stored before; nil on creation.
+	Object, Old []byte
+	// Want is what comes of it, empty when nothing does.
+	Want string
+}
+
+const (
+	siteFile  = "site.yaml"
+	oldSuffix = ".old.yaml"
+	objSuffix = ".yaml"
+	wantEnd   = ".want"
+)
+
+// Load reads the example of the rule or default id.
+func Load(files fs.FS, id string) (Example, error) {
+	data, err := fs.ReadFile(files, "examples/"+id+".txtar")
+	if err != nil {
+		return Example{}, fmt.Errorf("%s has no examples: %w", id, err)
+	}
+	return Parse(data)
+}
+
+// Parse reads an archive. A file that belongs to no case is an error.
+func Parse(data []byte) (Example, error) {
+	archive := txtar.Parse(data)
+	e := Example{Comment: strings.TrimSpace(string(archive.Comment))}
+	at := map[string]int{}
+	for _, f := range archive.Files {
+		if name, is := strings.CutSuffix(f.Name, objSuffix); is && f.Name != siteFile && !strings.HasSuffix(f.Name, oldSuffix) {
+			at[name] = len(e.Cases)
+			e.Cases = append(e.Cases, Case{Name: name, Object: f.Data})
+		}
+	}
+	for _, f := range archive.Files {
+		if err := e.attach(f, at); err != nil {
+			return Example{}, err
+		}
+	}
+	return e, nil
+}
+
+func (e *Example) attach(f txtar.File, at map[string]int) error {
+	if f.Name == siteFile {
+		e.Site = f.Data
+		return nil
+	}
+	for _, suffix := range []string{oldSuffix, wantEnd, objSuffix} {
+		name, is := strings.CutSuffix(f.Name, suffix)
+		if !is {
+			continue
+		}
+		i, known := at[name]
+		if !known {
+			return fmt.Errorf("%s: there is no %s%s", f.Name, name, objSuffix)
+		}
+		switch suffix {
+		case oldSuffix:
+			e.Cases[i].Old = f.Data
+		case wantEnd:
+			e.Cases[i].Want = string(f.Data)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: must end in %s, %s or %s", f.Name, objSuffix, oldSuffix, wantEnd)
+}
+
+// Format writes e as an archive that Parse reads back.
+func (e Example) Format() []byte {
+	archive := &txtar.Archive{Comment: []byte(e.Comment + "\n")}
+	add := func(name string, data []byte) {
+		if len(bytes.TrimSpace(data)) > 0 {
+			archive.Files = append(archive.Files, txtar.File{Name: name, Data: data})
+		}
+	}
+	add(siteFile, e.Site)
+	for _, c := range e.Cases {
+		add(c.Name+oldSuffix, c.Old)
+		add(c.Name+objSuffix, c.Object)
+		add(c.Name+wantEnd, []byte(c.Want))
+	}
+	return txtar.Format(archive)
+}

@@ -1,0 +1,66 @@
+package mutate
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// ResourceClaim lists the defaults for ResourceClaims. Append yours here and put
+// its examples into examples/<ID>.txtar.
+var ResourceClaim = Table[resourceapi.ResourceClaim]{
+	tolerationOperator(func(claim *resourceapi.ResourceClaim) claimSpec {
+		return claimSpec{"/spec", &claim.Spec}
+	}),
+	{
+		ID: "claim-finalizer",
+		Doc: `A new claim gets the finalizer resource.kubernetes.io/delete-protection.
+
+The claim controller takes devices back only from claims that have it. The stock
+scheduler adds it with an update of its own before it allocates; with the finalizer
+in place from the start it saves that update, and an allocator that forgets it does
+not lose devices. The controller manager removes it when the claim is deleted.
+
+An allocated claim that lacks it gets it with the next update. It is never added
+while the claim is being deleted, nor back where the claim controller has just
+removed it. The setting defaults.finalizer is create (new claims, and repair),
+repair (only allocated claims that lack it) or off.`,
+		Server: "adds nothing; the scheduler adds it when it allocates",
+		Source: "KEP-4381, resourceapi.Finalizer",
+		Apply:  claimFinalizer,
+	},
+}
+
+// ResourceClaimTemplate lists the defaults for ResourceClaimTemplates.
+var ResourceClaimTemplate = Table[resourceapi.ResourceClaimTemplate]{
+	tolerationOperator(func(template *resourceapi.ResourceClaimTemplate) claimSpec {
+		return claimSpec{"/spec/spec", &template.Spec.Spec}
+	}),
+}
+
+func claimFinalizer(w Write[resourceapi.ResourceClaim], settings Settings) (Result, error) {
+	claim := w.Object
+	if settings.Finalizer == FinalizerOff || claim.DeletionTimestamp != nil || protected(claim) {
+		return Result{}, nil
+	}
+	old, err := w.Old()
+	if err != nil {
+		return Result{}, err
+	}
+	created := old == nil && settings.Finalizer != FinalizerRepair
+	leaking := old != nil && !protected(old) && old.Status.Allocation != nil
+	if !created && !leaking {
+		return Result{}, nil
+	}
+	change := Change{Pointer: "/metadata/finalizers/-", Value: resourceapi.Finalizer}
+	if len(claim.Finalizers) == 0 {
+		change = Change{Pointer: "/metadata/finalizers", Value: []string{resourceapi.Finalizer}}
+	}
+	claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
+	return Result{Changes: []Change{change}}, nil
+}
+
+// protected tells whether the claim controller would release claim's devices.
+func protected(claim *resourceapi.ResourceClaim) bool {
+	return slices.Contains(claim.Finalizers, resourceapi.Finalizer)
+}

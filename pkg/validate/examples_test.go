@@ -1,0 +1,155 @@
+package validate_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dra-steward/dra-steward/internal/example"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+var update = flag.Bool("update", false, "rewrite the .want files of the examples")
+
+// TestExamples runs the examples of every rule. A rule without an accepted and a
+// rejected example fails, and so does an example file without a rule.
+func TestExamples(t *testing.T) {
+	orphans := map[string]bool{}
+	files, err := fs.Glob(validate.Examples, "examples/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		orphans[file] = true
+	}
+	for _, rule := range validate.Rules() {
+		t.Run(rule.ID, func(t *testing.T) { testExample(t, rule.ID) })
+		delete(orphans, "examples/"+rule.ID+".txtar")
+	}
+	for file := range orphans {
+		t.Errorf("%s belongs to no rule: name it <rule ID>.txtar or remove it", file)
+	}
+}
+
+func testExample(t *testing.T, id string) {
+	e, err := example.Load(validate.Examples, id)
+	if err != nil {
+		t.Fatalf("%v\nadd pkg/validate/examples/%s.txtar with an accepted and a rejected case", err, id)
+	}
+	var accepted, rejected int
+	for i := range e.Cases {
+		c := &e.Cases[i]
+		got := judge(t, id, e.Site, c)
+		if strings.Contains(got, "error: ") {
+			rejected++
+		} else {
+			accepted++
+		}
+		if *update {
+			c.Want = got
+		} else if diff := cmp.Diff(c.Want, got); diff != "" {
+			t.Errorf("%s.yaml: -want +got (go test -update rewrites it):\n%s", c.Name, diff)
+		}
+	}
+	if accepted == 0 || rejected == 0 {
+		t.Errorf("examples/%s.txtar has %d accepted and %d rejected cases, wants at least one of each", id, accepted, rejected)
+	}
+	if e.Comment == "" {
+		t.Errorf("examples/%s.txtar has no comment that says what it shows", id)
+	}
+	if *update {
+		if err := os.WriteFile(filepath.Join("examples", id+".txtar"), e.Format(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// judge returns what the rules say about a case, a line each. Only the rule whose
+// example it is may object, so that the example shows that rule and no other.
+func judge(t *testing.T, id string, site []byte, c *example.Case) string {
+	t.Helper()
+	var limits validate.Limits
+	decode(t, site, &struct{ Limits *validate.Limits }{&limits})
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(c.Object, &kind); err != nil {
+		t.Fatalf("%s.yaml: %v", c.Name, err)
+	}
+	var errs, tolerated field.ErrorList
+	switch kind.Kind {
+	case "ResourceSlice":
+		errs, tolerated = run[resourceapi.ResourceSlice](t, c, limits, validate.ResourceSlice)
+	case "ResourceClaim":
+		errs, tolerated = run[resourceapi.ResourceClaim](t, c, limits, slices.Concat(validate.ResourceClaim, validate.ResourceClaimStatus))
+	case "ResourceClaimTemplate":
+		errs, tolerated = run[resourceapi.ResourceClaimTemplate](t, c, limits, validate.ResourceClaimTemplate)
+	case "DeviceClass":
+		errs, tolerated = run[resourceapi.DeviceClass](t, c, limits, validate.DeviceClass)
+	case "DeviceTaintRule":
+		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, limits, validate.DeviceTaintRule)
+	default:
+		t.Fatalf("%s.yaml: no rules for kind %q", c.Name, kind.Kind)
+	}
+	var lines strings.Builder
+	for _, err := range slices.Concat(errs, tolerated) {
+		severity := "error"
+		if slices.Contains(tolerated, err) {
+			severity = "warning"
+		}
+		if err.Origin != id {
+			t.Errorf("%s.yaml: rule %s objects too: %v", c.Name, err.Origin, err)
+		}
+		fmt.Fprintf(&lines, "%s: %v\n", severity, err)
+	}
+	return lines.String()
+}
+
+func run[T any](t *testing.T, c *example.Case, limits validate.Limits, rules validate.Table[*T]) (errs, tolerated field.ErrorList) {
+	t.Helper()
+	var obj, old T
+	decode(t, c.Object, &obj)
+	if c.Old == nil {
+		return rules.Validate(&obj, limits), nil
+	}
+	decode(t, c.Old, &old)
+	return rules.ValidateUpdate(&old, &obj, limits)
+}
+
+func decode(t *testing.T, manifest []byte, into any) {
+	t.Helper()
+	if len(bytes.TrimSpace(manifest)) == 0 {
+		return
+	}
+	if err := yaml.UnmarshalStrict(manifest, into); err != nil {
+		t.Fatalf("%v in\n%s", err, manifest)
+	}
+}
+
+// TestRulesAreDocumented holds every rule to what documentation, messages and
+// metrics rely on.
+func TestRulesAreDocumented(t *testing.T) {
+	for _, rule := range validate.Rules() {
+		first, rest, _ := strings.Cut(rule.Doc, "\n")
+		switch {
+		case rule.ID != strings.ToLower(rule.ID) || strings.ContainsAny(rule.ID, " _./"):
+			t.Errorf("%s: an ID is lower case words joined by hyphens", rule.ID)
+		case !strings.HasSuffix(first, ".") || len(first) > 100:
+			t.Errorf("%s: the first line of Doc must be a sentence of at most 100 bytes: %q", rule.ID, first)
+		case rest == "" || !strings.HasPrefix(rest, "\n"):
+			t.Errorf("%s: Doc must say after an empty line why the rule exists", rule.ID)
+		case rule.Server == "" || rule.Source == "" || rule.Class == "":
+			t.Errorf("%s: Server, Source and Class must be set", rule.ID)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package validate
+
+import (
+	"math"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ResourceClaim lists the rules for the specs of ResourceClaims. A rule that holds
+// for templates as well belongs into claimRules.
+var ResourceClaim = lift(func(claim *resourceapi.ResourceClaim) claimSpec {
+	return claimSpec{field.NewPath("spec"), &claim.Spec}
+}, claimRules)
+
+// ResourceClaimTemplate lists the rules for ResourceClaimTemplates.
+var ResourceClaimTemplate = lift(func(template *resourceapi.ResourceClaimTemplate) claimSpec {
+	return claimSpec{field.NewPath("spec", "spec"), &template.Spec.Spec}
+}, claimRules)
+
+// ResourceClaimStatus lists the rules for what is written to the status of a
+// ResourceClaim.
+var ResourceClaimStatus = Table[*resourceapi.ResourceClaim]{
+	{
+		ID: "allocation-finalizer",
+		Doc: `An allocated claim has the finalizer resource.kubernetes.io/delete-protection.
+
+The claim controller takes an allocation back only from a claim with this finalizer.
+Without it the devices stay allocated for ever once the pod is gone, and a deleted
+claim disappears while a pod still uses its devices. The stock scheduler adds it
+before it allocates. Another allocator first has to add it to metadata.finalizers
+by an update of the claim itself: a status update cannot change metadata.`,
+		Class:  Gap,
+		Server: "no version checks it",
+		Source: "KEP-4381, resourceapi.Finalizer",
+		Check:  allocationFinalizer,
+	},
+}
+
+// claimRules are the rules that claims and templates share.
+var claimRules = slices.Concat(Table[claimSpec]{
+	{
+		ID: "claim-requests-max",
+		Doc: `A claim has at most 32 requests.
+
+The site limit is requestsPerClaim.`,
+		Class:  Limit,
+		Server: "the same, since 1.31",
+		Source: "KEP-4381, DeviceRequestsMaxSize",
+		Check:  claimRequestsMax,
+	},
+	{
+		ID: "request-alternatives-max",
+		Doc: `A request has at most 8 alternatives in firstAvailable.
+
+The scheduler tries them one after the other on every node. The site limit is
+alternativesPerRequest.`,
+		Class:  Limit,
+		Server: "the same, since 1.33",
+		Source: "KEP-4816, FirstAvailableDeviceRequestMaxSize",
+		Check:  requestAlternativesMax,
+	},
+	{
+		ID: "claim-devices-max",
+		Doc: `A claim asks for at most 32 devices, all requests together.
+
+An allocation has room for 32 devices. The API server stores a claim that asks for
+more, and its pod then stays pending for ever. Of a request with alternatives the
+smallest one counts; of allocationMode All one device, since nobody knows how many
+there will be. The site limit is devicesPerClaim.`,
+		Class:  Limit,
+		Server: "no version checks it; the allocator fails with \"exceeds the claim limit\"",
+		Source: "KEP-4381, AllocationResultsMaxSize",
+		Check:  claimDevicesMax,
+	},
+	{
+		ID: "request-selectors-max",
+		Doc: `A request, and each alternative of a request, has at most 32 selectors.
+
+Each of them is evaluated for every device that the class lets through.`,
+		Class:  Mirror,
+		Server: "the same, since 1.31",
+		Source: "KEP-4381, DeviceSelectorsMaxSize",
+		Check:  requestSelectorsMax,
+	},
+}, tolerationRules)
+
+func claimRequestsMax(spec claimSpec, limits Limits) field.ErrorList {
+	return atMost(spec.at.Child("devices", "requests"), len(spec.Devices.Requests), limits.RequestsPerClaim)
+}
+
+func requestAlternativesMax(spec claimSpec, limits Limits) (errs field.ErrorList) {
+	for at, request := range spec.requests() {
+		errs = append(errs, atMost(at.Child("firstAvailable"), len(request.FirstAvailable), limits.AlternativesPerRequest)...)
+	}
+	return errs
+}
+
+func claimDevicesMax(spec claimSpec, limits Limits) field.ErrorList {
+	var sum int64 // of at most 32 numbers below 2^31
+	for at, request := range spec.requests() {
+		sum += min(fewest(at, request), math.MaxInt32)
+	}
+	return total(spec.at.Child("devices", "requests"), "requested devices", int(sum), limits.DevicesPerClaim)
+}
+
+// fewest returns the smallest number of devices that satisfies request.
+func fewest(at *field.Path, request *resourceapi.DeviceRequest) int64 {
+	var least int64
+	for _, demand := range requestDemands(at, request) {
+		n := int64(1)
+		if demand.mode != resourceapi.DeviceAllocationModeAll {
+			n = max(demand.count, 1)
+		}
+		if least == 0 || n < least {
+			least = n
+		}
+	}
+	return least
+}
+
+func requestSelectorsMax(spec claimSpec, _ Limits) (errs field.ErrorList) {
+	for at, demand := range spec.demands() {
+		errs = append(errs, atMost(at.Child("selectors"), len(demand.selectors), resourceapi.DeviceSelectorsMaxSize)...)
+	}
+	return errs
+}
+
+func allocationFinalizer(claim *resourceapi.ResourceClaim, _ Limits) field.ErrorList {
+	if claim.Status.Allocation == nil || slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
+		return nil
+	}
+	return field.ErrorList{field.Required(field.NewPath("metadata", "finalizers"),
+		"an allocation without the finalizer "+resourceapi.Finalizer+
+			" is never released; add it by an update of the claim itself first, then write the status")}
+}

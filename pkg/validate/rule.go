@@ -1,0 +1,87 @@
+package validate
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Class says who else enforces a rule, and by that where it has to run.
+type Class string
+
+const (
+	// Limit rules bound a size. The API server has most of them, but only with
+	// its own number; a site may choose a lower one. They run everywhere.
+	Limit Class = "limit"
+	// Gap rules say what no API server says. They run everywhere.
+	Gap Class = "gap"
+	// Mirror rules repeat the API server. They run where no server is: offline.
+	Mirror Class = "mirror"
+)
+
+// A Rule is one thing that an object of type T has to fulfil.
+type Rule[T any] struct {
+	// ID names the rule for good: in messages, metrics, documentation and
+	// exemptions. Lower case, words joined by hyphens.
+	ID string
+	// Doc explains the rule. Its first line is a sentence by itself; after an
+	// empty line follows why the rule exists.
+	Doc string
+	// Class says where the rule runs.
+	Class Class
+	// Server says what the API server does about it, and since which version.
+	Server string
+	// Source names where the rule comes from: a KEP section, a constant of
+	// k8s.io/api/resource/v1, an upstream function.
+	Source string
+	// Check returns what is wrong with obj. It must not change obj. An error
+	// that counts something carries the count as an int BadValue, by which
+	// ratcheting sees whether the problem has grown.
+	Check func(obj T, limits Limits) field.ErrorList
+}
+
+// A Table is the list of rules of one kind.
+type Table[T any] []Rule[T]
+
+// Validate returns what is wrong with obj. The origin of every error is the ID of
+// the rule that found it.
+func (t Table[T]) Validate(obj T, limits Limits) field.ErrorList {
+	limits = limits.OrUpstream()
+	var errs field.ErrorList
+	for _, rule := range t {
+		errs = append(errs, rule.Check(obj, limits).WithOrigin(rule.ID)...)
+	}
+	return errs
+}
+
+// ValidateUpdate returns what is wrong with obj and divides it by old: errs is new
+// or has grown since old, tolerated was there already and is no worse now.
+func (t Table[T]) ValidateUpdate(old, obj T, limits Limits) (errs, tolerated field.ErrorList) {
+	found := t.Validate(obj, limits)
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return ratchet(t.Validate(old, limits), found)
+}
+
+// InCluster returns the rules that say more than the API server does. Behind an
+// API server the others could only repeat what it has answered already.
+func (t Table[T]) InCluster() Table[T] {
+	var rules Table[T]
+	for _, rule := range t {
+		if rule.Class != Mirror {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}
+
+// lift turns the rules of a part into rules of the whole that contains it.
+func lift[Whole, Part any](part func(Whole) Part, rules Table[Part]) Table[Whole] {
+	lifted := make(Table[Whole], len(rules))
+	for i, rule := range rules {
+		lifted[i] = Rule[Whole]{
+			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Server: rule.Server, Source: rule.Source,
+			Check: func(obj Whole, limits Limits) field.ErrorList { return rule.Check(part(obj), limits) },
+		}
+	}
+	return lifted
+}

@@ -1,0 +1,36 @@
+package validate
+
+import "slices"
+
+// A Description is what there is to say about a rule, whatever the type of its
+// objects.
+type Description struct {
+	ID, Doc, Server, Source string
+	Class                   Class
+	// Kinds are the kinds of resource.k8s.io that the rule looks at.
+	Kinds []string
+}
+
+// Rules describes all rules, each once, in the order of the tables.
+func Rules() []Description {
+	var all []Description
+	all = describe(all, "ResourceSlice", ResourceSlice)
+	all = describe(all, "DeviceTaintRule", DeviceTaintRule)
+	all = describe(all, "ResourceClaim", ResourceClaim)
+	all = describe(all, "ResourceClaimTemplate", ResourceClaimTemplate)
+	all = describe(all, "ResourceClaim", ResourceClaimStatus)
+	all = describe(all, "DeviceClass", DeviceClass)
+	return all
+}
+
+func describe[T any](all []Description, kind string, rules Table[T]) []Description {
+	for _, rule := range rules {
+		at := slices.IndexFunc(all, func(d Description) bool { return d.ID == rule.ID })
+		if at < 0 {
+			at = len(all)
+			all = append(all, Description{ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Server: rule.Server, Source: rule.Source})
+		}
+		all[at].Kinds = append(all[at].Kinds, kind)
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package validate
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// tolerationRules are the rules for the tolerations of a claim or a template.
+var tolerationRules = Table[claimSpec]{
+	{
+		ID: "request-tolerations-max",
+		Doc: `A request, and each alternative of a request, has at most 16 tolerations.
+
+The API documents this limit and no API server enforces it: 1000 tolerations are
+stored. The scheduler copies them into the result for every allocated device and
+compares each with every taint of every device, so one claim can slow down all of
+them. The site limit is tolerationsPerRequest.`,
+		Class:  Limit,
+		Server: "documents it, enforces it in no version (1.34 to 1.37)",
+		Source: "KEP-5055, DeviceTolerationsMaxLength",
+		Check:  requestTolerationsMax,
+	},
+	{
+		ID: "toleration-key",
+		Doc: `The key of a toleration is empty or a label name.
+
+An optional DNS subdomain (at most 253 bytes) and a slash, then at most 63 bytes
+of letters, digits, "-", "_" and ".". No taint can have another key.`,
+		Class:  Mirror,
+		Server: "the same, since DeviceToleration exists (1.33)",
+		Source: "KEP-5055, DeviceToleration.Key",
+		Check:  tolerationKey,
+	},
+	{
+		ID: "toleration-operator",
+		Doc: `The operator of a toleration is Exists or Equal.
+
+Left out it becomes Equal.`,
+		Class:  Mirror,
+		Server: "the same, since DeviceToleration exists (1.33)",
+		Source: "KEP-5055, DeviceTolerationOperator",
+		Check:  tolerationOperator,
+	},
+	{
+		ID: "toleration-value",
+		Doc: `The value of a toleration is a label value for Equal, and empty for Exists.
+
+Exists matches every value, so a value beside it would suggest a restriction that
+is not there.`,
+		Class:  Mirror,
+		Server: "the same, since DeviceToleration exists (1.33)",
+		Source: "KEP-5055, DeviceToleration.Value",
+		Check:  tolerationValue,
+	},
+	{
+		ID: "toleration-effect",
+		Doc: `The effect of a toleration is empty, NoSchedule, NoExecute or None.
+
+Empty stands for all effects in the API's documentation and for the scheduler.
+The eviction controller of Kubernetes 1.37 evicts such a pod all the same: write
+NoExecute where that is meant.`,
+		Class:  Mirror,
+		Server: "the same; None since 1.35",
+		Source: "KEP-5055, DeviceToleration.Effect",
+		Check:  tolerationEffect,
+	},
+}
+
+var operators = []resourceapi.DeviceTolerationOperator{resourceapi.DeviceTolerationOpEqual, resourceapi.DeviceTolerationOpExists}
+
+func requestTolerationsMax(spec claimSpec, limits Limits) (errs field.ErrorList) {
+	for at, demand := range spec.demands() {
+		errs = append(errs, atMost(at.Child("tolerations"), len(demand.tolerations), limits.TolerationsPerRequest)...)
+	}
+	return errs
+}
+
+func tolerationKey(spec claimSpec, _ Limits) (errs field.ErrorList) {
+	for at, toleration := range spec.tolerations() {
+		if toleration.Key != "" {
+			errs = append(errs, metav1validation.ValidateLabelName(toleration.Key, at.Child("key"))...)
+		}
+	}
+	return errs
+}
+
+func tolerationOperator(spec claimSpec, _ Limits) (errs field.ErrorList) {
+	for at, toleration := range spec.tolerations() {
+		switch {
+		case toleration.Operator == "":
+			errs = append(errs, field.Required(at.Child("operator"), "choose Equal or Exists"))
+		case !slices.Contains(operators, toleration.Operator):
+			errs = append(errs, field.NotSupported(at.Child("operator"), toleration.Operator, operators))
+		}
+	}
+	return errs
+}
+
+func tolerationValue(spec claimSpec, _ Limits) (errs field.ErrorList) {
+	for at, toleration := range spec.tolerations() {
+		switch {
+		case toleration.Operator == resourceapi.DeviceTolerationOpEqual:
+			errs = append(errs, labelValue(at.Child("value"), toleration.Value)...)
+		case toleration.Operator == resourceapi.DeviceTolerationOpExists && toleration.Value != "":
+			errs = append(errs, field.Invalid(at.Child("value"), toleration.Value,
+				"must be empty for operator Exists; use operator Equal to match this value only"))
+		}
+	}
+	return errs
+}
+
+func tolerationEffect(spec claimSpec, _ Limits) (errs field.ErrorList) {
+	for at, toleration := range spec.tolerations() {
+		if toleration.Effect != "" && !slices.Contains(effects, toleration.Effect) {
+			errs = append(errs, field.NotSupported(at.Child("effect"), toleration.Effect, effects))
+		}
+	}
+	return errs
+}

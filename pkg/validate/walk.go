@@ -1,0 +1,150 @@
+package validate
+
+import (
+	"iter"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Devices walks the devices of a slice with the path of each. Of a slice with more
+// devices than any API server takes it yields none: their number is the problem to
+// report, and the work to look at each would have no bound.
+func Devices(slice *resourceapi.ResourceSlice) iter.Seq2[*field.Path, *resourceapi.Device] {
+	return func(yield func(*field.Path, *resourceapi.Device) bool) {
+		if len(slice.Spec.Devices) > resourceapi.ResourceSliceMaxDevices {
+			return
+		}
+		devices := field.NewPath("spec", "devices")
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			if !yield(item(devices, i, device.Name), device) {
+				return
+			}
+		}
+	}
+}
+
+// item is the path of a list item: by its name, or by its index when it has none.
+// A name that could be taken for an index is marked: spec.devices[name=0].
+func item(list *field.Path, index int, name string) *field.Path {
+	switch {
+	case name == "":
+		return list.Index(index)
+	case strings.Trim(name, "0123456789") == "":
+		return list.Key("name=" + name)
+	default:
+		return list.Key(name)
+	}
+}
+
+// claimSpec is the spec of a claim with its path, which differs between a claim
+// and a template.
+type claimSpec struct {
+	at *field.Path
+	*resourceapi.ResourceClaimSpec
+}
+
+// A demand is what can satisfy a request: the exact request, or one of its
+// alternatives (firstAvailable).
+type demand struct {
+	mode        resourceapi.DeviceAllocationMode
+	count       int64
+	tolerations []resourceapi.DeviceToleration
+	selectors   []resourceapi.DeviceSelector
+}
+
+// requests walks the requests with the path of each; none if they are too many, as
+// by Devices.
+func (c claimSpec) requests() iter.Seq2[*field.Path, *resourceapi.DeviceRequest] {
+	return func(yield func(*field.Path, *resourceapi.DeviceRequest) bool) {
+		if len(c.Devices.Requests) > resourceapi.DeviceRequestsMaxSize {
+			return
+		}
+		requests := c.at.Child("devices", "requests")
+		for i := range c.Devices.Requests {
+			request := &c.Devices.Requests[i]
+			if !yield(item(requests, i, request.Name), request) {
+				return
+			}
+		}
+	}
+}
+
+// demands walks the demands of all requests with the path of each.
+func (c claimSpec) demands() iter.Seq2[*field.Path, demand] {
+	return func(yield func(*field.Path, demand) bool) {
+		for at, request := range c.requests() {
+			for at, demand := range requestDemands(at, request) {
+				if !yield(at, demand) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq2[*field.Path, demand] {
+	return func(yield func(*field.Path, demand) bool) {
+		if r := request.Exactly; r != nil {
+			if !yield(at.Child("exactly"), demand{r.AllocationMode, r.Count, r.Tolerations, r.Selectors}) {
+				return
+			}
+		}
+		if len(request.FirstAvailable) > resourceapi.FirstAvailableDeviceRequestMaxSize {
+			return
+		}
+		alternatives := at.Child("firstAvailable")
+		for i := range request.FirstAvailable {
+			r := &request.FirstAvailable[i]
+			if !yield(item(alternatives, i, r.Name), demand{r.AllocationMode, r.Count, r.Tolerations, r.Selectors}) {
+				return
+			}
+		}
+	}
+}
+
+// taints walks single taints with the path of each.
+type taints iter.Seq2[*field.Path, *resourceapi.DeviceTaint]
+
+// sliceTaints leaves out lists that are too long, as Devices does.
+func sliceTaints(slice *resourceapi.ResourceSlice) taints {
+	return func(yield func(*field.Path, *resourceapi.DeviceTaint) bool) {
+		for at, device := range Devices(slice) {
+			if len(device.Taints) > resourceapi.DeviceTaintsMaxLength {
+				continue
+			}
+			list := at.Child("taints")
+			for i := range device.Taints {
+				if !yield(list.Index(i), &device.Taints[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func ruleTaint(rule *resourceapi.DeviceTaintRule) taints {
+	return func(yield func(*field.Path, *resourceapi.DeviceTaint) bool) {
+		yield(field.NewPath("spec", "taint"), &rule.Spec.Taint)
+	}
+}
+
+// tolerations walks single tolerations with the path of each; lists that are too
+// long are left out, as by Devices.
+func (c claimSpec) tolerations() iter.Seq2[*field.Path, *resourceapi.DeviceToleration] {
+	return func(yield func(*field.Path, *resourceapi.DeviceToleration) bool) {
+		for at, demand := range c.demands() {
+			if len(demand.tolerations) > resourceapi.DeviceTolerationsMaxLength {
+				continue
+			}
+			list := at.Child("tolerations")
+			for i := range demand.tolerations {
+				if !yield(list.Index(i), &demand.tolerations[i]) {
+					return
+				}
+			}
+		}
+	}
+}
