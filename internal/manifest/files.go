@@ -1,0 +1,108 @@
+package manifest
+
+import (
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Stdin is the argument that stands for standard input.
+const Stdin = "-"
+
+// stdinName is how standard input is called in documents and errors.
+const stdinName = "<stdin>"
+
+// Files yields the files that args stand for, in the order of args: an argument
+// that is a file stands for itself whatever its name, a folder for all files
+// below it that end in .yaml, .yml or .json, in lexical order and without
+// hidden folders, and [Stdin] for standard input. What cannot be looked at is
+// an [*Error]; the walk goes on after it.
+func Files(args ...string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, arg := range args {
+			if arg == Stdin {
+				if !yield(arg, nil) {
+					return
+				}
+				continue
+			}
+			if errors.Is(walk(arg, yield), fs.SkipAll) {
+				return
+			}
+		}
+	}
+}
+
+// walk yields the files below root; it returns fs.SkipAll when yield has had
+// enough.
+func walk(root string, yield func(string, error) bool) error {
+	proceed := func(ok bool) error {
+		if ok {
+			return nil
+		}
+		return fs.SkipAll
+	}
+	info, err := os.Stat(root)
+	if err != nil {
+		return proceed(yield("", fileError(root, err)))
+	}
+	if !info.IsDir() {
+		return proceed(yield(root, nil))
+	}
+	stopped := false
+	_ = filepath.WalkDir(resolveRoot(root), func(path string, entry fs.DirEntry, err error) error {
+		var verdict error
+		switch {
+		case err != nil:
+			verdict = proceed(yield("", fileError(path, err)))
+		case entry.IsDir():
+			if path != root && path != resolveRoot(root) && hidden(entry.Name()) {
+				return fs.SkipDir
+			}
+		case isManifest(path, entry):
+			verdict = proceed(yield(path, nil))
+		}
+		stopped = stopped || verdict != nil
+		return verdict
+	})
+	return proceed(!stopped)
+}
+
+// resolveRoot makes filepath.WalkDir enter a root that is a symbolic link.
+func resolveRoot(root string) string {
+	info, err := os.Lstat(root)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return root + string(filepath.Separator)
+	}
+	return root
+}
+
+func hidden(name string) bool {
+	return strings.HasPrefix(name, ".") && name != "." && name != ".."
+}
+
+// isManifest reports whether a walk takes the file; symbolic links count as
+// what they lead to, but links to folders are not followed.
+func isManifest(path string, entry fs.DirEntry) bool {
+	if !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))) {
+		return false
+	}
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return entry.Type().IsRegular()
+	}
+	info, err := os.Stat(path)
+	return err != nil || info.Mode().IsRegular()
+}
+
+func fileError(path string, err error) *Error {
+	message := err.Error()
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		message = pathError.Err.Error()
+	}
+	return &Error{File: path, Message: message, Err: err}
+}
