@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // ResourceClaim lists the defaults for ResourceClaims. Append yours here and put
@@ -40,14 +42,14 @@ var ResourceClaimTemplate = Table[resourceapi.ResourceClaimTemplate]{
 
 func claimFinalizer(w Write[resourceapi.ResourceClaim], settings Settings) (Result, error) {
 	claim := w.Object
-	if settings.Finalizer == FinalizerOff || claim.DeletionTimestamp != nil || protected(claim) {
+	if settings.Finalizer == v1alpha1.FinalizerOff || claim.DeletionTimestamp != nil || protected(claim) {
 		return Result{}, nil
 	}
 	old, err := w.Old()
 	if err != nil {
 		return Result{}, err
 	}
-	created := old == nil && settings.Finalizer != FinalizerRepair
+	created := old == nil && settings.Finalizer != v1alpha1.FinalizerRepair
 	leaking := old != nil && !protected(old) && old.Status.Allocation != nil
 	if !created && !leaking {
 		return Result{}, nil

@@ -10,15 +10,15 @@ import (
 // Limits are the sizes that a site allows. Zero means what the API server allows;
 // a site may go below that, never above.
 type Limits struct {
-	DevicesPerSlice                  int `json:"devicesPerSlice,omitempty"`
-	DevicesPerAdvancedSlice          int `json:"devicesPerAdvancedSlice,omitempty"`
-	AttributesAndCapacitiesPerDevice int `json:"attributesAndCapacitiesPerDevice,omitempty"`
-	AttributeValuesPerDevice         int `json:"attributeValuesPerDevice,omitempty"`
-	TaintsPerDevice                  int `json:"taintsPerDevice,omitempty"`
-	TolerationsPerRequest            int `json:"tolerationsPerRequest,omitempty"`
-	RequestsPerClaim                 int `json:"requestsPerClaim,omitempty"`
-	AlternativesPerRequest           int `json:"alternativesPerRequest,omitempty"`
-	DevicesPerClaim                  int `json:"devicesPerClaim,omitempty"`
+	DevicesPerSlice                  int
+	DevicesPerAdvancedSlice          int
+	AttributesAndCapacitiesPerDevice int
+	AttributeValuesPerDevice         int
+	TaintsPerDevice                  int
+	TolerationsPerRequest            int
+	RequestsPerClaim                 int
+	AlternativesPerRequest           int
+	DevicesPerClaim                  int
 }
 
 // A LimitField describes one field of Limits.

@@ -1,0 +1,54 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// APIVersion and ConfigurationKind identify a configuration file.
+const (
+	APIVersion        = "dra-steward.io/v1alpha1"
+	ConfigurationKind = "StewardConfiguration"
+)
+
+// StewardConfiguration is what a site decides. An empty one is complete.
+type StewardConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+	// Limits are sizes that may be lower than the API server's.
+	Limits Limits `json:"limits,omitempty"`
+	// Defaults say what is filled in.
+	Defaults Defaults `json:"defaults,omitempty"`
+}
+
+// Limits are the sizes that a site allows. Zero means what the API server allows; a
+// higher number is refused.
+type Limits struct {
+	DevicesPerSlice                  int `json:"devicesPerSlice,omitempty"`
+	DevicesPerAdvancedSlice          int `json:"devicesPerAdvancedSlice,omitempty"`
+	AttributesAndCapacitiesPerDevice int `json:"attributesAndCapacitiesPerDevice,omitempty"`
+	AttributeValuesPerDevice         int `json:"attributeValuesPerDevice,omitempty"`
+	TaintsPerDevice                  int `json:"taintsPerDevice,omitempty"`
+	TolerationsPerRequest            int `json:"tolerationsPerRequest,omitempty"`
+	RequestsPerClaim                 int `json:"requestsPerClaim,omitempty"`
+	AlternativesPerRequest           int `json:"alternativesPerRequest,omitempty"`
+	DevicesPerClaim                  int `json:"devicesPerClaim,omitempty"`
+}
+
+// Defaults say what is filled in.
+type Defaults struct {
+	// Finalizer is create, repair or off; empty is create.
+	Finalizer FinalizerMode `json:"finalizer,omitempty"`
+	// TimeAddedWindow is how close to the write a taint's time has to lie to be
+	// taken for one that the API server filled in. Absent is 5s, 0s never restores
+	// a time; at most 1m.
+	TimeAddedWindow *metav1.Duration `json:"timeAddedWindow,omitempty"`
+}
+
+// FinalizerMode says when a claim gets the finalizer of the scheduler.
+type FinalizerMode string
+
+const (
+	// FinalizerCreate adds it to every new claim and repairs like FinalizerRepair.
+	FinalizerCreate FinalizerMode = "create"
+	// FinalizerRepair adds it only to allocated claims that lack it.
+	FinalizerRepair FinalizerMode = "repair"
+	// FinalizerOff never adds it.
+	FinalizerOff FinalizerMode = "off"
+)

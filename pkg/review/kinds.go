@@ -1,0 +1,121 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/json"
+
+	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// kinds says for every kind, and the subresources that are written to, by what it
+// is judged.
+var kinds = map[name]kind{
+	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, validate.ResourceSlice),
+	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, validate.ResourceClaim),
+	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatus),
+	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplate),
+	{"DeviceClass", ""}:           of(nil, validate.DeviceClass),
+	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
+}
+
+type name struct{ kind, subresource string }
+
+// kind hides the Go type of a kind's objects.
+type kind interface {
+	serves(version string) bool
+	review(r Reviewer, req Request, fill, check bool) (Answer, error)
+}
+
+type kindOf[T any] struct {
+	defaults mutate.Table[T]
+	// rules are all rules, clusterRules those for behind an API server.
+	rules, clusterRules validate.Table[*T]
+	// olderVersions have the same fields as v1.
+	olderVersions []string
+}
+
+func of[T any](defaults mutate.Table[T], rules validate.Table[*T], olderVersions ...string) kind {
+	return kindOf[T]{defaults, rules, rules.InCluster(), olderVersions}
+}
+
+func (k kindOf[T]) serves(version string) bool {
+	return version == "v1" || slices.Contains(k.olderVersions, version)
+}
+
+func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, error) {
+	obj, err := decode[T]("object", req.Object)
+	if err != nil {
+		return Answer{}, err
+	}
+	if obj == nil {
+		return Answer{}, fmt.Errorf("the request has no object: a %s is expected as JSON", req.Kind.Kind)
+	}
+	old := func() (*T, error) { return decode[T]("stored object", req.Old) }
+	answer := Answer{Name: displayName(obj)}
+	if fill {
+		result, err := k.defaults.Apply(mutate.Write[T]{Object: obj, Old: old, Now: req.Now}, r.Defaults)
+		if err != nil {
+			return Answer{}, err
+		}
+		answer.Changes = result.Changes
+		answer.addWarnings(result.Warnings)
+	}
+	if check {
+		errs, tolerated, err := k.check(r, obj, old)
+		if err != nil {
+			return Answer{}, err
+		}
+		answer.add(Error, errs)
+		answer.add(Warning, tolerated)
+	}
+	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	return answer, nil
+}
+
+// check decodes the old object only if there is something to hold against it.
+func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error)) (errs, tolerated field.ErrorList, err error) {
+	rules := k.rules
+	if r.InCluster {
+		rules = k.clusterRules
+	}
+	found := rules.Validate(obj, r.Limits)
+	if len(found) == 0 {
+		return nil, nil, nil
+	}
+	stored, err := old()
+	if err != nil || stored == nil {
+		return found, nil, err
+	}
+	errs, tolerated = rules.ValidateUpdate(stored, obj, r.Limits)
+	return errs, tolerated, nil
+}
+
+// decode reads JSON as the API server does: case-sensitive, and blind for fields
+// that this version does not know. It returns nil for no data.
+func decode[T any](what string, data []byte) (*T, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	obj := new(T)
+	if err := json.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+		return nil, fmt.Errorf("the %s is no %T: %w", what, *obj, err)
+	}
+	return obj, nil
+}
+
+func displayName(obj any) string {
+	meta, ok := obj.(metav1.Object)
+	if !ok {
+		return ""
+	}
+	if meta.GetName() == "" && meta.GetGenerateName() != "" {
+		return meta.GetGenerateName() + "*"
+	}
+	return meta.GetName()
+}

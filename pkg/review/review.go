@@ -1,0 +1,101 @@
+package review
+
+import (
+	"fmt"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// A Request is one write.
+type Request struct {
+	// Kind is the kind of the object, Subresource "status" or empty.
+	Kind        schema.GroupVersionKind
+	Subresource string
+	// Object is the object as JSON in the v1 form of its kind. DeviceTaintRules may
+	// be in any version: their fields are the same.
+	Object []byte
+	// Old is what is stored now, nil on creation.
+	Old []byte
+	// Now is the time of the write.
+	Now time.Time
+}
+
+// A Reviewer judges writes. The zero value is ready for use.
+type Reviewer struct {
+	Limits   validate.Limits
+	Defaults mutate.Settings
+	// InCluster leaves out the rules that only repeat the API server, for use
+	// behind one.
+	InCluster bool
+}
+
+// An Answer is what comes of a write.
+type Answer struct {
+	// Name of the object; generateName followed by "*" while it has none.
+	Name string
+	// Changes are the defaults that were filled in.
+	Changes []mutate.Change
+	// Findings are what is wrong, errors before warnings.
+	Findings []Finding
+}
+
+// Denied tells whether a finding is an error.
+func (a Answer) Denied() bool {
+	return len(a.Findings) > 0 && a.Findings[0].Severity == Error
+}
+
+// Mutate returns the defaults for a write, with warnings about what looks wrong.
+func (r Reviewer) Mutate(req Request) (Answer, error) {
+	k, err := lookup(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	return k.review(r, req, true, false)
+}
+
+// Validate returns what is wrong with a write whose defaults are filled in.
+func (r Reviewer) Validate(req Request) (Answer, error) {
+	k, err := lookup(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	return k.review(r, req, false, true)
+}
+
+// Review fills in the defaults and then validates the result.
+func (r Reviewer) Review(req Request) (Answer, error) {
+	k, err := lookup(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	return k.review(r, req, true, true)
+}
+
+// UnknownKindError says that there is nothing to judge an object of this kind by.
+type UnknownKindError struct {
+	Kind        schema.GroupVersionKind
+	Subresource string
+}
+
+func (e UnknownKindError) Error() string {
+	what := e.Kind.GroupKind().String()
+	if e.Subresource != "" {
+		what += "/" + e.Subresource
+	}
+	return fmt.Sprintf("dra-steward has no rules for %s (%s); it judges ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s: correct the rules of the webhook configuration",
+		what, e.Kind.GroupVersion(), resourceapi.GroupName)
+}
+
+func lookup(req Request) (kind, error) {
+	if req.Kind.Group == resourceapi.GroupName {
+		if k, known := kinds[name{req.Kind.Kind, req.Subresource}]; known && k.serves(req.Kind.Version) {
+			return k, nil
+		}
+	}
+	return nil, UnknownKindError{req.Kind, req.Subresource}
+}

@@ -1,0 +1,92 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// handler adapts one step of the review to admission, for all kinds.
+type handler struct {
+	endpoint string
+	step     func(review.Request) (review.Answer, error)
+	log      logr.Logger
+	metrics  *Metrics
+}
+
+var _ admission.Handler = handler{}
+
+// Mutating returns the handler that fills in defaults. metrics may be nil.
+func Mutating(reviewer review.Reviewer, log logr.Logger, metrics *Metrics) admission.Handler {
+	return handler{"mutate", inCluster(reviewer).Mutate, log, metrics}
+}
+
+// Validating returns the handler that denies and warns. metrics may be nil.
+func Validating(reviewer review.Reviewer, log logr.Logger, metrics *Metrics) admission.Handler {
+	return handler{"validate", inCluster(reviewer).Validate, log, metrics}
+}
+
+func inCluster(reviewer review.Reviewer) review.Reviewer {
+	reviewer.InCluster = true
+	return reviewer
+}
+
+// Handle answers one request. It has no side effects but metrics and logs, so a dry
+// run is answered like any other.
+func (h handler) Handle(_ context.Context, req admission.Request) admission.Response {
+	start := time.Now()
+	response, verdict := h.answer(req, start)
+	h.metrics.observe(h.endpoint, req, verdict, time.Since(start))
+	return response
+}
+
+func (h handler) answer(req admission.Request, now time.Time) (admission.Response, string) {
+	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+		return admission.Allowed(""), verdictAllowed // whatever is there may go
+	}
+	answer, err := h.step(review.Request{
+		Kind:        schema.GroupVersionKind(req.Kind),
+		Subresource: req.SubResource,
+		Object:      req.Object.Raw,
+		Old:         req.OldObject.Raw,
+		Now:         now,
+	})
+	if err != nil {
+		h.log.Error(err, "cannot judge a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		return errored(err), verdictErrored
+	}
+	h.metrics.count(answer)
+	if answer.Denied() {
+		h.log.V(1).Info("denied", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", answer.Name,
+			"user", req.UserInfo.Username, "findings", answer.Findings)
+		return denied(req, answer), verdictDenied
+	}
+	return allowed(answer), verdictAllowed
+}
+
+// errored answers a request that cannot be judged. The API server then does what
+// the failurePolicy says.
+func errored(err error) admission.Response {
+	if unknown := (review.UnknownKindError{}); errors.As(err, &unknown) {
+		return admission.Errored(http.StatusUnprocessableEntity, err)
+	}
+	return admission.Errored(http.StatusBadRequest, err)
+}
+
+func allowed(answer review.Answer) admission.Response {
+	response := admission.Allowed("")
+	for _, change := range answer.Changes {
+		response.Patches = append(response.Patches, jsonpatch.NewOperation("add", change.Pointer, change.Value))
+	}
+	response.Warnings = warnings(answer)
+	return response
+}

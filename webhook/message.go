@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// maxFindings is how many findings of a kind an answer names; a slice with 128 bad
+// devices needs no more to be understood.
+const maxFindings = 10
+
+// denied makes the answer that the API server itself gives to an invalid object:
+// status 422 with a cause for every field.
+func denied(req admission.Request, answer review.Answer) admission.Response {
+	details := &metav1.StatusDetails{Group: req.Kind.Group, Kind: req.Kind.Kind, Name: answer.Name}
+	var lines []string
+	for _, finding := range answer.Findings {
+		if finding.Severity != review.Error {
+			continue
+		}
+		details.Causes = append(details.Causes, metav1.StatusCause{
+			Type: metav1.CauseType(finding.Type), Message: finding.Message, Field: finding.Path,
+		})
+		lines = append(lines, line(finding))
+	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
+		Warnings: warnings(answer),
+		Result: &metav1.Status{
+			Status:  metav1.StatusFailure,
+			Code:    http.StatusUnprocessableEntity,
+			Reason:  metav1.StatusReasonInvalid,
+			Details: details,
+			Message: fmt.Sprintf("%s %q: %s", req.Kind.Kind, answer.Name, strings.Join(shorten(lines), "; ")),
+		},
+	}}
+}
+
+func warnings(answer review.Answer) []string {
+	var lines []string
+	for _, finding := range answer.Findings {
+		if finding.Severity == review.Warning {
+			lines = append(lines, line(finding))
+		}
+	}
+	return shorten(lines)
+}
+
+// line is one finding with its place and the rule to ask "explain" for.
+func line(f review.Finding) string {
+	return fmt.Sprintf("%s: %s (dra-steward rule %s)", f.Path, f.Message, f.Rule)
+}
+
+func shorten(lines []string) []string {
+	if len(lines) <= maxFindings {
+		return lines
+	}
+	return append(lines[:maxFindings:maxFindings], fmt.Sprintf("and %d more", len(lines)-maxFindings))
+}

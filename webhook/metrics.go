@@ -1,0 +1,70 @@
+package webhook
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// Metrics count what the webhooks answer. No label carries a namespace, a name or
+// a user, so their number is bounded by kinds and rules.
+type Metrics struct {
+	answers  *prometheus.CounterVec
+	findings *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+const (
+	verdictAllowed = "allowed"
+	verdictDenied  = "denied"
+	verdictErrored = "errored"
+)
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_admission_answers_total",
+			Help: "Admission requests answered, by endpoint (mutate, validate), kind, operation and verdict (allowed, denied, errored).",
+		}, []string{"endpoint", "kind", "operation", "verdict"}),
+		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_admission_findings_total",
+			Help: "Problems found in admission requests, by the ID of the rule and severity (error, warning).",
+		}, []string{"rule", "severity"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "dra_steward_admission_seconds",
+			Help:    "Time to answer an admission request, without HTTP and TLS, by endpoint.",
+			Buckets: prometheus.ExponentialBuckets(0.00005, 2, 14),
+		}, []string{"endpoint"}),
+	}
+	for _, c := range []prometheus.Collector{m.answers, m.findings, m.seconds} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) observe(endpoint string, req admission.Request, verdict string, took time.Duration) {
+	if m == nil {
+		return
+	}
+	kind := req.Kind.Kind
+	if verdict == verdictErrored {
+		kind = "" // may be anything that a caller made up
+	}
+	m.answers.WithLabelValues(endpoint, kind, string(req.Operation), verdict).Inc()
+	m.seconds.WithLabelValues(endpoint).Observe(took.Seconds())
+}
+
+func (m *Metrics) count(answer review.Answer) {
+	if m == nil {
+		return
+	}
+	for _, finding := range answer.Findings {
+		m.findings.WithLabelValues(finding.Rule, finding.Severity.String()).Inc()
+	}
+}

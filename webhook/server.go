@@ -1,0 +1,127 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// Paths of the handlers, which the chart's webhook configurations name.
+const (
+	MutatePath   = "/mutate"
+	ValidatePath = "/validate"
+)
+
+// Files of the certificate directory, as a Secret of type kubernetes.io/tls has
+// them.
+const (
+	CertificateFile = "tls.crt"
+	KeyFile         = "tls.key"
+)
+
+// A Server offers the admission handlers over TLS.
+type Server struct {
+	// Mutating and Validating are the handlers; see the functions of that name.
+	Mutating, Validating admission.Handler
+	// CertDir holds CertificateFile and KeyFile. They are read again when they
+	// change.
+	CertDir string
+	// ShutdownDelay is how long the server goes on accepting requests after its
+	// context has ended, so that every API server has learned by then, from the
+	// failing readiness, that it is going away.
+	ShutdownDelay time.Duration
+	Log           logr.Logger
+
+	serving atomic.Bool
+}
+
+// shutdownTimeout bounds the wait for requests in flight. It is longer than the
+// longest timeout that an API server has for a webhook (30 s).
+const shutdownTimeout = 35 * time.Second
+
+// Serve answers requests on listener until ctx ends. Then it is no longer ready,
+// goes on for ShutdownDelay, stops accepting and answers what it has accepted.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	certificate, err := certwatcher.New(filepath.Join(s.CertDir, CertificateFile), filepath.Join(s.CertDir, KeyFile))
+	if err != nil {
+		return fmt.Errorf("no certificate to serve with: %w; put %s and %s into %s, or let --self-signed make them",
+			err, CertificateFile, KeyFile, s.CertDir)
+	}
+	server := &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+	}
+	secure := tls.NewListener(listener, &tls.Config{
+		GetCertificate: certificate.GetCertificate,
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+	})
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group, failed := errgroup.WithContext(background)
+	group.Go(func() error { return certificate.Start(background) })
+	group.Go(func() error {
+		defer stop()
+		if err := server.Serve(secure); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	s.serving.Store(true)
+	group.Go(func() error { return s.shutdown(ctx, failed, server) })
+	return group.Wait()
+}
+
+// shutdown ends server in order once ctx has ended, and at once when it failed.
+func (s *Server) shutdown(ctx, failed context.Context, server *http.Server) error {
+	select {
+	case <-ctx.Done():
+	case <-failed.Done():
+		return server.Close()
+	}
+	s.serving.Store(false)
+	s.Log.Info("shutting down", "delay", s.ShutdownDelay)
+	select {
+	case <-time.After(s.ShutdownDelay):
+	case <-failed.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	return server.Shutdown(last)
+}
+
+// Ready is nil while the server accepts requests and means to go on.
+func (s *Server) Ready(*http.Request) error {
+	if !s.serving.Load() {
+		return errors.New("the webhook server is not serving, or is about to stop")
+	}
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating} {
+		mux.Handle("POST "+path, &admission.Webhook{Handler: handler, LogConstructor: s.logger})
+	}
+	return mux
+}
+
+// logger is given the request by controller-runtime, nil when it could not be read.
+func (s *Server) logger(_ logr.Logger, req *admission.Request) logr.Logger {
+	if req == nil {
+		return s.Log
+	}
+	return s.Log.WithValues("kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+}
