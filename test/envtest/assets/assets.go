@@ -16,9 +16,14 @@ package assets
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -150,4 +155,29 @@ func (g *getter) get(ctx context.Context) (*Set, error) {
 		set.paths[name] = filepath.Join(dir, name)
 	}
 	return set, nil
+}
+
+// Dir returns a folder that has all binaries of the set, as KUBEBUILDER_ASSETS
+// needs it: where they are, if that is one folder, or else one in the cache with
+// links to them.
+func (s *Set) Dir() (string, error) {
+	hash := sha256.New()
+	dirs := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(s.paths)) {
+		dirs[filepath.Dir(s.paths[name])] = true
+		fmt.Fprintln(hash, s.paths[name])
+	}
+	if len(dirs) == 1 {
+		return slices.Collect(maps.Keys(dirs))[0], nil
+	}
+	dir := filepath.Join(s.cache, s.Kubernetes+"-links-"+hex.EncodeToString(hash.Sum(nil))[:12])
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("folder of links: %w", err)
+	}
+	for name, path := range s.paths {
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("folder of links: %w", err)
+		}
+	}
+	return dir, nil
 }
