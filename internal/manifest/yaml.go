@@ -145,6 +145,9 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\n  )?(?:line (\d+
 var parserProblem = regexp.MustCompile(
 	`did not find expected (<stream-start>|<document start>|node content|'-' indicator|key|',' or '\]'|',' or '\}')`)
 
+// unknownAnchor is the message for an alias without an anchor.
+var unknownAnchor = regexp.MustCompile(`unknown anchor '(.+)' referenced`)
+
 // yamlError gives the parser's error a place; the parser knows the line, and
 // the column is that of the first character on it.
 func (s *source) yamlError(err error) *Error {
@@ -159,12 +162,24 @@ func (s *source) yamlError(err error) *Error {
 			}
 		}
 	}
-	if offset := controlCharacter(s.text); offset >= 0 && strings.Contains(message, "control characters") {
+	if offset := s.errorOffset(message); offset >= 0 {
 		line, column := s.at(offset)
 		return &Error{Line: line, Column: column, Message: "not YAML: " + message, Err: err}
 	}
 	line, _ = s.placer()(line, 1)
 	return &Error{Line: line, Column: errorColumn(s.lineAt(line), message), Message: "not YAML: " + message, Err: err}
+}
+
+// errorOffset returns where the text is wrong for messages that come without a
+// line, -1 for others.
+func (s *source) errorOffset(message string) int {
+	if strings.Contains(message, "control characters") {
+		return controlCharacter(s.text)
+	}
+	if match := unknownAnchor.FindStringSubmatch(message); match != nil {
+		return bytes.Index(s.text, []byte("*"+match[1]))
+	}
+	return -1
 }
 
 // errorColumn returns the column at which the line most likely is wrong.
@@ -173,10 +188,11 @@ func errorColumn(line, message string) int {
 	column := len(line) - len(indented) + 1
 	switch {
 	case strings.Contains(message, "mapping values are not allowed"):
-		_, rest, _ := strings.Cut(line, ": ")
-		if i := strings.Index(rest, ":"); i >= 0 {
-			return len([]rune(line[:len(line)-len(rest)+i])) + 1
+		i := strings.Index(line, ":")
+		if next := strings.Index(line[i+1:], ":"); next >= 0 {
+			i += 1 + next
 		}
+		return len([]rune(line[:max(i, 0)])) + 1
 	case strings.Contains(message, "cannot start any token"):
 		if i := strings.IndexAny(line, "\t@`%"); i >= 0 {
 			return len([]rune(line[:i])) + 1
