@@ -16,7 +16,7 @@ type claimSpec struct {
 // that contains the spec of a claim.
 func tolerationOperator[T any](spec func(*T) claimSpec) Default[T] {
 	return Default[T]{
-		ID: "toleration-operator",
+		ID: "toleration-operator-equal",
 		Doc: `A toleration without an operator gets Equal.
 
 So it matches only taints with its value, and an empty value matches only taints

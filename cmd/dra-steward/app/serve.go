@@ -1,0 +1,167 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/webhook"
+)
+
+type serveOptions struct {
+	config, certDir                        string
+	selfSigned                             []string
+	address, healthAddress, metricsAddress string
+	shutdownDelay                          time.Duration
+	logLevel, logFormat                    string
+}
+
+func serveCommand(streams Streams) *cobra.Command {
+	var o serveOptions
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the admission webhook",
+		Long: `serve answers the admission requests of API servers over HTTPS: POST /mutate fills in
+defaults, POST /validate denies and warns. It needs no access to the Kubernetes API.
+
+The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
+kubernetes.io/tls is mounted) and read again whenever it changes. On SIGTERM the
+readiness fails, requests are answered for --shutdown-delay more, and then those that
+were accepted are finished.`,
+		Example: `  # Development: make a certificate for this host; ca.crt goes into caBundle.
+  dra-steward serve --cert-dir ./tls --self-signed localhost,127.0.0.1
+
+  # In a cluster, as the chart does it:
+  dra-steward serve --config /etc/dra-steward/config.yaml --cert-dir /etc/dra-steward/tls`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), streams, o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.config, "config", "", "configuration file with the site's limits and defaults (default: the API server's limits)")
+	f.StringVar(&o.certDir, "cert-dir", "/etc/dra-steward/tls", "folder with tls.crt and tls.key")
+	f.StringSliceVar(&o.selfSigned, "self-signed", nil, "for development: make a certificate for these host names and addresses if --cert-dir has none")
+	f.StringVar(&o.address, "address", ":9443", "address for admission requests (HTTPS)")
+	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
+	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on answering after SIGTERM, until API servers know that we are going")
+	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug (with every denial), info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
+	complete(c, "log-level", []string{"debug", "info", "warn", "error"})
+	complete(c, "log-format", []string{"json", "text"})
+	return c
+}
+
+func serve(ctx context.Context, streams Streams, o serveOptions) error {
+	log, err := newLogger(streams, o)
+	if err != nil {
+		return err
+	}
+	c, err := config.Load(o.config)
+	if err != nil {
+		return err
+	}
+	reviewer, err := review.New(c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.config, err)
+	}
+	if o.selfSigned != nil {
+		if err := webhook.SelfSigned(o.certDir, o.selfSigned); err != nil {
+			return fmt.Errorf("--self-signed: %w", err)
+		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics, err := webhook.NewMetrics(registry)
+	if err != nil {
+		return err
+	}
+	server := &webhook.Server{
+		Mutating:      webhook.Mutating(reviewer, log, metrics),
+		Validating:    webhook.Validating(reviewer, log, metrics),
+		CertDir:       o.certDir,
+		ShutdownDelay: o.shutdownDelay,
+		Log:           log,
+	}
+	return serveAll(ctx, server, registry, o, log)
+}
+
+// serveAll serves admission, health and metrics. The latter two stay up until
+// admission is done, so that probes see how it ends.
+func serveAll(ctx context.Context, server *webhook.Server, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
+	listener, err := net.Listen("tcp", o.address)
+	if err != nil {
+		return fmt.Errorf("--address: %w", err)
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, failed := errgroup.WithContext(background)
+	for flag, side := range map[string]struct {
+		address string
+		handler http.Handler
+	}{
+		"--health-address":  {o.healthAddress, healthHandler(server)},
+		"--metrics-address": {o.metricsAddress, metricsHandler(registry)},
+	} {
+		group.Go(func() error { return serveHTTP(failed, flag, side.address, side.handler) })
+	}
+	admission, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(failed, cancel)
+	group.Go(func() error {
+		defer stop()
+		log.Info("serving admission requests", "address", listener.Addr().String(), "health", o.healthAddress, "metrics", o.metricsAddress)
+		return server.Serve(admission, listener)
+	})
+	return group.Wait()
+}
+
+// serveHTTP serves plain HTTP on address until ctx ends; nothing if it is empty.
+func serveHTTP(ctx context.Context, flag, address string, handler http.Handler) error {
+	if address == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// newLogger makes the logger of the program, which controller-runtime uses as well.
+func newLogger(streams Streams, o serveOptions) (logr.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch o.logFormat {
+	case "json":
+		handler = slog.NewJSONHandler(streams.Err, options)
+	case "text":
+		handler = slog.NewTextHandler(streams.Err, options)
+	default:
+		return logr.Logger{}, fmt.Errorf("--log-format %q: must be json or text", o.logFormat)
+	}
+	log := logr.FromSlogHandler(handler)
+	ctrllog.SetLogger(log)
+	return log, nil
+}

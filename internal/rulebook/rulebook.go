@@ -1,0 +1,76 @@
+// Package rulebook says what there is to say about every rule and default, in one
+// text for the page docs/rules.md, for "dra-steward explain" and for the links in
+// messages. The text comes from the tables and the examples; nothing is written
+// twice.
+package rulebook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dra-steward/dra-steward/internal/example"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// An Entry is a rule, a default or a check of a manifest's form.
+type Entry struct {
+	ID string
+	// What the entry is, with its class: "limit rule", "default" …
+	What string
+	// Doc, Server and Source are as in validate.Rule; Server and Source may be
+	// empty.
+	Doc, Server, Source string
+	// Kinds of resource.k8s.io that the entry is about.
+	Kinds   []string
+	Example example.Example
+}
+
+// Summary is the first sentence of the entry.
+func (e Entry) Summary() string {
+	summary, _, _ := strings.Cut(e.Doc, "\n")
+	return summary
+}
+
+// A Book is all entries, in the order in which they are shown.
+type Book []Entry
+
+// Open reads the tables and their examples.
+func Open() (Book, error) {
+	var book Book
+	for _, rule := range validate.Rules() {
+		e, err := example.Load(validate.Examples, rule.ID)
+		if err != nil {
+			return nil, err
+		}
+		book = append(book, Entry{rule.ID, string(rule.Class) + " rule", rule.Doc, rule.Server, rule.Source, rule.Kinds, e})
+	}
+	for _, d := range mutate.Defaults() {
+		e, err := example.Load(mutate.Examples, d.ID)
+		if err != nil {
+			return nil, err
+		}
+		book = append(book, Entry{d.ID, "default", d.Doc, d.Server, d.Source, d.Kinds, e})
+	}
+	return append(book, formEntries()...), nil
+}
+
+// Find returns the entry of an ID. The error names the IDs that are near.
+func (b Book) Find(id string) (Entry, error) {
+	if at := slices.IndexFunc(b, func(e Entry) bool { return e.ID == id }); at >= 0 {
+		return b[at], nil
+	}
+	var near []string
+	for _, e := range b {
+		for word := range strings.SplitSeq(id, "-") {
+			if len(word) > 3 && strings.Contains(e.ID, word) && !slices.Contains(near, e.ID) {
+				near = append(near, e.ID)
+			}
+		}
+	}
+	if near == nil {
+		return Entry{}, fmt.Errorf("there is no rule %q; \"dra-steward explain\" lists all", id)
+	}
+	return Entry{}, fmt.Errorf("there is no rule %q; did you mean %s?", id, strings.Join(near, ", "))
+}

@@ -1,0 +1,16 @@
+package review
+
+import (
+	"errors"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// New makes a Reviewer that judges as c says. It refuses values out of range, all
+// of them in one error.
+func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
+	r := Reviewer{Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults)}
+	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate())
+}
