@@ -2,19 +2,14 @@ package envtest
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
@@ -23,38 +18,73 @@ import (
 // component is a process that works against the API server under an identity
 // of its own.
 type component struct {
-	binary string
-	health string // path of its health check
-	flags  map[string][]string
+	binary    string
+	health    string // path of its health check
+	flags     map[string][]string
+	overrides map[string][]string
 }
 
-// startComponents starts the controller-manager and the scheduler as requested
-// and waits until their health checks succeed.
-func (c *Cluster) startComponents(ctx context.Context, o Options) error {
-	ca := filepath.Join(c.dir.path, "ca.crt")
-	if err := os.WriteFile(ca, c.admin.CAData, 0o600); err != nil {
-		return err
-	}
+// components returns what is requested, in the order of its start.
+func (c *Cluster) components(o Options) []component {
+	var requested []component
 	if o.ControllerManager {
-		if err := c.startComponent(ctx, o, o.ControllerManagerArgs, component{assets.ControllerManager, "/healthz", map[string][]string{
+		requested = append(requested, component{assets.ControllerManager, "/healthz", map[string][]string{
 			"use-service-account-credentials":  {"true"},
 			"service-account-private-key-file": {filepath.Join(c.plane.APIServer.CertDir, "sa-signer.key")},
-			"root-ca-file":                     {ca},
-		}}); err != nil {
+			"root-ca-file":                     {filepath.Join(c.dir.path, "ca.crt")},
+		}, o.ControllerManagerArgs})
+	}
+	if o.Scheduler {
+		requested = append(requested, component{assets.Scheduler, "/readyz", map[string][]string{
+			"authentication-skip-lookup": {"true"},
+		}, o.SchedulerArgs})
+	}
+	return requested
+}
+
+// startComponents starts the requested components.
+func (c *Cluster) startComponents(ctx context.Context, o Options) error {
+	if err := os.WriteFile(filepath.Join(c.dir.path, "ca.crt"), c.admin.CAData, 0o600); err != nil {
+		return err
+	}
+	for _, what := range c.components(o) {
+		if err := c.StartComponent(ctx, what.binary); err != nil {
 			return err
 		}
 	}
-	if o.Scheduler {
-		return c.startComponent(ctx, o, o.SchedulerArgs, component{assets.Scheduler, "/readyz", map[string][]string{
-			"authentication-skip-lookup": {"true"},
-		}})
+	return nil
+}
+
+// StartComponent starts a component again that StopComponent has stopped:
+// assets.ControllerManager or assets.Scheduler, if Options asked for it. It
+// returns when the component's health check succeeds.
+func (c *Cluster) StartComponent(ctx context.Context, binary string) error {
+	c.componentsLock.Lock()
+	defer c.componentsLock.Unlock()
+	requested := c.components(c.options)
+	i := slices.IndexFunc(requested, func(what component) bool { return what.binary == binary })
+	if i < 0 {
+		return fmt.Errorf("%s is not one of the components that the cluster's Options ask for", binary)
+	}
+	if running := c.running[binary]; running != nil && !running.hasExited() {
+		return nil
+	}
+	return c.startComponent(ctx, requested[i])
+}
+
+// StopComponent stops a component; it does nothing if it does not run.
+func (c *Cluster) StopComponent(binary string) error {
+	c.componentsLock.Lock()
+	defer c.componentsLock.Unlock()
+	if running := c.running[binary]; running != nil {
+		return running.stop()
 	}
 	return nil
 }
 
 // startComponent starts one component, again with another port if it could not
 // listen.
-func (c *Cluster) startComponent(ctx context.Context, o Options, overrides map[string][]string, what component) error {
+func (c *Cluster) startComponent(ctx context.Context, what component) error {
 	kubeconfig, err := c.UserKubeconfig("system:" + what.binary)
 	if err != nil {
 		return err
@@ -71,8 +101,8 @@ func (c *Cluster) startComponent(ctx context.Context, o Options, overrides map[s
 			"secure-port":  {port},
 		}
 		maps.Copy(flags, what.flags)
-		setSwitches(flags, "feature-gates", o.FeatureGates)
-		maps.Copy(flags, overrides)
+		setSwitches(flags, "feature-gates", c.options.FeatureGates)
+		maps.Copy(flags, what.overrides)
 		err = c.run(ctx, what, flags)
 		if err == nil {
 			return nil
@@ -90,23 +120,16 @@ func (c *Cluster) run(ctx context.Context, what component, flags map[string][]st
 	if err != nil {
 		return err
 	}
-	cmd := proc.Command(exec.Command(c.set.Path(what.binary), arguments(flags)...))
-	cmd.Dir = c.dir.path
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	p, err := startProcess(c.set.Path(what.binary), c.dir.path, log, arguments(flags))
+	if err != nil {
 		return err
 	}
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // the state is in cmd.ProcessState
-		close(exited)
-	}()
-	c.cleanup = append(c.cleanup, func() error { return stop(cmd, exited) })
+	c.running[what.binary] = p
+	c.cleanup = append(c.cleanup, p.stop)
 	if slices.Equal(flags["secure-port"], []string{"0"}) {
 		return nil // nothing to ask
 	}
-	url := "https://" + net.JoinHostPort("127.0.0.1", flags["secure-port"][0]) + what.health
-	return waitHealthy(ctx, url, cmd, exited)
+	return p.waitHealthy(ctx, "https://"+net.JoinHostPort("127.0.0.1", flags["secure-port"][0])+what.health)
 }
 
 // arguments turns flags into a command line, sorted by name.
@@ -118,62 +141,6 @@ func arguments(flags map[string][]string) []string {
 		}
 	}
 	return args
-}
-
-// waitHealthy polls url until it answers 200 or the process has exited.
-func waitHealthy(ctx context.Context, url string, cmd *exec.Cmd, exited <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	// The certificate is self-signed and on loopback: there is nothing to verify.
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	var last error
-	for {
-		select {
-		case <-exited:
-			return fmt.Errorf("it ended at its start: %s", cmd.ProcessState)
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %w", url, errors.Join(ctx.Err(), last))
-		case <-ticker.C:
-			if last = get(ctx, client, url); last == nil {
-				return nil
-			}
-		}
-	}
-}
-
-func get(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return errors.New(response.Status)
-	}
-	return nil
-}
-
-// stop terminates the process, and kills it when it does not end in time.
-func stop(cmd *exec.Cmd, exited <-chan struct{}) error {
-	if err := proc.Terminate(cmd); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	timer := time.NewTimer(stopTimeout)
-	defer timer.Stop()
-	select {
-	case <-exited:
-		return nil
-	case <-timer.C:
-	}
-	err := proc.Kill(cmd)
-	<-exited
-	return errors.Join(fmt.Errorf("%s did not end within %s and was killed", filepath.Base(cmd.Path), stopTimeout), err)
 }
 
 // freePort returns a port of the loopback interface that was free just now.

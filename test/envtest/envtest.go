@@ -49,6 +49,8 @@ type Options struct {
 	Kubernetes string
 	// ControllerManager and Scheduler also start these components.
 	ControllerManager, Scheduler bool
+	// Kubectl provides kubectl for Cluster.Kubectl.
+	Kubectl bool
 	// Nodes are the names of the nodes that the stand-in for kubelets runs.
 	Nodes []string
 	// APIServerArgs, ControllerManagerArgs and SchedulerArgs are flags without
@@ -76,11 +78,16 @@ type Cluster struct {
 	dir     *runDir
 	plane   *ctrlenvtest.ControlPlane
 	admin   *rest.Config
-	cleanup []func() error
+	options Options
+	cleanup []func() error // in the order of what it undoes
 
-	users sync.Mutex
-	stop  sync.Once
-	err   error
+	users sync.Mutex // guards plane.AddUser
+
+	componentsLock sync.Mutex          // guards running and cleanup
+	running        map[string]*process // binary -> its latest process
+
+	stop sync.Once
+	err  error // of the stop
 }
 
 // Start builds what is missing, starts the control plane and returns when the
@@ -98,7 +105,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control plane binaries: %w", err)
 	}
-	c := &Cluster{set: set}
+	c := &Cluster{set: set, options: o, running: map[string]*process{}}
 	if err := c.start(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting Kubernetes %s: %w", set.Kubernetes, err), c.Stop())
 	}
@@ -106,7 +113,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func (o Options) binaries() []string {
-	names := []string{assets.Etcd, assets.APIServer, assets.Kubectl}
+	names := []string{assets.Etcd, assets.APIServer}
+	if o.Kubectl {
+		names = append(names, assets.Kubectl)
+	}
 	if o.ControllerManager {
 		names = append(names, assets.ControllerManager)
 	}
@@ -160,6 +170,8 @@ func (c *Cluster) startNodes(ctx context.Context, o Options) error {
 // returns the first call's result.
 func (c *Cluster) Stop() error {
 	c.stop.Do(func() {
+		c.componentsLock.Lock()
+		defer c.componentsLock.Unlock()
 		var errs []error
 		for i := len(c.cleanup) - 1; i >= 0; i-- {
 			errs = append(errs, c.cleanup[i]())

@@ -2,6 +2,7 @@ package envtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,10 +55,14 @@ func (c *Cluster) Kubeconfig() string {
 	return filepath.Join(c.dir.path, "kubeconfig")
 }
 
-// Kubectl prepares a kubectl command that acts as the administrator.
+// Kubectl prepares a kubectl command that acts as the administrator and ignores
+// the preferences of whoever runs it. It needs Options.Kubectl.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.set.Path(assets.Kubectl), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+c.dir.path) // its discovery cache goes away with the cluster
+	cmd.Env = append(os.Environ(), "KUBERC=off", "KUBECACHEDIR="+filepath.Join(c.dir.path, "kubectl-cache"))
+	if !c.options.Kubectl {
+		cmd.Err = errors.New("Options.Kubectl was not set when the cluster was started")
+	}
 	return cmd
 }
 

@@ -50,7 +50,7 @@ func goVersion(ctx context.Context) (string, error) {
 // goBuild builds the requested binaries with the go command.
 func goBuild(ctx context.Context, r buildRequest) error {
 	start := time.Now()
-	r.log.printf("building %s of Kubernetes %s from Go modules; with Go's build cache cold all of them take about 10 minutes on two idle cores, with it warm a minute",
+	r.log.printf("building %s for Kubernetes %s from Go modules; a whole control plane takes about 10 minutes on two idle cores if Go's build cache is cold, one minute if it is warm",
 		strings.Join(r.names, ", "), r.kubernetes)
 	kube := slices.DeleteFunc(slices.Clone(r.names), func(name string) bool { return name == Etcd })
 	if len(kube) < len(r.names) {
@@ -87,13 +87,13 @@ func (r buildRequest) run(ctx context.Context, what string, m module, output str
 	r.log.phase("downloading modules")
 	deps, err := r.goCommand(ctx, dir, func([]byte) {}, append([]string{"list", "-deps"}, packages...)...)
 	if err != nil {
-		return fmt.Errorf("building %s of Kubernetes %s: %w", what, r.kubernetes, err)
+		return fmt.Errorf("building %s for Kubernetes %s: %w", what, r.kubernetes, err)
 	}
 	r.log.compiling(bytes.Count(deps, []byte("\n")))
 	target := r.temp + string(filepath.Separator) + output
 	args := append([]string{"build", "-v", "-ldflags", ldflags(r.kubernetes), "-o", target}, packages...)
 	if _, err := r.goCommand(ctx, dir, r.log.compiled, args...); err != nil {
-		return fmt.Errorf("building %s of Kubernetes %s: %w", what, r.kubernetes, err)
+		return fmt.Errorf("building %s for Kubernetes %s: %w", what, r.kubernetes, err)
 	}
 	return nil
 }

@@ -1,0 +1,137 @@
+// Package guard puts dra-steward in front of the API server of a test cluster: the
+// chart as it ships, rendered with the values of a test, and the program that the
+// chart's Deployment runs, in this process and with the Deployment's arguments.
+//
+// Only where things are differs from an installation: the webhook configurations
+// name an address on loopback instead of a Service, and the certificate is made
+// here.
+package guard
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/test/chart"
+	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/webhook"
+)
+
+// Options describe an installation. The zero value is the chart's defaults.
+type Options struct {
+	// Values are the chart's values, as in a values file; certificates excepted.
+	Values map[string]any
+	// Log receives what dra-steward logs. Nil writes it to a file of the cluster's
+	// folder.
+	Log io.Writer
+}
+
+// A Guard is dra-steward in front of an API server.
+type Guard struct {
+	stop context.CancelFunc
+	done chan int
+	log  io.Closer
+}
+
+// Start installs or upgrades dra-steward and returns when the API server sends its
+// requests to it. ctx bounds the start only.
+func Start(ctx context.Context, cluster *envtest.Cluster, o Options) (*Guard, error) {
+	p, err := prepare(cluster, o)
+	if err != nil {
+		return nil, err
+	}
+	g, err := launch(p, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.install(ctx, cluster, p); err != nil {
+		g.Stop()
+		return nil, err
+	}
+	return g, nil
+}
+
+// install waits for the program, installs the webhook configurations and waits for
+// the first requests.
+func (g *Guard) install(ctx context.Context, cluster *envtest.Cluster, p prepared) error {
+	if err := p.ready(ctx, g.done); err != nil {
+		return fmt.Errorf("dra-steward did not become ready: %w", err)
+	}
+	if err := p.apply(ctx, cluster.Config()); err != nil {
+		return err
+	}
+	if err := p.called(ctx, cluster.Config()); err != nil {
+		return fmt.Errorf("the API server does not call dra-steward: %w", err)
+	}
+	return nil
+}
+
+// Stop ends the program as the kubelet would, gracefully. The webhook
+// configurations stay, so that the API server finds nobody from then on. A program
+// that did not end well is an error; a second call is none.
+func (g *Guard) Stop() error {
+	g.stop()
+	code, first := <-g.done
+	if g.log != nil {
+		g.log.Close()
+	}
+	if first && code != app.ExitClean {
+		return fmt.Errorf("dra-steward ended with exit code %d", code)
+	}
+	return nil
+}
+
+// launch runs the program.
+func launch(p prepared, log io.Writer) (*Guard, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	g := &Guard{stop: stop, done: make(chan int, 1)}
+	if log == nil {
+		file, err := os.Create(filepath.Join(p.dir, "dra-steward.log"))
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		log, g.log = file, file
+	}
+	go func() {
+		defer close(g.done)
+		g.done <- app.Run(ctx, p.args, app.Streams{Out: log, Err: log})
+	}()
+	return g, nil
+}
+
+// prepare makes the certificate, renders the chart and takes from it what the
+// program is given.
+func prepare(cluster *envtest.Cluster, o Options) (prepared, error) {
+	dir, err := os.MkdirTemp(cluster.Dir(), "guard-")
+	if err != nil {
+		return prepared{}, err
+	}
+	certificates := filepath.Join(dir, "tls")
+	if err := webhook.SelfSigned(certificates, []string{loopback}); err != nil {
+		return prepared{}, err
+	}
+	authority, err := os.ReadFile(filepath.Join(certificates, webhook.AuthorityFile))
+	if err != nil {
+		return prepared{}, err
+	}
+	objects, err := chart.Render(with(o.Values, authority), chart.Options{KubeVersion: cluster.Version()})
+	if err != nil {
+		return prepared{}, err
+	}
+	p := prepared{dir: dir, objects: objects}
+	return p, p.configure(certificates)
+}
+
+// with adds to values what every installation needs.
+func with(values map[string]any, authority []byte) map[string]any {
+	all := map[string]any{}
+	for key, value := range values {
+		all[key] = value
+	}
+	all["certificates"] = map[string]any{"existingSecret": "dra-steward-tls", "caBundle": string(authority)}
+	return all
+}

@@ -1,0 +1,163 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	owner   = client.FieldOwner("dra-steward-guard")
+	every   = 20 * time.Millisecond
+	atMost  = time.Minute
+	timeout = 5 * time.Second
+)
+
+// ready waits until the program answers /readyz.
+func (p prepared) ready(ctx context.Context, done <-chan int) error {
+	return poll(ctx, func(ctx context.Context) error {
+		if len(done) > 0 {
+			return fatal{errors.New("it ended; see its log")}
+		}
+		_, err := get(ctx, "http://"+p.health+"/readyz")
+		return err
+	})
+}
+
+// apply installs what the API server acts on. Of everything else, which would only
+// start pods that no node can run, it lets the API server check the form.
+func (p prepared) apply(ctx context.Context, config *rest.Config) error {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	namespace := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": p.find("Deployment").GetNamespace()},
+	}}
+	if err := applyOne(ctx, c, namespace); err != nil {
+		return err
+	}
+	for _, object := range p.objects {
+		options := []client.ApplyOption{client.DryRunAll}
+		if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") {
+			if err := p.redirect(object); err != nil {
+				return err
+			}
+			options = nil
+		}
+		if err := applyOne(ctx, c, object, options...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func applyOne(ctx context.Context, c client.Client, object *unstructured.Unstructured, options ...client.ApplyOption) error {
+	options = append(options, owner, client.ForceOwnership)
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...); err != nil {
+		return fmt.Errorf("install %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// redirect makes the webhooks of a configuration call the program instead of the
+// Service.
+func (p prepared) redirect(configuration *unstructured.Unstructured) error {
+	webhooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
+	if err != nil {
+		return err
+	}
+	for _, webhook := range webhooks {
+		hook, _ := webhook.(map[string]any)
+		path, _, err := unstructured.NestedString(hook, "clientConfig", "service", "path")
+		if err != nil {
+			return err
+		}
+		unstructured.RemoveNestedField(hook, "clientConfig", "service")
+		if err := unstructured.SetNestedField(hook, "https://"+p.address+path, "clientConfig", "url"); err != nil {
+			return err
+		}
+	}
+	return unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks")
+}
+
+// called waits until the API server has sent a request to both endpoints of this
+// very program: it takes a moment to learn of new webhook configurations.
+func (p prepared) called(ctx context.Context, config *rest.Config) error {
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	probe := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-"}}
+	return poll(ctx, func(ctx context.Context) error {
+		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+		if _, err := c.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(ctx, probe, dryRun); err != nil {
+			return err
+		}
+		return p.answered(ctx, "mutate", "validate")
+	})
+}
+
+// answered is nil if the program's metrics tell of an answer for each endpoint.
+func (p prepared) answered(ctx context.Context, endpoints ...string) error {
+	metrics, err := get(ctx, "http://"+p.metrics+"/metrics")
+	if err != nil {
+		return err
+	}
+	for _, endpoint := range endpoints {
+		if !strings.Contains(string(metrics), `dra_steward_admission_answers_total{endpoint="`+endpoint+`"`) {
+			return fmt.Errorf("no request arrived at /%s", endpoint)
+		}
+	}
+	return nil
+}
+
+// fatal ends a poll at once.
+type fatal struct{ error }
+
+// poll calls check until it succeeds and returns its last error otherwise.
+func poll(ctx context.Context, check func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, every, atMost, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		if end := (fatal{}); errors.As(last, &end) {
+			return false, last
+		}
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		return last
+	}
+	return err
+}
+
+// get returns what url answers.
+func get(ctx context.Context, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}

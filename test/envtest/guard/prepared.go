@@ -1,0 +1,109 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// loopback is where the program serves and the API server looks for it.
+const loopback = "127.0.0.1"
+
+// prepared is the rendered chart and how the program is started from it.
+type prepared struct {
+	dir     string
+	objects []*unstructured.Unstructured
+	args    []string
+	// address, health and metrics are the program's addresses, host:port.
+	address, health, metrics string
+}
+
+// configure takes the configuration and the arguments from the chart's objects and
+// replaces in them the addresses and folders of a pod by those of this process.
+func (p *prepared) configure(certificates string) error {
+	configMap, deployment := p.find("ConfigMap"), p.find("Deployment")
+	if configMap == nil || deployment == nil {
+		return errors.New("the chart has no ConfigMap or no Deployment")
+	}
+	config, _, err := unstructured.NestedString(configMap.Object, "data", "config.yaml")
+	if err != nil {
+		return err
+	}
+	configFile := filepath.Join(p.dir, "config.yaml")
+	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
+		return err
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	p.address, p.health, p.metrics = ports[0], ports[1], ports[2]
+	p.args, err = arguments(deployment)
+	if err != nil {
+		return err
+	}
+	return p.replace(map[string]string{
+		"--config":          configFile,
+		"--cert-dir":        certificates,
+		"--address":         p.address,
+		"--health-address":  p.health,
+		"--metrics-address": p.metrics,
+		// No endpoint has to be removed here before requests cease.
+		"--shutdown-delay": "0s",
+	})
+}
+
+func (p *prepared) find(kind string) *unstructured.Unstructured {
+	for _, object := range p.objects {
+		if object.GetKind() == kind {
+			return object
+		}
+	}
+	return nil
+}
+
+// replace sets flags that the Deployment has; one that it lacks is an error, since
+// then the chart and this package have drifted apart.
+func (p *prepared) replace(flags map[string]string) error {
+	for flag, value := range flags {
+		found := false
+		for i, arg := range p.args {
+			if strings.HasPrefix(arg, flag+"=") {
+				p.args[i], found = flag+"="+value, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("the chart's Deployment has no argument %s=…: %q", flag, p.args)
+		}
+	}
+	return nil
+}
+
+func arguments(deployment *unstructured.Unstructured) ([]string, error) {
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		return nil, fmt.Errorf("the chart's Deployment must have one container: %d, %v", len(containers), err)
+	}
+	container, _ := containers[0].(map[string]any)
+	args, _, err := unstructured.NestedStringSlice(container, "args")
+	return args, err
+}
+
+// freePorts returns n addresses on loopback on which nobody listens.
+func freePorts(n int) ([]string, error) {
+	var addresses []string
+	for range n {
+		listener, err := net.Listen("tcp", loopback+":0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		addresses = append(addresses, listener.Addr().String())
+	}
+	return addresses, nil
+}
