@@ -1,0 +1,92 @@
+{{- define "dra-steward.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dra-steward.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: webhook
+{{- end -}}
+
+{{- define "dra-steward.labels" -}}
+{{ include "dra-steward.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "dra-steward.serviceAccountName" -}}
+{{- if .Values.serviceAccount.name -}}
+{{- .Values.serviceAccount.name -}}
+{{- else if .Values.serviceAccount.create -}}
+{{- include "dra-steward.fullname" . -}}
+{{- else -}}
+default
+{{- end -}}
+{{- end -}}
+
+{{- define "dra-steward.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The finalizer mode. A bare off in a values file is the boolean false to YAML. */ -}}
+{{- define "dra-steward.finalizerMode" -}}
+{{- if kindIs "bool" .Values.defaults.finalizer -}}off{{- else -}}{{ .Values.defaults.finalizer }}{{- end -}}
+{{- end -}}
+
+{{- /* The configuration file: what the site sets, nothing that it leaves to upstream. */ -}}
+{{- define "dra-steward.config" -}}
+{{- $limits := dict -}}
+{{- range $name, $limit := .Values.limits -}}
+{{- if not (kindIs "invalid" $limit) -}}
+{{- $_ := set $limits $name (int $limit) -}}
+{{- end -}}
+{{- end -}}
+apiVersion: dra-steward.io/v1alpha1
+kind: StewardConfiguration
+{{- with $limits }}
+limits:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+defaults:
+  finalizer: {{ include "dra-steward.finalizerMode" . | quote }}
+  timeAddedWindow: {{ .Values.defaults.timeAddedWindow | quote }}
+{{- end -}}
+
+{{- define "dra-steward.requireCertificate" -}}
+{{- $host := printf "%s.%s.svc" (include "dra-steward.fullname" .) .Release.Namespace -}}
+{{- $ca := .Values.certificates.caBundle -}}
+{{- if not (and .Values.certificates.existingSecret $ca) -}}
+{{- fail (printf (include "dra-steward.certificateHelp" .) $host $host .Release.Namespace .Release.Namespace) -}}
+{{- end -}}
+{{- if not (contains "-----BEGIN CERTIFICATE-----" $ca) -}}
+{{- fail "certificates.caBundle: must be one or more certificates in PEM (-----BEGIN CERTIFICATE-----), not encoded once more; pass the file: --set-file certificates.caBundle=ca.crt" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dra-steward.certificateHelp" }}
+
+certificates.existingSecret and certificates.caBundle are required: the API server
+only talks to a webhook whose certificate it can verify. To make a pair that lasts
+a year:
+
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 \
+    -keyout tls.key -out tls.crt -subj "/CN=%s" \
+    -addext "subjectAltName=DNS:%s"
+  kubectl -n %s create secret tls dra-steward-tls --cert=tls.crt --key=tls.key
+
+and then install with
+
+  helm install … -n %s --set certificates.existingSecret=dra-steward-tls \
+    --set-file certificates.caBundle=tls.crt
+{{ end -}}

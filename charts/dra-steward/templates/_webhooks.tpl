@@ -1,0 +1,67 @@
+{{- /* What both webhook configurations share, one definition per idea. */ -}}
+
+{{- define "dra-steward.clientConfig" -}}
+clientConfig:
+  service:
+    name: {{ include "dra-steward.fullname" .root }}
+    namespace: {{ .root.Release.Namespace }}
+    path: {{ .path }}
+    port: 443
+  caBundle: {{ .root.Values.certificates.caBundle | b64enc }}
+admissionReviewVersions: [v1]
+sideEffects: None
+matchPolicy: Equivalent
+{{- end -}}
+
+{{- /* A namespace cannot forge this label: the API server sets it to the name. */ -}}
+{{- define "dra-steward.namespaceSelector" -}}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values:
+        {{- toYaml (concat (list "kube-system" .Release.Namespace) .Values.webhooks.excludedNamespaces | uniq) | nindent 8 }}
+{{- end -}}
+
+{{- define "dra-steward.rule" -}}
+rules:
+  - apiGroups: [resource.k8s.io]
+    {{- if eq .resource "devicetaintrules" }}
+    # Every version by name. Equivalent only converts to a version that is served,
+    # and no server before 1.37 serves v1 of this kind.
+    apiVersions: [v1, v1beta2, v1alpha3]
+    {{- else }}
+    apiVersions: [v1]
+    {{- end }}
+    resources: [{{ .resource }}]
+    operations: [CREATE, UPDATE]
+    scope: {{ .scope }}
+{{- end -}}
+
+{{- /* What is on its way out may go, whatever it looks like. */ -}}
+{{- define "dra-steward.notDeleting" -}}
+- name: not-being-deleted
+  expression: >-
+    request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)
+{{- end -}}
+
+{{- define "dra-steward.specChanges" -}}
+request.operation == 'CREATE' ||
+!(has(object.spec) && has(oldObject.spec) && object.spec == oldObject.spec)
+{{- end -}}
+
+{{- define "dra-steward.hasFinalizer" -}}
+(has({{ . }}.metadata.finalizers) && 'resource.kubernetes.io/delete-protection' in {{ . }}.metadata.finalizers)
+{{- end -}}
+
+{{- define "dra-steward.hasAllocation" -}}
+(has({{ . }}.status) && has({{ . }}.status.allocation))
+{{- end -}}
+
+{{- /* An allocated claim that has lost its finalizer, or never had it: nothing
+would ever release its devices. Taking the finalizer away is not such a case. */ -}}
+{{- define "dra-steward.needsRepair" -}}
+{{ include "dra-steward.hasAllocation" "oldObject" }} &&
+!{{ include "dra-steward.hasFinalizer" "oldObject" }} &&
+!{{ include "dra-steward.hasFinalizer" "object" }}
+{{- end -}}

@@ -1,0 +1,33 @@
+package chart_test
+
+import (
+	"fmt"
+
+	"github.com/dra-steward/dra-steward/test/chart"
+)
+
+// The objects are what helm install would create; a test picks the ones it installs.
+func ExampleRender() {
+	objects, err := chart.Render(map[string]any{
+		"certificates": map[string]any{
+			"existingSecret": "dra-steward-tls",
+			"caBundle":       "-----BEGIN CERTIFICATE-----\n…",
+		},
+		"limits": map[string]any{"tolerationsPerRequest": 4},
+	}, chart.Options{Namespace: "devices"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, object := range objects {
+		fmt.Println(object.GetKind(), object.GetName())
+	}
+	// Output:
+	// ConfigMap dra-steward
+	// Deployment dra-steward
+	// MutatingWebhookConfiguration dra-steward
+	// PodDisruptionBudget dra-steward
+	// Service dra-steward
+	// ServiceAccount dra-steward
+	// ValidatingWebhookConfiguration dra-steward
+}

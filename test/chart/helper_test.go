@@ -1,0 +1,111 @@
+package chart
+
+import (
+	"flag"
+	"maps"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+type values = map[string]any
+
+const pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
+
+// with returns the values that every render needs, and more.
+func with(more values) values {
+	v := values{"certificates": values{"existingSecret": "dra-steward-tls", "caBundle": pem}}
+	maps.Copy(v, more)
+	return v
+}
+
+// A release is a rendered chart in Go's types.
+type release struct {
+	objects        []*unstructured.Unstructured
+	deployment     appsv1.Deployment
+	service        corev1.Service
+	serviceAccount *corev1.ServiceAccount
+	config         corev1.ConfigMap
+	budget         *policyv1.PodDisruptionBudget
+	mutating       admissionv1.MutatingWebhookConfiguration
+	validating     admissionv1.ValidatingWebhookConfiguration
+}
+
+// render renders the chart and fails on an object with a field that its type lacks.
+func render(t *testing.T, v values, o Options) (r release) {
+	t.Helper()
+	objects, err := Render(v, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.objects = objects
+	for _, object := range objects {
+		typed, err := scheme.Scheme.New(object.GroupVersionKind())
+		if err != nil {
+			t.Fatalf("%s: %v", object.GetName(), err)
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+		switch typed := typed.(type) {
+		case *appsv1.Deployment:
+			r.deployment = *typed
+		case *corev1.Service:
+			r.service = *typed
+		case *corev1.ServiceAccount:
+			r.serviceAccount = typed
+		case *corev1.ConfigMap:
+			r.config = *typed
+		case *policyv1.PodDisruptionBudget:
+			r.budget = typed
+		case *admissionv1.MutatingWebhookConfiguration:
+			r.mutating = *typed
+		case *admissionv1.ValidatingWebhookConfiguration:
+			r.validating = *typed
+		default:
+			t.Errorf("%s %s: a kind that no test looks at: add it to release in helper_test.go", object.GetKind(), object.GetName())
+		}
+	}
+	return r
+}
+
+// A hook is a webhook of either kind, without what only one kind has.
+type hook struct {
+	admissionv1.ValidatingWebhook
+	mutates      bool
+	reinvocation *admissionv1.ReinvocationPolicyType
+}
+
+func (r release) hooks() (all []hook) {
+	for _, w := range r.mutating.Webhooks {
+		all = append(all, hook{admissionv1.ValidatingWebhook{
+			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy,
+			MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector,
+			SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds,
+			AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+		}, true, w.ReinvocationPolicy})
+	}
+	for _, w := range r.validating.Webhooks {
+		all = append(all, hook{ValidatingWebhook: w})
+	}
+	return all
+}
+
+func (r release) hook(t *testing.T, name string) hook {
+	t.Helper()
+	for _, h := range r.hooks() {
+		if h.Name == name {
+			return h
+		}
+	}
+	t.Fatalf("no webhook %s", name)
+	return hook{}
+}

@@ -1,0 +1,137 @@
+package chart
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+
+	"github.com/dra-steward/dra-steward/charts"
+)
+
+// everything sets every value that is not set by default.
+func everything() values {
+	return with(values{
+		"fullnameOverride": "guard",
+		"replicaCount":     3,
+		"image":            values{"digest": "sha256:" + strings.Repeat("a", 64), "pullPolicy": "Always"},
+		"imagePullSecrets": []any{values{"name": "registry"}},
+		"serviceAccount":   values{"name": "guard-account"},
+		"limits": values{"devicesPerSlice": 10, "devicesPerAdvancedSlice": 10, "attributesAndCapacitiesPerDevice": 1,
+			"attributeValuesPerDevice": 1, "taintsPerDevice": 1, "tolerationsPerRequest": 1,
+			"requestsPerClaim": 1, "alternativesPerRequest": 1, "devicesPerClaim": 1},
+		"defaults": values{"finalizer": "repair", "timeAddedWindow": "0s"},
+		"webhooks": values{
+			"excludedNamespaces": []any{"gpu-operator"},
+			"claims":             values{"failurePolicy": "Fail", "timeoutSeconds": 1},
+			"templates":          values{"failurePolicy": "Fail", "timeoutSeconds": 1},
+		},
+		"log":                  values{"level": "debug", "format": "text"},
+		"shutdownDelaySeconds": 10,
+		"priorityClassName":    "system-cluster-critical",
+		"nodeSelector":         values{"kubernetes.io/os": "linux"},
+		"tolerations":          []any{values{"key": "a", "operator": "Exists"}},
+		"affinity":             values{"podAntiAffinity": values{}},
+		"podAnnotations":       values{"example.com/a": "b"},
+	})
+}
+
+func TestGolden(t *testing.T) {
+	for name, v := range map[string]values{"minimal": with(nil), "everything": everything()} {
+		t.Run(name, func(t *testing.T) {
+			files, err := Manifests(v, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			for _, file := range slices.Sorted(maps.Keys(files)) {
+				got.WriteString("# " + file + "\n" + strings.TrimSpace(files[file]) + "\n---\n")
+			}
+			golden := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != string(want) {
+				t.Errorf("%s differs from what is rendered; look at the difference after: go test -update", golden)
+			}
+		})
+	}
+}
+
+// TestTyped renders many values for every minor that is supported and decodes each
+// object strictly.
+func TestTyped(t *testing.T) {
+	for name, v := range map[string]values{
+		"minimal":       with(nil),
+		"everything":    everything(),
+		"one replica":   with(values{"replicaCount": 1}),
+		"no budget":     with(values{"podDisruptionBudget": values{"enabled": false}}),
+		"no account":    with(values{"serviceAccount": values{"create": false}}),
+		"finalizer off": with(values{"defaults": values{"finalizer": "off"}}),
+		"no resources":  with(values{"resources": nil}),
+	} {
+		for _, version := range []string{"1.34.0", "v1.35.4-gke.1", "1.36.3", "v1.37.2"} {
+			t.Run(name+"/"+version, func(t *testing.T) {
+				r := render(t, v, Options{KubeVersion: version})
+				if len(r.objects) < 6 {
+					t.Errorf("%d objects, too few", len(r.objects))
+				}
+			})
+		}
+	}
+}
+
+func TestOptionalObjects(t *testing.T) {
+	if r := render(t, with(values{"replicaCount": 1}), Options{}); r.budget != nil {
+		t.Error("one replica: a disruption budget would block node drains")
+	}
+	if r := render(t, with(nil), Options{}); r.budget == nil || r.budget.Spec.MaxUnavailable.IntValue() != 1 {
+		t.Error("two replicas: no disruption budget with maxUnavailable 1")
+	}
+	r := render(t, with(values{"serviceAccount": values{"create": false}}), Options{})
+	if r.serviceAccount != nil || r.deployment.Spec.Template.Spec.ServiceAccountName != "default" {
+		t.Error("serviceAccount.create false: must use the account default and make none")
+	}
+}
+
+func TestOldClusterIsRefused(t *testing.T) {
+	_, err := Render(with(nil), Options{KubeVersion: "1.33.5"})
+	if err == nil || !strings.Contains(err.Error(), ">=1.34.0-0") {
+		t.Errorf("got %v, want an error that names the oldest version", err)
+	}
+}
+
+// TestLint is helm lint --strict.
+func TestLint(t *testing.T) {
+	dir := t.TempDir()
+	embedded, err := fs.Sub(charts.FS, charts.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, embedded); err != nil {
+		t.Fatal(err)
+	}
+	version, err := chartutil.ParseKubeVersion("1.37.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	linter := lint.AllWithKubeVersion(dir, with(nil), "dra-steward", version)
+	for _, message := range linter.Messages {
+		if message.Severity >= support.WarningSev {
+			t.Error(message)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package chart
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dra-steward/dra-steward/charts"
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+func TestRefusedValues(t *testing.T) {
+	for name, tt := range map[string]struct {
+		values values
+		want   string
+	}{
+		"misspelt":              {values{"replicas": 3}, "'replicas' not allowed"},
+		"misspelt limit":        {values{"limits": values{"taintPerDevice": 3}}, "'taintPerDevice' not allowed"},
+		"limit above upstream":  {values{"limits": values{"taintsPerDevice": 17}}, "/limits/taintsPerDevice"},
+		"limit of zero":         {values{"limits": values{"taintsPerDevice": 0}}, "/limits/taintsPerDevice"},
+		"limit with a fraction": {values{"limits": values{"taintsPerDevice": 1.5}}, "/limits/taintsPerDevice"},
+		"finalizer mode":        {values{"defaults": values{"finalizer": "always"}}, "/defaults/finalizer"},
+		"window too long":       {values{"defaults": values{"timeAddedWindow": "61s"}}, "/defaults/timeAddedWindow"},
+		"failurePolicy":         {values{"webhooks": values{"claims": values{"failurePolicy": "Maybe"}}}, "/webhooks/claims/failurePolicy"},
+		"Fail for slices":       {values{"webhooks": values{"slices": values{"failurePolicy": "Fail"}}}, "'failurePolicy' not allowed"},
+		"Fail for taint rules":  {values{"webhooks": values{"taintRules": values{"failurePolicy": "Fail"}}}, "'failurePolicy' not allowed"},
+		"Fail for the status":   {values{"webhooks": values{"claimStatus": values{"failurePolicy": "Fail"}}}, "'failurePolicy' not allowed"},
+		"timeout":               {values{"webhooks": values{"claims": values{"timeoutSeconds": 30}}}, "/webhooks/claims/timeoutSeconds"},
+		"timeout of the status": {values{"webhooks": values{"claimStatus": values{"timeoutSeconds": 3}}}, "/webhooks/claimStatus/timeoutSeconds"},
+		"digest":                {values{"image": values{"digest": "latest"}}, "/image/digest"},
+		"replicas":              {values{"replicaCount": 0}, "/replicaCount"},
+		"no certificate":        {values{"certificates": values{}}, "kubectl -n dra-steward create secret tls"},
+		"only a Secret":         {values{"certificates": values{"existingSecret": "a"}}, `-addext "subjectAltName=DNS:dra-steward.dra-steward.svc"`},
+		"encoded caBundle":      {values{"certificates": values{"existingSecret": "a", "caBundle": "TUFB"}}, "--set-file certificates.caBundle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Render(with(tt.values), Options{})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestConfiguration reads the rendered file with the code that serve reads it with.
+func TestConfiguration(t *testing.T) {
+	for name, v := range map[string]values{
+		"minimal":        with(nil),
+		"everything":     everything(),
+		"off":            with(values{"defaults": values{"finalizer": "off"}}),
+		"a bare off":     with(values{"defaults": values{"finalizer": false}}),
+		"limits removed": with(values{"limits": nil}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, v, Options{})
+			c, err := config.Parse([]byte(r.config.Data["config.yaml"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := review.New(c); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(name, "off") && c.Defaults.Finalizer != "off" {
+				t.Errorf("finalizer is %q, want off", c.Defaults.Finalizer)
+			}
+			if name == "everything" && (c.Limits.DevicesPerSlice != 10 || c.Limits.DevicesPerClaim != 1) {
+				t.Errorf("limits are %+v, want those of the values", c.Limits)
+			}
+		})
+	}
+}
+
+func TestConfigurationChangeReplacesPods(t *testing.T) {
+	sum := func(v values) string {
+		return render(t, v, Options{}).deployment.Spec.Template.Annotations["checksum/config"]
+	}
+	if sum(with(nil)) == "" || sum(with(nil)) == sum(everything()) {
+		t.Error("checksum/config must change with the configuration")
+	}
+}
+
+// TestLimitsAreUpstreams compares schema and comments with the API's constants.
+func TestLimitsAreUpstreams(t *testing.T) {
+	limits := schemaOf(t).Properties["limits"].Properties
+	for _, field := range validate.LimitFields() {
+		if limit := limits[field.Name]; limit == nil || limit.Maximum != field.Upstream {
+			t.Errorf("values.schema.json: limits.%s must have the maximum %d", field.Name, field.Upstream)
+		}
+		delete(limits, field.Name)
+	}
+	for name := range limits {
+		t.Errorf("values.schema.json: limits.%s is no limit that dra-steward knows", name)
+	}
+}
+
+type schemaNode struct {
+	Maximum              int
+	Type                 any
+	AdditionalProperties any
+	Properties           map[string]*schemaNode
+}
+
+func schemaOf(t *testing.T) (root *schemaNode) {
+	t.Helper()
+	if err := json.Unmarshal(read(t, "values.schema.json"), &root); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// TestValuesAndSchemaAgree demands that each value has a comment and a place in the
+// schema, and that the schema has nothing else.
+func TestValuesAndSchemaAgree(t *testing.T) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(read(t, "values.yaml"), &document); err != nil {
+		t.Fatal(err)
+	}
+	root := schemaOf(t)
+	delete(root.Properties, "global") // helm adds it, dra-steward has no use for it
+	agree(t, "", document.Content[0], root)
+}
+
+func agree(t *testing.T, at string, object *yaml.Node, node *schemaNode) {
+	if node.AdditionalProperties != false {
+		t.Errorf("values.schema.json: %s: must set additionalProperties to false", at)
+	}
+	left := maps.Clone(node.Properties)
+	for i := 0; i < len(object.Content); i += 2 {
+		key, value := object.Content[i], object.Content[i+1]
+		name := strings.TrimPrefix(at+"."+key.Value, ".")
+		child := node.Properties[key.Value]
+		delete(left, key.Value)
+		group := child != nil && len(child.Properties) > 0
+		switch {
+		case child == nil:
+			t.Errorf("values.schema.json: %s is missing", name)
+		case key.HeadComment == "" && (!group || value.Content[0].HeadComment == ""):
+			t.Errorf("values.yaml: %s has no comment above it", name)
+		case group && value.Kind == yaml.MappingNode && name != "resources":
+			agree(t, name, value, child)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		t.Errorf("values.yaml: %s.%s is only in the schema", at, name)
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := charts.FS.ReadFile(charts.Name + "/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
