@@ -31,9 +31,11 @@ type Options struct {
 
 // A Guard is dra-steward in front of an API server.
 type Guard struct {
-	stop context.CancelFunc
-	done chan int
-	log  io.Closer
+	address   string
+	authority []byte
+	stop      context.CancelFunc
+	done      chan int
+	log       io.Closer
 }
 
 // Start installs or upgrades dra-steward and returns when the API server sends its
@@ -69,6 +71,13 @@ func (g *Guard) install(ctx context.Context, cluster *envtest.Cluster, p prepare
 	return nil
 }
 
+// URL is where dra-steward answers admission requests: path is /mutate or /validate.
+func (g *Guard) URL(path string) string { return "https://" + g.address + path }
+
+// Authority is the certificate authority that its certificate can be checked with,
+// in PEM.
+func (g *Guard) Authority() []byte { return g.authority }
+
 // Stop ends the program as the kubelet would, gracefully. The webhook
 // configurations stay, so that the API server finds nobody from then on. A program
 // that did not end well is an error; a second call is none.
@@ -87,7 +96,7 @@ func (g *Guard) Stop() error {
 // launch runs the program.
 func launch(p prepared, log io.Writer) (*Guard, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	g := &Guard{stop: stop, done: make(chan int, 1)}
+	g := &Guard{address: p.address, authority: p.authority, stop: stop, done: make(chan int, 1)}
 	if log == nil {
 		file, err := os.Create(filepath.Join(p.dir, "dra-steward.log"))
 		if err != nil {
@@ -122,7 +131,7 @@ func prepare(cluster *envtest.Cluster, o Options) (prepared, error) {
 	if err != nil {
 		return prepared{}, err
 	}
-	p := prepared{dir: dir, objects: objects}
+	p := prepared{dir: dir, objects: objects, authority: authority}
 	return p, p.configure(certificates)
 }
 

@@ -19,6 +19,8 @@ type prepared struct {
 	dir     string
 	objects []*unstructured.Unstructured
 	args    []string
+	// authority signed the certificate, in PEM.
+	authority []byte
 	// address, health and metrics are the program's addresses, host:port.
 	address, health, metrics string
 }
