@@ -14,8 +14,10 @@ import (
 // /readyz, which says whether API servers may send requests.
 func healthHandler(server *webhook.Server) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}})
-	mux.Handle("GET /readyz", &healthz.Handler{Checks: map[string]healthz.Checker{"admission": server.Ready}})
+	for path, check := range map[string]healthz.Checker{"/healthz": healthz.Ping, "/readyz": server.Ready} {
+		handler := &healthz.Handler{Checks: map[string]healthz.Checker{"admission": check}}
+		mux.Handle("GET "+path, http.StripPrefix(path, handler)) // it looks for its checks below "/"
+	}
 	return mux
 }
 
