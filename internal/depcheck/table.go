@@ -1,0 +1,87 @@
+package depcheck
+
+// Root is the path of the root module.
+const Root = "github.com/dra-steward/dra-steward"
+
+// What pure packages never reach, however far away.
+const (
+	clientGo          = "k8s.io/client-go"
+	controllerRuntime = "sigs.k8s.io/controller-runtime"
+	opa               = "github.com/open-policy-agent/opa"
+)
+
+// A Package is what the architecture says about one package.
+type Package struct {
+	// Floor is its height. It imports what is on lower floors.
+	Floor int
+	// Beside are packages of the same floor that it may import all the same.
+	Beside []string
+	// Importers are the only packages that may import it; none means all above.
+	Importers []string
+	// Never are import paths that it must not reach, not even through others.
+	Never []string
+	// Pure packages are told the time, they do not ask for it.
+	Pure bool
+}
+
+// Packages is the architecture of the root module, by path below Root. Floors:
+//
+//	5  commands              cmd
+//	4  doing                 webhook, evictor, podresources
+//	3  judging and looking   review, rulebook, usage on tracker
+//	2  deciding              validate, mutate, toleration, patch, config, manifest
+//	1  saying                api, policies, charts, cdi, example
+var Packages = map[string]Package{
+	"cmd/dra-steward":     {Floor: 5, Beside: []string{"cmd/dra-steward/app"}},
+	"cmd/dra-steward/app": {Floor: 5},
+
+	"webhook":          {Floor: 4, Never: []string{Root + "/pkg/usage", Root + "/pkg/tracker"}},
+	"pkg/evictor":      {Floor: 4},
+	"pkg/podresources": {Floor: 4},
+
+	"pkg/review":        {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
+	"pkg/usage":         {Floor: 3, Beside: []string{"pkg/tracker"}},
+	"pkg/tracker":       {Floor: 3},
+	"internal/rulebook": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+
+	"pkg/validate":      {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/mutate":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/patch":         {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/toleration":    {Floor: 2, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/config":   {Floor: 2, Never: []string{clientGo, controllerRuntime}},
+	"internal/manifest": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
+
+	"api/v1alpha1":     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"policies":         {Floor: 1, Importers: []string{"pkg/toleration"}},
+	"charts":           {Floor: 1},
+	"pkg/cdi":          {Floor: 1},
+	"internal/example": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+
+	// For tests and for the build; no package that ships imports them.
+	"internal/testobj":  {Floor: 1, Importers: []string{"(tests)"}},
+	"internal/depcheck": {Floor: 1, Importers: []string{"(tests)"}},
+	"internal/citest":   {Floor: 1, Importers: []string{"(tests)"}},
+}
+
+// Modules are the own modules beside the root one, by folder, each with the
+// packages of ours that it imports outside its tests. "..." allows all of them.
+var Modules = map[string][]string{
+	"scheduler":    {"api/v1alpha1", "pkg/patch", "pkg/tracker"},
+	"test/chart":   {"charts"},
+	"test/envtest": {"api/v1alpha1", "charts", "cmd/dra-steward/app", "test/chart", "webhook"},
+	"test/oracle":  {"..."},
+}
+
+// NotRequired are modules that the root go.mod never names: who imports one of our
+// packages must not have to download them.
+var NotRequired = []string{"k8s.io/kubernetes", "helm.sh/helm/v3", "helm.sh/helm/v4"}
+
+// The sizes that a reader takes in at once, tests and generated code excepted.
+const (
+	FunctionLines = 50 // a function has fewer
+	FileLines     = 300 // and so does a file
+)
+
+// Exceptions names what may be longer, "file.go" or "file.go:function", with the
+// reason.
+var Exceptions = map[string]string{}
