@@ -116,7 +116,7 @@ func explain(document *Document, object Object, strict []error, failure error) [
 	e.object(object)
 	e.duplicates(object)
 	if failure != nil && !slices.ContainsFunc(e.problems, Problem.Fatal) {
-		e.add(WrongType, "", failure.Error())
+		e.add(WrongType, "", "cannot be decoded: "+failure.Error())
 	}
 	for _, err := range strict {
 		e.cover(err)

@@ -14,6 +14,9 @@ import (
 // maxDepth is how deep objects and lists may be nested in a document.
 const maxDepth = 1000
 
+// maxLists is how deep lists may be items of lists.
+const maxLists = 8
+
 // parse yields the documents of one chunk; limit bounds what aliases make of it.
 func parse(file string, in chunk, limit int) iter.Seq2[*Document, *Error] {
 	return func(yield func(*Document, *Error) bool) {
@@ -115,6 +118,10 @@ func unfold(document *Document, yield func(*Document, *Error) bool) bool {
 	var items []json.RawMessage
 	if !strings.HasSuffix(document.Kind, "List") || json.Unmarshal(fields["items"], &items) != nil || items == nil {
 		return yield(document, nil)
+	}
+	if len(document.items) == maxLists {
+		line, column := document.Position("")
+		return yield(nil, &Error{Line: line, Column: column, Message: fmt.Sprintf("more than %d lists in each other", maxLists)})
 	}
 	if line, column, twice := document.listTwice(); twice {
 		return yield(nil, &Error{Line: line, Column: column,

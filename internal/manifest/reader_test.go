@@ -99,6 +99,7 @@ func TestReadHostile(t *testing.T) {
 		"deeper JSON":         {`{"a":` + strings.Repeat("[", 100_000), "x.yaml:1:1: not YAML: exceeded max depth of 10000"},
 		"too large":           {"a: " + strings.Repeat("x\n  ", 2_000_000), "x.yaml:1:1: the document is larger than 4194304 bytes: split it"},
 		"too long a line":     {"a: " + strings.Repeat("x", 5_000_000), "x.yaml:1:1: the document is larger than 4194304 bytes: split it"},
+		"lists in lists":      {strings.Repeat(`{"kind":"List","items":[`, 400) + strings.Repeat("]}", 400), "x.yaml:1:193: more than 8 lists in each other"},
 		"long separator":      {"--- " + strings.Repeat("x", 5_000_000), "x.yaml:1:1: kubectl accepts nothing but a comment"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +109,29 @@ func TestReadHostile(t *testing.T) {
 				t.Errorf("got %.300q, want %q and the next document", got, test.want)
 			}
 			if took := time.Since(begin); took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// TestLongLines guards against time that grows with the square of a line's
+// length: minified JSON is one line.
+func TestLongLines(t *testing.T) {
+	for name, text := range map[string]string{
+		"one value":   `{"ä": [` + strings.Repeat("1,", 1_000_000) + "1]}",
+		"many values": strings.Repeat("{}", 100_000),
+		"odd breaks":  "ä:\n" + strings.Repeat("- x\r", 200_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now()
+			for document, err := range (manifest.Reader{}).Read("x", strings.NewReader(text)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				document.Position("ä[100]")
+			}
+			if took := time.Since(begin); took > 10*time.Second {
 				t.Errorf("took %v", took)
 			}
 		})

@@ -22,11 +22,14 @@ type source struct {
 	root func() *yaml.Node
 	// breaks returns the offsets in text at which its lines begin.
 	breaks func() []int
+	// counts returns the [characterCounts] of text.
+	counts func() []int
 }
 
 func newSource(text []byte, line, column int, isJSON bool) *source {
 	s := &source{text: text, line: line, column: column}
 	s.breaks = sync.OnceValue(func() []int { return lineStarts(text) })
+	s.counts = sync.OnceValue(func() []int { return characterCounts(text) })
 	s.root = sync.OnceValue(func() *yaml.Node {
 		if isJSON {
 			return s.jsonTree()
@@ -41,11 +44,41 @@ func newSource(text []byte, line, column int, isJSON bool) *source {
 func (s *source) at(offset int) (line, column int) {
 	starts := s.breaks()
 	i := sort.SearchInts(starts, offset+1) - 1
-	column = utf8.RuneCount(s.text[starts[i]:offset]) + 1
+	column = s.characters(offset) - s.characters(starts[i]) + 1
 	if i == 0 {
 		column += s.column - 1
 	}
 	return s.line + i, column
+}
+
+// stride is the distance of the offsets for which counts are kept.
+const stride = 1 << 10
+
+// characters returns how many characters stand before the offset.
+func (s *source) characters(offset int) int {
+	mark := offset / stride
+	return s.counts()[mark] + characterStarts(s.text[mark*stride:offset])
+}
+
+// characterCounts counts the characters before every offset that is a multiple
+// of stride, so that columns in very long lines are found in constant time.
+func characterCounts(text []byte) []int {
+	counts := []int{0}
+	for end := stride; end <= len(text); end += stride {
+		counts = append(counts, counts[len(counts)-1]+characterStarts(text[end-stride:end]))
+	}
+	return counts
+}
+
+// characterStarts counts the bytes that begin a character of UTF-8 text.
+func characterStarts(text []byte) int {
+	count := 0
+	for _, c := range text {
+		if utf8.RuneStart(c) {
+			count++
+		}
+	}
+	return count
 }
 
 // lineAt returns the text of a line of the file, "" if it is not in the source.
