@@ -11,7 +11,8 @@ import (
 
 // Main starts a cluster, hands it to use, runs a package's tests and stops the
 // cluster, also when interrupted or terminated. It returns the exit code for
-// os.Exit. Without Options.Output, progress goes to standard error.
+// os.Exit. Without Options.Output, progress goes to standard error. Building what
+// is missing counts against go test's timeout: see package assets.
 func Main(m interface{ Run() int }, o Options, use func(*Cluster)) int {
 	if o.Output == nil {
 		o.Output = os.Stderr

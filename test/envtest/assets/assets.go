@@ -12,6 +12,11 @@
 // The cache is a folder per version and build (see [Options.Cache]). Whoever
 // needs a binary that is missing takes a file lock, so that any number of
 // processes that ask at the same time build once.
+//
+// A first build takes longer than go test's default timeout of ten minutes, and
+// go test shows no progress. Therefore build before testing:
+//
+//	go run github.com/dra-steward/dra-steward/test/envtest/assets/cmd/build
 package assets
 
 import (
@@ -86,14 +91,13 @@ func Get(ctx context.Context, o Options) (*Set, error) {
 	return g.get(ctx)
 }
 
-// getter is one call of Get; tests replace its functions.
+// getter is one call of Get; tests replace build.
 type getter struct {
 	release
 	wanted    []string
 	cache     string
 	log       *progress
 	installed []folder
-	toolchain func(context.Context) (string, error)
 	build     func(context.Context, buildRequest) error
 }
 
@@ -121,12 +125,11 @@ func newGetter(o Options) (*getter, error) {
 		return nil, fmt.Errorf("cache folder: %w", err)
 	}
 	g := &getter{
-		release:   release,
-		wanted:    wanted,
-		cache:     cache,
-		log:       newProgress(o.Output),
-		toolchain: goVersion,
-		build:     goBuild,
+		release: release,
+		wanted:  wanted,
+		cache:   cache,
+		log:     newProgress(o.Output),
+		build:   goBuild,
 	}
 	if !o.IgnoreInstalled {
 		g.installed = installedFolders(release.kubernetes)

@@ -36,9 +36,11 @@ func ldflags(kubernetes string) string {
 	return "-s -w -X k8s.io/component-base/version.gitVersion=v" + kubernetes
 }
 
-// goVersion identifies the Go toolchain.
-func goVersion(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOHOSTOS", "GOHOSTARCH")
+// goVersion identifies the Go toolchain and the settings that change what it
+// makes, as of a folder outside any module.
+func goVersion(ctx context.Context, dir string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOHOSTOS", "GOHOSTARCH", "CGO_ENABLED", "GOAMD64", "GOARM64", "GOEXPERIMENT")
+	cmd.Dir = dir
 	cmd.Env = goEnv("")
 	out, err := cmd.Output()
 	if err != nil {

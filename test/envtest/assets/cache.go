@@ -41,7 +41,10 @@ func (g *getter) key(toolchain string) string {
 
 // fromCache returns the cache's folder, in which the named binaries then are.
 func (g *getter) fromCache(ctx context.Context, names []string) (string, error) {
-	toolchain, err := g.toolchain(ctx)
+	if err := os.MkdirAll(g.cache, 0o755); err != nil {
+		return "", fmt.Errorf("cache folder: %w", err)
+	}
+	toolchain, err := goVersion(ctx, g.cache)
 	if err != nil {
 		return "", err
 	}
