@@ -47,8 +47,8 @@ type Server struct {
 }
 
 // shutdownTimeout bounds the wait for requests in flight. It is longer than the
-// longest timeout that an API server has for a webhook (30 s).
-const shutdownTimeout = 35 * time.Second
+// longest timeout that the chart allows a webhook (3 s) by far.
+const shutdownTimeout = 20 * time.Second
 
 // Serve answers requests on listener until ctx ends. Then it is no longer ready,
 // goes on for ShutdownDelay, stops accepting and answers what it has accepted.
@@ -99,7 +99,21 @@ func (s *Server) shutdown(ctx, failed context.Context, server *http.Server) erro
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	return server.Shutdown(last)
+	return drain(last, server)
+}
+
+// drain shuts server down, again every second: an HTTP/2 connection whose handshake
+// ends while the server begins to shut down is not told to go, and an unused one
+// would be waited for until ctx ends.
+func drain(ctx context.Context, server *http.Server) error {
+	for {
+		round, cancel := context.WithTimeout(ctx, time.Second)
+		err := server.Shutdown(round)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // Ready is nil while the server accepts requests and means to go on.
@@ -115,7 +129,19 @@ func (s *Server) handler() http.Handler {
 	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating} {
 		mux.Handle("POST "+path, &admission.Webhook{Handler: handler, LogConstructor: s.logger})
 	}
-	return mux
+	return s.leaving(mux)
+}
+
+// leaving ends every connection that is used while the server is about to stop, with
+// the answer (Connection: close, GOAWAY). A client that goes on to use a connection
+// would else lose the request that it sends while the server closes it.
+func (s *Server) leaving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.serving.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // logger is given the request by controller-runtime, nil when it could not be read.

@@ -194,7 +194,9 @@ func resources(taints []resourceapi.DeviceTaint) *resourceslice.DriverResources 
 	}}}
 }
 
-func (d *testDriver) publish(taints ...resourceapi.DeviceTaint) { d.controller.Update(resources(taints)) }
+func (d *testDriver) publish(taints ...resourceapi.DeviceTaint) {
+	d.controller.Update(resources(taints))
+}
 
 // published waits until the device has n taints and returns them.
 func (d *testDriver) published(t *testing.T, n int) (taints []resourceapi.DeviceTaint) {
