@@ -56,9 +56,12 @@ func Decode(document *Document) (Object, []Problem) {
 		return nil, []Problem{document.foreign()}
 	}
 	object := form.make()
-	strict, err := json.UnmarshalStrict(document.Raw, object)
-	var problems []Problem
-	if err != nil || len(strict) > 0 || document.suspect() {
+	raw, problems, ok := harmless(document, object)
+	if !ok {
+		return nil, problems
+	}
+	strict, err := json.UnmarshalStrict(raw, object)
+	if err != nil || len(strict) > 0 || document.suspect() || len(raw) != len(document.Raw) {
 		problems = explain(document, object, strict, err)
 	}
 	if err != nil {

@@ -69,6 +69,14 @@ func TestDecodeProblems(t *testing.T) {
 			`7:24 WrongType spec.devices[0].attributes[b]: must be an object, not the number 1: write {int: 1}`,
 			`7:30 WrongType spec.devices[0].attributes[c]: must be an object, not the boolean true: write {bool: true}`,
 			`7:39 WrongType spec.devices[0].attributes[d]: must be an object, not a list`}},
+		"quantity that would stall the decoder": {slice("spec:\n  devices:\n  - name: x\n    capacity: {a: {value: 1e-999999999}, b: {value: \"1e-999999999\"}, c: {value: 1e-3}}\nmore: 1"), false, []string{
+			`6:46 WrongType spec.devices[0].capacity[b].value: must be a quantity such as 4 or 10Gi of a reasonable size, not the string "1e-999999999"`,
+			`7:1 UnknownField more: unknown field`}},
+		"hidden quantity that would stall": {`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","spec":{"devices":[{"name":"a","capacity":{"a":{"value":"1e-999999999","value":"1"}}}]}}`, true, []string{
+			`1:130 DuplicateKey spec.devices[0].capacity[a].value: the key stands twice, first in line 1, and the last one wins: remove one`}},
+		"very long quantity": {slice("spec: {devices: [{name: x, capacity: {a: {value: '" + strings.Repeat("1", 1_000_000) + "'}}}]}"), false, []string{
+			`3:43 WrongType spec.devices[0].capacity[a].value: must be a quantity such as 4 or 10Gi of a reasonable size, not the string "` + strings.Repeat("1", 80) + `"`}},
+		"text like a dangerous quantity": {slice("metadata: {labels: {a: '1e-999999999'}}"), true, nil},
 		"everything at once": {slice("spec:\n  driver: [a]\n  drivers: a\n  driver: 5"), false, []string{
 			`5:3 UnknownField spec.drivers: unknown field: did you mean "driver"?`,
 			`6:3 WrongType spec.driver: must be a string, not the number 5: put it in quotes`,

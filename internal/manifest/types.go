@@ -33,6 +33,9 @@ func unmarshals(value any, t reflect.Type) (want string, ok bool) {
 	if !known {
 		want = "a " + t.Name()
 	}
+	if t == reflect.TypeFor[resource.Quantity]() && mayStall(raw) {
+		return want + " of a reasonable size", false
+	}
 	return want, reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(raw) == nil
 }
 
