@@ -152,7 +152,7 @@ func (g *getter) get(ctx context.Context) (*Set, error) {
 	}
 	dir, err := g.fromCache(ctx, missing)
 	if err != nil {
-		return nil, errors.Join(ctx.Err(), err)
+		return nil, err
 	}
 	for _, name := range missing {
 		set.paths[name] = filepath.Join(dir, name)
