@@ -17,7 +17,8 @@ import (
 const maxFindings = 10
 
 // denied makes the answer that the API server itself gives to an invalid object:
-// status 422 with a cause for every field.
+// status 422 with a cause for every field. kubectl prints only the causes, other
+// clients only the message, so both name the rule.
 func denied(req admission.Request, answer review.Answer) admission.Response {
 	details := &metav1.StatusDetails{Group: req.Kind.Group, Kind: req.Kind.Kind, Name: answer.Name}
 	var lines []string
@@ -25,9 +26,11 @@ func denied(req admission.Request, answer review.Answer) admission.Response {
 		if finding.Severity != review.Error {
 			continue
 		}
-		details.Causes = append(details.Causes, metav1.StatusCause{
-			Type: metav1.CauseType(finding.Type), Message: finding.Message, Field: finding.Path,
-		})
+		if len(lines) < maxFindings {
+			details.Causes = append(details.Causes, metav1.StatusCause{
+				Type: metav1.CauseType(finding.Type), Message: withRule(finding), Field: finding.Path,
+			})
+		}
 		lines = append(lines, line(finding))
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
@@ -52,9 +55,14 @@ func warnings(answer review.Answer) []string {
 	return shorten(lines)
 }
 
-// line is one finding with its place and the rule to ask "explain" for.
+// line is one finding with its place.
 func line(f review.Finding) string {
-	return fmt.Sprintf("%s: %s (dra-steward rule %s)", f.Path, f.Message, f.Rule)
+	return f.Path + ": " + withRule(f)
+}
+
+// withRule is the message of a finding with the rule to ask "explain" for.
+func withRule(f review.Finding) string {
+	return fmt.Sprintf("%s (dra-steward rule %s)", f.Message, f.Rule)
 }
 
 func shorten(lines []string) []string {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 )
 
@@ -75,8 +76,15 @@ func TestEffectChangeRenewsTime(t *testing.T) {
 	if !rule.Spec.Taint.TimeAdded.Time.Equal(past.Time) {
 		t.Fatalf("created with %v, want the %v it came with", rule.Spec.Taint.TimeAdded, past)
 	}
-	rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
-	if rule, err = rules.Update(t.Context(), rule, metav1.UpdateOptions{}); err != nil {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { // the eviction controller writes its status
+		if rule, err = rules.Get(t.Context(), "maintenance", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+		rule, err = rules.Update(t.Context(), rule, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if age := time.Since(rule.Spec.Taint.TimeAdded.Time); age > time.Minute {
