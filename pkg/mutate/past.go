@@ -16,8 +16,7 @@ type taintOfDevice struct {
 
 func rememberTaints(slice *resourceapi.ResourceSlice) pastTaints {
 	past := pastTaints{}
-	for i := range slice.Spec.Devices {
-		device := &slice.Spec.Devices[i]
+	for _, device := range taintedDevices(slice) {
 		for _, taint := range device.Taints {
 			if taint.TimeAdded != nil {
 				id := taintOfDevice{device.Name, taint.Key, taint.Value, taint.Effect}

@@ -2,6 +2,9 @@ package mutate
 
 import (
 	"fmt"
+	"iter"
+	"strconv"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -41,11 +44,10 @@ pods that tolerate it for some seconds may have none left.`,
 }
 
 func setTimes(w Write[resourceapi.ResourceSlice], _ Settings) (result Result, _ error) {
-	for i := range w.Object.Spec.Devices {
-		taints := w.Object.Spec.Devices[i].Taints
-		for j := range taints {
-			if taints[j].TimeAdded == nil {
-				taints[j].TimeAdded = w.now()
+	for i, device := range taintedDevices(w.Object) {
+		for j := range device.Taints {
+			if device.Taints[j].TimeAdded == nil {
+				device.Taints[j].TimeAdded = w.now()
 				result.Changes = append(result.Changes, Change{Pointer: taintPointer(i, j), Value: w.now()})
 			}
 		}
@@ -63,13 +65,12 @@ func keepTimes(w Write[resourceapi.ResourceSlice], settings Settings) (result Re
 	}
 	past := rememberTaints(old)
 	var added []placedTaint
-	for i := range w.Object.Spec.Devices {
-		device := &w.Object.Spec.Devices[i]
+	for i, device := range taintedDevices(w.Object) {
 		for j := range device.Taints {
 			taint := &device.Taints[j]
 			stored := past.take(device.Name, *taint)
 			if stored == nil {
-				added = append(added, placedTaint{device.Name, j, taint})
+				added = append(added, placedTaint{i, device.Name, j, taint})
 				continue
 			}
 			if filledIn(taint.TimeAdded, *stored, w.Now, settings.timeAddedWindow()) {
@@ -84,18 +85,47 @@ func keepTimes(w Write[resourceapi.ResourceSlice], settings Settings) (result Re
 
 // placedTaint is a taint and where it stands.
 type placedTaint struct {
-	device string
-	index  int
-	taint  *resourceapi.DeviceTaint
+	deviceIndex int
+	device      string
+	index       int
+	taint       *resourceapi.DeviceTaint
+}
+
+// path names the device as pkg/validate does: by its index where it has no name, and
+// marked where the name could be taken for an index.
+func (t placedTaint) path() string {
+	device := t.device
+	switch {
+	case device == "":
+		device = strconv.Itoa(t.deviceIndex)
+	case strings.Trim(device, "0123456789") == "":
+		device = "name=" + device
+	}
+	return fmt.Sprintf("spec.devices[%s].taints[%d].timeAdded", device, t.index)
 }
 
 func tainted(slice *resourceapi.ResourceSlice) bool {
-	for i := range slice.Spec.Devices {
-		if len(slice.Spec.Devices[i].Taints) > 0 {
-			return true
-		}
+	for range taintedDevices(slice) {
+		return true
 	}
 	return false
+}
+
+// taintedDevices walks the devices with taints. It leaves out lists that are longer
+// than any API server takes: the rules refuse them, and the work and the answer would
+// have no bound.
+func taintedDevices(slice *resourceapi.ResourceSlice) iter.Seq2[int, *resourceapi.Device] {
+	return func(yield func(int, *resourceapi.Device) bool) {
+		if len(slice.Spec.Devices) > resourceapi.ResourceSliceMaxDevices {
+			return
+		}
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			if n := len(device.Taints); n > 0 && n <= resourceapi.DeviceTaintsMaxLength && !yield(i, device) {
+				return
+			}
+		}
+	}
 }
 
 // filledIn tells whether a taint's time was set because it was missing: it still is,
@@ -120,7 +150,7 @@ func staleTimes(added []placedTaint, past pastTaints) (warnings []Warning) {
 			continue
 		}
 		warnings = append(warnings, Warning{
-			Path: fmt.Sprintf("spec.devices[%s].taints[%d].timeAdded", a.device, a.index),
+			Path: a.path(),
 			Message: fmt.Sprintf("the effect changed from %s to %s and the time stayed %s, so tolerationSeconds count from then; leave timeAdded out or set it to now",
 				was, a.taint.Effect, a.taint.TimeAdded.UTC().Format(time.RFC3339)),
 		})

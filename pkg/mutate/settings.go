@@ -39,7 +39,7 @@ func (s Settings) Validate() error {
 	switch s.Finalizer {
 	case "", v1alpha1.FinalizerCreate, v1alpha1.FinalizerRepair, v1alpha1.FinalizerOff:
 	default:
-		return fmt.Errorf("defaults.finalizer: %q: must be %q, %q or %q", 
+		return fmt.Errorf("defaults.finalizer: %q: must be %q, %q or %q",
 			s.Finalizer, v1alpha1.FinalizerCreate, v1alpha1.FinalizerRepair, v1alpha1.FinalizerOff)
 	}
 	if window := s.timeAddedWindow(); window < 0 || window > maxTimeAddedWindow {

@@ -29,12 +29,20 @@ without one.`,
 	}
 }
 
+// fillOperators leaves out lists that are longer than any API server takes: the rules
+// refuse them, and the work and the answer would have no bound.
 func fillOperators(spec claimSpec) (changes []Change) {
+	if len(spec.Devices.Requests) > resourceapi.DeviceRequestsMaxSize {
+		return nil
+	}
 	for i := range spec.Devices.Requests {
 		request := &spec.Devices.Requests[i]
 		at := fmt.Sprintf("%s/devices/requests/%d", spec.pointer, i)
 		if request.Exactly != nil {
 			changes = append(changes, fillOperator(at+"/exactly/tolerations", request.Exactly.Tolerations)...)
+		}
+		if len(request.FirstAvailable) > resourceapi.FirstAvailableDeviceRequestMaxSize {
+			continue
 		}
 		for j := range request.FirstAvailable {
 			list := fmt.Sprintf("%s/firstAvailable/%d/tolerations", at, j)
@@ -45,6 +53,9 @@ func fillOperators(spec claimSpec) (changes []Change) {
 }
 
 func fillOperator(list string, tolerations []resourceapi.DeviceToleration) (changes []Change) {
+	if len(tolerations) > resourceapi.DeviceTolerationsMaxLength {
+		return nil
+	}
 	for i := range tolerations {
 		if tolerations[i].Operator == "" {
 			tolerations[i].Operator = resourceapi.DeviceTolerationOpEqual
