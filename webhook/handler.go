@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -50,8 +51,12 @@ func (h handler) Handle(_ context.Context, req admission.Request) admission.Resp
 }
 
 func (h handler) answer(req admission.Request, now time.Time) (admission.Response, string) {
-	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
-		return admission.Allowed(""), verdictAllowed // whatever is there may go
+	switch req.Operation {
+	case admissionv1.Create, admissionv1.Update:
+	case admissionv1.Delete, admissionv1.Connect:
+		return admission.Allowed(""), verdictSkipped // whatever is there may go
+	default:
+		return errored(fmt.Errorf("operation %q: an AdmissionReview with a request to CREATE, UPDATE, DELETE or CONNECT is expected", req.Operation)), verdictErrored
 	}
 	answer, err := h.step(review.Request{
 		Kind:        schema.GroupVersionKind(req.Kind),

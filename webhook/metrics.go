@@ -21,6 +21,7 @@ const (
 	verdictAllowed = "allowed"
 	verdictDenied  = "denied"
 	verdictErrored = "errored"
+	verdictSkipped = "skipped"
 )
 
 // NewMetrics makes the metrics and registers them.
@@ -28,7 +29,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_answers_total",
-			Help: "Admission requests answered, by endpoint (mutate, validate), kind, operation and verdict (allowed, denied, errored).",
+			Help: "Admission requests answered, by endpoint (mutate, validate), kind, operation and verdict (allowed, denied, errored, skipped).",
 		}, []string{"endpoint", "kind", "operation", "verdict"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_findings_total",
@@ -52,11 +53,14 @@ func (m *Metrics) observe(endpoint string, req admission.Request, verdict string
 	if m == nil {
 		return
 	}
-	kind := req.Kind.Kind
-	if verdict == verdictErrored {
+	kind, operation := req.Kind.Kind, string(req.Operation)
+	if verdict == verdictErrored || verdict == verdictSkipped {
 		kind = "" // may be anything that a caller made up
 	}
-	m.answers.WithLabelValues(endpoint, kind, string(req.Operation), verdict).Inc()
+	if verdict == verdictErrored {
+		operation = "" // likewise
+	}
+	m.answers.WithLabelValues(endpoint, kind, operation, verdict).Inc()
 	m.seconds.WithLabelValues(endpoint).Observe(took.Seconds())
 }
 

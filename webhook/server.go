@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -50,11 +51,16 @@ type Server struct {
 // longest timeout that the chart allows a webhook (3 s) by far.
 const shutdownTimeout = 20 * time.Second
 
+// lastCall is how long connections may still send requests once no more are accepted:
+// a server that shuts down drops a request that it has not begun to read.
+const lastCall = time.Second
+
 // Serve answers requests on listener until ctx ends. Then it is no longer ready,
 // goes on for ShutdownDelay, stops accepting and answers what it has accepted.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	certificate, err := certwatcher.New(filepath.Join(s.CertDir, CertificateFile), filepath.Join(s.CertDir, KeyFile))
 	if err != nil {
+		listener.Close()
 		return fmt.Errorf("no certificate to serve with: %w; put %s and %s into %s, or let --self-signed make them",
 			err, CertificateFile, KeyFile, s.CertDir)
 	}
@@ -63,6 +69,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelInfo),
 	}
 	secure := tls.NewListener(listener, &tls.Config{
 		GetCertificate: certificate.GetCertificate,
@@ -72,20 +79,23 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, failed := errgroup.WithContext(background)
 	group.Go(func() error { return certificate.Start(background) })
+	s.serving.Store(true)
+	defer s.serving.Store(false)
 	group.Go(func() error {
-		defer stop()
-		if err := server.Serve(secure); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(secure); ctx.Err() == nil {
 			return err
 		}
 		return nil
 	})
-	s.serving.Store(true)
-	group.Go(func() error { return s.shutdown(ctx, failed, server) })
+	group.Go(func() error {
+		defer stop()
+		return s.shutdown(ctx, failed, server, listener)
+	})
 	return group.Wait()
 }
 
 // shutdown ends server in order once ctx has ended, and at once when it failed.
-func (s *Server) shutdown(ctx, failed context.Context, server *http.Server) error {
+func (s *Server) shutdown(ctx, failed context.Context, server *http.Server, listener net.Listener) error {
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
@@ -93,13 +103,20 @@ func (s *Server) shutdown(ctx, failed context.Context, server *http.Server) erro
 	}
 	s.serving.Store(false)
 	s.Log.Info("shutting down", "delay", s.ShutdownDelay)
-	select {
-	case <-time.After(s.ShutdownDelay):
-	case <-failed.Done():
-	}
+	pause(failed, s.ShutdownDelay)
+	listener.Close()
+	pause(failed, min(s.ShutdownDelay, lastCall))
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return drain(last, server)
+}
+
+// pause waits for d, less if ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // drain shuts server down, again every second: an HTTP/2 connection whose handshake
@@ -110,7 +127,10 @@ func drain(ctx context.Context, server *http.Server) error {
 		round, cancel := context.WithTimeout(ctx, time.Second)
 		err := server.Shutdown(round)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed): // the listener, before
+			return nil
+		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
 			return err
 		}
 	}
