@@ -162,7 +162,10 @@ func (c *Cluster) startNodes(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("stand-in for kubelets: %w", err)
 	}
-	c.cleanup = append(c.cleanup, kubelets.Stop)
+	c.cleanup = append(c.cleanup, func() error {
+		kubelets.Stop()
+		return nil
+	})
 	return nil
 }
 

@@ -37,9 +37,9 @@ func Example() {
 		return
 	}
 	for _, node := range nodes.Items {
-		fmt.Println(node.Name, "runs", node.Status.NodeInfo.KubeletVersion)
+		fmt.Println(node.Name)
 	}
 	// Output:
-	// node-a runs v1.37.0
-	// node-b runs v1.37.0
+	// node-a
+	// node-b
 }

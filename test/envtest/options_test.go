@@ -24,7 +24,7 @@ func TestOptions(t *testing.T) {
 	cluster := start(t, envtest.Options{
 		Kubectl:           true,
 		ControllerManager: true,
-		FeatureGates:      map[string]bool{"DRADeviceTaints": true, "DRADeviceTaintRules": true},
+		FeatureGates:      map[string]bool{"DRADeviceTaints": true},
 		RuntimeConfig:     map[string]bool{"resource.k8s.io/v1beta2": true},
 		APIServerArgs:     map[string][]string{"max-requests-inflight": {"123"}},
 		AuditPolicy:       auditMetadata,

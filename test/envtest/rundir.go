@@ -106,15 +106,15 @@ func watchdogFor(dir string) *exec.Cmd {
 
 // remove ends the watchdog and removes the folder.
 func (d *runDir) remove() error {
-	var errs []error
 	if d.watchdog != nil {
-		_, err := io.WriteString(d.alive, "stopped\n")
-		errs = append(errs, err, d.alive.Close(), d.watchdog.Wait())
+		// If the watchdog has been killed there is nothing to tell it.
+		_, _ = io.WriteString(d.alive, "stopped\n")
+		_ = d.watchdog.Wait()
 	}
 	if d.owner != nil {
-		errs = append(errs, d.owner.Close())
+		d.owner.Close()
 	}
-	return errors.Join(append(errs, os.RemoveAll(d.path))...)
+	return os.RemoveAll(d.path)
 }
 
 // removeDead removes the folders in parent whose owners have died together

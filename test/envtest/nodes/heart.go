@@ -106,19 +106,20 @@ func (h heart) patchStatus(ctx context.Context, node *corev1.Node) error {
 // untaint removes the taints that say that a node is not ready. With a
 // controller-manager that would be its node lifecycle controller's work.
 func (h heart) untaint(ctx context.Context, node *corev1.Node) error {
+	if !slices.ContainsFunc(node.Spec.Taints, saysNotReady) {
+		return nil
+	}
 	node, err := h.client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	before := len(node.Spec.Taints)
-	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
-	})
-	if len(node.Spec.Taints) == before {
-		return nil
-	}
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, saysNotReady)
 	_, err = h.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
 	return err
+}
+
+func saysNotReady(t corev1.Taint) bool {
+	return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
 }
 
 func (h heart) renewLease(ctx context.Context, node *corev1.Node) error {

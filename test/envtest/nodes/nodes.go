@@ -104,15 +104,15 @@ func Start(ctx context.Context, config *rest.Config, o Options) (*Nodes, error) 
 	p := newPods(client, o, sets.New(o.Names...))
 	n.running.Go(func() { p.run(running) })
 	if err := p.waitForSync(ctx); err != nil {
-		return nil, errors.Join(err, n.Stop())
+		n.Stop()
+		return nil, err
 	}
 	return n, nil
 }
 
 // Stop ends the stand-ins and waits for them. The nodes stay, and are soon not
 // Ready if a controller-manager runs.
-func (n *Nodes) Stop() error {
+func (n *Nodes) Stop() {
 	n.cancel()
 	n.running.Wait()
-	return nil
 }

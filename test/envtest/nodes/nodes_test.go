@@ -35,11 +35,7 @@ func startNode(t *testing.T, o nodes.Options) kubernetes.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := n.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(n.Stop)
 	return client
 }
 
