@@ -1,0 +1,32 @@
+# make help lists the targets. Go and make are all that is needed; gcc, if there is
+# one, adds the race detector to the tests.
+
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
+CITEST = go build -o "$(CACHE)/bin/citest" ./internal/citest && exec "$(CACHE)/bin/citest"
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-short test-long lint generate
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+build: ## build the binary into bin/
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/dra-steward
+
+demo: ## run dra-steward against a real control plane; KEEP=1 leaves it running
+	@cd test/envtest && go build -o "$(CACHE)/bin/demo" ./demo && cd ../.. && exec "$(CACHE)/bin/demo"
+
+test: ## run all checks and tests; the first run builds Kubernetes 1.37
+	@$(CITEST) all
+
+test-short: ## run what needs no control plane
+	@$(CITEST) short
+
+test-long: ## run the tests on the control planes of Kubernetes 1.36, 1.35 and 1.34
+	@$(CITEST) long
+
+lint: ## check formatting, vet and staticcheck
+	@$(CITEST) lint
+
+generate: ## write what is generated: documentation, deep copies
+	go generate ./...

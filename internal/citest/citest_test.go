@@ -1,0 +1,113 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const answers = `{"Action":"start","Package":"p"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"noise of a passed test\n"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:3: no disk here\n"}
+{"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Output":"PASS\n"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
+{"Action":"pass","Package":"p"}
+`
+
+func TestReport(t *testing.T) {
+	failing := strings.NewReplacer(`"Action":"pass"`, `"Action":"fail"`, `ok  \tp`, `FAIL\tp`).Replace(answers)
+	for name, tt := range map[string]struct {
+		strict bool
+		skips  string
+		input  string
+		failed bool
+		want   []string
+	}{
+		"skips are fine at home":  {input: answers, want: []string{"no disk here", "ok  \tp\t0.1s", "1 passed, 0 failed, 1 skipped"}},
+		"skips fail in CI":        {input: answers, strict: true, failed: true, want: []string{"NOT LISTED"}},
+		"a listed skip":           {input: answers, strict: true, skips: "p TestB there is no disk", want: []string{"listed: there is no disk"}},
+		"a listed skip elsewhere": {input: answers, strict: true, skips: "q TestB there is no disk", failed: true, want: []string{"NOT LISTED"}},
+		"a listed skip by half":   {input: answers, strict: true, skips: "p Test there is no disk", failed: true, want: []string{"NOT LISTED"}},
+		"failed":                  {input: failing, failed: true, want: []string{"noise of a passed test", "FAIL\tp", "0 passed, 1 failed, 1 skipped"}},
+		"does not build": {failed: true, want: []string{"no such thing", "0 passed, 1 failed"},
+			input: `{"ImportPath":"p","Action":"build-output","Output":"no such thing\n"}` + "\n" + `{"Action":"fail","Package":"p"}`},
+		"plain lines": {input: "go: cannot find module\n", want: []string{"go: cannot find module"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "skips.txt")
+			if err := os.WriteFile(file, []byte("# comment\n\n"+tt.skips+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			allowed, err := readSkips(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &Report{Strict: tt.strict, Allowed: allowed}
+			var out strings.Builder
+			r.read(strings.NewReader(tt.input), &out, true)
+			r.Print(&out)
+			for _, want := range tt.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is missing in:\n%s", want, out.String())
+				}
+			}
+			if r.Failed() != tt.failed {
+				t.Errorf("failed is %v, want %v", r.Failed(), tt.failed)
+			}
+		})
+	}
+}
+
+func TestBadListOfSkips(t *testing.T) {
+	for text, want := range map[string]string{"p TestB": "skips.txt:1: want", "\np ( reason": "skips.txt:2: error parsing"} {
+		file := filepath.Join(t.TempDir(), "skips.txt")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readSkips(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	var out strings.Builder
+	r := &Report{}
+	for _, tt := range []struct {
+		step step
+		ok   bool
+	}{
+		{step{name: "true", dir: ".", args: []string{"go", "version"}}, true},
+		{step{name: "false", dir: ".", args: []string{"go", "no-such-command"}}, false},
+		{step{name: "absent", dir: ".", args: []string{"./no-such-program"}}, false},
+		{step{name: "silent", dir: ".", args: []string{"go", "version"}, silent: true}, false},
+	} {
+		err := tt.step.run(t.Context(), &out, r)
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.step.name, err)
+		}
+		r.step(tt.step.name, time.Second, err)
+	}
+	if !r.Failed() {
+		t.Error("a failed step must fail the run")
+	}
+}
+
+func TestSuites(t *testing.T) {
+	modules, err := findModules("../..")
+	if err != nil || modules[0] != "../.." || !slices.Contains(modules, "../../test/chart") {
+		t.Errorf("modules are %v, %v, want the root first and all others", modules, err)
+	}
+	steps := long([]string{".", "test/envtest"})
+	if got := steps[0].String(); got != "cd test/envtest && DRA_STEWARD_KUBERNETES=1.36 go test -timeout=60m ./..." {
+		t.Errorf("the first long step is %s", got)
+	}
+	if _, err := suite("everything", "../.."); err == nil {
+		t.Error("an unknown suite must be refused")
+	}
+}

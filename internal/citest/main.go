@@ -1,0 +1,66 @@
+// Command citest runs the checks and tests of every module of the repository, one
+// step after the other, and ends with a summary: the time of each step, the
+// packages, and how many tests passed, failed and were skipped.
+//
+// A failed step does not stop the next one. With CI=true in the environment a
+// skipped test is a failure, unless test/skips.txt lists it with its reason.
+//
+//	citest short    formatting, vet, staticcheck, tests that need no control plane
+//	citest all      all of short, and the tests on a real control plane
+//	citest long     what takes longer: the control planes of the older minors
+//	citest lint     formatting, vet, staticcheck
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout))
+}
+
+// run runs one suite and returns the exit code: 1 when something failed, 2 when it
+// could not start.
+func run(ctx context.Context, args []string, out io.Writer) int {
+	if len(args) != 1 {
+		fmt.Fprintln(out, "citest: want one suite: short, all, long or lint")
+		return 2
+	}
+	steps, err := suite(args[0], ".")
+	if err != nil {
+		fmt.Fprintln(out, "citest:", err)
+		return 2
+	}
+	allowed, err := readSkips("test/skips.txt")
+	if err != nil {
+		fmt.Fprintln(out, "citest:", err)
+		return 2
+	}
+	report := &Report{Strict: os.Getenv("CI") == "true", Allowed: allowed}
+	for _, s := range steps {
+		if ctx.Err() != nil {
+			fmt.Fprintln(out, "citest: interrupted")
+			break
+		}
+		fmt.Fprintf(out, "== %s: %s\n", s.name, s)
+		begin := time.Now()
+		err := s.run(ctx, out, report)
+		report.step(s.name, time.Since(begin), err)
+		if err != nil {
+			fmt.Fprintf(out, "%s: %v\n", s.name, err)
+		}
+	}
+	report.Print(out)
+	if ctx.Err() != nil || report.Failed() {
+		return 1
+	}
+	return 0
+}

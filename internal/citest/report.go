@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// A Report collects what the steps say.
+type Report struct {
+	// Strict makes a skipped test a failure unless Allowed lists it.
+	Strict  bool
+	Allowed []Skip
+
+	steps    []string
+	packages []string
+	failures []string
+	skips    []string
+	passed   int
+	failed   int
+	broken   bool
+}
+
+// An event is a line of go test -json.
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+}
+
+// read prints the lines of r. Those of go test -json are counted, and of a test's
+// output only a failed one's is printed.
+func (r *Report) read(in io.Reader, out io.Writer, isTest bool) {
+	output := map[string]*strings.Builder{}
+	failed := map[string]bool{}
+	for lines := bufio.NewReader(in); ; {
+		line, err := lines.ReadString('\n')
+		var e event
+		if isTest && json.Unmarshal([]byte(line), &e) == nil && e.Action != "" {
+			r.handle(e, out, output, failed)
+		} else if line != "" {
+			fmt.Fprint(out, line)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (r *Report) handle(e event, out io.Writer, output map[string]*strings.Builder, failed map[string]bool) {
+	id := e.Package + " " + e.Test
+	switch {
+	case e.Action == "build-output":
+		fmt.Fprint(out, e.Output)
+	case e.Action == "output" && e.Test == "":
+		r.packageLine(e.Output, out)
+	case e.Action == "output":
+		if output[id] == nil {
+			output[id] = &strings.Builder{}
+		}
+		output[id].WriteString(e.Output)
+	case e.Test == "" && e.Action == "fail" && !failed[e.Package]:
+		r.fail(e.Package)
+	case e.Test == "":
+	case e.Action == "pass":
+		r.passed++
+	case e.Action == "fail":
+		failed[e.Package] = true
+		r.fail(id)
+		fmt.Fprint(out, text(output[id]))
+	case e.Action == "skip":
+		r.skip(e.Package, e.Test, text(output[id]))
+	}
+	if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
+		delete(output, id)
+	}
+}
+
+// packageLine prints what a package says beside its tests and keeps its last line.
+func (r *Report) packageLine(line string, out io.Writer) {
+	if line == "PASS\n" || line == "FAIL\n" || strings.HasPrefix(line, "?") {
+		return
+	}
+	fmt.Fprint(out, line)
+	if strings.HasPrefix(line, "ok ") || strings.HasPrefix(line, "FAIL\t") {
+		r.packages = append(r.packages, line)
+	}
+}
+
+func (r *Report) fail(id string) {
+	r.failed++
+	r.failures = append(r.failures, strings.TrimSpace(id))
+}
+
+// skip notes a skipped test with the reason it gave.
+func (r *Report) skip(pkg, test, output string) {
+	reason := "no reason given"
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+			reason = line
+		}
+	}
+	entry := fmt.Sprintf("%s %s: %s", pkg, test, reason)
+	if listed, why := find(r.Allowed, pkg, test); listed {
+		entry += " (listed: " + why + ")"
+	} else if r.Strict {
+		entry += " (NOT LISTED in test/skips.txt, hence a failure)"
+		r.broken = true
+	}
+	r.skips = append(r.skips, entry)
+}
+
+func (r *Report) step(name string, took time.Duration, err error) {
+	verdict := "ok"
+	if err != nil {
+		verdict = "FAILED"
+		r.broken = true
+	}
+	r.steps = append(r.steps, fmt.Sprintf("%-40s %8.1fs  %s", name, took.Seconds(), verdict))
+}
+
+// Failed says whether anything went wrong.
+func (r *Report) Failed() bool { return r.broken || r.failed > 0 }
+
+// Print writes the summary. Its last line has the numbers.
+func (r *Report) Print(out io.Writer) {
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{{"steps", r.steps}, {"skipped", r.skips}, {"failed", r.failures}, {"packages", r.packages}} {
+		if len(part.lines) > 0 {
+			fmt.Fprintf(out, "== %s\n", part.title)
+		}
+		for _, line := range part.lines {
+			fmt.Fprintln(out, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
+}
+
+func text(b *strings.Builder) string {
+	if b == nil {
+		return ""
+	}
+	return b.String()
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// patience is how long a step may be silent before we say that it still runs.
+const patience = time.Minute
+
+// run runs the step. The answers of go test -json go into the report; everything
+// else is printed as it is.
+func (s step) run(ctx context.Context, out io.Writer, report *Report) error {
+	command := exec.CommandContext(ctx, s.args[0], s.args[1:]...)
+	command.Dir = s.dir
+	command.Env = append(os.Environ(), s.env...)
+	ownGroup(command)
+	command.WaitDelay = time.Minute
+
+	reader, writer := io.Pipe()
+	command.Stdout, command.Stderr = writer, writer
+	if err := command.Start(); err != nil {
+		return err
+	}
+	finished := make(chan error, 1)
+	go func() {
+		err := command.Wait()
+		writer.Close()
+		finished <- err
+	}()
+	printed := &counter{Writer: out}
+	stop := s.heartbeat(ctx, printed)
+	report.read(reader, printed, slices.Contains(s.args, "-json"))
+	stop()
+	err := <-finished
+	if s.silent && printed.count > 0 && err == nil {
+		err = errors.New("these files are not formatted: run gofmt -w on them")
+	}
+	return err
+}
+
+// heartbeat says every now and then that the step is still running.
+func (s step) heartbeat(ctx context.Context, out io.Writer) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		begin, tick := time.Now(), time.NewTicker(patience)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				fmt.Fprintf(out, "… %s has been running for %s\n", s.name, time.Since(begin).Round(time.Second))
+			}
+		}
+	}()
+	return cancel
+}
+
+// A counter counts the lines that are written through it. The heartbeat and the
+// command's output share one.
+type counter struct {
+	io.Writer
+	mutex sync.Mutex
+	count int
+}
+
+func (c *counter) Write(data []byte) (int, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.count += strings.Count(string(data), "\n")
+	return c.Writer.Write(data)
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// controlPlane are the modules whose tests start a control plane.
+var controlPlane = []string{"test/envtest"}
+
+// olderMinors are the minors beside the newest whose control plane is tested too.
+var olderMinors = []string{"1.36", "1.35", "1.34"}
+
+// A step is one command.
+type step struct {
+	name string
+	dir  string
+	env  []string
+	args []string
+	// silent steps fail when the command prints anything, as gofmt -l does.
+	silent bool
+}
+
+// String is what a person types to run the step alone.
+func (s step) String() string {
+	words := slices.Concat(s.env, s.args)
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "-json" })
+	if s.dir != "." {
+		words = slices.Concat([]string{"cd", s.dir, "&&"}, words)
+	}
+	return strings.Join(words, " ")
+}
+
+// suite returns the steps of the suite of that name, for the repository in root.
+func suite(name, root string) ([]step, error) {
+	modules, err := findModules(root)
+	if err != nil {
+		return nil, err
+	}
+	switch name {
+	case "lint":
+		return lint(modules)
+	case "short", "all":
+		steps, err := lint(modules)
+		for _, module := range modules {
+			if name == "all" || !slices.Contains(controlPlane, module) {
+				steps = append(steps, test(module))
+			}
+		}
+		return steps, err
+	case "long":
+		return long(modules), nil
+	}
+	return nil, fmt.Errorf("no suite %q: want short, all, long or lint", name)
+}
+
+// findModules lists the folders with a go.mod, the root first, so that a new module
+// is tested from its first day.
+func findModules(root string) (modules []string, err error) {
+	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != root && (entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".")):
+			return filepath.SkipDir
+		case entry.Name() == "go.mod":
+			modules = append(modules, filepath.ToSlash(filepath.Dir(name)))
+		}
+		return nil
+	})
+	slices.Sort(modules)
+	return modules, err
+}
+
+func lint(modules []string) ([]step, error) {
+	staticcheck, err := toolPath("staticcheck")
+	if err != nil {
+		return nil, err
+	}
+	steps := []step{{name: "format", dir: ".", args: []string{"gofmt", "-l", "."}, silent: true}}
+	for _, module := range modules {
+		steps = append(steps,
+			step{name: "vet " + module, dir: module, args: []string{"go", "vet", "./..."}},
+			step{name: "staticcheck " + module, dir: module, args: []string{staticcheck, "./..."}})
+	}
+	return steps, nil
+}
+
+// test returns the step that tests one module: with the race detector, but for the
+// modules whose time goes into other processes.
+func test(module string) step {
+	args := []string{"go", "test", "-json"}
+	if module == "." && canRace() {
+		args = append(args, "-race")
+	}
+	if slices.Contains(controlPlane, module) {
+		// The first run builds the control plane.
+		args = append(args, "-timeout=60m")
+	}
+	return step{name: "test " + module, dir: module, args: append(args, "./...")}
+}
+
+func long(modules []string) (steps []step) {
+	for _, minor := range olderMinors {
+		for _, module := range modules {
+			if slices.Contains(controlPlane, module) {
+				s := test(module)
+				s.name += " on " + minor
+				s.env = []string{"DRA_STEWARD_KUBERNETES=" + minor}
+				steps = append(steps, s)
+			}
+		}
+	}
+	return steps
+}
+
+// canRace says whether the race detector can be built: it needs cgo.
+func canRace() bool {
+	out, err := exec.Command("go", "env", "CGO_ENABLED", "CC").Output()
+	enabled, compiler, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if err != nil || enabled != "1" {
+		return false
+	}
+	_, err = exec.LookPath(compiler)
+	return err == nil
+}
+
+// toolPath builds a tool of go.tools.mod, if the cache has it not, and returns its
+// path. Called by its path it works in every module.
+func toolPath(tool string) (string, error) {
+	command := exec.Command("go", "tool", "-modfile=go.tools.mod", "-n", tool)
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", command, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
