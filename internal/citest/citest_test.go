@@ -36,6 +36,8 @@ func TestReport(t *testing.T) {
 		"failed":                  {input: failing, failed: true, want: []string{"noise of a passed test", "FAIL\tp", "0 passed, 1 failed, 1 skipped"}},
 		"does not build": {failed: true, want: []string{"no such thing", "0 passed, 1 failed"},
 			input: `{"ImportPath":"p","Action":"build-output","Output":"no such thing\n"}` + "\n" + `{"Action":"fail","Package":"p"}`},
+		"out of time": {failed: true, want: []string{"panic: test timed out", "0 passed, 1 failed"},
+			input: `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: test timed out\n"}` + "\n" + `{"Action":"fail","Package":"p"}`},
 		"plain lines": {input: "go: cannot find module\n", want: []string{"go: cannot find module"}},
 	} {
 		t.Run(name, func(t *testing.T) {

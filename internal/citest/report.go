@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -60,8 +62,11 @@ func (r *Report) handle(e event, out io.Writer, output map[string]*strings.Build
 			output[id] = &strings.Builder{}
 		}
 		output[id].WriteString(e.Output)
-	case e.Test == "" && e.Action == "fail" && !failed[e.Package]:
-		r.fail(e.Package)
+	case e.Test == "" && e.Action == "fail":
+		unfinished(e.Package, out, output)
+		if !failed[e.Package] {
+			r.fail(e.Package)
+		}
 	case e.Test == "":
 	case e.Action == "pass":
 		r.passed++
@@ -74,6 +79,17 @@ func (r *Report) handle(e event, out io.Writer, output map[string]*strings.Build
 	}
 	if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
 		delete(output, id)
+	}
+}
+
+// unfinished prints the output of tests that never ended: the package ran out of
+// time, or the process died.
+func unfinished(pkg string, out io.Writer, output map[string]*strings.Builder) {
+	for _, id := range slices.Sorted(maps.Keys(output)) {
+		if strings.HasPrefix(id, pkg+" ") {
+			fmt.Fprint(out, text(output[id]))
+			delete(output, id)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ type step struct {
 
 // String is what a person types to run the step alone.
 func (s step) String() string {
-	words := slices.Concat(s.env, s.args)
+	words := slices.Concat(s.env, []string{filepath.Base(s.args[0])}, s.args[1:])
 	words = slices.DeleteFunc(words, func(word string) bool { return word == "-json" })
 	if s.dir != "." {
 		words = slices.Concat([]string{"cd", s.dir, "&&"}, words)

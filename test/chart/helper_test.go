@@ -98,14 +98,3 @@ func (r release) hooks() (all []hook) {
 	}
 	return all
 }
-
-func (r release) hook(t *testing.T, name string) hook {
-	t.Helper()
-	for _, h := range r.hooks() {
-		if h.Name == name {
-			return h
-		}
-	}
-	t.Fatalf("no webhook %s", name)
-	return hook{}
-}
