@@ -30,7 +30,7 @@ type Package struct {
 //	4  doing                 webhook, evictor, podresources
 //	3  judging and looking   review, rulebook, usage on tracker
 //	2  deciding              validate, mutate, toleration, patch, config, manifest
-//	1  saying                api, policies, charts, cdi, example
+//	1  saying                api, policies, charts, cdi, example, quantity
 var Packages = map[string]Package{
 	"cmd/dra-steward":     {Floor: 5, Beside: []string{"cmd/dra-steward/app"}},
 	"cmd/dra-steward/app": {Floor: 5},
@@ -51,11 +51,12 @@ var Packages = map[string]Package{
 	"internal/config":   {Floor: 2, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 
-	"api/v1alpha1":     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"policies":         {Floor: 1, Importers: []string{"pkg/toleration"}},
-	"charts":           {Floor: 1},
-	"pkg/cdi":          {Floor: 1},
-	"internal/example": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"api/v1alpha1":      {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"policies":          {Floor: 1, Importers: []string{"pkg/toleration"}},
+	"charts":            {Floor: 1},
+	"pkg/cdi":           {Floor: 1},
+	"internal/quantity": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/example":  {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
 	// For tests and for the build; no package that ships imports them.
 	"internal/testobj":  {Floor: 1, Importers: []string{"(tests)"}},
@@ -78,7 +79,7 @@ var NotRequired = []string{"k8s.io/kubernetes", "helm.sh/helm/v3", "helm.sh/helm
 
 // The sizes that a reader takes in at once, tests and generated code excepted.
 const (
-	FunctionLines = 50 // a function has fewer
+	FunctionLines = 50  // a function has fewer
 	FileLines     = 300 // and so does a file
 )
 

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // wanted says what types with their own decoder are written as.
@@ -33,7 +35,7 @@ func unmarshals(value any, t reflect.Type) (want string, ok bool) {
 	if !known {
 		want = "a " + t.Name()
 	}
-	if t == reflect.TypeFor[resource.Quantity]() && mayStall(raw) {
+	if t == reflect.TypeFor[resource.Quantity]() && quantity.MayStall(raw) {
 		return want + " of a reasonable size", false
 	}
 	return want, reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(raw) == nil

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
+	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -101,6 +102,9 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error)) (errs, tole
 func decode[T any](what string, data []byte) (*T, error) {
 	if len(data) == 0 {
 		return nil, nil
+	}
+	if quantity.MayStall(data) {
+		return nil, fmt.Errorf("the %s has a number with an exponent or a length that no quantity needs; write it in a shorter form", what)
 	}
 	obj := new(T)
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
