@@ -112,7 +112,13 @@ func (c *Cluster) auditPolicy() string {
 }
 
 func (c *Cluster) apiServerFlags(o Options) map[string][]string {
-	flags := map[string][]string{"authorization-mode": {"RBAC"}}
+	flags := map[string][]string{
+		"authorization-mode": {"RBAC"},
+		// No other address than loopback, so that it starts without a network,
+		// too; the Service "kubernetes" would lead nowhere and has no endpoints.
+		"advertise-address":        {"127.0.0.1"},
+		"endpoint-reconciler-type": {"none"},
+	}
 	if o.AuditPolicy != "" {
 		flags["audit-policy-file"] = []string{c.auditPolicy()}
 		flags["audit-log-path"] = []string{c.AuditLog()}
