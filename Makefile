@@ -14,7 +14,7 @@ build: ## build the binary into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/dra-steward
 
 demo: ## run dra-steward against a real control plane; KEEP=1 leaves it running
-	@cd test/envtest && go build -o "$(CACHE)/bin/demo" ./demo && cd ../.. && exec "$(CACHE)/bin/demo"
+	@cd test/envtest && go build -o "$(CACHE)/bin/demo" ./demo && cd ../.. && exec "$(CACHE)/bin/demo" $(if $(KEEP),--keep)
 
 test: ## run all checks and tests; the first run builds Kubernetes 1.37
 	@$(CITEST) all
