@@ -24,6 +24,7 @@ type Report struct {
 	passed   int
 	failed   int
 	broken   bool
+	total    time.Duration
 }
 
 // An event is a line of go test -json.
@@ -134,6 +135,7 @@ func (r *Report) step(name string, took time.Duration, err error) {
 		verdict = "FAILED"
 		r.broken = true
 	}
+	r.total += took
 	r.steps = append(r.steps, fmt.Sprintf("%-40s %8.1fs  %s", name, took.Seconds(), verdict))
 }
 
@@ -142,6 +144,7 @@ func (r *Report) Failed() bool { return r.broken || r.failed > 0 }
 
 // Print writes the summary. Its last line has the numbers.
 func (r *Report) Print(out io.Writer) {
+	fmt.Fprintf(out, "== all steps together: %.0fs\n", r.total.Seconds())
 	for _, part := range []struct {
 		title string
 		lines []string
