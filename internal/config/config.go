@@ -2,9 +2,13 @@
 package config
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -26,10 +30,19 @@ func Load(path string) (v1alpha1.StewardConfiguration, error) {
 	return c, nil
 }
 
-// Parse reads the content of a configuration file. A field that does not exist is
-// an error, since a limit with a typing mistake would not be in force.
-func Parse(data []byte) (c v1alpha1.StewardConfiguration, err error) {
-	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+// Parse reads the content of a configuration file. What would be left out in silence
+// is an error, since a limit with a typing mistake would not be in force: a field that
+// does not exist or stands twice, a second document.
+func Parse(data []byte) (c v1alpha1.StewardConfiguration, _ error) {
+	if err := oneDocument(data); err != nil {
+		return c, err
+	}
+	text, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return c, err
+	}
+	strict, err := json.UnmarshalStrict(text, &c)
+	if err := errors.Join(append(strict, err)...); err != nil {
 		return c, err
 	}
 	if c.APIVersion != v1alpha1.APIVersion || c.Kind != v1alpha1.ConfigurationKind {
@@ -37,4 +50,13 @@ func Parse(data []byte) (c v1alpha1.StewardConfiguration, err error) {
 			c.APIVersion, c.Kind, v1alpha1.APIVersion, v1alpha1.ConfigurationKind)
 	}
 	return c, nil
+}
+
+func oneDocument(data []byte) error {
+	decoder := yamlv3.NewDecoder(bytes.NewReader(data))
+	var document yamlv3.Node
+	if decoder.Decode(&document) == nil && decoder.Decode(&document) == nil {
+		return errors.New("more than one document; a configuration file is one document")
+	}
+	return nil
 }
