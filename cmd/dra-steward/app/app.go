@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -60,8 +61,10 @@ Exit codes: 0 clean, 1 something was found, 2 could not run.`,
   dra-steward serve --cert-dir /tls           # the admission webhook`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+
+		SuggestionsMinimumDistance: 2,
+		Args:                       noSuchCommand,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -71,4 +74,16 @@ Exit codes: 0 clean, 1 something was found, 2 could not run.`,
 	})
 	root.AddCommand(serveCommand(streams), lintCommand(streams), explainCommand(streams), versionCommand(streams))
 	return root
+}
+
+// noSuchCommand refuses arguments of the program itself and names the commands that
+// are near.
+func noSuchCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(near, ", "))
+	}
+	return fmt.Errorf("there is no command %q; see '%s --help'", args[0], c.CommandPath())
 }

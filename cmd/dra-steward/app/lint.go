@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,7 +43,6 @@ Exit codes: 0 nothing found that --fail-on names, 1 something found, 2 could not
 		Example: `  dra-steward lint manifests/
   dra-steward lint --config site.yaml -o json claim.yaml
   helm template my-driver | dra-steward lint -`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return lint(streams, o, args) },
 	}
 	c.Flags().StringVar(&o.config, "config", "", "configuration file with the site's limits (default: the API server's limits)")
@@ -60,6 +60,9 @@ func complete(c *cobra.Command, flag string, values []string) {
 }
 
 func lint(streams Streams, o lintOptions, args []string) error {
+	if len(args) == 0 {
+		return errors.New("nothing to judge: name files or folders, or - for standard input")
+	}
 	if !slices.Contains(outputs, o.output) {
 		return fmt.Errorf("--output %q: must be text or json", o.output)
 	}
@@ -107,7 +110,11 @@ func (l *linter) look(document *manifest.Document, err error) {
 		l.skipped++
 	default:
 		l.judged++
+		before := len(l.reports)
 		l.judge(document)
+		slices.SortStableFunc(l.reports[before:], func(a, b Report) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
 	}
 }
 

@@ -101,46 +101,65 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 // serveAll serves admission, health and metrics. The latter two stay up until
 // admission is done, so that probes see how it ends.
 func serveAll(ctx context.Context, server *webhook.Server, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
-	listener, err := net.Listen("tcp", o.address)
+	at, err := listenAll(o)
 	if err != nil {
-		return fmt.Errorf("--address: %w", err)
+		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, failed := errgroup.WithContext(background)
-	for flag, side := range map[string]struct {
-		address string
-		handler http.Handler
-	}{
-		"--health-address":  {o.healthAddress, healthHandler(server)},
-		"--metrics-address": {o.metricsAddress, metricsHandler(registry)},
-	} {
-		group.Go(func() error { return serveHTTP(failed, flag, side.address, side.handler) })
-	}
+	group.Go(func() error { return serveHTTP(failed, at["--health-address"], healthHandler(server)) })
+	group.Go(func() error { return serveHTTP(failed, at["--metrics-address"], metricsHandler(registry)) })
 	admission, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(failed, cancel)
 	group.Go(func() error {
 		defer stop()
-		log.Info("serving admission requests", "address", listener.Addr().String(), "health", o.healthAddress, "metrics", o.metricsAddress)
-		return server.Serve(admission, listener)
+		log.Info("serving admission requests", "address", addressOf(at["--address"]),
+			"health", addressOf(at["--health-address"]), "metrics", addressOf(at["--metrics-address"]))
+		return server.Serve(admission, at["--address"])
 	})
 	return group.Wait()
 }
 
-// serveHTTP serves plain HTTP on address until ctx ends; nothing if it is empty.
-func serveHTTP(ctx context.Context, flag, address string, handler http.Handler) error {
-	if address == "" {
-		return nil
+// listenAll opens the addresses of the flags, all or none; an empty one is left out.
+func listenAll(o serveOptions) (map[string]net.Listener, error) {
+	listeners := map[string]net.Listener{}
+	for flag, address := range map[string]string{
+		"--address": o.address, "--health-address": o.healthAddress, "--metrics-address": o.metricsAddress,
+	} {
+		if address == "" && flag != "--address" {
+			continue
+		}
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			for _, open := range listeners {
+				open.Close()
+			}
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		listeners[flag] = listener
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
+	return listeners, nil
+}
+
+// addressOf is where a listener listens, which differs from its flag for port 0.
+func addressOf(listener net.Listener) string {
+	if listener == nil {
+		return "off"
+	}
+	return listener.Addr().String()
+}
+
+// serveHTTP serves plain HTTP on listener until ctx ends; nothing if it is nil.
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	if listener == nil {
+		return nil
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("%s: %w", flag, err)
+		return fmt.Errorf("%s: %w", listener.Addr(), err)
 	}
 	return nil
 }
