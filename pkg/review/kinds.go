@@ -85,7 +85,8 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error)) (errs, tole
 	if r.InCluster {
 		rules = k.clusterRules
 	}
-	found := rules.Validate(obj, r.Limits)
+	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile}
+	found := rules.Validate(obj, conditions)
 	if len(found) == 0 {
 		return nil, nil, nil
 	}
@@ -93,7 +94,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error)) (errs, tole
 	if err != nil || stored == nil {
 		return found, nil, err
 	}
-	errs, tolerated = rules.ValidateUpdate(stored, obj, r.Limits)
+	errs, tolerated = rules.ValidateUpdate(stored, obj, conditions)
 	return errs, tolerated, nil
 }
 

@@ -29,6 +29,8 @@ type Request struct {
 type Reviewer struct {
 	Limits   validate.Limits
 	Defaults mutate.Settings
+	// Profile is the API server that the mirror rules repeat.
+	Profile validate.Profile
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool

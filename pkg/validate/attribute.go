@@ -38,7 +38,7 @@ That holds for every item of a list as well.`,
 	},
 }
 
-func attributeName(slice *resourceapi.ResourceSlice, _ Limits) (errs field.ErrorList) {
+func attributeName(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
 	for at, device := range Devices(slice) {
 		for _, name := range slices.Sorted(maps.Keys(device.Attributes)) {
 			errs = append(errs, qualifiedName(at.Child("attributes"), string(name))...)
@@ -89,7 +89,7 @@ func identifier(at *field.Path, id string) field.ErrorList {
 	return errs
 }
 
-func attributeValueLength(slice *resourceapi.ResourceSlice, _ Limits) (errs field.ErrorList) {
+func attributeValueLength(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
 	for at, device := range Devices(slice) {
 		for _, name := range slices.Sorted(maps.Keys(device.Attributes)) {
 			attribute := device.Attributes[name]

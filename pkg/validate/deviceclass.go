@@ -17,7 +17,7 @@ names the class.`,
 		Class:  Mirror,
 		Server: "the same, since 1.31",
 		Source: "KEP-4381, DeviceSelectorsMaxSize",
-		Check: func(class *resourceapi.DeviceClass, _ Limits) field.ErrorList {
+		Check: func(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {
 			return atMost(field.NewPath("spec", "selectors"), len(class.Spec.Selectors), resourceapi.DeviceSelectorsMaxSize)
 		},
 	},
@@ -29,7 +29,7 @@ All of them are copied into every allocation of a claim that names the class.`,
 		Class:  Mirror,
 		Server: "the same, since 1.31",
 		Source: "KEP-4381, DeviceConfigMaxSize",
-		Check: func(class *resourceapi.DeviceClass, _ Limits) field.ErrorList {
+		Check: func(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {
 			return atMost(field.NewPath("spec", "config"), len(class.Spec.Config), resourceapi.DeviceConfigMaxSize)
 		},
 	},

@@ -120,10 +120,10 @@ func run[T any](t *testing.T, c *example.Case, limits validate.Limits, rules val
 	var obj, old T
 	decode(t, c.Object, &obj)
 	if c.Old == nil {
-		return rules.Validate(&obj, limits), nil
+		return rules.Validate(&obj, validate.Conditions{Limits: limits}), nil
 	}
 	decode(t, c.Old, &old)
-	return rules.ValidateUpdate(&old, &obj, limits)
+	return rules.ValidateUpdate(&old, &obj, validate.Conditions{Limits: limits})
 }
 
 func decode(t *testing.T, manifest []byte, into any) {

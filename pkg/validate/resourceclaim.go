@@ -69,7 +69,7 @@ An allocation has room for 32 devices. The API server stores a claim that asks f
 more, and its pod then stays pending for ever. Of a request with alternatives the
 smallest one counts; of allocationMode All one device, since nobody knows how many
 there will be. The site limit is devicesPerClaim.`,
-		Class:  Limit,
+		Class:  Gap,
 		Server: "no version checks it; the allocator fails with \"exceeds the claim limit\"",
 		Source: "KEP-4381, AllocationResultsMaxSize",
 		Check:  claimDevicesMax,
@@ -86,23 +86,23 @@ Each of them is evaluated for every device that the class lets through.`,
 	},
 }, tolerationRules)
 
-func claimRequestsMax(spec claimSpec, limits Limits) field.ErrorList {
-	return atMost(spec.at.Child("devices", "requests"), len(spec.Devices.Requests), limits.RequestsPerClaim)
+func claimRequestsMax(spec claimSpec, c Conditions) field.ErrorList {
+	return atMost(spec.at.Child("devices", "requests"), len(spec.Devices.Requests), c.Limits.RequestsPerClaim)
 }
 
-func requestAlternativesMax(spec claimSpec, limits Limits) (errs field.ErrorList) {
+func requestAlternativesMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, request := range spec.requests() {
-		errs = append(errs, atMost(at.Child("firstAvailable"), len(request.FirstAvailable), limits.AlternativesPerRequest)...)
+		errs = append(errs, atMost(at.Child("firstAvailable"), len(request.FirstAvailable), c.Limits.AlternativesPerRequest)...)
 	}
 	return errs
 }
 
-func claimDevicesMax(spec claimSpec, limits Limits) field.ErrorList {
+func claimDevicesMax(spec claimSpec, c Conditions) field.ErrorList {
 	var sum int64 // of at most 32 numbers below 2^31
 	for at, request := range spec.requests() {
 		sum += min(fewest(at, request), math.MaxInt32)
 	}
-	return total(spec.at.Child("devices", "requests"), "requested devices", int(sum), limits.DevicesPerClaim)
+	return total(spec.at.Child("devices", "requests"), "requested devices", int(sum), c.Limits.DevicesPerClaim)
 }
 
 // fewest returns the smallest number of devices that satisfies request.
@@ -120,14 +120,14 @@ func fewest(at *field.Path, request *resourceapi.DeviceRequest) int64 {
 	return least
 }
 
-func requestSelectorsMax(spec claimSpec, _ Limits) (errs field.ErrorList) {
+func requestSelectorsMax(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 	for at, demand := range spec.demands() {
 		errs = append(errs, atMost(at.Child("selectors"), len(demand.selectors), resourceapi.DeviceSelectorsMaxSize)...)
 	}
 	return errs
 }
 
-func allocationFinalizer(claim *resourceapi.ResourceClaim, _ Limits) field.ErrorList {
+func allocationFinalizer(claim *resourceapi.ResourceClaim, _ Conditions) field.ErrorList {
 	if claim.Status.Allocation == nil || slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
 		return nil
 	}

@@ -73,10 +73,10 @@ taintsPerDevice.`,
 	},
 }, attributeRules, lift(sliceTaints, taintRules))
 
-func sliceDevicesMax(slice *resourceapi.ResourceSlice, limits Limits) field.ErrorList {
-	limit := limits.DevicesPerSlice
+func sliceDevicesMax(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+	limit := c.Limits.DevicesPerSlice
 	if slices.ContainsFunc(slice.Spec.Devices, advanced) {
-		limit = min(limit, limits.DevicesPerAdvancedSlice)
+		limit = min(limit, c.Limits.DevicesPerAdvancedSlice)
 	}
 	return atMost(field.NewPath("spec", "devices"), len(slice.Spec.Devices), limit)
 }
@@ -94,7 +94,7 @@ func advanced(device resourceapi.Device) bool {
 	return false
 }
 
-func deviceName(slice *resourceapi.ResourceSlice, _ Limits) (errs field.ErrorList) {
+func deviceName(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
 	for at, device := range Devices(slice) {
 		for _, message := range validation.IsDNS1123Label(device.Name) {
 			errs = append(errs, field.Invalid(at.Child("name"), device.Name, message))
@@ -103,28 +103,28 @@ func deviceName(slice *resourceapi.ResourceSlice, _ Limits) (errs field.ErrorLis
 	return errs
 }
 
-func deviceAttributesMax(slice *resourceapi.ResourceSlice, limits Limits) (errs field.ErrorList) {
+func deviceAttributesMax(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
 	for at, device := range Devices(slice) {
 		n := len(device.Attributes) + len(device.Capacity)
-		errs = append(errs, total(at, "attributes and capacities", n, limits.AttributesAndCapacitiesPerDevice)...)
+		errs = append(errs, total(at, "attributes and capacities", n, c.Limits.AttributesAndCapacitiesPerDevice)...)
 	}
 	return errs
 }
 
-func deviceAttributeValuesMax(slice *resourceapi.ResourceSlice, limits Limits) (errs field.ErrorList) {
+func deviceAttributeValuesMax(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
 	for at, device := range Devices(slice) {
 		n := 0
 		for _, a := range device.Attributes {
 			n += max(1, len(a.IntValues)+len(a.BoolValues)+len(a.StringValues)+len(a.VersionValues))
 		}
-		errs = append(errs, total(at, "attribute values", n, limits.AttributeValuesPerDevice)...)
+		errs = append(errs, total(at, "attribute values", n, c.Limits.AttributeValuesPerDevice)...)
 	}
 	return errs
 }
 
-func deviceTaintsMax(slice *resourceapi.ResourceSlice, limits Limits) (errs field.ErrorList) {
+func deviceTaintsMax(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
 	for at, device := range Devices(slice) {
-		errs = append(errs, atMost(at.Child("taints"), len(device.Taints), limits.TaintsPerDevice)...)
+		errs = append(errs, atMost(at.Child("taints"), len(device.Taints), c.Limits.TaintsPerDevice)...)
 	}
 	return errs
 }

@@ -8,8 +8,8 @@ import (
 type Class string
 
 const (
-	// Limit rules bound a size. The API server has most of them, but only with
-	// its own number; a site may choose a lower one. They run everywhere.
+	// Limit rules bound a size that the API server bounds too, but only with its
+	// own number; a site may choose a lower one. They run everywhere.
 	Limit Class = "limit"
 	// Gap rules say what no API server says. They run everywhere.
 	Gap Class = "gap"
@@ -35,7 +35,11 @@ type Rule[T any] struct {
 	// Check returns what is wrong with obj. It must not change obj. An error
 	// that counts something carries the count as an int BadValue, by which
 	// ratcheting sees whether the problem has grown.
-	Check func(obj T, limits Limits) field.ErrorList
+	Check func(obj T, c Conditions) field.ErrorList
+	// Update is what the API server says of an update, for the rules where that is
+	// something else than Check of the new object: it skips what has not changed,
+	// or forbids a change. Nil stands for Check.
+	Update func(old, obj T, c Conditions) field.ErrorList
 }
 
 // A Table is the list of rules of one kind.
@@ -43,31 +47,55 @@ type Table[T any] []Rule[T]
 
 // Validate returns what is wrong with obj. The origin of every error is the ID of
 // the rule that found it.
-func (t Table[T]) Validate(obj T, limits Limits) field.ErrorList {
-	limits = limits.OrUpstream()
+func (t Table[T]) Validate(obj T, c Conditions) field.ErrorList {
+	c.Limits = c.Limits.OrUpstream()
 	var errs field.ErrorList
 	for _, rule := range t {
-		errs = append(errs, rule.Check(obj, limits).WithOrigin(rule.ID)...)
+		errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
 	}
 	return errs
 }
 
 // ValidateUpdate returns what is wrong with obj and divides it by old: errs is new
 // or has grown since old, tolerated was there already and is no worse now.
-func (t Table[T]) ValidateUpdate(old, obj T, limits Limits) (errs, tolerated field.ErrorList) {
-	found := t.Validate(obj, limits)
+func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs, tolerated field.ErrorList) {
+	found := t.Validate(obj, c)
 	if len(found) == 0 {
 		return nil, nil
 	}
-	return ratchet(t.Validate(old, limits), found)
+	return ratchet(t.Validate(old, c), found)
+}
+
+// ServerUpdate returns what the API server says of the update of old to obj. It
+// knows no tolerance but its own.
+func (t Table[T]) ServerUpdate(old, obj T, c Conditions) field.ErrorList {
+	c.Limits = c.Limits.OrUpstream()
+	var errs field.ErrorList
+	for _, rule := range t {
+		if rule.Update != nil {
+			errs = append(errs, rule.Update(old, obj, c).WithOrigin(rule.ID)...)
+		} else {
+			errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
+		}
+	}
+	return errs
 }
 
 // InCluster returns the rules that say more than the API server does. Behind an
 // API server the others could only repeat what it has answered already.
 func (t Table[T]) InCluster() Table[T] {
+	return t.only(func(class Class) bool { return class != Mirror })
+}
+
+// Server returns the rules that the API server has too.
+func (t Table[T]) Server() Table[T] {
+	return t.only(func(class Class) bool { return class != Gap })
+}
+
+func (t Table[T]) only(keep func(Class) bool) Table[T] {
 	var rules Table[T]
 	for _, rule := range t {
-		if rule.Class != Mirror {
+		if keep(rule.Class) {
 			rules = append(rules, rule)
 		}
 	}
@@ -80,7 +108,12 @@ func lift[Whole, Part any](part func(Whole) Part, rules Table[Part]) Table[Whole
 	for i, rule := range rules {
 		lifted[i] = Rule[Whole]{
 			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Server: rule.Server, Source: rule.Source,
-			Check: func(obj Whole, limits Limits) field.ErrorList { return rule.Check(part(obj), limits) },
+			Check: func(obj Whole, c Conditions) field.ErrorList { return rule.Check(part(obj), c) },
+		}
+		if rule.Update != nil {
+			lifted[i].Update = func(old, obj Whole, c Conditions) field.ErrorList {
+				return rule.Update(part(old), part(obj), c)
+			}
 		}
 	}
 	return lifted

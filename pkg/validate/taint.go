@@ -51,21 +51,21 @@ var effects = []resourceapi.DeviceTaintEffect{
 	resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNone,
 }
 
-func taintKey(taints taints, _ Limits) (errs field.ErrorList) {
+func taintKey(taints taints, _ Conditions) (errs field.ErrorList) {
 	for at, taint := range taints {
 		errs = append(errs, metav1validation.ValidateLabelName(taint.Key, at.Child("key"))...)
 	}
 	return errs
 }
 
-func taintValue(taints taints, _ Limits) (errs field.ErrorList) {
+func taintValue(taints taints, _ Conditions) (errs field.ErrorList) {
 	for at, taint := range taints {
 		errs = append(errs, labelValue(at.Child("value"), taint.Value)...)
 	}
 	return errs
 }
 
-func taintEffect(taints taints, _ Limits) (errs field.ErrorList) {
+func taintEffect(taints taints, _ Conditions) (errs field.ErrorList) {
 	for at, taint := range taints {
 		switch {
 		case taint.Effect == "":

@@ -18,7 +18,7 @@ The API documents this limit and no API server enforces it: 1000 tolerations are
 stored. The scheduler copies them into the result for every allocated device and
 compares each with every taint of every device, so one claim can slow down all of
 them. The site limit is tolerationsPerRequest.`,
-		Class:  Limit,
+		Class:  Gap,
 		Server: "documents it, enforces it in no version (1.34 to 1.37)",
 		Source: "KEP-5055, DeviceTolerationsMaxLength",
 		Check:  requestTolerationsMax,
@@ -71,14 +71,14 @@ NoExecute where that is meant.`,
 
 var operators = []resourceapi.DeviceTolerationOperator{resourceapi.DeviceTolerationOpEqual, resourceapi.DeviceTolerationOpExists}
 
-func requestTolerationsMax(spec claimSpec, limits Limits) (errs field.ErrorList) {
+func requestTolerationsMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, demand := range spec.demands() {
-		errs = append(errs, atMost(at.Child("tolerations"), len(demand.tolerations), limits.TolerationsPerRequest)...)
+		errs = append(errs, atMost(at.Child("tolerations"), len(demand.tolerations), c.Limits.TolerationsPerRequest)...)
 	}
 	return errs
 }
 
-func tolerationKey(spec claimSpec, _ Limits) (errs field.ErrorList) {
+func tolerationKey(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 	for at, toleration := range spec.tolerations() {
 		if toleration.Key != "" {
 			errs = append(errs, metav1validation.ValidateLabelName(toleration.Key, at.Child("key"))...)
@@ -87,7 +87,7 @@ func tolerationKey(spec claimSpec, _ Limits) (errs field.ErrorList) {
 	return errs
 }
 
-func tolerationOperator(spec claimSpec, _ Limits) (errs field.ErrorList) {
+func tolerationOperator(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 	for at, toleration := range spec.tolerations() {
 		switch {
 		case toleration.Operator == "":
@@ -99,7 +99,7 @@ func tolerationOperator(spec claimSpec, _ Limits) (errs field.ErrorList) {
 	return errs
 }
 
-func tolerationValue(spec claimSpec, _ Limits) (errs field.ErrorList) {
+func tolerationValue(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 	for at, toleration := range spec.tolerations() {
 		switch {
 		case toleration.Operator == resourceapi.DeviceTolerationOpEqual:
@@ -112,7 +112,7 @@ func tolerationValue(spec claimSpec, _ Limits) (errs field.ErrorList) {
 	return errs
 }
 
-func tolerationEffect(spec claimSpec, _ Limits) (errs field.ErrorList) {
+func tolerationEffect(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 	for at, toleration := range spec.tolerations() {
 		if toleration.Effect != "" && !slices.Contains(effects, toleration.Effect) {
 			errs = append(errs, field.NotSupported(at.Child("effect"), toleration.Effect, effects))
