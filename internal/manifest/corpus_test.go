@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
@@ -66,7 +65,6 @@ func TestCorpus(t *testing.T) {
 	folder := corpus(t)
 	expected := expectations(t, folder)
 	count := map[string]int{}
-	begin := time.Now()
 	for document, err := range (manifest.Reader{}).Walk(folder) {
 		if err != nil {
 			t.Error(err)
@@ -95,9 +93,6 @@ func TestCorpus(t *testing.T) {
 	}
 	for key := range expected {
 		t.Errorf("%s: not found", key)
-	}
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("reading and decoding took %v, want less than 2 s", took)
 	}
 }
 

@@ -61,7 +61,7 @@ func FuzzRead(f *testing.F) {
 				}
 			}
 		}
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > time.Minute {
 			t.Fatalf("took %v for %d bytes", took, len(text))
 		}
 	})

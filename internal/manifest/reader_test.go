@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
@@ -103,20 +102,17 @@ func TestReadHostile(t *testing.T) {
 		"long separator":      {"--- " + strings.Repeat("x", 5_000_000), "x.yaml:1:1: kubectl accepts nothing but a comment"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			begin := time.Now()
 			got := read(test.text+"\n---\nkind: B\n", "x.yaml")
 			if len(got) != 2 || !strings.Contains(got[0], test.want) || !strings.HasSuffix(got[1], " B/") {
 				t.Errorf("got %.300q, want %q and the next document", got, test.want)
-			}
-			if took := time.Since(begin); took > 5*time.Second {
-				t.Errorf("took %v", took)
 			}
 		})
 	}
 }
 
 // TestLongLines guards against time that grows with the square of a line's
-// length: minified JSON is one line.
+// length: minified JSON is one line. It would then not end before the test's
+// timeout.
 func TestLongLines(t *testing.T) {
 	for name, text := range map[string]string{
 		"one value":   `{"ä": [` + strings.Repeat("1,", 1_000_000) + "1]}",
@@ -124,15 +120,11 @@ func TestLongLines(t *testing.T) {
 		"odd breaks":  "ä:\n" + strings.Repeat("- x\r", 200_000),
 	} {
 		t.Run(name, func(t *testing.T) {
-			begin := time.Now()
 			for document, err := range (manifest.Reader{}).Read("x", strings.NewReader(text)) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				document.Position("ä[100]")
-			}
-			if took := time.Since(begin); took > 10*time.Second {
-				t.Errorf("took %v", took)
 			}
 		})
 	}

@@ -103,7 +103,7 @@ func Gates() []Gate { return slices.Sorted(maps.Keys(gates)) }
 // or cannot be switched as wished; all of them in one error.
 func (p Profile) Validate() error {
 	if !p.Since(OldestMinor) || p.Since(NewestMinor+1) {
-		return fmt.Errorf("Kubernetes 1.%d: must be between 1.%d and 1.%d", p.minor(), OldestMinor, NewestMinor)
+		return fmt.Errorf("minor 1.%d of Kubernetes: must be between 1.%d and 1.%d", p.minor(), OldestMinor, NewestMinor)
 	}
 	var errs []error
 	for _, gate := range slices.Sorted(maps.Keys(p.Gates)) {

@@ -152,7 +152,7 @@ func TestAllocationWithoutFinalizer(t *testing.T) {
 // update, whoever makes it.
 func TestRepair(t *testing.T) {
 	claims := client(t, cluster.Config()).ResourceV1().ResourceClaims(namespace)
-	g, c, _ := guarded(t, nil)
+	g, _, _ := guarded(t, nil)
 	if err := g.Stop(); err != nil { // so that nobody denies the bad allocation
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestRepair(t *testing.T) {
 	if _, err = claims.UpdateStatus(t.Context(), leaking, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, c, _ = guarded(t, nil)
+	_, c, _ := guarded(t, nil)
 	claims = c.ResourceV1().ResourceClaims(namespace)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		claim, err := claims.Get(t.Context(), "leaking", metav1.GetOptions{})

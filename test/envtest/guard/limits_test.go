@@ -35,7 +35,7 @@ func TestSeventeenTolerations(t *testing.T) {
 // TestSiteLimit takes a limit below what is stored: the driver may go on updating its
 // slice, and is told.
 func TestSiteLimit(t *testing.T) {
-	g, c, seen := guarded(t, map[string]any{"limits": map[string]any{"devicesPerSlice": 10}})
+	g, c, _ := guarded(t, map[string]any{"limits": map[string]any{"devicesPerSlice": 10}})
 	slices := c.ResourceV1().ResourceSlices()
 	_, err := slices.Create(t.Context(), slice("site", gpus(11)...), metav1.CreateOptions{})
 	wantDenied(t, err, "spec.devices", "11", "at most 10", "slice-devices-max")
@@ -48,7 +48,7 @@ func TestSiteLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	_, c, seen = guarded(t, map[string]any{"limits": map[string]any{"devicesPerSlice": 8}})
+	_, c, seen := guarded(t, map[string]any{"limits": map[string]any{"devicesPerSlice": 8}})
 	slices = c.ResourceV1().ResourceSlices()
 	same, err := slices.Update(t.Context(), stored, metav1.UpdateOptions{})
 	if err != nil {
