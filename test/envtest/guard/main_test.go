@@ -11,11 +11,13 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 )
 
@@ -28,8 +30,26 @@ const (
 var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
-	options := envtest.Options{ControllerManager: true, Scheduler: true, Nodes: []string{node}}
+	options := envtest.Options{
+		ControllerManager: true, Scheduler: true, Nodes: []string{node},
+		RuntimeConfig: map[string]bool{taintRules().GroupVersion().String(): true},
+	}
+	if taintRules().Version == "v1alpha3" {
+		options.FeatureGates = map[string]bool{"DRADeviceTaints": true} // on by default since 1.36
+	}
 	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
+}
+
+// taintRules are the DeviceTaintRules in the version that the minor under test has.
+func taintRules() schema.GroupVersionResource {
+	version := "v1"
+	switch minor := os.Getenv(assets.VersionVariable); {
+	case strings.HasPrefix(minor, "1.36"):
+		version = "v1beta2"
+	case strings.HasPrefix(minor, "1.35"), strings.HasPrefix(minor, "1.34"):
+		version = "v1alpha3"
+	}
+	return resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource().WithVersion(version)
 }
 
 // guarded starts dra-steward for one test and returns a client whose warnings the

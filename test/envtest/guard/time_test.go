@@ -10,9 +10,11 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 )
 
@@ -55,41 +57,51 @@ func nextSecond(t *testing.T) {
 	eventually(t, "the next second", func(context.Context) (bool, error) { return time.Now().Unix() > start, nil })
 }
 
-// TestEffectChangeRenewsTime changes a rule from informing to evicting: pods have
-// their tolerationSeconds from then on.
+// TestEffectChangeRenewsTime changes a rule from one effect to another: pods have
+// their tolerationSeconds from then on. 1.36 and later do so by themselves.
 func TestEffectChangeRenewsTime(t *testing.T) {
-	_, c, _ := guarded(t, nil)
-	rules := c.ResourceV1().DeviceTaintRules()
-	past := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-	pool := "nowhere"
-	rule, err := rules.Create(t.Context(), &resourceapi.DeviceTaintRule{
-		ObjectMeta: metav1.ObjectMeta{Name: "maintenance"},
-		Spec: resourceapi.DeviceTaintRuleSpec{
-			DeviceSelector: &resourceapi.DeviceTaintSelector{Pool: &pool},
-			Taint:          resourceapi.DeviceTaint{Key: "example.com/maintenance", Effect: resourceapi.DeviceTaintEffectNone, TimeAdded: &past},
-		},
-	}, metav1.CreateOptions{})
+	guarded(t, nil)
+	c, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
+		t.Fatal(err)
+	}
+	rules := c.Resource(taintRules())
+	past := time.Now().Add(-time.Hour).Truncate(time.Second).UTC().Format(time.RFC3339)
+	rule := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": taintRules().GroupVersion().String(), "kind": "DeviceTaintRule",
+		"metadata": map[string]any{"name": "maintenance"},
+		"spec": map[string]any{
+			"deviceSelector": map[string]any{"pool": "nowhere"},
+			"taint":          map[string]any{"key": "example.com/maintenance", "effect": "NoSchedule", "timeAdded": past},
+		},
+	}}
+	if rule, err = rules.Create(t.Context(), rule, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	defer rules.Delete(context.WithoutCancel(t.Context()), "maintenance", metav1.DeleteOptions{})
-	if !rule.Spec.Taint.TimeAdded.Time.Equal(past.Time) {
-		t.Fatalf("created with %v, want the %v it came with", rule.Spec.Taint.TimeAdded, past)
+	if got := timeAdded(t, rule); got.Format(time.RFC3339) != past {
+		t.Fatalf("created with %v, want the %v it came with", got, past)
 	}
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { // the eviction controller writes its status
-		if rule, err = rules.Get(t.Context(), "maintenance", metav1.GetOptions{}); err != nil {
-			return err
-		}
-		rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
-		rule, err = rules.Update(t.Context(), rule, metav1.UpdateOptions{})
-		return err
-	})
+	change := []byte(`{"spec":{"taint":{"effect":"NoExecute"}}}`)
+	if rule, err = rules.Patch(t.Context(), "maintenance", types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := timeAdded(t, rule); time.Since(got) > time.Minute {
+		t.Errorf("the taint evicts since %v, want since its effect changed", got)
+	}
+}
+
+func timeAdded(t *testing.T, rule *unstructured.Unstructured) time.Time {
+	t.Helper()
+	text, _, err := unstructured.NestedString(rule.Object, "spec", "taint", "timeAdded")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if age := time.Since(rule.Spec.Taint.TimeAdded.Time); age > time.Minute {
-		t.Errorf("the taint evicts since %v, want since its effect changed", rule.Spec.Taint.TimeAdded)
+	added, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return added
 }
 
 // TestSliceEffectChangeWarns hands in the old time with a new effect: nobody but the
