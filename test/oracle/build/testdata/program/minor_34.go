@@ -1,0 +1,16 @@
+//go:build minor34
+
+package main
+
+import (
+	"k8s.io/apiserver/pkg/registry/rest"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaim"
+)
+
+func claimStrategies(namespaces typedcorev1.NamespaceInterface) (spec, status rest.RESTUpdateStrategy) {
+	strategy := resourceclaim.NewStrategy(namespaces)
+	return strategy, resourceclaim.NewStatusStrategy(strategy)
+}
+
+var taintRuleStatus rest.RESTUpdateStrategy

@@ -1,0 +1,173 @@
+// Package inputs gathers the writes that are put to the oracles: the manifests of
+// the corpus, upstream's recorded test tables and the examples of our rules and
+// defaults.
+package inputs
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/dra-steward/dra-steward/internal/example"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/test/oracle/wire"
+)
+
+// CorpusVariable is the environment variable that names the folder of the corpus.
+const CorpusVariable = "DRA_STEWARD_CORPUS"
+
+// tables is the file of the corpus with upstream's tables.
+const tables = "upstream-1.37.0-tables.jsonl"
+
+// ErrNoCorpus says that the corpus is not there.
+var ErrNoCorpus = errors.New("no corpus of public manifests; set " + CorpusVariable + " to its folder")
+
+// Folder returns the folder of the corpus: what CorpusVariable names, or shared/corpus
+// beside the repository, looked for from the working directory upwards.
+func Folder() (string, error) {
+	if folder := os.Getenv(CorpusVariable); folder != "" {
+		if _, err := os.Stat(filepath.Join(folder, tables)); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrNoCorpus, err)
+		}
+		return folder, nil
+	}
+	for up := ".."; len(up) < len("../../../../../.."); up = filepath.Join(up, "..") {
+		folder := filepath.Join(up, "shared", "corpus")
+		if _, err := os.Stat(filepath.Join(folder, tables)); err == nil {
+			return folder, nil
+		}
+	}
+	return "", ErrNoCorpus
+}
+
+// Corpus returns the manifests of the corpus that can be read, each as a creation of
+// its v1 form in a namespace that allows adminAccess.
+func Corpus(folder string) (cases []wire.Case, err error) {
+	for document, err := range (manifest.Reader{}).Walk(folder) {
+		if err != nil {
+			return nil, err
+		}
+		if !document.Ours() {
+			continue
+		}
+		object, _ := manifest.Decode(document)
+		if object == nil {
+			continue
+		}
+		raw := json.RawMessage(document.Raw)
+		if document.APIVersion != "resource.k8s.io/v1" {
+			if raw, err = json.Marshal(object); err != nil {
+				return nil, err
+			}
+		}
+		file, err := filepath.Rel(folder, document.File)
+		if err != nil {
+			return nil, err
+		}
+		id := fmt.Sprintf("corpus/%s#%d", filepath.ToSlash(file), document.Index)
+		cases = append(cases, wire.Case{ID: id, Op: wire.Create, Object: raw, Admin: true})
+	}
+	return cases, nil
+}
+
+// A Row is a case of upstream's tables, with what the hand-written validation alone
+// said of it, all feature gates that it needs being on.
+type Row struct {
+	wire.Case
+	Recorded []wire.Error
+}
+
+// Tables returns the rows of upstream's tables.
+func Tables(folder string) (rows []Row, err error) {
+	file, err := os.Open(filepath.Join(folder, tables))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		var record struct {
+			Func        string
+			Object, Old json.RawMessage
+			Errors      []wire.Error
+		}
+		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", tables, n, err)
+		}
+		c := wire.Case{
+			ID: fmt.Sprintf("tables/%d", n), Op: wire.Create, Object: record.Object, Old: record.Old,
+			Gates: map[string]bool{wire.AllDRA: true}, Admin: true,
+		}
+		if record.Old != nil {
+			c.Op = wire.Update
+		}
+		if strings.Contains(record.Func, "Status") {
+			c.Subresource = "status"
+		}
+		rows = append(rows, Row{c, record.Errors})
+	}
+	return rows, lines.Err()
+}
+
+// Examples returns the examples of our rules and defaults.
+func Examples() (cases []wire.Case, err error) {
+	for _, source := range []struct {
+		name  string
+		files fs.FS
+	}{{"validate", validate.Examples}, {"mutate", mutate.Examples}} {
+		names, err := fs.Glob(source.files, "examples/*.txtar")
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			id := strings.TrimSuffix(path.Base(name), ".txtar")
+			e, err := example.Load(source.files, id)
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range e.Cases {
+				one, err := fromExample(source.name+"/"+id+"/"+c.Name, c)
+				if err != nil {
+					return nil, err
+				}
+				cases = append(cases, one)
+			}
+		}
+	}
+	return cases, nil
+}
+
+// fromExample makes a case of an example. What an update changes tells whether it is
+// one of the status.
+func fromExample(id string, e example.Case) (c wire.Case, err error) {
+	c = wire.Case{ID: id, Op: wire.Create, Gates: map[string]bool{wire.AllDRA: true}, Admin: true}
+	if c.Object, err = yaml.YAMLToJSON(e.Object); err != nil {
+		return c, fmt.Errorf("%s: %w", id, err)
+	}
+	if e.Old == nil {
+		return c, nil
+	}
+	c.Op = wire.Update
+	if c.Old, err = yaml.YAMLToJSON(e.Old); err != nil {
+		return c, fmt.Errorf("%s: %w", id, err)
+	}
+	var is, was struct{ Status json.RawMessage }
+	if err := errors.Join(json.Unmarshal(c.Object, &is), json.Unmarshal(c.Old, &was)); err != nil {
+		return c, fmt.Errorf("%s: %w", id, err)
+	}
+	if string(is.Status) != string(was.Status) {
+		c.Subresource = "status"
+	}
+	return c, nil
+}
