@@ -1,0 +1,241 @@
+package webhook_test
+
+// The benchmarks of docs/performance.md. Each one of BenchmarkTLS sends requests by
+// turns to our handler and to two that allow everything, so that the ratios hold on a
+// busy machine as well. "noop" does not even look at the object; "typed" decodes it
+// into its Go type, as every webhook does that is written with controller-runtime's
+// admission.Validator.
+//
+//	go test ./webhook -run '^$' -bench TLS -benchtime 2000x
+//	go test ./webhook -run '^$' -bench Handler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/webhook"
+)
+
+// workload is what the benchmarks send.
+func workload() map[string]*admissionv1.AdmissionRequest {
+	full, tainted := slice(128, 32, 0), slice(64, 32, 1)
+	return map[string]*admissionv1.AdmissionRequest{
+		"claim":         create("ResourceClaim", typicalClaim()),
+		"slice":         create("ResourceSlice", full),
+		"slice-update":  update("ResourceSlice", full, full),
+		"tainted-slice": update("ResourceSlice", tainted, tainted),
+	}
+}
+
+// typicalClaim is a claim as it is stored: three requests, one with alternatives,
+// with selectors, tolerations, a configuration and managed fields.
+func typicalClaim() []byte {
+	type m = map[string]any
+	selectors := []any{m{"cel": m{"expression": `device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].memory.isGreaterThan(quantity("40Gi"))`}}}
+	tolerations := []any{
+		m{"key": "example.com/maintenance", "operator": "Exists", "effect": "NoSchedule"},
+		m{"key": "example.com/ecc-errors", "operator": "Equal", "value": "few", "effect": "NoExecute", "tolerationSeconds": 300},
+	}
+	demand := func(name string) m {
+		return m{"name": name, "deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 2,
+			"selectors": selectors, "tolerations": tolerations}
+	}
+	exactly := demand("")
+	delete(exactly, "name")
+	var claim m
+	if err := json.Unmarshal(object("ResourceClaim", m{"devices": m{
+		"requests": []any{m{"name": "gpu", "exactly": exactly}, m{"name": "nic", "exactly": exactly},
+			m{"name": "any", "firstAvailable": []any{demand("large"), demand("small")}}},
+		"constraints": []any{m{"requests": []any{"gpu", "nic"}, "matchAttribute": "resource.kubernetes.io/pcieRoot"}},
+		"config": []any{m{"requests": []any{"gpu"}, "opaque": m{"driver": "gpu.example.com",
+			"parameters": m{"apiVersion": "gpu.example.com/v1", "kind": "GpuConfig", "sharing": m{"strategy": "TimeSlicing"}}}}},
+	}}), &claim); err != nil {
+		panic(err)
+	}
+	claim["metadata"] = m{"name": "training", "namespace": "team-a", "uid": "e2c1f0a4-0000-4000-8000-5d2c6f0a7b11",
+		"finalizers":    []any{"resource.kubernetes.io/delete-protection"},
+		"managedFields": []any{m{"manager": "kubectl", "operation": "Update", "apiVersion": "resource.k8s.io/v1", "fieldsV1": claim["spec"]}}}
+	data, err := json.Marshal(claim)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// contender is a server under test with how long its requests took.
+type contender struct {
+	name string
+	*running
+	sample
+}
+
+func contenders(b *testing.B) []*contender {
+	b.Helper()
+	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	serve := func(mutating, validating admission.Handler) *running {
+		return start(b, review.Reviewer{}, func(s *webhook.Server) { s.Mutating, s.Validating = mutating, validating })
+	}
+	noop := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
+	return []*contender{
+		{name: "", running: serve(webhook.Mutating(review.Reviewer{}, logr.Discard(), metrics), webhook.Validating(review.Reviewer{}, logr.Discard(), metrics))},
+		{name: "noop", running: serve(noop, noop)},
+		{name: "typed", running: serve(newTyped(b), newTyped(b))},
+	}
+}
+
+// typed decodes what it is asked about, and allows it.
+type typed struct{ admission.Decoder }
+
+func newTyped(b *testing.B) typed {
+	b.Helper()
+	scheme := runtime.NewScheme()
+	if err := resourceapi.AddToScheme(scheme); err != nil {
+		b.Fatal(err)
+	}
+	return typed{admission.NewDecoder(scheme)}
+}
+
+func (t typed) Handle(_ context.Context, req admission.Request) admission.Response {
+	for _, raw := range []runtime.RawExtension{req.Object, req.OldObject} {
+		var object runtime.Object = &resourceapi.ResourceSlice{}
+		if req.Kind.Kind == "ResourceClaim" {
+			object = &resourceapi.ResourceClaim{}
+		}
+		if len(raw.Raw) == 0 {
+			continue
+		}
+		if err := t.DecodeRaw(raw, object); err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+	}
+	return admission.Allowed("")
+}
+
+func BenchmarkTLS(b *testing.B) {
+	all := contenders(b)
+	for name, req := range workload() {
+		for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
+			for _, senders := range []int{1, 8} {
+				b.Run(fmt.Sprintf("%s%s/senders=%d", name, path, senders), func(b *testing.B) {
+					compare(b, all, path, reviewOf(b, "v1", req), senders)
+				})
+			}
+		}
+	}
+}
+
+// compare sends b.N requests to each contender, in turns of a few.
+func compare(b *testing.B, all []*contender, path string, body []byte, senders int) {
+	const turn = 64
+	for _, one := range all {
+		one.turn(b, one.running, path, body, senders, turn) // opens the connection
+		one.sample = sample{}
+	}
+	order := slices.Clone(all)
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= turn {
+		for _, one := range order {
+			one.turn(b, one.running, path, body, senders, min(turn, left))
+		}
+		order = append(order[1:], order[0])
+	}
+	b.ReportMetric(0, "ns/op")
+	for _, one := range all {
+		one.report(b, one.name)
+		if one.name != "" {
+			b.ReportMetric(all[0].perSecond()/one.perSecond(), "of-"+one.name)
+		}
+	}
+}
+
+// sample is how long requests took, each and together.
+type sample struct {
+	each  []time.Duration
+	total time.Duration
+}
+
+// turn sends n requests by some senders at once and adds their times.
+func (s *sample) turn(b *testing.B, r *running, path string, body []byte, senders, n int) {
+	times := make([]time.Duration, n)
+	begin := time.Now()
+	var all sync.WaitGroup
+	for sender := range senders {
+		all.Go(func() {
+			for i := sender; i < n; i += senders {
+				sent := time.Now()
+				if err := ask(r, path, body); err != nil {
+					b.Error(err)
+				}
+				times[i] = time.Since(sent)
+			}
+		})
+	}
+	all.Wait()
+	s.total += time.Since(begin)
+	s.each = append(s.each, times...)
+}
+
+func ask(r *running, path string, body []byte) error {
+	response, err := r.client.Post("https://"+r.address+path, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(answer), `"allowed":true`) {
+		return fmt.Errorf("%d %s: %w", response.StatusCode, answer, err)
+	}
+	return nil
+}
+
+func (s *sample) perSecond() float64 { return float64(len(s.each)) / s.total.Seconds() }
+
+func (s *sample) report(b *testing.B, name string) {
+	prefix := ""
+	if name != "" {
+		prefix = name + "-"
+	}
+	slices.Sort(s.each)
+	b.ReportMetric(s.perSecond(), prefix+"req/s")
+	for _, percent := range []int{50, 99} {
+		b.ReportMetric(s.each[(len(s.each)-1)*percent/100].Seconds()*1000, fmt.Sprintf("%sp%d-ms", prefix, percent))
+	}
+}
+
+// BenchmarkHandler leaves out HTTP, TLS and the AdmissionReview around the object.
+func BenchmarkHandler(b *testing.B) {
+	mutate, validate, _ := handlers(b, review.Reviewer{})
+	for name, req := range workload() {
+		for path, handle := range map[string]func(*admissionv1.AdmissionRequest) admission.Response{"mutate": mutate, "validate": validate} {
+			b.Run(name+"/"+path, func(b *testing.B) {
+				b.SetBytes(int64(len(req.Object.Raw)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if !handle(req).Allowed {
+						b.Fatal("denied")
+					}
+				}
+			})
+		}
+	}
+}
