@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // APIVersion and ConfigurationKind identify a configuration file.
 const (
@@ -15,6 +19,14 @@ type StewardConfiguration struct {
 	Limits Limits `json:"limits,omitempty"`
 	// Defaults say what is filled in.
 	Defaults Defaults `json:"defaults,omitempty"`
+	// Rules change what single rules do, by the ID of the rule.
+	Rules map[string]Rule `json:"rules,omitempty"`
+}
+
+// Rule changes what a rule does.
+type Rule struct {
+	// Severity is error (deny), warning or off. The defaults are in docs/rules.md.
+	Severity Severity `json:"severity"`
 }
 
 // Limits are the sizes that a site allows. Zero means what the API server allows; a
@@ -52,3 +64,24 @@ const (
 	// FinalizerOff never adds it.
 	FinalizerOff FinalizerMode = "off"
 )
+
+// UnmarshalJSON reads a mode. A bare off is the boolean false in YAML.
+func (m *FinalizerMode) UnmarshalJSON(data []byte) error {
+	return unmarshalWord(data, (*string)(m))
+}
+
+// Severity says what a finding of a rule means for a write: error, warning or off.
+type Severity string
+
+// UnmarshalJSON reads a severity. A bare off is the boolean false in YAML.
+func (s *Severity) UnmarshalJSON(data []byte) error {
+	return unmarshalWord(data, (*string)(s))
+}
+
+func unmarshalWord(data []byte, word *string) error {
+	if string(data) == "false" {
+		*word = "off"
+		return nil
+	}
+	return json.Unmarshal(data, word)
+}

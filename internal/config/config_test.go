@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestLoad(t *testing.T) {
-	if c, err := config.Load(""); err != nil || c != (v1alpha1.StewardConfiguration{}) {
+	if c, err := config.Load(""); err != nil || !reflect.DeepEqual(c, v1alpha1.StewardConfiguration{}) {
 		t.Errorf("no file: %v, %v", c, err)
 	}
 	if _, err := config.Load(t.TempDir() + "/missing.yaml"); err == nil || !strings.Contains(err.Error(), "missing.yaml") {

@@ -17,7 +17,8 @@ import (
 // An Entry is a rule, a default or a check of a manifest's form.
 type Entry struct {
 	ID string
-	// What the entry is, with its class: "limit rule", "default" …
+	// What the entry is, with its class and severity: "limit rule (error)",
+	// "default" …
 	What string
 	// Doc, Server and Source are as in validate.Rule; Server and Source may be
 	// empty.
@@ -44,7 +45,7 @@ func Open() (Book, error) {
 		if err != nil {
 			return nil, err
 		}
-		book = append(book, Entry{rule.ID, string(rule.Class) + " rule", rule.Doc, rule.Server, rule.Source, rule.Kinds, e})
+		book = append(book, Entry{rule.ID, fmt.Sprintf("%s rule (%s)", rule.Class, rule.Severity), rule.Doc, rule.Server, rule.Source, rule.Kinds, e})
 	}
 	for _, d := range mutate.Defaults() {
 		e, err := example.Load(mutate.Examples, d.ID)

@@ -11,6 +11,7 @@ import (
 // New makes a Reviewer that judges as c says. It refuses values out of range, all
 // of them in one error.
 func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
-	r := Reviewer{Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults)}
-	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate())
+	severities, err := siteSeverities(c.Rules)
+	r := Reviewer{Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), severities: severities}
+	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), err)
 }

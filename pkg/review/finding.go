@@ -4,28 +4,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// Severity says what a finding means for the write. The order is that of weight.
-type Severity int
+// Severity says what a finding means for the write.
+type Severity = validate.Severity
 
+// The severities of findings.
 const (
-	// Error denies the write.
-	Error Severity = iota
-	// Warning lets it pass and tells the author.
-	Warning
+	Error   = validate.Error
+	Warning = validate.Warning
 )
-
-// String returns "error" or "warning".
-func (s Severity) String() string {
-	if s == Error {
-		return "error"
-	}
-	return "warning"
-}
-
-// MarshalText writes a severity as its name.
-func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // A Finding is one thing that is wrong.
 type Finding struct {
@@ -40,14 +29,25 @@ type Finding struct {
 	Message string
 }
 
-func (a *Answer) add(severity Severity, errs field.ErrorList) {
+// add appends what rules have found. tolerated says that it was there before and is
+// no worse now: then it is at most a warning.
+func (a *Answer) add(errs field.ErrorList, tolerated bool, severities severities) {
 	for _, err := range errs {
-		a.Findings = append(a.Findings, Finding{err.Origin, severity, err.Type, err.Field, err.ErrorBody()})
+		severity := severities.of(err.Origin)
+		if tolerated {
+			severity = max(severity, Warning)
+		}
+		if severity != validate.Off {
+			a.Findings = append(a.Findings, Finding{err.Origin, severity, err.Type, err.Field, err.ErrorBody()})
+		}
 	}
 }
 
-func (a *Answer) addWarnings(warnings []mutate.Warning) {
+// addWarnings appends what defaults have found.
+func (a *Answer) addWarnings(warnings []mutate.Warning, severities severities) {
 	for _, w := range warnings {
-		a.Findings = append(a.Findings, Finding{w.Default, Warning, field.ErrorTypeInvalid, w.Path, w.Message})
+		if max(severities.of(w.Default), Warning) != validate.Off {
+			a.Findings = append(a.Findings, Finding{w.Default, Warning, field.ErrorTypeInvalid, w.Path, w.Message})
+		}
 	}
 }

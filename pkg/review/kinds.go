@@ -59,21 +59,25 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	}
 	old := func() (*T, error) { return decode[T]("stored object", req.Old) }
 	answer := Answer{Name: displayName(obj)}
+	severities := r.severities
+	if severities == nil {
+		severities = ownSeverities
+	}
 	if fill {
 		result, err := k.defaults.Apply(mutate.Write[T]{Object: obj, Old: old, Now: req.Now}, r.Defaults)
 		if err != nil {
 			return Answer{}, err
 		}
 		answer.Changes = result.Changes
-		answer.addWarnings(result.Warnings)
+		answer.addWarnings(result.Warnings, severities)
 	}
 	if check {
 		errs, tolerated, err := k.check(r, obj, old)
 		if err != nil {
 			return Answer{}, err
 		}
-		answer.add(Error, errs)
-		answer.add(Warning, tolerated)
+		answer.add(errs, false, severities)
+		answer.add(tolerated, true, severities)
 	}
 	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
 	return answer, nil

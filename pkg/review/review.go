@@ -25,7 +25,8 @@ type Request struct {
 	Now time.Time
 }
 
-// A Reviewer judges writes. The zero value is ready for use.
+// A Reviewer judges writes. The zero value judges as a site does that has decided
+// nothing; New makes one from a configuration.
 type Reviewer struct {
 	Limits   validate.Limits
 	Defaults mutate.Settings
@@ -34,6 +35,9 @@ type Reviewer struct {
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool
+
+	// severities are those of a site; nil stands for the rules' own.
+	severities severities
 }
 
 // An Answer is what comes of a write.

@@ -27,6 +27,9 @@ type Rule[T any] struct {
 	Doc string
 	// Class says where the rule runs.
 	Class Class
+	// Severity says what a finding means for a write unless the site decides
+	// otherwise. Doc says why a rule only warns.
+	Severity Severity
 	// Server says what the API server does about it, and since which version.
 	Server string
 	// Source names where the rule comes from: a KEP section, a constant of
@@ -107,7 +110,8 @@ func lift[Whole, Part any](part func(Whole) Part, rules Table[Part]) Table[Whole
 	lifted := make(Table[Whole], len(rules))
 	for i, rule := range rules {
 		lifted[i] = Rule[Whole]{
-			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Server: rule.Server, Source: rule.Source,
+			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity,
+			Server: rule.Server, Source: rule.Source,
 			Check: func(obj Whole, c Conditions) field.ErrorList { return rule.Check(part(obj), c) },
 		}
 		if rule.Update != nil {

@@ -7,6 +7,7 @@ import "slices"
 type Description struct {
 	ID, Doc, Server, Source string
 	Class                   Class
+	Severity                Severity
 	// Kinds are the kinds of resource.k8s.io that the rule looks at.
 	Kinds []string
 }
@@ -28,7 +29,7 @@ func describe[T any](all []Description, kind string, rules Table[T]) []Descripti
 		at := slices.IndexFunc(all, func(d Description) bool { return d.ID == rule.ID })
 		if at < 0 {
 			at = len(all)
-			all = append(all, Description{ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Server: rule.Server, Source: rule.Source})
+			all = append(all, Description{ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity, Server: rule.Server, Source: rule.Source})
 		}
 		all[at].Kinds = append(all[at].Kinds, kind)
 	}

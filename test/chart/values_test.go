@@ -26,6 +26,7 @@ func TestRefusedValues(t *testing.T) {
 		"limit of zero":         {values{"limits": values{"taintsPerDevice": 0}}, "/limits/taintsPerDevice"},
 		"limit with a fraction": {values{"limits": values{"taintsPerDevice": 1.5}}, "/limits/taintsPerDevice"},
 		"finalizer mode":        {values{"defaults": values{"finalizer": "always"}}, "/defaults/finalizer"},
+		"unknown severity":      {values{"rules": values{"claim-devices-max": values{"severity": "deny"}}}, "/rules/claim-devices-max/severity"},
 		"window too long":       {values{"defaults": values{"timeAddedWindow": "61s"}}, "/defaults/timeAddedWindow"},
 		"failurePolicy":         {values{"webhooks": values{"claims": values{"failurePolicy": "Maybe"}}}, "/webhooks/claims/failurePolicy"},
 		"Fail for slices":       {values{"webhooks": values{"slices": values{"failurePolicy": "Fail"}}}, "'failurePolicy' not allowed"},

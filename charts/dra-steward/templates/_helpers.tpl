@@ -61,6 +61,10 @@ limits:
 defaults:
   finalizer: {{ include "dra-steward.finalizerMode" . | quote }}
   timeAddedWindow: {{ .Values.defaults.timeAddedWindow | quote }}
+{{- with .Values.rules }}
+rules:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "dra-steward.requireCertificate" -}}

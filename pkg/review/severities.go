@@ -1,0 +1,56 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// severities are those of rules that differ from Error, by ID.
+type severities map[string]Severity
+
+// of returns the severity of a rule or default.
+func (s severities) of(id string) Severity { return s[id] }
+
+// ownSeverities are for a Reviewer that no configuration was given to.
+var ownSeverities = defaultSeverities()
+
+// defaultSeverities are those that the rules have by themselves.
+func defaultSeverities() severities {
+	all := severities{}
+	for _, rule := range validate.Rules() {
+		if rule.Severity != Error {
+			all[rule.ID] = rule.Severity
+		}
+	}
+	return all
+}
+
+// siteSeverities are the rules' own with what a site has decided. An unknown rule or
+// severity is an error; all of them in one.
+func siteSeverities(rules map[string]v1alpha1.Rule) (severities, error) {
+	all := defaultSeverities()
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(rules)) {
+		severity, err := validate.ParseSeverity(string(rules[id].Severity))
+		switch {
+		case !known(id):
+			errs = append(errs, fmt.Errorf("rules.%s: there is no such rule; \"dra-steward explain\" lists all", id))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("rules.%s: %w", id, err))
+		default:
+			all[id] = severity
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+func known(id string) bool {
+	return slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
+		slices.ContainsFunc(mutate.Defaults(), func(d mutate.Description) bool { return d.ID == id })
+}

@@ -1,0 +1,38 @@
+package validate
+
+import "fmt"
+
+// Severity says what a finding means for a write. The order is that of weight.
+type Severity int
+
+const (
+	// Error denies the write.
+	Error Severity = iota
+	// Warning lets it pass and tells the author.
+	Warning
+	// Off says nothing.
+	Off
+)
+
+var severities = [...]string{"error", "warning", "off"}
+
+// String returns "error", "warning" or "off".
+func (s Severity) String() string {
+	if s < Error || s > Off {
+		return fmt.Sprintf("severity %d", int(s))
+	}
+	return severities[s]
+}
+
+// MarshalText writes a severity as its name.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// ParseSeverity reads what String writes.
+func ParseSeverity(name string) (Severity, error) {
+	for s, known := range severities {
+		if name == known {
+			return Severity(s), nil
+		}
+	}
+	return Error, fmt.Errorf("severity %q: must be error, warning or off", name)
+}
