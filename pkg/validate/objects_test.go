@@ -1,0 +1,217 @@
+package validate_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/randfill"
+
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// TestPaths: an item is named by its name; by its index where it has none; marked
+// where the name could be taken for an index.
+func TestPaths(t *testing.T) {
+	taints := make([]resourceapi.DeviceTaint, 2)
+	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: []resourceapi.Device{
+		{Name: "gpu-0", Taints: taints}, {Name: "", Taints: taints}, {Name: "7", Taints: taints}, {Name: "7g", Taints: taints},
+	}}}
+	tight := validate.Conditions{Limits: validate.Limits{TaintsPerDevice: 1, TolerationsPerRequest: 1}}
+	got := only("device-taints-max", validate.ResourceSlice.Validate(slice, tight))
+	want := []string{"spec.devices[gpu-0].taints", "spec.devices[1].taints", "spec.devices[name=7].taints", "spec.devices[7g].taints"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("slice: -want +got:\n%s", diff)
+	}
+
+	tolerations := make([]resourceapi.DeviceToleration, 2)
+	devices := resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+		{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{Tolerations: tolerations}},
+		{Name: "0", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "large", Tolerations: tolerations}, {Tolerations: tolerations}}},
+	}}
+	below := []string{"requests[gpu].exactly.tolerations", "requests[name=0].firstAvailable[large].tolerations", "requests[name=0].firstAvailable[1].tolerations"}
+	claim := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: devices}}
+	template := &resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claim.Spec}}
+	for prefix, got := range map[string][]string{
+		"spec.devices.":      only("request-tolerations-max", validate.ResourceClaim.Validate(claim, tight)),
+		"spec.spec.devices.": only("request-tolerations-max", validate.ResourceClaimTemplate.Validate(template, tight)),
+	} {
+		for i, want := range below {
+			if len(got) != len(below) || got[i] != prefix+want {
+				t.Fatalf("got %q, want %s followed by each of %q", got, prefix, below)
+			}
+		}
+	}
+}
+
+// only returns the fields of the errors of a rule.
+func only(rule string, errs field.ErrorList) (fields []string) {
+	for _, err := range errs {
+		if err.Origin == rule {
+			fields = append(fields, err.Field)
+		}
+	}
+	return fields
+}
+
+// tight are limits that random objects exceed.
+var tight = validate.Conditions{Limits: validate.Limits{
+	DevicesPerSlice: 3, DevicesPerAdvancedSlice: 2, AttributesAndCapacitiesPerDevice: 2, AttributeValuesPerDevice: 3,
+	TaintsPerDevice: 1, TolerationsPerRequest: 1, RequestsPerClaim: 2, AlternativesPerRequest: 1, DevicesPerClaim: 2,
+}}
+
+func randomSlice(r *rand.Rand) *resourceapi.ResourceSlice {
+	slice := &resourceapi.ResourceSlice{}
+	for i := range r.IntN(5) {
+		device := resourceapi.Device{
+			Name:       pick(r, fmt.Sprint("gpu-", i), "GPU", "", "7"),
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{},
+		}
+		for j := range r.IntN(4) {
+			name := resourceapi.QualifiedName(pick(r, fmt.Sprint("a", j), "no name", "example.com/a", "/b"))
+			device.Attributes[name] = resourceapi.DeviceAttribute{StringValues: make([]string, r.IntN(3))}
+		}
+		for range r.IntN(4) {
+			device.Taints = append(device.Taints, resourceapi.DeviceTaint{
+				Key: pick(r, "example.com/a", "", "not a key"), Value: pick(r, "", "x", "not a value"),
+				Effect: pick[resourceapi.DeviceTaintEffect](r, "NoSchedule", "", "Evict"),
+			})
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, device)
+	}
+	return slice
+}
+
+// improve takes away some devices, taints and attributes.
+func improve(r *rand.Rand, slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	better := slice.DeepCopy()
+	better.Spec.Devices = slices.DeleteFunc(better.Spec.Devices, func(resourceapi.Device) bool { return r.IntN(4) == 0 })
+	for i := range better.Spec.Devices {
+		device := &better.Spec.Devices[i]
+		device.Taints = slices.DeleteFunc(device.Taints, func(resourceapi.DeviceTaint) bool { return r.IntN(4) == 0 })
+		for name := range slice.Spec.Devices[0].Attributes {
+			if r.IntN(4) == 0 {
+				delete(device.Attributes, name)
+			}
+		}
+	}
+	return better
+}
+
+// TestSlicesMayImprove: with limits far below what is stored, a driver can publish the
+// same slice and a smaller one, and no slice with a taint more on a bad device.
+func TestSlicesMayImprove(t *testing.T) {
+	for seed := range uint64(rounds) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		stored := randomSlice(r)
+		for name, written := range map[string]*resourceapi.ResourceSlice{"same": stored, "improved": improve(r, stored)} {
+			if errs, _ := validate.ResourceSlice.ValidateUpdate(stored, written, tight); len(errs) > 0 {
+				t.Fatalf("seed %d, %s: %v", seed, name, errs)
+			}
+		}
+		worse := stored.DeepCopy()
+		for i := range worse.Spec.Devices {
+			device := &worse.Spec.Devices[i]
+			if len(device.Taints) == 0 {
+				continue
+			}
+			device.Taints = append(device.Taints, device.Taints[0], device.Taints[0], device.Taints[0])
+			if errs, _ := validate.ResourceSlice.ValidateUpdate(stored, worse, tight); len(errs) == 0 {
+				t.Fatalf("seed %d: three taints more on device %d pass", seed, i)
+			}
+			break
+		}
+	}
+}
+
+// FuzzRules makes objects of any bytes. Rules must not panic, must say the same twice,
+// must leave the object as it is, and must let it be written again unchanged.
+func FuzzRules(f *testing.F) {
+	f.Add([]byte("seed"))
+	f.Add([]byte{0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzz(t, data, validate.ResourceSlice)
+		fuzz(t, data, validate.ResourceClaim)
+		fuzz(t, data, validate.ResourceClaimStatus)
+		fuzz(t, data, validate.ResourceClaimTemplate)
+		fuzz(t, data, validate.DeviceClass)
+		fuzz(t, data, validate.DeviceTaintRule)
+	})
+}
+
+func fuzz[T any, P interface {
+	*T
+	DeepCopyObject() runtime.Object
+}](t *testing.T, data []byte, rules validate.Table[P]) {
+	t.Helper()
+	object := P(new(T))
+	filler(data).Fill(object)
+	before := object.DeepCopyObject()
+	for _, c := range []validate.Conditions{{}, tight} {
+		errs := rules.Validate(object, c)
+		if diff := cmp.Diff(lines(errs), lines(rules.Validate(object, c))); diff != "" {
+			t.Errorf("%T: the second time:\n%s", object, diff)
+		}
+		if !equality.Semantic.DeepEqual(before, runtime.Object(object.DeepCopyObject())) {
+			t.Errorf("%T: was changed", object)
+		}
+		grown, tolerated := rules.ValidateUpdate(object, object, c)
+		if len(grown) > 0 || len(tolerated) != len(errs) {
+			t.Errorf("%T: unchanged, and denied: %v", object, grown)
+		}
+		for _, err := range errs {
+			if err.Origin == "" || err.Field == "" || err.Error() == "" {
+				t.Errorf("%T: incomplete: %#v", object, err)
+			}
+		}
+	}
+}
+
+func lines(errs field.ErrorList) (lines []string) {
+	for _, err := range errs {
+		lines = append(lines, err.Origin+": "+err.Error())
+	}
+	return lines
+}
+
+// filler fills objects from bytes, with values that can exist.
+func filler(data []byte) *randfill.Filler {
+	return randfill.NewFromGoFuzz(data).NilChance(.2).NumElements(0, 4).MaxDepth(20).Funcs(
+		func(q *resource.Quantity, c randfill.Continue) { q.Set(c.Int63n(1 << 40)) },
+		func(*metav1.ObjectMeta, randfill.Continue) {},
+		func(*runtime.RawExtension, randfill.Continue) {},
+	)
+}
+
+// BenchmarkFullSlice judges the largest slice that can exist: 128 devices with 32
+// attributes each.
+func BenchmarkFullSlice(b *testing.B) {
+	slice := &resourceapi.ResourceSlice{}
+	for i := range resourceapi.ResourceSliceMaxDevices {
+		device := resourceapi.Device{Name: fmt.Sprint("gpu-", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+		for j := range resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
+			device.Attributes[resourceapi.QualifiedName(fmt.Sprint("attribute", j))] = resourceapi.DeviceAttribute{StringValue: new("some-value")}
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, device)
+	}
+	for name, rules := range map[string]validate.Table[*resourceapi.ResourceSlice]{
+		"all": validate.ResourceSlice, "in-cluster": validate.ResourceSlice.InCluster(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if errs := rules.Validate(slice, validate.Conditions{}); len(errs) > 0 {
+					b.Fatal(errs)
+				}
+			}
+		})
+	}
+}

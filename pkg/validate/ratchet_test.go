@@ -1,0 +1,158 @@
+package validate_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// rounds is how many random objects a property is tried on.
+const rounds = 5000
+
+// fault is a problem as a rule could report it: a list that is too long by size, or,
+// with size 0, a wrong value. A list of faults is the object that is validated.
+type fault struct {
+	index int
+	place string
+	size  int
+	value string
+}
+
+// faults reports every fault of the object.
+var faults = validate.Table[[]fault]{{
+	ID: "fault",
+	Check: func(object []fault, _ validate.Conditions) (errs field.ErrorList) {
+		for _, f := range object {
+			at := field.NewPath("spec", "items").Index(f.index).Child(f.place)
+			if f.size > 0 {
+				errs = append(errs, field.TooMany(at, f.size, 0))
+			} else {
+				errs = append(errs, field.Invalid(at, f.value, "wrong"))
+			}
+		}
+		return errs
+	},
+}}
+
+// same tells whether f could be what was there before: in the same place but for
+// its index, and no larger.
+func (f fault) same(before fault) bool {
+	return f.place == before.place && (f.size > 0) == (before.size > 0) &&
+		(f.size > 0 && f.size <= before.size || f.size == 0 && f.value == before.value)
+}
+
+func randomFaults(r *rand.Rand) []fault {
+	object := make([]fault, r.IntN(6))
+	for i := range object {
+		object[i] = fault{index: i, place: pick(r, "a", "b"), size: r.IntN(4), value: pick(r, "x", "y")}
+	}
+	return object
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+// everyPair runs property on random objects before and after.
+func everyPair(t *testing.T, property func(r *rand.Rand, before, after []fault) error) {
+	for seed := range uint64(rounds) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		before, after := randomFaults(r), randomFaults(r)
+		if err := property(r, before, after); err != nil {
+			t.Fatalf("seed %d: %v\nbefore %v\nafter  %v", seed, err, before, after)
+		}
+	}
+}
+
+// excused returns how many of after can be excused at most if each of before excuses
+// one, by trying everything.
+func excused(before, after []fault) (most int) {
+	if len(after) == 0 {
+		return 0
+	}
+	most = excused(before, after[1:])
+	for i, old := range before {
+		if after[0].same(old) {
+			rest := slices.Delete(slices.Clone(before), i, i+1)
+			most = max(most, 1+excused(rest, after[1:]))
+		}
+	}
+	return most
+}
+
+// TestRatchetLikeTheReference: every problem is denied or tolerated, and as many are
+// tolerated as there are old ones to excuse them.
+func TestRatchetLikeTheReference(t *testing.T) {
+	everyPair(t, func(_ *rand.Rand, before, after []fault) error {
+		errs, tolerated := faults.ValidateUpdate(before, after, validate.Conditions{})
+		if want := excused(before, after); len(tolerated) != want || len(errs) != len(after)-want {
+			return fmt.Errorf("%d errors and %d tolerated, want %d and %d", len(errs), len(tolerated), len(after)-want, want)
+		}
+		return nil
+	})
+}
+
+// TestUnchangedIsNoError: whatever is stored can be written again, in any order.
+func TestUnchangedIsNoError(t *testing.T) {
+	everyPair(t, func(r *rand.Rand, before, _ []fault) error {
+		after := slices.Clone(before)
+		r.Shuffle(len(after), func(i, j int) { after[i], after[j] = after[j], after[i] })
+		if errs, _ := faults.ValidateUpdate(before, after, validate.Conditions{}); len(errs) > 0 {
+			return errs.ToAggregate()
+		}
+		return nil
+	})
+}
+
+// TestImprovementIsNoError: fewer problems, and smaller ones, pass.
+func TestImprovementIsNoError(t *testing.T) {
+	everyPair(t, func(r *rand.Rand, before, _ []fault) error {
+		after := slices.DeleteFunc(slices.Clone(before), func(fault) bool { return r.IntN(3) == 0 })
+		for i := range after {
+			if after[i].index = i; after[i].size > 1 {
+				after[i].size -= r.IntN(2)
+			}
+		}
+		if errs, _ := faults.ValidateUpdate(before, after, validate.Conditions{}); len(errs) > 0 {
+			return errs.ToAggregate()
+		}
+		return nil
+	})
+}
+
+// TestGrowthIsAnError: a problem more, or a larger one, does not pass.
+func TestGrowthIsAnError(t *testing.T) {
+	everyPair(t, func(r *rand.Rand, before, _ []fault) error {
+		after := slices.Clone(before)
+		if i := slices.IndexFunc(after, func(f fault) bool { return f.size > 0 }); i >= 0 && r.IntN(2) == 0 {
+			after[i].size += 3 // beyond all that is there
+		} else {
+			after = append(after, fault{index: len(after), place: pick(r, "a", "b"), size: r.IntN(4), value: pick(r, "x", "y")})
+		}
+		if errs, _ := faults.ValidateUpdate(before, after, validate.Conditions{}); len(errs) != 1 {
+			return fmt.Errorf("%d errors, want 1", len(errs))
+		}
+		return nil
+	})
+}
+
+// TestRulesDoNotExcuseEachOther: a problem of one rule is no excuse for one of another
+// in the same place.
+func TestRulesDoNotExcuseEachOther(t *testing.T) {
+	rule := func(id string, when int) validate.Rule[int] {
+		return validate.Rule[int]{ID: id, Check: func(object int, _ validate.Conditions) field.ErrorList {
+			if object != when {
+				return nil
+			}
+			return field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "wrong")}
+		}}
+	}
+	table := validate.Table[int]{rule("first", 1), rule("second", 2)}
+	errs, tolerated := table.ValidateUpdate(1, 2, validate.Conditions{})
+	if len(errs) != 1 || errs[0].Origin != "second" || len(tolerated) > 0 {
+		t.Errorf("got %v, %v", errs, tolerated)
+	}
+}
