@@ -1,0 +1,13 @@
+// Package doctest reads our Markdown pages, so that tests can hold them to what they
+// say: commands are run, links lead somewhere, excerpts stand where they come from.
+//
+// What a fenced block promises is in its info string:
+//
+//	console          commands after "$ ", each followed by its exact output; run by
+//	                 the tests of this package, with sh from the root of the tree
+//	LANG from=FILE   an excerpt of FILE
+//	LANG file=PATH   a file that the reader makes
+//	text from=demo   what "make demo" prints
+//	text from=tree   paths of this tree with a word about each
+//	sh               commands that need a cluster or change the machine; not run
+package doctest
