@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -72,7 +73,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		answer.addWarnings(result.Warnings, severities)
 	}
 	if check {
-		errs, tolerated, err := k.check(r, obj, old)
+		errs, tolerated, err := k.check(r, obj, old, req.Now)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -84,12 +85,12 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 }
 
 // check decodes the old object only if there is something to hold against it.
-func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error)) (errs, tolerated field.ErrorList, err error) {
+func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), now time.Time) (errs, tolerated field.ErrorList, err error) {
 	rules := k.rules
 	if r.InCluster {
 		rules = k.clusterRules
 	}
-	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile}
+	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: now}
 	found := rules.Validate(obj, conditions)
 	if len(found) == 0 {
 		return nil, nil, nil

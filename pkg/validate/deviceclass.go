@@ -1,13 +1,15 @@
 package validate
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // DeviceClass lists the rules for DeviceClasses. Append yours here and put its
 // examples into examples/<ID>.txtar.
-var DeviceClass = Table[*resourceapi.DeviceClass]{
+var DeviceClass = slices.Concat(Table[*resourceapi.DeviceClass]{
 	{
 		ID: "class-selectors-max",
 		Doc: `A class has at most 32 selectors.
@@ -33,4 +35,4 @@ All of them are copied into every allocation of a claim that names the class.`,
 			return atMost(field.NewPath("spec", "config"), len(class.Spec.Config), resourceapi.DeviceConfigMaxSize)
 		},
 	},
-}
+}, classGaps)

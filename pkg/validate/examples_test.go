@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
@@ -52,7 +53,7 @@ func testExample(t *testing.T, id string) {
 	for i := range e.Cases {
 		c := &e.Cases[i]
 		got := judge(t, id, e.Site, c)
-		if strings.Contains(got, "error: ") {
+		if strings.Contains(got, severityOf(id).String()+": ") {
 			rejected++
 		} else {
 			accepted++
@@ -76,12 +77,24 @@ func testExample(t *testing.T, id string) {
 	}
 }
 
+// writeTime is when everything in the examples is written.
+var writeTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func severityOf(id string) validate.Severity {
+	for _, rule := range validate.Rules() {
+		if rule.ID == id {
+			return rule.Severity
+		}
+	}
+	return validate.Off
+}
+
 // judge returns what the rules say about a case, a line each. Only the rule whose
 // example it is may object, so that the example shows that rule and no other.
 func judge(t *testing.T, id string, site []byte, c *example.Case) string {
 	t.Helper()
-	var limits validate.Limits
-	decode(t, site, &struct{ Limits *validate.Limits }{&limits})
+	conditions := validate.Conditions{Now: writeTime}
+	decode(t, site, &conditions)
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(c.Object, &kind); err != nil {
 		t.Fatalf("%s.yaml: %v", c.Name, err)
@@ -89,23 +102,23 @@ func judge(t *testing.T, id string, site []byte, c *example.Case) string {
 	var errs, tolerated field.ErrorList
 	switch kind.Kind {
 	case "ResourceSlice":
-		errs, tolerated = run[resourceapi.ResourceSlice](t, c, limits, validate.ResourceSlice)
+		errs, tolerated = run[resourceapi.ResourceSlice](t, c, conditions, validate.ResourceSlice)
 	case "ResourceClaim":
-		errs, tolerated = run[resourceapi.ResourceClaim](t, c, limits, slices.Concat(validate.ResourceClaim, validate.ResourceClaimStatus))
+		errs, tolerated = run[resourceapi.ResourceClaim](t, c, conditions, slices.Concat(validate.ResourceClaim, validate.ResourceClaimStatus))
 	case "ResourceClaimTemplate":
-		errs, tolerated = run[resourceapi.ResourceClaimTemplate](t, c, limits, validate.ResourceClaimTemplate)
+		errs, tolerated = run[resourceapi.ResourceClaimTemplate](t, c, conditions, validate.ResourceClaimTemplate)
 	case "DeviceClass":
-		errs, tolerated = run[resourceapi.DeviceClass](t, c, limits, validate.DeviceClass)
+		errs, tolerated = run[resourceapi.DeviceClass](t, c, conditions, validate.DeviceClass)
 	case "DeviceTaintRule":
-		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, limits, validate.DeviceTaintRule)
+		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, conditions, validate.DeviceTaintRule)
 	default:
 		t.Fatalf("%s.yaml: no rules for kind %q", c.Name, kind.Kind)
 	}
 	var lines strings.Builder
 	for _, err := range slices.Concat(errs, tolerated) {
-		severity := "error"
+		severity := severityOf(id)
 		if slices.Contains(tolerated, err) {
-			severity = "warning"
+			severity = max(severity, validate.Warning)
 		}
 		if err.Origin != id {
 			t.Errorf("%s.yaml: rule %s objects too: %v", c.Name, err.Origin, err)
@@ -115,15 +128,15 @@ func judge(t *testing.T, id string, site []byte, c *example.Case) string {
 	return lines.String()
 }
 
-func run[T any](t *testing.T, c *example.Case, limits validate.Limits, rules validate.Table[*T]) (errs, tolerated field.ErrorList) {
+func run[T any](t *testing.T, c *example.Case, conditions validate.Conditions, rules validate.Table[*T]) (errs, tolerated field.ErrorList) {
 	t.Helper()
 	var obj, old T
 	decode(t, c.Object, &obj)
 	if c.Old == nil {
-		return rules.Validate(&obj, validate.Conditions{Limits: limits}), nil
+		return rules.Validate(&obj, conditions), nil
 	}
 	decode(t, c.Old, &old)
-	return rules.ValidateUpdate(&old, &obj, validate.Conditions{Limits: limits})
+	return rules.ValidateUpdate(&old, &obj, conditions)
 }
 
 func decode(t *testing.T, manifest []byte, into any) {

@@ -21,7 +21,7 @@ var ResourceClaimTemplate = lift(func(template *resourceapi.ResourceClaimTemplat
 
 // ResourceClaimStatus lists the rules for what is written to the status of a
 // ResourceClaim.
-var ResourceClaimStatus = Table[*resourceapi.ResourceClaim]{
+var ResourceClaimStatus = slices.Concat(Table[*resourceapi.ResourceClaim]{
 	{
 		ID: "allocation-finalizer",
 		Doc: `An allocated claim has the finalizer resource.kubernetes.io/delete-protection.
@@ -36,7 +36,7 @@ by an update of the claim itself: a status update cannot change metadata.`,
 		Source: "KEP-4381, resourceapi.Finalizer",
 		Check:  allocationFinalizer,
 	},
-}
+}, allocationGaps)
 
 // claimRules are the rules that claims and templates share.
 var claimRules = slices.Concat(Table[claimSpec]{
@@ -84,7 +84,7 @@ Each of them is evaluated for every device that the class lets through.`,
 		Source: "KEP-4381, DeviceSelectorsMaxSize",
 		Check:  requestSelectorsMax,
 	},
-}, tolerationRules)
+}, tolerationRules, claimGaps)
 
 func claimRequestsMax(spec claimSpec, c Conditions) field.ErrorList {
 	return atMost(spec.at.Child("devices", "requests"), len(spec.Devices.Requests), c.Limits.RequestsPerClaim)

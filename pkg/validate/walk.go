@@ -2,6 +2,8 @@ package validate
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -53,6 +55,7 @@ type demand struct {
 	count       int64
 	tolerations []resourceapi.DeviceToleration
 	selectors   []resourceapi.DeviceSelector
+	capacity    *resourceapi.CapacityRequirements
 }
 
 // requests walks the requests with the path of each; none if they are too many, as
@@ -88,7 +91,7 @@ func (c claimSpec) demands() iter.Seq2[*field.Path, demand] {
 func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq2[*field.Path, demand] {
 	return func(yield func(*field.Path, demand) bool) {
 		if r := request.Exactly; r != nil {
-			if !yield(at.Child("exactly"), demand{r.AllocationMode, r.Count, r.Tolerations, r.Selectors}) {
+			if !yield(at.Child("exactly"), demand{r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity}) {
 				return
 			}
 		}
@@ -98,7 +101,24 @@ func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq
 		alternatives := at.Child("firstAvailable")
 		for i := range request.FirstAvailable {
 			r := &request.FirstAvailable[i]
-			if !yield(item(alternatives, i, r.Name), demand{r.AllocationMode, r.Count, r.Tolerations, r.Selectors}) {
+			if !yield(item(alternatives, i, r.Name), demand{r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity}) {
+				return
+			}
+		}
+	}
+}
+
+// names walks the names of the attributes and capacities of a device, each with the
+// path of its map, sorted.
+func names(at *field.Path, device *resourceapi.Device) iter.Seq2[*field.Path, resourceapi.QualifiedName] {
+	return func(yield func(*field.Path, resourceapi.QualifiedName) bool) {
+		for _, name := range slices.Sorted(maps.Keys(device.Attributes)) {
+			if !yield(at.Child("attributes"), name) {
+				return
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
+			if !yield(at.Child("capacity"), name) {
 				return
 			}
 		}

@@ -1,0 +1,192 @@
+package validate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// sliceGaps are the rules for slices that no API server has.
+var sliceGaps = Table[*resourceapi.ResourceSlice]{
+	{
+		ID: "taint-duplicate",
+		Doc: `A device has one taint for a key and an effect.
+
+Of two with different values or times nobody can say which one counts: consumers look
+at both, and whoever merges taints by key and effect loses one. It only warns, since
+the API documents no such rule.`,
+		Class:    Gap,
+		Severity: Warning,
+		Server:   "accepts it",
+		Source:   "KEP-5055, Device.Taints; node taints are unique by key and effect",
+		Check:    taintDuplicate,
+	},
+	{
+		ID: "attribute-name-slashes",
+		Doc: `The name of an attribute or capacity has at most one slash.
+
+A name such as a/b/c passes the API server, and neither a selector nor a constraint
+can ask for it.`,
+		Class:  Gap,
+		Server: "accepts it; upstream notes it as incomplete",
+		Source: "validateQualifiedName in pkg/apis/resource/validation",
+		Check:  attributeNameSlashes,
+	},
+	{
+		ID: "attribute-ambiguous",
+		Doc: `An attribute or capacity stands once, with or without the driver's domain.
+
+A name without a domain belongs to the driver's domain, so memory and
+gpu.example.com/memory of the driver gpu.example.com are the same: which value a
+selector sees is chance. It only warns, since the API documents no such rule.`,
+		Class:    Gap,
+		Severity: Warning,
+		Server:   "accepts it",
+		Source:   "KEP-4381, QualifiedName",
+		Check:    attributeAmbiguous,
+	},
+	{
+		ID: "counter-negative",
+		Doc: `Counters and capacities are not negative.
+
+A device that consumes a negative amount gives to others what does not exist, and a
+set that holds one makes every device that uses it impossible to allocate.`,
+		Class:  Gap,
+		Server: "accepts every quantity",
+		Source: "KEP-4815, Counter, DeviceCapacity",
+		Check:  counterNegative,
+	},
+	{
+		ID: "device-node-selector-terms",
+		Doc: `The node selector of a device has one term.
+
+The API server checks that for the selector of a slice and not for that of a device;
+the allocator fails on a device with several.`,
+		Class:  Gap,
+		Server: "accepts several terms; the allocator answers with an error",
+		Source: "KEP-4815, Device.NodeSelector",
+		Check:  deviceNodeSelectorTerms,
+	},
+}
+
+func taintDuplicate(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+	type identity struct {
+		key    string
+		effect resourceapi.DeviceTaintEffect
+	}
+	for at, device := range Devices(slice) {
+		seen := map[identity]bool{}
+		for i, taint := range bounded(device.Taints, resourceapi.DeviceTaintsMaxLength) {
+			id := identity{taint.Key, taint.Effect}
+			if seen[id] {
+				errs = append(errs, field.Duplicate(at.Child("taints").Index(i), taint.Key+":"+string(taint.Effect)))
+			}
+			seen[id] = true
+		}
+	}
+	return errs
+}
+
+func attributeNameSlashes(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+	for at, device := range Devices(slice) {
+		for list, name := range names(at, device) {
+			if strings.Count(string(name), "/") > 1 {
+				errs = append(errs, field.Invalid(list, name, severalSlashes))
+			}
+		}
+	}
+	return errs
+}
+
+func attributeAmbiguous(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+	for at, device := range Devices(slice) {
+		errs = append(errs, twice(at.Child("attributes"), slice.Spec.Driver, device.Attributes)...)
+		errs = append(errs, twice(at.Child("capacity"), slice.Spec.Driver, device.Capacity)...)
+	}
+	return errs
+}
+
+// twice reports the names that stand in values with the domain and without it.
+func twice[V any](list *field.Path, domain string, values map[resourceapi.QualifiedName]V) (errs field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		bare, own := strings.CutPrefix(string(name), domain+"/")
+		if _, also := values[resourceapi.QualifiedName(bare)]; own && also {
+			errs = append(errs, field.Duplicate(list.Key(string(name)), bare))
+		}
+	}
+	return errs
+}
+
+func counterNegative(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+	sets := field.NewPath("spec", "sharedCounters")
+	for i, set := range bounded(slice.Spec.SharedCounters, resourceapi.ResourceSliceMaxCounterSets) {
+		errs = append(errs, negativeCounters(item(sets, i, set.Name).Child("counters"), set.Counters)...)
+	}
+	for at, device := range Devices(slice) {
+		for i, consumption := range bounded(device.ConsumesCounters, resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice) {
+			errs = append(errs, negativeCounters(at.Child("consumesCounters").Index(i).Child("counters"), consumption.Counters)...)
+		}
+		for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
+			if value := device.Capacity[name].Value; value.Sign() < 0 {
+				errs = append(errs, field.Invalid(at.Child("capacity").Key(string(name)).Child("value"), value.String(), "must not be negative"))
+			}
+		}
+	}
+	return errs
+}
+
+func negativeCounters(list *field.Path, counters map[string]resourceapi.Counter) (errs field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(counters)) {
+		if value := counters[name].Value; value.Sign() < 0 {
+			errs = append(errs, field.Invalid(list.Key(name).Child("value"), value.String(), "must not be negative"))
+		}
+	}
+	return errs
+}
+
+func deviceNodeSelectorTerms(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+	for at, device := range Devices(slice) {
+		if selector := device.NodeSelector; selector != nil && len(selector.NodeSelectorTerms) > 1 {
+			errs = append(errs, field.TooMany(at.Child("nodeSelector", "nodeSelectorTerms"), len(selector.NodeSelectorTerms), 1))
+		}
+	}
+	return errs
+}
+
+// taintGaps are the rules for single taints that no API server has.
+var taintGaps = Table[taints]{
+	{
+		ID: "taint-time-future",
+		Doc: `The time of a taint is not in the future.
+
+tolerationSeconds are counted from timeAdded, so an eviction that should be due in
+five minutes comes as much later as the time lies ahead. Clocks differ, so up to a
+minute is no finding. It only warns, since a driver's clock may be wrong and its
+devices must be published all the same.`,
+		Class:    Gap,
+		Severity: Warning,
+		Server:   "accepts every time",
+		Source:   "KEP-5055, DeviceTaint.TimeAdded",
+		Check:    taintTimeFuture,
+	},
+}
+
+// clockSkew is how far the clocks of two machines may differ.
+const clockSkew = time.Minute
+
+func taintTimeFuture(taints taints, c Conditions) (errs field.ErrorList) {
+	if c.Now.IsZero() {
+		return nil
+	}
+	for at, taint := range taints {
+		if taint.TimeAdded != nil && taint.TimeAdded.Sub(c.Now) > clockSkew {
+			errs = append(errs, field.Invalid(at.Child("timeAdded"), taint.TimeAdded.UTC().Format(time.RFC3339),
+				"lies in the future; leave it out to count from now"))
+		}
+	}
+	return errs
+}

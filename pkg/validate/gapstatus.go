@@ -1,0 +1,109 @@
+package validate
+
+import (
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// allocationGaps are the rules for allocations that no API server has.
+var allocationGaps = Table[*resourceapi.ResourceClaim]{
+	{
+		ID: "allocation-tolerations",
+		Doc: `The tolerations of an allocated device are those of its request.
+
+Evictions look at the tolerations in the allocation and not at the claim, so an
+allocator that writes others decides who may stay on a broken device.`,
+		Class:  Gap,
+		Server: "checks each toleration and not where it comes from",
+		Source: "KEP-5055, DeviceRequestAllocationResult.Tolerations",
+		Check:  allocationTolerations,
+	},
+	{
+		ID: "allocation-devices",
+		Doc: `An allocation holds a device once, and as many as each request asks for.
+
+The API server stores an allocation with the same device twice, or with more devices
+than were asked for.`,
+		Class:  Gap,
+		Server: "checks neither",
+		Source: "KEP-4381, DeviceAllocationResult.Results",
+		Check:  allocationDevices,
+	},
+}
+
+func results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	return bounded(claim.Status.Allocation.Devices.Results, resourceapi.AllocationResultsMaxSize)
+}
+
+var resultsPath = field.NewPath("status", "allocation", "devices", "results")
+
+func allocationTolerations(claim *resourceapi.ResourceClaim, _ Conditions) (errs field.ErrorList) {
+	for i, result := range results(claim) {
+		demand, known := demandOf(claim, result.Request)
+		if known && !sameTolerations(demand.tolerations, result.Tolerations) {
+			errs = append(errs, field.Invalid(resultsPath.Index(i).Child("tolerations"), len(result.Tolerations),
+				"must be the tolerations of the request "+result.Request))
+		}
+	}
+	return errs
+}
+
+// demandOf finds the demand that a result satisfies: a request, or an alternative
+// named request/alternative.
+func demandOf(claim *resourceapi.ResourceClaim, name string) (demand, bool) {
+	request, alternative, isAlternative := strings.Cut(name, "/")
+	for i := range claim.Spec.Devices.Requests {
+		r := &claim.Spec.Devices.Requests[i]
+		if r.Name != request {
+			continue
+		}
+		if e := r.Exactly; e != nil && !isAlternative {
+			return demand{e.AllocationMode, e.Count, e.Tolerations, e.Selectors, e.Capacity}, true
+		}
+		for _, a := range r.FirstAvailable {
+			if isAlternative && a.Name == alternative {
+				return demand{a.AllocationMode, a.Count, a.Tolerations, a.Selectors, a.Capacity}, true
+			}
+		}
+	}
+	return demand{}, false
+}
+
+// sameTolerations ignores the order.
+func sameTolerations(a, b []resourceapi.DeviceToleration) bool {
+	within := func(some, all []resourceapi.DeviceToleration) bool {
+		return !slices.ContainsFunc(some, func(t resourceapi.DeviceToleration) bool {
+			return !slices.ContainsFunc(all, func(u resourceapi.DeviceToleration) bool { return equality.Semantic.DeepEqual(t, u) })
+		})
+	}
+	return len(a) == len(b) && within(a, b) && within(b, a)
+}
+
+func allocationDevices(claim *resourceapi.ResourceClaim, _ Conditions) (errs field.ErrorList) {
+	type device struct{ driver, pool, device, share string }
+	held := map[device]bool{}
+	counts := map[string]int64{}
+	for i, result := range results(claim) {
+		id := device{result.Driver, result.Pool, result.Device, ""}
+		if result.ShareID != nil {
+			id.share = string(*result.ShareID)
+		}
+		if held[id] {
+			errs = append(errs, field.Duplicate(resultsPath.Index(i), strings.Join([]string{id.driver, id.pool, id.device}, "/")))
+		}
+		held[id] = true
+		counts[result.Request]++
+		demand, known := demandOf(claim, result.Request)
+		if known && demand.mode == resourceapi.DeviceAllocationModeExactCount && counts[result.Request] == demand.count+1 {
+			errs = append(errs, field.Invalid(resultsPath.Index(i).Child("request"), result.Request, "has more devices than it asks for"))
+		}
+	}
+	return errs
+}
