@@ -62,6 +62,7 @@ var Packages = map[string]Package{
 	"internal/testobj":  {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/depcheck": {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/citest":   {Floor: 1, Importers: []string{"(tests)"}},
+	"internal/doctest":  {Floor: 1, Importers: []string{"(tests)"}},
 }
 
 // Modules are the own modules beside the root one, by folder, each with the

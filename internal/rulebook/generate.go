@@ -1,0 +1,3 @@
+package rulebook
+
+//go:generate sh -c "go run ../../cmd/dra-steward explain --all >../../docs/rules.md.new && mv ../../docs/rules.md.new ../../docs/rules.md"
