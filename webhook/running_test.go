@@ -63,6 +63,7 @@ func start(t testing.TB, reviewer review.Reviewer, change func(*webhook.Server))
 	r.client = r.newClient(t, true)
 	eventually(t, "ready", func() error { return server.Ready(nil) })
 	t.Cleanup(func() {
+		r.client.CloseIdleConnections()
 		stop()
 		if err := r.wait(); err != nil {
 			t.Errorf("the server ended with %v", err)

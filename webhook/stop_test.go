@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -228,30 +229,40 @@ func TestListenerFails(t *testing.T) {
 	}
 }
 
-// TestCertificateRenewal swaps the certificate under load, as the kubelet and
-// cert-manager do: by renaming, so that each file is whole at any time.
+// TestCertificateRenewal swaps the certificate under load. No request fails, and the
+// new certificate is served without a restart.
 func TestCertificateRenewal(t *testing.T) {
-	server := start(t, review.Reviewer{}, nil)
-	before := served(t, server)
-	renewed, err := newCertificate()
-	if err != nil {
-		t.Fatal(err)
+	for name, layout := range map[string]struct {
+		prepare, renew func(*testing.T, string, map[string][]byte)
+	}{
+		"each file is replaced":       {func(*testing.T, string, map[string][]byte) {}, replaceFiles},
+		"as the kubelet does Secrets": {mountSecret, mountSecret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, err := certificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			renewed, err := newCertificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := start(t, review.Reviewer{}, func(s *webhook.Server) { layout.prepare(t, s.CertDir, first) })
+			underRenewal(t, server, func() { layout.renew(t, server.CertDir, renewed) })
+		})
 	}
+}
+
+func underRenewal(t *testing.T, server *running, renew func()) {
+	t.Helper()
+	before := served(t, server)
 	var load load
 	stop := make(chan struct{})
 	for _, http2 := range []bool{false, true} {
 		load.start(t, server, http2, 2, stop)
 	}
 	eventually(t, "under load", func() error { return atLeast(&load.answered, 50) })
-	for _, name := range []string{webhook.KeyFile, webhook.CertificateFile} {
-		path := filepath.Join(server.CertDir, name)
-		if err := os.WriteFile(path+".new", renewed[name], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
-	}
+	renew()
 	eventually(t, "served with the new certificate", func() error {
 		if bytes.Equal(served(t, server), before) {
 			return errNotYet
@@ -262,6 +273,44 @@ func TestCertificateRenewal(t *testing.T) {
 	eventually(t, "under load with the new certificate", func() error { return atLeast(&load.answered, after+50) })
 	close(stop)
 	load.senders.Wait()
+}
+
+func replaceFiles(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	for _, name := range []string{webhook.KeyFile, webhook.CertificateFile} {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path+".new", files[name], 0o600), os.Rename(path+".new", path))
+	}
+}
+
+// mountSecret puts files into dir as the kubelet mounts a Secret: the names are links
+// through the link ..data to a folder of this version, and ..data is swapped.
+func mountSecret(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	data := filepath.Join(dir, "..data")
+	last, _ := os.Readlink(data)
+	version, err := os.MkdirTemp(dir, "..version")
+	must(t, err)
+	for _, name := range []string{webhook.KeyFile, webhook.CertificateFile} {
+		must(t, os.WriteFile(filepath.Join(version, name), files[name], 0o600))
+	}
+	must(t, os.Symlink(filepath.Base(version), data+"_tmp"), os.Rename(data+"_tmp", data))
+	for _, name := range []string{webhook.KeyFile, webhook.CertificateFile} {
+		path := filepath.Join(dir, name)
+		if last == "" {
+			must(t, os.Remove(path), os.Symlink(filepath.Join("..data", name), path))
+		}
+	}
+	if last != "" {
+		must(t, os.RemoveAll(filepath.Join(dir, last)))
+	}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // served returns the leaf certificate of a new connection.
