@@ -122,7 +122,7 @@ func (s *show) denials(ctx context.Context) error {
 		return err
 	}
 	for _, file := range files {
-		if err := s.refuse(ctx, "must ", "create", "-f", file); err != nil {
+		if err := s.refuse(ctx, "dra-steward rule", "create", "-f", file); err != nil {
 			return err
 		}
 	}

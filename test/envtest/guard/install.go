@@ -100,7 +100,12 @@ func (p prepared) called(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	probe := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-"}}
+	probe := &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-"},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+			{Name: "any", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra-steward-probe"}},
+		}}},
+	}
 	return poll(ctx, func(ctx context.Context) error {
 		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		if _, err := c.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(ctx, probe, dryRun); err != nil {
