@@ -23,7 +23,7 @@ func main() {
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-	case interrupted:
+	case err != nil && interrupted:
 		fmt.Fprintln(os.Stderr, "demo: interrupted, everything is stopped and removed")
 		os.Exit(130)
 	case err != nil:
@@ -54,10 +54,10 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if *keep {
-		fmt.Printf("\nStill running; interrupt to stop and remove everything.\n\n  export KUBECONFIG=%s\n  kubectl get resourceslices,resourceclaims,pods\n", cluster.Kubeconfig())
+		fmt.Printf("\nStill running; interrupt to stop and remove everything.\n\n  export KUBECONFIG=%s\n  %s get resourceslices,resourceclaims,pods\n",
+			cluster.Kubeconfig(), cluster.Kubectl(ctx).Path)
 		<-ctx.Done()
-		fmt.Println()
-		return nil
+		fmt.Println("\nStopping.")
 	}
 	return nil
 }
