@@ -6,6 +6,7 @@ replace github.com/dra-steward/dra-steward => ../..
 
 require (
 	github.com/dra-steward/dra-steward v0.0.0-00010101000000-000000000000
+	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/rogpeppe/go-internal v1.14.1
 	golang.org/x/mod v0.38.0
 	k8s.io/api v0.37.0

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"sync"
 
@@ -86,9 +85,8 @@ func (o *Oracle) Close() error {
 	return errors.Join(o.in.Close(), o.command.Wait())
 }
 
-// Judge returns the answers to a batch, in its order. A case that is misused
-// (Answer.Misuse) is an error, since its author and not its object is wrong. Cases
-// with the same feature gates should be neighbours: a change of gates is a pause.
+// Judge returns the answers to a batch, in its order. Cases with the same feature gates
+// should be neighbours: a change of gates is a pause.
 func (o *Oracle) Judge(batch []wire.Case) ([]wire.Answer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,9 +107,6 @@ func (o *Oracle) Judge(batch []wire.Case) ([]wire.Answer, error) {
 		}
 		if err := json.Unmarshal(line, &answers[i]); err != nil {
 			return nil, fmt.Errorf("oracle %s: answer to case %s: %w", o.minor, batch[i].ID, err)
-		}
-		if answers[i].Misuse != "" {
-			return nil, errors.Join(fmt.Errorf("oracle %s: case %s: %s", o.minor, batch[i].ID, answers[i].Misuse), o.discard(len(batch)-i-1))
 		}
 	}
 	return answers, <-sent
@@ -145,14 +140,4 @@ func encode(batch []wire.Case) ([]byte, error) {
 		lines = append(lines, "}\n"...)
 	}
 	return lines, nil
-}
-
-// discard reads the answers that nobody wants.
-func (o *Oracle) discard(n int) error {
-	for range n {
-		if _, err := o.out.ReadBytes('\n'); err != nil && !errors.Is(err, os.ErrClosed) {
-			return err
-		}
-	}
-	return nil
 }

@@ -54,8 +54,14 @@ type problem struct{ kind, place string }
 // the minor. An object that the API server cannot read, or crashes on, has nothing
 // to compare.
 func Rules(c wire.Case, answer wire.Answer, minor int, coverage Coverage) (Outcome, error) {
+	if answer.Misuse != "" {
+		return Outcome{}, fmt.Errorf("case %s: %s", c.ID, answer.Misuse)
+	}
 	if answer.DecodeError != "" || answer.Panic != "" {
 		return Outcome{}, nil
+	}
+	if answer.Object != nil {
+		c.Object = answer.Object // what is dropped is not judged
 	}
 	judge, kind, err := judgeFor(c)
 	if err != nil {
