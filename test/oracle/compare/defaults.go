@@ -10,8 +10,9 @@ import (
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
-// Mutated returns a case as our defaults would change it, and what they change. It
-// is an error if they change their own result.
+// Mutated returns a case as our defaults would change it, and what they change: its
+// object in the form in which the API server hands it to admission. It is an error if
+// the defaults change their own result.
 func Mutated(c wire.Case) (wire.Case, []mutate.Change, error) {
 	judge, _, err := judgeFor(c)
 	if err != nil {
@@ -21,7 +22,11 @@ func Mutated(c wire.Case) (wire.Case, []mutate.Change, error) {
 	if err != nil || len(changes) == 0 {
 		return c, nil, err
 	}
-	if c.Object, err = patched(c.Object, changes); err != nil {
+	handed, err := judge.handed(c)
+	if err != nil {
+		return c, nil, err
+	}
+	if c.Object, err = patched(handed, changes); err != nil {
 		return c, nil, fmt.Errorf("our changes %s cannot be applied: %w", places(changes), err)
 	}
 	again, err := judge.fill(c, writeTime)

@@ -11,6 +11,7 @@
 package compare
 
 import (
+	stdjson "encoding/json"
 	"fmt"
 	"time"
 
@@ -28,8 +29,13 @@ import (
 type judge interface {
 	// rules returns the errors of the rules that the API server has too.
 	rules(c wire.Case, profile validate.Profile) (field.ErrorList, error)
+	// gaps returns the errors of the rules that no API server has.
+	gaps(c wire.Case) (field.ErrorList, error)
 	// fill applies the defaults to a case and returns what they change.
 	fill(c wire.Case, now time.Time) ([]mutate.Change, error)
+	// handed returns the object of a case in the form that admission sees: every
+	// struct is there.
+	handed(c wire.Case) ([]byte, error)
 	// named turns a place of the API server into ours.
 	named(c wire.Case, place string) string
 }
@@ -37,12 +43,12 @@ type judge interface {
 type name struct{ kind, subresource string }
 
 var judges = map[name]judge{
-	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{validate.ResourceSlice.Server(), mutate.ResourceSlice, deviceNames},
-	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{validate.ResourceClaim.Server(), mutate.ResourceClaim, claimNames},
-	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{validate.ResourceClaimStatus.Server(), nil, claimNames},
-	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{validate.ResourceClaimTemplate.Server(), mutate.ResourceClaimTemplate, templateNames},
-	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{validate.DeviceClass.Server(), nil, nil},
-	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{validate.DeviceTaintRule.Server(), mutate.DeviceTaintRule, nil},
+	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{validate.ResourceSlice, mutate.ResourceSlice, deviceNames},
+	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{validate.ResourceClaim, mutate.ResourceClaim, claimNames},
+	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{validate.ResourceClaimStatus, nil, claimNames},
+	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{validate.ResourceClaimTemplate, mutate.ResourceClaimTemplate, templateNames},
+	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{validate.DeviceClass, nil, nil},
+	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{validate.DeviceTaintRule, mutate.DeviceTaintRule, nil},
 	{"DeviceTaintRule", "status"}: judgeOf[resourceapi.DeviceTaintRule]{},
 }
 
@@ -75,13 +81,27 @@ func (j judgeOf[T]) rules(c wire.Case, profile validate.Profile) (field.ErrorLis
 		return nil, err
 	}
 	if c.Op == wire.Create {
-		return j.table.Validate(obj, conditions), nil
+		return j.table.Server().Validate(obj, conditions), nil
 	}
 	old, err := j.decode(c.Old)
 	if err != nil {
 		return nil, err
 	}
-	return j.table.ServerUpdate(old, obj, conditions), nil
+	return j.table.Server().ServerUpdate(old, obj, conditions), nil
+}
+
+func (j judgeOf[T]) gaps(c wire.Case) (field.ErrorList, error) {
+	obj, err := j.decode(c.Object)
+	if err != nil {
+		return nil, err
+	}
+	var gaps validate.Table[*T]
+	for _, rule := range j.table {
+		if rule.Class == validate.Gap {
+			gaps = append(gaps, rule)
+		}
+	}
+	return gaps.Validate(obj, validate.Conditions{}), nil
 }
 
 // decode reads an object and fills in what the API server fills in when it reads.
@@ -108,6 +128,14 @@ func (j judgeOf[T]) fill(c wire.Case, now time.Time) ([]mutate.Change, error) {
 	}
 	result, err := j.defaults.Apply(mutate.Write[T]{Object: obj, Old: old, Now: now}, mutate.Settings{})
 	return result.Changes, err
+}
+
+func (j judgeOf[T]) handed(c wire.Case) ([]byte, error) {
+	obj, err := plain[T](c.Object)
+	if err != nil {
+		return nil, err
+	}
+	return stdjson.Marshal(obj)
 }
 
 func plain[T any](data []byte) (*T, error) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
@@ -25,6 +27,7 @@ const (
 // A Difference is a problem that one side finds and the other does not.
 type Difference struct {
 	Side Side
+	Op   string
 	Kind string
 	// Rule is the rule that found it, or that should have.
 	Rule string
@@ -32,11 +35,18 @@ type Difference struct {
 	Type, Place string
 	// Detail is the message.
 	Detail string
+	// Below is a list that holds the place and of which the other side says that it
+	// is too long, so that it may not have looked at the items; "" if there is none.
+	Below string
 }
 
 // Signature is what differences have in common that have one cause.
 func (d Difference) Signature() string {
-	return fmt.Sprintf("%s: %s %s at %s (rule %s)", d.Side, d.Kind, d.Type, Pattern(d.Place), d.Rule)
+	text := fmt.Sprintf("%s: %s of %s, %s at %s (rule %s)", d.Side, d.Op, d.Kind, d.Type, Pattern(d.Place), d.Rule)
+	if d.Below != "" {
+		text += ", too long is " + Pattern(d.Below)
+	}
+	return text
 }
 
 // An Outcome is what the comparison of one case comes to.
@@ -73,18 +83,51 @@ func Rules(c wire.Case, answer wire.Answer, minor int, coverage Coverage) (Outco
 	}
 	ours, theirs := map[problem]Difference{}, map[problem]Difference{}
 	for _, err := range found {
-		p := problem{kind: string(err.Type), place: err.Field}
-		ours[p] = Difference{Surplus, kind, err.Origin, p.kind, p.place, err.ErrorBody()}
+		d := Difference{Side: Surplus, Op: c.Op, Kind: kind, Rule: err.Origin, Type: string(err.Type), Place: err.Field, Detail: err.ErrorBody()}
+		ours[d.problem()] = d
 	}
 	for _, err := range answer.Errors {
-		p := problem{err.Type, judge.named(c, err.Field)}
-		theirs[p] = Difference{Missing, kind, "", p.kind, p.place, err.Detail}
+		d := Difference{Side: Missing, Op: c.Op, Kind: kind, Type: err.Type, Place: judge.named(c, err.Field), Detail: err.Detail}
+		theirs[d.problem()] = d
 	}
-	return sets(c, ours, theirs, coverage), nil
+	outcome := sets(ours, theirs, coverage)
+	if len(outcome.Differences) > 0 {
+		gaps, err := judge.gaps(c)
+		if err != nil {
+			return Outcome{}, err
+		}
+		outcome.explain(slices.Collect(maps.Keys(theirs)), append(problems(gaps), slices.Collect(maps.Keys(ours))...))
+	}
+	return outcome, nil
+}
+
+func (d Difference) problem() problem { return problem{d.Type, d.Place} }
+
+func problems(errs field.ErrorList) (list []problem) {
+	for _, err := range errs {
+		list = append(list, problem{string(err.Type), err.Field})
+	}
+	return list
+}
+
+// explain finds out which differences lie below a list that is too long.
+func (o *Outcome) explain(theirs, ours []problem) {
+	for i := range o.Differences {
+		d := &o.Differences[i]
+		others := theirs
+		if d.Side == Missing {
+			others = ours
+		}
+		for _, other := range others {
+			if other.kind == tooMany && strings.HasPrefix(d.Place, other.place+"[") && len(other.place) > len(d.Below) {
+				d.Below = other.place
+			}
+		}
+	}
 }
 
 // sets compares two sets of problems.
-func sets(c wire.Case, ours, theirs map[problem]Difference, coverage Coverage) (o Outcome) {
+func sets(ours, theirs map[problem]Difference, coverage Coverage) (o Outcome) {
 	frozen := isFrozen(theirs)
 	for p, difference := range ours {
 		if _, both := theirs[p]; both {

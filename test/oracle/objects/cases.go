@@ -49,6 +49,7 @@ func Case(seed, number uint64) (wire.Case, error) {
 // old is the stored object of an update. It is not always valid itself, but it can be
 // read.
 func (r random) old(obj any, donor map[string]any) (json.RawMessage, error) {
+	setTimes(obj)
 	stored, err := json.Marshal(obj)
 	if err != nil || !r.chance(0.2) {
 		return stored, err
@@ -63,6 +64,27 @@ func (r random) old(obj any, donor map[string]any) (json.RawMessage, error) {
 		return stored, err
 	}
 	return data, nil
+}
+
+// setTimes gives the taints of a stored object the time that the API server has given
+// them.
+func setTimes(obj any) {
+	added := metav1.Unix(1690000000, 0)
+	set := func(taint *resourceapi.DeviceTaint) {
+		if taint.TimeAdded == nil {
+			taint.TimeAdded = &added
+		}
+	}
+	switch obj := obj.(type) {
+	case *resourceapi.DeviceTaintRule:
+		set(&obj.Spec.Taint)
+	case *resourceapi.ResourceSlice:
+		for i := range obj.Spec.Devices {
+			for j := range obj.Spec.Devices[i].Taints {
+				set(&obj.Spec.Devices[i].Taints[j])
+			}
+		}
+	}
 }
 
 // gates chooses the feature gates of a block: mostly all are on, since what is off
