@@ -193,16 +193,17 @@ func TestInterrupted(t *testing.T) {
 	d.expectNoTrace(t)
 }
 
-// TestKeep leaves the demonstration running and uses it as it says.
+// TestKeep leaves the demonstration running and runs the commands that it prints.
 func TestKeep(t *testing.T) {
 	d := startDemo(t, "--keep")
 	d.readTo(t, "  export KUBECONFIG=")
-	lines := strings.Split(strings.TrimSpace(d.text.String()), "\n")
-	kubeconfig := strings.TrimPrefix(lines[len(lines)-1], "  export KUBECONFIG=")
-	list := exec.CommandContext(t.Context(), filepath.Join(d.binaries, assets.Kubectl), "get", "resourceclaims", "-o", "name")
-	list.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+t.TempDir())
-	if out, err := list.CombinedOutput(); err != nil || !strings.Contains(string(out), "training") {
-		t.Errorf("%v\n%s", err, out)
+	d.readTo(t, "  /")
+	_, commands, _ := strings.Cut(d.text.String(), "Still running")
+	_, commands, _ = strings.Cut(commands, "\n")
+	shell := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
+	shell.Env = append(os.Environ(), "HOME="+t.TempDir())
+	if out, err := shell.CombinedOutput(); err != nil || !strings.Contains(string(out), "pod/training") {
+		t.Errorf("%s\n%v\n%s", commands, err, out)
 	}
 	d.interrupt(t)
 	if code := d.end(t); code != 0 {
