@@ -3,7 +3,6 @@ package manifest
 import (
 	"io"
 	"iter"
-	"os"
 )
 
 // DefaultMaxBytes bounds one document where [Reader.MaxBytes] does not. It is
@@ -44,56 +43,31 @@ func (r Reader) Walk(args ...string) iter.Seq2[*Document, error] {
 // Open yields the documents of one file, or of standard input when file is
 // [Stdin].
 func (r Reader) Open(file string) iter.Seq2[*Document, error] {
-	return func(yield func(*Document, error) bool) {
-		if file == Stdin {
-			in := r.Stdin
-			if in == nil {
-				in = os.Stdin
-			}
-			r.Read(stdinName, in)(yield)
-			return
-		}
-		in, err := os.Open(file)
-		if err != nil {
-			yield(nil, fileError(file, err))
-			return
-		}
-		defer in.Close()
-		r.Read(file, in)(yield)
-	}
+	return documents(r.OpenParts(file))
 }
 
 // Read yields the documents of in; file is the name they and the errors carry.
 // A document that cannot be read is an [*Error], and counts in
 // [Document.Index]; documents that hold nothing but comments are left out.
 func (r Reader) Read(file string, in io.Reader) iter.Seq2[*Document, error] {
-	limit := r.MaxBytes
-	if limit <= 0 {
-		limit = DefaultMaxBytes
-	}
+	return documents(r.Parts(file, in))
+}
+
+// documents yields the documents of the parts of one file, numbered.
+func documents(parts iter.Seq2[Part, error]) iter.Seq2[*Document, error] {
 	return func(yield func(*Document, error) bool) {
-		split := newSplitter(in, limit)
 		index := 0
-		for {
-			text, err := split.next()
-			if err == io.EOF {
-				return
-			}
+		for part, err := range parts {
 			if err != nil {
-				yield(nil, fileError(file, err))
+				yield(nil, err)
 				return
 			}
-			for document, err := range parse(file, text, limit) {
+			for document, err := range part.Documents() {
 				index++
-				if err != nil {
-					err.File = file
-					if !yield(nil, err) {
-						return
-					}
-					continue
+				if document != nil {
+					document.Index = index
 				}
-				document.Index = index
-				if !yield(document, nil) {
+				if !yield(document, err) {
 					return
 				}
 			}

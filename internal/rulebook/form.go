@@ -11,6 +11,7 @@ const (
 	UnknownVersion    = "unknown-version"
 	UnknownKind       = "unknown-kind"
 	DeprecatedVersion = "deprecated-version"
+	FieldDropped      = "field-dropped"
 )
 
 // FormRule returns the ID of the check that found a problem of kind.
@@ -62,5 +63,12 @@ The message names those that do.`, "refuses it"),
 
 Older versions are served only if the cluster's operator switched them on, and go
 away.`, "accepts it where the version is switched on, else refuses it"),
+		form(FieldDropped, `A field is one that the API server keeps.
+
+While a feature gate is off, or in a minor that does not have it yet, the server
+removes the gate's fields from new objects without a word: the object is accepted
+and does something else than what it says. Which server that is, lint is told by
+--kubernetes-version and --feature-gates. It is a warning, since the same manifest
+may be meant for newer clusters too.`, "drops the field in silence"),
 	}
 }

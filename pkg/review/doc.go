@@ -1,5 +1,6 @@
 // Package review is the one pipeline that judges a write: decode, mutate
-// (defaults), validate (rules), answer. The webhook, lint and the tests all go
+// (defaults), drop (offline only: fields that the server would not keep), validate
+// (rules), answer. The webhook, lint and the tests all go
 // through it, so that they cannot disagree.
 //
 // A [Reviewer] holds what a site has decided; its zero value judges as the API

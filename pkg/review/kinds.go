@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -18,12 +19,12 @@ import (
 // kinds says for every kind, and the subresources that are written to, by what it
 // is judged.
 var kinds = map[name]kind{
-	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, validate.ResourceSlice),
-	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, validate.ResourceClaim),
-	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatus),
-	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplate),
-	{"DeviceClass", ""}:           of(nil, validate.DeviceClass),
-	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
+	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, nil, validate.ResourceSlice),
+	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, nil, validate.ResourceClaim),
+	{"ResourceClaim", "status"}:   of(nil, nil, validate.ResourceClaimStatus),
+	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, nil, validate.ResourceClaimTemplate),
+	{"DeviceClass", ""}:           of(nil, nil, validate.DeviceClass),
+	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, nil, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
 }
 
 type name struct{ kind, subresource string }
@@ -32,18 +33,21 @@ type name struct{ kind, subresource string }
 type kind interface {
 	serves(version string) bool
 	review(r Reviewer, req Request, fill, check bool) (Answer, error)
+	server(r Reviewer, req Request) (field.ErrorList, error)
 }
 
 type kindOf[T any] struct {
 	defaults mutate.Table[T]
-	// rules are all rules, clusterRules those for behind an API server.
-	rules, clusterRules validate.Table[*T]
+	drops    validate.Drops[*T]
+	// rules are all rules, clusterRules those for behind an API server, serverRules
+	// those that an API server has too.
+	rules, clusterRules, serverRules validate.Table[*T]
 	// olderVersions have the same fields as v1.
 	olderVersions []string
 }
 
-func of[T any](defaults mutate.Table[T], rules validate.Table[*T], olderVersions ...string) kind {
-	return kindOf[T]{defaults, rules, rules.InCluster(), olderVersions}
+func of[T any](defaults mutate.Table[T], drops validate.Drops[*T], rules validate.Table[*T], olderVersions ...string) kind {
+	return kindOf[T]{defaults, drops, rules, rules.InCluster(), rules.Server(), olderVersions}
 }
 
 func (k kindOf[T]) serves(version string) bool {
@@ -51,12 +55,9 @@ func (k kindOf[T]) serves(version string) bool {
 }
 
 func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, error) {
-	obj, err := decode[T]("object", req.Object)
+	obj, err := k.object(req)
 	if err != nil {
 		return Answer{}, err
-	}
-	if obj == nil {
-		return Answer{}, fmt.Errorf("the request has no object: a %s is expected as JSON", req.Kind.Kind)
 	}
 	old := func() (*T, error) { return decode[T]("stored object", req.Old) }
 	answer := Answer{Name: displayName(obj)}
@@ -72,6 +73,11 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		answer.Changes = result.Changes
 		answer.addWarnings(result.Warnings, severities)
 	}
+	if check && !r.InCluster {
+		if err := k.drop(r, &answer, obj, old, severities); err != nil {
+			return Answer{}, err
+		}
+	}
 	if check {
 		errs, tolerated, err := k.check(r, obj, old, req.Now)
 		if err != nil {
@@ -82,6 +88,55 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	}
 	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
 	return answer, nil
+}
+
+// server returns what an API server says that has nothing before it.
+func (k kindOf[T]) server(r Reviewer, req Request) (field.ErrorList, error) {
+	obj, err := k.object(req)
+	if err != nil {
+		return nil, err
+	}
+	old, err := decode[T]("stored object", req.Old)
+	if err != nil {
+		return nil, err
+	}
+	write := mutate.Write[T]{Object: obj, Old: func() (*T, error) { return old, nil }, Now: req.Now}
+	if _, err := k.defaults.Apply(write, mutate.Settings{Finalizer: v1alpha1.FinalizerOff}); err != nil {
+		return nil, err
+	}
+	k.drops.Apply(old, obj, old != nil, r.Profile)
+	conditions := validate.Conditions{Profile: r.Profile}
+	if old != nil {
+		return k.serverRules.ServerUpdate(old, obj, conditions), nil
+	}
+	return k.serverRules.Validate(obj, conditions), nil
+}
+
+func (k kindOf[T]) object(req Request) (*T, error) {
+	obj, err := decode[T]("object", req.Object)
+	if err == nil && obj == nil {
+		err = fmt.Errorf("the request has no object: a %s is expected as JSON", req.Kind.Kind)
+	}
+	return obj, err
+}
+
+// drop does what no webhook has to: the server behind it drops fields itself.
+func (k kindOf[T]) drop(r Reviewer, answer *Answer, obj *T, old func() (*T, error), severities severities) error {
+	if !slices.ContainsFunc(k.drops, func(d validate.Drop[*T]) bool { return d.Uses(obj) }) {
+		return nil
+	}
+	stored, err := old()
+	if err != nil {
+		return err
+	}
+	findings, err := drop(k.drops, stored, obj, r.Profile)
+	if severity := severities.of(FieldDropped); severity != validate.Off {
+		for i := range findings {
+			findings[i].Severity = severity
+		}
+		answer.Findings = append(answer.Findings, findings...)
+	}
+	return err
 }
 
 // check decodes the old object only if there is something to hold against it.

@@ -6,6 +6,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -73,13 +74,24 @@ func (r Reviewer) Validate(req Request) (Answer, error) {
 	return k.review(r, req, false, true)
 }
 
-// Review fills in the defaults and then validates the result.
+// Review fills in the defaults, drops what the API server of the profile would not
+// keep, and then validates the result.
 func (r Reviewer) Review(req Request) (Answer, error) {
 	k, err := lookup(req)
 	if err != nil {
 		return Answer{}, err
 	}
 	return k.review(r, req, true, true)
+}
+
+// Server returns what the API server of the profile would say by itself: its own
+// defaults, limits and rules, whatever the site has decided.
+func (r Reviewer) Server(req Request) (field.ErrorList, error) {
+	k, err := lookup(req)
+	if err != nil {
+		return nil, err
+	}
+	return k.server(r, req)
 }
 
 // UnknownKindError says that there is nothing to judge an object of this kind by.

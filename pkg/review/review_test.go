@@ -99,7 +99,7 @@ func TestUnreadableObjects(t *testing.T) {
 
 // TestStoredIsReadOnlyIfNeeded: a good object passes whatever is stored.
 func TestStoredIsReadOnlyIfNeeded(t *testing.T) {
-	answer, err := review.Reviewer{}.Validate(request("v1", "DeviceClass", "", `{"spec": {}}`, "garbage"))
+	answer, err := review.Reviewer{}.Validate(request("v1", "DeviceClass", "", `{"spec": {"selectors": [{"cel": {"expression": "device.driver == \"gpu.example.com\""}}]}}`, "garbage"))
 	if err != nil || answer.Denied() {
 		t.Errorf("%+v, %v", answer, err)
 	}

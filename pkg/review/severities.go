@@ -22,7 +22,7 @@ var ownSeverities = defaultSeverities()
 
 // defaultSeverities are those that the rules have by themselves.
 func defaultSeverities() severities {
-	all := severities{}
+	all := severities{FieldDropped: Warning}
 	for _, rule := range validate.Rules() {
 		if rule.Severity != Error {
 			all[rule.ID] = rule.Severity
@@ -51,6 +51,6 @@ func siteSeverities(rules map[string]v1alpha1.Rule) (severities, error) {
 }
 
 func known(id string) bool {
-	return slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
+	return id == FieldDropped || slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
 		slices.ContainsFunc(mutate.Defaults(), func(d mutate.Description) bool { return d.ID == id })
 }

@@ -1,0 +1,93 @@
+package review
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// FieldDropped is the ID under which a field is reported that the API server of the
+// profile removes in silence.
+const FieldDropped = "field-dropped"
+
+// drop removes from obj what the API server of profile does not keep and reports
+// every value that is lost.
+func drop[T any](drops validate.Drops[*T], old, obj *T, profile validate.Profile) ([]Finding, error) {
+	var findings []Finding
+	for i := range drops {
+		if !drops[i].Uses(obj) {
+			continue
+		}
+		before, err := tree(obj)
+		if err != nil {
+			return nil, err
+		}
+		for _, lost := range drops[i:i+1].Apply(old, obj, old != nil, profile) {
+			after, err := tree(obj)
+			if err != nil {
+				return nil, err
+			}
+			_, why, _ := strings.Cut(lost, " are ")
+			for _, path := range missing("", before, after) {
+				findings = append(findings, Finding{FieldDropped, Warning, field.ErrorTypeForbidden, path,
+					fmt.Sprintf("%s in Kubernetes 1.%d: the object would be stored without it", why, cmp.Or(profile.Minor, validate.NewestMinor))})
+			}
+		}
+	}
+	return findings, nil
+}
+
+func tree(obj any) (out any, err error) {
+	data, err := json.Marshal(obj)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	return out, err
+}
+
+// missing lists the paths of the values that before has and after has not. Items of a
+// list that has become shorter are not told apart: then it is the list that is named.
+func missing(path string, before, after any) (paths []string) {
+	switch before := before.(type) {
+	case map[string]any:
+		after, _ := after.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(before)) {
+			at := strings.TrimPrefix(path+"."+key, ".")
+			if kept, ok := after[key]; ok {
+				paths = append(paths, missing(at, before[key], kept)...)
+			} else {
+				paths = append(paths, at)
+			}
+		}
+	case []any:
+		after, _ := after.([]any)
+		if len(after) != len(before) {
+			return []string{path}
+		}
+		for i := range before {
+			paths = append(paths, missing(itemPath(path, i, before[i]), before[i], after[i])...)
+		}
+	}
+	return paths
+}
+
+// itemPath names an item as the rules do: by its name, if it has one.
+func itemPath(list string, index int, item any) string {
+	fields, _ := item.(map[string]any)
+	name, _ := fields["name"].(string)
+	switch {
+	case name == "":
+		return fmt.Sprintf("%s[%d]", list, index)
+	case strings.Trim(name, "0123456789") == "":
+		return fmt.Sprintf("%s[name=%s]", list, name)
+	default:
+		return fmt.Sprintf("%s[%s]", list, name)
+	}
+}
