@@ -7,7 +7,8 @@
 //
 // Defaults are idempotent: applied to their own result they change nothing. They
 // are changes of single values and not of whole objects, so that a field which
-// this version does not know survives untouched.
+// this version does not know survives untouched; see
+// docs/decisions/0002-changes-are-json-patch-operations.md.
 //
 // The package knows no client and no clock: the time of the write is a parameter.
 package mutate

@@ -40,6 +40,7 @@ var ResourceClaimTemplate = Table[resourceapi.ResourceClaimTemplate]{
 	}),
 }
 
+// claimFinalizer and its cost: docs/decisions/0004-the-finalizer-on-create.md.
 func claimFinalizer(w Write[resourceapi.ResourceClaim], settings Settings) (Result, error) {
 	claim := w.Object
 	if settings.Finalizer == v1alpha1.FinalizerOff || claim.DeletionTimestamp != nil || protected(claim) {

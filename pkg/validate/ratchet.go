@@ -14,6 +14,7 @@ import (
 // path whose list indexes are ignored, since an item moves when one before it
 // goes. A count (an int BadValue) may shrink or stay, never grow. Every old
 // problem excuses one new one, the smallest that it still covers.
+// See docs/decisions/0001-rules-are-values-and-the-table-ratchets.md.
 func ratchet(before, found field.ErrorList) (errs, tolerated field.ErrorList) {
 	past := map[problem][]int{}
 	for _, err := range before {

@@ -7,7 +7,8 @@
 // and at last a build from Go modules, which fills the cache. Nothing is
 // downloaded but Go modules, by the go command, and these are verified against
 // the go.sum files that are embedded here: kube-<version>.mod and .sum for each
-// Kubernetes version, etcd-<version>.mod and .sum for etcd.
+// Kubernetes version, etcd-<version>.mod and .sum for etcd. Why, is in
+// docs/decisions/0005-test-binaries-from-go-modules.md.
 //
 // The cache is a folder per version and build (see [Options.Cache]). Whoever
 // needs a binary that is missing takes a file lock, so that any number of
