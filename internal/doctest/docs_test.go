@@ -2,14 +2,12 @@ package doctest_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/internal/doctest"
@@ -44,37 +42,6 @@ func pages(t *testing.T) (all []doctest.Page) {
 		t.Fatalf("only %d pages found below %s", len(all), root)
 	}
 	return all
-}
-
-// TestCommands runs the commands of console blocks and compares what they print.
-func TestCommands(t *testing.T) {
-	build(t) // so that go run has nothing to say about downloads
-	for _, page := range pages(t) {
-		for _, block := range page.Blocks {
-			if block.Language != "console" {
-				continue
-			}
-			for _, command := range block.Commands() {
-				shell := exec.CommandContext(t.Context(), "sh", "-c", command.Line)
-				shell.Dir = root
-				out, _ := shell.CombinedOutput() // how it ended is in what go run prints
-				if diff := cmp.Diff(command.Output, string(out)); diff != "" {
-					t.Errorf("%s:%d: %s: -page +output:\n%s", page.Name, command.At, command.Line, diff)
-				}
-			}
-		}
-	}
-}
-
-func build(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "dra-steward")
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/dra-steward")
-	command.Dir = root
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
 }
 
 // TestLinks fails for a link that leads to no file of the tree, or to no heading.
@@ -227,6 +194,36 @@ func TestTargets(t *testing.T) {
 			if match := target.FindStringSubmatch(span); match != nil && strings.HasPrefix(span, "make ") &&
 				!strings.Contains(string(makefile), "\n"+match[1]+":") {
 				t.Errorf("%s: `%s`: the Makefile has no such target", page.Name, span)
+			}
+		}
+	}
+}
+
+// TestActions fails for an action that is not pinned by its commit, with the version
+// beside it: a tag can be moved.
+func TestActions(t *testing.T) {
+	var texts []string
+	workflows, err := filepath.Glob(filepath.Join(root, ".github/workflows/*"))
+	if err != nil || len(workflows) == 0 {
+		t.Fatal(workflows, err)
+	}
+	for _, name := range workflows {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	for _, page := range pages(t) {
+		for _, block := range page.Blocks {
+			texts = append(texts, block.Text)
+		}
+	}
+	action, pinned := regexp.MustCompile(`(?m)^\s*(?:- )?uses: .*$`), regexp.MustCompile(`@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	for _, text := range texts {
+		for _, line := range action.FindAllString(text, -1) {
+			if !pinned.MatchString(line) {
+				t.Errorf("%s: must name a commit, and its version in a comment", strings.TrimSpace(line))
 			}
 		}
 	}
