@@ -4,7 +4,7 @@
 // The comment of the archive is prose. A file <case>.yaml holds the manifest that
 // is written, <case>.old.yaml what is stored before, <case>.want what comes of it,
 // a line each; a case without .want passes in silence. site.yaml holds the site's
-// configuration for all cases.
+// configuration for all cases, world.yaml what exists beside the manifests.
 package example
 
 import (
@@ -22,6 +22,8 @@ type Example struct {
 	Comment string
 	// Site is the content of site.yaml, nil if there is none.
 	Site []byte
+	// World is the content of world.yaml, several documents, nil if there is none.
+	World []byte
 	// Cases are in the order of the archive.
 	Cases []Case
 }
@@ -37,6 +39,7 @@ type Case struct {
 
 const (
 	siteFile  = "site.yaml"
+	worldFile = "world.yaml"
 	oldSuffix = ".old.yaml"
 	objSuffix = ".yaml"
 	wantEnd   = ".want"
@@ -57,7 +60,7 @@ func Parse(data []byte) (Example, error) {
 	e := Example{Comment: strings.TrimSpace(string(archive.Comment))}
 	at := map[string]int{}
 	for _, f := range archive.Files {
-		if name, is := strings.CutSuffix(f.Name, objSuffix); is && f.Name != siteFile && !strings.HasSuffix(f.Name, oldSuffix) {
+		if name, is := strings.CutSuffix(f.Name, objSuffix); is && f.Name != siteFile && f.Name != worldFile && !strings.HasSuffix(f.Name, oldSuffix) {
 			at[name] = len(e.Cases)
 			e.Cases = append(e.Cases, Case{Name: name, Object: f.Data})
 		}
@@ -71,8 +74,12 @@ func Parse(data []byte) (Example, error) {
 }
 
 func (e *Example) attach(f txtar.File, at map[string]int) error {
-	if f.Name == siteFile {
+	switch f.Name {
+	case siteFile:
 		e.Site = f.Data
+		return nil
+	case worldFile:
+		e.World = f.Data
 		return nil
 	}
 	for _, suffix := range []string{oldSuffix, wantEnd, objSuffix} {
@@ -104,6 +111,7 @@ func (e Example) Format() []byte {
 		}
 	}
 	add(siteFile, e.Site)
+	add(worldFile, e.World)
 	for _, c := range e.Cases {
 		add(c.Name+oldSuffix, c.Old)
 		add(c.Name+objSuffix, c.Object)

@@ -25,6 +25,9 @@ func (e Entry) Markdown() string {
 	if e.Example.Site != nil {
 		fmt.Fprintf(&b, "\nConfiguration:\n\n%s", fence("yaml", e.Example.Site))
 	}
+	if e.Example.World != nil {
+		fmt.Fprintf(&b, "\nBeside it there is:\n\n%s", fence("yaml", e.Example.World))
+	}
 	for _, c := range e.Example.Cases {
 		b.WriteString(caseMarkdown(c))
 	}

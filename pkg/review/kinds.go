@@ -145,7 +145,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), now time.Ti
 	if r.InCluster {
 		rules = k.clusterRules
 	}
-	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: now}
+	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: now, World: r.World}
 	found := rules.Validate(obj, conditions)
 	if len(found) == 0 {
 		return nil, nil, nil

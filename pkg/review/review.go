@@ -33,6 +33,9 @@ type Reviewer struct {
 	Defaults mutate.Settings
 	// Profile is the API server that the mirror rules repeat.
 	Profile validate.Profile
+	// World is what the rules see beside the object; nil leaves out the rules that
+	// look there.
+	World validate.World
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool

@@ -9,4 +9,7 @@ type Conditions struct {
 	Profile Profile
 	// Now is the time of the write; zero leaves out the rules that ask for it.
 	Now time.Time
+	// World is what exists beside the object; nil leaves out the rules that look
+	// there.
+	World World
 }

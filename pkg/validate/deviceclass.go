@@ -35,4 +35,4 @@ All of them are copied into every allocation of a claim that names the class.`,
 			return atMost(field.NewPath("spec", "config"), len(class.Spec.Config), resourceapi.DeviceConfigMaxSize)
 		},
 	},
-}, classGaps)
+}, classGaps, extendedResourceGaps)

@@ -52,7 +52,7 @@ func testExample(t *testing.T, id string) {
 	var accepted, rejected int
 	for i := range e.Cases {
 		c := &e.Cases[i]
-		got := judge(t, id, e.Site, c)
+		got := judge(t, id, e, c)
 		if strings.Contains(got, severityOf(id).String()+": ") {
 			rejected++
 		} else {
@@ -91,10 +91,11 @@ func severityOf(id string) validate.Severity {
 
 // judge returns what the rules say about a case, a line each. Only the rule whose
 // example it is may object, so that the example shows that rule and no other.
-func judge(t *testing.T, id string, site []byte, c *example.Case) string {
+func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 	t.Helper()
 	conditions := validate.Conditions{Now: writeTime}
-	decode(t, site, &conditions)
+	decode(t, e.Site, &conditions)
+	conditions.World = world(t, e.World)
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(c.Object, &kind); err != nil {
 		t.Fatalf("%s.yaml: %v", c.Name, err)
@@ -126,6 +127,34 @@ func judge(t *testing.T, id string, site []byte, c *example.Case) string {
 		fmt.Fprintf(&lines, "%s: %v\n", severity, err)
 	}
 	return lines.String()
+}
+
+// world returns the objects of a file, nil if there is no file.
+func world(t *testing.T, documents []byte) validate.World {
+	t.Helper()
+	if documents == nil {
+		return nil
+	}
+	world := &validate.Objects{}
+	for document := range strings.SplitSeq(string(documents), "---\n") {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
+			t.Fatal(err)
+		}
+		switch kind.Kind {
+		case "DeviceClass":
+			class := &resourceapi.DeviceClass{}
+			decode(t, []byte(document), class)
+			world.Add(class)
+		case "ResourceSlice":
+			slice := &resourceapi.ResourceSlice{}
+			decode(t, []byte(document), slice)
+			world.Add(slice)
+		default:
+			t.Fatalf("a world has no %q", kind.Kind)
+		}
+	}
+	return world
 }
 
 func run[T any](t *testing.T, c *example.Case, conditions validate.Conditions, rules validate.Table[*T]) (errs, tolerated field.ErrorList) {

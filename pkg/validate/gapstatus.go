@@ -65,11 +65,11 @@ func demandOf(claim *resourceapi.ResourceClaim, name string) (demand, bool) {
 			continue
 		}
 		if e := r.Exactly; e != nil && !isAlternative {
-			return demand{e.AllocationMode, e.Count, e.Tolerations, e.Selectors, e.Capacity}, true
+			return demand{e.DeviceClassName, e.AllocationMode, e.Count, e.Tolerations, e.Selectors, e.Capacity}, true
 		}
 		for _, a := range r.FirstAvailable {
 			if isAlternative && a.Name == alternative {
-				return demand{a.AllocationMode, a.Count, a.Tolerations, a.Selectors, a.Capacity}, true
+				return demand{a.DeviceClassName, a.AllocationMode, a.Count, a.Tolerations, a.Selectors, a.Capacity}, true
 			}
 		}
 	}

@@ -84,7 +84,7 @@ Each of them is evaluated for every device that the class lets through.`,
 		Source: "KEP-4381, DeviceSelectorsMaxSize",
 		Check:  requestSelectorsMax,
 	},
-}, tolerationRules, claimGaps)
+}, tolerationRules, claimGaps, referenceGaps)
 
 func claimRequestsMax(spec claimSpec, c Conditions) field.ErrorList {
 	return atMost(spec.at.Child("devices", "requests"), len(spec.Devices.Requests), c.Limits.RequestsPerClaim)

@@ -71,7 +71,7 @@ taintsPerDevice.`,
 		Source: "KEP-5055, DeviceTaintsMaxLength",
 		Check:  deviceTaintsMax,
 	},
-}, attributeRules, lift(sliceTaints, taintRules), sliceGaps, lift(sliceTaints, taintGaps))
+}, attributeRules, lift(sliceTaints, taintRules), sliceGaps, lift(sliceTaints, taintGaps), poolGaps)
 
 func sliceDevicesMax(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
 	limit := c.Limits.DevicesPerSlice

@@ -51,6 +51,7 @@ type claimSpec struct {
 // A demand is what can satisfy a request: the exact request, or one of its
 // alternatives (firstAvailable).
 type demand struct {
+	class       string
 	mode        resourceapi.DeviceAllocationMode
 	count       int64
 	tolerations []resourceapi.DeviceToleration
@@ -91,7 +92,7 @@ func (c claimSpec) demands() iter.Seq2[*field.Path, demand] {
 func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq2[*field.Path, demand] {
 	return func(yield func(*field.Path, demand) bool) {
 		if r := request.Exactly; r != nil {
-			if !yield(at.Child("exactly"), demand{r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity}) {
+			if !yield(at.Child("exactly"), demand{r.DeviceClassName, r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity}) {
 				return
 			}
 		}
@@ -101,7 +102,7 @@ func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq
 		alternatives := at.Child("firstAvailable")
 		for i := range request.FirstAvailable {
 			r := &request.FirstAvailable[i]
-			if !yield(item(alternatives, i, r.Name), demand{r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity}) {
+			if !yield(item(alternatives, i, r.Name), demand{r.DeviceClassName, r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity}) {
 				return
 			}
 		}

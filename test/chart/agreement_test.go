@@ -110,8 +110,8 @@ func TestServeKnowsTheArguments(t *testing.T) {
 	}
 }
 
-// TestRestricted checks the rules of the Pod Security Standard "restricted", and
-// that no right is asked for.
+// TestRestricted checks the rules of the Pod Security Standard "restricted", and that
+// no right is asked for where none is needed.
 func TestRestricted(t *testing.T) {
 	r := render(t, everything(), Options{})
 	pod := r.deployment.Spec.Template.Spec
@@ -135,6 +135,25 @@ func TestRestricted(t *testing.T) {
 		if strings.HasPrefix(object.GetAPIVersion(), "rbac.") {
 			t.Errorf("%s %s: the webhook uses no API and needs no right", object.GetKind(), object.GetName())
 		}
+	}
+}
+
+// TestRights holds the webhook to reading two kinds, as the account of its pods.
+func TestRights(t *testing.T) {
+	r := render(t, with(nil), Options{Namespace: "devices"})
+	if r.clusterRole == nil || r.binding == nil {
+		t.Fatal("live data need a ClusterRole and its binding")
+	}
+	for _, rule := range r.clusterRole.Rules {
+		if !slices.Equal(rule.APIGroups, []string{"resource.k8s.io"}) || !slices.Equal(rule.Resources, []string{"deviceclasses", "resourceslices"}) ||
+			!slices.Equal(rule.Verbs, []string{"list", "watch"}) {
+			t.Errorf("the right %+v is more than the webhook needs", rule)
+		}
+	}
+	subject := r.binding.Subjects[0]
+	pod := r.deployment.Spec.Template.Spec
+	if r.binding.RoleRef.Name != r.clusterRole.Name || subject.Name != pod.ServiceAccountName || subject.Namespace != "devices" || !*pod.AutomountServiceAccountToken {
+		t.Errorf("the role does not reach the pods: %+v, account %s, token %v", r.binding, pod.ServiceAccountName, *pod.AutomountServiceAccountToken)
 	}
 }
 

@@ -23,6 +23,8 @@ func ExampleRender() {
 		fmt.Println(object.GetKind(), object.GetName())
 	}
 	// Output:
+	// ClusterRole dra-steward
+	// ClusterRoleBinding dra-steward
 	// ConfigMap dra-steward
 	// Deployment dra-steward
 	// MutatingWebhookConfiguration dra-steward

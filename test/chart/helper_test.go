@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -37,6 +38,8 @@ type release struct {
 	budget         *policyv1.PodDisruptionBudget
 	mutating       admissionv1.MutatingWebhookConfiguration
 	validating     admissionv1.ValidatingWebhookConfiguration
+	clusterRole    *rbacv1.ClusterRole
+	binding        *rbacv1.ClusterRoleBinding
 }
 
 // render renders the chart and fails on an object with a field that its type lacks.
@@ -66,6 +69,10 @@ func render(t *testing.T, v values, o Options) (r release) {
 			r.config = *typed
 		case *policyv1.PodDisruptionBudget:
 			r.budget = typed
+		case *rbacv1.ClusterRole:
+			r.clusterRole = typed
+		case *rbacv1.ClusterRoleBinding:
+			r.binding = typed
 		case *admissionv1.MutatingWebhookConfiguration:
 			r.mutating = *typed
 		case *admissionv1.ValidatingWebhookConfiguration:

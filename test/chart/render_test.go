@@ -28,6 +28,7 @@ func everything() values {
 			"attributeValuesPerDevice": 1, "taintsPerDevice": 1, "tolerationsPerRequest": 1,
 			"requestsPerClaim": 1, "alternativesPerRequest": 1, "devicesPerClaim": 1},
 		"defaults": values{"finalizer": "repair", "timeAddedWindow": "0s"},
+		"liveData": values{"enabled": false},
 		"rules":    values{"claim-devices-max": values{"severity": "warning"}},
 		"webhooks": values{
 			"excludedNamespaces": []any{"gpu-operator"},

@@ -12,11 +12,18 @@ import (
 
 // healthHandler serves /healthz, which lives as long as the process does, and
 // /readyz, which says whether API servers may send requests.
-func healthHandler(server *webhook.Server) http.Handler {
+func healthHandler(server *webhook.Server, world *informed) http.Handler {
+	ready := map[string]healthz.Checker{"admission": server.Ready}
+	if world != nil {
+		ready["live-data"] = world.ready
+	}
 	mux := http.NewServeMux()
-	for path, check := range map[string]healthz.Checker{"/healthz": healthz.Ping, "/readyz": server.Ready} {
-		handler := &healthz.Handler{Checks: map[string]healthz.Checker{"admission": check}}
-		mux.Handle("GET "+path, http.StripPrefix(path, handler)) // it looks for its checks below "/"
+	for path, checks := range map[string]map[string]healthz.Checker{
+		"/healthz": {"ping": healthz.Ping},
+		"/readyz":  ready,
+	} {
+		// The handler looks for its checks below "/".
+		mux.Handle("GET "+path, http.StripPrefix(path, &healthz.Handler{Checks: checks}))
 	}
 	return mux
 }

@@ -26,6 +26,8 @@ type serveOptions struct {
 	selfSigned                             []string
 	address, healthAddress, metricsAddress string
 	shutdownDelay                          time.Duration
+	liveData                               bool
+	kubeconfig                             string
 	logLevel, logFormat                    string
 }
 
@@ -35,7 +37,9 @@ func serveCommand(streams Streams) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the admission webhook",
 		Long: `serve answers the admission requests of API servers over HTTPS: POST /mutate fills in
-defaults, POST /validate denies and warns. It needs no access to the Kubernetes API.
+defaults, POST /validate denies and warns. With --live-data it also reads DeviceClasses
+and ResourceSlices from the API server, for the rules that look beyond one object; else
+it needs no access to the Kubernetes API.
 
 The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
 kubernetes.io/tls is mounted) and read again whenever it changes. On SIGTERM the
@@ -57,6 +61,8 @@ were accepted are finished.`,
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on answering after SIGTERM, until API servers know that we are going")
+	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses and ResourceSlices of the cluster, for the rules that look beyond one object")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data (default: the cluster that this runs in)")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug (with every denial), info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
 	complete(c, "log-level", []string{"debug", "info", "warn", "error"})
@@ -88,6 +94,13 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
+	world, err := o.world()
+	if err != nil {
+		return err
+	}
+	if world != nil {
+		reviewer.World = world
+	}
 	server := &webhook.Server{
 		Mutating:      webhook.Mutating(reviewer, log, metrics),
 		Validating:    webhook.Validating(reviewer, log, metrics),
@@ -95,12 +108,20 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 		ShutdownDelay: o.shutdownDelay,
 		Log:           log,
 	}
-	return serveAll(ctx, server, registry, o, log)
+	return serveAll(ctx, server, world, registry, o, log)
+}
+
+// world is what the rules see beside an object, nil without --live-data.
+func (o serveOptions) world() (*informed, error) {
+	if !o.liveData {
+		return nil, nil
+	}
+	return newInformed(o.kubeconfig)
 }
 
 // serveAll serves admission, health and metrics. The latter two stay up until
 // admission is done, so that probes see how it ends.
-func serveAll(ctx context.Context, server *webhook.Server, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
+func serveAll(ctx context.Context, server *webhook.Server, world *informed, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
 	at, err := listenAll(o)
 	if err != nil {
 		return err
@@ -108,8 +129,11 @@ func serveAll(ctx context.Context, server *webhook.Server, registry *prometheus.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, failed := errgroup.WithContext(background)
-	group.Go(func() error { return serveHTTP(failed, at["--health-address"], healthHandler(server)) })
+	group.Go(func() error { return serveHTTP(failed, at["--health-address"], healthHandler(server, world)) })
 	group.Go(func() error { return serveHTTP(failed, at["--metrics-address"], metricsHandler(registry)) })
+	if world != nil {
+		group.Go(func() error { return world.run(failed) })
+	}
 	admission, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(failed, cancel)

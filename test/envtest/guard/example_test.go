@@ -8,7 +8,8 @@ import (
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 )
 
-// A real API server that dra-steward guards refuses a claim with 17 tolerations.
+// A real API server that dra-steward guards refuses a rule that would evict every pod
+// with a device.
 func Example() {
 	ctx := context.Background()
 	cluster, err := envtest.Start(ctx, envtest.Options{Kubectl: true})
@@ -24,8 +25,8 @@ func Example() {
 	}
 	defer steward.Stop()
 
-	out, _ := cluster.Kubectl(ctx, "create", "-f", "../../../examples/denied/too-many-tolerations.yaml").CombinedOutput()
+	out, _ := cluster.Kubectl(ctx, "create", "-f", "../../../examples/denied/evicts-everything.yaml").CombinedOutput()
 	fmt.Print(string(out))
 	// Output:
-	// The ResourceClaim "tolerates-everything" is invalid: spec.devices.requests[gpu].exactly.tolerations: Too many: 17: must have at most 16 items (dra-steward rule request-tolerations-max)
+	// The DeviceTaintRule "node-2-firmware-now" is invalid: spec.deviceSelector: Required value: an empty selector with effect NoExecute evicts every pod of the cluster that uses a device; name a driver, pool or device (dra-steward rule taint-rule-everything)
 }

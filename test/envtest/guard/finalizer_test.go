@@ -127,6 +127,7 @@ func TestAllocationWithoutFinalizer(t *testing.T) {
 	if len(created.Finalizers) > 0 {
 		t.Fatalf("mode repair adds finalizers %v to a new claim", created.Finalizers)
 	}
+	seen.take() // the class does not exist
 	created.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
 		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: driver, Pool: node, Device: "gpu-a"}},
 	}}

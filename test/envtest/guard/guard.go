@@ -14,6 +14,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
@@ -45,27 +48,36 @@ func Start(ctx context.Context, cluster *envtest.Cluster, o Options) (*Guard, er
 	if err != nil {
 		return nil, err
 	}
+	config := cluster.Config()
+	config.WarningHandler = rest.NoWarnings{} // what is written here is of no interest
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.applyRights(ctx, c); err != nil {
+		return nil, err
+	}
 	g, err := launch(p, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.install(ctx, cluster, p); err != nil {
+	if err := g.connect(ctx, c, p); err != nil {
 		g.Stop()
 		return nil, err
 	}
 	return g, nil
 }
 
-// install waits for the program, installs the webhook configurations and waits for
-// the first requests.
-func (g *Guard) install(ctx context.Context, cluster *envtest.Cluster, p prepared) error {
+// connect waits for the program, installs the webhook configurations and waits for the
+// first requests.
+func (g *Guard) connect(ctx context.Context, c client.Client, p prepared) error {
 	if err := p.ready(ctx, g.done); err != nil {
 		return fmt.Errorf("dra-steward did not become ready: %w", err)
 	}
-	if err := p.apply(ctx, cluster.Config()); err != nil {
+	if err := p.applyWebhooks(ctx, c); err != nil {
 		return err
 	}
-	if err := p.called(ctx, cluster.Config()); err != nil {
+	if err := p.called(ctx, c); err != nil {
 		return fmt.Errorf("the API server does not call dra-steward: %w", err)
 	}
 	return nil
@@ -132,7 +144,11 @@ func prepare(cluster *envtest.Cluster, o Options) (prepared, error) {
 		return prepared{}, err
 	}
 	p := prepared{dir: dir, objects: objects, authority: authority}
-	return p, p.configure(certificates)
+	kubeconfig, err := p.account(cluster)
+	if err != nil {
+		return prepared{}, err
+	}
+	return p, p.configure(certificates, kubeconfig)
 }
 
 // with adds to values what every installation needs.

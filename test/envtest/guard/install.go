@@ -13,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -36,13 +34,10 @@ func (p prepared) ready(ctx context.Context, done <-chan int) error {
 	})
 }
 
-// apply installs what the API server acts on. Of everything else, which would only
-// start pods that no node can run, it lets the API server check the form.
-func (p prepared) apply(ctx context.Context, config *rest.Config) error {
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		return err
-	}
+// applyRights installs what the program needs of the API server. Of everything else,
+// which would only start pods that no node can run, it lets the API server check the
+// form.
+func (p prepared) applyRights(ctx context.Context, c client.Client) error {
 	namespace := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": p.find("Deployment").GetNamespace()},
 	}}
@@ -50,18 +45,38 @@ func (p prepared) apply(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	for _, object := range p.objects {
-		options := []client.ApplyOption{client.DryRunAll}
-		if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") {
-			if err := p.redirect(object); err != nil {
-				return err
-			}
-			options = nil
+		var err error
+		switch {
+		case strings.HasPrefix(object.GetAPIVersion(), "rbac."):
+			err = applyOne(ctx, c, object)
+		case !isWebhook(object):
+			err = applyOne(ctx, c, object, client.DryRunAll)
 		}
-		if err := applyOne(ctx, c, object, options...); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// applyWebhooks makes the API server call the program.
+func (p prepared) applyWebhooks(ctx context.Context, c client.Client) error {
+	for _, object := range p.objects {
+		if !isWebhook(object) {
+			continue
+		}
+		if err := p.redirect(object); err != nil {
+			return err
+		}
+		if err := applyOne(ctx, c, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isWebhook(object *unstructured.Unstructured) bool {
+	return strings.HasSuffix(object.GetKind(), "WebhookConfiguration")
 }
 
 func applyOne(ctx context.Context, c client.Client, object *unstructured.Unstructured, options ...client.ApplyOption) error {
@@ -95,20 +110,15 @@ func (p prepared) redirect(configuration *unstructured.Unstructured) error {
 
 // called waits until the API server has sent a request to both endpoints of this
 // very program: it takes a moment to learn of new webhook configurations.
-func (p prepared) called(ctx context.Context, config *rest.Config) error {
-	c, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	probe := &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-"},
-		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
-			{Name: "any", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra-steward-probe"}},
-		}}},
-	}
+func (p prepared) called(ctx context.Context, c client.Client) error {
 	return poll(ctx, func(ctx context.Context) error {
-		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-		if _, err := c.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(ctx, probe, dryRun); err != nil {
+		probe := &resourceapi.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-", Namespace: metav1.NamespaceDefault},
+			Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+				{Name: "any", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra-steward-probe"}},
+			}}},
+		}
+		if err := c.Create(ctx, probe, client.DryRunAll); err != nil {
 			return err
 		}
 		return p.answered(ctx, "mutate", "validate")

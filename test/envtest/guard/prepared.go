@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/dra-steward/dra-steward/test/envtest"
 )
 
 // loopback is where the program serves and the API server looks for it.
@@ -26,8 +28,9 @@ type prepared struct {
 }
 
 // configure takes the configuration and the arguments from the chart's objects and
-// replaces in them the addresses and folders of a pod by those of this process.
-func (p *prepared) configure(certificates string) error {
+// replaces in them the addresses and folders of a pod by those of this process. The
+// kubeconfig stands for the token that a pod mounts.
+func (p *prepared) configure(certificates, kubeconfig string) error {
 	configMap, deployment := p.find("ConfigMap"), p.find("Deployment")
 	if configMap == nil || deployment == nil {
 		return errors.New("the chart has no ConfigMap or no Deployment")
@@ -49,6 +52,7 @@ func (p *prepared) configure(certificates string) error {
 	if err != nil {
 		return err
 	}
+	p.args = append(p.args, "--kubeconfig="+kubeconfig)
 	return p.replace(map[string]string{
 		"--config":          configFile,
 		"--cert-dir":        certificates,
@@ -58,6 +62,22 @@ func (p *prepared) configure(certificates string) error {
 		// No endpoint has to be removed here before requests cease.
 		"--shutdown-delay": "0s",
 	})
+}
+
+// account writes a kubeconfig file for the ServiceAccount of the chart's pods, which
+// may do what the chart's roles allow and nothing else.
+func (p *prepared) account(cluster *envtest.Cluster) (string, error) {
+	deployment := p.find("Deployment")
+	if deployment == nil {
+		return "", errors.New("the chart has no Deployment")
+	}
+	name, _, err := unstructured.NestedString(deployment.Object, "spec", "template", "spec", "serviceAccountName")
+	if err != nil {
+		return "", err
+	}
+	namespace := deployment.GetNamespace()
+	return cluster.UserKubeconfig("system:serviceaccount:"+namespace+":"+name,
+		"system:serviceaccounts", "system:serviceaccounts:"+namespace)
 }
 
 func (p *prepared) find(kind string) *unstructured.Unstructured {

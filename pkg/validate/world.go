@@ -1,0 +1,77 @@
+package validate
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// A World is what exists beside the object that is judged: what a cluster stores, or
+// what the files hold that are judged together. Nothing that it returns may be
+// changed.
+type World interface {
+	// Class returns a DeviceClass by name, nil if there is none.
+	Class(name string) *resourceapi.DeviceClass
+	// Classes returns all DeviceClasses, in the order of their names.
+	Classes() iter.Seq[*resourceapi.DeviceClass]
+	// Pool returns the slices of a driver's pool, in the order of their names.
+	Pool(driver, name string) []*resourceapi.ResourceSlice
+}
+
+// Objects is a World in memory. The zero value is empty and ready for Add.
+type Objects struct {
+	classes map[string]*resourceapi.DeviceClass
+	slices  map[pool]map[string]*resourceapi.ResourceSlice
+}
+
+var _ World = (*Objects)(nil)
+
+type pool struct{ driver, name string }
+
+// Add puts an object into the world, in place of one with its name. Kinds other than
+// DeviceClass and ResourceSlice are left out. It must not be called while the world is
+// in use.
+func (o *Objects) Add(object any) {
+	switch object := object.(type) {
+	case *resourceapi.DeviceClass:
+		if o.classes == nil {
+			o.classes = map[string]*resourceapi.DeviceClass{}
+		}
+		o.classes[object.Name] = object
+	case *resourceapi.ResourceSlice:
+		if o.slices == nil {
+			o.slices = map[pool]map[string]*resourceapi.ResourceSlice{}
+		}
+		of := pool{object.Spec.Driver, object.Spec.Pool.Name}
+		if o.slices[of] == nil {
+			o.slices[of] = map[string]*resourceapi.ResourceSlice{}
+		}
+		o.slices[of][object.Name] = object
+	}
+}
+
+// Class returns a DeviceClass by name, nil if there is none.
+func (o *Objects) Class(name string) *resourceapi.DeviceClass { return o.classes[name] }
+
+// Classes returns all DeviceClasses, in the order of their names.
+func (o *Objects) Classes() iter.Seq[*resourceapi.DeviceClass] {
+	return func(yield func(*resourceapi.DeviceClass) bool) {
+		for _, name := range slices.Sorted(maps.Keys(o.classes)) {
+			if !yield(o.classes[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Pool returns the slices of a driver's pool, in the order of their names.
+func (o *Objects) Pool(driver, name string) []*resourceapi.ResourceSlice {
+	stored := o.slices[pool{driver, name}]
+	var all []*resourceapi.ResourceSlice
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		all = append(all, stored[name])
+	}
+	return all
+}

@@ -1,0 +1,40 @@
+package validate_test
+
+import (
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+func member(name, pool string) *resourceapi.ResourceSlice {
+	return &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       resourceapi.ResourceSliceSpec{Driver: "d", Pool: resourceapi.ResourcePool{Name: pool}},
+	}
+}
+
+func TestObjects(t *testing.T) {
+	var world validate.Objects
+	if world.Class("a") != nil || len(world.Pool("d", "p")) > 0 {
+		t.Error("an empty world has something")
+	}
+	for _, object := range []any{member("b", "p"), member("a", "p"), member("c", "q"), member("a", "p"), "of no kind"} {
+		world.Add(object)
+	}
+	for _, name := range []string{"y", "x"} {
+		world.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	var names []string
+	for _, slice := range world.Pool("d", "p") {
+		names = append(names, slice.Name)
+	}
+	for class := range world.Classes() {
+		names = append(names, class.Name)
+	}
+	if got := len(names); got != 4 || names[0] != "a" || names[1] != "b" || names[2] != "x" || names[3] != "y" {
+		t.Errorf("got %v, want a and b of the pool, then the classes x and y", names)
+	}
+}
