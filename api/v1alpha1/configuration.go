@@ -21,6 +21,24 @@ type StewardConfiguration struct {
 	Defaults Defaults `json:"defaults,omitempty"`
 	// Rules change what single rules do, by the ID of the rule.
 	Rules map[string]Rule `json:"rules,omitempty"`
+	// Lint is for "dra-steward lint" alone; the webhook does not look at it.
+	Lint Lint `json:"lint,omitempty"`
+}
+
+// Lint says how lint judges files. What its flags say counts more.
+type Lint struct {
+	// KubernetesVersion is that of the API server to judge by, such as "1.36"; the
+	// newest that is known if it is empty.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// FeatureGates are those of the API server that differ from the defaults of
+	// its version.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// SkipPaths are files and folders that are not read, as patterns of path.Match
+	// relative to the folder of this file: "charts/*/templates".
+	SkipPaths []string `json:"skipPaths,omitempty"`
+	// SkipRules are the IDs of rules whose findings are not reported, checks of
+	// form such as deprecated-version among them.
+	SkipRules []string `json:"skipRules,omitempty"`
 }
 
 // Rule changes what a rule does.

@@ -27,8 +27,8 @@ type Package struct {
 // Packages is the architecture of the root module, by path below Root. Floors:
 //
 //	5  commands              cmd
-//	4  doing                 webhook, evictor, podresources
-//	3  judging and looking   review, rulebook, usage on tracker
+//	4  doing                 webhook, evictor, podresources, lint
+//	3  judging and looking   review, rulebook, fix, usage on tracker
 //	2  deciding              validate, mutate, toleration, patch, config, manifest
 //	1  saying                api, policies, charts, cdi, example, quantity
 var Packages = map[string]Package{
@@ -38,10 +38,12 @@ var Packages = map[string]Package{
 	"webhook":          {Floor: 4, Never: []string{Root + "/pkg/usage", Root + "/pkg/tracker"}},
 	"pkg/evictor":      {Floor: 4},
 	"pkg/podresources": {Floor: 4},
+	"internal/lint":    {Floor: 4, Never: []string{controllerRuntime}},
 
 	"pkg/review":        {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
 	"pkg/usage":         {Floor: 3, Beside: []string{"pkg/tracker"}},
 	"pkg/tracker":       {Floor: 3},
+	"internal/fix":      {Floor: 3, Never: []string{clientGo, controllerRuntime}},
 	"internal/rulebook": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
 	"pkg/validate":      {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

@@ -1,30 +1,33 @@
 package app
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 type lintOptions struct {
 	config, output, failOn string
+	kubernetes, maxSize    string
+	gates                  map[string]string
+	rules                  lint.Selection
+	verdicts, fix, diff    bool
 }
 
-var (
-	outputs    = []string{"text", "json"}
-	severities = []string{review.Error.String(), review.Warning.String()}
-)
+var severities = []string{review.Error.String(), review.Warning.String()}
 
 func lintCommand(streams Streams) *cobra.Command {
 	var o lintOptions
@@ -32,151 +35,168 @@ func lintCommand(streams Streams) *cobra.Command {
 		Use:   "lint FILE|FOLDER|- ...",
 		Short: "Judge manifests without a cluster",
 		Long: `lint reads manifests (YAML or JSON, several documents per file, lists unfolded),
-fills in the defaults and judges every object of resource.k8s.io by the rules that
-the API server and the webhook apply. Objects of other groups are skipped. A folder
-stands for all *.yaml, *.yml and *.json below it, "-" for standard input.
+fills in the defaults, drops the fields that the API server would drop, and judges
+every object of resource.k8s.io by the rules that the API server and the webhook
+apply. Objects of other groups are skipped. A folder stands for all *.yaml, *.yml and
+*.json below it, "-" for standard input.
 
 Every finding names file, line and column, the object, the field and the rule;
 'dra-steward explain RULE' says why the rule exists and what would be right.
 
-Exit codes: 0 nothing found that --fail-on names, 1 something found, 2 could not run.`,
+The API server is the newest known one with its default feature gates, unless
+--kubernetes-version and --feature-gates name another: what an older one does not know
+or does not keep is found too.
+
+A repository keeps its decisions in .dra-steward.yaml: limits, severities, and in its
+section lint the version and gates of its clusters and what is not looked at. It is
+found from the folder of each file upwards, up to the folder with .git. --config names
+another file for all, --config "" none.
+
+--verdicts prints what the API server alone says to the creation of every object:
+valid, strict-warning (a field is unknown: kubectl refuses it, other clients lose it),
+invalid, strict+invalid or decode-failed. Whatever the site has decided is left out.
+
+--fix writes defaults into the files that say nothing new, today the operator Equal of
+tolerations. Comments, order and everything else stay as they are. --diff only shows it.
+
+Exit codes: 0 nothing found that --fail-on names, 1 something found, 2 could not run.
+With --verdicts 1 means that an object is not valid, with --diff that there is something
+to fix.`,
 		Example: `  dra-steward lint manifests/
   dra-steward lint --config site.yaml -o json claim.yaml
-  helm template my-driver | dra-steward lint -`,
-		RunE: func(_ *cobra.Command, args []string) error { return lint(streams, o, args) },
+  helm template my-driver | dra-steward lint -
+  dra-steward lint --kubernetes-version 1.35 --feature-gates DRADeviceTaints=true deploy/
+  dra-steward lint -o sarif . >dra.sarif      # for code scanning
+  dra-steward lint --diff manifests/          # what --fix would write`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runLint(streams, o, c.Flags().Changed("config"), args)
+		},
 	}
-	c.Flags().StringVar(&o.config, "config", "", "configuration file with the site's limits (default: the API server's limits)")
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "how to print findings: text or json")
-	c.Flags().StringVar(&o.failOn, "fail-on", "error", "least severity that makes the exit code 1: error or warning")
-	complete(c, "output", outputs)
-	complete(c, "fail-on", severities)
+	lintFlags(c, &o)
 	return c
 }
 
-// complete offers the values of a flag to the shell. The error can only say that
-// there is no such flag, which the completion test would show.
-func complete(c *cobra.Command, flag string, values []string) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+func lintFlags(c *cobra.Command, o *lintOptions) {
+	f := c.Flags()
+	f.StringVar(&o.config, "config", "", "configuration file for all files; \"\" for none (default: "+lint.ConfigurationFile+", found upwards)")
+	f.StringVarP(&o.output, "output", "o", "text", "how to print findings: "+strings.Join(lint.Outputs(), ", "))
+	f.StringVar(&o.failOn, "fail-on", "error", "least severity that makes the exit code 1: error or warning")
+	f.StringVar(&o.kubernetes, "kubernetes-version", "", "API server to judge by: "+strings.Join(lint.Minors(), ", ")+" (default: the newest)")
+	f.StringToStringVar(&o.gates, "feature-gates", nil, "feature gates of that API server that differ from its defaults: A=true,B=false")
+	f.StringArrayVar(&o.rules.Only, "rule", nil, "report this rule only, and what keeps a document from being judged (repeatable)")
+	f.StringArrayVar(&o.rules.Skip, "skip-rule", nil, "do not report this rule (repeatable)")
+	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "size up to which one document is read; a list is one document")
+	f.BoolVar(&o.verdicts, "verdicts", false, "print the verdict of the API server on every object instead of findings")
+	f.BoolVar(&o.fix, "fix", false, "write missing defaults into the files, then judge them")
+	f.BoolVar(&o.diff, "diff", false, "print what --fix would change, as a unified diff, and judge nothing")
+	complete(c, "output", lint.Outputs())
+	complete(c, "fail-on", severities)
+	complete(c, "kubernetes-version", lint.Minors())
+	completeWith(c, "feature-gates", completeGates)
+	completeWith(c, "rule", completeRule)
+	completeWith(c, "skip-rule", completeRule)
 }
 
-func lint(streams Streams, o lintOptions, args []string) error {
+func runLint(streams Streams, o lintOptions, configured bool, args []string) error {
 	if len(args) == 0 {
 		return errors.New("nothing to judge: name files or folders, or - for standard input")
 	}
-	if !slices.Contains(outputs, o.output) {
-		return fmt.Errorf("--output %q: must be text or json", o.output)
+	linter, err := o.linter(streams, configured)
+	if err != nil {
+		return err
 	}
+	if o.diff || o.fix {
+		if err := fixFiles(streams, linter, o.diff, args); err != nil || o.diff {
+			return err
+		}
+	}
+	printer, err := o.printer(streams, linter.Sites.Book)
+	if err != nil {
+		return err
+	}
+	tally := tally{failOn: o.failOn, verdicts: o.verdicts}
+	progress := lint.Progress{Out: terminal(streams.Err), Now: time.Now}
+	for result := range linter.Run(args...) {
+		progress.Count(result.File)
+		if len(result.Reports) > 0 || o.verdicts {
+			progress.Hide()
+		}
+		tally.add(result)
+		if err := printer.Print(result); err != nil {
+			return err
+		}
+	}
+	progress.Hide()
+	if err := printer.Close(); err != nil {
+		return err
+	}
+	if o.output == "text" && !o.verdicts {
+		fmt.Fprintln(streams.Err, tally.summary())
+	}
+	return tally.end()
+}
+
+// linter checks the flags and returns what they ask for.
+func (o lintOptions) linter(streams Streams, configured bool) (l lint.Linter, err error) {
 	if !slices.Contains(severities, o.failOn) {
-		return fmt.Errorf("--fail-on %q: must be error or warning", o.failOn)
+		return l, fmt.Errorf("--fail-on %q: must be error or warning", o.failOn)
 	}
-	c, err := config.Load(o.config)
+	size, err := resource.ParseQuantity(o.maxSize)
+	if err != nil || size.Sign() <= 0 || size.CmpInt64(1<<30) > 0 {
+		return l, fmt.Errorf("--max-document-size %q: must be a number of bytes such as 64Mi, at most 1Gi", o.maxSize)
+	}
+	book, err := rulebook.Open()
 	if err != nil {
-		return err
+		return l, err
 	}
-	reviewer, err := review.New(c)
+	if err := o.rules.Check(book); err != nil {
+		return l, err
+	}
+	gates, err := o.switches()
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.config, err)
+		return l, err
 	}
-	l := linter{reviewer: reviewer, now: time.Now()}
-	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(args...) {
-		l.look(document, err)
+	sites := &lint.Sites{KubernetesVersion: o.kubernetes, FeatureGates: gates, Book: book}
+	switch {
+	case o.verdicts && configured && o.config != "":
+		return l, errors.New("--verdicts are those of the API server alone: leave out --config")
+	case configured || o.verdicts:
+		sites.File = &o.config
 	}
-	if err := l.print(streams, o.output); err != nil {
-		return err
+	if sites.File != nil || o.kubernetes != "" || len(gates) > 0 {
+		err = sites.Check()
 	}
-	return l.verdict(o.failOn)
+	return lint.Linter{Reader: manifest.Reader{Stdin: streams.In, MaxBytes: int(size.Value())},
+		Sites: sites, Rules: o.rules, Verdicts: o.verdicts, Now: time.Now()}, err
 }
 
-// A linter judges documents one by one and collects what it finds.
-type linter struct {
-	reviewer review.Reviewer
-	now      time.Time
-
-	reports []Report
-	// judged and skipped count objects; unopened are files that could not be read
-	// at all.
-	judged, skipped int
-	unopened        []error
-}
-
-func (l *linter) look(document *manifest.Document, err error) {
-	switch place := (*manifest.Error)(nil); {
-	case errors.As(err, &place) && place.Line > 0:
-		l.reports = append(l.reports, Report{File: place.File, Line: place.Line, Column: place.Column,
-			Rule: rulebook.Unreadable, Severity: review.Error, Message: place.Message})
-	case err != nil:
-		l.unopened = append(l.unopened, err)
-	case !document.Ours():
-		l.skipped++
-	default:
-		l.judged++
-		before := len(l.reports)
-		l.judge(document)
-		slices.SortStableFunc(l.reports[before:], func(a, b Report) int {
-			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-		})
-	}
-}
-
-func (l *linter) judge(document *manifest.Document) {
-	object, problems := manifest.Decode(document)
-	for _, p := range problems {
-		l.reports = append(l.reports, report(document, p.Line, p.Column, review.Finding{
-			Rule: rulebook.FormRule(p.Kind), Severity: review.Error, Path: p.Path, Message: p.Message}))
-	}
-	if object == nil {
-		return
-	}
-	if version, known := document.Version(); known && version.OffByDefault {
-		l.add(document, review.Finding{Rule: rulebook.DeprecatedVersion, Severity: review.Warning, Path: "apiVersion",
-			Message: fmt.Sprintf("%s is not served by default; use resource.k8s.io/v1", version)})
-	}
-	for _, subresource := range subresources(document.Kind) {
-		l.review(document, object, subresource)
-	}
-}
-
-// subresources are those that a stored object is judged by: a file may hold what a
-// cluster returned, with its status.
-func subresources(kind string) []string {
-	if kind == "ResourceClaim" {
-		return []string{"", "status"}
-	}
-	return []string{""}
-}
-
-func (l *linter) review(document *manifest.Document, object manifest.Object, subresource string) {
-	data, err := json.Marshal(object)
-	if err == nil {
-		var answer review.Answer
-		answer, err = l.reviewer.Review(review.Request{
-			Kind:   resourceapi.SchemeGroupVersion.WithKind(document.Kind),
-			Object: data, Subresource: subresource, Now: l.now,
-		})
-		for _, finding := range answer.Findings {
-			l.add(document, finding)
+// switches are the feature gates as they are wanted.
+func (o lintOptions) switches() (map[string]bool, error) {
+	gates := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(o.gates)) {
+		switch strings.ToLower(o.gates[name]) {
+		case "true":
+			gates[name] = true
+		case "false":
+			gates[name] = false
+		default:
+			return nil, fmt.Errorf("--feature-gates %s=%s: must be true or false", name, o.gates[name])
 		}
 	}
+	return gates, nil
+}
+
+func (o lintOptions) printer(streams Streams, book rulebook.Book) (lint.Printer, error) {
+	here, err := os.Getwd()
 	if err != nil {
-		l.add(document, review.Finding{Rule: rulebook.WrongType, Severity: review.Error, Message: err.Error()})
+		return nil, err
 	}
-}
-
-func (l *linter) add(document *manifest.Document, finding review.Finding) {
-	line, column := document.Position(finding.Path)
-	l.reports = append(l.reports, report(document, line, column, finding))
-}
-
-// verdict is the end of the run: a file that could not be opened weighs more than a
-// finding, since nobody knows what is in it.
-func (l *linter) verdict(failOn string) error {
-	if len(l.unopened) > 0 {
-		return errors.Join(l.unopened...)
+	if o.verdicts {
+		return lint.NewVerdictPrinter(o.output, streams.Out, here)
 	}
-	for _, r := range l.reports {
-		if r.Severity == review.Error || failOn == r.Severity.String() {
-			return errFindings
-		}
+	failOn, err := validate.ParseSeverity(o.failOn)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return lint.NewPrinter(o.output, streams.Out, lint.Options{Here: here, FailOn: failOn, Version: mainVersion(), Book: book})
 }

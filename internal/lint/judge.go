@@ -1,0 +1,123 @@
+package lint
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// judge returns what is wrong with a document, in the order of its text.
+func (s *Site) judge(document *manifest.Document, now time.Time) []Report {
+	j := judgement{site: s, document: document, now: now}
+	object, problems := manifest.Decode(document)
+	for _, p := range problems {
+		j.reports = append(j.reports, report(document, p.Line, p.Column, review.Finding{
+			Rule: rulebook.FormRule(p.Kind), Severity: review.Error, Path: p.Path, Message: p.Message}))
+	}
+	if object != nil {
+		j.version()
+		j.rules(object)
+	}
+	slices.SortStableFunc(j.reports, func(a, b Report) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return j.reports
+}
+
+// A judgement is one document being judged.
+type judgement struct {
+	site     *Site
+	document *manifest.Document
+	now      time.Time
+	reports  []Report
+}
+
+func (j *judgement) add(finding review.Finding) {
+	line, column := j.document.Position(finding.Path)
+	r := report(j.document, line, column, finding)
+	if !slices.Contains(j.reports, r) {
+		j.reports = append(j.reports, r)
+	}
+}
+
+// version tells of a version that the API server does not know, or does not serve
+// unless it is told to.
+func (j *judgement) version() {
+	version, known := j.document.Version()
+	switch minor := j.site.minor(); {
+	case !known:
+	case !exists(version, minor):
+		j.add(review.Finding{Rule: rulebook.UnknownVersion, Severity: review.Error, Path: "apiVersion",
+			Message: fmt.Sprintf("Kubernetes 1.%d does not know %s of %s: %s", minor, version, j.document.Kind, alternative(j.document.Kind, minor))})
+	case version.OffByDefault:
+		j.add(review.Finding{Rule: rulebook.DeprecatedVersion, Severity: review.Warning, Path: "apiVersion",
+			Message: fmt.Sprintf("%s is not served by default; %s", version, alternative(j.document.Kind, minor))})
+	}
+}
+
+// exists tells whether an API server of a minor knows a version.
+func exists(version manifest.Version, minor int) bool {
+	return release(version.Introduced) <= minor && (version.Removed == "" || minor < release(version.Removed))
+}
+
+// release returns the minor of a release such as "1.34", 0 for none.
+func release(name string) (minor int) {
+	_, _ = fmt.Sscanf(name, "1.%d", &minor)
+	return minor
+}
+
+// alternative says what to use in a minor.
+func alternative(kind string, minor int) string {
+	for _, version := range manifest.Versions(kind) {
+		if exists(version, minor) && !version.OffByDefault {
+			return "use " + resourceapi.GroupName + "/" + version.Name
+		}
+	}
+	for _, version := range manifest.Versions(kind) {
+		if exists(version, minor) {
+			return fmt.Sprintf("the newest that 1.%d can serve is %s/%s, switched on by --runtime-config",
+				minor, resourceapi.GroupName, version.Name)
+		}
+	}
+	return fmt.Sprintf("1.%d has no %s", minor, kind)
+}
+
+func (j *judgement) rules(object manifest.Object) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		j.add(review.Finding{Rule: rulebook.WrongType, Severity: review.Error, Message: err.Error()})
+		return
+	}
+	for _, subresource := range subresources(object) {
+		answer, err := j.site.reviewer.Review(request(j.document, subresource, data, j.now))
+		if err != nil {
+			j.add(review.Finding{Rule: rulebook.WrongType, Severity: review.Error, Message: err.Error()})
+		}
+		for _, finding := range answer.Findings {
+			j.add(finding)
+		}
+	}
+}
+
+func request(document *manifest.Document, subresource string, data []byte, now time.Time) review.Request {
+	return review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind(document.Kind),
+		Object: data, Subresource: subresource, Now: now}
+}
+
+// subresources are those that an object is judged by: a file may hold what a cluster
+// returned, with its status.
+func subresources(object manifest.Object) []string {
+	claim, ok := object.(*resourceapi.ResourceClaim)
+	if ok && (claim.Status.Allocation != nil || len(claim.Status.Devices)+len(claim.Status.ReservedFor) > 0) {
+		return []string{"", "status"}
+	}
+	return []string{""}
+}

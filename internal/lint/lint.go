@@ -1,0 +1,171 @@
+package lint
+
+import (
+	"errors"
+	"iter"
+	"runtime"
+	"time"
+
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// A Linter judges files.
+type Linter struct {
+	Reader manifest.Reader
+	Sites  *Sites
+	// Rules selects what is reported.
+	Rules Selection
+	// Verdicts asks for the verdict of the API server instead of findings.
+	Verdicts bool
+	// Now is the time of the writes that are judged.
+	Now time.Time
+}
+
+// Run judges the files and folders that args stand for and yields the results by file
+// and document. A file that cannot be read is a result too; the others are judged
+// nevertheless.
+func (l Linter) Run(args ...string) iter.Seq[Result] {
+	return func(yield func(Result) bool) {
+		documents, ours := 0, 0
+		for done := range inOrder(l.tasks(args), runtime.GOMAXPROCS(0), l.work) {
+			if done.first {
+				documents, ours = 0, 0
+			}
+			for _, result := range done.results {
+				documents, ours = done.number(&result, documents, ours)
+				if !yield(result) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A task is a part of a file to judge, or what kept it from being read.
+type task struct {
+	// first marks the first part of a file.
+	first bool
+	part  manifest.Part
+	site  *Site
+	err   error
+}
+
+// files yields what Files yields, each with its site.
+func (l Linter) files(args []string) iter.Seq2[string, fileSite] {
+	return func(yield func(string, fileSite) bool) {
+		for file, err := range manifest.Files(args...) {
+			var site *Site
+			if err == nil {
+				site, err = l.Sites.For(file)
+			}
+			if err == nil && site.skips(file) {
+				continue
+			}
+			if !yield(file, fileSite{site, err}) {
+				return
+			}
+		}
+	}
+}
+
+type fileSite struct {
+	site *Site
+	err  error
+}
+
+// Files yields the files that args stand for, but for those that a site does not want
+// to be looked at.
+func (l Linter) Files(args ...string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for file, at := range l.files(args) {
+			if !yield(file, at.err) {
+				return
+			}
+		}
+	}
+}
+
+// tasks cuts the files into parts and says by whose rules each is judged.
+func (l Linter) tasks(args []string) iter.Seq[task] {
+	return func(yield func(task) bool) {
+		for file, at := range l.files(args) {
+			if at.err != nil {
+				if !yield(task{first: true, part: manifest.Part{File: file}, err: at.err}) {
+					return
+				}
+				continue
+			}
+			first := true
+			for part, err := range l.Reader.OpenParts(file) {
+				if !yield(task{first, part, at.site, err}) {
+					return
+				}
+				first = false
+			}
+		}
+	}
+}
+
+// work is what is judged of a task.
+type work struct {
+	first   bool
+	results []Result
+}
+
+// number counts the result on in its file.
+func (work) number(r *Result, documents, ours int) (int, int) {
+	if r.Err != nil {
+		return documents, ours
+	}
+	documents++
+	r.Document = documents
+	if r.Kind != "" && !r.Skipped {
+		ours++
+		r.Ours = ours
+	}
+	for i := range r.Reports {
+		if r.Reports[i].Document > 0 {
+			r.Reports[i].Document = documents
+		}
+	}
+	return documents, ours
+}
+
+func (l Linter) work(t task) work {
+	done := work{first: t.first}
+	if t.err != nil {
+		result := Result{File: t.part.File, Err: t.err}
+		if place := (*manifest.Error)(nil); errors.As(t.err, &place) {
+			result.File = place.File
+		}
+		done.results = []Result{result}
+		return done
+	}
+	for document, err := range t.part.Documents() {
+		done.results = append(done.results, l.result(t, document, err))
+	}
+	return done
+}
+
+func (l Linter) result(t task, document *manifest.Document, err error) Result {
+	if place := (*manifest.Error)(nil); errors.As(err, &place) && place.Line > 0 {
+		return Result{File: t.part.File, Line: place.Line, Reports: l.Rules.of([]Report{{
+			File: place.File, Line: place.Line, Column: place.Column,
+			Rule: rulebook.Unreadable, Severity: review.Error, Message: place.Message}}, t.site)}
+	}
+	if err != nil {
+		return Result{File: t.part.File, Err: err}
+	}
+	result := Result{File: document.File, Line: document.Line, APIVersion: document.APIVersion,
+		Kind: document.Kind, Namespace: document.Namespace, Name: document.Name, Skipped: !document.Ours()}
+	switch {
+	case result.Skipped:
+	case l.Verdicts:
+		result.Verdict = t.site.verdict(document, l.Now)
+	default:
+		result.Reports = l.Rules.of(t.site.judge(document, l.Now), t.site)
+	}
+	return result
+}

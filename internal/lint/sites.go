@@ -1,0 +1,201 @@
+package lint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// ConfigurationFile is the name of the file that a repository keeps its
+// configuration in.
+const ConfigurationFile = ".dra-steward.yaml"
+
+// A Site is what was decided for some files.
+type Site struct {
+	reviewer review.Reviewer
+	// folder is where the configuration file lies; skipPaths are seen from there.
+	folder               string
+	skipPaths, skipRules []string
+}
+
+// minor returns the minor of Kubernetes that the site is judged for.
+func (s *Site) minor() int { return cmp.Or(s.reviewer.Profile.Minor, validate.NewestMinor) }
+
+// skips tells whether the site does not want the file to be looked at. A pattern
+// stands for a file or for a folder with all that is below it.
+func (s *Site) skips(file string) bool {
+	if len(s.skipPaths) == 0 || file == manifest.Stdin {
+		return false
+	}
+	name, err := filepath.Abs(file)
+	if err == nil {
+		name, err = filepath.Rel(s.folder, name)
+	}
+	if err != nil {
+		return false
+	}
+	for name = filepath.ToSlash(name); name != "." && name != "/"; name = path.Dir(name) {
+		if slices.ContainsFunc(s.skipPaths, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sites finds the site of a file. It is not for several goroutines at once.
+type Sites struct {
+	// File is the configuration file for all; nil looks for one, file by file, from
+	// the file's folder upwards to the root of its repository. An empty name means
+	// that there is none.
+	File *string
+	// KubernetesVersion and FeatureGates outrank those of configuration files.
+	KubernetesVersion string
+	FeatureGates      map[string]bool
+	// Book is the rules that configuration files may name.
+	Book rulebook.Book
+
+	sites map[string]*Site
+}
+
+// For returns the site of a file.
+func (s *Sites) For(file string) (*Site, error) {
+	if s.File != nil {
+		return s.load(*s.File)
+	}
+	folder := "."
+	if file != manifest.Stdin {
+		folder = filepath.Dir(file)
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, err
+	}
+	found, err := upwards(folder)
+	if err != nil {
+		return nil, err
+	}
+	return s.load(found)
+}
+
+// Check reads the configuration file that is named for all, and refuses a version and
+// gates that do not go together.
+func (s *Sites) Check() error {
+	if s.File != nil {
+		_, err := s.load(*s.File)
+		return err
+	}
+	_, err := profile(s.KubernetesVersion, s.FeatureGates)
+	return err
+}
+
+// upwards looks for the configuration file from folder to the root of its repository,
+// and returns "" if there is none.
+func upwards(folder string) (string, error) {
+	for {
+		file := filepath.Join(folder, ConfigurationFile)
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			return file, err
+		}
+		_, err := os.Stat(filepath.Join(folder, ".git"))
+		parent := filepath.Dir(folder)
+		if err == nil || parent == folder {
+			return "", nil
+		}
+		folder = parent
+	}
+}
+
+// load reads a configuration file once; an empty name stands for none.
+func (s *Sites) load(file string) (*Site, error) {
+	if site, ok := s.sites[file]; ok {
+		return site, nil
+	}
+	c, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	site, err := s.site(c)
+	if err != nil && file != "" {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	site.folder, err = filepath.Abs(filepath.Dir(file))
+	if s.sites == nil {
+		s.sites = map[string]*Site{}
+	}
+	s.sites[file] = site
+	return site, err
+}
+
+func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
+	reviewer, err := review.New(c)
+	if err != nil {
+		return nil, err
+	}
+	gates := maps.Clone(c.Lint.FeatureGates)
+	if gates == nil {
+		gates = map[string]bool{}
+	}
+	maps.Copy(gates, s.FeatureGates)
+	reviewer.Profile, err = profile(cmp.Or(s.KubernetesVersion, c.Lint.KubernetesVersion), gates)
+	if err != nil {
+		return nil, err
+	}
+	if err := (Selection{Skip: c.Lint.SkipRules}).Check(s.Book); err != nil {
+		return nil, fmt.Errorf("lint.skipRules: %w", err)
+	}
+	for _, pattern := range c.Lint.SkipPaths {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return nil, fmt.Errorf("lint.skipPaths: %q: %w", pattern, err)
+		}
+	}
+	return &Site{reviewer: reviewer, skipPaths: c.Lint.SkipPaths, skipRules: c.Lint.SkipRules}, nil
+}
+
+// version is what "kubectl version" prints of a server.
+var version = regexp.MustCompile(`^v?1\.(\d+)([.+-].*)?$`)
+
+// profile returns the API server of a version, the newest if it is empty, with gates
+// that differ from its defaults.
+func profile(kubernetes string, gates map[string]bool) (p validate.Profile, err error) {
+	if kubernetes != "" {
+		match := version.FindStringSubmatch(kubernetes)
+		if match == nil {
+			return p, fmt.Errorf("kubernetes version %q: must be %s, with or without a patch version", kubernetes, oneOf(Minors()))
+		}
+		if p.Minor, err = strconv.Atoi(match[1]); err != nil || p.Minor == 0 {
+			return p, fmt.Errorf("kubernetes version %q: must be %s", kubernetes, oneOf(Minors()))
+		}
+	}
+	p.Gates = map[validate.Gate]bool{}
+	for gate, on := range gates {
+		p.Gates[validate.Gate(strings.TrimSpace(gate))] = on
+	}
+	return p, p.Validate()
+}
+
+// Minors are the versions of Kubernetes that lint can stand for.
+func Minors() (names []string) {
+	for minor := validate.OldestMinor; minor <= validate.NewestMinor; minor++ {
+		names = append(names, fmt.Sprintf("1.%d", minor))
+	}
+	return names
+}
