@@ -99,7 +99,7 @@ func TestUnreadableObjects(t *testing.T) {
 
 // TestStoredIsReadOnlyIfNeeded: a good object passes whatever is stored.
 func TestStoredIsReadOnlyIfNeeded(t *testing.T) {
-	answer, err := review.Reviewer{}.Validate(request("v1", "DeviceClass", "", `{"spec": {"selectors": [{"cel": {"expression": "device.driver == \"gpu.example.com\""}}]}}`, "garbage"))
+	answer, err := review.Reviewer{}.Validate(request("v1", "DeviceClass", "", `{"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == \"gpu.example.com\""}}]}}`, "garbage"))
 	if err != nil || answer.Denied() {
 		t.Errorf("%+v, %v", answer, err)
 	}
@@ -162,7 +162,7 @@ func TestReviewValidatesWhatItMutated(t *testing.T) {
 
 // TestInCluster: behind an API server the mirror rules are silent, the others are not.
 func TestInCluster(t *testing.T) {
-	const object = `{"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"count": 33, "tolerations": [{"key": "not a key", "operator": "Exists"}]}}]}}}`
+	const object = `{"metadata": {"name": "training"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": 33, "tolerations": [{"key": "not a key", "operator": "Exists"}]}}]}}}`
 	for inCluster, want := range map[bool]int{false: 2, true: 1} {
 		answer, err := review.Reviewer{InCluster: inCluster}.Validate(request("v1", "ResourceClaim", "", object, ""))
 		if err != nil || len(answer.Findings) != want {

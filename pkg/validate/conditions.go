@@ -12,4 +12,10 @@ type Conditions struct {
 	// World is what exists beside the object; nil leaves out the rules that look
 	// there.
 	World World
+	// Expressions remembers compiled expressions; nil compiles them anew for every
+	// object.
+	Expressions *Expressions
+
+	// stored says that an API server has accepted selectors and configurations before.
+	stored bool
 }

@@ -65,11 +65,11 @@ func demandOf(claim *resourceapi.ResourceClaim, name string) (demand, bool) {
 			continue
 		}
 		if e := r.Exactly; e != nil && !isAlternative {
-			return demand{e.DeviceClassName, e.AllocationMode, e.Count, e.Tolerations, e.Selectors, e.Capacity}, true
+			return exactDemand(request, e), true
 		}
-		for _, a := range r.FirstAvailable {
-			if isAlternative && a.Name == alternative {
-				return demand{a.DeviceClassName, a.AllocationMode, a.Count, a.Tolerations, a.Selectors, a.Capacity}, true
+		for j := range r.FirstAvailable {
+			if a := &r.FirstAvailable[j]; isAlternative && a.Name == alternative {
+				return alternativeDemand(request, a), true
 			}
 		}
 	}

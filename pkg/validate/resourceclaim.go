@@ -8,20 +8,37 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ResourceClaim lists the rules for the specs of ResourceClaims. A rule that holds
-// for templates as well belongs into claimRules.
-var ResourceClaim = lift(func(claim *resourceapi.ResourceClaim) claimSpec {
-	return claimSpec{field.NewPath("spec"), &claim.Spec}
-}, claimRules)
+// ResourceClaim lists the rules for what is written to a ResourceClaim itself. A rule
+// that holds for templates as well belongs into claimRules.
+//
+// Some of what an API server says is not in it, since it depends on who writes and
+// where. adminAccess needs the label resource.kubernetes.io/admin-access on the
+// namespace: the rules take it as given. And since 1.36 a status update needs the right
+// to resourceclaims/binding or resourceclaims/driver.
+var ResourceClaim = slices.Concat(claimMetadata, onceStored(lift(func(claim *resourceapi.ResourceClaim) claimSpec {
+	return claimSpec{at: field.NewPath("spec"), ResourceClaimSpec: &claim.Spec}
+}, claimRules)), Table[*resourceapi.ResourceClaim]{
+	{
+		ID:     specImmutable,
+		Doc:    specImmutableDoc,
+		Class:  Mirror,
+		Server: "the same, since 1.31; 1.34 looks into the new spec too",
+		Source: "KEP-4381, ValidateResourceClaimUpdate",
+		Update: func(old, claim *resourceapi.ResourceClaim, _ Conditions) field.ErrorList {
+			return frozen(field.NewPath("spec"), &old.Spec, &claim.Spec)
+		},
+	},
+})
 
 // ResourceClaimTemplate lists the rules for ResourceClaimTemplates.
-var ResourceClaimTemplate = lift(func(template *resourceapi.ResourceClaimTemplate) claimSpec {
-	return claimSpec{field.NewPath("spec", "spec"), &template.Spec.Spec}
-}, claimRules)
+var ResourceClaimTemplate = slices.Concat(templateMetadata, templateRules, liftTemplate(claimRules))
 
 // ResourceClaimStatus lists the rules for what is written to the status of a
 // ResourceClaim.
-var ResourceClaimStatus = slices.Concat(Table[*resourceapi.ResourceClaim]{
+var ResourceClaimStatus = slices.Concat(claimStatusMetadata, liftStatus(slices.Concat(
+	reservedRules, resultRules, liftFor(statusWrite.judgedTolerations, slices.Concat(singleTolerationRules, tolerationValueRules)),
+	grantRules, liftFor(statusWrite.judgedConfigs, configRules), deviceStatusRules,
+)), Table[*resourceapi.ResourceClaim]{
 	{
 		ID: "allocation-finalizer",
 		Doc: `An allocated claim has the finalizer resource.kubernetes.io/delete-protection.
@@ -84,15 +101,18 @@ Each of them is evaluated for every device that the class lets through.`,
 		Source: "KEP-4381, DeviceSelectorsMaxSize",
 		Check:  requestSelectorsMax,
 	},
-}, tolerationRules, claimGaps, referenceGaps)
+}, requestRules, liftFor(claimSpec.judgedSelectors, selectorRules), tolerationRules, derivedRules,
+	referenceRules, liftFor(claimSpec.judgedConfigs, configRules), claimGaps, referenceGaps)
 
 func claimRequestsMax(spec claimSpec, c Conditions) field.ErrorList {
 	return atMost(spec.at.Child("devices", "requests"), len(spec.Devices.Requests), c.Limits.RequestsPerClaim)
 }
 
 func requestAlternativesMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
-	for at, request := range spec.requests() {
-		errs = append(errs, atMost(at.Child("firstAvailable"), len(request.FirstAvailable), c.Limits.AlternativesPerRequest)...)
+	for at, request := range spec.judgedRequests(c) {
+		if spec.reads(request, declarative, c) {
+			errs = append(errs, atMost(at.Child("firstAvailable"), len(request.FirstAvailable), c.Limits.AlternativesPerRequest)...)
+		}
 	}
 	return errs
 }
@@ -120,8 +140,8 @@ func fewest(at *field.Path, request *resourceapi.DeviceRequest) int64 {
 	return least
 }
 
-func requestSelectorsMax(spec claimSpec, _ Conditions) (errs field.ErrorList) {
-	for at, demand := range spec.demands() {
+func requestSelectorsMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
+	for at, demand := range spec.judgedDemands(declarative, c) {
 		errs = append(errs, atMost(at.Child("selectors"), len(demand.selectors), resourceapi.DeviceSelectorsMaxSize)...)
 	}
 	return errs

@@ -37,7 +37,8 @@ type Rule[T any] struct {
 	Source string
 	// Check returns what is wrong with obj. It must not change obj. An error
 	// that counts something carries the count as an int BadValue, by which
-	// ratcheting sees whether the problem has grown.
+	// ratcheting sees whether the problem has grown. A rule about the change of an
+	// object has Update alone.
 	Check func(obj T, c Conditions) field.ErrorList
 	// Update is what the API server says of an update, for the rules where that is
 	// something else than Check of the new object: it skips what has not changed,
@@ -51,28 +52,35 @@ type Table[T any] []Rule[T]
 // Validate returns what is wrong with obj. The origin of every error is the ID of
 // the rule that found it.
 func (t Table[T]) Validate(obj T, c Conditions) field.ErrorList {
-	c.Limits = c.Limits.OrUpstream()
+	c.Limits = c.Limits.For(c.Profile)
 	var errs field.ErrorList
 	for _, rule := range t {
-		errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
+		if rule.Check != nil {
+			errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
+		}
 	}
 	return errs
 }
 
 // ValidateUpdate returns what is wrong with obj and divides it by old: errs is new
-// or has grown since old, tolerated was there already and is no worse now.
+// or has grown since old, or is the change itself; tolerated was there already and is
+// no worse now.
 func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs, tolerated field.ErrorList) {
-	found := t.Validate(obj, c)
-	if len(found) == 0 {
-		return nil, nil
+	if found := t.Validate(obj, c); len(found) > 0 {
+		errs, tolerated = ratchet(t.Validate(old, c), found)
 	}
-	return ratchet(t.Validate(old, c), found)
+	for _, rule := range t {
+		if rule.Check == nil {
+			errs = append(errs, rule.Update(old, obj, c).WithOrigin(rule.ID)...)
+		}
+	}
+	return errs, tolerated
 }
 
 // ServerUpdate returns what the API server says of the update of old to obj. It
 // knows no tolerance but its own.
 func (t Table[T]) ServerUpdate(old, obj T, c Conditions) field.ErrorList {
-	c.Limits = c.Limits.OrUpstream()
+	c.Limits = c.Limits.For(c.Profile)
 	var errs field.ErrorList
 	for _, rule := range t {
 		if rule.Update != nil {
@@ -112,7 +120,9 @@ func lift[Whole, Part any](part func(Whole) Part, rules Table[Part]) Table[Whole
 		lifted[i] = Rule[Whole]{
 			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity,
 			Server: rule.Server, Source: rule.Source,
-			Check: func(obj Whole, c Conditions) field.ErrorList { return rule.Check(part(obj), c) },
+		}
+		if rule.Check != nil {
+			lifted[i].Check = func(obj Whole, c Conditions) field.ErrorList { return rule.Check(part(obj), c) }
 		}
 		if rule.Update != nil {
 			lifted[i].Update = func(old, obj Whole, c Conditions) field.ErrorList {

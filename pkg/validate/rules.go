@@ -31,7 +31,9 @@ func describe[T any](all []Description, kind string, rules Table[T]) []Descripti
 			at = len(all)
 			all = append(all, Description{ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity, Server: rule.Server, Source: rule.Source})
 		}
-		all[at].Kinds = append(all[at].Kinds, kind)
+		if !slices.Contains(all[at].Kinds, kind) {
+			all[at].Kinds = append(all[at].Kinds, kind)
+		}
 	}
 	return all
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // tolerationRules are the rules for the tolerations of a claim or a template.
-var tolerationRules = Table[claimSpec]{
+var tolerationRules = append(Table[claimSpec]{
 	{
 		ID: "request-tolerations-max",
 		Doc: `A request, and each alternative of a request, has at most 16 tolerations.
@@ -23,6 +23,14 @@ them. The site limit is tolerationsPerRequest.`,
 		Source: "KEP-5055, DeviceTolerationsMaxLength",
 		Check:  requestTolerationsMax,
 	},
+}, slices.Concat(
+	liftFor(func(spec claimSpec, c Conditions) tolerationWalk { return spec.judgedTolerations(declarative, c) }, singleTolerationRules),
+	liftFor(func(spec claimSpec, c Conditions) tolerationWalk { return spec.judgedTolerations(handwritten, c) }, tolerationValueRules),
+)...)
+
+// singleTolerationRules are the rules for a single toleration, of a request or of an
+// allocated device. API servers look at the latter since 1.37.
+var singleTolerationRules = Table[tolerationWalk]{
 	{
 		ID: "toleration-key",
 		Doc: `The key of a toleration is empty or a label name.
@@ -45,17 +53,6 @@ Left out it becomes Equal.`,
 		Check:  tolerationOperator,
 	},
 	{
-		ID: "toleration-value",
-		Doc: `The value of a toleration is a label value for Equal, and empty for Exists.
-
-Exists matches every value, so a value beside it would suggest a restriction that
-is not there.`,
-		Class:  Mirror,
-		Server: "the same, since DeviceToleration exists (1.33)",
-		Source: "KEP-5055, DeviceToleration.Value",
-		Check:  tolerationValue,
-	},
-	{
 		ID: "toleration-effect",
 		Doc: `The effect of a toleration is empty, NoSchedule, NoExecute or None.
 
@@ -69,6 +66,22 @@ NoExecute where that is meant.`,
 	},
 }
 
+// tolerationValueRules is the one rule for a single toleration that no marker in the
+// API's types repeats.
+var tolerationValueRules = Table[tolerationWalk]{
+	{
+		ID: "toleration-value",
+		Doc: `The value of a toleration is a label value for Equal, and empty for Exists.
+
+Exists matches every value, so a value beside it would suggest a restriction that
+is not there.`,
+		Class:  Mirror,
+		Server: "the same, since DeviceToleration exists (1.33)",
+		Source: "KEP-5055, DeviceToleration.Value",
+		Check:  tolerationValue,
+	},
+}
+
 var operators = []resourceapi.DeviceTolerationOperator{resourceapi.DeviceTolerationOpEqual, resourceapi.DeviceTolerationOpExists}
 
 func requestTolerationsMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
@@ -78,8 +91,8 @@ func requestTolerationsMax(spec claimSpec, c Conditions) (errs field.ErrorList) 
 	return errs
 }
 
-func tolerationKey(spec claimSpec, _ Conditions) (errs field.ErrorList) {
-	for at, toleration := range spec.tolerations() {
+func tolerationKey(tolerations tolerationWalk, _ Conditions) (errs field.ErrorList) {
+	for at, toleration := range tolerations {
 		if toleration.Key != "" {
 			errs = append(errs, metav1validation.ValidateLabelName(toleration.Key, at.Child("key"))...)
 		}
@@ -87,8 +100,8 @@ func tolerationKey(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func tolerationOperator(spec claimSpec, _ Conditions) (errs field.ErrorList) {
-	for at, toleration := range spec.tolerations() {
+func tolerationOperator(tolerations tolerationWalk, _ Conditions) (errs field.ErrorList) {
+	for at, toleration := range tolerations {
 		switch {
 		case toleration.Operator == "":
 			errs = append(errs, field.Required(at.Child("operator"), "choose Equal or Exists"))
@@ -99,8 +112,8 @@ func tolerationOperator(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func tolerationValue(spec claimSpec, _ Conditions) (errs field.ErrorList) {
-	for at, toleration := range spec.tolerations() {
+func tolerationValue(tolerations tolerationWalk, _ Conditions) (errs field.ErrorList) {
+	for at, toleration := range tolerations {
 		switch {
 		case toleration.Operator == resourceapi.DeviceTolerationOpEqual:
 			errs = append(errs, labelValue(at.Child("value"), toleration.Value)...)
@@ -112,11 +125,19 @@ func tolerationValue(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func tolerationEffect(spec claimSpec, _ Conditions) (errs field.ErrorList) {
-	for at, toleration := range spec.tolerations() {
-		if toleration.Effect != "" && !slices.Contains(effects, toleration.Effect) {
-			errs = append(errs, field.NotSupported(at.Child("effect"), toleration.Effect, effects))
+func tolerationEffect(tolerations tolerationWalk, c Conditions) (errs field.ErrorList) {
+	for at, toleration := range tolerations {
+		if toleration.Effect != "" && !slices.Contains(toleratedEffects(c), toleration.Effect) {
+			errs = append(errs, field.NotSupported(at.Child("effect"), toleration.Effect, toleratedEffects(c)))
 		}
 	}
 	return errs
+}
+
+// toleratedEffects are the effects that exist in the profile's minor.
+func toleratedEffects(c Conditions) []resourceapi.DeviceTaintEffect {
+	if c.Profile.Since(35) {
+		return []resourceapi.DeviceTaintEffect{resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNone}
+	}
+	return []resourceapi.DeviceTaintEffect{resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoSchedule}
 }

@@ -46,17 +46,8 @@ func item(list *field.Path, index int, name string) *field.Path {
 type claimSpec struct {
 	at *field.Path
 	*resourceapi.ResourceClaimSpec
-}
-
-// A demand is what can satisfy a request: the exact request, or one of its
-// alternatives (firstAvailable).
-type demand struct {
-	class       string
-	mode        resourceapi.DeviceAllocationMode
-	count       int64
-	tolerations []resourceapi.DeviceToleration
-	selectors   []resourceapi.DeviceSelector
-	capacity    *resourceapi.CapacityRequirements
+	// old is the stored spec in an update; nil if nothing depends on it.
+	old *resourceapi.ResourceClaimSpec
 }
 
 // requests walks the requests with the path of each; none if they are too many, as
@@ -92,7 +83,7 @@ func (c claimSpec) demands() iter.Seq2[*field.Path, demand] {
 func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq2[*field.Path, demand] {
 	return func(yield func(*field.Path, demand) bool) {
 		if r := request.Exactly; r != nil {
-			if !yield(at.Child("exactly"), demand{r.DeviceClassName, r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity}) {
+			if !yield(at.Child("exactly"), exactDemand(request.Name, r)) {
 				return
 			}
 		}
@@ -102,7 +93,7 @@ func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq
 		alternatives := at.Child("firstAvailable")
 		for i := range request.FirstAvailable {
 			r := &request.FirstAvailable[i]
-			if !yield(item(alternatives, i, r.Name), demand{r.DeviceClassName, r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity}) {
+			if !yield(item(alternatives, i, r.Name), alternativeDemand(request.Name, r)) {
 				return
 			}
 		}

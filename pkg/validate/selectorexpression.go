@@ -1,0 +1,131 @@
+package validate
+
+import (
+	"sync"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+)
+
+// Expressions compiles CEL expressions and remembers what came of it: to compile one
+// takes about a millisecond, and the same few stand in all claims of a cluster. The
+// zero value is ready for use, by several goroutines at once.
+type Expressions struct {
+	mu        sync.Mutex
+	compilers map[dracel.Features]compiler
+	verdicts  map[expression]verdict
+	bytes     int
+}
+
+// rememberedBytes bounds the text of the expressions that are remembered.
+const rememberedBytes = 1 << 20
+
+// compiler is what dracel.GetCompiler returns. It keeps one compiler only, for the
+// features of the last call.
+type compiler interface {
+	CompileCELExpression(expression string, options dracel.Options) dracel.CompilationResult
+}
+
+// expression is what a verdict depends on.
+type expression struct {
+	text     string
+	features dracel.Features
+	// stored is true for an expression that an API server has accepted before.
+	stored bool
+	// derived is true for one that makes an attribute.
+	derived bool
+}
+
+type verdict struct {
+	// kind is empty for an expression that compiles.
+	kind   field.ErrorType
+	detail string
+	cost   uint64
+}
+
+// compile returns what comes of an expression.
+func (e *Expressions) compile(x expression) verdict {
+	v, known, compiler := e.recall(x)
+	if !known {
+		v = verdictOf(compiler, x)
+		e.remember(x, v)
+	}
+	return v
+}
+
+func (e *Expressions) recall(x expression) (v verdict, known bool, c compiler) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if v, known = e.verdicts[x]; known {
+		return v, known, nil
+	}
+	if e.compilers[x.features] == nil {
+		if e.compilers == nil {
+			e.compilers = map[dracel.Features]compiler{}
+		}
+		e.compilers[x.features] = dracel.GetCompiler(x.features)
+	}
+	return v, false, e.compilers[x.features]
+}
+
+func (e *Expressions) remember(x expression, v verdict) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.bytes += len(x.text); e.bytes > rememberedBytes || e.verdicts == nil {
+		e.verdicts, e.bytes = map[expression]verdict{}, len(x.text)
+	}
+	e.verdicts[x] = v
+}
+
+func verdictOf(c compiler, x expression) verdict {
+	env := environment.NewExpressions
+	if x.stored {
+		env = environment.StoredExpressions
+	}
+	result := c.CompileCELExpression(x.text, dracel.Options{EnvType: &env, DerivedAttribute: x.derived})
+	if result.Error == nil {
+		return verdict{cost: result.MaxCost}
+	}
+	kinds := map[apiservercel.ErrorType]field.ErrorType{
+		apiservercel.ErrorTypeRequired: field.ErrorTypeRequired,
+		apiservercel.ErrorTypeInvalid:  field.ErrorTypeInvalid,
+	}
+	kind, known := kinds[result.Error.Type]
+	if !known {
+		kind = field.ErrorTypeInternal
+	}
+	return verdict{kind: kind, detail: result.Error.Detail}
+}
+
+// expressionErrors reports an expression that is too long, does not compile or may
+// cost too much. cost is what it may cost, 0 if that is unknown.
+func expressionErrors(at *field.Path, text string, derived bool, c Conditions) (errs field.ErrorList, cost uint64) {
+	if c.stored && c.Profile.Since(37) {
+		return nil, 0
+	}
+	if errs := tooLong(at, len(text), resourceapi.CELSelectorExpressionMaxLength); errs != nil {
+		return errs, 0
+	}
+	if c.Expressions == nil {
+		c.Expressions = &Expressions{}
+	}
+	v := c.Expressions.compile(expression{text, features(c.Profile), c.stored, derived})
+	switch {
+	case v.kind != "":
+		return field.ErrorList{{Type: v.kind, Field: at.String(), BadValue: text, Detail: v.detail}}, 0
+	case v.cost > resourceapi.CELSelectorExpressionMaxCost:
+		return field.ErrorList{field.Forbidden(at, "too complex: it may cost more than the API server allows; bound what it iterates over")}, v.cost
+	}
+	return nil, v.cost
+}
+
+// features are those of the profile's CEL environment.
+func features(profile Profile) dracel.Features {
+	return dracel.Features{
+		EnableConsumableCapacity: profile.Enabled(DRAConsumableCapacity),
+		EnableListTypeAttributes: profile.Enabled(DRAListTypeAttributes),
+	}
+}
