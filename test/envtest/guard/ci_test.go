@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"os/exec"
@@ -35,8 +36,9 @@ type workflow struct {
 }
 
 type workflowStep struct {
-	Name string `json:"name"`
-	Run  string `json:"run"`
+	Name             string `json:"name"`
+	Run              string `json:"run"`
+	WorkingDirectory string `json:"working-directory"`
 }
 
 // TestPageForCI follows docs/ci.md in an empty repository: it makes the files of the
@@ -49,7 +51,6 @@ func TestPageForCI(t *testing.T) {
 	}
 	repository := t.TempDir()
 	var steps []workflowStep
-	folder := ""
 	for _, block := range page.Blocks {
 		path := block.Options["file"]
 		if path == "" {
@@ -57,7 +58,7 @@ func TestPageForCI(t *testing.T) {
 		}
 		writeFile(t, filepath.Join(repository, path), []byte(block.Text))
 		if strings.HasPrefix(path, ".github/workflows/") {
-			folder, steps = commands(t, block.Text)
+			steps = commands(t, block.Text)
 		}
 	}
 	makeModule(t, filepath.Join(repository, ciModule))
@@ -66,20 +67,20 @@ func TestPageForCI(t *testing.T) {
 		t.Fatalf("the workflow has the commands %v, want lint, build and test", steps)
 	}
 	for _, step := range steps {
-		if out, err := runStep(t, filepath.Join(repository, folder), step); err != nil {
+		if out, err := runStep(t, repository, step); err != nil {
 			t.Fatalf("%s: %v\n%s", step.Name, err, out)
 		}
 	}
 	copyManifests(t, filepath.Join(treeRoot, "examples/denied"), filepath.Join(repository, "deploy"))
-	out, err := runStep(t, filepath.Join(repository, folder), steps[0])
-	if err == nil || !strings.Contains(out, "too-many-tolerations.yaml:13:9: error: ") {
+	out, err := runStep(t, repository, steps[0])
+	if err == nil || !strings.Contains(out, "::error file=deploy/too-many-tolerations.yaml,line=13,") {
 		t.Errorf("%s: %v; want an error with the place of the tolerations:\n%s", steps[0].Name, err, out)
 	}
 }
 
-// commands returns the folder in which the one job of a workflow works, and its steps
-// that run something.
-func commands(t *testing.T, text string) (folder string, steps []workflowStep) {
+// commands returns the steps of the one job of a workflow that run something, each
+// with the folder in which it runs.
+func commands(t *testing.T, text string) (steps []workflowStep) {
 	t.Helper()
 	var w workflow
 	if err := yaml.Unmarshal([]byte(text), &w); err != nil {
@@ -89,17 +90,22 @@ func commands(t *testing.T, text string) (folder string, steps []workflowStep) {
 		t.Fatalf("jobs %v, want one", slices.Collect(maps.Keys(w.Jobs)))
 	}
 	for _, job := range w.Jobs {
-		folder, steps = job.Defaults.Run.WorkingDirectory, job.Steps
+		for _, step := range job.Steps {
+			step.WorkingDirectory = cmp.Or(step.WorkingDirectory, job.Defaults.Run.WorkingDirectory)
+			if step.Run != "" {
+				steps = append(steps, step)
+			}
+		}
 	}
-	return folder, slices.DeleteFunc(steps, func(s workflowStep) bool { return s.Run == "" })
+	return steps
 }
 
 // runStep runs a step as GitHub does, and returns what it prints.
-func runStep(t *testing.T, folder string, step workflowStep) (string, error) {
+func runStep(t *testing.T, repository string, step workflowStep) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", step.Run)
-	command.Dir = folder
-	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+	command.Dir = filepath.Join(repository, step.WorkingDirectory)
+	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "RUNNER_TEMP="+t.TempDir())
 	out, err := command.CombinedOutput()
 	return string(out), err
 }
