@@ -54,8 +54,11 @@ func Parse(data []byte) (c v1alpha1.StewardConfiguration, _ error) {
 
 func oneDocument(data []byte) error {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(data))
-	var document yamlv3.Node
-	if decoder.Decode(&document) == nil && decoder.Decode(&document) == nil {
+	documents := 0
+	for document := (yamlv3.Node{}); documents < 2 && decoder.Decode(&document) == nil; {
+		documents++
+	}
+	if documents > 1 {
 		return errors.New("more than one document; a configuration file is one document")
 	}
 	return nil

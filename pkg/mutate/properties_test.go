@@ -268,12 +268,12 @@ func TestEffectChanged(t *testing.T) {
 		old, object := oneTaint(at(-time.Hour)), oneTaint(at(-time.Hour))
 		old.Spec.Devices[0].Name, object.Spec.Devices[0].Name = name, name
 		old.Spec.Devices[0].Taints[0].Effect = "NoSchedule"
-		after, result := fillSlice(t, object, old, mutate.Settings{})
+		_, result := fillSlice(t, object, old, mutate.Settings{})
 		if len(result.Changes) > 0 || len(result.Warnings) != 1 || result.Warnings[0].Path != want {
 			t.Errorf("device %q: %+v, want a warning at %s", name, result, want)
 		}
 		object.Spec.Devices[0].Taints[0].TimeAdded = nil
-		after, result = fillSlice(t, object, old, mutate.Settings{})
+		after, result := fillSlice(t, object, old, mutate.Settings{})
 		if got := after.Spec.Devices[0].Taints[0].TimeAdded; !got.Time.Equal(at(0).Time) || len(result.Warnings) > 0 {
 			t.Errorf("device %q without a time: got %v, %v", name, got, result.Warnings)
 		}
