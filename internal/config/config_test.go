@@ -32,6 +32,8 @@ func TestParse(t *testing.T) {
 		{"no duration", head + "defaults: {timeAddedWindow: soon}", `"soon"`},
 		{"duration without unit", head + "defaults: {timeAddedWindow: 5}", "number"},
 		{"two documents", head + "---\nlimits: {taintsPerDevice: 3}", "one document"},
+		{"version without quotes", head + "lint: {kubernetesVersion: 1.36}", "kubernetesVersion"},
+		{"unknown field of lint", head + "lint: {skipPath: [charts]}", `unknown field "lint.skipPath"`},
 		{"no YAML", "limits: [", "yaml"},
 		{"a list", "- limits", "array"},
 	} {
@@ -54,6 +56,10 @@ func TestRoundTrip(t *testing.T) {
 		Defaults: v1alpha1.Defaults{
 			Finalizer:       v1alpha1.FinalizerRepair,
 			TimeAddedWindow: &metav1.Duration{Duration: 3 * time.Second},
+		},
+		Lint: v1alpha1.Lint{
+			KubernetesVersion: "1.36", FeatureGates: map[string]bool{"DRADeviceTaints": false},
+			SkipPaths: []string{"charts/*/templates"}, SkipRules: []string{"deprecated-version"},
 		},
 	}
 	data, err := yaml.Marshal(want)

@@ -97,7 +97,9 @@ func (j *judgement) rules(object manifest.Object) {
 		return
 	}
 	for _, subresource := range subresources(object) {
-		answer, err := j.site.reviewer.Review(request(j.document, subresource, data, j.now))
+		reviewer := j.site.reviewer
+		reviewer.InCluster = subresource != ""
+		answer, err := reviewer.Review(request(j.document, subresource, data, j.now))
 		if err != nil {
 			j.add(review.Finding{Rule: rulebook.WrongType, Severity: review.Error, Message: err.Error()})
 		}
@@ -112,8 +114,9 @@ func request(document *manifest.Document, subresource string, data []byte, now t
 		Object: data, Subresource: subresource, Now: now}
 }
 
-// subresources are those that an object is judged by: a file may hold what a cluster
-// returned, with its status.
+// subresources are those that an object is judged by. A file may hold what a cluster
+// returned, with its status: that an API server has judged already, and when the file is
+// applied it passes the status over.
 func subresources(object manifest.Object) []string {
 	claim, ok := object.(*resourceapi.ResourceClaim)
 	if ok && (claim.Status.Allocation != nil || len(claim.Status.Devices)+len(claim.Status.ReservedFor) > 0) {
