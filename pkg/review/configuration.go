@@ -12,6 +12,9 @@ import (
 // of them in one error.
 func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	severities, err := siteSeverities(c.Rules)
-	r := Reviewer{Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), severities: severities}
+	r := Reviewer{
+		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults),
+		severities: severities, expressions: &validate.Expressions{},
+	}
 	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), err)
 }

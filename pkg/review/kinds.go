@@ -20,10 +20,10 @@ import (
 // is judged.
 var kinds = map[name]kind{
 	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, nil, validate.ResourceSlice),
-	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, nil, validate.ResourceClaim),
-	{"ResourceClaim", "status"}:   of(nil, nil, validate.ResourceClaimStatus),
-	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, nil, validate.ResourceClaimTemplate),
-	{"DeviceClass", ""}:           of(nil, nil, validate.DeviceClass),
+	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, validate.ResourceClaimDrops, validate.ResourceClaim),
+	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatusDrops, validate.ResourceClaimStatus),
+	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, validate.ResourceClaimTemplate),
+	{"DeviceClass", ""}:           of(nil, validate.DeviceClassDrops, validate.DeviceClass),
 	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, nil, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
 }
 
@@ -105,7 +105,7 @@ func (k kindOf[T]) server(r Reviewer, req Request) (field.ErrorList, error) {
 		return nil, err
 	}
 	k.drops.Apply(old, obj, old != nil, r.Profile)
-	conditions := validate.Conditions{Profile: r.Profile}
+	conditions := validate.Conditions{Profile: r.Profile, Expressions: r.expressions}
 	if old != nil {
 		return k.serverRules.ServerUpdate(old, obj, conditions), nil
 	}
@@ -145,7 +145,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), now time.Ti
 	if r.InCluster {
 		rules = k.clusterRules
 	}
-	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: now, World: r.World}
+	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: now, World: r.World, Expressions: r.expressions}
 	found := rules.Validate(obj, conditions)
 	if len(found) == 0 {
 		return nil, nil, nil

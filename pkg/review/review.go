@@ -40,6 +40,8 @@ type Reviewer struct {
 	// behind one.
 	InCluster bool
 
+	// expressions remembers what came of compiling; nil remembers nothing.
+	expressions *validate.Expressions
 	// severities are those of a site; nil stands for the rules' own.
 	severities severities
 }

@@ -8,10 +8,17 @@ import "strings"
 type Drop[T any] struct {
 	// Gates have to be on for the fields to be kept.
 	Gates []Gate
+	// Known is the first minor with the fields; an older API server does not read them
+	// at all, whatever is stored. From and To are the first and the last minor that
+	// remove them. 0 sets no bound.
+	Known, From, To int
 	// Fields are the paths of the fields, with [] for any item.
 	Fields []string
 	// Uses tells whether obj uses one of the fields.
 	Uses func(obj T) bool
+	// Keeps tells whether old uses the feature already, so that nothing is removed. Nil
+	// stands for Uses.
+	Keeps func(old T) bool
 	// Remove takes the fields out of obj.
 	Remove func(obj T)
 }
@@ -25,13 +32,28 @@ type Drops[T any] []Drop[T]
 func (d Drops[T]) Apply(old, obj T, isUpdate bool, profile Profile) (lost []string) {
 	for _, drop := range d {
 		missing := drop.missing(profile)
-		if len(missing) == 0 || isUpdate && drop.Uses(old) || !drop.Uses(obj) {
+		if len(missing) == 0 || !drop.in(profile) || isUpdate && drop.keeps(old, profile) || !drop.Uses(obj) {
 			continue
 		}
 		drop.Remove(obj)
 		lost = append(lost, strings.Join(drop.Fields, ", ")+" are dropped without the feature gate "+join(missing))
 	}
 	return lost
+}
+
+// in tells whether an API server of the profile's minor removes the fields.
+func (d Drop[T]) in(profile Profile) bool {
+	return profile.Since(d.From) && (d.To == 0 || !profile.Since(d.To+1))
+}
+
+func (d Drop[T]) keeps(old T, profile Profile) bool {
+	if !profile.Since(d.Known) {
+		return false
+	}
+	if d.Keeps != nil {
+		return d.Keeps(old)
+	}
+	return d.Uses(old)
 }
 
 func (d Drop[T]) missing(profile Profile) (missing []Gate) {

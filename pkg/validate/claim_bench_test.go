@@ -1,0 +1,48 @@
+package validate_test
+
+import (
+	"fmt"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// fullClaim has as many requests and selectors as an API server takes; distinct says
+// how many of the expressions are different.
+func fullClaim(distinct int) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{}
+	claim.Name = "full"
+	for i := range resourceapi.DeviceRequestsMaxSize {
+		exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.example.com", Count: 1}
+		for j := range resourceapi.DeviceSelectorsMaxSize {
+			n := (i*resourceapi.DeviceSelectorsMaxSize + j) % distinct
+			exactly.Selectors = append(exactly.Selectors, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{
+				Expression: fmt.Sprintf(`device.attributes["gpu.example.com"].index == %d`, n),
+			}})
+		}
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, resourceapi.DeviceRequest{Name: fmt.Sprint("gpu-", i), Exactly: exactly})
+	}
+	return claim
+}
+
+// BenchmarkClaim judges a claim with 32 requests of 32 selectors each: all of them the
+// same, all different, and all remembered from another claim.
+func BenchmarkClaim(b *testing.B) {
+	for _, bench := range []struct {
+		name     string
+		distinct int
+		known    *validate.Expressions
+	}{{"same", 1, nil}, {"different", 1024, nil}, {"remembered", 1024, &validate.Expressions{}}} {
+		claim := fullClaim(bench.distinct)
+		b.Run(bench.name, func(b *testing.B) {
+			c := validate.Conditions{Expressions: bench.known}
+			for b.Loop() {
+				if errs := validate.ResourceClaim.Server().Validate(claim, c); len(errs) > 0 {
+					b.Fatal(errs)
+				}
+			}
+		})
+	}
+}
