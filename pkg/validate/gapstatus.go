@@ -16,7 +16,10 @@ var allocationGaps = Table[*resourceapi.ResourceClaim]{
 		Doc: `The tolerations of an allocated device are those of its request.
 
 Evictions look at the tolerations in the allocation and not at the claim, so an
-allocator that writes others decides who may stay on a broken device.`,
+allocator that writes others decides who may stay on a broken device.
+
+The chart sends an allocation to the webhook only where the finalizer is missing, to
+stay out of the scheduler's way; lint looks at every claim.`,
 		Class:  Gap,
 		Server: "checks each toleration and not where it comes from",
 		Source: "KEP-5055, DeviceRequestAllocationResult.Tolerations",
@@ -27,7 +30,10 @@ allocator that writes others decides who may stay on a broken device.`,
 		Doc: `An allocation holds a device once, and as many as each request asks for.
 
 The API server stores an allocation with the same device twice, or with more devices
-than were asked for.`,
+than were asked for.
+
+The chart sends an allocation to the webhook only where the finalizer is missing, to
+stay out of the scheduler's way; lint looks at every claim.`,
 		Class:  Gap,
 		Server: "checks neither",
 		Source: "KEP-4381, DeviceAllocationResult.Results",
