@@ -130,7 +130,7 @@ func TestErrorsComeFirst(t *testing.T) {
 	const old = `{"spec": {"devices": [{"name": "gpu-0", "taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}]}, {"name": "gpu-1"}]}}`
 	const obj = `{"spec": {"devices": [{"name": "gpu-0", "taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}]},
 		{"name": "gpu-1", "taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}]}]}}`
-	reviewer := review.Reviewer{Limits: validate.Limits{TaintsPerDevice: 1}}
+	reviewer := review.Reviewer{InCluster: true, Limits: validate.Limits{TaintsPerDevice: 1}}
 	answer, err := reviewer.Review(request("v1", "ResourceSlice", "", obj, old))
 	if err != nil {
 		t.Fatal(err)

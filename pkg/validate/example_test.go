@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -17,7 +18,7 @@ func Example() {
 			Key: fmt.Sprintf("gpu.example.com/fault-%d", i), Effect: resourceapi.DeviceTaintEffectNoSchedule,
 		})
 	}
-	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "node-1-gpu"}, Spec: resourceapi.ResourceSliceSpec{
 		Driver:   "gpu.example.com",
 		NodeName: &node,
 		Pool:     resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},

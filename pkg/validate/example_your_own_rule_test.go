@@ -14,7 +14,7 @@ import (
 // A rule is a value, so that a driver's CI can add its own to ours. It needs an ID for
 // messages and a check; the table does the ratcheting.
 func Example_yourOwnRule() {
-	rules := slices.Concat(validate.ResourceSlice, validate.Table[*resourceapi.ResourceSlice]{{
+	rules := slices.Concat(validate.ResourceSlice.InCluster(), validate.Table[*resourceapi.ResourceSlice]{{
 		ID: "gpu-has-memory",
 		Doc: `Every GPU says how much memory it has.
 

@@ -10,7 +10,7 @@ import (
 
 // ResourceSlice lists the rules for ResourceSlices. Append yours here and put its
 // examples into examples/<ID>.txtar.
-var ResourceSlice = slices.Concat(Table[*resourceapi.ResourceSlice]{
+var ResourceSlice = slices.Concat(sliceMetadata, Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "slice-devices-max",
 		Doc: `A slice has at most 128 devices, or 64 when one of them needs more work.
