@@ -67,6 +67,8 @@ type Sites struct {
 	// KubernetesVersion and FeatureGates outrank those of configuration files.
 	KubernetesVersion string
 	FeatureGates      map[string]bool
+	// World is what the rules see beside an object, nil for nothing.
+	World validate.World
 	// Book is the rules that configuration files may name.
 	Book rulebook.Book
 
@@ -150,6 +152,7 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	reviewer.World = s.World
 	gates := maps.Clone(c.Lint.FeatureGates)
 	if gates == nil {
 		gates = map[string]bool{}

@@ -24,17 +24,13 @@ type lintOptions struct {
 	kubernetes, maxSize    string
 	gates                  map[string]string
 	rules                  lint.Selection
+	world                  []string
 	verdicts, fix, diff    bool
 }
 
 var severities = []string{review.Error.String(), review.Warning.String()}
 
-func lintCommand(streams Streams) *cobra.Command {
-	var o lintOptions
-	c := &cobra.Command{
-		Use:   "lint FILE|FOLDER|- ...",
-		Short: "Judge manifests without a cluster",
-		Long: `lint reads manifests (YAML or JSON, several documents per file, lists unfolded),
+const lintHelp = `lint reads manifests (YAML or JSON, several documents per file, lists unfolded),
 fills in the defaults, drops the fields that the API server would drop, and judges
 every object of resource.k8s.io by the rules that the API server and the webhook
 apply. Objects of other groups are skipped. A folder stands for all *.yaml, *.yml and
@@ -52,6 +48,10 @@ section lint the version and gates of its clusters and what is not looked at. It
 found from the folder of each file upwards, up to the folder with .git. --config names
 another file for all, --config "" none.
 
+Rules that look beyond one object (does the class exist, do the slices of a pool agree)
+run only if --world names files with what exists, such as the same folder again or the
+output of 'kubectl get deviceclasses,resourceslices -o yaml'.
+
 --verdicts prints what the API server alone says to the creation of every object:
 valid, strict-warning (a field is unknown: kubectl refuses it, other clients lose it),
 invalid, strict+invalid or decode-failed. Whatever the site has decided is left out.
@@ -61,7 +61,14 @@ tolerations. Comments, order and everything else stay as they are. --diff only s
 
 Exit codes: 0 nothing found that --fail-on names, 1 something found, 2 could not run.
 With --verdicts 1 means that an object is not valid, with --diff that there is something
-to fix.`,
+to fix.`
+
+func lintCommand(streams Streams) *cobra.Command {
+	var o lintOptions
+	c := &cobra.Command{
+		Use:   "lint FILE|FOLDER|- ...",
+		Short: "Judge manifests without a cluster",
+		Long: lintHelp,
 		Example: `  dra-steward lint manifests/
   dra-steward lint --config site.yaml -o json claim.yaml
   helm template my-driver | dra-steward lint -
@@ -85,6 +92,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	f.StringToStringVar(&o.gates, "feature-gates", nil, "feature gates of that API server that differ from its defaults: A=true,B=false")
 	f.StringArrayVar(&o.rules.Only, "rule", nil, "report this rule only, and what keeps a document from being judged (repeatable)")
 	f.StringArrayVar(&o.rules.Skip, "skip-rule", nil, "do not report this rule (repeatable)")
+	f.StringArrayVar(&o.world, "world", nil, "file or folder with what exists (DeviceClasses, ResourceSlices), for the rules that look beyond one object (repeatable)")
 	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "size up to which one document is read; a list is one document")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print the verdict of the API server on every object instead of findings")
 	f.BoolVar(&o.fix, "fix", false, "write missing defaults into the files, then judge them")
@@ -156,7 +164,12 @@ func (o lintOptions) linter(streams Streams, configured bool) (l lint.Linter, er
 	if err != nil {
 		return l, err
 	}
-	sites := &lint.Sites{KubernetesVersion: o.kubernetes, FeatureGates: gates, Book: book}
+	reader := manifest.Reader{Stdin: streams.In, MaxBytes: int(size.Value())}
+	world, err := lint.World(reader, o.world)
+	if err != nil {
+		return l, fmt.Errorf("--world: %w", err)
+	}
+	sites := &lint.Sites{World: world, KubernetesVersion: o.kubernetes, FeatureGates: gates, Book: book}
 	switch {
 	case o.verdicts && configured && o.config != "":
 		return l, errors.New("--verdicts are those of the API server alone: leave out --config")
@@ -166,8 +179,7 @@ func (o lintOptions) linter(streams Streams, configured bool) (l lint.Linter, er
 	if sites.File != nil || o.kubernetes != "" || len(gates) > 0 {
 		err = sites.Check()
 	}
-	return lint.Linter{Reader: manifest.Reader{Stdin: streams.In, MaxBytes: int(size.Value())},
-		Sites: sites, Rules: o.rules, Verdicts: o.verdicts, Now: time.Now()}, err
+	return lint.Linter{Reader: reader, Sites: sites, Rules: o.rules, Verdicts: o.verdicts, Now: time.Now()}, err
 }
 
 // switches are the feature gates as they are wanted.

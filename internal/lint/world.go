@@ -1,0 +1,32 @@
+package lint
+
+import (
+	"fmt"
+
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// World reads the DeviceClasses and ResourceSlices in files: what exists, for the rules
+// that look beyond one object. What cannot be read is an error, since everything would
+// look as if it were not there. No files are no world.
+func World(reader manifest.Reader, files []string) (validate.World, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	world := &validate.Objects{}
+	for document, err := range reader.Walk(files...) {
+		if err != nil {
+			return nil, err
+		}
+		if !document.Ours() || document.Kind != "DeviceClass" && document.Kind != "ResourceSlice" {
+			continue
+		}
+		object, problems := manifest.Decode(document)
+		if object == nil {
+			return nil, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
+		}
+		world.Add(object)
+	}
+	return world, nil
+}
