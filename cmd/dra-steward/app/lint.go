@@ -68,7 +68,7 @@ func lintCommand(streams Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint FILE|FOLDER|- ...",
 		Short: "Judge manifests without a cluster",
-		Long: lintHelp,
+		Long:  lintHelp,
 		Example: `  dra-steward lint manifests/
   dra-steward lint --config site.yaml -o json claim.yaml
   helm template my-driver | dra-steward lint -
