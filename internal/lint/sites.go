@@ -72,7 +72,9 @@ type Sites struct {
 	// Book is the rules that configuration files may name.
 	Book rulebook.Book
 
+	// sites are by configuration file, files are the configuration files by folder.
 	sites map[string]*Site
+	files map[string]string
 }
 
 // For returns the site of a file.
@@ -88,9 +90,15 @@ func (s *Sites) For(file string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := upwards(folder)
-	if err != nil {
-		return nil, err
+	found, known := s.files[folder]
+	if !known {
+		if found, err = upwards(folder); err != nil {
+			return nil, err
+		}
+		if s.files == nil {
+			s.files = map[string]string{}
+		}
+		s.files[folder] = found
 	}
 	return s.load(found)
 }

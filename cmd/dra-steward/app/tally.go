@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -24,7 +25,7 @@ type tally struct {
 func (t *tally) add(r lint.Result) {
 	switch {
 	case r.Err != nil:
-		t.unopened = append(t.unopened, r.Err)
+		t.unopen(r.Err)
 	case r.Skipped:
 		t.skipped++
 	case r.Kind != "":
@@ -39,6 +40,13 @@ func (t *tally) add(r lint.Result) {
 		t.failed = t.failed || report.Severity == review.Error || t.failOn == report.Severity.String()
 	}
 	t.failed = t.failed || t.verdicts && r.Ours > 0 && r.Verdict != lint.Valid
+}
+
+// unopen keeps an error once: a configuration file that is wrong is so for all files.
+func (t *tally) unopen(err error) {
+	if !slices.ContainsFunc(t.unopened, func(known error) bool { return known.Error() == err.Error() }) {
+		t.unopened = append(t.unopened, err)
+	}
 }
 
 func (t *tally) summary() string {
