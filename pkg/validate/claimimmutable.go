@@ -22,14 +22,17 @@ Devices may be allocated for it, or claims made from it. Delete the object and c
 another, or change labels and annotations only.`
 )
 
-// frozen reports the change of a claim's spec, beyond what an API server fills in.
-func frozen(at *field.Path, old, spec *resourceapi.ResourceClaimSpec) field.ErrorList {
+// frozen reports the change of a claim's spec, beyond what an API server fills in and
+// what it does not know yet.
+func frozen(at *field.Path, old, spec *resourceapi.ResourceClaimSpec, c Conditions) field.ErrorList {
 	if equality.Semantic.DeepEqual(old, spec) {
 		return nil
 	}
 	old, spec = old.DeepCopy(), spec.DeepCopy()
-	fillIn(old)
-	fillIn(spec)
+	for _, s := range []*resourceapi.ResourceClaimSpec{old, spec} {
+		fillIn(s)
+		visitDerived(s, !c.Profile.Since(37))
+	}
 	if equality.Semantic.DeepEqual(old, spec) {
 		return nil
 	}
@@ -38,12 +41,12 @@ func frozen(at *field.Path, old, spec *resourceapi.ResourceClaimSpec) field.Erro
 
 // frozenTemplate is frozen for a template, whose metadata for claims do not change
 // either.
-func frozenTemplate(old, template *resourceapi.ResourceClaimTemplate) field.ErrorList {
+func frozenTemplate(old, template *resourceapi.ResourceClaimTemplate, c Conditions) field.ErrorList {
 	at := field.NewPath("spec")
 	if !equality.Semantic.DeepEqual(old.Spec.ObjectMeta, template.Spec.ObjectMeta) {
 		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, "is immutable; delete the object and create another")}
 	}
-	return frozen(at, &old.Spec.Spec, &template.Spec.Spec)
+	return frozen(at, &old.Spec.Spec, &template.Spec.Spec, c)
 }
 
 // fillIn sets the defaults of an API server.
@@ -130,9 +133,7 @@ Everything else is up to who makes the claims.`,
 		Class:  Mirror,
 		Server: "the same, since 1.31; 1.34 looks into the new spec too",
 		Source: "KEP-4381, ValidateResourceClaimTemplateUpdate",
-		Update: func(old, template *resourceapi.ResourceClaimTemplate, _ Conditions) field.ErrorList {
-			return frozenTemplate(old, template)
-		},
+		Update: frozenTemplate,
 	},
 }
 

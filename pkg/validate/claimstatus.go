@@ -172,14 +172,18 @@ func reservedState(w statusWrite, _ Conditions) field.ErrorList {
 	return nil
 }
 
-func allocationImmutable(w statusWrite, _ Conditions) field.ErrorList {
+func allocationImmutable(w statusWrite, c Conditions) field.ErrorList {
 	if w.old.Allocation == nil || w.Allocation == nil || equality.Semantic.DeepEqual(w.old.Allocation, w.Allocation) {
 		return nil
 	}
 	before, now := w.old.Allocation.DeepCopy(), w.Allocation.DeepCopy()
 	for _, allocation := range []*resourceapi.AllocationResult{before, now} {
 		for i := range allocation.Devices.Results {
-			fillInOperators(allocation.Devices.Results[i].Tolerations)
+			result := &allocation.Devices.Results[i]
+			fillInOperators(result.Tolerations)
+			if !c.Profile.Since(37) {
+				result.SkipNodeOperations = nil // not known yet
+			}
 		}
 	}
 	if equality.Semantic.DeepEqual(before, now) {

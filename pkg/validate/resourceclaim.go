@@ -24,8 +24,8 @@ var ResourceClaim = slices.Concat(claimMetadata, onceStored(lift(func(claim *res
 		Class:  Mirror,
 		Server: "the same, since 1.31; 1.34 looks into the new spec too",
 		Source: "KEP-4381, ValidateResourceClaimUpdate",
-		Update: func(old, claim *resourceapi.ResourceClaim, _ Conditions) field.ErrorList {
-			return frozen(field.NewPath("spec"), &old.Spec, &claim.Spec)
+		Update: func(old, claim *resourceapi.ResourceClaim, c Conditions) field.ErrorList {
+			return frozen(field.NewPath("spec"), &old.Spec, &claim.Spec, c)
 		},
 	},
 })

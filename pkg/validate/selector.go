@@ -30,7 +30,7 @@ The scheduler evaluates it for device after device, so its worst case, estimated
 the largest device that may exist, must stay below 1,000,000. allowMultipleAllocations
 exists with the feature gate DRAConsumableCapacity, lists with DRAListTypeAttributes.
 An expression of an unchanged class was accepted before; since 1.37 it is not looked
-at again. The libraries that compile are those of 1.37 for every minor.`,
+at again. What compiles is the compiler of 1.37 in the environment of the minor.`,
 		Class:  Mirror,
 		Server: "the same, since 1.31",
 		Source: "KEP-4381, CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"regexp"
+	"slices"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -37,6 +39,8 @@ type expression struct {
 	stored bool
 	// derived is true for one that makes an attribute.
 	derived bool
+	// listless is true for an API server without the CEL library for lists.
+	listless bool
 }
 
 type verdict struct {
@@ -86,6 +90,9 @@ func verdictOf(c compiler, x expression) verdict {
 		env = environment.StoredExpressions
 	}
 	result := c.CompileCELExpression(x.text, dracel.Options{EnvType: &env, DerivedAttribute: x.derived})
+	if result.Error == nil && x.listless && usesLists(result) {
+		return verdict{kind: field.ErrorTypeInvalid, detail: "compilation failed: the functions for lists exist since Kubernetes 1.35"}
+	}
 	if result.Error == nil {
 		return verdict{cost: result.MaxCost}
 	}
@@ -112,7 +119,7 @@ func expressionErrors(at *field.Path, text string, derived bool, c Conditions) (
 	if c.Expressions == nil {
 		c.Expressions = &Expressions{}
 	}
-	v := c.Expressions.compile(expression{text, features(c.Profile), c.stored, derived})
+	v := c.Expressions.compile(newExpression(text, derived, c))
 	switch {
 	case v.kind != "":
 		return field.ErrorList{{Type: v.kind, Field: at.String(), BadValue: text, Detail: v.detail}}, 0
@@ -122,10 +129,33 @@ func expressionErrors(at *field.Path, text string, derived bool, c Conditions) (
 	return nil, v.cost
 }
 
-// features are those of the profile's CEL environment.
-func features(profile Profile) dracel.Features {
-	return dracel.Features{
-		EnableConsumableCapacity: profile.Enabled(DRAConsumableCapacity),
-		EnableListTypeAttributes: profile.Enabled(DRAListTypeAttributes),
+// newExpression says in what environment the API server of the profile compiles. The
+// compiler is that of 1.37, whose environment for stored expressions knows more than
+// that of 1.35 did, and whose environment for new ones knows more than that of 1.34.
+func newExpression(text string, derived bool, c Conditions) expression {
+	x := expression{text: text, stored: c.stored, derived: derived, listless: !c.Profile.Since(35), features: dracel.Features{
+		EnableConsumableCapacity: c.Profile.Enabled(DRAConsumableCapacity),
+		EnableListTypeAttributes: c.Profile.Enabled(DRAListTypeAttributes),
+	}}
+	if c.stored && !c.Profile.Since(36) {
+		x.stored, x.features.EnableConsumableCapacity = false, true
 	}
+	return x
 }
+
+// usesLists tells whether an expression calls a function of the library for lists.
+func usesLists(result dracel.CompilationResult) bool {
+	ast, issues := result.Environment.Compile(result.Expression)
+	if issues != nil {
+		return false
+	}
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		if slices.ContainsFunc(reference.OverloadIDs, listOverload.MatchString) {
+			return true
+		}
+	}
+	return false
+}
+
+// listOverload matches the overloads of that library.
+var listOverload = regexp.MustCompile(`^(lists_range|list_(slice|reverse|distinct|flatten|flatten_int|.+_sort|.+_sortByAssociatedKeys))$`)
