@@ -19,7 +19,7 @@ import (
 // kinds says for every kind, and the subresources that are written to, by what it
 // is judged.
 var kinds = map[name]kind{
-	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, nil, validate.ResourceSlice),
+	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, validate.ResourceSliceDrops, validate.ResourceSlice),
 	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, validate.ResourceClaimDrops, validate.ResourceClaim),
 	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatusDrops, validate.ResourceClaimStatus),
 	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, validate.ResourceClaimTemplate),

@@ -10,7 +10,7 @@ import (
 
 // ResourceSlice lists the rules for ResourceSlices. Append yours here and put its
 // examples into examples/<ID>.txtar.
-var ResourceSlice = slices.Concat(sliceMetadata, Table[*resourceapi.ResourceSlice]{
+var ResourceSlice = slices.Concat(sliceMetadata, slicePlaceRules, Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "slice-devices-max",
 		Doc: `A slice has at most 128 devices, or 64 when one of them needs more work.
@@ -71,7 +71,7 @@ taintsPerDevice.`,
 		Source: "KEP-5055, DeviceTaintsMaxLength",
 		Check:  deviceTaintsMax,
 	},
-}, attributeRules, lift(sliceTaints, taintRules), sliceGaps, lift(sliceTaints, taintGaps), poolGaps)
+}, attributeValueRules, attributeRules, lift(sliceTaints, taintRules), sliceGaps, lift(sliceTaints, taintGaps), poolGaps)
 
 func sliceDevicesMax(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
 	limit := c.Limits.DevicesPerSlice
@@ -86,6 +86,11 @@ func advanced(device resourceapi.Device) bool {
 	if len(device.Taints) > 0 || len(device.ConsumesCounters) > 0 {
 		return true
 	}
+	return hasLists(device)
+}
+
+// hasLists tells whether an attribute of device has a list of values.
+func hasLists(device resourceapi.Device) bool {
 	for _, a := range device.Attributes {
 		if a.IntValues != nil || a.BoolValues != nil || a.StringValues != nil || a.VersionValues != nil {
 			return true
