@@ -11,6 +11,9 @@ import (
 // processContext lives as long as the tests: the oracles end with it.
 var processContext context.Context
 
+// all says that the oracles of the older minors are wanted too.
+var all = os.Getenv("DRA_STEWARD_ORACLE") == "all"
+
 func TestMain(m *testing.M) {
 	ctx, stop := context.WithCancel(context.Background())
 	processContext = ctx

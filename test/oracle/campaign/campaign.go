@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -112,10 +113,18 @@ func generate(seed, from, count uint64) <-chan batch {
 
 // Judge compares what we and the oracle say about cases.
 func (c *Campaign) Judge(cases []wire.Case) error {
+	if c.Oracle.Minor() != oracle.Newest {
+		// Our types are those of the newest minor: others ignore some of the fields.
+		cases = slices.Clone(cases)
+		for i := range cases {
+			cases[i].Full = true
+		}
+	}
 	answers, err := c.Oracle.Judge(cases)
 	if err != nil {
 		return err
 	}
+	cases, answers = possible(cases, answers)
 	outcomes := make([]compare.Outcome, len(cases))
 	errs := make([]error, len(cases))
 	mutated := make([]mutation, len(cases))
@@ -134,6 +143,22 @@ func (c *Campaign) Judge(cases []wire.Case) error {
 		c.keep(one, append(found, mutated[i].found...))
 	}
 	return c.judgeMutated(cases, mutated)
+}
+
+// possible leaves out the writes that are not possible in the minor, such as those to a
+// status that it has not.
+func possible(cases []wire.Case, answers []wire.Answer) ([]wire.Case, []wire.Answer) {
+	if !slices.ContainsFunc(answers, func(a wire.Answer) bool { return a.NotServed }) {
+		return cases, answers
+	}
+	var keptCases []wire.Case
+	var keptAnswers []wire.Answer
+	for i, answer := range answers {
+		if !answer.NotServed {
+			keptCases, keptAnswers = append(keptCases, cases[i]), append(keptAnswers, answer)
+		}
+	}
+	return keptCases, keptAnswers
 }
 
 // mutation is what our defaults make of a case.
@@ -203,9 +228,16 @@ func (c *Campaign) keep(one wire.Case, found []finding) {
 	}
 }
 
+// shrinkTime bounds the time for all of them.
+const shrinkTime = time.Minute
+
 // Shrink makes the cases of the disagreements as small as they get.
 func (c *Campaign) Shrink() error {
+	end := time.Now().Add(shrinkTime)
 	for i := range c.Disagreements[:min(maxShrunk, len(c.Disagreements))] {
+		if time.Now().After(end) {
+			return nil
+		}
 		d := &c.Disagreements[i]
 		smallest, err := objects.Shrink(d.Case, func(cases []wire.Case) (int, error) { return c.shows(d.Signature, cases) })
 		if err != nil {

@@ -4,18 +4,34 @@ import "regexp"
 
 // A Coverage says which errors of the API server our rules answer for.
 type Coverage struct {
-	// everything says that they answer for all of them.
-	everything bool
-	// updates says that a rule knows of immutable specs.
-	updates bool
-	scopes  []Scope
+	// complete are the kinds and places for which they answer for everything: there
+	// the two sets are equal.
+	complete []area
+	scopes   []Scope
 }
 
-// Everything is the coverage of a complete set of rules: the two sets are equal.
-var Everything = Coverage{everything: true, updates: true}
+// An area is a part of the errors of an API server.
+type area struct{ kind, place pattern }
+
+// Everything is the coverage of a complete set of rules.
+var Everything = Coverage{complete: []area{{whole(".*"), whole(".*")}}}
 
 // Covered is what our rules cover now.
-var Covered = Coverage{scopes: scopes}
+var Covered = Coverage{
+	complete: []area{
+		{whole(claims + "|DeviceClass"), whole(".*")},
+		{whole("ResourceSlice|DeviceTaintRule"), whole(`metadata\..*`)},
+	},
+	scopes: scopes,
+}
+
+// Rules lists the rules that answer for something.
+func (c Coverage) Rules() (rules []string) {
+	for _, s := range c.scopes {
+		rules = append(rules, s.Rule)
+	}
+	return rules
+}
 
 // A Scope is what a rule answers for.
 type Scope struct {
@@ -23,11 +39,11 @@ type Scope struct {
 	// kind, types, place and detail match the errors of the API server: the whole
 	// kind, type and place, and a part of the message. Items and keys in the place
 	// are [*].
-	kind, types, place, detail *regexp.Regexp
+	kind, types, place pattern
+	detail             *regexp.Regexp
 }
 
 func scope(rule, kind, types, place, detail string) Scope {
-	whole := func(pattern string) *regexp.Regexp { return regexp.MustCompile("^(?:" + pattern + ")$") }
 	return Scope{rule, whole(kind), whole(types), whole(place), regexp.MustCompile(detail)}
 }
 
@@ -38,18 +54,21 @@ func (c Coverage) rule(d Difference) (string, bool) {
 			return s.Rule, true
 		}
 	}
-	return "", c.everything
+	for _, a := range c.complete {
+		if a.kind.matches(d.Kind) && a.place.matches(Pattern(d.Place)) {
+			return "", true
+		}
+	}
+	return "", false
 }
 
 func (s Scope) covers(d Difference) bool {
-	return s.kind.MatchString(d.Kind) && s.types.MatchString(d.Type) &&
-		s.place.MatchString(Pattern(d.Place)) && s.detail.MatchString(d.Detail)
+	return s.kind.matches(d.Kind) && s.types.matches(d.Type) && s.place.matches(Pattern(d.Place)) && s.detail.MatchString(d.Detail)
 }
 
 const (
-	claims   = "ResourceClaim|ResourceClaimTemplate"
+	claims   = "ResourceClaim(/status)?|ResourceClaimTemplate"
 	requests = `spec(\.spec)?\.devices\.requests`
-	demands  = requests + `\[\*\]\.(exactly|firstAvailable\[\*\])`
 	taint    = `(spec\.devices\[\*\]\.taints\[\*\]|spec\.taint)`
 	tainted  = "ResourceSlice|DeviceTaintRule"
 
@@ -72,15 +91,4 @@ var scopes = []Scope{
 	scope("taint-key", tainted, invalid, taint+`\.key`, ""),
 	scope("taint-value", tainted, invalid, taint+`\.value`, ""),
 	scope("taint-effect", tainted, required+"|"+notSupported, taint+`\.effect`, ""),
-
-	scope("claim-requests-max", claims, tooMany, requests, ""),
-	scope("request-alternatives-max", claims, tooMany, requests+`\[\*\]\.firstAvailable`, ""),
-	scope("request-selectors-max", claims, tooMany, demands+`\.selectors`, ""),
-	scope("toleration-key", claims, invalid, demands+`\.tolerations\[\*\]\.key`, ""),
-	scope("toleration-operator", claims, required+"|"+notSupported, demands+`\.tolerations\[\*\]\.operator`, ""),
-	scope("toleration-value", claims, invalid, demands+`\.tolerations\[\*\]\.value`, ""),
-	scope("toleration-effect", claims, notSupported, demands+`\.tolerations\[\*\]\.effect`, ""),
-
-	scope("class-selectors-max", "DeviceClass", tooMany, `spec\.selectors`, ""),
-	scope("class-configs-max", "DeviceClass", tooMany, `spec\.config`, ""),
 }

@@ -12,7 +12,9 @@ package compare
 
 import (
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -20,36 +22,73 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
-// A judge runs our code on the objects of one kind.
+// A judge knows the Go type of a kind's objects.
 type judge interface {
-	// rules returns the errors of the rules that the API server has too.
-	rules(c wire.Case, profile validate.Profile) (field.ErrorList, error)
-	// gaps returns the errors of the rules that no API server has.
-	gaps(c wire.Case) (field.ErrorList, error)
 	// fill applies the defaults to a case and returns what they change.
 	fill(c wire.Case, now time.Time) ([]mutate.Change, error)
 	// handed returns the object of a case in the form that admission sees: every
 	// struct is there.
 	handed(c wire.Case) ([]byte, error)
-	// named turns a place of the API server into ours.
-	named(c wire.Case, place string) string
+	// names returns what turns a place of the API server into ours.
+	names(c wire.Case) func(place string) string
 }
 
 type name struct{ kind, subresource string }
 
 var judges = map[name]judge{
-	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{validate.ResourceSlice, mutate.ResourceSlice, deviceNames},
-	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{validate.ResourceClaim, mutate.ResourceClaim, claimNames},
-	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{validate.ResourceClaimStatus, nil, claimNames},
-	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{validate.ResourceClaimTemplate, mutate.ResourceClaimTemplate, templateNames},
-	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{validate.DeviceClass, nil, nil},
-	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{validate.DeviceTaintRule, mutate.DeviceTaintRule, nil},
+	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice, deviceNames},
+	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{mutate.ResourceClaim, claimNames},
+	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{nil, claimNames},
+	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{mutate.ResourceClaimTemplate, templateNames},
+	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{},
+	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{mutate.DeviceTaintRule, nil},
 	{"DeviceTaintRule", "status"}: judgeOf[resourceapi.DeviceTaintRule]{},
+}
+
+// reviewer remembers compiled expressions for all cases.
+var reviewer = sync.OnceValues(func() (review.Reviewer, error) { return review.New(v1alpha1.StewardConfiguration{}) })
+
+// server returns what our rules that the API server has too say of a case.
+func server(c wire.Case, kind string, minor int) (field.ErrorList, error) {
+	r, err := reviewer()
+	if err != nil {
+		return nil, err
+	}
+	r.Profile = Profile(minor, c.Gates)
+	found, err := r.Server(request(c, kind))
+	if unknown := (review.UnknownKindError{}); errors.As(err, &unknown) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// refused returns the lists that are too long for our gap rules, with all else that we
+// say of a case.
+func refused(c wire.Case, kind string, minor int) ([]problem, error) {
+	r, err := reviewer()
+	if err != nil {
+		return nil, err
+	}
+	r.Profile = Profile(minor, c.Gates)
+	answer, err := r.Review(request(c, kind))
+	var list []problem
+	for _, f := range answer.Findings {
+		list = append(list, problem{string(f.Type), f.Path})
+	}
+	return list, err
+}
+
+func request(c wire.Case, kind string) review.Request {
+	return review.Request{
+		Kind: resourceapi.SchemeGroupVersion.WithKind(kind), Subresource: c.Subresource,
+		Object: c.Object, Old: c.Old, Now: writeTime,
+	}
 }
 
 // judgeFor returns the judge of a case and the kind of its object.
@@ -66,54 +105,12 @@ func judgeFor(c wire.Case) (judge, string, error) {
 }
 
 type judgeOf[T any] struct {
-	table    validate.Table[*T]
 	defaults mutate.Table[T]
-	names    func(obj *T, place string) string
+	place    func(obj *T, place string) string
 }
 
 // writeTime is when the cases are written, as far as our rules see it.
 var writeTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-func (j judgeOf[T]) rules(c wire.Case, profile validate.Profile) (field.ErrorList, error) {
-	conditions := validate.Conditions{Profile: profile}
-	obj, err := j.decode(c.Object)
-	if err != nil {
-		return nil, err
-	}
-	if c.Op == wire.Create {
-		return j.table.Server().Validate(obj, conditions), nil
-	}
-	old, err := j.decode(c.Old)
-	if err != nil {
-		return nil, err
-	}
-	return j.table.Server().ServerUpdate(old, obj, conditions), nil
-}
-
-func (j judgeOf[T]) gaps(c wire.Case) (field.ErrorList, error) {
-	obj, err := j.decode(c.Object)
-	if err != nil {
-		return nil, err
-	}
-	var gaps validate.Table[*T]
-	for _, rule := range j.table {
-		if rule.Class == validate.Gap {
-			gaps = append(gaps, rule)
-		}
-	}
-	return gaps.Validate(obj, validate.Conditions{}), nil
-}
-
-// decode reads an object and fills in what the API server fills in when it reads.
-func (j judgeOf[T]) decode(data []byte) (*T, error) {
-	obj := new(T)
-	if err := json.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
-		return nil, err
-	}
-	none := func() (*T, error) { return nil, nil }
-	_, err := j.defaults.Apply(mutate.Write[T]{Object: obj, Old: none, Now: writeTime}, mutate.Settings{Finalizer: "off"})
-	return obj, err
-}
 
 func (j judgeOf[T]) fill(c wire.Case, now time.Time) ([]mutate.Change, error) {
 	obj, err := plain[T](c.Object)
@@ -143,13 +140,10 @@ func plain[T any](data []byte) (*T, error) {
 	return obj, json.UnmarshalCaseSensitivePreserveInts(data, obj)
 }
 
-func (j judgeOf[T]) named(c wire.Case, place string) string {
-	if j.names == nil {
-		return place
-	}
+func (j judgeOf[T]) names(c wire.Case) func(place string) string {
 	obj, err := plain[T](c.Object)
-	if err != nil {
-		return place
+	if err != nil || j.place == nil {
+		return func(place string) string { return place }
 	}
-	return j.names(obj, place)
+	return func(place string) string { return j.place(obj, place) }
 }

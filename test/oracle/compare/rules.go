@@ -2,13 +2,14 @@ package compare
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
+	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
@@ -22,12 +23,15 @@ const (
 	// Missing is a problem that only the API server finds, although a rule of ours
 	// answers for it.
 	Missing Side = "only the API server's"
+	// Unreadable is an object that the API server reads and we do not.
+	Unreadable Side = "unreadable for us only"
 )
 
 // A Difference is a problem that one side finds and the other does not.
 type Difference struct {
 	Side Side
 	Op   string
+	// Kind is the kind of the object, with the subresource: ResourceClaim/status.
 	Kind string
 	// Rule is the rule that found it, or that should have.
 	Rule string
@@ -35,8 +39,9 @@ type Difference struct {
 	Type, Place string
 	// Detail is the message.
 	Detail string
-	// Below is a list that holds the place and of which the other side says that it
-	// is too long, so that it may not have looked at the items; "" if there is none.
+	// Below is what holds the place and is refused as a whole by the other side, which
+	// may not have looked into it: a list that is too long, or a request that is both
+	// exact and has alternatives; "" if there is none.
 	Below string
 }
 
@@ -44,7 +49,7 @@ type Difference struct {
 func (d Difference) Signature() string {
 	text := fmt.Sprintf("%s: %s of %s, %s at %s (rule %s)", d.Side, d.Op, d.Kind, d.Type, Pattern(d.Place), d.Rule)
 	if d.Below != "" {
-		text += ", too long is " + Pattern(d.Below)
+		text += ", refused as a whole is " + Pattern(d.Below)
 	}
 	return text
 }
@@ -70,47 +75,45 @@ func Rules(c wire.Case, answer wire.Answer, minor int, coverage Coverage) (Outco
 	if answer.DecodeError != "" || answer.Panic != "" {
 		return Outcome{}, nil
 	}
-	if answer.Object != nil {
-		c.Object = answer.Object // what is dropped is not judged
-	}
 	judge, kind, err := judgeFor(c)
 	if err != nil {
 		return Outcome{}, err
 	}
-	found, err := judge.rules(c, Profile(minor, c.Gates))
+	if kind == "ResourceSlice" && answer.Object != nil {
+		c.Object = answer.Object // package validate does not know yet what is dropped
+	}
+	found, err := server(c, kind, minor)
 	if err != nil {
-		return Outcome{}, fmt.Errorf("case %s: the API server reads the object and we do not: %w", c.ID, err)
+		d := Difference{Side: Unreadable, Op: c.Op, Kind: kind, Detail: err.Error()}
+		return Outcome{Differences: []Difference{d}}, nil
+	}
+	if c.Subresource != "" {
+		kind += "/" + c.Subresource
 	}
 	ours, theirs := map[problem]Difference{}, map[problem]Difference{}
 	for _, err := range found {
 		d := Difference{Side: Surplus, Op: c.Op, Kind: kind, Rule: err.Origin, Type: string(err.Type), Place: err.Field, Detail: err.ErrorBody()}
 		ours[d.problem()] = d
 	}
+	named := judge.names(c)
 	for _, err := range answer.Errors {
-		d := Difference{Side: Missing, Op: c.Op, Kind: kind, Type: err.Type, Place: judge.named(c, err.Field), Detail: err.Detail}
+		d := Difference{Side: Missing, Op: c.Op, Kind: kind, Type: err.Type, Place: named(err.Field), Detail: err.Detail}
 		theirs[d.problem()] = d
 	}
 	outcome := sets(ours, theirs, coverage)
 	if len(outcome.Differences) > 0 {
-		gaps, err := judge.gaps(c)
-		if err != nil {
+		others, err := refused(c, strings.TrimSuffix(kind, "/status"), minor)
+		if unknown := (review.UnknownKindError{}); err != nil && !errors.As(err, &unknown) {
 			return Outcome{}, err
 		}
-		outcome.explain(slices.Collect(maps.Keys(theirs)), append(problems(gaps), slices.Collect(maps.Keys(ours))...))
+		outcome.explain(slices.Collect(maps.Keys(theirs)), append(others, slices.Collect(maps.Keys(ours))...))
 	}
 	return outcome, nil
 }
 
 func (d Difference) problem() problem { return problem{d.Type, d.Place} }
 
-func problems(errs field.ErrorList) (list []problem) {
-	for _, err := range errs {
-		list = append(list, problem{string(err.Type), err.Field})
-	}
-	return list
-}
-
-// explain finds out which differences lie below a list that is too long.
+// explain finds out which differences lie below what the other side refuses as a whole.
 func (o *Outcome) explain(theirs, ours []problem) {
 	for i := range o.Differences {
 		d := &o.Differences[i]
@@ -119,20 +122,23 @@ func (o *Outcome) explain(theirs, ours []problem) {
 			others = ours
 		}
 		for _, other := range others {
-			if other.kind == tooMany && strings.HasPrefix(d.Place, other.place+"[") && len(other.place) > len(d.Below) {
+			list := other.kind == tooMany && strings.HasPrefix(d.Place, other.place+"[")
+			request := other.kind == invalid && requestPlace.MatchString(other.place) && strings.HasPrefix(d.Place, other.place+".")
+			if (list || request) && len(other.place) > len(d.Below) {
 				d.Below = other.place
 			}
 		}
 	}
 }
 
+var requestPlace = regexp.MustCompile(`^` + requests + `\[[^.]*\]$`)
+
 // sets compares two sets of problems.
 func sets(ours, theirs map[problem]Difference, coverage Coverage) (o Outcome) {
-	frozen := isFrozen(theirs)
 	for p, difference := range ours {
 		if _, both := theirs[p]; both {
 			o.Agreed++
-		} else if !frozen || coverage.updates {
+		} else {
 			o.Differences = append(o.Differences, difference)
 		}
 	}
@@ -151,13 +157,6 @@ func sets(ours, theirs map[problem]Difference, coverage Coverage) (o Outcome) {
 		return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Side, b.Side))
 	})
 	return o
-}
-
-// isFrozen tells whether the API server has refused the change of an immutable spec:
-// it then does not look into the spec.
-func isFrozen(theirs map[problem]Difference) bool {
-	refused, is := theirs[problem{"FieldValueInvalid", "spec"}]
-	return is && strings.Contains(refused.Detail, "immutable")
 }
 
 // Profile is the profile of a minor with gates as in a case.

@@ -120,6 +120,23 @@ func Tables(folder string) (rows []Row, err error) {
 	return rows, lines.Err()
 }
 
+// Public returns the corpus and the tables, which are not part of the repository.
+func Public() ([]wire.Case, error) {
+	folder, err := Folder()
+	if err != nil {
+		return nil, err
+	}
+	cases, err := Corpus(folder)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := Tables(folder)
+	for _, row := range rows {
+		cases = append(cases, row.Case)
+	}
+	return cases, err
+}
+
 // Examples returns the examples of our rules and defaults.
 func Examples() (cases []wire.Case, err error) {
 	for _, source := range []struct {

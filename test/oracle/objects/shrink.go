@@ -2,13 +2,12 @@ package objects
 
 import (
 	"encoding/json"
-	"iter"
 
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
-// shrinkRounds bounds the work of Shrink.
-const shrinkRounds = 400
+// shrinkPasses bounds how often Shrink begins anew.
+const shrinkPasses = 8
 
 // shrinkBatch is how many smaller cases are tried at once.
 const shrinkBatch = 50
@@ -17,96 +16,93 @@ const shrinkBatch = 50
 // shows. shows gets several smaller cases at a time and returns the index of the
 // first that does, or -1.
 func Shrink(c wire.Case, shows func([]wire.Case) (int, error)) (wire.Case, error) {
-	for range shrinkRounds {
+	for range shrinkPasses {
 		smaller, err := shrinkOnce(c, shows)
-		if err != nil || smaller == nil {
-			return c, err
+		if err != nil || len(smaller.Object)+len(smaller.Old) == len(c.Object)+len(c.Old) {
+			return smaller, err
 		}
-		c = *smaller
+		c = smaller
 	}
 	return c, nil
 }
 
-func shrinkOnce(c wire.Case, shows func([]wire.Case) (int, error)) (*wire.Case, error) {
-	var batch []wire.Case
-	try := func() (*wire.Case, error) {
-		found, err := shows(batch)
-		if err != nil || found < 0 {
-			return nil, err
+// shrinkOnce tries every reduction, each on what those before have left.
+func shrinkOnce(c wire.Case, shows func([]wire.Case) (int, error)) (wire.Case, error) {
+	for next := 0; ; {
+		batch, err := reductions(c, next, shrinkBatch)
+		if err != nil || len(batch) == 0 {
+			return c, err
 		}
-		return &batch[found], nil
+		found, err := shows(batch)
+		if err != nil {
+			return c, err
+		}
+		if found < 0 {
+			next += len(batch)
+			continue
+		}
+		c = batch[found]
+		next += found
 	}
-	for smaller, err := range reductions(c) {
+}
+
+// reductions are up to limit of the cases with one value less, or a shorter one,
+// beginning with the number first. The greater steps come first.
+func reductions(c wire.Case, first, limit int) (list []wire.Case, err error) {
+	for _, part := range []func(*wire.Case) *json.RawMessage{
+		func(c *wire.Case) *json.RawMessage { return &c.Object },
+		func(c *wire.Case) *json.RawMessage { return &c.Old },
+	} {
+		if len(*part(&c)) == 0 {
+			continue
+		}
+		object, err := parse(*part(&c))
 		if err != nil {
 			return nil, err
 		}
-		if batch = append(batch, smaller); len(batch) == shrinkBatch {
-			if found, err := try(); found != nil || err != nil {
-				return found, err
+		all := possible(object)
+		for _, r := range all[min(first, len(all)):] {
+			if len(list) == limit {
+				return list, nil
 			}
-			batch = nil
+			smaller := c
+			if *part(&smaller), err = json.Marshal(r.apply(object)); err != nil {
+				return nil, err
+			}
+			list = append(list, smaller)
 		}
+		first = max(0, first-len(all))
 	}
-	return try()
+	return list, nil
 }
 
-// reductions are the cases with one value less, or a shorter one; the greatest steps
-// come first.
-func reductions(c wire.Case) iter.Seq2[wire.Case, error] {
-	return func(yield func(wire.Case, error) bool) {
-		for _, part := range []func(*wire.Case) *json.RawMessage{
-			func(c *wire.Case) *json.RawMessage { return &c.Object },
-			func(c *wire.Case) *json.RawMessage { return &c.Old },
-		} {
-			if len(*part(&c)) == 0 {
-				continue
-			}
-			object, err := parse(*part(&c))
-			if err != nil {
-				yield(c, err)
-				return
-			}
-			for reduced := range smallerTrees(object) {
-				smaller := c
-				*part(&smaller), err = json.Marshal(reduced)
-				if !yield(smaller, err) {
-					return
-				}
-			}
-		}
-	}
+// A reduction makes the node of a number smaller.
+type reduction struct {
+	node int
+	step func(node)
 }
 
-func smallerTrees(object map[string]any) iter.Seq[any] {
-	return func(yield func(any) bool) {
-		for i := range nodes(object) {
-			for _, step := range steps {
-				reduced := clone(object).(map[string]any)
-				if step(nodes(reduced)[i]) && !yield(reduced) {
-					return
-				}
+// possible lists the reductions of a tree.
+func possible(object map[string]any) (list []reduction) {
+	for i, n := range nodes(object) {
+		list = append(list, reduction{i, func(n node) { n.remove() }})
+		switch value := n.value.(type) {
+		case []any:
+			if len(value) >= 4 {
+				list = append(list, reduction{i, func(n node) { n.set(value[:len(value)/2]) }})
+			}
+		case string:
+			if len(value) >= 8 {
+				list = append(list, reduction{i, func(n node) { n.set(value[:len(value)/2]) }})
 			}
 		}
 	}
+	return list
 }
 
-// steps make a node smaller, if they can.
-var steps = []func(node) bool{
-	func(n node) bool { n.remove(); return true },
-	func(n node) bool {
-		list, is := n.value.([]any)
-		if !is || len(list) < 4 {
-			return false
-		}
-		n.set(list[:len(list)/2])
-		return true
-	},
-	func(n node) bool {
-		text, is := n.value.(string)
-		if !is || len(text) < 8 {
-			return false
-		}
-		n.set(text[:len(text)/2])
-		return true
-	},
+// apply returns the reduced tree and leaves the given one as it is.
+func (r reduction) apply(object map[string]any) any {
+	reduced := clone(object).(map[string]any)
+	r.step(nodes(reduced)[r.node])
+	return reduced
 }

@@ -1,6 +1,9 @@
 package objects
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,9 +129,9 @@ func (r random) bind(device *resourceapi.Device) {
 func (r random) allocatable(device *resourceapi.Device) map[corev1.ResourceName]resourceapi.NodeAllocatableResource {
 	var resource resourceapi.NodeAllocatableResource
 	amount, multiplier := r.quantity(), r.quantity()
-	for name := range device.Capacity {
+	if len(device.Capacity) > 0 {
+		name := slices.Min(slices.Collect(maps.Keys(device.Capacity)))
 		resource.Mapping = &resourceapi.NodeAllocatableMapping{CapacityKey: &name, CapacityMultiplier: &multiplier}
-		break
 	}
 	if resource.Mapping == nil || r.bool() {
 		resource.Overhead = &resourceapi.NodeAllocatableOverhead{PerPod: &amount}

@@ -48,7 +48,9 @@ type Answer struct {
 	// Object is what would be stored, in the version that came in: with its defaults
 	// and without the fields of gates that are off.
 	Object json.RawMessage `json:"object,omitempty"`
-	// Dropped are the fields that the API server has removed, by their paths.
+	// Dropped are the paths of what was sent and is not in Object: fields that the
+	// minor does not know, or not with these gates, and those that cannot be written
+	// here. Empty values do not count.
 	Dropped []string `json:"dropped,omitempty"`
 	// DecodeError says why the object could not be read at all.
 	DecodeError string `json:"decodeError,omitempty"`
@@ -56,6 +58,8 @@ type Answer struct {
 	Panic string `json:"panic,omitempty"`
 	// Gates are the minor's gates of DRA.
 	Gates map[string]Gate `json:"gates,omitempty"`
+	// NotServed says that the minor has no such resource, subresource or operation.
+	NotServed bool `json:"notServed,omitempty"`
 	// Misuse says what is wrong with the case itself, such as an unknown gate.
 	Misuse string `json:"misuse,omitempty"`
 }
@@ -80,5 +84,5 @@ type Error struct {
 
 // Accepted tells whether the write was accepted.
 func (a Answer) Accepted() bool {
-	return len(a.Errors) == 0 && a.DecodeError == "" && a.Panic == "" && a.Misuse == ""
+	return len(a.Errors) == 0 && a.DecodeError == "" && a.Panic == "" && a.Misuse == "" && !a.NotServed
 }

@@ -13,8 +13,9 @@ import (
 )
 
 // after returns obj as it would be stored, without what differs from run to run,
-// and the paths of what was removed since before.
-func after(obj runtime.Object, gvk schema.GroupVersionKind, before []byte) (json.RawMessage, []string, error) {
+// and the paths of what it has lost of what was sent: fields that this minor does not
+// know, or not with these gates, and those that a client does not write here.
+func after(obj runtime.Object, gvk schema.GroupVersionKind, sent []byte) (json.RawMessage, []string, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, nil, err
@@ -26,7 +27,7 @@ func after(obj runtime.Object, gvk schema.GroupVersionKind, before []byte) (json
 		return nil, nil, err
 	}
 	var was, is map[string]any
-	if err := json.Unmarshal(before, &was); err != nil {
+	if err := json.Unmarshal(sent, &was); err != nil {
 		return nil, nil, err
 	}
 	if err := json.Unmarshal(now, &is); err != nil {
@@ -39,29 +40,24 @@ func after(obj runtime.Object, gvk schema.GroupVersionKind, before []byte) (json
 	return now, dropped, nil
 }
 
-// removed returns the paths of what was has and is lacks.
+// removed returns the paths of what was has and is lacks. An empty value is nothing.
 func removed(at string, was, is any) (paths []string) {
 	switch was := was.(type) {
-	case nil:
-		return nil
 	case map[string]any:
-		fields, same := is.(map[string]any)
-		if !same {
-			return []string{at}
-		}
+		fields, _ := is.(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(was)) {
 			paths = append(paths, removed(at+"."+name, was[name], fields[name])...)
 		}
 	case []any:
-		items, same := is.([]any)
-		if !same || len(items) < len(was) {
+		items, _ := is.([]any)
+		if len(items) < len(was) {
 			return []string{at}
 		}
 		for i := range was {
 			paths = append(paths, removed(fmt.Sprintf("%s[%d]", at, i), was[i], items[i])...)
 		}
 	default:
-		if is == nil {
+		if is == nil && !slices.Contains([]any{nil, "", false, 0.0}, was) {
 			return []string{at}
 		}
 	}

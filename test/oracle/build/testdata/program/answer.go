@@ -42,31 +42,30 @@ func answerTo(c wire.Case) (answer wire.Answer) {
 	}
 	kind, known := kinds[gvk.Kind]
 	if !known {
-		answer.Misuse = gvk.String() + " is not judged"
+		answer.NotServed = true
 		return answer
-	}
-	var before []byte
-	if c.Full {
-		if before, err = encode(obj, gvk); err != nil {
-			answer.Misuse = err.Error()
-			return answer
-		}
 	}
 	if err := write(c, kind, obj, gvk); err != nil {
 		var misuse misuseError
-		if errors.As(err, &misuse) {
+		switch {
+		case errors.Is(err, errNotServed):
+			answer.NotServed = true
+			return answer
+		case errors.As(err, &misuse):
 			answer.Misuse = misuse.Error()
-		} else {
+		default:
 			answer.Errors = causes(err)
 		}
 	}
 	if c.Full {
-		if answer.Object, answer.Dropped, err = after(obj, gvk, before); err != nil {
+		if answer.Object, answer.Dropped, err = after(obj, gvk, c.Object); err != nil {
 			answer.Misuse = err.Error()
 		}
 	}
 	return answer
 }
+
+var errNotServed = errors.New("not served")
 
 // misuseError is an error of the case and not of its object.
 type misuseError struct{ error }
@@ -86,7 +85,7 @@ func write(c wire.Case, kind kind, obj runtime.Object, gvk schema.GroupVersionKi
 	case c.Op == wire.Update && c.Subresource == "status" && kind.status != nil:
 		return update(ctx, kind.status, c, obj, accessor)
 	}
-	return misuseError{fmt.Errorf("a %s has no operation %q on subresource %q in this minor", gvk.Kind, c.Op, c.Subresource)}
+	return errNotServed
 }
 
 func create(ctx context.Context, strategy rest.RESTCreateStrategy, obj runtime.Object, accessor metav1.Object) error {
