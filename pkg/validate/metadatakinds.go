@@ -24,10 +24,7 @@ var (
 		return metadata{ObjectMeta: &o.ObjectMeta, numbered: true, class: true, named: true}
 	}, metadataRules)
 
-	claimStatusMetadata     = liftReset(metadataRules, claimStatusPart)
-	taintRuleStatusMetadata = liftReset(metadataRules, func(o *resourceapi.DeviceTaintRule) metadata {
-		return metadata{ObjectMeta: &o.ObjectMeta, numbered: true}
-	})
+	claimStatusMetadata = liftReset(metadataRules, claimStatusPart)
 )
 
 func claimStatusPart(o *resourceapi.ResourceClaim) metadata {
