@@ -113,7 +113,7 @@ func requestForm(spec claimSpec, c Conditions) (errs field.ErrorList) {
 
 func requestClass(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, request := range spec.judgedRequests(c) {
-		if request.Exactly != nil && spec.reads(request, handwritten, c) {
+		if request.Exactly != nil && spec.reads(request, exactForm, handwritten, c) {
 			errs = append(errs, className(at.Child("exactly", "deviceClassName"), request.Exactly.DeviceClassName)...)
 		}
 		for at, alternative := range spec.judgedAlternatives(at, request, declarative, c) {

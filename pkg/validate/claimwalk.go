@@ -67,26 +67,39 @@ const (
 
 // reads tells whether an API server looks into a request. By hand it does not since
 // 1.35 if the request has two forms.
-func (s claimSpec) reads(request *resourceapi.DeviceRequest, by reader, c Conditions) bool {
+func (s claimSpec) reads(request *resourceapi.DeviceRequest, form form, by reader, c Conditions) bool {
 	if !twoForms(request) || !c.Profile.Since(35) {
 		return true
 	}
-	return by == declarative && c.Profile.Since(37) && !s.had(request)
+	return by == declarative && c.Profile.Since(37) && !s.had(request, form)
 }
 
-// had tells whether the stored spec has the same request.
-func (s claimSpec) had(request *resourceapi.DeviceRequest) bool {
+// form returns one of the two forms of a request.
+type form func(*resourceapi.DeviceRequest) any
+
+func exactForm(r *resourceapi.DeviceRequest) any        { return r.Exactly }
+func alternativesForm(r *resourceapi.DeviceRequest) any { return r.FirstAvailable }
+
+// had tells whether the stored spec has the same request in a form.
+func (s claimSpec) had(request *resourceapi.DeviceRequest, form form) bool {
 	if s.old == nil {
 		return false
 	}
 	at := slices.IndexFunc(s.old.Devices.Requests, func(r resourceapi.DeviceRequest) bool { return r.Name == request.Name })
-	return at >= 0 && equality.Semantic.DeepEqual(s.old.Devices.Requests[at], *request)
+	if at < 0 {
+		return false
+	}
+	pair := &resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+		Requests: []resourceapi.DeviceRequest{*s.old.Devices.Requests[at].DeepCopy(), *request.DeepCopy()},
+	}}
+	fillIn(pair)
+	return equality.Semantic.DeepEqual(form(&pair.Devices.Requests[0]), form(&pair.Devices.Requests[1]))
 }
 
 // judgedAlternatives walks the alternatives of a request that an API server looks at.
 func (s claimSpec) judgedAlternatives(at *field.Path, request *resourceapi.DeviceRequest, by reader, c Conditions) iter.Seq2[*field.Path, *resourceapi.DeviceSubRequest] {
 	return func(yield func(*field.Path, *resourceapi.DeviceSubRequest) bool) {
-		if !s.reads(request, by, c) {
+		if !s.reads(request, alternativesForm, by, c) {
 			return
 		}
 		list := at.Child("firstAvailable")
@@ -103,7 +116,7 @@ func (s claimSpec) judgedAlternatives(at *field.Path, request *resourceapi.Devic
 func (s claimSpec) judgedDemands(by reader, c Conditions) demandWalk {
 	return func(yield func(*field.Path, demand) bool) {
 		for at, request := range s.judgedRequests(c) {
-			if request.Exactly != nil && s.reads(request, by, c) {
+			if request.Exactly != nil && s.reads(request, exactForm, by, c) {
 				if !yield(at.Child("exactly"), exactDemand(request.Name, request.Exactly)) {
 					return
 				}

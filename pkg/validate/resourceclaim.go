@@ -110,7 +110,7 @@ func claimRequestsMax(spec claimSpec, c Conditions) field.ErrorList {
 
 func requestAlternativesMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, request := range spec.judgedRequests(c) {
-		if spec.reads(request, declarative, c) {
+		if spec.reads(request, alternativesForm, declarative, c) {
 			errs = append(errs, atMost(at.Child("firstAvailable"), len(request.FirstAvailable), c.Limits.AlternativesPerRequest)...)
 		}
 	}
