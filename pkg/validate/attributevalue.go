@@ -50,7 +50,7 @@ func oneValue(at *field.Path, a *resourceapi.DeviceAttribute, c Conditions) (err
 		{"strings", a.StringValues != nil, len(a.StringValues) > 0},
 		{"versions", a.VersionValues != nil, len(a.VersionValues) > 0},
 	} {
-		if list.set {
+		if list.set && c.Profile.Since(36) { // an older server does not know the field
 			values++
 			if !list.any {
 				errs = append(errs, field.Invalid(at.Child(list.name), "[]", "must not be empty"))
