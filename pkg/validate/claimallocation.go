@@ -105,9 +105,10 @@ func (w statusWrite) judgedTolerations(c Conditions) tolerationWalk {
 			return
 		}
 		for at, result := range w.judgedResults(c) {
+			tolerations := withOperators(result.Tolerations) // our defaults leave the status out
 			list := at.Child("tolerations")
-			for i := range result.Tolerations {
-				if !yield(list.Index(i), &result.Tolerations[i]) {
+			for i := range tolerations {
+				if !yield(list.Index(i), &tolerations[i]) {
 					return
 				}
 			}

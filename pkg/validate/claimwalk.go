@@ -138,14 +138,25 @@ type tolerationWalk iter.Seq2[*field.Path, *resourceapi.DeviceToleration]
 func (s claimSpec) judgedTolerations(by reader, c Conditions) tolerationWalk {
 	return func(yield func(*field.Path, *resourceapi.DeviceToleration) bool) {
 		for at, demand := range s.judgedDemands(by, c) {
+			tolerations := demand.tolerations
+			if len(tolerations) > resourceapi.DeviceTolerationsMaxLength || !c.Profile.Since(35) {
+				tolerations = withOperators(tolerations) // our defaults leave out what is too long
+			}
 			list := at.Child("tolerations")
-			for i := range demand.tolerations {
-				if !yield(list.Index(i), &demand.tolerations[i]) {
+			for i := range tolerations {
+				if !yield(list.Index(i), &tolerations[i]) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// withOperators is a copy with the default of an API server.
+func withOperators(tolerations []resourceapi.DeviceToleration) []resourceapi.DeviceToleration {
+	tolerations = slices.Clone(tolerations)
+	fillInOperators(tolerations)
+	return tolerations
 }
 
 // referredNames are the requests to which a claim's constraints, configurations and
