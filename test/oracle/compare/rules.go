@@ -47,7 +47,10 @@ type Difference struct {
 
 // Signature is what differences have in common that have one cause.
 func (d Difference) Signature() string {
-	text := fmt.Sprintf("%s: %s of %s, %s at %s (rule %s)", d.Side, d.Op, d.Kind, d.Type, Pattern(d.Place), d.Rule)
+	text := fmt.Sprintf("%s: %s of %s, %s at %s", d.Side, d.Op, d.Kind, d.Type, Pattern(d.Place))
+	if d.Rule != "" {
+		text += ", rule " + d.Rule
+	}
 	if d.Below != "" {
 		text += ", refused as a whole is " + Pattern(d.Below)
 	}
@@ -78,9 +81,6 @@ func Rules(c wire.Case, answer wire.Answer, minor int, coverage Coverage) (Outco
 	judge, kind, err := judgeFor(c)
 	if err != nil {
 		return Outcome{}, err
-	}
-	if kind == "ResourceSlice" && answer.Object != nil {
-		c.Object = answer.Object // package validate does not know yet what is dropped
 	}
 	found, err := server(c, kind, minor)
 	if err != nil {
