@@ -44,10 +44,6 @@ var knownDifferences = []known{
 		reason: "declarative validation looks at the effects of all taints, even if there are too many taints or devices: sliceTaints walks none of these",
 	},
 	{
-		side: Missing, op: whole(".*"), kind: whole(claims), place: whole(`.*\.tolerations\[\*\].*`), below: whole(`.*\.tolerations`),
-		reason: "more than 16 tolerations are refused by the gap rule request-tolerations-max, which no API server has; the single ones are not looked at",
-	},
-	{
 		side: Surplus, op: whole(".*"), kind: whole("ResourceSlice"), place: whole(`spec\.devices\[\*\]\.(attributes|capacity)`), minors: []int{34, 35},
 		reason: "until 1.35 a bad name of an attribute or capacity is reported at its key, later at the map: attribute-name knows no profile",
 	},
@@ -68,14 +64,6 @@ var knownDifferences = []known{
 		reason: "1.34 looks into lists that are too long as well: the walks know no profile",
 	},
 	{
-		side: Surplus, op: whole(".*"), kind: whole(claims), place: whole(`.*\.tolerations\[\*\]\.operator`), below: whole(".*"),
-		reason: "the default of operator leaves out lists that are too long and the results in a status: the API server fills in all of them",
-	},
-	{
-		side: Missing, op: whole("update"), kind: whole("ResourceClaim/status"), place: whole(`status\..*\.tolerations\[\*\]\.value`),
-		reason: "for want of the operator's default in the results of a status",
-	},
-	{
 		side: Surplus, op: whole("update"), kind: whole(claims), place: whole(`spec|status\.allocation`), minors: []int{34, 35, 36},
 		reason: "a field that the minor does not know is no change in what is immutable: its drop must not depend on the stored object",
 	},
@@ -88,8 +76,12 @@ var knownDifferences = []known{
 		reason: "lists of values, which the minor does not know, are kept if the stored slice has them: the drop of slices must not depend on it",
 	},
 	{
-		side: Surplus, op: whole(".*"), kind: whole("ResourceSlice"), place: whole(`spec\.devices\[\*\]\.attributes\[\*\].*`), minors: []int{34, 35, 36},
-		reason: "until 1.36 the API server shortens a long key in the place of an error: attribute-value and attribute-value-length do not",
+		side: Surplus, op: whole(".*"), kind: whole("ResourceSlice"), place: whole(`spec\.devices\[\*\]\.attributes\[\*\].*`),
+		reason: "the API server shortens a key of more than 96 bytes in the place of an error: attribute-value and attribute-value-length do not",
+	},
+	{
+		side: Missing, op: whole(".*"), kind: whole("ResourceSlice"), place: whole(`spec\.devices\[\*\]\.attributes\[\*\]\..*`),
+		reason: "the API server shortens a key of more than 96 bytes in the place of an error: attribute-value-length does not",
 	},
 }
 

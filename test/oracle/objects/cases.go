@@ -58,7 +58,12 @@ func (r random) old(obj any, donor map[string]any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	original := clone(spoiled).(map[string]any)
 	Spoil(r.Rand, spoiled, donor)
+	// Whatever is wrong with it, it is stored under a name in a namespace.
+	if meta, is := original["metadata"].(map[string]any); is {
+		spoiled["metadata"] = clone(meta)
+	}
 	data, err := json.Marshal(spoiled)
 	if err != nil || json.Unmarshal(data, reflect.New(reflect.TypeOf(obj).Elem()).Interface()) != nil {
 		return stored, err
