@@ -13,6 +13,9 @@ import (
 // controlPlane are the modules whose tests start a control plane.
 var controlPlane = []string{"test/envtest"}
 
+// buildsFirst are the other modules whose first test run builds from Kubernetes.
+var buildsFirst = []string{"test/oracle"}
+
 // olderMinors are the minors beside the newest whose control plane is tested too.
 var olderMinors = []string{"1.36", "1.35", "1.34"}
 
@@ -98,8 +101,8 @@ func test(module string) step {
 	if module == "." && canRace() {
 		args = append(args, "-race")
 	}
-	if slices.Contains(controlPlane, module) {
-		// The first run builds the control plane.
+	if slices.Contains(controlPlane, module) || slices.Contains(buildsFirst, module) {
+		// The first run builds Kubernetes.
 		args = append(args, "-timeout=60m")
 	}
 	return step{name: "test " + module, dir: module, args: append(args, "./...")}
