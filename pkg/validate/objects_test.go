@@ -194,7 +194,10 @@ func filler(data []byte) *randfill.Filler {
 // BenchmarkFullSlice judges the largest slice that can exist: 128 devices with 32
 // attributes each.
 func BenchmarkFullSlice(b *testing.B) {
-	slice := &resourceapi.ResourceSlice{}
+	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
+		Driver: "gpu.example.com", NodeName: new("worker-1"),
+		Pool: resourceapi.ResourcePool{Name: "worker-1", Generation: 1, ResourceSliceCount: 1},
+	}}
 	for i := range resourceapi.ResourceSliceMaxDevices {
 		device := resourceapi.Device{Name: fmt.Sprint("gpu-", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
 		for j := range resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
