@@ -194,7 +194,7 @@ func filler(data []byte) *randfill.Filler {
 // BenchmarkFullSlice judges the largest slice that can exist: 128 devices with 32
 // attributes each.
 func BenchmarkFullSlice(b *testing.B) {
-	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Spec: resourceapi.ResourceSliceSpec{
 		Driver: "gpu.example.com", NodeName: new("worker-1"),
 		Pool: resourceapi.ResourcePool{Name: "worker-1", Generation: 1, ResourceSliceCount: 1},
 	}}
