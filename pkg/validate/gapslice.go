@@ -92,11 +92,13 @@ func taintDuplicate(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.
 }
 
 func attributeNameSlashes(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+	several := func(name resourceapi.QualifiedName) bool { return strings.Count(string(name), "/") > 1 }
 	for at, device := range Devices(slice) {
-		for list, name := range names(at, device) {
-			if strings.Count(string(name), "/") > 1 {
-				errs = append(errs, field.Invalid(list, name, severalSlashes))
-			}
+		for _, name := range namesWhere(device.Attributes, several) {
+			errs = append(errs, field.Invalid(at.Child("attributes"), name, severalSlashes))
+		}
+		for _, name := range namesWhere(device.Capacity, several) {
+			errs = append(errs, field.Invalid(at.Child("capacity"), name, severalSlashes))
 		}
 	}
 	return errs
@@ -112,11 +114,13 @@ func attributeAmbiguous(slice *resourceapi.ResourceSlice, _ Conditions) (errs fi
 
 // twice reports the names that stand in values with the domain and without it.
 func twice[V any](list *field.Path, domain string, values map[resourceapi.QualifiedName]V) (errs field.ErrorList) {
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		bare, own := strings.CutPrefix(string(name), domain+"/")
-		if _, also := values[resourceapi.QualifiedName(bare)]; own && also {
-			errs = append(errs, field.Duplicate(list.Key(string(name)), bare))
-		}
+	prefix := domain + "/"
+	for _, name := range namesWhere(values, func(name resourceapi.QualifiedName) bool {
+		bare, own := strings.CutPrefix(string(name), prefix)
+		_, also := values[resourceapi.QualifiedName(bare)]
+		return own && also
+	}) {
+		errs = append(errs, field.Duplicate(list.Key(string(name)), strings.TrimPrefix(string(name), prefix)))
 	}
 	return errs
 }

@@ -2,7 +2,6 @@ package validate
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
@@ -100,21 +99,16 @@ func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq
 	}
 }
 
-// names walks the names of the attributes and capacities of a device, each with the
-// path of its map, sorted.
-func names(at *field.Path, device *resourceapi.Device) iter.Seq2[*field.Path, resourceapi.QualifiedName] {
-	return func(yield func(*field.Path, resourceapi.QualifiedName) bool) {
-		for _, name := range slices.Sorted(maps.Keys(device.Attributes)) {
-			if !yield(at.Child("attributes"), name) {
-				return
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
-			if !yield(at.Child("capacity"), name) {
-				return
-			}
+// namesWhere returns the names in values for which is holds, sorted. Only those are
+// sorted: a full slice has 4096 names, and almost never a wrong one.
+func namesWhere[V any](values map[resourceapi.QualifiedName]V, is func(resourceapi.QualifiedName) bool) (names []resourceapi.QualifiedName) {
+	for name := range values {
+		if is(name) {
+			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
+	return names
 }
 
 // taints walks single taints with the path of each.
