@@ -25,6 +25,7 @@ var kinds = map[name]kind{
 	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, validate.ResourceClaimTemplate),
 	{"DeviceClass", ""}:           of(nil, validate.DeviceClassDrops, validate.DeviceClass),
 	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, nil, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
+	{"DeviceTaintRule", "status"}: of(nil, nil, validate.DeviceTaintRuleStatus, "v1beta2", "v1alpha3"),
 }
 
 type name struct{ kind, subresource string }
@@ -100,9 +101,15 @@ func (k kindOf[T]) server(r Reviewer, req Request) (field.ErrorList, error) {
 	if err != nil {
 		return nil, err
 	}
-	write := mutate.Write[T]{Object: obj, Old: func() (*T, error) { return old, nil }, Now: req.Now}
-	if _, err := k.defaults.Apply(write, mutate.Settings{Finalizer: v1alpha1.FinalizerOff}); err != nil {
-		return nil, err
+	// An API server fills in the same whenever it reads an object, whatever is stored.
+	for _, read := range []*T{obj, old} {
+		write := mutate.Write[T]{Object: read, Old: func() (*T, error) { return nil, nil }, Now: req.Now}
+		if read == nil {
+			continue
+		}
+		if _, err := k.defaults.Apply(write, mutate.Settings{Finalizer: v1alpha1.FinalizerOff}); err != nil {
+			return nil, err
+		}
 	}
 	k.drops.Apply(old, obj, old != nil, r.Profile)
 	conditions := validate.Conditions{Profile: r.Profile, Expressions: r.expressions}

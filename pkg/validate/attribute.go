@@ -1,14 +1,11 @@
 package validate
 
 import (
-	"iter"
-	"maps"
 	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -22,103 +19,94 @@ var attributeRules = Table[*resourceapi.ResourceSlice]{
 The identifier has at most 32 bytes; the domain before the slash is a DNS subdomain
 of at most 63 bytes. Without a domain the name belongs to the driver's own domain.`,
 		Class:  Mirror,
-		Server: "the same, since 1.31; names with two or more slashes pass it unchecked",
+		Server: "the same, since 1.31; names with two or more slashes pass it unchecked; since 1.37 an unchanged capacity is not looked at",
 		Source: "KEP-4381, QualifiedName, DeviceMaxDomainLength, DeviceMaxIDLength",
-		Check:  attributeName,
-	},
-	{
-		ID: "attribute-value-length",
-		Doc: `A text or version in an attribute has at most 64 bytes.
-
-That holds for every item of a list as well.`,
-		Class:  Mirror,
-		Server: "the same, since 1.31; lists since 1.36",
-		Source: "KEP-4381, DeviceAttributeMaxValueLength",
-		Check:  attributeValueLength,
+		Check:  eachDevice(attributeName),
+		Update: eachDeviceUpdate(attributeName),
 	},
 }
 
-func attributeName(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
-	for at, device := range Devices(slice) {
-		for _, name := range slices.Sorted(maps.Keys(device.Attributes)) {
-			errs = append(errs, qualifiedName(at.Child("attributes"), string(name))...)
-		}
-		for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
-			errs = append(errs, qualifiedName(at.Child("capacity"), string(name))...)
-		}
+func attributeName(d device, c Conditions) field.ErrorList {
+	errs := badKeys(d, "attributes", d.Attributes, c)
+	if capacities := badKeys(d, "capacity", d.Capacity, c); len(capacities) > 0 && !d.sameCapacity() {
+		errs = append(errs, capacities...)
 	}
 	return errs
 }
 
-// qualifiedName checks the key of a map; as the API server does, it reports at the
-// map and lets more than one slash pass.
-func qualifiedName(at *field.Path, name string) field.ErrorList {
+// badKeys reports the keys of a map that are no names of attributes: at the map, and
+// until 1.35 at the key.
+func badKeys[V any](d device, list string, values map[resourceapi.QualifiedName]V, c Conditions) (errs field.ErrorList) {
+	bad := keysOf(values, func(name resourceapi.QualifiedName, _ V) bool { return !plainName(string(name)) })
+	for _, name := range bad {
+		at := d.at(list)
+		if !c.Profile.Since(36) {
+			at = key(at, string(name))
+		}
+		errs = append(errs, qualifiedName(at, string(name), c)...)
+	}
+	return errs
+}
+
+// keysOf returns the keys of the items of values that are asked for, sorted. It costs
+// nothing where there are none.
+func keysOf[K ~string, V any](values map[K]V, asked func(K, V) bool) (keys []K) {
+	for name, value := range values {
+		if asked(name, value) {
+			keys = append(keys, name)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// key is the path of an item of a map of attributes or capacities. The API server
+// leaves out the middle of a key that is too long.
+func key(list *field.Path, name string) *field.Path {
+	return list.Key(shorten(name, resourceapi.DeviceMaxDomainLength+1+resourceapi.DeviceMaxIDLength))
+}
+
+func shorten(text string, limit int) string {
+	const gap = "..."
+	if len(text) <= limit {
+		return text
+	}
+	rest := limit - len(gap)
+	return text[:(rest+1)/2] + gap + text[len(text)-rest/2:]
+}
+
+// plainName tells at once of most names that nothing is wrong with them.
+func plainName(name string) bool {
+	if len(name) == 0 || len(name) > resourceapi.DeviceMaxIDLength || name[0] >= '0' && name[0] <= '9' {
+		return false
+	}
+	for i := range len(name) {
+		switch b := name[i]; {
+		case b == '_', 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// qualifiedName checks the name of an attribute. As the API server does, it lets more
+// than one slash pass.
+func qualifiedName(at *field.Path, name string, c Conditions) field.ErrorList {
 	domain, id, qualified := strings.Cut(name, "/")
 	switch {
+	case name == "" && !c.Profile.Since(35):
+		return field.ErrorList{field.Required(at, "must not be empty")}
 	case !qualified:
 		return identifier(at, name)
 	case strings.Contains(id, "/"):
 		return nil
 	}
-	return append(attributeDomain(at, domain), attributeID(at, id)...)
-}
-
-func attributeDomain(at *field.Path, domain string) field.ErrorList {
-	if domain == "" {
-		return field.ErrorList{field.Invalid(at, "", "the domain must not be empty")}
-	}
-	errs := tooLong(at, len(domain), resourceapi.DeviceMaxDomainLength)
-	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(domain)) {
-		errs = append(errs, field.Invalid(at, domain, message))
-	}
-	return errs
-}
-
-func attributeID(at *field.Path, id string) field.ErrorList {
-	if id == "" {
-		return field.ErrorList{field.Invalid(at, "", "the name must not be empty")}
-	}
-	return identifier(at, id)
+	errs := referredPart(at, domain, c, func() field.ErrorList { return referredDriver(at, domain, c) })
+	return append(errs, referredPart(at, id, c, func() field.ErrorList { return identifier(at, id) })...)
 }
 
 func identifier(at *field.Path, id string) field.ErrorList {
 	errs := tooLong(at, len(id), resourceapi.DeviceMaxIDLength)
-	for _, message := range content.IsCIdentifier(id) {
-		errs = append(errs, field.Invalid(at, id, message))
-	}
-	return errs
-}
-
-func attributeValueLength(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
-	for at, device := range Devices(slice) {
-		for _, name := range slices.Sorted(maps.Keys(device.Attributes)) {
-			attribute := device.Attributes[name]
-			for at, text := range texts(at.Child("attributes").Key(string(name)), &attribute) {
-				errs = append(errs, tooLong(at, len(text), resourceapi.DeviceAttributeMaxValueLength)...)
-			}
-		}
-	}
-	return errs
-}
-
-// texts walks the values of an attribute that are written as text.
-func texts(at *field.Path, a *resourceapi.DeviceAttribute) iter.Seq2[*field.Path, string] {
-	return func(yield func(*field.Path, string) bool) {
-		if a.StringValue != nil && !yield(at.Child("string"), *a.StringValue) {
-			return
-		}
-		if a.VersionValue != nil && !yield(at.Child("version"), *a.VersionValue) {
-			return
-		}
-		for i, text := range a.StringValues {
-			if !yield(at.Child("strings").Index(i), text) {
-				return
-			}
-		}
-		for i, text := range a.VersionValues {
-			if !yield(at.Child("versions").Index(i), text) {
-				return
-			}
-		}
-	}
+	return append(errs, allOf(at, id, content.IsCIdentifier(id))...)
 }

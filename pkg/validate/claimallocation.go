@@ -135,21 +135,7 @@ func resultDevice(w statusWrite, c Conditions) (errs field.ErrorList) {
 
 func resultBindingConditions(w statusWrite, c Conditions) (errs field.ErrorList) {
 	for at, result := range w.judgedResults(c) {
-		binding, failure := result.BindingConditions, result.BindingFailureConditions
-		bindingAt, failureAt := at.Child("bindingConditions"), at.Child("bindingFailureConditions")
-		errs = append(errs, labelNames(bindingAt, binding, resourceapi.BindingConditionsMaxSize, c)...)
-		errs = append(errs, labelNames(failureAt, failure, resourceapi.BindingFailureConditionsMaxSize, c)...)
-		for i, name := range failure {
-			if slices.Contains(binding, name) {
-				errs = append(errs, field.Invalid(failureAt.Index(i), name, "is a binding condition too"))
-			}
-		}
-		switch {
-		case len(binding) == 0 && len(failure) > 0:
-			errs = append(errs, field.Invalid(bindingAt, len(binding), "is needed beside bindingFailureConditions"))
-		case len(failure) == 0 && len(binding) > 0:
-			errs = append(errs, field.Invalid(failureAt, len(failure), "is needed beside bindingConditions"))
-		}
+		errs = append(errs, bindingParameters(at, result.BindingConditions, result.BindingFailureConditions, c)...)
 	}
 	return errs
 }
@@ -161,10 +147,12 @@ func labelNames(at *field.Path, list []string, limit int, c Conditions) field.Er
 	for i, name := range judged(list, limit, c) {
 		errs = append(errs, metav1validation.ValidateLabelName(name, at.Index(i))...)
 	}
+	seen := make(map[string]bool, len(list))
 	for i, name := range list {
-		if slices.Contains(list[:min(i, len(list))], name) {
+		if seen[name] {
 			errs = append(errs, field.Duplicate(at.Index(i), name))
 		}
+		seen[name] = true
 	}
 	return errs
 }

@@ -13,7 +13,7 @@
 //
 // Paths name list items by their name (spec.devices[gpu-1].taints) where they
 // have one, so that a person finds the device and an item that moves in its list
-// stays the same item.
+// stays the same item. A second item of the same name goes by its index.
 //
 // The package knows no client, no clock and no configuration file. Limits come
 // as a parameter; their zero value is what the API server allows.

@@ -31,12 +31,12 @@ type Drops[T any] []Drop[T]
 // value on creation; isUpdate tells the difference.
 func (d Drops[T]) Apply(old, obj T, isUpdate bool, profile Profile) (lost []string) {
 	for _, drop := range d {
-		missing := drop.missing(profile)
-		if len(missing) == 0 || !drop.in(profile) || isUpdate && drop.keeps(old, profile) || !drop.Uses(obj) {
+		why := drop.why(profile)
+		if why == "" || !drop.in(profile) || isUpdate && drop.keeps(old, profile) || !drop.Uses(obj) {
 			continue
 		}
 		drop.Remove(obj)
-		lost = append(lost, strings.Join(drop.Fields, ", ")+" are dropped without the feature gate "+join(missing))
+		lost = append(lost, strings.Join(drop.Fields, ", ")+" are dropped "+why)
 	}
 	return lost
 }
@@ -56,11 +56,21 @@ func (d Drop[T]) keeps(old T, profile Profile) bool {
 	return d.Uses(old)
 }
 
-func (d Drop[T]) missing(profile Profile) (missing []Gate) {
+// why says for which reason an API server of the profile removes the fields; empty if
+// it keeps them.
+func (d Drop[T]) why(profile Profile) string {
+	var missing []Gate
 	for _, gate := range d.Gates {
 		if !profile.Enabled(gate) {
 			missing = append(missing, gate)
 		}
 	}
-	return missing
+	switch {
+	case len(missing) > 0:
+		return "without the feature gate " + join(missing)
+	case !profile.Since(d.Known):
+		return "by an API server that does not know them"
+	default:
+		return ""
+	}
 }

@@ -36,7 +36,7 @@ var ResourceSliceDrops = Drops[*resourceapi.ResourceSlice]{
 	inDevices([]Gate{DRAConsumableCapacity},
 		[]string{"spec.devices[].allowMultipleAllocations", "spec.devices[].capacity[].requestPolicy"},
 		shared, unshare),
-	inDevices([]Gate{DRADeviceCompatibilityGroups}, []string{"spec.devices[].consumesCounters[].compatibilityGroups"},
+	since(37, inDevices([]Gate{DRADeviceCompatibilityGroups}, []string{"spec.devices[].consumesCounters[].compatibilityGroups"},
 		func(d *resourceapi.Device) bool {
 			return slices.ContainsFunc(d.ConsumesCounters, func(c resourceapi.DeviceCounterConsumption) bool { return len(c.CompatibilityGroups) > 0 })
 		},
@@ -44,23 +44,29 @@ var ResourceSliceDrops = Drops[*resourceapi.ResourceSlice]{
 			for i := range d.ConsumesCounters {
 				d.ConsumesCounters[i].CompatibilityGroups = nil
 			}
-		}),
-	inDevices([]Gate{DRANodeAllocatableResources}, []string{"spec.devices[].nodeAllocatableResources"},
+		})),
+	since(37, inDevices([]Gate{DRANodeAllocatableResources}, []string{"spec.devices[].nodeAllocatableResources"},
 		func(d *resourceapi.Device) bool { return len(d.NodeAllocatableResources) > 0 },
-		func(d *resourceapi.Device) { d.NodeAllocatableResources = nil }),
-	inDevices([]Gate{DRAListTypeAttributes},
+		func(d *resourceapi.Device) { d.NodeAllocatableResources = nil })),
+	since(36, inDevices([]Gate{DRAListTypeAttributes},
 		[]string{"spec.devices[].attributes[].ints", "spec.devices[].attributes[].bools", "spec.devices[].attributes[].strings", "spec.devices[].attributes[].versions"},
-		func(d *resourceapi.Device) bool { return hasLists(*d) }, unlist),
+		func(d *resourceapi.Device) bool { return hasLists(*d) }, unlist)),
 	{
-		Gates: []Gate{DRAPartitionableDevicesType}, Fields: []string{"spec.partitionTypeAttribute"},
+		Gates: []Gate{DRAPartitionableDevicesType}, Known: 37, Fields: []string{"spec.partitionTypeAttribute"},
 		Uses:   func(s *resourceapi.ResourceSlice) bool { return s.Spec.PartitionTypeAttribute != nil },
 		Remove: func(s *resourceapi.ResourceSlice) { s.Spec.PartitionTypeAttribute = nil },
 	},
 	{
-		Gates: []Gate{DRAOptionalNodeOperations}, Fields: []string{"spec.skipNodeOperations"},
+		Gates: []Gate{DRAOptionalNodeOperations}, Known: 37, Fields: []string{"spec.skipNodeOperations"},
 		Uses:   func(s *resourceapi.ResourceSlice) bool { return len(s.Spec.SkipNodeOperations) > 0 },
 		Remove: func(s *resourceapi.ResourceSlice) { s.Spec.SkipNodeOperations = nil },
 	},
+}
+
+// since says that the API has the fields of drop since a minor.
+func since(minor int, drop Drop[*resourceapi.ResourceSlice]) Drop[*resourceapi.ResourceSlice] {
+	drop.Known = minor
+	return drop
 }
 
 // inDevices makes a Drop of fields that stand in devices only.

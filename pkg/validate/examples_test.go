@@ -111,7 +111,7 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 	case "DeviceClass":
 		errs, tolerated = run[resourceapi.DeviceClass](t, c, conditions, validate.DeviceClass)
 	case "DeviceTaintRule":
-		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, conditions, validate.DeviceTaintRule)
+		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, conditions, slices.Concat(validate.DeviceTaintRule, validate.DeviceTaintRuleStatus))
 	default:
 		t.Fatalf("%s.yaml: no rules for kind %q", c.Name, kind.Kind)
 	}

@@ -146,7 +146,7 @@ func slashes(at *field.Path, attribute *resourceapi.FullyQualifiedName) field.Er
 
 const severalSlashes = "no device can have a name with more than one slash; write domain/name"
 
-func requestCapacity(spec claimSpec, _ Conditions) (errs field.ErrorList) {
+func requestCapacity(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, demand := range spec.demands() {
 		if demand.capacity == nil {
 			continue
@@ -156,7 +156,7 @@ func requestCapacity(spec claimSpec, _ Conditions) (errs field.ErrorList) {
 			if strings.Count(string(name), "/") > 1 {
 				errs = append(errs, field.Invalid(list, name, severalSlashes))
 			}
-			errs = append(errs, qualifiedName(list, string(name))...)
+			errs = append(errs, qualifiedName(list, string(name), c)...)
 			if quantity := demand.capacity.Requests[name]; quantity.Sign() < 0 {
 				errs = append(errs, field.Invalid(list.Key(string(name)), quantity.String(), "must not be negative"))
 			}

@@ -72,7 +72,8 @@ func randomSlice(r *rand.Rand) *resourceapi.ResourceSlice {
 	slice := &resourceapi.ResourceSlice{}
 	for i := range r.IntN(5) {
 		device := resourceapi.Device{
-			Name:       pick(r, fmt.Sprint("gpu-", i), "GPU", "", "7"),
+			// No API server stores two devices of one name.
+			Name:       pick(r, fmt.Sprint("gpu-", i), fmt.Sprint("GPU", i), "", fmt.Sprint(7+i)),
 			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{},
 		}
 		for j := range r.IntN(4) {

@@ -17,6 +17,7 @@ func Rules() []Description {
 	var all []Description
 	all = describe(all, "ResourceSlice", ResourceSlice)
 	all = describe(all, "DeviceTaintRule", DeviceTaintRule)
+	all = describe(all, "DeviceTaintRule", DeviceTaintRuleStatus)
 	all = describe(all, "ResourceClaim", ResourceClaim)
 	all = describe(all, "ResourceClaimTemplate", ResourceClaimTemplate)
 	all = describe(all, "ResourceClaim", ResourceClaimStatus)

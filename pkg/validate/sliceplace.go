@@ -2,6 +2,7 @@ package validate
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -55,6 +56,32 @@ have slices of their own.`,
 		Source: "KEP-4815, ResourceSliceSpec.SharedCounters",
 		Check:  sliceContent,
 	},
+	{
+		ID: "slice-immutable",
+		Doc: `The driver, the pool's name and the node's name of a slice do not change.
+
+Whoever watches the slices of a node or of a driver would lose sight of one that moves.
+Delete it and publish another.`,
+		Class:  Mirror,
+		Server: "the same, since 1.31",
+		Source: "KEP-4381, ValidateResourceSliceUpdate",
+		Update: sliceImmutable,
+	},
+}
+
+func sliceImmutable(old, slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+	const message = "cannot be changed; delete the slice and create another"
+	was, is, at := &old.Spec, &slice.Spec, field.NewPath("spec")
+	if was.Driver != is.Driver {
+		errs = append(errs, field.Invalid(at.Child("driver"), is.Driver, message))
+	}
+	if was.Pool.Name != is.Pool.Name {
+		errs = append(errs, field.Invalid(at.Child("pool", "name"), is.Pool.Name, message))
+	}
+	if !equality.Semantic.DeepEqual(was.NodeName, is.NodeName) {
+		errs = append(errs, field.Invalid(at.Child("nodeName"), is.NodeName, message))
+	}
+	return errs
 }
 
 func slicePool(slice *resourceapi.ResourceSlice, _ Conditions) field.ErrorList {

@@ -10,7 +10,7 @@ import (
 )
 
 // taintRules are the rules for a single taint, wherever it stands.
-var taintRules = Table[taints]{
+var taintRules = Table[taintPart]{
 	{
 		ID: "taint-key",
 		Doc: `The key of a taint is a label name.
@@ -19,9 +19,10 @@ An optional DNS subdomain (at most 253 bytes) and a slash, then at most 63 bytes
 of letters, digits, "-", "_" and ".". A toleration can only name such a key, so a
 taint with another one could never be tolerated by key.`,
 		Class:  Mirror,
-		Server: "the same, since DeviceTaint exists (1.33)",
+		Server: "the same, since DeviceTaint exists (1.33); since 1.35 unchanged taints of a device are not looked at",
 		Source: "KEP-5055, DeviceTaint.Key",
-		Check:  taintKey,
+		Check:  eachTaint(taintKey),
+		Update: eachTaintUpdate(taintKey),
 	},
 	{
 		ID: "taint-value",
@@ -30,9 +31,10 @@ taint with another one could never be tolerated by key.`,
 It may be empty; otherwise at most 63 bytes of letters, digits, "-", "_" and ".",
 with a letter or digit at both ends.`,
 		Class:  Mirror,
-		Server: "the same, since DeviceTaint exists (1.33)",
+		Server: "the same, since DeviceTaint exists (1.33); since 1.35 unchanged taints of a device are not looked at",
 		Source: "KEP-5055, DeviceTaint.Value",
-		Check:  taintValue,
+		Check:  eachTaint(taintValue),
+		Update: eachTaintUpdate(taintValue),
 	},
 	{
 		ID: "taint-effect",
@@ -41,9 +43,10 @@ with a letter or digit at both ends.`,
 NoSchedule keeps new claims off the device, NoExecute evicts the pods that use it
 as well, None only informs. Without an effect a taint means nothing.`,
 		Class:  Mirror,
-		Server: "the same; None since 1.35",
+		Server: "the same; None since 1.35; since 1.35 not looked at while it does not change",
 		Source: "KEP-5055, DeviceTaintEffect",
-		Check:  taintEffect,
+		Check:  eachTaint(taintEffect),
+		Update: eachTaintUpdate(taintEffect),
 	},
 }
 
@@ -51,30 +54,36 @@ var effects = []resourceapi.DeviceTaintEffect{
 	resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNone,
 }
 
-func taintKey(taints taints, _ Conditions) (errs field.ErrorList) {
-	for at, taint := range taints {
-		errs = append(errs, metav1validation.ValidateLabelName(taint.Key, at.Child("key"))...)
+// effects134 are those of 1.34.
+var effects134 = effects[:2]
+
+func taintKey(t taint, _ Conditions) field.ErrorList {
+	if t.onlyDeclared {
+		return nil
 	}
-	return errs
+	return metav1validation.ValidateLabelName(t.Key, t.at.Child("key"))
 }
 
-func taintValue(taints taints, _ Conditions) (errs field.ErrorList) {
-	for at, taint := range taints {
-		errs = append(errs, labelValue(at.Child("value"), taint.Value)...)
+func taintValue(t taint, _ Conditions) field.ErrorList {
+	if t.Value == "" || t.onlyDeclared {
+		return nil
 	}
-	return errs
+	return labelValue(t.at.Child("value"), t.Value)
 }
 
-func taintEffect(taints taints, _ Conditions) (errs field.ErrorList) {
-	for at, taint := range taints {
-		switch {
-		case taint.Effect == "":
-			errs = append(errs, field.Required(at.Child("effect"), "choose NoSchedule, NoExecute or None"))
-		case !slices.Contains(effects, taint.Effect):
-			errs = append(errs, field.NotSupported(at.Child("effect"), taint.Effect, effects))
-		}
+func taintEffect(t taint, c Conditions) field.ErrorList {
+	known := effects
+	if !c.Profile.Since(35) {
+		known = effects134
 	}
-	return errs
+	switch {
+	case t.sameEffect || slices.Contains(known, t.Effect):
+		return nil
+	case t.Effect == "":
+		return field.ErrorList{field.Required(t.at.Child("effect"), "choose NoSchedule, NoExecute or None")}
+	default:
+		return field.ErrorList{field.NotSupported(t.at.Child("effect"), t.Effect, known)}
+	}
 }
 
 func labelValue(at *field.Path, value string) (errs field.ErrorList) {

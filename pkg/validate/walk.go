@@ -17,14 +17,47 @@ func Devices(slice *resourceapi.ResourceSlice) iter.Seq2[*field.Path, *resourcea
 		if len(slice.Spec.Devices) > resourceapi.ResourceSliceMaxDevices {
 			return
 		}
-		devices := field.NewPath("spec", "devices")
+		places := devicePlaces(slice)
 		for i := range slice.Spec.Devices {
-			device := &slice.Spec.Devices[i]
-			if !yield(item(devices, i, device.Name), device) {
+			if !yield(places.at(i), &slice.Spec.Devices[i]) {
 				return
 			}
 		}
 	}
+}
+
+// places are the paths of the items of a list: by the name, and of an item with the
+// name of an earlier one by the index, so that every item has a path of its own.
+type places struct {
+	list   *field.Path
+	length int
+	name   func(i int) string
+	first  map[string]int // by name; nil until it is asked for
+}
+
+func devicePlaces(slice *resourceapi.ResourceSlice) *places {
+	devices := slice.Spec.Devices
+	return &places{list: field.NewPath("spec", "devices"), length: len(devices), name: func(i int) string { return devices[i].Name }}
+}
+
+func (p *places) at(index int) *field.Path {
+	if name := p.name(index); p.isFirst(index) {
+		return item(p.list, index, name)
+	}
+	return p.list.Index(index)
+}
+
+// isFirst tells whether no earlier item has the same name.
+func (p *places) isFirst(index int) bool {
+	if p.first == nil {
+		p.first = make(map[string]int, p.length)
+		for i := range p.length {
+			if _, known := p.first[p.name(i)]; !known {
+				p.first[p.name(i)] = i
+			}
+		}
+	}
+	return p.first[p.name(index)] == index
 }
 
 // item is the path of a list item: by its name, or by its index when it has none.
@@ -101,14 +134,8 @@ func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq
 
 // namesWhere returns the names in values for which is holds, sorted. Only those are
 // sorted: a full slice has 4096 names, and almost never a wrong one.
-func namesWhere[V any](values map[resourceapi.QualifiedName]V, is func(resourceapi.QualifiedName) bool) (names []resourceapi.QualifiedName) {
-	for name := range values {
-		if is(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+func namesWhere[V any](values map[resourceapi.QualifiedName]V, is func(resourceapi.QualifiedName) bool) []resourceapi.QualifiedName {
+	return keysOf(values, func(name resourceapi.QualifiedName, _ V) bool { return is(name) })
 }
 
 // taints walks single taints with the path of each.

@@ -1,0 +1,157 @@
+package validate
+
+import (
+	"iter"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A device is a device of a slice, with what a rule has to know beside it.
+type device struct {
+	*resourceapi.Device
+	// before is the stored device of the same name, nil if there is none.
+	before *resourceapi.Device
+	// passedOver says that the API server's hand-written validation does not get to
+	// the device, since there are too many. The declarative one does.
+	passedOver bool
+
+	index int
+	list  *deviceList
+}
+
+// A deviceList is the devices of a slice that a rule walks.
+type deviceList struct {
+	devices, old []resourceapi.Device
+	update       bool
+	profile      Profile
+	places       *places
+	same         *bool
+}
+
+// at is the path of the device, or of a field in it.
+func (d device) at(fields ...string) *field.Path {
+	path := d.list.places.at(d.index)
+	for _, name := range fields {
+		path = path.Child(name)
+	}
+	return path
+}
+
+// declared tells whether the API server's declarative validation, which has a say
+// since 1.37, looks at the device: it leaves out a list of devices that has not
+// changed, and nothing less than that.
+func (d device) declared() bool {
+	l := d.list
+	if !l.profile.Since(37) {
+		return false
+	}
+	if l.same == nil {
+		same := l.update && equality.Semantic.DeepEqual(l.old, l.devices)
+		l.same = &same
+	}
+	return !*l.same
+}
+
+// judged tells whether the API server looks for a problem that both its validations
+// know.
+func (d device) judged() bool { return !d.passedOver || d.declared() }
+
+// walk yields the devices that the API server of the profile looks at, and on an
+// update what is stored of each.
+func (l *deviceList) walk(most int) iter.Seq[device] {
+	return func(yield func(device) bool) {
+		passedOver := len(l.devices) > most
+		if passedOver && !l.profile.Since(37) {
+			return
+		}
+		before := l.before()
+		for i := range l.devices {
+			d := device{&l.devices[i], before[l.devices[i].Name], passedOver, i, l}
+			if !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// before returns the stored devices by name, of several the first.
+func (l *deviceList) before() map[string]*resourceapi.Device {
+	if len(l.old) == 0 {
+		return nil
+	}
+	before := make(map[string]*resourceapi.Device, len(l.old))
+	for i := range l.old {
+		if _, known := before[l.old[i].Name]; !known {
+			before[l.old[i].Name] = &l.old[i]
+		}
+	}
+	return before
+}
+
+// walkDevices walks the devices of a slice; old is nil on creation.
+func walkDevices(old, slice *resourceapi.ResourceSlice, c Conditions) iter.Seq[device] {
+	l := &deviceList{devices: slice.Spec.Devices, profile: c.Profile, places: devicePlaces(slice)}
+	if old != nil {
+		l.old, l.update = old.Spec.Devices, true
+	}
+	return l.walk(maxDevicesRead(slice, c.Profile))
+}
+
+// maxDevicesRead is the number of devices up to which the hand-written validation
+// looks at each of them.
+func maxDevicesRead(slice *resourceapi.ResourceSlice, profile Profile) int {
+	switch {
+	case !profile.Since(35):
+		return unlimited
+	case len(slice.Spec.Devices) > resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures && slices.ContainsFunc(slice.Spec.Devices, advanced):
+		return resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
+	default:
+		return resourceapi.ResourceSliceMaxDevices
+	}
+}
+
+type sliceCheck = func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList
+type sliceUpdate = func(old, slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList
+
+// eachDevice makes a check of slices of one of devices, for a rule that the
+// hand-written validation of the API server has alone.
+func eachDevice(check func(device, Conditions) field.ErrorList) sliceCheck {
+	return everyDevice(readDevice(check))
+}
+
+// eachDeviceUpdate is eachDevice for updates, where check asks what is stored.
+func eachDeviceUpdate(check func(device, Conditions) field.ErrorList) sliceUpdate {
+	return everyDeviceUpdate(readDevice(check))
+}
+
+func readDevice(check func(device, Conditions) field.ErrorList) func(device, Conditions) field.ErrorList {
+	return func(d device, c Conditions) field.ErrorList {
+		if d.passedOver {
+			return nil
+		}
+		return check(d, c)
+	}
+}
+
+// everyDevice makes a check of slices of one of devices, for a rule that the
+// declarative validation of the API server has too.
+func everyDevice(check func(device, Conditions) field.ErrorList) sliceCheck {
+	return func(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+		for d := range walkDevices(nil, slice, c) {
+			errs = append(errs, check(d, c)...)
+		}
+		return errs
+	}
+}
+
+func everyDeviceUpdate(check func(device, Conditions) field.ErrorList) sliceUpdate {
+	return func(old, slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+		for d := range walkDevices(old, slice, c) {
+			errs = append(errs, check(d, c)...)
+		}
+		return errs
+	}
+}
