@@ -42,7 +42,7 @@ type judge interface {
 type name struct{ kind, subresource string }
 
 var judges = map[name]judge{
-	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice, deviceNames},
+	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice, sliceNames},
 	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{mutate.ResourceClaim, claimNames},
 	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{nil, claimNames},
 	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{mutate.ResourceClaimTemplate, templateNames},

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,22 +10,36 @@ import (
 )
 
 var (
-	deviceItem      = regexp.MustCompile(`^spec\.devices\[(\d+)\]`)
+	sliceItem       = regexp.MustCompile(`^spec\.(devices|sharedCounters)\[(\d+)\]`)
 	requestItem     = regexp.MustCompile(`^(spec|spec\.spec)\.devices\.requests\[(\d+)\]`)
 	alternativeItem = regexp.MustCompile(`^\.firstAvailable\[(\d+)\]`)
 )
 
-// deviceNames names the device in a place of a slice.
-func deviceNames(slice *resourceapi.ResourceSlice, place string) string {
-	at := deviceItem.FindStringSubmatch(place)
+// sliceNames names the device or the set of counters in a place of a slice.
+func sliceNames(slice *resourceapi.ResourceSlice, place string) string {
+	at := sliceItem.FindStringSubmatch(place)
 	if at == nil {
 		return place
 	}
-	index, err := strconv.Atoi(at[1])
-	if err != nil || index >= len(slice.Spec.Devices) {
+	var names []string
+	for _, device := range slice.Spec.Devices {
+		names = append(names, device.Name)
+	}
+	if at[1] == "sharedCounters" {
+		names = nil
+		for _, set := range slice.Spec.SharedCounters {
+			names = append(names, set.Name)
+		}
+	}
+	index, err := strconv.Atoi(at[2])
+	if err != nil || index >= len(names) {
 		return place
 	}
-	return "spec.devices" + item(at[1], slice.Spec.Devices[index].Name) + place[len(at[0]):]
+	name := names[index]
+	if slices.Index(names, name) < index {
+		name = "" // an item with the name of an earlier one
+	}
+	return "spec." + at[1] + item(at[2], name) + place[len(at[0]):]
 }
 
 func claimNames(claim *resourceapi.ResourceClaim, place string) string {
