@@ -2,7 +2,6 @@ package validate
 
 import (
 	"iter"
-	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
