@@ -97,7 +97,7 @@ func contenders(b *testing.B) []*contender {
 	}
 	noop := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
 	return []*contender{
-		{name: "", running: serve(webhook.Mutating(review.Reviewer{}, logr.Discard(), metrics), webhook.Validating(review.Reviewer{}, logr.Discard(), metrics))},
+		{name: "", running: serve(webhook.Mutating(webhook.Always(review.Reviewer{}), logr.Discard(), metrics), webhook.Validating(webhook.Always(review.Reviewer{}), logr.Discard(), metrics))},
 		{name: "noop", running: serve(noop, noop)},
 		{name: "typed", running: serve(newTyped(b), newTyped(b))},
 	}

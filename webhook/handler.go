@@ -16,10 +16,20 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
+// A Source returns the Reviewer in force. Every request is judged by the one that it is
+// called for, from beginning to end.
+type Source func() review.Reviewer
+
+// Always is the Source of a Reviewer that stays.
+func Always(reviewer review.Reviewer) Source {
+	return func() review.Reviewer { return reviewer }
+}
+
 // handler adapts one step of the review to admission, for all kinds.
 type handler struct {
 	endpoint string
-	step     func(review.Request) (review.Answer, error)
+	source   Source
+	step     func(review.Reviewer, review.Request) (review.Answer, error)
 	log      logr.Logger
 	metrics  *Metrics
 }
@@ -27,18 +37,13 @@ type handler struct {
 var _ admission.Handler = handler{}
 
 // Mutating returns the handler that fills in defaults. metrics may be nil.
-func Mutating(reviewer review.Reviewer, log logr.Logger, metrics *Metrics) admission.Handler {
-	return handler{"mutate", inCluster(reviewer).Mutate, log, metrics}
+func Mutating(source Source, log logr.Logger, metrics *Metrics) admission.Handler {
+	return handler{"mutate", source, review.Reviewer.Mutate, log, metrics}
 }
 
 // Validating returns the handler that denies and warns. metrics may be nil.
-func Validating(reviewer review.Reviewer, log logr.Logger, metrics *Metrics) admission.Handler {
-	return handler{"validate", inCluster(reviewer).Validate, log, metrics}
-}
-
-func inCluster(reviewer review.Reviewer) review.Reviewer {
-	reviewer.InCluster = true
-	return reviewer
+func Validating(source Source, log logr.Logger, metrics *Metrics) admission.Handler {
+	return handler{"validate", source, review.Reviewer.Validate, log, metrics}
 }
 
 // Handle answers one request. It has no side effects but metrics and logs, so a dry
@@ -58,11 +63,15 @@ func (h handler) answer(req admission.Request, now time.Time) (admission.Respons
 	default:
 		return errored(fmt.Errorf("operation %q: an AdmissionReview with a request to CREATE, UPDATE, DELETE or CONNECT is expected", req.Operation)), verdictErrored
 	}
-	answer, err := h.step(review.Request{
+	reviewer := h.source()
+	reviewer.InCluster = true
+	answer, err := h.step(reviewer, review.Request{
 		Kind:        schema.GroupVersionKind(req.Kind),
 		Subresource: req.SubResource,
 		Object:      req.Object.Raw,
 		Old:         req.OldObject.Raw,
+		Namespace:   req.Namespace,
+		User:        &req.UserInfo,
 		Now:         now,
 	})
 	if err != nil {
@@ -73,9 +82,9 @@ func (h handler) answer(req admission.Request, now time.Time) (admission.Respons
 	if answer.Denied() {
 		h.log.V(1).Info("denied", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", answer.Name,
 			"user", req.UserInfo.Username, "findings", answer.Findings)
-		return denied(req, answer), verdictDenied
+		return annotated(denied(req, answer), answer), verdictDenied
 	}
-	return allowed(answer), verdictAllowed
+	return annotated(allowed(answer), answer), verdictAllowed
 }
 
 // errored answers a request that cannot be judged. The API server then does what

@@ -71,3 +71,22 @@ func shorten(lines []string) []string {
 	}
 	return append(lines[:maxFindings:maxFindings], fmt.Sprintf("and %d more", len(lines)-maxFindings))
 }
+
+// annotated adds to a response what the audit log shall know: the findings, and what
+// passed because of an exemption. The API server puts the webhook's name before the keys.
+func annotated(response admission.Response, answer review.Answer) admission.Response {
+	var findings, exempted []string
+	for _, f := range answer.Findings {
+		findings = append(findings, f.Severity.String()+": "+line(f))
+	}
+	for _, e := range answer.Exempted {
+		exempted = append(exempted, line(e.Finding)+": "+e.Reason)
+	}
+	response.AuditAnnotations = map[string]string{}
+	for key, lines := range map[string][]string{"findings": findings, "exempted": exempted} {
+		if len(lines) > 0 {
+			response.AuditAnnotations[key] = strings.Join(shorten(lines), "\n")
+		}
+	}
+	return response
+}

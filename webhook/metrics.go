@@ -14,6 +14,7 @@ import (
 type Metrics struct {
 	answers  *prometheus.CounterVec
 	findings *prometheus.CounterVec
+	exempted *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
@@ -35,13 +36,17 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_admission_findings_total",
 			Help: "Problems found in admission requests, by the ID of the rule and severity (error, warning).",
 		}, []string{"rule", "severity"}),
+		exempted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_admission_exempted_total",
+			Help: "Problems found in admission requests that an exemption or the author's identity let pass, by the ID of the rule.",
+		}, []string{"rule"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "dra_steward_admission_seconds",
 			Help:    "Time to answer an admission request, without HTTP and TLS, by endpoint.",
 			Buckets: prometheus.ExponentialBuckets(0.00005, 2, 14),
 		}, []string{"endpoint"}),
 	}
-	for _, c := range []prometheus.Collector{m.answers, m.findings, m.seconds} {
+	for _, c := range []prometheus.Collector{m.answers, m.findings, m.exempted, m.seconds} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -70,5 +75,8 @@ func (m *Metrics) count(answer review.Answer) {
 	}
 	for _, finding := range answer.Findings {
 		m.findings.WithLabelValues(finding.Rule, finding.Severity.String()).Inc()
+	}
+	for _, e := range answer.Exempted {
+		m.exempted.WithLabelValues(e.Rule).Inc()
 	}
 }

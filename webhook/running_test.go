@@ -41,8 +41,8 @@ type running struct {
 func start(t testing.TB, reviewer review.Reviewer, change func(*webhook.Server)) *running {
 	t.Helper()
 	server := &webhook.Server{
-		Mutating:   webhook.Mutating(reviewer, logr.Discard(), nil),
-		Validating: webhook.Validating(reviewer, logr.Discard(), nil),
+		Mutating:   webhook.Mutating(webhook.Always(reviewer), logr.Discard(), nil),
+		Validating: webhook.Validating(webhook.Always(reviewer), logr.Discard(), nil),
 		CertDir:    certDir(t),
 		Log:        logr.Discard(),
 	}

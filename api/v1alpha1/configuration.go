@@ -21,6 +21,13 @@ type StewardConfiguration struct {
 	Defaults Defaults `json:"defaults,omitempty"`
 	// Rules change what single rules do, by the ID of the rule.
 	Rules map[string]Rule `json:"rules,omitempty"`
+	// SystemUsers are the components of Kubernetes whose writes are never denied, by
+	// the name under which the API server authenticates them. Absent they are the
+	// scheduler, the resource claim controller and the controller manager; an empty
+	// list is nobody.
+	SystemUsers []string `json:"systemUsers,omitempty"`
+	// Exemptions take single rules back, for some and for a time.
+	Exemptions []Exemption `json:"exemptions,omitempty"`
 	// Lint is for "dra-steward lint" alone; the webhook does not look at it.
 	Lint Lint `json:"lint,omitempty"`
 }
@@ -45,6 +52,25 @@ type Lint struct {
 type Rule struct {
 	// Severity is error (deny), warning or off. The defaults are in docs/rules.md.
 	Severity Severity `json:"severity"`
+}
+
+// An Exemption takes rules back for the writes that it selects: those by one of its
+// users or of its groups, in one of its namespaces. What is left empty selects all; one of
+// the three must be set. Only what the API server vouches for selects: no annotation,
+// label or owner, which the author of an object sets as they like.
+type Exemption struct {
+	// Rules are the IDs of the rules; "*" alone stands for all.
+	Rules []string `json:"rules"`
+	// Namespaces are names of namespaces.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Users and Groups are names as the API server authenticates them, such as
+	// system:serviceaccount:ml:trainer.
+	Users  []string `json:"users,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// Reason says why, for who reads the configuration and the audit log.
+	Reason string `json:"reason"`
+	// Expires is when the exemption ends, such as 2026-12-31T00:00:00Z.
+	Expires metav1.Time `json:"expires"`
 }
 
 // Limits are the sizes that a site allows. Zero means what the API server allows; a

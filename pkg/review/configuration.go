@@ -12,9 +12,10 @@ import (
 // of them in one error.
 func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	severities, err := siteSeverities(c.Rules)
+	exemptions, wrong := siteExemptions(c)
 	r := Reviewer{
 		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults),
-		severities: severities, expressions: &validate.Expressions{},
+		severities: severities, exemptions: exemptions, expressions: &validate.Expressions{},
 	}
-	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), err)
+	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), err, wrong)
 }

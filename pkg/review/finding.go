@@ -29,17 +29,28 @@ type Finding struct {
 	Message string
 }
 
-// add appends what rules have found. tolerated says that it was there before and is
-// no worse now: then it is at most a warning.
-func (a *Answer) add(errs field.ErrorList, tolerated bool, severities severities) {
+// add appends what rules have found. Those that warnOnly names never weigh more than a
+// warning.
+func (a *Answer) add(errs field.ErrorList, warnOnly map[string]bool, severities severities) {
 	for _, err := range errs {
 		severity := severities.of(err.Origin)
-		if tolerated {
+		if warnOnly[err.Origin] {
 			severity = max(severity, Warning)
 		}
-		if severity != validate.Off {
-			a.Findings = append(a.Findings, Finding{err.Origin, severity, err.Type, err.Field, err.ErrorBody()})
-		}
+		a.append(err, severity)
+	}
+}
+
+// addTolerated appends what was there before and is no worse now: at most a warning.
+func (a *Answer) addTolerated(errs field.ErrorList, severities severities) {
+	for _, err := range errs {
+		a.append(err, max(severities.of(err.Origin), Warning))
+	}
+}
+
+func (a *Answer) append(err *field.Error, severity Severity) {
+	if severity != validate.Off {
+		a.Findings = append(a.Findings, Finding{err.Origin, severity, err.Type, err.Field, err.ErrorBody()})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,7 +18,7 @@ import (
 // kinds says for every kind, and the subresources that are written to, by what it
 // is judged.
 var kinds = map[name]kind{
-	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, validate.ResourceSliceDrops, validate.ResourceSlice),
+	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, validate.ResourceSliceDrops, validate.ResourceSlice).published(),
 	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, validate.ResourceClaimDrops, validate.ResourceClaim),
 	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatusDrops, validate.ResourceClaimStatus),
 	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, validate.ResourceClaimTemplate),
@@ -45,10 +44,24 @@ type kindOf[T any] struct {
 	rules, clusterRules, serverRules validate.Table[*T]
 	// olderVersions have the same fields as v1.
 	olderVersions []string
+	// warnOnly are the IDs of rules that never deny, whatever a site has decided.
+	warnOnly map[string]bool
 }
 
-func of[T any](defaults mutate.Table[T], drops validate.Drops[*T], rules validate.Table[*T], olderVersions ...string) kind {
-	return kindOf[T]{defaults, drops, rules, rules.InCluster(), rules.Server(), olderVersions}
+func of[T any](defaults mutate.Table[T], drops validate.Drops[*T], rules validate.Table[*T], olderVersions ...string) kindOf[T] {
+	return kindOf[T]{defaults, drops, rules, rules.InCluster(), rules.Server(), olderVersions, nil}
+}
+
+// published marks a kind that drivers publish piece by piece: a rule that looks beyond
+// the piece never denies it.
+func (k kindOf[T]) published() kindOf[T] {
+	k.warnOnly = map[string]bool{}
+	for _, rule := range k.rules {
+		if rule.Beyond {
+			k.warnOnly[rule.ID] = true
+		}
+	}
+	return k
 }
 
 func (k kindOf[T]) serves(version string) bool {
@@ -80,13 +93,14 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		}
 	}
 	if check {
-		errs, tolerated, err := k.check(r, obj, old, req.Now)
+		errs, tolerated, err := k.check(r, obj, old, req)
 		if err != nil {
 			return Answer{}, err
 		}
-		answer.add(errs, false, severities)
-		answer.add(tolerated, true, severities)
+		answer.add(errs, k.warnOnly, severities)
+		answer.addTolerated(tolerated, severities)
 	}
+	answer.exempt(r.exemptions, req)
 	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
 	return answer, nil
 }
@@ -147,12 +161,13 @@ func (k kindOf[T]) drop(r Reviewer, answer *Answer, obj *T, old func() (*T, erro
 }
 
 // check decodes the old object only if there is something to hold against it.
-func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), now time.Time) (errs, tolerated field.ErrorList, err error) {
+func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request) (errs, tolerated field.ErrorList, err error) {
 	rules := k.rules
 	if r.InCluster {
 		rules = k.clusterRules
 	}
-	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: now, World: r.World, Expressions: r.expressions}
+	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
+		World: r.World, Expressions: r.expressions}
 	found := rules.Validate(obj, conditions)
 	if len(found) == 0 {
 		return nil, nil, nil

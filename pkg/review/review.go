@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,6 +23,12 @@ type Request struct {
 	Object []byte
 	// Old is what is stored now, nil on creation.
 	Old []byte
+	// Namespace is that of the object, as the API server names it; empty outside of a
+	// cluster.
+	Namespace string
+	// User is who writes, as the API server has authenticated them; nil outside of a
+	// cluster.
+	User *authenticationv1.UserInfo
 	// Now is the time of the write.
 	Now time.Time
 }
@@ -44,6 +51,7 @@ type Reviewer struct {
 	expressions *validate.Expressions
 	// severities are those of a site; nil stands for the rules' own.
 	severities severities
+	exemptions exemptions
 }
 
 // An Answer is what comes of a write.
@@ -54,6 +62,8 @@ type Answer struct {
 	Changes []mutate.Change
 	// Findings are what is wrong, errors before warnings.
 	Findings []Finding
+	// Exempted are what is wrong and passes all the same, for who reads the audit log.
+	Exempted []Exempted
 }
 
 // Denied tells whether a finding is an error.

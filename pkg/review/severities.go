@@ -43,6 +43,10 @@ func siteSeverities(rules map[string]v1alpha1.Rule) (severities, error) {
 			errs = append(errs, fmt.Errorf("rules.%s: there is no such rule; \"dra-steward explain\" lists all", id))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("rules.%s: %w", id, err))
+		case severity == Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
+			return d.ID == id && d.Beyond && slices.Equal(d.Kinds, []string{"ResourceSlice"})
+		}):
+			errs = append(errs, fmt.Errorf("rules.%s: cannot deny: it looks at other slices of the pool, and a driver is never stopped by those; warning or off", id))
 		default:
 			all[id] = severity
 		}

@@ -27,7 +27,7 @@ func liftStatus(rules Table[statusWrite]) Table[*resourceapi.ResourceClaim] {
 	lifted := make(Table[*resourceapi.ResourceClaim], len(rules))
 	for i, rule := range rules {
 		lifted[i] = Rule[*resourceapi.ResourceClaim]{
-			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity, Server: rule.Server, Source: rule.Source,
+			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity, Beyond: rule.Beyond, Server: rule.Server, Source: rule.Source,
 			Update: func(old, claim *resourceapi.ResourceClaim, c Conditions) field.ErrorList {
 				return rule.Check(prepareStatus(old, claim, c), c)
 			},

@@ -212,7 +212,7 @@ func liftFor[Whole, Part any](part func(Whole, Conditions) Part, rules Table[Par
 	for i, rule := range rules {
 		lifted[i] = Rule[Whole]{
 			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity,
-			Server: rule.Server, Source: rule.Source,
+			Beyond: rule.Beyond, Server: rule.Server, Source: rule.Source,
 			Check: func(obj Whole, c Conditions) field.ErrorList { return rule.Check(part(obj, c), c) },
 		}
 	}

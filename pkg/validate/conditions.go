@@ -1,6 +1,10 @@
 package validate
 
-import "time"
+import (
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
 
 // Conditions are what a verdict depends on besides the object. The zero value is a
 // default API server of the newest minor and its own limits.
@@ -9,6 +13,9 @@ type Conditions struct {
 	Profile Profile
 	// Now is the time of the write; zero leaves out the rules that ask for it.
 	Now time.Time
+	// Author is who writes, as the API server has authenticated them; nil leaves out
+	// the rules that ask for it.
+	Author *authenticationv1.UserInfo
 	// World is what exists beside the object; nil leaves out the rules that look
 	// there.
 	World World
@@ -18,4 +25,11 @@ type Conditions struct {
 
 	// stored says that an API server has accepted selectors and configurations before.
 	stored bool
+}
+
+// before are the conditions under which the stored object is looked at: it is nobody's
+// write, so that no problem with an author excuses that of another.
+func (c Conditions) before() Conditions {
+	c.Author = nil
+	return c
 }

@@ -30,6 +30,10 @@ type Rule[T any] struct {
 	// Severity says what a finding means for a write unless the site decides
 	// otherwise. Doc says why a rule only warns.
 	Severity Severity
+	// Beyond says that the rule looks at more than the object: at the World of its
+	// Conditions, which is hidden from all others. Such a rule never denies a
+	// ResourceSlice, whatever its severity: pools are published slice by slice.
+	Beyond bool
 	// Server says what the API server does about it, and since which version.
 	Server string
 	// Source names where the rule comes from: a KEP section, a constant of
@@ -56,10 +60,18 @@ func (t Table[T]) Validate(obj T, c Conditions) field.ErrorList {
 	var errs field.ErrorList
 	for _, rule := range t {
 		if rule.Check != nil {
-			errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
+			errs = append(errs, rule.Check(obj, rule.sees(c)).WithOrigin(rule.ID)...)
 		}
 	}
 	return errs
+}
+
+// sees hides from a rule what it does not say that it looks at.
+func (r Rule[T]) sees(c Conditions) Conditions {
+	if !r.Beyond {
+		c.World = nil
+	}
+	return c
 }
 
 // ValidateUpdate returns what is wrong with obj and divides it by old: errs is new
@@ -67,11 +79,11 @@ func (t Table[T]) Validate(obj T, c Conditions) field.ErrorList {
 // no worse now.
 func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs, tolerated field.ErrorList) {
 	if found := t.Validate(obj, c); len(found) > 0 {
-		errs, tolerated = ratchet(t.Validate(old, c), found)
+		errs, tolerated = ratchet(t.Validate(old, c.before()), found)
 	}
 	for _, rule := range t {
 		if rule.Check == nil {
-			errs = append(errs, rule.Update(old, obj, c).WithOrigin(rule.ID)...)
+			errs = append(errs, rule.Update(old, obj, rule.sees(c)).WithOrigin(rule.ID)...)
 		}
 	}
 	return errs, tolerated
@@ -119,7 +131,7 @@ func lift[Whole, Part any](part func(Whole) Part, rules Table[Part]) Table[Whole
 	for i, rule := range rules {
 		lifted[i] = Rule[Whole]{
 			ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity,
-			Server: rule.Server, Source: rule.Source,
+			Beyond: rule.Beyond, Server: rule.Server, Source: rule.Source,
 		}
 		if rule.Check != nil {
 			lifted[i].Check = func(obj Whole, c Conditions) field.ErrorList { return rule.Check(part(obj), c) }

@@ -8,6 +8,8 @@ type Description struct {
 	ID, Doc, Server, Source string
 	Class                   Class
 	Severity                Severity
+	// Beyond is that of the rule.
+	Beyond bool
 	// Kinds are the kinds of resource.k8s.io that the rule looks at.
 	Kinds []string
 }
@@ -30,7 +32,7 @@ func describe[T any](all []Description, kind string, rules Table[T]) []Descripti
 		at := slices.IndexFunc(all, func(d Description) bool { return d.ID == rule.ID })
 		if at < 0 {
 			at = len(all)
-			all = append(all, Description{ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity, Server: rule.Server, Source: rule.Source})
+			all = append(all, Description{ID: rule.ID, Doc: rule.Doc, Class: rule.Class, Severity: rule.Severity, Beyond: rule.Beyond, Server: rule.Server, Source: rule.Source})
 		}
 		if !slices.Contains(all[at].Kinds, kind) {
 			all[at].Kinds = append(all[at].Kinds, kind)

@@ -102,8 +102,8 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 		reviewer.World = world
 	}
 	server := &webhook.Server{
-		Mutating:      webhook.Mutating(reviewer, log, metrics),
-		Validating:    webhook.Validating(reviewer, log, metrics),
+		Mutating:      webhook.Mutating(webhook.Always(reviewer), log, metrics),
+		Validating:    webhook.Validating(webhook.Always(reviewer), log, metrics),
 		CertDir:       o.certDir,
 		ShutdownDelay: o.shutdownDelay,
 		Log:           log,

@@ -1,0 +1,120 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// Exempted is a finding that does not count for this write.
+type Exempted struct {
+	Finding
+	// Reason is that of the exemption.
+	Reason string
+}
+
+// DefaultSystemUsers are the components whose writes are never denied where a site
+// says nothing else: what they write follows from what others have written, which was
+// judged then.
+func DefaultSystemUsers() []string {
+	return []string{
+		"system:kube-scheduler",
+		"system:serviceaccount:kube-system:resource-claim-controller",
+		"system:kube-controller-manager",
+	}
+}
+
+const systemReason = "written by a component of Kubernetes (systemUsers)"
+
+// everyRule in the list of an exemption stands for all rules.
+const everyRule = "*"
+
+// exemptions are those of a site. The zero value exempts the default system users.
+type exemptions struct {
+	systemUsers []string
+	list        []v1alpha1.Exemption
+}
+
+// siteExemptions refuses exemptions that say too little; all of them in one error.
+func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
+	var errs []error
+	for i, e := range c.Exemptions {
+		at := fmt.Sprintf("exemptions[%d]", i)
+		wrong := func(field, what string) { errs = append(errs, fmt.Errorf("%s.%s: %s", at, field, what)) }
+		if e.Reason == "" {
+			wrong("reason", "say why, for who finds it in the audit log")
+		}
+		if e.Expires.IsZero() {
+			wrong("expires", "say until when, such as 2026-12-31T00:00:00Z")
+		}
+		if len(e.Rules) == 0 {
+			wrong("rules", `name the rules, or "*" for all`)
+		}
+		for j, id := range e.Rules {
+			if !known(id) && !(id == everyRule && len(e.Rules) == 1) {
+				wrong(fmt.Sprintf("rules[%d]", j), fmt.Sprintf("there is no rule %q; \"dra-steward explain\" lists all", id))
+			}
+		}
+		if len(e.Namespaces)+len(e.Users)+len(e.Groups) == 0 {
+			errs = append(errs, fmt.Errorf("%s: name namespaces, users or groups; for everybody there is rules.<ID>.severity", at))
+		}
+	}
+	return exemptions{c.SystemUsers, c.Exemptions}, errors.Join(errs...)
+}
+
+// Expired returns the exemptions that do not count any more at a time, by their places
+// in the configuration.
+func (r Reviewer) Expired(now time.Time) (places []int) {
+	for i, e := range r.exemptions.list {
+		if !e.Expires.After(now) {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// exempt takes out of the findings those that do not count for this write.
+func (a *Answer) exempt(x exemptions, req Request) {
+	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
+		reason, is := x.reason(f.Rule, req)
+		if is {
+			a.Exempted = append(a.Exempted, Exempted{f, reason})
+		}
+		return is
+	})
+}
+
+// reason tells whether a rule does not count for a write, and why.
+func (x exemptions) reason(rule string, req Request) (reason string, is bool) {
+	if x.system(req) {
+		return systemReason, true
+	}
+	for _, e := range x.list {
+		if e.Expires.After(req.Now) && selects(e, rule, req) {
+			return e.Reason, true
+		}
+	}
+	return "", false
+}
+
+func (x exemptions) system(req Request) bool {
+	users := x.systemUsers
+	if users == nil {
+		users = DefaultSystemUsers()
+	}
+	return req.User != nil && slices.Contains(users, req.User.Username)
+}
+
+func selects(e v1alpha1.Exemption, rule string, req Request) bool {
+	if !slices.Contains(e.Rules, rule) && !slices.Contains(e.Rules, everyRule) {
+		return false
+	}
+	if len(e.Namespaces) > 0 && (req.Namespace == "" || !slices.Contains(e.Namespaces, req.Namespace)) {
+		return false
+	}
+	return len(e.Users)+len(e.Groups) == 0 || req.User != nil && (slices.Contains(e.Users, req.User.Username) ||
+		slices.ContainsFunc(req.User.Groups, func(group string) bool { return slices.Contains(e.Groups, group) }))
+}
