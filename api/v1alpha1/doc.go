@@ -1,3 +1,5 @@
-// Package v1alpha1 holds the API types of dra-steward, group dra-steward.io: so far
-// the configuration file.
+// Package v1alpha1 holds the API types of dra-steward, group dra-steward.io: the
+// configuration file and ResourceSlicePatch.
+//
+// +groupName=dra-steward.io
 package v1alpha1

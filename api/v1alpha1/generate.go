@@ -1,0 +1,4 @@
+package v1alpha1
+
+//go:generate go tool -modfile=../../go.tools.mod controller-gen object paths=.
+//go:generate go tool -modfile=../../go.tools.mod controller-gen crd paths=. output:crd:dir=../../charts/dra-steward/files/crds

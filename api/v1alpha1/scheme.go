@@ -1,0 +1,22 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Group is the API group of the types in this package.
+const Group = "dra-steward.io"
+
+// GroupVersion returns the group and version of the types in this package.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: Group, Version: "v1alpha1"}
+}
+
+// AddToScheme registers the types that an API server stores.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion(), &ResourceSlicePatch{}, &ResourceSlicePatchList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion())
+	return nil
+}

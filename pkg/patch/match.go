@@ -1,0 +1,234 @@
+package patch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/bits"
+	"reflect"
+
+	resourceapi "k8s.io/api/resource/v1"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+)
+
+// MaxCost bounds what all expressions of a filter together, those of its class
+// included, may cost for one device: as much as a single expression of a claim.
+const MaxCost = resourceapi.CELSelectorExpressionMaxCost
+
+// Compare orders patches by precedence: what comes first wins. The higher priority,
+// then the older, then the first by name.
+func Compare(a, b *Patch) int {
+	return cmp.Or(
+		cmp.Compare(b.priority(), a.priority()),
+		cmp.Compare(a.created(), b.created()),
+		cmp.Compare(a.Object.Name, b.Object.Name),
+	)
+}
+
+func (p *Patch) priority() int64 {
+	if p.Object.Spec.Devices.Priority == nil {
+		return 0
+	}
+	return *p.Object.Spec.Devices.Priority
+}
+
+// created is in whole seconds, as an API server stores it.
+func (p *Patch) created() int64 {
+	if p.Object.CreationTimestamp.IsZero() {
+		return 1<<63 - 1 // not stored yet, so it is the youngest
+	}
+	return p.Object.CreationTimestamp.Unix()
+}
+
+// Selects tells whether a patch may apply to devices of a pool. It is cheap.
+func (p *Patch) Selects(driver, pool string) bool {
+	return !p.unusable &&
+		(p.filter.Driver == nil || *p.filter.Driver == driver) &&
+		(p.filter.Pool == nil || *p.filter.Pool == pool)
+}
+
+// An Evaluation holds what expressions say of the devices of a slice, as far as
+// somebody has asked. It is used by one goroutine at a time.
+type Evaluation struct {
+	slice    *resourceapi.ResourceSlice
+	verdicts map[*program]*verdicts
+}
+
+// verdicts are what an expression says of the devices of a slice.
+type verdicts struct {
+	// of has for each device a state and, above it, the cost.
+	of       []uint32
+	failures map[int]string
+	// asked says that somebody has asked for them since the slice changed.
+	asked bool
+}
+
+// The states of a verdict. Its cost is at most CELSelectorExpressionMaxCost, which
+// fits above them.
+const (
+	unknown = iota
+	yes
+	no
+	failed
+	states
+)
+
+// NewEvaluation starts with no expression evaluated.
+func NewEvaluation(slice *resourceapi.ResourceSlice) *Evaluation { return &Evaluation{slice: slice} }
+
+// Next returns an Evaluation of the slice that replaces that of e: what was said of a
+// device is kept if no expression can see a difference, but for expressions that nobody
+// has asked for since the last change.
+func (e *Evaluation) Next(slice *resourceapi.ResourceSlice) *Evaluation {
+	next := NewEvaluation(slice)
+	if e == nil || e.slice.Spec.Driver != slice.Spec.Driver || len(e.verdicts) == 0 {
+		return next
+	}
+	before := make(map[string]int, len(e.slice.Spec.Devices))
+	for i := range e.slice.Spec.Devices {
+		before[e.slice.Spec.Devices[i].Name] = i
+	}
+	next.verdicts = make(map[*program]*verdicts, len(e.verdicts))
+	for program, v := range e.verdicts {
+		if v.asked {
+			next.verdicts[program] = &verdicts{of: make([]uint32, len(slice.Spec.Devices))}
+		}
+	}
+	for i := range slice.Spec.Devices {
+		was, known := before[slice.Spec.Devices[i].Name]
+		if !known || !looksAlike(&e.slice.Spec.Devices[was], &slice.Spec.Devices[i]) {
+			continue
+		}
+		for program, v := range next.verdicts {
+			v.set(i, e.verdicts[program].of[was], e.verdicts[program].failures[was])
+		}
+	}
+	return next
+}
+
+// looksAlike tells whether expressions see the same in two devices.
+func looksAlike(a, b *resourceapi.Device) bool {
+	return reflect.DeepEqual(a.AllowMultipleAllocations, b.AllowMultipleAllocations) &&
+		reflect.DeepEqual(a.Attributes, b.Attributes) && reflect.DeepEqual(a.Capacity, b.Capacity)
+}
+
+func (v *verdicts) set(device int, verdict uint32, failure string) {
+	v.of[device] = verdict
+	if verdict%states == failed {
+		if v.failures == nil {
+			v.failures = map[int]string{}
+		}
+		v.failures[device] = failure
+	}
+}
+
+// ask evaluates an expression for a device unless that was done.
+func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure string) {
+	v := e.verdicts[p]
+	if v == nil {
+		if e.verdicts == nil {
+			e.verdicts = map[*program]*verdicts{}
+		}
+		v = &verdicts{of: make([]uint32, len(e.slice.Spec.Devices))}
+		e.verdicts[p] = v
+	}
+	v.asked = true
+	if v.of[device] == unknown {
+		verdict, failure := p.evaluate(e.slice.Spec.Driver, &e.slice.Spec.Devices[device])
+		v.set(device, verdict, failure)
+	}
+	return v.of[device] % states, v.of[device] / states, v.failures[device]
+}
+
+// evaluate needs no context to be cancelled by: the limit of cost bounds its time.
+func (p *program) evaluate(driver string, device *resourceapi.Device) (verdict uint32, failure string) {
+	matches, details, err := p.compiled.DeviceMatches(context.Background(), dracel.Device{
+		Driver: driver, AllowMultipleAllocations: device.AllowMultipleAllocations,
+		Attributes: device.Attributes, Capacity: device.Capacity,
+	})
+	verdict = no
+	switch {
+	case err != nil:
+		verdict, failure = failed, err.Error()
+	case matches:
+		verdict = yes
+	}
+	if details != nil && details.ActualCost() != nil {
+		verdict += states * uint32(min(*details.ActualCost(), MaxCost))
+	}
+	return verdict, failure
+}
+
+// A Match says which devices of a slice a patch applies to.
+type Match struct {
+	Patch *Patch
+	// Devices is their number.
+	Devices int
+	// Failures are about devices that an expression failed for, to which the patch
+	// does not apply.
+	Failures Failures
+
+	set []uint64
+}
+
+// Failures sums up what went wrong for some devices.
+type Failures struct {
+	// Devices is their number.
+	Devices int
+	// First says which device, in which slice, which expression and what was wrong
+	// with the first of them.
+	First string
+}
+
+// Has tells whether the patch applies to the device with an index.
+func (m Match) Has(device int) bool {
+	return device/64 < len(m.set) && m.set[device/64]&(1<<(device%64)) != 0
+}
+
+// Match says which devices of the slice of an evaluation a patch applies to.
+func (p *Patch) Match(e *Evaluation) Match {
+	m := Match{Patch: p}
+	if !p.Selects(e.slice.Spec.Driver, e.slice.Spec.Pool.Name) {
+		return m
+	}
+	for i := range e.slice.Spec.Devices {
+		if p.filter.Device != nil && *p.filter.Device != e.slice.Spec.Devices[i].Name {
+			continue
+		}
+		is, failure := p.accepts(e, i)
+		if failure != "" {
+			if m.Failures.Devices == 0 {
+				m.Failures.First = failure
+			}
+			m.Failures.Devices++
+		}
+		if is {
+			if m.set == nil {
+				m.set = make([]uint64, (len(e.slice.Spec.Devices)+63)/64)
+			}
+			m.set[i/64] |= 1 << (i % 64)
+		}
+	}
+	for _, word := range m.set {
+		m.Devices += bits.OnesCount64(word)
+	}
+	return m
+}
+
+// accepts asks the selectors one after the other until one says no or fails.
+func (p *Patch) accepts(e *Evaluation, device int) (is bool, failure string) {
+	var spent uint32
+	for _, s := range p.selectors {
+		state, cost, failure := e.ask(s.program, device)
+		if spent += cost; spent > MaxCost && state != failed {
+			state, failure = failed, fmt.Sprintf("the expressions up to this one cost more than %d together", MaxCost)
+		}
+		switch state {
+		case no:
+			return false, ""
+		case failed:
+			return false, fmt.Sprintf("device %s of ResourceSlice %s: %s: %s", e.slice.Spec.Devices[device].Name, e.slice.Name, s.place, failure)
+		}
+	}
+	return true, ""
+}
