@@ -73,6 +73,7 @@ var Modules = map[string][]string{
 	"scheduler":    {"api/v1alpha1", "pkg/patch", "pkg/tracker"},
 	"test/chart":   {"charts"},
 	"test/envtest": {"api/v1alpha1", "charts", "cmd/dra-steward/app", "test/chart", "webhook"},
+	"test/evictor": {},
 	"test/oracle":  {"..."},
 }
 
