@@ -14,7 +14,7 @@ import (
 var controlPlane = []string{"test/envtest"}
 
 // buildsFirst are the other modules whose first test run builds from Kubernetes.
-var buildsFirst = []string{"test/evictor", "test/oracle"}
+var buildsFirst = []string{"test/evictor", "test/node", "test/oracle"}
 
 // olderMinors are the minors beside the newest whose control plane is tested too.
 var olderMinors = []string{"1.36", "1.35", "1.34"}

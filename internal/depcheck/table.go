@@ -53,10 +53,12 @@ var Packages = map[string]Package{
 	"internal/config":   {Floor: 2, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 
-	"api/v1alpha1":      {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"policies":          {Floor: 1, Importers: []string{"pkg/toleration"}},
-	"charts":            {Floor: 1},
-	"pkg/cdi":           {Floor: 1},
+	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"policies":                    {Floor: 1, Importers: []string{"pkg/toleration"}},
+	"charts":                      {Floor: 1},
+	"pkg/cdi":                     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/podresources/checkpoint": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+
 	"internal/quantity": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/example":  {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
@@ -74,6 +76,7 @@ var Modules = map[string][]string{
 	"test/chart":   {"charts"},
 	"test/envtest": {"api/v1alpha1", "charts", "cmd/dra-steward/app", "test/chart", "webhook"},
 	"test/evictor": {},
+	"test/node":    {"..."},
 	"test/oracle":  {"..."},
 }
 

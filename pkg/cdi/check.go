@@ -1,0 +1,201 @@
+package cdi
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+)
+
+// A Problem is one thing that keeps an id from being applied.
+type Problem struct {
+	// Reason is the ID of one of Reasons.
+	Reason string `json:"reason"`
+	// Detail names the file or path of the host, and what is wrong with it.
+	Detail string `json:"detail"`
+}
+
+// A Result is what the runtime would make of an id.
+type Result struct {
+	ID string `json:"id"`
+	// Spec is the path, on the host, of the specification that has the device; empty
+	// if the id does not resolve.
+	Spec string `json:"spec,omitempty"`
+	// Version is the cdiVersion of Spec.
+	Version string `json:"cdiVersion,omitempty"`
+	// Problems is empty if the runtime would resolve and apply the id.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// OK says whether the runtime would resolve and apply the id.
+func (r Result) OK() bool { return len(r.Problems) == 0 }
+
+// Check says whether the runtime would resolve and apply an id. Device nodes, mounts
+// and hooks are looked for now, specifications are those of the Registry.
+func (r *Registry) Check(id string) Result {
+	result := Result{ID: id}
+	vendor, class, name, err := parser.ParseQualifiedName(id)
+	if err != nil {
+		result.Problems = []Problem{{InvalidName, err.Error()}}
+		return result
+	}
+	f, problem := r.find(vendor+"/"+class, name)
+	if f == nil {
+		result.Problems = []Problem{problem}
+		return result
+	}
+	result.Spec, result.Version = f.path, f.spec.Version
+	for _, edits := range []specs.ContainerEdits{f.spec.ContainerEdits, f.spec.GetDevice(name).ContainerEdits} {
+		result.Problems = append(result.Problems, r.root.check(edits)...)
+	}
+	return result
+}
+
+// find returns the file that the runtime takes a device from, or why there is none.
+func (r *Registry) find(kind, name string) (*file, Problem) {
+	var found *file
+	for i := range r.files {
+		f := &r.files[i]
+		if f.spec == nil || r.tooNew(*f) || f.spec.Kind != kind || f.spec.GetDevice(name) == nil {
+			continue
+		}
+		// A conflict counts even if a later directory has the device again: the library
+		// drops the device at the end of its scan.
+		if found != nil && found.priority == f.priority {
+			return nil, Problem{Conflict, fmt.Sprintf("%s and %s both have the device", found.path, f.path)}
+		}
+		found = f
+	}
+	if found == nil {
+		return nil, r.whyNot(kind, name)
+	}
+	return found, Problem{}
+}
+
+// whyNot says why no file that loads has the device. The file that looks most like
+// the one that was meant decides.
+func (r *Registry) whyNot(kind, name string) Problem {
+	var sameKind string
+	for _, f := range r.files {
+		has := f.kind == kind && slices.Contains(f.devices, name)
+		switch {
+		case f.spec != nil && r.tooNew(f) && has:
+			return r.newer(f)
+		case f.spec == nil && (has || f.kind == "" && f.mentions(kind)):
+			return f.problem
+		case f.spec != nil && f.kind == kind:
+			sameKind = f.path
+		}
+	}
+	if path := r.ignored(kind, name); path != "" {
+		return Problem{SpecIgnored, path + ": has the device, but is not read"}
+	}
+	if sameKind != "" {
+		return Problem{NoDevice, fmt.Sprintf("%s: is of kind %s, without device %q", sameKind, kind, name)}
+	}
+	for _, f := range r.files {
+		if f.spec == nil && f.kind == kind {
+			return f.problem
+		}
+	}
+	if len(r.problems) > 0 {
+		return r.problems[0]
+	}
+	return Problem{NoSpec, "no specification of kind " + kind}
+}
+
+// check looks for what edits need of the host.
+func (h hostRoot) check(edits specs.ContainerEdits) (problems []Problem) {
+	for _, node := range edits.DeviceNodes {
+		problems = append(problems, h.checkNode(*node)...)
+	}
+	for _, mount := range edits.Mounts {
+		if !binds(mount) {
+			continue
+		}
+		if _, err := h.stat(mount.HostPath); err != nil {
+			problems = append(problems, Problem{MountMissing, fmt.Sprintf("mount %s: %v", mount.HostPath, reasonOf(err))})
+		}
+	}
+	for _, hook := range edits.Hooks {
+		info, err := h.stat(hook.Path)
+		switch {
+		case err != nil:
+			problems = append(problems, Problem{HookMissing, fmt.Sprintf("hook %s: %v", hook.Path, reasonOf(err))})
+		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+			problems = append(problems, Problem{HookNotExecutable, fmt.Sprintf("hook %s: mode %s", hook.Path, info.Mode())})
+		}
+	}
+	return problems
+}
+
+// binds says whether the source of a mount is a path of the host.
+func binds(m *specs.Mount) bool {
+	return m.Type == "" || m.Type == "bind" || slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
+}
+
+// checkNode lets the library fill in a device node from the one under the host root.
+func (h hostRoot) checkNode(node specs.DeviceNode) []Problem {
+	path := node.HostPath
+	if path == "" {
+		path = node.Path
+	}
+	real, err := h.node(path)
+	if err == nil {
+		node.HostPath = real
+		edits := cdi.ContainerEdits{ContainerEdits: &specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{&node}}}
+		err = edits.Apply(&oci.Spec{})
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return []Problem{{DeviceNodeMissing, fmt.Sprintf("device node %s: not on the host", path)}}
+	default:
+		return []Problem{{DeviceNodeMismatched, fmt.Sprintf("device node %s: %s", path, strings.ReplaceAll(err.Error(), real, path))}}
+	}
+}
+
+// ignored returns a file that has the device where runtimes do not look, if any.
+func (r *Registry) ignored(kind, name string) string {
+	for _, path := range r.beside {
+		f := r.readFile(path, -1)
+		if f.spec != nil && f.kind == kind && slices.Contains(f.devices, name) {
+			return path
+		}
+	}
+	return ""
+}
+
+// besides lists what looks like specifications in a directory, and is not read.
+func (r *Registry) besides(dir string, entry os.DirEntry) (paths []string) {
+	path := filepath.Join(dir, entry.Name())
+	if !entry.IsDir() {
+		if filepath.Ext(path) == ".yml" {
+			return []string{path}
+		}
+		return nil
+	}
+	real, err := r.root.resolve(path)
+	if err != nil {
+		return nil
+	}
+	below, err := os.ReadDir(real)
+	if err != nil {
+		return nil
+	}
+	for _, e := range below {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".json" || ext == ".yaml" || ext == ".yml") {
+			paths = append(paths, filepath.Join(path, e.Name()))
+		}
+	}
+	return paths
+}
