@@ -1,0 +1,24 @@
+// Package tracker keeps one merged view of all devices of a cluster: the
+// ResourceSlices as their drivers published them, with the taints of
+// DeviceTaintRules (KEP-5055) added.
+//
+// The model is a single writer. Informers only note which object has changed, in a set
+// without duplicates. One goroutine takes all that has gathered there, works it in, and
+// publishes the result as an immutable [Snapshot] with one atomic store; then each
+// event handler gets, from its own queue, what has changed since it last looked.
+// Several changes of one slice become one event, whose old object is always the one
+// that the handler saw before. Before all kinds have been read for the first time
+// nothing is published: no device is ever shown without the taints that it has.
+//
+// A merged slice shares everything with the informer's object that is not changed:
+// attributes, strings, node selectors. Nothing that a tracker returns may be changed.
+//
+// The taints of a device are those of its driver in their order, then those of rules
+// in the order of the rules' names. [Device] says of each where it comes from. A rule
+// without a selector matches no device, one with an empty selector all of them, as the
+// API says.
+//
+// A [Tracker] needs client-go and nothing else. [Tracker.Informer] makes it a drop-in
+// for code that was written for a ResourceSliceInformer. It writes nothing to the API
+// server; what is wrong it reports in [Tracker.Conditions] and to the logger.
+package tracker

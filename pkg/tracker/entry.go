@@ -1,0 +1,131 @@
+package tracker
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// An entry is one slice: as published, and merged. It is immutable.
+type entry struct {
+	published *resourceapi.ResourceSlice
+	// merged is published itself where nothing changes it.
+	merged *resourceapi.ResourceSlice
+	// tainted are the devices with taints of rules, in the order of the slice.
+	tainted []tainted
+	// rules has the rule of each such taint: the last ones of each device.
+	rules []*rule
+}
+
+// tainted says that the rules[from:to] of the entry taint a device.
+type tainted struct{ device, from, to int32 }
+
+func (e *entry) key() string { return e.published.Name }
+
+func (e *entry) pool() poolID {
+	return poolID{e.published.Spec.Driver, e.published.Spec.Pool.Name}
+}
+
+// rulesOf returns the rules that taint a device.
+func (e *entry) rulesOf(device int) []*rule {
+	at, found := slices.BinarySearchFunc(e.tainted, int32(device), func(t tainted, device int32) int { return int(t.device - device) })
+	if !found {
+		return nil
+	}
+	return e.rules[e.tainted[at].from:e.tainted[at].to]
+}
+
+// newEntry merges a slice with the rules that match it. It copies the slice without
+// what it refers to, the array of its devices, and the taints of devices that have new
+// ones; everything else is shared.
+func newEntry(slice *resourceapi.ResourceSlice, hits *hits) *entry {
+	e := &entry{published: slice, merged: slice}
+	if len(hits.all) == 0 && len(hits.pinned) == 0 {
+		return e
+	}
+	nTainted, nRules, nTaints := count(slice, hits)
+	if nTainted == 0 { // there is no device
+		return e
+	}
+	devices := slices.Clone(slice.Spec.Devices)
+	e.tainted = make([]tainted, 0, nTainted)
+	e.rules = make([]*rule, 0, nRules)
+	taints := make([]resourceapi.DeviceTaint, 0, nTaints)
+	left := hits.pinned
+	for i := range devices {
+		var its []pinned
+		if its, left = pinnedTo(i, left); len(hits.all)+len(its) == 0 {
+			continue
+		}
+		from, fromTaint := len(e.rules), len(taints)
+		e.rules = appendSorted(e.rules, hits.all, its)
+		taints = append(taints, devices[i].Taints...)
+		for _, r := range e.rules[from:] {
+			taints = append(taints, r.taint)
+		}
+		devices[i].Taints = taints[fromTaint:len(taints):len(taints)]
+		e.tainted = append(e.tainted, tainted{int32(i), int32(from), int32(len(e.rules))})
+	}
+	e.merged = withDevices(slice, devices)
+	return e
+}
+
+// count returns how many devices are tainted, by how many rules in sum, and how many
+// taints these devices have then.
+func count(slice *resourceapi.ResourceSlice, hits *hits) (devices, rules, taints int) {
+	left := hits.pinned
+	for i := range slice.Spec.Devices {
+		var its []pinned
+		its, left = pinnedTo(i, left)
+		if n := len(hits.all) + len(its); n > 0 {
+			devices, rules, taints = devices+1, rules+n, taints+n+len(slice.Spec.Devices[i].Taints)
+		}
+	}
+	return devices, rules, taints
+}
+
+// appendSorted appends both lists, each in the order of names, in that order.
+func appendSorted(result, all []*rule, its []pinned) []*rule {
+	for _, r := range all {
+		for len(its) > 0 && compareRules(its[0].rule, r) < 0 {
+			result, its = append(result, its[0].rule), its[1:]
+		}
+		result = append(result, r)
+	}
+	for _, p := range its {
+		result = append(result, p.rule)
+	}
+	return result
+}
+
+// withDevices returns the slice with other devices; all else is shared.
+func withDevices(slice *resourceapi.ResourceSlice, devices []resourceapi.Device) *resourceapi.ResourceSlice {
+	changed := *slice
+	changed.Spec.Devices = devices
+	return &changed
+}
+
+// sameInputs reports whether the entry was made of the same slice and rules.
+func (e *entry) sameInputs(other *entry) bool {
+	return e.published == other.published && slices.Equal(e.tainted, other.tainted) && slices.Equal(e.rules, other.rules)
+}
+
+// sameVersion reports whether two objects are the same version of one, as after a
+// resync or when everything has been listed again.
+func sameVersion(a, b *resourceapi.ResourceSlice) bool {
+	return a == b || a.ResourceVersion != "" && a.ResourceVersion == b.ResourceVersion && a.UID == b.UID
+}
+
+// sameView reports whether a reader of the merged slices sees no difference.
+func (e *entry) sameView(other *entry) bool {
+	if !sameVersion(e.published, other.published) {
+		return false
+	}
+	for i := range e.merged.Spec.Devices {
+		a, b := e.merged.Spec.Devices[i].Taints, other.merged.Spec.Devices[i].Taints
+		if !slices.EqualFunc(a, b, func(a, b resourceapi.DeviceTaint) bool { return sameTaint(&a, &b) }) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,125 @@
+package tracker
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts what a tracker shows, by driver. A nil Metrics counts nothing.
+type Metrics struct {
+	devices, taints, folded *prometheus.Desc
+	events                  prometheus.Counter
+
+	mutex   sync.Mutex
+	drivers map[string]counts
+}
+
+// MaxDrivers is how many drivers have series of their own: those with the most devices.
+// The others are added up in one with the driver "" (no driver has that name), and
+// dra_steward_tracker_folded_drivers says how many they are.
+const MaxDrivers = 50
+
+// counts are those of one driver.
+type counts struct{ devices, driverTaints, ruleTaints int }
+
+func (c counts) plus(other counts) counts {
+	return counts{c.devices + other.devices, c.driverTaints + other.driverTaints, c.ruleTaints + other.ruleTaints}
+}
+
+func (c counts) minus(other counts) counts {
+	return counts{c.devices - other.devices, c.driverTaints - other.driverTaints, c.ruleTaints - other.ruleTaints}
+}
+
+func (e *entry) counts() counts {
+	c := counts{devices: len(e.published.Spec.Devices), ruleTaints: len(e.rules)}
+	for i := range e.published.Spec.Devices {
+		c.driverTaints += len(e.published.Spec.Devices[i].Taints)
+	}
+	return c
+}
+
+// NewMetrics returns metrics that are registered; an error says that their names are
+// taken.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		devices: prometheus.NewDesc("dra_steward_tracker_devices",
+			"Devices in ResourceSlices, by driver.", []string{"driver"}, nil),
+		taints: prometheus.NewDesc("dra_steward_tracker_taints",
+			"Taints of devices, by driver and by source: the driver itself, or a DeviceTaintRule.", []string{"driver", "source"}, nil),
+		folded: prometheus.NewDesc("dra_steward_tracker_folded_drivers",
+			"Drivers without series of their own: they are counted with the driver \"\".", nil, nil),
+		events: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dra_steward_tracker_slice_changes_total",
+			Help: "Changes of merged ResourceSlices that event handlers were told of.",
+		}),
+		drivers: map[string]counts{},
+	}
+	for _, collector := range []prometheus.Collector{m, m.events} {
+		if err := registerer.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// count works in changes of slices.
+func (m *Metrics) count(deltas []delta) {
+	if m == nil {
+		return
+	}
+	m.events.Add(float64(len(deltas)))
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	for _, d := range deltas {
+		if d.old != nil {
+			m.add(d.old.pool().driver, m.drivers[d.old.pool().driver].minus(d.old.counts()))
+		}
+		if d.new != nil {
+			m.add(d.new.pool().driver, m.drivers[d.new.pool().driver].plus(d.new.counts()))
+		}
+	}
+}
+
+func (m *Metrics) add(driver string, c counts) {
+	if c == (counts{}) {
+		delete(m.drivers, driver)
+	} else {
+		m.drivers[driver] = c
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- m.devices
+	descriptions <- m.taints
+	descriptions <- m.folded
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	names := slices.SortedFunc(maps.Keys(m.drivers), func(a, b string) int {
+		return cmp.Or(cmp.Compare(m.drivers[b].devices, m.drivers[a].devices), cmp.Compare(a, b))
+	})
+	shown := map[string]counts{}
+	for i, name := range names {
+		if i >= MaxDrivers {
+			name = ""
+		}
+		shown[name] = shown[name].plus(m.drivers[names[i]])
+	}
+	gauge := func(description *prometheus.Desc, value int, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, float64(value), labels...)
+	}
+	for name, c := range shown {
+		gauge(m.devices, c.devices, name)
+		gauge(m.taints, c.driverTaints, name, string(DriverSource))
+		gauge(m.taints, c.ruleTaints, name, string(RuleSource))
+	}
+	gauge(m.folded, max(0, len(names)-MaxDrivers))
+}

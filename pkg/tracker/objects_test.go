@@ -1,0 +1,120 @@
+package tracker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// slice makes a ResourceSlice with devices that have an attribute each.
+func slice(name, driver, pool string, devices ...string) *resourceapi.ResourceSlice {
+	s := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("slice-" + name)},
+		Spec:       resourceapi.ResourceSliceSpec{Driver: driver, Pool: resourceapi.ResourcePool{Name: pool, Generation: 1, ResourceSliceCount: 1}},
+	}
+	for _, name := range devices {
+		model := "model-" + name
+		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{
+			Name:       name,
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: &model}},
+		})
+	}
+	return s
+}
+
+// selector makes one of "driver", "pool" and "device"; "" leaves a criterion out.
+func selector(driver, pool, device string) *resourceapi.DeviceTaintSelector {
+	s := &resourceapi.DeviceTaintSelector{}
+	for value, field := range map[*string]**string{&driver: &s.Driver, &pool: &s.Pool, &device: &s.Device} {
+		if *value != "" {
+			*field = value
+		}
+	}
+	return s
+}
+
+// taintRule makes a DeviceTaintRule.
+func taintRule(name string, selector *resourceapi.DeviceTaintSelector) *resourceapi.DeviceTaintRule {
+	at := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	return &resourceapi.DeviceTaintRule{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("rule-" + name)},
+		Spec: resourceapi.DeviceTaintRuleSpec{
+			DeviceSelector: selector,
+			Taint:          resourceapi.DeviceTaint{Key: "example.com/" + name, Effect: resourceapi.DeviceTaintEffectNoSchedule, TimeAdded: &at},
+		},
+	}
+}
+
+// driverTaint adds a taint of the driver to all devices of a slice.
+func driverTaint(s *resourceapi.ResourceSlice, key string) *resourceapi.ResourceSlice {
+	for i := range s.Spec.Devices {
+		s.Spec.Devices[i].Taints = append(s.Spec.Devices[i].Taints, resourceapi.DeviceTaint{Key: key, Effect: resourceapi.DeviceTaintEffectNone})
+	}
+	return s
+}
+
+// world makes random objects out of few names, so that they meet.
+type world struct {
+	*rand.Rand
+	version int
+}
+
+func newWorld(seed uint64) *world { return &world{Rand: rand.New(rand.NewPCG(seed, 2))} }
+
+func (w *world) some(of string, n int) string { return of + strconv.Itoa(w.IntN(n)) }
+
+func (w *world) maybe(of string, n int) string {
+	if w.IntN(2) == 0 {
+		return ""
+	}
+	return w.some(of, n)
+}
+
+func (w *world) slice(name string) *resourceapi.ResourceSlice {
+	var devices []string
+	for i := range w.IntN(5) {
+		if w.IntN(4) > 0 {
+			devices = append(devices, fmt.Sprintf("dev%d", i))
+		}
+	}
+	s := slice(name, w.some("driver", 3), w.some("pool", 3), devices...)
+	s.Spec.Pool.Generation = int64(w.IntN(2))
+	if w.IntN(3) == 0 {
+		driverTaint(s, w.some("example.com/own", 2))
+	}
+	w.version++
+	s.ResourceVersion = strconv.Itoa(w.version)
+	return s
+}
+
+func (w *world) rule(name string) *resourceapi.DeviceTaintRule {
+	r := taintRule(name, selector(w.maybe("driver", 3), w.maybe("pool", 3), w.maybe("dev", 5)))
+	if w.IntN(10) == 0 {
+		r.Spec.DeviceSelector = nil
+	}
+	r.Spec.Taint.Value = w.some("value", 2)
+	w.version++
+	r.ResourceVersion = strconv.Itoa(w.version)
+	return r
+}
+
+// change makes a random change of one of n slices and m rules.
+func (w *world) change(n, m int) (objectKey, any) {
+	if w.IntN(n+m) < n {
+		key := objectKey{SliceKind, w.some("slice", n)}
+		if w.IntN(4) == 0 {
+			return key, nil
+		}
+		return key, w.slice(key.name)
+	}
+	key := objectKey{RuleKind, w.some("rule", m)}
+	if w.IntN(3) == 0 {
+		return key, nil
+	}
+	return key, w.rule(key.name)
+}

@@ -1,0 +1,232 @@
+package tracker
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// A Kind is the kind of an object that a tracker reads.
+type Kind string
+
+// The kinds that a tracker reads.
+const (
+	SliceKind Kind = "ResourceSlice"
+	RuleKind  Kind = "DeviceTaintRule"
+	ClassKind Kind = "DeviceClass"
+)
+
+// kinds are all of them.
+func kinds() []Kind { return []Kind{SliceKind, RuleKind, ClassKind} }
+
+// objectKey names an object.
+type objectKey struct {
+	kind Kind
+	name string
+}
+
+// state is what the writer knows. Only one goroutine uses it.
+type state struct {
+	current   *Snapshot
+	rules     rules
+	ruleNames map[string]*rule
+	// poolDrivers are the drivers, by the names of their pools.
+	poolDrivers map[string]map[string]bool
+	scratch     hits
+}
+
+func newState() *state {
+	return &state{current: &Snapshot{}, ruleNames: map[string]*rule{}, poolDrivers: map[string]map[string]bool{}}
+}
+
+// delta is how one slice has changed; nil where there is none.
+type delta struct{ old, new *entry }
+
+func (d delta) name() string {
+	if d.new != nil {
+		return d.new.key()
+	}
+	return d.old.key()
+}
+
+// work is one batch of changes.
+type work struct {
+	published map[string]*resourceapi.ResourceSlice // nil: deleted
+	dirty     map[*entry]bool
+	// budget is how many devices may still be looked at to find out which slices a
+	// rule matches; below zero all slices count as changed, which is cheaper.
+	budget int
+	rules  []edit[object[*resourceapi.DeviceTaintRule]]
+	class  []edit[object[*resourceapi.DeviceClass]]
+}
+
+// apply works in a batch: the latest state of each object, nil for one that is gone.
+// The new snapshot is in s.current; the deltas are those that a reader of merged
+// slices can see, in the order of the names.
+func (s *state) apply(batch map[objectKey]any) []delta {
+	w := &work{
+		published: map[string]*resourceapi.ResourceSlice{}, dirty: map[*entry]bool{},
+		budget: 4*s.current.devices + 4*s.current.slices.length,
+	}
+	for key, object := range batch {
+		switch key.kind {
+		case SliceKind:
+			w.published[key.name], _ = object.(*resourceapi.ResourceSlice)
+		case RuleKind:
+			rule, _ := object.(*resourceapi.DeviceTaintRule)
+			w.rules = append(w.rules, editOf(key.name, rule))
+			s.changeRule(w, key.name, rule)
+		case ClassKind:
+			class, _ := object.(*resourceapi.DeviceClass)
+			w.class = append(w.class, editOf(key.name, class))
+		}
+	}
+	deltas, visible := s.merge(w)
+	next := &Snapshot{
+		revision: s.current.revision + 1,
+		devices:  s.current.devices,
+		rules:    s.current.rules.apply(w.rules),
+		classes:  s.current.classes.apply(w.class),
+	}
+	s.index(next, deltas)
+	s.current = next
+	return visible
+}
+
+// changeRule replaces a rule and marks the slices that it matched or matches.
+func (s *state) changeRule(w *work, name string, changed *resourceapi.DeviceTaintRule) {
+	old := s.ruleNames[name]
+	if changed == nil {
+		delete(s.ruleNames, name)
+	} else {
+		r := newRule(changed)
+		if old != nil && old.same(r) {
+			return
+		}
+		s.ruleNames[name] = r
+		s.rules.add(r)
+		s.mark(w, r)
+	}
+	if old != nil {
+		s.rules.remove(old)
+		s.mark(w, old)
+	}
+}
+
+// mark marks the slices that a rule matches.
+func (s *state) mark(w *work, r *rule) {
+	if r.selector == nil || w.budget < 0 {
+		return
+	}
+	for e := range s.candidates(r.selector) {
+		w.budget -= 1 + len(e.published.Spec.Devices)
+		if w.budget < 0 {
+			return
+		}
+		if r.selector.Device == nil || deviceIndex(e.published, *r.selector.Device) >= 0 {
+			w.dirty[e] = true
+		}
+	}
+}
+
+// candidates yields the slices of the driver and pool that a selector names.
+func (s *state) candidates(selector *resourceapi.DeviceTaintSelector) func(func(*entry) bool) {
+	return func(yield func(*entry) bool) {
+		switch {
+		case selector.Driver != nil && selector.Pool != nil:
+			s.current.pool(*selector.Driver, *selector.Pool).each(yield)
+		case selector.Driver != nil:
+			for p := range s.current.ofDriver(*selector.Driver) {
+				if !p.each(yield) {
+					return
+				}
+			}
+		case selector.Pool != nil:
+			for driver := range s.poolDrivers[*selector.Pool] {
+				if !s.current.pool(driver, *selector.Pool).each(yield) {
+					return
+				}
+			}
+		default:
+			s.current.slices.all()(yield)
+		}
+	}
+}
+
+// merge computes the slices that have changed or that a changed rule matches. deltas
+// are all entries that are new, visible those that look different.
+func (s *state) merge(w *work) (deltas, visible []delta) {
+	stale := maps.Keys(w.dirty)
+	if w.budget < 0 {
+		stale = s.current.slices.all()
+	}
+	for e := range stale {
+		if _, changed := w.published[e.key()]; !changed {
+			w.published[e.key()] = e.published
+		}
+	}
+	for name, slice := range w.published {
+		old, _ := s.current.slices.get(name)
+		d := delta{old: old}
+		if slice != nil {
+			s.rules.match(slice, &s.scratch)
+			d.new = newEntry(slice, &s.scratch)
+		}
+		switch {
+		case old == nil && d.new == nil || old != nil && d.new != nil && d.new.sameInputs(old):
+			continue
+		case old == nil || d.new == nil || !d.new.sameView(old):
+			visible = append(visible, d)
+		}
+		deltas = append(deltas, d)
+	}
+	byName := func(a, b delta) int { return cmp.Compare(a.name(), b.name()) }
+	slices.SortFunc(deltas, byName)
+	slices.SortFunc(visible, byName)
+	return deltas, visible
+}
+
+// index gives the next snapshot its slices and pools.
+func (s *state) index(next *Snapshot, deltas []delta) {
+	edits := make([]edit[*entry], 0, len(deltas))
+	touched := map[poolID][]edit[*entry]{}
+	for _, d := range deltas {
+		name := d.name()
+		edits = append(edits, edit[*entry]{key: name, item: d.new, remove: d.new == nil})
+		if d.old != nil {
+			next.devices -= len(d.old.published.Spec.Devices)
+			if d.new == nil || d.new.pool() != d.old.pool() {
+				touched[d.old.pool()] = append(touched[d.old.pool()], edit[*entry]{key: name, remove: true})
+			}
+		}
+		if d.new != nil {
+			next.devices += len(d.new.published.Spec.Devices)
+			touched[d.new.pool()] = append(touched[d.new.pool()], edit[*entry]{key: name, item: d.new})
+		}
+	}
+	next.slices = s.current.slices.apply(edits)
+	pools := make([]edit[*pool], 0, len(touched))
+	for id, edits := range touched {
+		p := s.current.pool(id.driver, id.name).with(id, edits)
+		s.remember(id, len(p.entries) > 0)
+		pools = append(pools, edit[*pool]{key: p.name, item: p, remove: len(p.entries) == 0})
+	}
+	next.pools = s.current.pools.apply(pools)
+}
+
+// remember keeps the index of the drivers by the names of their pools.
+func (s *state) remember(id poolID, exists bool) {
+	drivers := s.poolDrivers[id.name]
+	switch {
+	case exists && drivers == nil:
+		s.poolDrivers[id.name] = map[string]bool{id.driver: true}
+	case exists:
+		drivers[id.driver] = true
+	case len(drivers) <= 1:
+		delete(s.poolDrivers, id.name)
+	default:
+		delete(drivers, id.driver)
+	}
+}

@@ -1,0 +1,294 @@
+package tracker
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+)
+
+// TestInformers runs the tracker on the informers of a factory.
+func TestInformers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(slice("s", "d", "p", "dev"), taintRule("r", selector("d", "", "")))
+		factory := informers.NewSharedInformerFactory(client, 0)
+		resource := factory.Resource().V1()
+		tracker := New(Options{Sources: Sources{
+			Slices: resource.ResourceSlices().Informer(), Rules: resource.DeviceTaintRules().Informer(), Classes: resource.DeviceClasses().Informer(),
+		}})
+		var told recorder
+		early := tracker.AddEventHandler(&told)
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		running.Go(func() {
+			if err := tracker.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if tracker.HasSynced() || early.HasSynced() || tracker.Ready() == nil || tracker.Snapshot().Revision() != 0 {
+			t.Error("synced before the informers run")
+		}
+		factory.Start(ctx.Done())
+		running.Go(func() { <-ctx.Done(); factory.Shutdown() })
+		synctest.Wait()
+		if !tracker.HasSynced() || !early.HasSynced() || tracker.Ready() != nil {
+			t.Error("not synced")
+		}
+		resourceV1 := client.ResourceV1()
+		if err := resourceV1.DeviceTaintRules().Delete(ctx, "r", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := told.all(); got != "add(s,1,true) update(s,1,0)" {
+			t.Errorf("told %q: no slice may be shown without the taints that it has", got)
+		}
+		for _, c := range tracker.Conditions() {
+			if !c.Available {
+				t.Errorf("%s is not available", c.Kind)
+			}
+		}
+		cancel()
+	})
+}
+
+// TestSlowHandler shows how changes of one slice become one.
+func TestSlowHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := started(t)
+		release := make(chan struct{})
+		var told recorder
+		slow := tracker.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    func(object any, initial bool) { told.OnAdd(object, initial); <-release },
+			UpdateFunc: told.OnUpdate,
+			DeleteFunc: told.OnDelete,
+		})
+		step := func(object any) { tracker.put(object); synctest.Wait() }
+		step(slice("a", "d", "p", "dev")) // the handler hangs in this call
+		for i := range 5 {
+			step(taintRule("r"+strconv.Itoa(i), selector("d", "", "")))
+		}
+		step(slice("b", "d", "p", "dev"))
+		tracker.inbox.handler(SliceKind).OnDelete(slice("b", "d", "p", "dev"))
+		step(slice("c", "d", "p", "dev"))
+		replaced := slice("c", "d", "p")
+		replaced.UID = "another"
+		step(replaced)
+		close(release)
+		synctest.Wait()
+		if got := told.all(); got != "add(a,0,false) update(a,0,5) add(c,0,false)" {
+			t.Error(got)
+		}
+		if !slow.HasSynced() {
+			t.Error("a handler that was told of all is not synced")
+		}
+		again := slice("c", "d", "p")
+		again.UID = "a third one"
+		step(again)
+		if got := told.all(); !strings.HasSuffix(got, "delete(c,0) add(c,0,false)") {
+			t.Errorf("%s: a slice that was replaced must be deleted and added", got)
+		}
+	})
+}
+
+// TestLateHandler shows that each handler syncs by itself.
+func TestLateHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := started(t)
+		tracker.put(slice("a", "d", "p"))
+		tracker.put(slice("b", "d", "p"))
+		synctest.Wait()
+		release := make(chan struct{})
+		var told recorder
+		late := tracker.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    func(object any, initial bool) { <-release; told.OnAdd(object, initial) },
+			DeleteFunc: told.OnDelete,
+		})
+		synctest.Wait()
+		if late.HasSynced() {
+			t.Error("synced before it was told")
+		}
+		tracker.put(slice("c", "d", "p"))
+		tracker.inbox.handler(SliceKind).OnDelete(slice("b", "d", "p"))
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if got := told.all(); got != "add(a,0,true) add(c,0,false)" || !late.HasSynced() {
+			t.Errorf("%s, synced %t", got, late.HasSynced())
+		}
+		if empty := started(t).AddEventHandler(&told); cache.IsDone(empty) {
+			t.Log("synced at once") // may be, there is nothing to tell
+		} else if synctest.Wait(); !empty.HasSynced() {
+			t.Error("a handler that has nothing to be told is not synced")
+		}
+	})
+}
+
+// TestWindow shows that changes of one window give one event.
+func TestWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := New(Options{Window: 2 * time.Millisecond})
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		running.Go(func() {
+			if err := tracker.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		var told recorder
+		tracker.AddEventHandler(&told)
+		synctest.Wait()
+		tracker.put(slice("s", "d", "p", "dev"))
+		synctest.Wait()
+		tracker.put(taintRule("r", selector("d", "", "")))
+		flush(t, tracker)
+		synctest.Wait()
+		if got := told.all(); got != "add(s,1,false)" {
+			t.Error(got)
+		}
+		if err := tracker.Run(ctx); err == nil {
+			t.Error("a second Run must be refused")
+		}
+		cancel()
+		synctest.Wait()
+		if err := tracker.Flush(context.Background()); err == nil {
+			t.Error("a tracker that has ended cannot be flushed")
+		}
+		if h := tracker.AddEventHandler(&told); h.HasSynced() {
+			t.Error("a handler of a tracker that has ended cannot sync")
+		}
+	})
+}
+
+// TestInformerFace uses the tracker as code does that knows a ResourceSliceInformer.
+func TestInformerFace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := started(t)
+		tracker.put(slice("before", "d", "p", "dev"))
+		synctest.Wait()
+		informer := tracker.Informer().Informer()
+		err := informer.AddIndexers(cache.Indexers{"driver": func(object any) ([]string, error) {
+			return []string{object.(*resourceapi.ResourceSlice).Spec.Driver}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told recorder
+		registration, err := informer.AddEventHandlerWithOptions(&told, cache.HandlerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range []any{slice("after", "d", "p", "dev"), taintRule("r", selector("d", "", ""))} {
+			synctest.Wait()
+			tracker.put(object)
+		}
+		synctest.Wait()
+		if got := told.all(); got != "add(before,0,true) add(after,0,false) update(after,0,1) update(before,0,1)" {
+			t.Error(got)
+		}
+		found, err := informer.GetIndexer().ByIndex("driver", "d")
+		if err != nil || len(found) != 2 || nTaints(found[0]) != 1 {
+			t.Errorf("the index has %v, %v", found, err)
+		}
+		if !informer.HasSynced() || !registration.HasSynced() || informer.IsStopped() || informer.LastSyncResourceVersion() == "" {
+			t.Error("the informer is not synced")
+		}
+		lister := tracker.Informer().Lister()
+		if all, err := lister.List(labels.Everything()); err != nil || len(all) != 2 {
+			t.Errorf("the lister has %v, %v", all, err)
+		}
+		if _, err := lister.Get("none"); !apierrors.IsNotFound(err) {
+			t.Errorf("got %v", err)
+		}
+		if got, err := lister.Get("after"); err != nil || nTaints(got) != 1 {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if err := informer.RemoveEventHandler(registration); err != nil {
+			t.Error(err)
+		}
+		tracker.inbox.handler(SliceKind).OnDelete(slice("after", "d", "p", "dev"))
+		synctest.Wait()
+		if len(informer.GetStore().ListKeys()) != 1 {
+			t.Error("a deleted slice stays in the store")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		informer.RunWithContext(ctx)
+	})
+}
+
+// TestMetrics counts, and folds what are too many drivers.
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewMetrics(registry); err == nil {
+		t.Error("the names can be taken twice")
+	}
+	s := newState()
+	metrics.count(s.apply(map[objectKey]any{
+		{SliceKind, "a"}: driverTaint(slice("a", "d", "p", "dev0", "dev1"), "example.com/own"),
+		{SliceKind, "b"}: slice("b", "e", "p", "dev0"),
+		{RuleKind, "r"}:  taintRule("r", selector("", "", "dev0")),
+	}))
+	want := `
+# HELP dra_steward_tracker_devices Devices in ResourceSlices, by driver.
+# TYPE dra_steward_tracker_devices gauge
+dra_steward_tracker_devices{driver="d"} 2
+dra_steward_tracker_devices{driver="e"} 1
+# HELP dra_steward_tracker_folded_drivers Drivers without series of their own: they are counted with the driver "".
+# TYPE dra_steward_tracker_folded_drivers gauge
+dra_steward_tracker_folded_drivers 0
+# HELP dra_steward_tracker_slice_changes_total Changes of merged ResourceSlices that event handlers were told of.
+# TYPE dra_steward_tracker_slice_changes_total counter
+dra_steward_tracker_slice_changes_total 2
+# HELP dra_steward_tracker_taints Taints of devices, by driver and by source: the driver itself, or a DeviceTaintRule.
+# TYPE dra_steward_tracker_taints gauge
+dra_steward_tracker_taints{driver="d",source="driver"} 2
+dra_steward_tracker_taints{driver="d",source="rule"} 1
+dra_steward_tracker_taints{driver="e",source="driver"} 0
+dra_steward_tracker_taints{driver="e",source="rule"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+	batch := map[objectKey]any{{SliceKind, "a"}: nil, {SliceKind, "b"}: nil}
+	for i := range MaxDrivers + 10 {
+		name := strconv.Itoa(i)
+		batch[objectKey{SliceKind, "many" + name}] = slice("many"+name, "driver"+name, "p", "dev0")
+	}
+	metrics.count(s.apply(batch))
+	want = `
+# HELP dra_steward_tracker_folded_drivers Drivers without series of their own: they are counted with the driver "".
+# TYPE dra_steward_tracker_folded_drivers gauge
+dra_steward_tracker_folded_drivers 10
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "dra_steward_tracker_folded_drivers"); err != nil {
+		t.Error(err)
+	}
+	if n := testutil.CollectAndCount(metrics, "dra_steward_tracker_devices"); n != MaxDrivers+1 {
+		t.Errorf("%d series of devices", n)
+	}
+}
