@@ -2,6 +2,7 @@ package patch
 
 import (
 	"reflect"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 )
@@ -95,7 +96,7 @@ func (w *writer) replace(e *entry) (effect Effect, done bool) {
 func (w *writer) replaceAttribute(e *entry, at place, before *resourceapi.DeviceAttribute) Effect {
 	if at.other != "" {
 		delete(w.attributes(), at.other)
-	} else if reflect.DeepEqual(before, e.attribute) {
+	} else if equal(before, e.attribute) {
 		return Unchanged | at.short
 	}
 	w.attributes()[at.name] = *e.attribute
@@ -111,7 +112,7 @@ func (w *writer) replaceCapacity(e *entry, at place) Effect {
 	notes := w.policy(e, &after)
 	if at.other != "" {
 		delete(w.capacity(), at.other)
-	} else if before.Value.Cmp(after.Value) == 0 && reflect.DeepEqual(before.RequestPolicy, after.RequestPolicy) {
+	} else if before.Value.Cmp(after.Value) == 0 && (before.RequestPolicy == after.RequestPolicy || reflect.DeepEqual(before.RequestPolicy, after.RequestPolicy)) {
 		return Unchanged | notes | at.short
 	}
 	w.capacity()[at.name] = after
@@ -183,6 +184,16 @@ func (w *writer) grow(e *entry, left *room) Effect {
 	w.attributes()[at.name] = *e.attribute
 	return Added
 }
+
+// equal compares attributes, of which this is done for all keys of all devices.
+func equal(a, b *resourceapi.DeviceAttribute) bool {
+	return same(a.IntValue, b.IntValue) && same(a.BoolValue, b.BoolValue) &&
+		same(a.StringValue, b.StringValue) && same(a.VersionValue, b.VersionValue) &&
+		slices.Equal(a.IntValues, b.IntValues) && slices.Equal(a.BoolValues, b.BoolValues) &&
+		slices.Equal(a.StringValues, b.StringValues) && slices.Equal(a.VersionValues, b.VersionValues)
+}
+
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // kind numbers the types of attributes.
 func kind(a *resourceapi.DeviceAttribute) int {

@@ -1,0 +1,71 @@
+package patch_test
+
+import (
+	"fmt"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+)
+
+// fullSlice is as large as a slice can be: 128 devices with 32 attributes each.
+func fullSlice() *resourceapi.ResourceSlice {
+	s := slice()
+	for i := range resourceapi.ResourceSliceMaxDevices {
+		attributes := full(maxNames - 1)
+		attributes["model"] = str(fmt.Sprint("m", i%2))
+		s.Spec.Devices = append(s.Spec.Devices, device(fmt.Sprint("d", i), attributes))
+	}
+	return s
+}
+
+// BenchmarkApply applies patches to a full slice, beside a plain copy of it.
+func BenchmarkApply(b *testing.B) {
+	s := fullSlice()
+	b.Run("DeepCopy", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.DeepCopy()
+		}
+	})
+	one := "d7"
+	kinds := []struct {
+		name   string
+		filter *v1alpha1.DevicePatchFilter
+	}{
+		{"all devices", nil},
+		{"one device", &v1alpha1.DevicePatchFilter{Device: &one}},
+		{"expression", cel(`device.attributes["gpu.example.com"].model == "m1"`)},
+	}
+	for _, kind := range kinds {
+		for _, n := range []int{1, 10, 100} {
+			var objects []*v1alpha1.ResourceSlicePatch
+			for i := range n {
+				name := resourceapi.FullyQualifiedName(fmt.Sprintf("gpu.example.com/a%d", i%(maxNames-1)))
+				objects = append(objects, object(fmt.Sprint("p", i), i, spec{Filter: kind.filter, Attributes: attrs{name: set(str("patched"))}}))
+			}
+			patches := compile(objects...)
+			b.Run(fmt.Sprintf("%s/%d patches", kind.name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					patch.Apply(s, patches)
+				}
+			})
+			if kind.name == "expression" && n == 10 {
+				e := patch.NewEvaluation(s)
+				b.Run("expression remembered/10 patches", func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						matches := make([]patch.Match, 0, n)
+						for _, p := range patches {
+							matches = append(matches, p.Match(e))
+						}
+						patch.Merge(s, matches)
+					}
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package patch_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+)
+
+const maxNames = resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice
+
+// full returns n attributes a0, a1 and so on.
+func full(n int) names {
+	attributes := names{}
+	for i := range n {
+		attributes[resourceapi.QualifiedName(fmt.Sprintf("a%d", i))] = num(int64(i))
+	}
+	return attributes
+}
+
+func TestFullDevice(t *testing.T) {
+	ten := int64(10)
+	d := device("a", full(maxNames-1))
+	d.Capacity = sizes{"memory": size("1")}
+	low := object("low", 0, spec{Attributes: attrs{
+		"gpu.example.com/a0": null, // makes room for one
+		"gpu.example.com/a1": set(num(100)),
+		"x.io/low":           set(str("low")),
+	}})
+	high := object("high", 1, spec{Priority: &ten, Attributes: attrs{"x.io/high": set(str("high"))}})
+	r := apply(t, slice(d), low, high)
+	got := r.Slice.Spec.Devices[0]
+	want := full(maxNames - 1)
+	delete(want, "a0")
+	want["a1"], want["x.io/high"] = num(100), str("high")
+	if diff := cmp.Diff(want, got.Attributes); diff != "" || len(got.Capacity) != 1 {
+		t.Errorf("the removal and the replacement are done, the new name of the higher priority gets the room:\n%s", diff)
+	}
+	keys := report(r, "low").Keys()
+	if len(keys) != 3 || keys[2].Name.Qualified != "x.io/low" || keys[2].Skipped != 1 {
+		t.Errorf("want x.io/low skipped: %+v", keys)
+	}
+	if !report(r, "low").Conflicting() || report(r, "high").Conflicting() {
+		t.Error("the skipped patch conflicts, the other does not")
+	}
+}
+
+func TestCapacityCountsWithTheAttributes(t *testing.T) {
+	r := apply(t, slice(device("a", full(maxNames-1))), object("p", 0, spec{
+		Attributes: attrs{"x.io/a": set(str("y"))}, Capacity: caps{"x.io/c": size("1")}}))
+	if got := r.Slice.Spec.Devices[0]; len(got.Attributes) != maxNames || len(got.Capacity) != 0 {
+		t.Errorf("%d attributes and %d capacities", len(got.Attributes), len(got.Capacity))
+	}
+}
+
+func TestValuesOfLists(t *testing.T) {
+	list := func(n int) resourceapi.DeviceAttribute {
+		return resourceapi.DeviceAttribute{IntValues: make([]int64, n)}
+	}
+	s := slice(device("a", names{"one": num(1), "many": list(40)}))
+	r := apply(t, s, object("p", 0, spec{Attributes: attrs{
+		"gpu.example.com/one": set(list(9)), // 1 + 40 becomes 49, one too many
+		"x.io/new":            set(list(7)), // 41 + 7 fits
+		"x.io/newer":          set(num(1)),
+	}}))
+	got := r.Slice.Spec.Devices[0].Attributes
+	if got["one"].IntValue == nil || len(got["x.io/new"].IntValues) != 7 || len(got) != 3 {
+		t.Errorf("one stays, new fits, newer does not: %v", got)
+	}
+}
+
+func TestListInACrowdedSlice(t *testing.T) {
+	var devices []resourceapi.Device
+	for i := range resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures + 1 {
+		devices = append(devices, device(fmt.Sprint("d", i), names{"one": num(1)}))
+	}
+	list := set(resourceapi.DeviceAttribute{BoolValues: []bool{true}})
+	p := object("p", 0, spec{Attributes: attrs{"gpu.example.com/one": list, "x.io/list": list}})
+	if r := apply(t, slice(devices...), p); r.Slice != r.Published || !report(r, "p").Conflicting() {
+		t.Error("a slice of more than 64 devices can have no lists")
+	}
+	if r := apply(t, slice(devices[1:]...), p); len(r.Slice.Spec.Devices[0].Attributes["one"].BoolValues) != 1 {
+		t.Error("a slice of 64 devices can")
+	}
+}
+
+func TestOtherTypeIsReplacedAndReported(t *testing.T) {
+	r := apply(t, slice(device("a", names{"model": str("x"), "n": num(1)})),
+		object("p", 0, spec{Attributes: attrs{model: set(num(7)), "gpu.example.com/n": set(resourceapi.DeviceAttribute{IntValues: []int64{1, 2}})}}))
+	got := r.Slice.Spec.Devices[0].Attributes
+	if *got["model"].IntValue != 7 || len(got["n"].IntValues) != 2 {
+		t.Errorf("%v", got)
+	}
+	for _, key := range report(r, "p").Keys() {
+		if key.TypeChanged != 1 {
+			t.Errorf("%+v, want the type changed", key)
+		}
+	}
+}
+
+func TestCapacityKeepsThePolicy(t *testing.T) {
+	shared, quantity := true, func(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
+	policy := &resourceapi.CapacityRequestPolicy{Default: quantity("2Gi"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity("1Gi")}}
+	own := &resourceapi.CapacityRequestPolicy{Default: quantity("1")}
+	published := func(shared *bool) *resourceapi.ResourceSlice {
+		return slice(resourceapi.Device{Name: "a", AllowMultipleAllocations: shared,
+			Capacity: sizes{"memory": {Value: resource.MustParse("8Gi"), RequestPolicy: policy}}})
+	}
+	for name, tc := range map[string]struct {
+		shared            *bool
+		capacity          resourceapi.DeviceCapacity
+		policy            *resourceapi.CapacityRequestPolicy
+		violated, dropped int
+	}{
+		"value only":        {&shared, size("4Gi"), policy, 0, 0},
+		"below the default": {&shared, size("1536Mi"), policy, 1, 0},
+		"own policy":        {&shared, resourceapi.DeviceCapacity{Value: resource.MustParse("4Gi"), RequestPolicy: own}, own, 0, 0},
+		"policy, unshared":  {nil, resourceapi.DeviceCapacity{Value: resource.MustParse("4Gi"), RequestPolicy: own}, policy, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := apply(t, published(tc.shared), object("p", 0, spec{Capacity: caps{"gpu.example.com/memory": tc.capacity}}))
+			got := r.Slice.Spec.Devices[0].Capacity["memory"]
+			if got.RequestPolicy != tc.policy && !reflect.DeepEqual(got.RequestPolicy, tc.policy) || got.Value.Cmp(tc.capacity.Value) != 0 {
+				t.Errorf("got %v", got)
+			}
+			if key := report(r, "p").Keys()[0]; key.PolicyViolated != tc.violated || key.PolicyDropped != tc.dropped {
+				t.Errorf("%+v", key)
+			}
+		})
+	}
+}
+
+func TestMissingClassMatchesNothing(t *testing.T) {
+	name := "gpu"
+	o := object("p", 0, spec{Filter: &v1alpha1.DevicePatchFilter{DeviceClassName: &name}, Attributes: attrs{model: set(str("y"))}})
+	s := slice(device("a", names{"n": num(1)}), device("b", names{"n": num(2)}))
+	var c patch.Compiler
+	p := c.Compile(o, nil)
+	if r := patch.Apply(s, []*patch.Patch{p}); r.Slice != s || len(p.Problems) != 1 || p.Problems[0].Reason != patch.ClassNotFound {
+		t.Errorf("%+v", p.Problems)
+	}
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p = c.Compile(o, class)
+	wantModels(t, patch.Apply(s, []*patch.Patch{p}), model, "y y")
+	class.Spec.Selectors = cel(`device.attributes["gpu.example.com"].n == 2`).Selectors
+	p = c.Compile(o, class)
+	wantModels(t, patch.Apply(s, []*patch.Patch{p}), model, "- y")
+	class.Spec.Selectors = cel(`nonsense`).Selectors
+	p = c.Compile(o, class)
+	if r := patch.Apply(s, []*patch.Patch{p}); r.Slice != s || !strings.Contains(p.Problems[0].Message, "DeviceClass gpu: spec.selectors[0].cel.expression: compilation failed") {
+		t.Errorf("%+v", p.Problems)
+	}
+}
+
+func TestCompileErrorIgnoresTheWholePatch(t *testing.T) {
+	patches := compile(object("p", 0, spec{Filter: cel("true", "device.nonsense"), Attributes: attrs{model: set(str("y"))}}))
+	s := slice(device("a", nil))
+	if r := patch.Apply(s, patches); r.Slice != s {
+		t.Error("the patch was applied")
+	}
+	if got := patches[0].Problems; len(got) != 1 || got[0].Reason != patch.CELError || !strings.Contains(got[0].Message, "spec.devices.filter.selectors[1].cel.expression: ") {
+		t.Errorf("%+v", got)
+	}
+	patches = compile(object("p", 0, spec{Filter: &v1alpha1.DevicePatchFilter{Selectors: make([]resourceapi.DeviceSelector, 1)}, Attributes: attrs{model: set(str("y"))}}))
+	if r := patch.Apply(s, patches); r.Slice != s || patches[0].Problems[0].Reason != patch.CELError {
+		t.Errorf("a selector of an unknown form: %+v", patches[0].Problems)
+	}
+}
+
+// costly takes more than half of what an expression may cost.
+const costly = `[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4].all(e, a + b + c + d + e > 0)))))`
+
+func TestCostIsLimited(t *testing.T) {
+	s := slice(device("a", nil))
+	r := apply(t, s, object("p", 0, spec{Filter: cel(costly), Attributes: attrs{model: set(str("y"))}}))
+	if r.Slice == s {
+		t.Fatalf("the expression costs too much by itself: %+v", report(r, "p").Failures)
+	}
+	r = apply(t, s, object("p", 0, spec{Filter: cel(costly, costly+" || true"), Attributes: attrs{model: set(str("y"))}}))
+	if got := report(r, "p").Failures.First; r.Slice != s || !strings.Contains(got, "selectors[1].cel.expression: the expressions up to this one cost more than 1000000 together") {
+		t.Errorf("two of them: %q", got)
+	}
+	tooMuch := strings.Replace(costly, "a + b", "[1,2,3,4,5,6,7,8,9,10].all(f, f > 0) && a + b", 1)
+	r = apply(t, s, object("p", 0, spec{Filter: cel(tooMuch), Attributes: attrs{model: set(str("y"))}}))
+	if got := report(r, "p").Failures.First; r.Slice != s || !strings.Contains(got, "cost limit exceeded") {
+		t.Errorf("one of ten times the cost: %q", got)
+	}
+}
+
+func TestOlderGenerationIsPatchedToo(t *testing.T) {
+	s := slice(device("a", nil))
+	s.Spec.Pool.Generation = 1
+	s.Spec.Pool.ResourceSliceCount = 7
+	wantModels(t, apply(t, s, object("p", 0, spec{Attributes: attrs{model: set(str("y"))}})), model, "y")
+}
+
+func TestOnlyAttributesAndCapacityArePatched(t *testing.T) {
+	shared, node := true, "node"
+	d := resourceapi.Device{Name: "a", AllowMultipleAllocations: &shared, NodeName: &node,
+		Taints:           []resourceapi.DeviceTaint{{Key: "k", Effect: resourceapi.DeviceTaintEffectNoExecute}},
+		ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "set"}}}
+	s := slice(d)
+	s.ResourceVersion = "7"
+	r := apply(t, s, object("p", 0, spec{Attributes: attrs{model: set(str("y"))}, Capacity: caps{"x.io/c": size("1")}}))
+	got := r.Slice.DeepCopy()
+	got.Spec.Devices[0].Attributes, got.Spec.Devices[0].Capacity = nil, nil
+	if diff := cmp.Diff(s, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTenThousandFailuresAreOneReport(t *testing.T) {
+	p := compile(object("p", 0, spec{Filter: cel(`device.attributes["gpu.example.com"].none`), Attributes: attrs{model: set(str("y"))}}))
+	var total patch.Report
+	for i := range 100 {
+		var devices []resourceapi.Device
+		for j := range 100 {
+			devices = append(devices, device(fmt.Sprint("d", j), nil))
+		}
+		s := slice(devices...)
+		s.Name = fmt.Sprintf("slice-%02d", 99-i)
+		total.Add(patch.Apply(s, p).Reports()[p[0]])
+	}
+	if total.Failures.Devices != 10000 || !strings.HasPrefix(total.Failures.First, "device d0 of ResourceSlice slice-00: ") || len(total.Keys()) != 0 {
+		t.Errorf("%+v", total)
+	}
+}
+
+func TestUnknownValuesAreLeftOut(t *testing.T) {
+	long, wrong := strings.Repeat("x", 65), "12.4"
+	ok := "12.4.0-rc.1+build"
+	patches := compile(object("p", 0, spec{Attributes: attrs{
+		"x.io/nothing": {},
+		"x.io/two":     {DeviceAttribute: resourceapi.DeviceAttribute{IntValue: new(int64), BoolValue: new(bool)}},
+		"x.io/both":    {DeviceAttribute: num(1), NullValue: &v1alpha1.NullValue{}},
+		"x.io/long":    set(str(long)),
+		"x.io/version": set(resourceapi.DeviceAttribute{VersionValue: &wrong}),
+		"x.io/empty":   set(resourceapi.DeviceAttribute{IntValues: []int64{}}),
+		"x.io/lists":   set(resourceapi.DeviceAttribute{VersionValues: []string{ok, wrong}}),
+		"x.io/fine":    set(resourceapi.DeviceAttribute{VersionValue: &ok}),
+		"X.io/upper":   set(num(1)),
+		"x.io/a/b":     set(num(1)),
+	}}))
+	r := patch.Apply(slice(device("a", nil)), patches)
+	if got := r.Slice.Spec.Devices[0].Attributes; len(got) != 1 || got["x.io/fine"].VersionValue == nil {
+		t.Errorf("got %v", got)
+	}
+	if got := len(patches[0].Problems); got != 9 {
+		t.Errorf("%d problems, want 9", got)
+	}
+	for _, problem := range patches[0].Problems {
+		if problem.Reason != patch.InvalidValue || problem.Name == "" || !strings.HasPrefix(problem.Message, "spec.devices.attributes[") {
+			t.Errorf("%+v", problem)
+		}
+	}
+}
+
+func TestNextKeepsWhatIsKnown(t *testing.T) {
+	p := compile(object("p", 0, spec{Filter: cel(`device.attributes["gpu.example.com"].n == 1`)}))[0]
+	s := slice(device("a", names{"n": num(1)}), device("b", names{"n": num(2)}), device("c", nil))
+	e := patch.NewEvaluation(s)
+	p.Match(e)
+	s = slice(device("c", nil), device("b", names{"n": num(1)}), device("new", names{"n": num(1)}), device("a", names{"n": num(1)}))
+	got, want := p.Match(e.Next(s)), p.Match(patch.NewEvaluation(s))
+	if !reflect.DeepEqual(got, want) || want.Devices != 3 || want.Failures.Devices != 1 {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	var none *patch.Evaluation
+	if got := p.Match(none.Next(s)); !reflect.DeepEqual(got, want) {
+		t.Errorf("from none: %+v", got)
+	}
+}
