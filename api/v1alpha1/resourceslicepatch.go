@@ -148,7 +148,7 @@ type DevicePatchFilter struct {
 // null.
 //
 // +kubebuilder:object:generate=true
-// +kubebuilder:validation:XValidation:rule="[has(self.int), has(self.bool), has(self.string), has(self.version), has(self.ints), has(self.bools), has(self.strings), has(self.versions), has(self.null)].filter(set, set).size() == 1",message="must have exactly one of int, bool, string, version, ints, bools, strings, versions, or \"null\": {} to remove the attribute"
+// +kubebuilder:validation:XValidation:rule="[has(self.int), has(self.bool), has(self.string), has(self.version), has(self.ints), has(self.bools), has(self.strings), has(self.versions), has(self.__null__)].filter(set, set).size() == 1",message="must have exactly one of int, bool, string, version, ints, bools, strings, versions, or \"null\": {} to remove the attribute"
 // +kubebuilder:validation:XValidation:rule="(!has(self.string) || size(self.string) <= 64) && (!has(self.version) || size(self.version) <= 64)",message="a string or version must have at most 64 bytes"
 // +kubebuilder:validation:XValidation:rule="(!has(self.ints) || size(self.ints) > 0) && (!has(self.bools) || size(self.bools) > 0) && (!has(self.strings) || size(self.strings) > 0) && (!has(self.versions) || size(self.versions) > 0)",message="a list must not be empty"
 type NullableDeviceAttribute struct {

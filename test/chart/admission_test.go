@@ -26,15 +26,17 @@ var contract = map[string]struct {
 	"templates.validate.dra-steward.io":   {"resourceclaimtemplates", v1, writes, 3, specChanges},
 	"classes.validate.dra-steward.io":     {"deviceclasses", v1, writes, 3, specChanges},
 	"taintrules.validate.dra-steward.io":  {"devicetaintrules", allVersions, writes, 3, specChanges},
+	"patches.validate.dra-steward.io":     {"resourceslicepatches", ours, writes, 3, specChanges},
 	"slices.validate.dra-steward.io":      {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
 }
 
 var (
 	v1          = []string{"v1"}
+	ours        = []string{"v1alpha1"} // of dra-steward.io
 	allVersions = []string{"v1", "v1beta2", "v1alpha3"}
 	writes      = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 	specChanges = []string{"not-being-deleted", "spec-changes"}
-	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules"}
+	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches"}
 )
 
 func TestContract(t *testing.T) {
@@ -48,9 +50,12 @@ func TestContract(t *testing.T) {
 			t.Errorf("%s: not in the table", h.Name)
 			continue
 		}
-		rule := h.Rules[0]
+		rule, group := h.Rules[0], "resource.k8s.io"
+		if slices.Equal(want.versions, ours) {
+			group = "dra-steward.io"
+		}
 		if len(h.Rules) != 1 || !slices.Equal(rule.Resources, []string{want.resource}) ||
-			!slices.Equal(rule.APIGroups, []string{"resource.k8s.io"}) || !slices.Equal(rule.APIVersions, want.versions) ||
+			!slices.Equal(rule.APIGroups, []string{group}) || !slices.Equal(rule.APIVersions, want.versions) ||
 			!slices.Equal(rule.Operations, want.operations) {
 			t.Errorf("%s: rules are %v, want %v", h.Name, h.Rules, want)
 		}
@@ -78,7 +83,7 @@ func conditionNames(h hook) (names []string) {
 }
 
 // TestScope checks what may never be touched: our own namespace, kube-system, and
-// any kind but the five of Dynamic Resource Allocation.
+// any kind but those of Dynamic Resource Allocation and ours.
 func TestScope(t *testing.T) {
 	for _, o := range []Options{{}, {Namespace: "kube-system"}, {Namespace: "devices"}} {
 		for _, h := range render(t, everything(), o).hooks() {

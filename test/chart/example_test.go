@@ -26,6 +26,7 @@ func ExampleRender() {
 	// ClusterRole dra-steward
 	// ClusterRoleBinding dra-steward
 	// ConfigMap dra-steward
+	// CustomResourceDefinition resourceslicepatches.dra-steward.io
 	// Deployment dra-steward
 	// MutatingWebhookConfiguration dra-steward
 	// PodDisruptionBudget dra-steward

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -40,6 +41,7 @@ type release struct {
 	validating     admissionv1.ValidatingWebhookConfiguration
 	clusterRole    *rbacv1.ClusterRole
 	binding        *rbacv1.ClusterRoleBinding
+	types          []apiextensionsv1.CustomResourceDefinition
 }
 
 // render renders the chart and fails on an object with a field that its type lacks.
@@ -50,8 +52,14 @@ func render(t *testing.T, v values, o Options) (r release) {
 		t.Fatal(err)
 	}
 	r.objects = objects
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, object := range objects {
-		typed, err := scheme.Scheme.New(object.GroupVersionKind())
+		typed, err := known.New(object.GroupVersionKind())
 		if err != nil {
 			t.Fatalf("%s: %v", object.GetName(), err)
 		}
@@ -73,6 +81,8 @@ func render(t *testing.T, v values, o Options) (r release) {
 			r.clusterRole = typed
 		case *rbacv1.ClusterRoleBinding:
 			r.binding = typed
+		case *apiextensionsv1.CustomResourceDefinition:
+			r.types = append(r.types, *typed)
 		case *admissionv1.MutatingWebhookConfiguration:
 			r.mutating = *typed
 		case *admissionv1.ValidatingWebhookConfiguration:

@@ -47,7 +47,7 @@ func (p prepared) applyRights(ctx context.Context, c client.Client) error {
 	for _, object := range p.objects {
 		var err error
 		switch {
-		case strings.HasPrefix(object.GetAPIVersion(), "rbac."):
+		case strings.HasPrefix(object.GetAPIVersion(), "rbac."), object.GetKind() == "CustomResourceDefinition":
 			err = applyOne(ctx, c, object)
 		case !isWebhook(object):
 			err = applyOne(ctx, c, object, client.DryRunAll)
