@@ -21,6 +21,12 @@ type StewardConfiguration struct {
 	Defaults Defaults `json:"defaults,omitempty"`
 	// Rules change what single rules do, by the ID of the rule.
 	Rules map[string]Rule `json:"rules,omitempty"`
+	// Server is the API server that the webhook stands before, so far as it cannot be
+	// asked for.
+	Server Server `json:"server,omitempty"`
+	// Drivers say who publishes for a driver and what it is configured with, by the
+	// name of the driver.
+	Drivers map[string]Driver `json:"drivers,omitempty"`
 	// SystemUsers are the components of Kubernetes whose writes are never denied, by
 	// the name under which the API server authenticates them. Absent they are the
 	// scheduler, the resource claim controller and the controller manager; an empty
@@ -52,6 +58,33 @@ type Lint struct {
 type Rule struct {
 	// Severity is error (deny), warning or off. The defaults are in docs/rules.md.
 	Severity Severity `json:"severity"`
+}
+
+// Server is what an API server removes from objects in silence, by its version.
+type Server struct {
+	// KubernetesVersion is such as "1.37"; empty is what the server says of itself,
+	// where the webhook may read from it.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// FeatureGates are those that differ from the defaults of its version.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+}
+
+// Driver is what a site knows of a driver.
+type Driver struct {
+	// Users and Groups are the only ones who may publish ResourceSlices for the
+	// driver, as the API server authenticates them. Both empty, anybody may.
+	Users  []string `json:"users,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// Parameters are the only types of opaque parameters for the driver. Empty,
+	// every JSON object is.
+	Parameters []Parameters `json:"parameters,omitempty"`
+}
+
+// Parameters are a type of opaque parameters.
+type Parameters struct {
+	// APIVersion is such as resource.example.com/v1.
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
 }
 
 // An Exemption takes rules back for the writes that it selects: those by one of its

@@ -1,65 +1,120 @@
-// Package config reads the configuration file.
+// Package config reads the configuration file, and sees when it changes.
 package config
 
 import (
 	"bytes"
+	"crypto/sha256"
+	_ "embed" // the schema
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 
-	yamlv3 "go.yaml.in/yaml/v3"
-	"sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/manifest"
 )
 
-// Load reads the file at path. An empty path is the empty configuration.
-func Load(path string) (v1alpha1.StewardConfiguration, error) {
+// Schema is the JSON schema of the file.
+//
+//go:embed schema.json
+var Schema []byte
+
+// A File is a configuration and where its fields stand. The zero value is the empty
+// configuration of no file.
+type File struct {
+	// Name is the name of the file, for messages.
+	Name string
+	// Revision is the beginning of the SHA-256 of the content.
+	Revision string
+	v1alpha1.StewardConfiguration
+
+	document *manifest.Document
+}
+
+// Load reads the file at path. An empty path is the zero File.
+func Load(path string) (File, error) {
 	if path == "" {
-		return v1alpha1.StewardConfiguration{}, nil
+		return File{}, nil
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return v1alpha1.StewardConfiguration{}, err
+		return File{}, err
 	}
-	c, err := Parse(data)
-	if err != nil {
-		return v1alpha1.StewardConfiguration{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return c, nil
+	return Parse(path, data)
 }
 
 // Parse reads the content of a configuration file. What would be left out in silence
 // is an error, since a limit with a typing mistake would not be in force: a field that
-// does not exist or stands twice, a second document.
-func Parse(data []byte) (c v1alpha1.StewardConfiguration, _ error) {
-	if err := oneDocument(data); err != nil {
-		return c, err
+// does not exist or stands twice, a second document. Errors name the file, the line
+// and the column, all of them in one.
+func Parse(name string, data []byte) (File, error) {
+	f := File{Name: name, Revision: revision(data)}
+	var errs []error
+	for document, err := range (manifest.Reader{}).Read(name, bytes.NewReader(data)) {
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case f.document != nil:
+			errs = append(errs, &manifest.Error{File: name, Line: document.Line, Column: 1,
+				Message: "a second document; a configuration file is one document"})
+		default:
+			f.document = document
+			errs = append(errs, f.decode()...)
+		}
 	}
-	text, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return c, err
+	if f.document == nil && errs == nil {
+		errs = []error{&manifest.Error{File: name, Message: "nothing in it; " + wantedType}}
 	}
-	strict, err := json.UnmarshalStrict(text, &c)
-	if err := errors.Join(append(strict, err)...); err != nil {
-		return c, err
-	}
-	if c.APIVersion != v1alpha1.APIVersion || c.Kind != v1alpha1.ConfigurationKind {
-		return c, fmt.Errorf("apiVersion %q, kind %q: must be %q and %q",
-			c.APIVersion, c.Kind, v1alpha1.APIVersion, v1alpha1.ConfigurationKind)
-	}
-	return c, nil
+	return f, errors.Join(errs...)
 }
 
-func oneDocument(data []byte) error {
-	decoder := yamlv3.NewDecoder(bytes.NewReader(data))
-	documents := 0
-	for document := (yamlv3.Node{}); documents < 2 && decoder.Decode(&document) == nil; {
-		documents++
+// Revision names a content.
+func revision(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:6])
+}
+
+const wantedType = `it begins with "apiVersion: ` + v1alpha1.APIVersion + `" and "kind: ` + v1alpha1.ConfigurationKind + `"`
+
+func (f *File) decode() (errs []error) {
+	d := f.document
+	if d.APIVersion != v1alpha1.APIVersion || d.Kind != v1alpha1.ConfigurationKind {
+		return []error{f.At("", fmt.Sprintf("apiVersion %q, kind %q: must be %q and %q",
+			d.APIVersion, d.Kind, v1alpha1.APIVersion, v1alpha1.ConfigurationKind))}
 	}
-	if documents > 1 {
-		return errors.New("more than one document; a configuration file is one document")
+	for _, problem := range manifest.DecodeInto(d, &f.StewardConfiguration) {
+		errs = append(errs, &manifest.Error{File: f.Name, Line: problem.Line, Column: problem.Column, Message: problem.String()})
 	}
-	return nil
+	return errs
+}
+
+// Locate puts the file, the line and the column before every error about a field of the
+// configuration: a [field.Error], or several joined.
+func (f File) Locate(err error) error {
+	if several, joined := err.(interface{ Unwrap() []error }); joined {
+		var errs []error
+		for _, err := range several.Unwrap() {
+			errs = append(errs, f.Locate(err))
+		}
+		return errors.Join(errs...)
+	}
+	about := (*field.Error)(nil)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &about) && f.document != nil:
+		return f.At(about.Field, err.Error())
+	case f.Name != "":
+		return fmt.Errorf("%s: %w", f.Name, err)
+	default:
+		return err
+	}
+}
+
+// At is an error at the place of a path.
+func (f File) At(path, message string) error {
+	line, column := f.document.Position(path)
+	return &manifest.Error{File: f.Name, Line: line, Column: column, Message: message}
 }

@@ -9,7 +9,7 @@ import (
 
 // TestBareOff reads off without quotes, which is a boolean in YAML.
 func TestBareOff(t *testing.T) {
-	c, err := config.Parse([]byte("apiVersion: dra-steward.io/v1alpha1\nkind: StewardConfiguration\n" +
+	c, err := config.Parse("site.yaml", []byte("apiVersion: dra-steward.io/v1alpha1\nkind: StewardConfiguration\n"+
 		"defaults: {finalizer: off}\nrules: {claim-devices-max: {severity: off}}\n"))
 	if err != nil || c.Defaults.Finalizer != v1alpha1.FinalizerOff || c.Rules["claim-devices-max"].Severity != "off" {
 		t.Errorf("got %+v, %v", c, err)

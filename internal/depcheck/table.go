@@ -50,7 +50,7 @@ var Packages = map[string]Package{
 	"pkg/mutate":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/patch":         {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/toleration":    {Floor: 2, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/config":   {Floor: 2, Never: []string{clientGo, controllerRuntime}},
+	"internal/config":   {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 
 	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
@@ -140,10 +142,7 @@ func (s *Sites) load(file string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	site, err := s.site(c)
-	if err != nil && file != "" {
-		err = fmt.Errorf("%s: %w", file, err)
-	}
+	site, err := s.Site(c)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +152,13 @@ func (s *Sites) load(file string) (*Site, error) {
 	}
 	s.sites[file] = site
 	return site, err
+}
+
+// Site is what a configuration decides, or everything that is wrong with it, each with
+// its place.
+func (s *Sites) Site(file config.File) (*Site, error) {
+	site, err := s.site(file.StewardConfiguration)
+	return site, file.Locate(err)
 }
 
 func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
@@ -171,11 +177,11 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 		return nil, err
 	}
 	if err := (Selection{Skip: c.Lint.SkipRules}).Check(s.Book); err != nil {
-		return nil, fmt.Errorf("lint.skipRules: %w", err)
+		return nil, field.Invalid(field.NewPath("lint", "skipRules"), field.OmitValueType{}, err.Error())
 	}
-	for _, pattern := range c.Lint.SkipPaths {
+	for i, pattern := range c.Lint.SkipPaths {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return nil, fmt.Errorf("lint.skipPaths: %q: %w", pattern, err)
+			return nil, field.Invalid(field.NewPath("lint", "skipPaths").Index(i), pattern, err.Error())
 		}
 	}
 	return &Site{reviewer: reviewer, skipPaths: c.Lint.SkipPaths, skipRules: c.Lint.SkipRules}, nil

@@ -87,6 +87,17 @@ func DecodeAs[T Object](document *Document) (T, []Problem) {
 	return typed, problems
 }
 
+// DecodeInto decodes a document of another group into object, a pointer to a struct,
+// and returns everything that is wrong with its form, unknown fields and duplicate keys
+// too, in the order of the text.
+func DecodeInto(document *Document, object any) []Problem {
+	strict, err := json.UnmarshalStrict(document.Raw, object)
+	if err != nil || len(strict) > 0 || document.suspect() {
+		return explain(document, object, strict, err)
+	}
+	return nil
+}
+
 func (d *Document) suspect() bool { return d.source != nil && d.source.suspect }
 
 // foreign says why Decode does not know the document's type.
@@ -114,7 +125,7 @@ func (d *Document) problem(kind ProblemKind, path, message string) Problem {
 }
 
 // explain finds out in detail what the decoder complained about.
-func explain(document *Document, object Object, strict []error, failure error) []Problem {
+func explain(document *Document, object any, strict []error, failure error) []Problem {
 	e := explainer{document: document}
 	e.object(object)
 	e.duplicates(object)

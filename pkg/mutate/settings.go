@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -34,16 +35,20 @@ func (s Settings) timeAddedWindow() time.Duration {
 	return s.TimeAddedWindow.Duration
 }
 
+// settingsPath is where a configuration file has them.
+var settingsPath = field.NewPath("defaults")
+
 // Validate refuses an unknown mode and a window that makes no sense.
 func (s Settings) Validate() error {
 	switch s.Finalizer {
 	case "", v1alpha1.FinalizerCreate, v1alpha1.FinalizerRepair, v1alpha1.FinalizerOff:
 	default:
-		return fmt.Errorf("defaults.finalizer: %q: must be %q, %q or %q",
-			s.Finalizer, v1alpha1.FinalizerCreate, v1alpha1.FinalizerRepair, v1alpha1.FinalizerOff)
+		return field.NotSupported(settingsPath.Child("finalizer"), s.Finalizer,
+			[]v1alpha1.FinalizerMode{v1alpha1.FinalizerCreate, v1alpha1.FinalizerRepair, v1alpha1.FinalizerOff})
 	}
 	if window := s.timeAddedWindow(); window < 0 || window > maxTimeAddedWindow {
-		return fmt.Errorf("defaults.timeAddedWindow: %s: must be between 0s (off) and %s", window, maxTimeAddedWindow)
+		return field.Invalid(settingsPath.Child("timeAddedWindow"), window.String(),
+			fmt.Sprintf("must be between 0s (off) and %s", maxTimeAddedWindow))
 	}
 	return nil
 }

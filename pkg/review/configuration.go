@@ -9,13 +9,14 @@ import (
 )
 
 // New makes a Reviewer that judges as c says. It refuses values out of range, all
-// of them in one error.
+// of them in one error; each that is about a field of c is a [k8s.io/apimachinery/pkg/util/validation/field.Error].
 func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
-	severities, err := siteSeverities(c.Rules)
-	exemptions, wrong := siteExemptions(c)
+	severities, wrongRules := siteSeverities(c.Rules)
+	exemptions, wrongExemptions := siteExemptions(c)
+	profile, wrongServer := serverProfile(c.Server)
 	r := Reviewer{
-		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults),
+		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile,
 		severities: severities, exemptions: exemptions, expressions: &validate.Expressions{},
 	}
-	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), err, wrong)
+	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, siteDrivers(c.Drivers))
 }

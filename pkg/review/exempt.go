@@ -2,9 +2,10 @@ package review
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -42,24 +43,24 @@ type exemptions struct {
 func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 	var errs []error
 	for i, e := range c.Exemptions {
-		at := fmt.Sprintf("exemptions[%d]", i)
-		wrong := func(field, what string) { errs = append(errs, fmt.Errorf("%s.%s: %s", at, field, what)) }
+		at := field.NewPath("exemptions").Index(i)
+		required := func(name, what string) { errs = append(errs, field.Required(at.Child(name), what)) }
 		if e.Reason == "" {
-			wrong("reason", "say why, for who finds it in the audit log")
+			required("reason", "say why, for who finds it in the audit log")
 		}
 		if e.Expires.IsZero() {
-			wrong("expires", "say until when, such as 2026-12-31T00:00:00Z")
+			required("expires", "say until when, such as 2026-12-31T00:00:00Z")
 		}
 		if len(e.Rules) == 0 {
-			wrong("rules", `name the rules, or "*" for all`)
+			required("rules", `name the rules, or "*" for all`)
 		}
 		for j, id := range e.Rules {
 			if !known(id) && !(id == everyRule && len(e.Rules) == 1) {
-				wrong(fmt.Sprintf("rules[%d]", j), fmt.Sprintf("there is no rule %q; \"dra-steward explain\" lists all", id))
+				errs = append(errs, field.Invalid(at.Child("rules").Index(j), id, noSuchRule))
 			}
 		}
 		if len(e.Namespaces)+len(e.Users)+len(e.Groups) == 0 {
-			errs = append(errs, fmt.Errorf("%s: name namespaces, users or groups; for everybody there is rules.<ID>.severity", at))
+			errs = append(errs, field.Required(at, "name namespaces, users or groups; for everybody there is rules.<ID>.severity"))
 		}
 	}
 	return exemptions{c.SystemUsers, c.Exemptions}, errors.Join(errs...)

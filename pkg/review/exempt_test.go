@@ -125,8 +125,8 @@ func TestRefusedExemptions(t *testing.T) {
 		exempting(v1alpha1.Exemption{Users: []string{"jane"}, Rules: []string{"*", "claim-empty"}}).Exemptions[0],
 	}})
 	for _, want := range []string{
-		"exemptions[0].reason: ", "exemptions[0].expires: ", "exemptions[0].rules: ", "exemptions[0]: name namespaces, users or groups",
-		`exemptions[1].rules[0]: there is no rule "claim-device-max"`, `exemptions[2].rules[0]: `,
+		"exemptions[0].reason: ", "exemptions[0].expires: ", "exemptions[0].rules: ", "exemptions[0]: Required value: name namespaces, users or groups",
+		`exemptions[1].rules[0]: Invalid value: "claim-device-max": there is no such rule`, `exemptions[2].rules[0]: `,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
@@ -149,7 +149,7 @@ func TestNoNeighbourDeniesASlice(t *testing.T) {
 			t.Errorf("%s looks beyond a slice and would deny it", rule.ID)
 		}
 		_, err := review.New(v1alpha1.StewardConfiguration{Rules: map[string]v1alpha1.Rule{rule.ID: {Severity: "error"}}})
-		if err == nil || !strings.Contains(err.Error(), "rules."+rule.ID) {
+		if err == nil || !strings.Contains(err.Error(), "rules["+rule.ID+"].severity: Forbidden") {
 			t.Errorf("a site can let %s deny: %v", rule.ID, err)
 		}
 	}

@@ -2,9 +2,10 @@ package review
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -38,21 +39,24 @@ func siteSeverities(rules map[string]v1alpha1.Rule) (severities, error) {
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(rules)) {
 		severity, err := validate.ParseSeverity(string(rules[id].Severity))
+		at := field.NewPath("rules").Key(id)
 		switch {
 		case !known(id):
-			errs = append(errs, fmt.Errorf("rules.%s: there is no such rule; \"dra-steward explain\" lists all", id))
+			errs = append(errs, field.Invalid(at, id, noSuchRule))
 		case err != nil:
-			errs = append(errs, fmt.Errorf("rules.%s: %w", id, err))
+			errs = append(errs, field.NotSupported(at.Child("severity"), rules[id].Severity, validate.SeverityNames()))
 		case severity == Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
 			return d.ID == id && d.Beyond && slices.Equal(d.Kinds, []string{"ResourceSlice"})
 		}):
-			errs = append(errs, fmt.Errorf("rules.%s: cannot deny: it looks at other slices of the pool, and a driver is never stopped by those; warning or off", id))
+			errs = append(errs, field.Forbidden(at.Child("severity"), "it looks at other slices of the pool, and by those no driver is stopped: warning or off"))
 		default:
 			all[id] = severity
 		}
 	}
 	return all, errors.Join(errs...)
 }
+
+const noSuchRule = `there is no such rule; "dra-steward explain" lists all`
 
 func known(id string) bool {
 	return id == FieldDropped || slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Limits are the sizes that a site allows. Zero means what the API server allows;
@@ -109,13 +110,13 @@ func (l Limits) For(profile Profile) Limits {
 }
 
 // Validate refuses limits below zero or above what the API server allows; all of
-// them in one error.
+// them in one error, each a [field.Error] about a configuration file.
 func (l Limits) Validate() error {
 	var errs []error
 	for _, f := range LimitFields() {
 		if n := *f.of(&l); n < 0 || n > f.Upstream {
-			errs = append(errs, fmt.Errorf("limits.%s: %d: must be between 1 and %d (%s), or 0 or absent for %[3]d",
-				f.Name, n, f.Upstream, f.Constant))
+			errs = append(errs, field.Invalid(field.NewPath("limits", f.Name), n, fmt.Sprintf(
+				"must be between 1 and %d (%s), or 0 or absent for %[1]d", f.Upstream, f.Constant)))
 		}
 	}
 	return errors.Join(errs...)

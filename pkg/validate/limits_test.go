@@ -80,7 +80,7 @@ func checkLimit(t *testing.T, f validate.LimitField, i int) {
 // TestAllWrongLimitsAtOnce: a person corrects a file once.
 func TestAllWrongLimitsAtOnce(t *testing.T) {
 	err := validate.Limits{DevicesPerSlice: 1000, TaintsPerDevice: -3}.Validate()
-	for _, word := range []string{"limits.devicesPerSlice: 1000", "between 1 and 128", "limits.taintsPerDevice: -3", "between 1 and 16"} {
+	for _, word := range []string{"limits.devicesPerSlice: Invalid value: 1000", "between 1 and 128", "limits.taintsPerDevice: Invalid value: -3", "between 1 and 16"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("the error lacks %q: %v", word, err)
 		}

@@ -1,6 +1,9 @@
 package validate
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Severity says what a finding means for a write. The order is that of weight.
 type Severity int
@@ -26,6 +29,9 @@ func (s Severity) String() string {
 
 // MarshalText writes a severity as its name.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// SeverityNames are what ParseSeverity reads.
+func SeverityNames() []string { return slices.Clone(severities[:]) }
 
 // ParseSeverity reads what String writes.
 func ParseSeverity(name string) (Severity, error) {

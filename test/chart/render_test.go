@@ -30,6 +30,12 @@ func everything() values {
 		"defaults": values{"finalizer": "repair", "timeAddedWindow": "0s"},
 		"liveData": values{"enabled": false},
 		"rules":    values{"claim-devices-max": values{"severity": "warning"}},
+		"exemptions": []any{values{"rules": []any{"claim-empty"}, "namespaces": []any{"ml"}, "users": []any{"jane"}, "groups": []any{"admins"},
+			"reason": "until the queue is split", "expires": "2099-12-31T00:00:00Z"}},
+		"systemUsers": []any{"system:kube-scheduler"},
+		"drivers": values{"gpu.example.com": values{"users": []any{"system:serviceaccount:gpu:driver"}, "groups": []any{"drivers"},
+			"parameters": []any{values{"apiVersion": "gpu.example.com/v1", "kind": "GpuConfig"}}}},
+		"server": values{"kubernetesVersion": "1.36", "featureGates": values{"DRADeviceTaints": false}},
 		"webhooks": values{
 			"excludedNamespaces": []any{"gpu-operator"},
 			"claims":             values{"failurePolicy": "Fail", "timeoutSeconds": 1},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dra-steward/dra-steward/charts"
@@ -27,6 +28,8 @@ func TestRefusedValues(t *testing.T) {
 		"limit with a fraction": {values{"limits": values{"taintsPerDevice": 1.5}}, "/limits/taintsPerDevice"},
 		"finalizer mode":        {values{"defaults": values{"finalizer": "always"}}, "/defaults/finalizer"},
 		"unknown severity":      {values{"rules": values{"claim-devices-max": values{"severity": "deny"}}}, "/rules/claim-devices-max/severity"},
+		"exemption for ever":    {values{"exemptions": []any{values{"rules": []any{"*"}, "users": []any{"jane"}, "reason": "so"}}}, "missing property 'expires'"},
+		"misspelt driver":       {values{"drivers": values{"gpu.example.com": values{"user": []any{"jane"}}}}, "'user' not allowed"},
 		"window too long":       {values{"defaults": values{"timeAddedWindow": "61s"}}, "/defaults/timeAddedWindow"},
 		"failurePolicy":         {values{"webhooks": values{"claims": values{"failurePolicy": "Maybe"}}}, "/webhooks/claims/failurePolicy"},
 		"Fail for slices":       {values{"webhooks": values{"slices": values{"failurePolicy": "Fail"}}}, "'failurePolicy' not allowed"},
@@ -60,29 +63,36 @@ func TestConfiguration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := render(t, v, Options{})
-			c, err := config.Parse([]byte(r.config.Data["config.yaml"]))
+			c, err := config.Parse("config.yaml", []byte(r.config.Data["config.yaml"]))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := review.New(c); err != nil {
+			if _, err := review.New(c.StewardConfiguration); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(name, "off") && c.Defaults.Finalizer != "off" {
 				t.Errorf("finalizer is %q, want off", c.Defaults.Finalizer)
 			}
-			if name == "everything" && (c.Limits.DevicesPerSlice != 10 || c.Limits.DevicesPerClaim != 1) {
-				t.Errorf("limits are %+v, want those of the values", c.Limits)
+			if name == "everything" && (c.Limits.DevicesPerSlice != 10 || c.Limits.DevicesPerClaim != 1 || len(c.Exemptions) != 1 ||
+				len(c.SystemUsers) != 1 || len(c.Drivers) != 1 || c.Server.KubernetesVersion != "1.36" || len(c.Server.FeatureGates) != 1) {
+				t.Errorf("got %+v, want the values", c.StewardConfiguration)
 			}
 		})
 	}
 }
 
-func TestConfigurationChangeReplacesPods(t *testing.T) {
-	sum := func(v values) string {
-		return render(t, v, Options{}).deployment.Spec.Template.Annotations["checksum/config"]
+// TestConfigurationChangeKeepsPods: the configuration is taken over while running, so
+// that nothing of it may be in the pods.
+func TestConfigurationChangeKeepsPods(t *testing.T) {
+	template := func(v values) any { return render(t, with(v), Options{}).deployment.Spec.Template }
+	changed := values{"limits": values{"devicesPerSlice": 3}, "rules": values{"claim-empty": values{"severity": "off"}}}
+	if diff := cmp.Diff(template(nil), template(changed)); diff != "" {
+		t.Errorf("a change of the configuration replaces the pods:\n%s", diff)
 	}
-	if sum(with(nil)) == "" || sum(with(nil)) == sum(everything()) {
-		t.Error("checksum/config must change with the configuration")
+	for _, mount := range render(t, with(nil), Options{}).deployment.Spec.Template.Spec.Containers[0].VolumeMounts {
+		if mount.SubPath != "" {
+			t.Errorf("%s: a change does not arrive through a subPath", mount.MountPath)
+		}
 	}
 }
 

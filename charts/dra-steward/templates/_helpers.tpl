@@ -65,6 +65,23 @@ defaults:
 rules:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.exemptions }}
+exemptions:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if not (kindIs "invalid" .Values.systemUsers) }}
+systemUsers: {{ toJson .Values.systemUsers }}
+{{- end }}
+{{- with .Values.drivers }}
+drivers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.server }}
+{{- if or .kubernetesVersion .featureGates }}
+server:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "dra-steward.requireCertificate" -}}

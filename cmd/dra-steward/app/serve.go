@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/webhook"
 )
@@ -44,7 +43,11 @@ it needs no access to the Kubernetes API.
 The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
 kubernetes.io/tls is mounted) and read again whenever it changes. On SIGTERM the
 readiness fails, requests are answered for --shutdown-delay more, and then those that
-were accepted are finished.`,
+were accepted are finished.
+
+The configuration file is read again whenever it changes. One that is wrong is refused
+and the last good one stays in force; the metric dra_steward_config_load_failed and the
+log say so.`,
 		Example: `  # Development: make a certificate for this host; ca.crt goes into caBundle.
   dra-steward serve --cert-dir ./tls --self-signed localhost,127.0.0.1
 
@@ -75,14 +78,6 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := config.Load(o.config)
-	if err != nil {
-		return err
-	}
-	reviewer, err := review.New(c)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.config, err)
-	}
 	if o.selfSigned != nil {
 		if err := webhook.SelfSigned(o.certDir, o.selfSigned); err != nil {
 			return fmt.Errorf("--self-signed: %w", err)
@@ -98,17 +93,18 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	if world != nil {
-		reviewer.World = world
+	site, err := o.site(world, registry, log)
+	if err != nil {
+		return err
 	}
 	server := &webhook.Server{
-		Mutating:      webhook.Mutating(webhook.Always(reviewer), log, metrics),
-		Validating:    webhook.Validating(webhook.Always(reviewer), log, metrics),
+		Mutating:      webhook.Mutating(site.reviewer, log, metrics),
+		Validating:    webhook.Validating(site.reviewer, log, metrics),
 		CertDir:       o.certDir,
 		ShutdownDelay: o.shutdownDelay,
 		Log:           log,
 	}
-	return serveAll(ctx, server, world, registry, o, log)
+	return serveAll(ctx, server, world, site, registry, o, log)
 }
 
 // world is what the rules see beside an object, nil without --live-data.
@@ -119,9 +115,23 @@ func (o serveOptions) world() (*informed, error) {
 	return newInformed(o.kubeconfig)
 }
 
+// site is what the configuration file says, and what comes of its changes.
+func (o serveOptions) site(world *informed, registry *prometheus.Registry, log logr.Logger) (*configured, error) {
+	site := &configured{path: o.config, log: log, complete: func(r *review.Reviewer) {
+		if world != nil {
+			r.World = world
+		}
+	}}
+	var err error
+	if site.metrics, err = newConfigMetrics(registry, site.reviewer); err != nil {
+		return nil, err
+	}
+	return site, site.start(time.Now())
+}
+
 // serveAll serves admission, health and metrics. The latter two stay up until
 // admission is done, so that probes see how it ends.
-func serveAll(ctx context.Context, server *webhook.Server, world *informed, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
+func serveAll(ctx context.Context, server *webhook.Server, world *informed, site *configured, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
 	at, err := listenAll(o)
 	if err != nil {
 		return err
@@ -131,6 +141,7 @@ func serveAll(ctx context.Context, server *webhook.Server, world *informed, regi
 	group, failed := errgroup.WithContext(background)
 	group.Go(func() error { return serveHTTP(failed, at["--health-address"], healthHandler(server, world)) })
 	group.Go(func() error { return serveHTTP(failed, at["--metrics-address"], metricsHandler(registry)) })
+	group.Go(func() error { return site.run(failed) })
 	if world != nil {
 		group.Go(func() error { return world.run(failed) })
 	}

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// A configured is the Reviewer that follows a configuration file: it is replaced as a
+// whole when the file changes, and a file that is wrong leaves it as it is.
+type configured struct {
+	path string
+	// complete adds to a Reviewer what no file holds.
+	complete func(*review.Reviewer)
+	log      logr.Logger
+	metrics  *configMetrics
+
+	inForce atomic.Pointer[review.Reviewer]
+	// seen is the revision in force; empty while the file is one that was refused.
+	seen string
+}
+
+// reviewer returns the Reviewer in force.
+func (c *configured) reviewer() review.Reviewer { return *c.inForce.Load() }
+
+// start reads the file for the first time; an error is one of the file.
+func (c *configured) start(now time.Time) error {
+	file, err := config.Load(c.path)
+	if err != nil {
+		return err
+	}
+	return c.use(file, now)
+}
+
+// use puts a file into force, if nothing is wrong with it.
+func (c *configured) use(file config.File, now time.Time) error {
+	reviewer, err := review.New(file.StewardConfiguration)
+	if err != nil {
+		return file.Locate(err)
+	}
+	c.complete(&reviewer)
+	c.inForce.Store(&reviewer)
+	c.seen = file.Revision
+	c.metrics.loaded(file.Revision, now)
+	for _, i := range reviewer.Expired(now) {
+		c.log.Info("an exemption has expired and does not count: remove or renew it", "exemption", i, "reason", file.Exemptions[i].Reason)
+	}
+	return nil
+}
+
+// run follows the file until ctx ends.
+func (c *configured) run(ctx context.Context) error {
+	if c.path == "" {
+		return nil
+	}
+	config.Watch(ctx, c.path, c.look, func(err error) {
+		c.log.Error(err, "cannot watch the configuration; it is looked at every few seconds", "file", c.path)
+	})
+	return nil
+}
+
+// look reads the file and takes it over if it has changed.
+func (c *configured) look() {
+	file, err := config.Load(c.path)
+	if err == nil && file.Revision == c.seen {
+		return
+	}
+	if err == nil {
+		err = c.use(file, time.Now())
+	}
+	if err == nil {
+		c.log.Info("took over a new configuration", "file", c.path, "revision", file.Revision)
+		return
+	}
+	c.seen = ""
+	if c.metrics.refused(err) {
+		c.log.Error(err, "refused a new configuration; the last good one stays in force", "file", c.path)
+	}
+}
