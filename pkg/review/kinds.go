@@ -23,8 +23,8 @@ var kinds = map[name]kind{
 	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatusDrops, validate.ResourceClaimStatus),
 	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, validate.ResourceClaimTemplate),
 	{"DeviceClass", ""}:           of(nil, validate.DeviceClassDrops, validate.DeviceClass),
-	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, nil, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
-	{"DeviceTaintRule", "status"}: of(nil, nil, validate.DeviceTaintRuleStatus, "v1beta2", "v1alpha3"),
+	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, validate.DeviceTaintRuleDrops, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
+	{"DeviceTaintRule", "status"}: of(nil, validate.DeviceTaintRuleDrops, validate.DeviceTaintRuleStatus, "v1beta2", "v1alpha3"),
 }
 
 type name struct{ kind, subresource string }
@@ -69,11 +69,11 @@ func (k kindOf[T]) serves(version string) bool {
 }
 
 func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, error) {
-	obj, err := k.object(req)
+	obj, err := k.object(r, req)
 	if err != nil {
 		return Answer{}, err
 	}
-	old := func() (*T, error) { return decode[T]("stored object", req.Old) }
+	old := func() (*T, error) { return k.decode(r, "stored object", req.Old) }
 	answer := Answer{Name: displayName(obj)}
 	severities := r.severities
 	if severities == nil {
@@ -107,11 +107,11 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 
 // server returns what an API server says that has nothing before it.
 func (k kindOf[T]) server(r Reviewer, req Request) (field.ErrorList, error) {
-	obj, err := k.object(req)
+	obj, err := k.object(r, req)
 	if err != nil {
 		return nil, err
 	}
-	old, err := decode[T]("stored object", req.Old)
+	old, err := k.decode(r, "stored object", req.Old)
 	if err != nil {
 		return nil, err
 	}
@@ -133,12 +133,24 @@ func (k kindOf[T]) server(r Reviewer, req Request) (field.ErrorList, error) {
 	return k.serverRules.Validate(obj, conditions), nil
 }
 
-func (k kindOf[T]) object(req Request) (*T, error) {
-	obj, err := decode[T]("object", req.Object)
+func (k kindOf[T]) object(r Reviewer, req Request) (*T, error) {
+	obj, err := k.decode(r, "object", req.Object)
 	if err == nil && obj == nil {
 		err = fmt.Errorf("the request has no object: a %s is expected as JSON", req.Kind.Kind)
 	}
 	return obj, err
+}
+
+// decode reads an object without what the API server of the profile does not read.
+func (k kindOf[T]) decode(r Reviewer, what string, data []byte) (*T, error) {
+	obj, err := decode[T](what, data)
+	if err == nil {
+		return obj, nil
+	}
+	if unknown := k.drops.Unknown(r.Profile); len(unknown) > 0 {
+		return decode[T](what, without(data, unknown))
+	}
+	return nil, err
 }
 
 // drop does what no webhook has to: the server behind it drops fields itself.

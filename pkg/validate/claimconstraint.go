@@ -2,6 +2,7 @@ package validate
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -86,17 +87,24 @@ func configRequests(spec claimSpec, c Conditions) (errs field.ErrorList) {
 
 func constraintAttribute(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	list := spec.at.Child("devices", "constraints")
+	declared := c.Profile.Since(37) && !spec.sameConstraints()
+	compared := func(at *field.Path, name resourceapi.FullyQualifiedName) {
+		errs = append(errs, referredAttribute(at, name, c)...)
+		if declared {
+			errs = append(errs, declaredAttribute(at, name)...)
+		}
+	}
 	for i, constraint := range judged(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize, c) {
 		at := list.Index(i)
 		match, distinct := constraint.MatchAttribute, constraint.DistinctAttribute
 		switch {
 		case match != nil:
-			errs = append(errs, referredAttribute(at.Child("matchAttribute"), *match, c)...)
-			if distinct != nil && c.Profile.Since(37) {
+			compared(at.Child("matchAttribute"), *match)
+			if distinct != nil && declared {
 				errs = append(errs, declaredAttribute(at.Child("distinctAttribute"), *distinct)...)
 			}
 		case distinct != nil:
-			errs = append(errs, referredAttribute(at.Child("distinctAttribute"), *distinct, c)...)
+			compared(at.Child("distinctAttribute"), *distinct)
 		case c.Profile.Enabled(DRAConsumableCapacity):
 			errs = append(errs, field.Required(at, "name the attribute to compare: matchAttribute or distinctAttribute"))
 		default:
@@ -104,4 +112,10 @@ func constraintAttribute(spec claimSpec, c Conditions) (errs field.ErrorList) {
 		}
 	}
 	return errs
+}
+
+// sameConstraints tells whether declarative validation passes over the constraints,
+// since they are those that are stored.
+func (s claimSpec) sameConstraints() bool {
+	return s.old != nil && equality.Semantic.DeepEqual(s.old.Devices.Constraints, s.Devices.Constraints)
 }

@@ -75,9 +75,6 @@ func referredAttribute(at *field.Path, name resourceapi.FullyQualifiedName, c Co
 	default:
 		errs = append(identifier(at, domain), field.Invalid(at, name, "write the attribute with its domain, such as gpu.example.com/model"))
 	}
-	if c.Profile.Since(37) {
-		errs = append(errs, declaredAttribute(at, name)...)
-	}
 	return errs
 }
 

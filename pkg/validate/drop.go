@@ -41,6 +41,16 @@ func (d Drops[T]) Apply(old, obj T, isUpdate bool, profile Profile) (lost []stri
 	return lost
 }
 
+// Unknown lists the fields that an API server of the profile's minor does not know.
+func (d Drops[T]) Unknown(profile Profile) (fields []string) {
+	for _, drop := range d {
+		if !profile.Since(drop.Known) {
+			fields = append(fields, drop.Fields...)
+		}
+	}
+	return fields
+}
+
 // in tells whether an API server of the profile's minor removes the fields.
 func (d Drop[T]) in(profile Profile) bool {
 	return profile.Since(d.From) && (d.To == 0 || !profile.Since(d.To+1))

@@ -22,6 +22,14 @@ var DeviceClassDrops = Drops[*resourceapi.DeviceClass]{{
 	Remove: func(class *resourceapi.DeviceClass) { class.Spec.ExtendedResourceName = nil },
 }}
 
+// DeviceTaintRuleDrops is what they remove from a rule.
+var DeviceTaintRuleDrops = Drops[*resourceapi.DeviceTaintRule]{{
+	Known:  35,
+	Fields: []string{"status"},
+	Uses:   func(rule *resourceapi.DeviceTaintRule) bool { return len(rule.Status.Conditions) > 0 },
+	Remove: func(rule *resourceapi.DeviceTaintRule) { rule.Status = resourceapi.DeviceTaintRuleStatus{} },
+}}
+
 // A demandPart is what a request and an alternative have in common that depends on
 // feature gates.
 type demandPart struct {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -154,5 +155,29 @@ func TestRulesDoNotExcuseEachOther(t *testing.T) {
 	errs, tolerated := table.ValidateUpdate(1, 2, validate.Conditions{})
 	if len(errs) != 1 || errs[0].Origin != "second" || len(tolerated) > 0 {
 		t.Errorf("got %v, %v", errs, tolerated)
+	}
+}
+
+// TestUnchangedConstraints: the two validations of 1.37 differ about upper case in the
+// domain of an attribute, and the one that refuses it looks at what has changed only.
+func TestUnchangedConstraints(t *testing.T) {
+	name := resourceapi.FullyQualifiedName("Example.com/a")
+	old := &resourceapi.ResourceClaimTemplate{}
+	old.Spec.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &name}}
+	changed := old.DeepCopy()
+	changed.Spec.Spec.Devices.Constraints = append(changed.Spec.Spec.Devices.Constraints, changed.Spec.Spec.Devices.Constraints...)
+	for _, test := range []struct {
+		now   *resourceapi.ResourceClaimTemplate
+		found int
+	}{{old.DeepCopy(), 0}, {changed, 2}} {
+		found := 0
+		for _, err := range validate.ResourceClaimTemplate.Server().ServerUpdate(old, test.now, validate.Conditions{}) {
+			if err.Origin == "constraint-attribute" {
+				found++
+			}
+		}
+		if found != test.found {
+			t.Errorf("%d constraints: found %d, want %d", len(test.now.Spec.Spec.Devices.Constraints), found, test.found)
+		}
 	}
 }

@@ -57,8 +57,7 @@ func partitionType(old, slice *resourceapi.ResourceSlice, c Conditions) (errs fi
 	if !slices.ContainsFunc(slice.Spec.Devices, consumes) {
 		return append(errs, field.Invalid(at, *name, "is for slices with devices that consume counters"))
 	}
-	before37 := Conditions{Profile: Profile{Minor: 36}} // the name as hand-written validation takes it
-	if len(referredAttribute(at, *name, before37)) > 0 {
+	if len(referredAttribute(at, *name, c)) > 0 {
 		return errs
 	}
 	return append(errs, untyped(slice, string(*name))...)

@@ -9,7 +9,6 @@ import (
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/campaign"
-	"github.com/dra-steward/dra-steward/test/oracle/compare"
 	"github.com/dra-steward/dra-steward/test/oracle/inputs"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
@@ -31,7 +30,7 @@ func TestGenerated(t *testing.T) {
 
 func generated(t *testing.T, o *oracle.Oracle) {
 	t.Helper()
-	c := campaign.Campaign{Oracle: o, Coverage: compare.Covered}
+	c := campaign.Campaign{Oracle: o}
 	count := uint64(generatedCount)
 	if testing.Short() {
 		count /= 8
@@ -70,7 +69,7 @@ func TestDefaults(t *testing.T) {
 	for i := range cases {
 		cases[i].Full = true
 	}
-	c := campaign.Campaign{Oracle: start(t), Coverage: compare.Covered}
+	c := campaign.Campaign{Oracle: start(t)}
 	if err := c.Judge(cases); err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +116,7 @@ func TestOlderMinors(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkGates(t, o)
+			found(t, o)
 			generated(t, o)
 			if err := o.Close(); err != nil {
 				t.Error(err)

@@ -41,6 +41,7 @@ const Newest = "1.37"
 // An Oracle is a running process. It may be used by several goroutines at once.
 type Oracle struct {
 	minor   string
+	gates   map[string]wire.Gate // those of DRA that the minor has
 	command *exec.Cmd
 	mu      sync.Mutex // one batch at a time
 	in      io.WriteCloser
@@ -74,7 +75,13 @@ func Start(ctx context.Context, o Options) (*Oracle, error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("starting the oracle for Kubernetes %s: %w", o.Minor, err)
 	}
-	return &Oracle{minor: build.Minor(o.Minor), command: command, in: in, out: bufio.NewReaderSize(out, 1<<20)}, nil
+	started := &Oracle{minor: build.Minor(o.Minor), command: command, in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	answers, err := started.Judge([]wire.Case{{ID: "gates", Op: wire.Gates}})
+	if err != nil {
+		return nil, errors.Join(err, started.Close())
+	}
+	started.gates = answers[0].Gates
+	return started, nil
 }
 
 // Minor is the Kubernetes minor that the oracle speaks for.
@@ -86,11 +93,12 @@ func (o *Oracle) Close() error {
 }
 
 // Judge returns the answers to a batch, in its order. Cases with the same feature gates
-// should be neighbours: a change of gates is a pause.
+// should be neighbours: a change of gates is a pause. Gates that the minor has not, or
+// that cannot be switched there, are left out.
 func (o *Oracle) Judge(batch []wire.Case) ([]wire.Answer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	lines, err := encode(batch)
+	lines, err := o.encode(batch)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +122,11 @@ func (o *Oracle) Judge(batch []wire.Case) ([]wire.Answer, error) {
 
 // encode writes a batch as lines, or nothing of it. The objects stay as they are,
 // since spaces count in what has a greatest length; only a line break becomes a space.
-func encode(batch []wire.Case) ([]byte, error) {
+func (o *Oracle) encode(batch []wire.Case) ([]byte, error) {
 	var lines []byte
 	for _, c := range batch {
 		object, old := c.Object, c.Old
-		c.Object, c.Old = nil, nil
+		c.Object, c.Old, c.Gates = nil, nil, o.possible(c.Gates)
 		line, err := json.Marshal(c)
 		if err != nil {
 			return nil, fmt.Errorf("case %s: %w", c.ID, err)
@@ -140,4 +148,15 @@ func encode(batch []wire.Case) ([]byte, error) {
 		lines = append(lines, "}\n"...)
 	}
 	return lines, nil
+}
+
+// possible returns the gates that can be set in the minor.
+func (o *Oracle) possible(gates map[string]bool) map[string]bool {
+	set := map[string]bool{}
+	for name, on := range gates {
+		if gate, exists := o.gates[name]; name == wire.AllDRA || exists && !gate.Locked {
+			set[name] = on
+		}
+	}
+	return set
 }

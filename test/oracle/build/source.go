@@ -2,6 +2,7 @@ package build
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -35,20 +36,28 @@ func WriteSource(dir string) error {
 
 // source yields the files of the program, in a stable order.
 func source(file func(name string, content []byte) error) error {
-	entries, err := sourceFiles.ReadDir(sourceFolder)
+	folder, err := fs.Sub(sourceFiles, sourceFolder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(files(folder, "", file), files(wire.Source, "wire/", file))
+}
+
+func files(folder fs.FS, prefix string, file func(name string, content []byte) error) error {
+	entries, err := fs.ReadDir(folder, ".")
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		content, err := sourceFiles.ReadFile(sourceFolder + "/" + entry.Name())
+		content, err := fs.ReadFile(folder, entry.Name())
 		if err != nil {
 			return err
 		}
-		if err := file(entry.Name(), content); err != nil {
+		if err := file(prefix+entry.Name(), content); err != nil {
 			return err
 		}
 	}
-	return file("wire/wire.go", wire.Source)
+	return nil
 }
 
 //go:embed modules

@@ -5,6 +5,7 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -22,8 +23,7 @@ import (
 
 // A Campaign compares. Its fields are set before its first use.
 type Campaign struct {
-	Oracle   *oracle.Oracle
-	Coverage compare.Coverage
+	Oracle *oracle.Oracle
 	// Progress receives a line now and then; nil discards it.
 	Progress io.Writer
 
@@ -127,9 +127,13 @@ func (c *Campaign) Judge(cases []wire.Case) error {
 	cases, answers = possible(cases, answers)
 	outcomes := make([]compare.Outcome, len(cases))
 	errs := make([]error, len(cases))
+	dropped := make([][]compare.Difference, len(cases))
 	mutated := make([]mutation, len(cases))
 	parallel(len(cases), func(i int) {
-		outcomes[i], errs[i] = compare.Rules(cases[i], answers[i], c.minor(), c.Coverage)
+		var err error
+		outcomes[i], errs[i] = compare.Rules(cases[i], answers[i], c.minor())
+		dropped[i], err = compare.Drops(cases[i], answers[i], c.minor())
+		errs[i] = errors.Join(errs[i], err)
 		mutated[i] = mutate(cases[i], answers[i])
 	})
 	for i, one := range cases {
@@ -137,7 +141,8 @@ func (c *Campaign) Judge(cases []wire.Case) error {
 		if errs[i] != nil {
 			found = append(found, finding{"unreadable", errs[i].Error()})
 		}
-		for _, d := range c.Add(c.minor(), answers[i], outcomes[i]) {
+		c.Add(answers[i], outcomes[i])
+		for _, d := range slices.Concat(outcomes[i].Differences, dropped[i]) {
 			found = append(found, finding{d.Signature(), fmt.Sprintf("%s at %s: %s", d.Type, d.Place, d.Detail)})
 		}
 		c.keep(one, append(found, mutated[i].found...))
@@ -270,7 +275,7 @@ func (c *Campaign) shows(signature string, cases []wire.Case) (int, error) {
 }
 
 // alone is a campaign with the same settings that has seen nothing.
-func (c *Campaign) alone() *Campaign { return &Campaign{Oracle: c.Oracle, Coverage: c.Coverage} }
+func (c *Campaign) alone() *Campaign { return &Campaign{Oracle: c.Oracle} }
 
 // parallel uses all processors.
 func parallel(n int, do func(i int)) {

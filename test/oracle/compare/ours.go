@@ -2,9 +2,8 @@
 //
 // [Rules] compares what the rules that the API server has too (mirror and limit
 // rules) say about a write with the oracle's errors, both ways, as sets of type and
-// place. As long as we have not all of the API server's rules, a [Coverage] says
-// which of its errors ours answer for; the rest is counted as to do. [Defaults]
-// holds our mutations to their promises.
+// place. Package campaign holds our mutations to their promises, by [Mutated] and
+// [AfterServer].
 //
 // Places are in our notation, which names the items of a list (spec.devices[gpu-1])
 // where the API server numbers them.
@@ -25,6 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
@@ -35,6 +35,9 @@ type judge interface {
 	// handed returns the object of a case in the form that admission sees: every
 	// struct is there.
 	handed(c wire.Case) ([]byte, error)
+	// dropped returns the paths of what our drops take from the object of a case; false
+	// if it cannot be read.
+	dropped(c wire.Case, profile validate.Profile) ([]string, bool)
 	// names returns what turns a place of the API server into ours.
 	names(c wire.Case) func(place string) string
 }
@@ -42,13 +45,13 @@ type judge interface {
 type name struct{ kind, subresource string }
 
 var judges = map[name]judge{
-	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice, sliceNames},
-	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{mutate.ResourceClaim, claimNames},
-	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{nil, claimNames},
-	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{mutate.ResourceClaimTemplate, templateNames},
-	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{},
-	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{mutate.DeviceTaintRule, nil},
-	{"DeviceTaintRule", "status"}: judgeOf[resourceapi.DeviceTaintRule]{},
+	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice, validate.ResourceSliceDrops, sliceNames},
+	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{mutate.ResourceClaim, validate.ResourceClaimDrops, claimNames},
+	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{nil, validate.ResourceClaimStatusDrops, claimNames},
+	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, claimNames},
+	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{drops: validate.DeviceClassDrops},
+	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{mutate.DeviceTaintRule, validate.DeviceTaintRuleDrops, nil},
+	{"DeviceTaintRule", "status"}: judgeOf[resourceapi.DeviceTaintRule]{drops: validate.DeviceTaintRuleDrops},
 }
 
 // reviewer remembers compiled expressions for all cases.
@@ -106,7 +109,8 @@ func judgeFor(c wire.Case) (judge, string, error) {
 
 type judgeOf[T any] struct {
 	defaults mutate.Table[T]
-	place    func(obj *T, place string) string
+	drops    validate.Drops[*T]
+	place    func(object []byte) func(place string) string
 }
 
 // writeTime is when the cases are written, as far as our rules see it.
@@ -141,9 +145,8 @@ func plain[T any](data []byte) (*T, error) {
 }
 
 func (j judgeOf[T]) names(c wire.Case) func(place string) string {
-	obj, err := plain[T](c.Object)
-	if err != nil || j.place == nil {
+	if j.place == nil {
 		return func(place string) string { return place }
 	}
-	return func(place string) string { return j.place(obj, place) }
+	return j.place(c.Object)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/json"
 )
 
 var (
@@ -15,60 +15,89 @@ var (
 	alternativeItem = regexp.MustCompile(`^\.firstAvailable\[(\d+)\]`)
 )
 
+// A named is an item of a list whose items have names.
+type named struct {
+	Name string `json:"name"`
+}
+
+type requestNames struct {
+	named
+	FirstAvailable []named `json:"firstAvailable"`
+}
+
+type requestList struct {
+	Devices struct {
+		Requests []requestNames `json:"requests"`
+	} `json:"devices"`
+}
+
+// namesOf reads nothing else of an object, which may not be readable as a whole.
+func namesOf[T any](object []byte) (names T) {
+	_ = json.UnmarshalCaseSensitivePreserveInts(object, &names) // what has no name goes by its index
+	return names
+}
+
 // sliceNames names the device or the set of counters in a place of a slice.
-func sliceNames(slice *resourceapi.ResourceSlice, place string) string {
-	at := sliceItem.FindStringSubmatch(place)
-	if at == nil {
-		return place
-	}
-	var names []string
-	for _, device := range slice.Spec.Devices {
-		names = append(names, device.Name)
-	}
-	if at[1] == "sharedCounters" {
-		names = nil
-		for _, set := range slice.Spec.SharedCounters {
-			names = append(names, set.Name)
+func sliceNames(object []byte) func(place string) string {
+	slice := namesOf[struct {
+		Spec struct {
+			Devices        []named `json:"devices"`
+			SharedCounters []named `json:"sharedCounters"`
+		} `json:"spec"`
+	}](object)
+	return func(place string) string {
+		at := sliceItem.FindStringSubmatch(place)
+		if at == nil {
+			return place
 		}
-	}
-	index, err := strconv.Atoi(at[2])
-	if err != nil || index >= len(names) {
-		return place
-	}
-	name := names[index]
-	if slices.Index(names, name) < index {
-		name = "" // an item with the name of an earlier one
-	}
-	return "spec." + at[1] + item(at[2], name) + place[len(at[0]):]
-}
-
-func claimNames(claim *resourceapi.ResourceClaim, place string) string {
-	return requestNames(&claim.Spec, place)
-}
-
-func templateNames(template *resourceapi.ResourceClaimTemplate, place string) string {
-	return requestNames(&template.Spec.Spec, place)
-}
-
-// requestNames names the request in a place of a claim, and the alternative in it.
-func requestNames(spec *resourceapi.ResourceClaimSpec, place string) string {
-	at := requestItem.FindStringSubmatch(place)
-	if at == nil {
-		return place
-	}
-	index, err := strconv.Atoi(at[2])
-	if err != nil || index >= len(spec.Devices.Requests) {
-		return place
-	}
-	request, rest := spec.Devices.Requests[index], place[len(at[0]):]
-	named := at[1] + ".devices.requests" + item(at[2], request.Name)
-	if sub := alternativeItem.FindStringSubmatch(rest); sub != nil {
-		index, err := strconv.Atoi(sub[1])
-		if err == nil && index < len(request.FirstAvailable) {
-			return named + ".firstAvailable" + item(sub[1], request.FirstAvailable[index].Name) + rest[len(sub[0]):]
+		list := slice.Spec.Devices
+		if at[1] == "sharedCounters" {
+			list = slice.Spec.SharedCounters
 		}
+		index, err := strconv.Atoi(at[2])
+		if err != nil || index >= len(list) {
+			return place
+		}
+		name := list[index].Name
+		if slices.Index(list, list[index]) < index {
+			name = "" // an item with the name of an earlier one
+		}
+		return "spec." + at[1] + item(at[2], name) + place[len(at[0]):]
 	}
-	return named + rest
+}
+
+// claimNames names the request in a place of a claim or template, and the alternative
+// in it.
+func claimNames(object []byte) func(place string) string {
+	claim := namesOf[struct {
+		Spec struct {
+			requestList
+			Spec requestList `json:"spec"`
+		} `json:"spec"`
+	}](object)
+	return func(place string) string {
+		at := requestItem.FindStringSubmatch(place)
+		if at == nil {
+			return place
+		}
+		requests := claim.Spec.Devices.Requests
+		if at[1] == "spec.spec" {
+			requests = claim.Spec.Spec.Devices.Requests
+		}
+		index, err := strconv.Atoi(at[2])
+		if err != nil || index >= len(requests) {
+			return place
+		}
+		request, rest := requests[index], place[len(at[0]):]
+		named := at[1] + ".devices.requests" + item(at[2], request.Name)
+		if sub := alternativeItem.FindStringSubmatch(rest); sub != nil {
+			index, err := strconv.Atoi(sub[1])
+			if err == nil && index < len(request.FirstAvailable) {
+				return named + ".firstAvailable" + item(sub[1], request.FirstAvailable[index].Name) + rest[len(sub[0]):]
+			}
+		}
+		return named + rest
+	}
 }
 
 // item writes a list item as package validate does.

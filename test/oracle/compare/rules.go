@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
@@ -20,8 +22,7 @@ type Side string
 const (
 	// Surplus is a problem that only our rules find.
 	Surplus Side = "only ours"
-	// Missing is a problem that only the API server finds, although a rule of ours
-	// answers for it.
+	// Missing is a problem that only the API server finds.
 	Missing Side = "only the API server's"
 	// Unreadable is an object that the API server reads and we do not.
 	Unreadable Side = "unreadable for us only"
@@ -33,7 +34,7 @@ type Difference struct {
 	Op   string
 	// Kind is the kind of the object, with the subresource: ResourceClaim/status.
 	Kind string
-	// Rule is the rule that found it, or that should have.
+	// Rule is the rule of ours that found it.
 	Rule string
 	// Type and Place are the problem, the place in our notation.
 	Type, Place string
@@ -62,8 +63,6 @@ type Outcome struct {
 	Differences []Difference
 	// Agreed is how many problems both sides found.
 	Agreed int
-	// Uncovered are the API server's errors that no rule of ours answers for yet.
-	Uncovered []Difference
 }
 
 type problem struct{ kind, place string }
@@ -71,7 +70,7 @@ type problem struct{ kind, place string }
 // Rules compares our rules with the oracle's answer to a case, for an API server of
 // the minor. An object that the API server cannot read, or crashes on, has nothing
 // to compare.
-func Rules(c wire.Case, answer wire.Answer, minor int, coverage Coverage) (Outcome, error) {
+func Rules(c wire.Case, answer wire.Answer, minor int) (Outcome, error) {
 	if answer.Misuse != "" {
 		return Outcome{}, fmt.Errorf("case %s: %s", c.ID, answer.Misuse)
 	}
@@ -100,7 +99,7 @@ func Rules(c wire.Case, answer wire.Answer, minor int, coverage Coverage) (Outco
 		d := Difference{Side: Missing, Op: c.Op, Kind: kind, Type: err.Type, Place: named(err.Field), Detail: err.Detail}
 		theirs[d.problem()] = d
 	}
-	outcome := sets(ours, theirs, coverage)
+	outcome := sets(ours, theirs)
 	if len(outcome.Differences) > 0 {
 		others, err := refused(c, strings.TrimSuffix(kind, "/status"), minor)
 		if unknown := (review.UnknownKindError{}); err != nil && !errors.As(err, &unknown) {
@@ -122,8 +121,8 @@ func (o *Outcome) explain(theirs, ours []problem) {
 			others = ours
 		}
 		for _, other := range others {
-			list := other.kind == tooMany && strings.HasPrefix(d.Place, other.place+"[")
-			request := other.kind == invalid && requestPlace.MatchString(other.place) && strings.HasPrefix(d.Place, other.place+".")
+			list := other.kind == string(field.ErrorTypeTooMany) && strings.HasPrefix(d.Place, other.place+"[")
+			request := other.kind == string(field.ErrorTypeInvalid) && requestPlace.MatchString(other.place) && strings.HasPrefix(d.Place, other.place+".")
 			if (list || request) && len(other.place) > len(d.Below) {
 				d.Below = other.place
 			}
@@ -131,10 +130,10 @@ func (o *Outcome) explain(theirs, ours []problem) {
 	}
 }
 
-var requestPlace = regexp.MustCompile(`^` + requests + `\[[^.]*\]$`)
+var requestPlace = regexp.MustCompile(`^spec(\.spec)?\.devices\.requests\[[^.]*\]$`)
 
 // sets compares two sets of problems.
-func sets(ours, theirs map[problem]Difference, coverage Coverage) (o Outcome) {
+func sets(ours, theirs map[problem]Difference) (o Outcome) {
 	for p, difference := range ours {
 		if _, both := theirs[p]; both {
 			o.Agreed++
@@ -143,14 +142,8 @@ func sets(ours, theirs map[problem]Difference, coverage Coverage) (o Outcome) {
 		}
 	}
 	for p, difference := range theirs {
-		if _, both := ours[p]; both {
-			continue
-		}
-		var covered bool
-		if difference.Rule, covered = coverage.rule(difference); covered {
+		if _, both := ours[p]; !both {
 			o.Differences = append(o.Differences, difference)
-		} else {
-			o.Uncovered = append(o.Uncovered, difference)
 		}
 	}
 	slices.SortFunc(o.Differences, func(a, b Difference) int {

@@ -12,10 +12,6 @@ import (
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
-// gatesBlock is how many neighbours have the same feature gates, since a change of
-// gates stops the oracle for a moment.
-const gatesBlock = 500
-
 // Case returns the case of a seed and a number.
 func Case(seed, number uint64) (wire.Case, error) {
 	r := random{Rand: rand.New(rand.NewPCG(seed, number))}
@@ -35,7 +31,18 @@ func Case(seed, number uint64) (wire.Case, error) {
 		return c, err
 	}
 	if c.Op == wire.Update {
-		if c.Old, err = r.old(old, graft); err != nil {
+		stored, err := tree(old)
+		if err != nil {
+			return c, err
+		}
+		if same, is := r.stored(object, obj, graft); is && r.chance(0.3) {
+			// What is wrong was stored so, and stays as it is.
+			object, stored = same, clone(same).(map[string]any)
+		} else if spoiled, is := r.stored(stored, obj, graft); is && r.chance(0.2) {
+			stored = spoiled
+		}
+		SetTimes(stored)
+		if c.Old, err = json.Marshal(stored); err != nil {
 			return c, err
 		}
 	}
@@ -46,60 +53,33 @@ func Case(seed, number uint64) (wire.Case, error) {
 	return c, err
 }
 
-// old is the stored object of an update. It is not always valid itself, but it can be
-// read.
-func (r random) old(obj any, donor map[string]any) (json.RawMessage, error) {
-	setTimes(obj)
-	stored, err := json.Marshal(obj)
-	if err != nil || !r.chance(0.2) {
-		return stored, err
-	}
-	spoiled, err := parse(stored)
-	if err != nil {
-		return nil, err
-	}
-	original := clone(spoiled).(map[string]any)
+// stored is a copy of object with a value changed, as it may be stored: not always valid,
+// but under a name in a namespace, and in a form that can be read into the type of obj.
+func (r random) stored(object map[string]any, obj any, donor map[string]any) (map[string]any, bool) {
+	spoiled := clone(object).(map[string]any)
 	Spoil(r.Rand, spoiled, donor)
-	// Whatever is wrong with it, it is stored under a name in a namespace.
-	if meta, is := original["metadata"].(map[string]any); is {
+	if meta, is := object["metadata"].(map[string]any); is {
 		spoiled["metadata"] = clone(meta)
 	}
 	data, err := json.Marshal(spoiled)
-	if err != nil || json.Unmarshal(data, reflect.New(reflect.TypeOf(obj).Elem()).Interface()) != nil {
-		return stored, err
-	}
-	return data, nil
+	return spoiled, err == nil && json.Unmarshal(data, reflect.New(reflect.TypeOf(obj).Elem()).Interface()) == nil
 }
 
-// setTimes gives the taints of a stored object the time that the API server has given
-// them.
-func setTimes(obj any) {
-	added := metav1.Unix(1690000000, 0)
-	set := func(taint *resourceapi.DeviceTaint) {
-		if taint.TimeAdded == nil {
-			taint.TimeAdded = &added
-		}
+// SetTimes gives the taints of a stored object the time that the API server has given
+// them when it was written, and gives them whenever it is read.
+func SetTimes(object map[string]any) {
+	spec, _ := object["spec"].(map[string]any)
+	taints := []any{spec["taint"]}
+	devices, _ := spec["devices"].([]any)
+	for _, device := range devices {
+		fields, _ := device.(map[string]any)
+		list, _ := fields["taints"].([]any)
+		taints = append(taints, list...)
 	}
-	switch obj := obj.(type) {
-	case *resourceapi.DeviceTaintRule:
-		set(&obj.Spec.Taint)
-	case *resourceapi.ResourceSlice:
-		for i := range obj.Spec.Devices {
-			for j := range obj.Spec.Devices[i].Taints {
-				set(&obj.Spec.Devices[i].Taints[j])
-			}
+	for _, taint := range taints {
+		if fields, is := taint.(map[string]any); is && fields["timeAdded"] == nil {
+			fields["timeAdded"] = "2023-07-22T04:26:40Z"
 		}
-	}
-}
-
-// gates chooses the feature gates of a block: mostly all are on, since what is off
-// is dropped; or the defaults, in which case the answers say what was dropped.
-func gates(seed, block uint64) (gates map[string]bool, full bool) {
-	switch (seed + block) % 8 {
-	case 0:
-		return nil, true
-	default:
-		return map[string]bool{wire.AllDRA: true}, false
 	}
 }
 

@@ -11,6 +11,12 @@ const (
 	Update = "update"
 	// Gates asks for Answer.Gates and needs no object.
 	Gates = "gates"
+	// Fuzz asks for Answer.Object: what upstream's fuzzer makes of Case.Kind and
+	// Case.Seed, in v1 or the newest version of the kind.
+	Fuzz = "fuzz"
+	// Measure asks for Answer.Measured: what the hand-written validation of the object,
+	// a new slice or claim, costs.
+	Measure = "measure"
 )
 
 // AllDRA is a name in Case.Gates that stands for every feature gate of the minor
@@ -22,7 +28,7 @@ const AllDRA = "AllDRA"
 type Case struct {
 	// ID comes back in the answer.
 	ID string `json:"id"`
-	// Op is Create, Update or Gates.
+	// Op is Create, Update, Gates, Fuzz or Measure.
 	Op string `json:"op"`
 	// Subresource is "status" or empty.
 	Subresource string `json:"subresource,omitempty"`
@@ -36,6 +42,9 @@ type Case struct {
 	Gates map[string]bool `json:"gates,omitempty"`
 	// Admin says that the namespace has the label that allows adminAccess.
 	Admin bool `json:"admin,omitempty"`
+	// Kind and Seed say what to Fuzz.
+	Kind string `json:"kind,omitempty"`
+	Seed int64  `json:"seed,omitempty"`
 	// Full asks for Answer.Object and Answer.Dropped.
 	Full bool `json:"full,omitempty"`
 }
@@ -58,6 +67,8 @@ type Answer struct {
 	Panic string `json:"panic,omitempty"`
 	// Gates are the minor's gates of DRA.
 	Gates map[string]Gate `json:"gates,omitempty"`
+	// Measured is what validation costs.
+	Measured *Measured `json:"measured,omitempty"`
 	// NotServed says that the minor has no such resource, subresource or operation.
 	NotServed bool `json:"notServed,omitempty"`
 	// Misuse says what is wrong with the case itself, such as an unknown gate.
@@ -69,6 +80,16 @@ type Gate struct {
 	// On is its default; Locked says that it can have no other value.
 	On     bool `json:"on,omitempty"`
 	Locked bool `json:"locked,omitempty"`
+}
+
+// Measured is the cost of one validation.
+type Measured struct {
+	Nanoseconds float64 `json:"nanoseconds"`
+	Allocations int64   `json:"allocations"`
+	// Bytes are those of the allocations.
+	Bytes int64 `json:"bytes"`
+	// Errors is how many it found.
+	Errors int `json:"errors,omitempty"`
 }
 
 // An Error is one reason why a write is refused.

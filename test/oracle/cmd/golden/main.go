@@ -1,6 +1,6 @@
 // Command golden records what the oracles of the older minors answer, into
-// testdata/golden: to the examples of our rules and defaults, to generated writes, and
-// to the corpus if it is there. Run it in the module's folder:
+// testdata/golden: to the examples of our rules and defaults, to what was found once, to
+// generated writes, and to the corpus if it is there. Run it in the module's folder:
 //
 //	go run ./cmd/golden
 package main
@@ -66,12 +66,17 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	return nil
 }
 
-// cases are the examples and the generated writes.
+// cases are the examples, what was found once, and the generated writes.
 func cases(seed, count uint64) ([]wire.Case, error) {
 	all, err := inputs.Examples()
 	if err != nil {
 		return nil, err
 	}
+	found, err := inputs.Found()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, found...)
 	for i := range count {
 		c, err := objects.Case(seed, i)
 		if err != nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/campaign"
-	"github.com/dra-steward/dra-steward/test/oracle/compare"
 )
 
 func main() {
@@ -46,7 +45,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (agreed b
 	from := flags.Uint64("from", 0, "`number` of the first write")
 	minor := flags.String("minor", oracle.Newest, "Kubernetes `minor`: one of "+strings.Join(build.Versions(), ", ")+" or a minor of these")
 	limit := flags.Duration("time", 0, "stop after this `time`; 0 is never")
-	everything := flags.Bool("everything", false, "expect our rules to say all that the API server says")
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}
@@ -54,10 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (agreed b
 	if err != nil {
 		return false, err
 	}
-	c := campaign.Campaign{Oracle: o, Coverage: compare.Covered, Progress: stderr}
-	if *everything {
-		c.Coverage = compare.Everything
-	}
+	c := campaign.Campaign{Oracle: o, Progress: stderr}
 	var deadline time.Time
 	if *limit > 0 {
 		deadline = time.Now().Add(*limit)

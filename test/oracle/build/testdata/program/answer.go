@@ -31,7 +31,19 @@ func answerTo(c wire.Case) (answer wire.Answer) {
 			answer = wire.Answer{ID: c.ID, Panic: fmt.Sprint(problem)}
 		}
 	}()
-	if c.Op == wire.Gates {
+	var err error
+	switch c.Op {
+	case wire.Fuzz:
+		if answer.Object, err = fuzzed(c.Kind, c.Seed); err != nil {
+			answer.Misuse = err.Error()
+		}
+		return answer
+	case wire.Measure:
+		if answer.Measured, err = measure(c); err != nil {
+			answer.Misuse = err.Error()
+		}
+		return answer
+	case wire.Gates:
 		answer.Gates = defaults()
 		return answer
 	}
