@@ -34,8 +34,17 @@ type StewardConfiguration struct {
 	SystemUsers []string `json:"systemUsers,omitempty"`
 	// Exemptions take single rules back, for some and for a time.
 	Exemptions []Exemption `json:"exemptions,omitempty"`
+	// OpaqueParameters says what the parameters of drivers look like.
+	OpaqueParameters OpaqueParameters `json:"opaqueParameters,omitempty"`
 	// Lint is for "dra-steward lint" alone; the webhook does not look at it.
 	Lint Lint `json:"lint,omitempty"`
+}
+
+// OpaqueParameters says what the parameters of drivers look like.
+type OpaqueParameters struct {
+	// Schemas are JSON Schemas beside those that come with dra-steward, or in place of
+	// them: each names its driver in x-dra-driver, and apiVersion and kind as constants.
+	Schemas []json.RawMessage `json:"schemas,omitempty"`
 }
 
 // Lint says how lint judges files. What its flags say counts more.

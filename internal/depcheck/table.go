@@ -48,6 +48,7 @@ var Packages = map[string]Package{
 
 	"pkg/validate":      {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/mutate":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/opaque":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/patch":         {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/toleration":    {Floor: 2, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/config":   {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
@@ -55,6 +56,7 @@ var Packages = map[string]Package{
 
 	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"policies":                    {Floor: 1, Importers: []string{"pkg/toleration"}},
+	"policies/parameters":         {Floor: 1, Importers: []string{"pkg/opaque"}},
 	"charts":                      {Floor: 1},
 	"pkg/cdi":                     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/podresources/checkpoint": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

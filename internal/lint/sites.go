@@ -71,6 +71,9 @@ type Sites struct {
 	FeatureGates      map[string]bool
 	// World is what the rules see beside an object, nil for nothing.
 	World validate.World
+	// Schemas are folders with schemas of opaque parameters beside those that
+	// configuration files have.
+	Schemas []fs.FS
 	// Book is the rules that configuration files may name.
 	Book rulebook.Book
 
@@ -106,14 +109,15 @@ func (s *Sites) For(file string) (*Site, error) {
 }
 
 // Check reads the configuration file that is named for all, and refuses a version and
-// gates that do not go together.
+// gates that do not go together, and schemas that are none.
 func (s *Sites) Check() error {
 	if s.File != nil {
 		_, err := s.load(*s.File)
 		return err
 	}
 	_, err := profile(s.KubernetesVersion, s.FeatureGates)
-	return err
+	_, schemaErr := review.Parameters(v1alpha1.StewardConfiguration{}, s.Schemas...)
+	return errors.Join(err, schemaErr)
 }
 
 // upwards looks for the configuration file from folder to the root of its repository,
@@ -167,6 +171,11 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 		return nil, err
 	}
 	reviewer.World = s.World
+	if len(s.Schemas) > 0 {
+		if reviewer.Parameters, err = review.Parameters(c, s.Schemas...); err != nil {
+			return nil, err
+		}
+	}
 	gates := maps.Clone(c.Lint.FeatureGates)
 	if gates == nil {
 		gates = map[string]bool{}

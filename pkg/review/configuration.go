@@ -13,10 +13,11 @@ import (
 func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	severities, wrongRules := siteSeverities(c.Rules)
 	exemptions, wrongExemptions := siteExemptions(c)
+	parameters, wrongSchemas := Parameters(c)
 	profile, wrongServer := serverProfile(c.Server)
 	r := Reviewer{
-		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile,
+		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile, Parameters: parameters,
 		severities: severities, exemptions: exemptions, expressions: &validate.Expressions{},
 	}
-	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, siteDrivers(c.Drivers))
+	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, siteDrivers(c.Drivers))
 }

@@ -178,8 +178,12 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	if r.InCluster {
 		rules = k.clusterRules
 	}
+	parameters, err := r.parameters()
+	if err != nil {
+		return nil, nil, err
+	}
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
-		World: r.World, Expressions: r.expressions}
+		World: r.World, Parameters: parameters, Expressions: r.expressions}
 	found := rules.Validate(obj, conditions)
 	if len(found) == 0 {
 		return nil, nil, nil

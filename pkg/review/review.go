@@ -43,6 +43,9 @@ type Reviewer struct {
 	// World is what the rules see beside the object; nil leaves out the rules that
 	// look there.
 	World validate.World
+	// Parameters is what the rules know about the opaque parameters of drivers; nil
+	// stands for the schemas that come with dra-steward.
+	Parameters validate.Parameters
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool

@@ -19,6 +19,9 @@ type Conditions struct {
 	// World is what exists beside the object; nil leaves out the rules that look
 	// there.
 	World World
+	// Parameters is what is known about the parameters of drivers; nil leaves out the
+	// rules that ask for it.
+	Parameters Parameters
 	// Expressions remembers compiled expressions; nil compiles them anew for every
 	// object.
 	Expressions *Expressions

@@ -50,7 +50,8 @@ A domain and a name with a slash between, outside of kubernetes.io, without the 
 		Source: "KEP-5004, IsExtendedResourceName",
 		Check:  classExtendedResource,
 	},
-}, liftClass(selectorRules, classSelectors), liftClass(configRules, classConfigs), classGaps, extendedResourceGaps)
+}, liftClass(selectorRules, classSelectors), liftClass(configRules, classConfigs),
+	liftFor(classParameters, parameterRules), classGaps, extendedResourceGaps)
 
 // liftClass makes rules for classes of rules for a list of theirs. Since 1.35 an API
 // server spares a list that has not changed: it was accepted before.
@@ -84,6 +85,11 @@ func classConfigs(class *resourceapi.DeviceClass, c Conditions) (configWalk, any
 			}
 		}
 	}, class.Spec.Config
+}
+
+func classParameters(class *resourceapi.DeviceClass, c Conditions) configWalk {
+	configs, _ := classConfigs(class, c)
+	return configs
 }
 
 func classExtendedResource(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {

@@ -102,7 +102,7 @@ Each of them is evaluated for every device that the class lets through.`,
 		Check:  requestSelectorsMax,
 	},
 }, requestRules, liftFor(claimSpec.judgedSelectors, selectorRules), tolerationRules, derivedRules,
-	referenceRules, liftFor(claimSpec.judgedConfigs, configRules), claimGaps, referenceGaps)
+	referenceRules, liftFor(claimSpec.judgedConfigs, slices.Concat(configRules, parameterRules)), claimGaps, referenceGaps)
 
 func claimRequestsMax(spec claimSpec, c Conditions) field.ErrorList {
 	return atMost(spec.at.Child("devices", "requests"), len(spec.Devices.Requests), c.Limits.RequestsPerClaim)

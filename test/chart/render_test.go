@@ -36,6 +36,8 @@ func everything() values {
 		"drivers": values{"gpu.example.com": values{"users": []any{"system:serviceaccount:gpu:driver"}, "groups": []any{"drivers"},
 			"parameters": []any{values{"apiVersion": "gpu.example.com/v1", "kind": "GpuConfig"}}}},
 		"server": values{"kubernetesVersion": "1.36", "featureGates": values{"DRADeviceTaints": false}},
+		"opaqueParameters": values{"schemas": []any{values{"x-dra-driver": "gpu.acme.example.com", "type": "object",
+			"properties": values{"apiVersion": values{"const": "acme.example.com/v1"}, "kind": values{"const": "GPUConfig"}}}}},
 		"webhooks": values{
 			"excludedNamespaces": []any{"gpu-operator"},
 			"claims":             values{"failurePolicy": "Fail", "timeoutSeconds": 1},

@@ -27,6 +27,7 @@ func TestRefusedValues(t *testing.T) {
 		"limit of zero":         {values{"limits": values{"taintsPerDevice": 0}}, "/limits/taintsPerDevice"},
 		"limit with a fraction": {values{"limits": values{"taintsPerDevice": 1.5}}, "/limits/taintsPerDevice"},
 		"finalizer mode":        {values{"defaults": values{"finalizer": "always"}}, "/defaults/finalizer"},
+		"schema of no driver":   {values{"opaqueParameters": values{"schemas": []any{values{"type": "object"}}}}, "x-dra-driver"},
 		"unknown severity":      {values{"rules": values{"claim-devices-max": values{"severity": "deny"}}}, "/rules/claim-devices-max/severity"},
 		"exemption for ever":    {values{"exemptions": []any{values{"rules": []any{"*"}, "users": []any{"jane"}, "reason": "so"}}}, "missing property 'expires'"},
 		"misspelt driver":       {values{"drivers": values{"gpu.example.com": values{"user": []any{"jane"}}}}, "'user' not allowed"},
@@ -76,6 +77,9 @@ func TestConfiguration(t *testing.T) {
 			if name == "everything" && (c.Limits.DevicesPerSlice != 10 || c.Limits.DevicesPerClaim != 1 || len(c.Exemptions) != 1 ||
 				len(c.SystemUsers) != 1 || len(c.Drivers) != 1 || c.Server.KubernetesVersion != "1.36" || len(c.Server.FeatureGates) != 1) {
 				t.Errorf("got %+v, want the values", c.StewardConfiguration)
+			}
+			if name == "everything" && len(c.OpaqueParameters.Schemas) != 1 {
+				t.Errorf("schemas are %s, want that of the values", c.OpaqueParameters.Schemas)
 			}
 		})
 	}

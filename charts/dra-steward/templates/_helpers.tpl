@@ -72,6 +72,11 @@ exemptions:
 {{- if not (kindIs "invalid" .Values.systemUsers) }}
 systemUsers: {{ toJson .Values.systemUsers }}
 {{- end }}
+{{- with .Values.opaqueParameters.schemas }}
+opaqueParameters:
+  schemas:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
 {{- with .Values.drivers }}
 drivers:
   {{- toYaml . | nindent 2 }}

@@ -24,7 +24,7 @@ type lintOptions struct {
 	kubernetes, maxSize    string
 	gates                  map[string]string
 	rules                  lint.Selection
-	world                  []string
+	world, schemas         []string
 	verdicts, fix, diff    bool
 }
 
@@ -93,6 +93,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	f.StringArrayVar(&o.rules.Only, "rule", nil, "report this rule only, and what keeps a document from being judged (repeatable)")
 	f.StringArrayVar(&o.rules.Skip, "skip-rule", nil, "do not report this rule (repeatable)")
 	f.StringArrayVar(&o.world, "world", nil, "file or folder with what exists (DeviceClasses, ResourceSlices), for the rules that look beyond one object (repeatable)")
+	f.StringArrayVar(&o.schemas, "schemas", nil, "folder with JSON Schemas of opaque parameters (*.schema.json) beside those that dra-steward has (repeatable)")
 	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "size up to which one document is read; a list is one document")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print the verdict of the API server on every object instead of findings")
 	f.BoolVar(&o.fix, "fix", false, "write missing defaults into the files, then judge them")
@@ -170,13 +171,16 @@ func (o lintOptions) linter(streams Streams, configured bool) (l lint.Linter, er
 		return l, fmt.Errorf("--world: %w", err)
 	}
 	sites := &lint.Sites{World: world, KubernetesVersion: o.kubernetes, FeatureGates: gates, Book: book}
+	for _, folder := range o.schemas {
+		sites.Schemas = append(sites.Schemas, os.DirFS(folder))
+	}
 	switch {
 	case o.verdicts && configured && o.config != "":
 		return l, errors.New("--verdicts are those of the API server alone: leave out --config")
 	case configured || o.verdicts:
 		sites.File = &o.config
 	}
-	if sites.File != nil || o.kubernetes != "" || len(gates) > 0 {
+	if sites.File != nil || o.kubernetes != "" || len(gates)+len(o.schemas) > 0 {
 		err = sites.Check()
 	}
 	return lint.Linter{Reader: reader, Sites: sites, Rules: o.rules, Verdicts: o.verdicts, Now: time.Now()}, err
