@@ -137,6 +137,9 @@ type Defaults struct {
 	// taken for one that the API server filled in. Absent is 5s, 0s never restores
 	// a time; at most 1m.
 	TimeAddedWindow *metav1.Duration `json:"timeAddedWindow,omitempty"`
+	// Tolerations change the tolerations of new claims and templates. Absent leaves
+	// them as they are.
+	Tolerations *Tolerations `json:"tolerations,omitempty"`
 }
 
 // FinalizerMode says when a claim gets the finalizer of the scheduler.

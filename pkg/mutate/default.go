@@ -15,6 +15,18 @@ type Write[T any] struct {
 	Old func() (*T, error)
 	// Now is the time of the write.
 	Now time.Time
+	// Author is who writes.
+	Author Author
+}
+
+// An Author is the authenticated user of a write. The zero value is nobody in
+// particular, as in a file.
+type Author struct {
+	User   string
+	Groups []string
+	// Component says that it is a part of the control plane which writes claims for
+	// others: the scheduler, the claim controller.
+	Component bool
 }
 
 // now is the time of the write as the API server would store it: in whole seconds.

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/example"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 )
@@ -56,7 +57,7 @@ func testExample(t *testing.T, id string) {
 	var changed, unchanged int
 	for i := range e.Cases {
 		c := &e.Cases[i]
-		got := fill(t, id, c)
+		got := fill(t, id, e.Site, c)
 		if strings.Contains(got, "set ") {
 			changed++
 		} else {
@@ -80,8 +81,13 @@ func testExample(t *testing.T, id string) {
 
 // fill returns what the defaults do to a case, a line each; only those of the
 // default id, since others may apply too.
-func fill(t *testing.T, id string, c *example.Case) string {
+func fill(t *testing.T, id string, site []byte, c *example.Case) string {
 	t.Helper()
+	var configuration v1alpha1.StewardConfiguration
+	if err := yaml.UnmarshalStrict(site, &configuration); err != nil {
+		t.Fatalf("site.yaml: %v", err)
+	}
+	settings := mutate.Settings(configuration.Defaults)
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(c.Object, &kind); err != nil {
 		t.Fatalf("%s.yaml: %v", c.Name, err)
@@ -89,13 +95,13 @@ func fill(t *testing.T, id string, c *example.Case) string {
 	var result mutate.Result
 	switch kind.Kind {
 	case "ResourceSlice":
-		result = apply(t, c, mutate.ResourceSlice)
+		result = apply(t, c, mutate.ResourceSlice, settings)
 	case "ResourceClaim":
-		result = apply(t, c, mutate.ResourceClaim)
+		result = apply(t, c, mutate.ResourceClaim, settings)
 	case "ResourceClaimTemplate":
-		result = apply(t, c, mutate.ResourceClaimTemplate)
+		result = apply(t, c, mutate.ResourceClaimTemplate, settings)
 	case "DeviceTaintRule":
-		result = apply(t, c, mutate.DeviceTaintRule)
+		result = apply(t, c, mutate.DeviceTaintRule, settings)
 	default:
 		t.Fatalf("%s.yaml: no defaults for kind %q", c.Name, kind.Kind)
 	}
@@ -120,10 +126,10 @@ func fill(t *testing.T, id string, c *example.Case) string {
 // apply applies the table as an API server would apply our patch, with a field
 // that we do not know, and holds it to its promises: the changes lead to the object
 // that the defaults see, a second time changes nothing, the unknown field stays.
-func apply[T any](t *testing.T, c *example.Case, defaults mutate.Table[T]) mutate.Result {
+func apply[T any](t *testing.T, c *example.Case, defaults mutate.Table[T], settings mutate.Settings) mutate.Result {
 	t.Helper()
 	before := toJSON(t, c.Object)
-	result, obj := once(t, before, toJSON(t, c.Old), defaults)
+	result, obj := once(t, before, toJSON(t, c.Old), defaults, settings)
 	after := patched(t, before, result)
 	var fromPatch T
 	if err := json.Unmarshal(after, &fromPatch); err != nil {
@@ -132,7 +138,7 @@ func apply[T any](t *testing.T, c *example.Case, defaults mutate.Table[T]) mutat
 	if diff := cmp.Diff(obj, &fromPatch); diff != "" {
 		t.Errorf("%s: the changes lead elsewhere than the object: -object +changes:\n%s", c.Name, diff)
 	}
-	if again, _ := once(t, after, toJSON(t, c.Old), defaults); len(again.Changes) > 0 {
+	if again, _ := once(t, after, toJSON(t, c.Old), defaults, settings); len(again.Changes) > 0 {
 		t.Errorf("%s: not idempotent, the second time sets %v", c.Name, again.Changes)
 	}
 	if !bytes.Contains(after, unknown) {
@@ -141,7 +147,7 @@ func apply[T any](t *testing.T, c *example.Case, defaults mutate.Table[T]) mutat
 	return result
 }
 
-func once[T any](t *testing.T, object, stored []byte, defaults mutate.Table[T]) (mutate.Result, *T) {
+func once[T any](t *testing.T, object, stored []byte, defaults mutate.Table[T], settings mutate.Settings) (mutate.Result, *T) {
 	t.Helper()
 	obj := new(T)
 	if err := json.Unmarshal(object, obj); err != nil {
@@ -154,7 +160,7 @@ func once[T any](t *testing.T, object, stored []byte, defaults mutate.Table[T]) 
 		obj := new(T)
 		return obj, json.Unmarshal(stored, obj)
 	}
-	result, err := defaults.Apply(mutate.Write[T]{Object: obj, Old: old, Now: writeTime}, mutate.Settings{})
+	result, err := defaults.Apply(mutate.Write[T]{Object: obj, Old: old, Now: writeTime}, settings)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,8 @@ import (
 // ResourceClaim lists the defaults for ResourceClaims. Append yours here and put
 // its examples into examples/<ID>.txtar.
 var ResourceClaim = Table[resourceapi.ResourceClaim]{
-	tolerationOperator(func(claim *resourceapi.ResourceClaim) claimSpec {
-		return claimSpec{"/spec", &claim.Spec}
-	}),
+	tolerationOperator(specOfClaim),
+	tolerationRewrite(specOfClaim),
 	{
 		ID: "claim-finalizer",
 		Doc: `A new claim gets the finalizer resource.kubernetes.io/delete-protection.
@@ -35,9 +34,16 @@ repair (only allocated claims that lack it) or off.`,
 
 // ResourceClaimTemplate lists the defaults for ResourceClaimTemplates.
 var ResourceClaimTemplate = Table[resourceapi.ResourceClaimTemplate]{
-	tolerationOperator(func(template *resourceapi.ResourceClaimTemplate) claimSpec {
-		return claimSpec{"/spec/spec", &template.Spec.Spec}
-	}),
+	tolerationOperator(specOfTemplate),
+	tolerationRewrite(specOfTemplate),
+}
+
+func specOfClaim(claim *resourceapi.ResourceClaim) claimSpec {
+	return claimSpec{"/spec", &claim.ObjectMeta, &claim.Spec}
+}
+
+func specOfTemplate(template *resourceapi.ResourceClaimTemplate) claimSpec {
+	return claimSpec{"/spec/spec", &template.ObjectMeta, &template.Spec.Spec}
 }
 
 // claimFinalizer and its cost: docs/decisions/0004-the-finalizer-on-create.md.

@@ -90,16 +90,14 @@ func checkFinalizer(t *testing.T, old, object *resourceapi.ResourceClaim, mode v
 	}
 }
 
-// TestOldIsAskedOnlyWhenNeeded: decoding what is stored costs time, and an error of it
-// is an error of the write.
+// TestOldIsAskedOnlyWhenNeeded: decoding a large stored slice costs time. An error of
+// it is an error of the write.
 func TestOldIsAskedOnlyWhenNeeded(t *testing.T) {
 	broken := errors.New("broken")
 	old := func() (*resourceapi.ResourceClaim, error) { return nil, broken }
-	for state, want := range map[string]error{"f": nil, "fa": nil, "d": nil, "": broken} {
-		write := mutate.Write[resourceapi.ResourceClaim]{Object: life(state), Old: old, Now: writeTime}
-		if _, err := mutate.ResourceClaim.Apply(write, mutate.Settings{}); !errors.Is(err, want) {
-			t.Errorf("claim %q: error %v, want %v", state, err, want)
-		}
+	claim := mutate.Write[resourceapi.ResourceClaim]{Object: life(""), Old: old, Now: writeTime}
+	if _, err := mutate.ResourceClaim.Apply(claim, mutate.Settings{}); !errors.Is(err, broken) {
+		t.Errorf("claim: error %v, want %v", err, broken)
 	}
 	write := mutate.Write[resourceapi.ResourceSlice]{
 		Object: slice(resourceapi.Device{Name: "gpu-0"}), Old: func() (*resourceapi.ResourceSlice, error) { return nil, broken }, Now: writeTime,

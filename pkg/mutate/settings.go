@@ -19,6 +19,8 @@ type Settings struct {
 	// taken for one that the API server filled in. Nil is 5 s, 0 never restores a
 	// time.
 	TimeAddedWindow *metav1.Duration
+	// Tolerations change the tolerations of new claims and templates; nil leaves them.
+	Tolerations *v1alpha1.Tolerations
 }
 
 // DefaultTimeAddedWindow is the window of a Settings that names none.
@@ -50,5 +52,5 @@ func (s Settings) Validate() error {
 		return field.Invalid(settingsPath.Child("timeAddedWindow"), window.String(),
 			fmt.Sprintf("must be between 0s (off) and %s", maxTimeAddedWindow))
 	}
-	return nil
+	return validateTolerations(s.Tolerations)
 }

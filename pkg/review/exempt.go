@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
 )
 
 // Exempted is a finding that does not count for this write.
@@ -107,6 +108,14 @@ func (x exemptions) system(req Request) bool {
 		users = DefaultSystemUsers()
 	}
 	return req.User != nil && slices.Contains(users, req.User.Username)
+}
+
+// author is the user of req as the defaults see them.
+func (r Reviewer) author(req Request) mutate.Author {
+	if req.User == nil {
+		return mutate.Author{}
+	}
+	return mutate.Author{User: req.User.Username, Groups: req.User.Groups, Component: r.exemptions.system(req)}
 }
 
 func selects(e v1alpha1.Exemption, rule string, req Request) bool {

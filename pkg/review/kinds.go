@@ -80,7 +80,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		severities = ownSeverities
 	}
 	if fill {
-		result, err := k.defaults.Apply(mutate.Write[T]{Object: obj, Old: old, Now: req.Now}, r.Defaults)
+		result, err := k.defaults.Apply(mutate.Write[T]{Object: obj, Old: old, Now: req.Now, Author: r.author(req)}, r.Defaults)
 		if err != nil {
 			return Answer{}, err
 		}

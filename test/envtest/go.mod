@@ -3,6 +3,7 @@ module github.com/dra-steward/dra-steward/test/envtest
 go 1.26.0
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/rogpeppe/go-internal v1.14.1
 	golang.org/x/mod v0.38.0
 	k8s.io/api v0.37.0

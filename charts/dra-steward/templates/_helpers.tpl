@@ -61,6 +61,9 @@ limits:
 defaults:
   finalizer: {{ include "dra-steward.finalizerMode" . | quote }}
   timeAddedWindow: {{ .Values.defaults.timeAddedWindow | quote }}
+{{- if or .Values.defaults.tolerations.expandEmptyEffect .Values.defaults.tolerations.rules }}
+  tolerations: {{ toJson .Values.defaults.tolerations }}
+{{- end }}
 {{- with .Values.rules }}
 rules:
   {{- toYaml . | nindent 2 }}

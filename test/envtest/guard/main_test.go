@@ -31,7 +31,7 @@ var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
 	options := envtest.Options{
-		ControllerManager: true, Scheduler: true, Nodes: []string{node},
+		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{node},
 		RuntimeConfig: map[string]bool{taintRules().GroupVersion().String(): true},
 	}
 	if taintRules().Version == "v1alpha3" {

@@ -1,0 +1,129 @@
+package mutate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// tolerationRewrite makes the default that applies the site's settings for tolerations,
+// for a kind that contains the spec of a claim. It is one default and not three, since
+// what is recorded is the list before all of them.
+func tolerationRewrite[T any](specOf func(*T) claimSpec) Default[T] {
+	return Default[T]{
+		ID: "toleration-rewrite",
+		Doc: `A new claim or template gets the tolerations that the site has decided on.
+
+Off unless defaults.tolerations is set. expandEmptyEffect writes a toleration without an
+effect as one for NoSchedule and one for NoExecute, since the evictor of 1.37 passes over
+tolerations without an effect while the scheduler does not: such a pod is scheduled and
+evicted for ever. rules add tolerations, and set and cap tolerationSeconds, by namespace,
+device class and author. What would lead to more than 16 tolerations is left out with a
+warning. Claims that the scheduler and the claim controller write are left alone: what
+they copy was judged when its author wrote it.
+
+Specs are immutable. What the author wrote is recorded in the annotation
+dra-steward.io/original-tolerations, and an update that repeats it gets the stored
+tolerations, whatever the settings are by then. So the same manifest can be applied
+again.`,
+		Server: "does nothing of the kind",
+		Source: "kubernetes/enhancements#6290; KEP-5055, DeviceToleration.Effect",
+		Apply: func(w Write[T], settings Settings) (Result, error) {
+			old, err := w.Old()
+			if err != nil {
+				return Result{}, err
+			}
+			spec := specOf(w.Object)
+			switch {
+			case old != nil:
+				return restore(spec, specOf(old))
+			case settings.Tolerations == nil || w.Author.Component:
+				return Result{}, nil
+			default:
+				return rewrite(spec, w.Author, settings.Tolerations)
+			}
+		},
+	}
+}
+
+func rewrite(spec claimSpec, author Author, site *v1alpha1.Tolerations) (Result, error) {
+	edits := edits(spec, author, site)
+	if !slices.ContainsFunc(edits, func(e tolerationEdit) bool { return len(e.Changes) > 0 }) {
+		return warningsOf(edits), nil
+	}
+	text, err := recordText(spec, edits, func(list tolerationList) tolerationEdit {
+		return edit(list, spec.meta.Namespace, author, site)
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	if n := annotationBytes(spec.meta.Annotations) + len(v1alpha1.TolerationsAnnotation) + len(text); n > validation.TotalAnnotationSizeLimitB {
+		return Result{Warnings: []Warning{{Path: "metadata.annotations", Message: fmt.Sprintf(
+			"the tolerations of this site were not set: with their record the annotations would have %d bytes, more than %d", n, validation.TotalAnnotationSizeLimitB)}}}, nil
+	}
+	result := warningsOf(edits)
+	for _, e := range edits {
+		*e.list.items = e.items
+		result.Changes = append(result.Changes, e.Changes...)
+	}
+	result.Changes = append(result.Changes, annotate(spec.meta, text))
+	return result, nil
+}
+
+// edits leaves out what has no name of its own, for then a record could not tell it
+// from another; the rules refuse such requests.
+func edits(spec claimSpec, author Author, site *v1alpha1.Tolerations) (all []tolerationEdit) {
+	seen := map[string]int{}
+	for list := range spec.lists() {
+		seen[list.name]++
+	}
+	for list := range spec.lists() {
+		if seen[list.name] == 1 && !strings.HasPrefix(list.name, "/") && !strings.HasSuffix(list.name, "/") && list.name != "" {
+			all = append(all, edit(list, spec.meta.Namespace, author, site))
+		}
+	}
+	return all
+}
+
+func warningsOf(edits []tolerationEdit) (result Result) {
+	for _, e := range edits {
+		result.Warnings = append(result.Warnings, e.Warnings...)
+	}
+	return result
+}
+
+// recordText is the record of what stood there before edits. What is recorded already
+// stays where it leads to the same list: then an earlier call for the same write has
+// recorded it.
+func recordText(spec claimSpec, edits []tolerationEdit, again func(tolerationList) tolerationEdit) (string, error) {
+	earlier, _ := readRecord(spec.meta.Annotations) // a foreign text is replaced
+	record := tolerationRecord{Lists: map[string][]resourceapi.DeviceToleration{}}
+	for _, e := range edits {
+		if original, ok := earlier.Lists[e.list.name]; ok && len(original) <= resourceapi.DeviceTolerationsMaxLength {
+			list := e.list
+			list.items = &original
+			if same(again(list).items, e.items) {
+				record.Lists[e.list.name] = original
+				continue
+			}
+		}
+		if len(e.Changes) > 0 {
+			record.Lists[e.list.name] = *e.list.items
+		}
+	}
+	return record.text()
+}
+
+func annotationBytes(annotations map[string]string) (n int) {
+	for key, value := range annotations {
+		if key != v1alpha1.TolerationsAnnotation {
+			n += len(key) + len(value)
+		}
+	}
+	return n
+}
