@@ -49,7 +49,7 @@ func compare(t *testing.T, at string, of reflect.Type, node *schemaNode) {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
-	want := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object"}[of.Kind()]
+	want := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer", reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object"}[of.Kind()]
 	switch of {
 	case reflect.TypeFor[metav1.Duration](), reflect.TypeFor[metav1.Time]():
 		want = "string"
