@@ -109,6 +109,7 @@ func judge(kind Kind, err error) (reason, message string) {
 var remedies = map[Kind]string{
 	SliceKind: "it comes with Kubernetes 1.34",
 	ClassKind: "it comes with Kubernetes 1.34",
+	PatchKind: "its CustomResourceDefinition comes with the chart of dra-steward",
 	RuleKind:  "it comes with Kubernetes 1.37, and before with the feature gate DRADeviceTaintRules and --runtime-config",
 }
 

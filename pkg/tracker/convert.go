@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // ruleVersions are the versions of DeviceTaintRule, newest first. They differ in
@@ -25,6 +27,11 @@ func ruleVersions() []schema.GroupVersionResource {
 		all = append(all, schema.GroupVersionResource{Group: resourceapi.GroupName, Version: version, Resource: "devicetaintrules"})
 	}
 	return all
+}
+
+// patchVersions are the versions of ResourceSlicePatch.
+func patchVersions() []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource)}
 }
 
 // convertingClient reads a kind in the first version that the API server has, as *T.

@@ -1,7 +1,11 @@
 package tracker
 
 import (
+	"iter"
+
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // A Device is one device of a [Snapshot], with where each of its taints comes from.
@@ -25,7 +29,7 @@ func (d Device) Published() *resourceapi.Device {
 	return &d.entry.published.Spec.Devices[d.device]
 }
 
-// Merged returns the device with the taints of rules.
+// Merged returns the device with the values of patches and the taints of rules.
 func (d Device) Merged() *resourceapi.Device {
 	return &d.entry.merged.Spec.Devices[d.device]
 }
@@ -54,4 +58,13 @@ func (d Device) Taints() []Taint {
 		taints[i] = Taint{taint, source}
 	}
 	return taints
+}
+
+// Patched yields what ResourceSlicePatches did to the attributes and capacities of the
+// device: what each became, which patch decided, and which others wanted something.
+func (d Device) Patched() iter.Seq[patch.Key] {
+	if d.entry.patched == nil {
+		return func(func(patch.Key) bool) {}
+	}
+	return d.entry.patched.Device(d.device)
 }

@@ -1,6 +1,6 @@
 // Package tracker keeps one merged view of all devices of a cluster: the
-// ResourceSlices as their drivers published them, with the taints of
-// DeviceTaintRules (KEP-5055) added.
+// ResourceSlices as their drivers published them, with the values of
+// ResourceSlicePatches (KEP-5027) and the taints of DeviceTaintRules (KEP-5055).
 //
 // The model is a single writer. Informers only note which object has changed, in a set
 // without duplicates. One goroutine takes all that has gathered there, works it in, and

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // An entry is one slice: as published, and merged. It is immutable.
@@ -11,6 +13,8 @@ type entry struct {
 	published *resourceapi.ResourceSlice
 	// merged is published itself where nothing changes it.
 	merged *resourceapi.ResourceSlice
+	// patched is what ResourceSlicePatches do to it; nil if they match no device.
+	patched *patch.Result
 	// tainted are the devices with taints of rules, in the order of the slice.
 	tainted []tainted
 	// rules has the rule of each such taint: the last ones of each device.
@@ -35,11 +39,16 @@ func (e *entry) rulesOf(device int) []*rule {
 	return e.rules[e.tainted[at].from:e.tainted[at].to]
 }
 
-// newEntry merges a slice with the rules that match it. It copies the slice without
+// newEntry merges a slice with what patches do to it, which may be nil, and the rules
+// that match it. For a rule it copies the slice without
 // what it refers to, the array of its devices, and the taints of devices that have new
 // ones; everything else is shared.
-func newEntry(slice *resourceapi.ResourceSlice, hits *hits) *entry {
-	e := &entry{published: slice, merged: slice}
+func newEntry(published *resourceapi.ResourceSlice, patched *patch.Result, hits *hits) *entry {
+	e := &entry{published: published, merged: published, patched: patched}
+	if patched != nil {
+		e.merged = patched.Slice
+	}
+	slice := e.merged
 	if len(hits.all) == 0 && len(hits.pinned) == 0 {
 		return e
 	}
@@ -107,7 +116,7 @@ func withDevices(slice *resourceapi.ResourceSlice, devices []resourceapi.Device)
 
 // sameInputs reports whether the entry was made of the same slice and rules.
 func (e *entry) sameInputs(other *entry) bool {
-	return e.published == other.published && slices.Equal(e.tainted, other.tainted) && slices.Equal(e.rules, other.rules)
+	return e.published == other.published && e.patched == other.patched && slices.Equal(e.tainted, other.tainted) && slices.Equal(e.rules, other.rules)
 }
 
 // sameVersion reports whether two objects are the same version of one, as after a
@@ -119,6 +128,9 @@ func sameVersion(a, b *resourceapi.ResourceSlice) bool {
 // sameView reports whether a reader of the merged slices sees no difference.
 func (e *entry) sameView(other *entry) bool {
 	if !sameVersion(e.published, other.published) {
+		return false
+	}
+	if e.patched != other.patched && !sameDevices(e.merged, other.merged) {
 		return false
 	}
 	for i := range e.merged.Spec.Devices {

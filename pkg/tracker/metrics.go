@@ -11,8 +11,8 @@ import (
 
 // Metrics counts what a tracker shows, by driver. A nil Metrics counts nothing.
 type Metrics struct {
-	devices, taints, folded *prometheus.Desc
-	events                  prometheus.Counter
+	devices, taints, patched, folded *prometheus.Desc
+	events                           prometheus.Counter
 
 	mutex   sync.Mutex
 	drivers map[string]counts
@@ -24,20 +24,24 @@ type Metrics struct {
 const MaxDrivers = 50
 
 // counts are those of one driver.
-type counts struct{ devices, driverTaints, ruleTaints int }
+type counts struct{ devices, patched, driverTaints, ruleTaints int }
 
 func (c counts) plus(other counts) counts {
-	return counts{c.devices + other.devices, c.driverTaints + other.driverTaints, c.ruleTaints + other.ruleTaints}
+	return counts{c.devices + other.devices, c.patched + other.patched, c.driverTaints + other.driverTaints, c.ruleTaints + other.ruleTaints}
 }
 
 func (c counts) minus(other counts) counts {
-	return counts{c.devices - other.devices, c.driverTaints - other.driverTaints, c.ruleTaints - other.ruleTaints}
+	return counts{c.devices - other.devices, c.patched - other.patched, c.driverTaints - other.driverTaints, c.ruleTaints - other.ruleTaints}
 }
 
 func (e *entry) counts() counts {
 	c := counts{devices: len(e.published.Spec.Devices), ruleTaints: len(e.rules)}
 	for i := range e.published.Spec.Devices {
 		c.driverTaints += len(e.published.Spec.Devices[i].Taints)
+		for range (Device{e, i}).Patched() {
+			c.patched++
+			break
+		}
 	}
 	return c
 }
@@ -50,6 +54,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			"Devices in ResourceSlices, by driver.", []string{"driver"}, nil),
 		taints: prometheus.NewDesc("dra_steward_tracker_taints",
 			"Taints of devices, by driver and by source: the driver itself, or a DeviceTaintRule.", []string{"driver", "source"}, nil),
+		patched: prometheus.NewDesc("dra_steward_tracker_patched_devices",
+			"Devices of which a ResourceSlicePatch decides an attribute or a capacity, by driver.", []string{"driver"}, nil),
 		folded: prometheus.NewDesc("dra_steward_tracker_folded_drivers",
 			"Drivers without series of their own: they are counted with the driver \"\".", nil, nil),
 		events: prometheus.NewCounter(prometheus.CounterOpts{
@@ -66,12 +72,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// count works in changes of slices.
-func (m *Metrics) count(deltas []delta) {
+// count works in the changes of a batch, of which some are visible.
+func (m *Metrics) count(deltas, visible []delta) {
 	if m == nil {
 		return
 	}
-	m.events.Add(float64(len(deltas)))
+	m.events.Add(float64(len(visible)))
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	for _, d := range deltas {
@@ -96,6 +102,7 @@ func (m *Metrics) add(driver string, c counts) {
 func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- m.devices
 	descriptions <- m.taints
+	descriptions <- m.patched
 	descriptions <- m.folded
 }
 
@@ -118,6 +125,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 	for name, c := range shown {
 		gauge(m.devices, c.devices, name)
+		gauge(m.patched, c.patched, name)
 		gauge(m.taints, c.driverTaints, name, string(DriverSource))
 		gauge(m.taints, c.ruleTaints, name, string(RuleSource))
 	}

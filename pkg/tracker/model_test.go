@@ -1,15 +1,18 @@
 package tracker
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // naive computes the view from scratch, as simply as can be.
@@ -30,6 +33,7 @@ func naive(objects map[objectKey]any) map[string]*resourceapi.ResourceSlice {
 		slice := published.DeepCopy()
 		for i := range slice.Spec.Devices {
 			device := &slice.Spec.Devices[i]
+			naivePatch(objects, published, device)
 			for _, rule := range all {
 				if selects(rule.Spec.DeviceSelector, slice, device.Name) {
 					device.Taints = append(device.Taints, rule.Spec.Taint)
@@ -39,6 +43,49 @@ func naive(objects map[objectKey]any) map[string]*resourceapi.ResourceSlice {
 		view[slice.Name] = slice
 	}
 	return view
+}
+
+// naivePatch applies the patches to a device, from scratch.
+func naivePatch(objects map[objectKey]any, slice *resourceapi.ResourceSlice, device *resourceapi.Device) {
+	var all []*v1alpha1.ResourceSlicePatch
+	for _, object := range objects {
+		if p, ok := object.(*v1alpha1.ResourceSlicePatch); ok && filters(objects, p, slice, device.Name) {
+			all = append(all, p)
+		}
+	}
+	// The last one wins: what comes later has the higher precedence.
+	slices.SortFunc(all, func(a, b *v1alpha1.ResourceSlicePatch) int {
+		return cmp.Or(cmp.Compare(*a.Spec.Devices.Priority, *b.Spec.Devices.Priority),
+			b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
+	})
+	attributes := maps.Clone(device.Attributes)
+	for _, p := range all {
+		for name, value := range p.Spec.Devices.Attributes {
+			key := resourceapi.QualifiedName(strings.TrimPrefix(string(name), slice.Spec.Driver+"/"))
+			if delete(attributes, key); value.NullValue == nil {
+				attributes[key] = value.DeviceAttribute
+			}
+		}
+	}
+	device.Attributes = attributes
+}
+
+func filters(objects map[objectKey]any, p *v1alpha1.ResourceSlicePatch, slice *resourceapi.ResourceSlice, device string) bool {
+	f := p.Spec.Devices.Filter
+	expressions := f.Selectors
+	if f.DeviceClassName != nil {
+		class, ok := objects[objectKey{ClassKind, *f.DeviceClassName}].(*resourceapi.DeviceClass)
+		if !ok {
+			return false
+		}
+		expressions = slices.Concat(expressions, class.Spec.Selectors)
+	}
+	for _, s := range expressions {
+		if s.CEL.Expression == fails || s.CEL.Expression == isDev1 && device != "dev1" {
+			return false
+		}
+	}
+	return selects(&resourceapi.DeviceTaintSelector{Driver: f.Driver, Pool: f.Pool, Device: f.Device}, slice, device)
 }
 
 func selects(s *resourceapi.DeviceTaintSelector, slice *resourceapi.ResourceSlice, device string) bool {
@@ -71,7 +118,7 @@ func replay(t *testing.T, known map[string]*resourceapi.ResourceSlice, deltas []
 	for _, d := range deltas {
 		had := known[d.name()]
 		if (had == nil) != (d.old == nil) || had != nil && text(t, had) != text(t, d.old.merged) {
-			t.Fatalf("the old object of the event of %s is not what the reader saw:\n%s", d.name(), cmp.Diff(had, d.old))
+			t.Fatalf("the old object of the event of %s is not what the reader saw:\n%s", d.name(), gocmp.Diff(had, d.old))
 		}
 		if d.new == nil {
 			delete(known, d.name())
@@ -88,7 +135,7 @@ func replay(t *testing.T, known map[string]*resourceapi.ResourceSlice, deltas []
 func check(t *testing.T, s *Snapshot, objects map[objectKey]any) {
 	t.Helper()
 	want := naive(objects)
-	if diff := cmp.Diff(want, view(s)); diff != "" {
+	if diff := gocmp.Diff(want, view(s)); diff != "" {
 		t.Fatalf("the view is not the recomputation (-want +got):\n%s", diff)
 	}
 	devices := 0
@@ -163,6 +210,7 @@ func checkDevices(t *testing.T, s *Snapshot, slice *resourceapi.ResourceSlice, o
 func TestModel(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(seed)
+		w.patches = seed%2 == 1
 		s := newState()
 		objects := map[objectKey]any{}
 		known := map[string]*resourceapi.ResourceSlice{}
@@ -184,7 +232,7 @@ func TestModel(t *testing.T) {
 			}
 			check(t, s.current, objects)
 			if got := view(s.current); text(t, got) != text(t, known) {
-				t.Fatalf("seed %d: a reader of the events has another view:\n%s", seed, cmp.Diff(got, known))
+				t.Fatalf("seed %d: a reader of the events has another view:\n%s", seed, gocmp.Diff(got, known))
 			}
 			for _, slice := range s.current.List(nil) {
 				was[slice] = text(t, slice)

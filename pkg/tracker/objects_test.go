@@ -9,6 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // slice makes a ResourceSlice with devices that have an attribute each.
@@ -62,6 +64,8 @@ func driverTaint(s *resourceapi.ResourceSlice, key string) *resourceapi.Resource
 type world struct {
 	*rand.Rand
 	version int
+	// patches says whether there are patches and classes, too.
+	patches bool
 }
 
 func newWorld(seed uint64) *world { return &world{Rand: rand.New(rand.NewPCG(seed, 2))} }
@@ -105,6 +109,20 @@ func (w *world) rule(name string) *resourceapi.DeviceTaintRule {
 
 // change makes a random change of one of n slices and m rules.
 func (w *world) change(n, m int) (objectKey, any) {
+	if w.patches && w.IntN(3) == 0 {
+		if w.IntN(4) == 0 {
+			key := objectKey{ClassKind, w.some("class", 2)}
+			if w.IntN(3) == 0 {
+				return key, nil
+			}
+			return key, w.class(key.name)
+		}
+		key := objectKey{PatchKind, w.some("patch", m)}
+		if w.IntN(3) == 0 {
+			return key, nil
+		}
+		return key, w.patch(key.name)
+	}
 	if w.IntN(n+m) < n {
 		key := objectKey{SliceKind, w.some("slice", n)}
 		if w.IntN(4) == 0 {
@@ -117,4 +135,56 @@ func (w *world) change(n, m int) (objectKey, any) {
 		return key, nil
 	}
 	return key, w.rule(key.name)
+}
+
+// The expressions of random filters; see the naive one.
+const (
+	isDev1 = `device.attributes[device.driver].model == "model-dev1"`
+	fails  = `device.attributes["none.example.com"].model == "x"`
+)
+
+func cel(expressions ...string) (selectors []resourceapi.DeviceSelector) {
+	for _, expression := range expressions {
+		selectors = append(selectors, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: expression}})
+	}
+	return selectors
+}
+
+func (w *world) class(name string) *resourceapi.DeviceClass {
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if w.IntN(2) == 0 {
+		class.Spec.Selectors = cel(isDev1)
+	}
+	return class
+}
+
+func (w *world) patch(name string) *v1alpha1.ResourceSlicePatch {
+	p := &v1alpha1.ResourceSlicePatch{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID("patch-" + name), CreationTimestamp: metav1.Unix(int64(w.IntN(3)), 0),
+	}}
+	w.version++
+	p.Generation = int64(w.version)
+	s := selector(w.maybe("driver", 3), w.maybe("pool", 3), w.maybe("dev", 5))
+	filter := &v1alpha1.DevicePatchFilter{Driver: s.Driver, Pool: s.Pool, Device: s.Device}
+	switch w.IntN(6) {
+	case 0:
+		filter.Selectors = cel(isDev1)
+	case 1:
+		filter.Selectors = cel(fails)
+	case 2:
+		class := w.some("class", 2)
+		filter.DeviceClassName = &class
+	}
+	priority := int64(w.IntN(2))
+	p.Spec.Devices = v1alpha1.DevicePatch{Filter: filter, Priority: &priority, Attributes: map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{}}
+	for _, key := range []string{"example.com/color", "driver0/model", "driver1/model"} {
+		switch w.IntN(4) {
+		case 0:
+			p.Spec.Devices.Attributes[resourceapi.FullyQualifiedName(key)] = v1alpha1.NullableDeviceAttribute{NullValue: &v1alpha1.NullValue{}}
+		case 1, 2:
+			value := w.some("value", 3)
+			p.Spec.Devices.Attributes[resourceapi.FullyQualifiedName(key)] = v1alpha1.NullableDeviceAttribute{DeviceAttribute: resourceapi.DeviceAttribute{StringValue: &value}}
+		}
+	}
+	return p
 }

@@ -7,6 +7,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // A Snapshot is the view at one time. It never changes, and neither may what it
@@ -17,6 +19,7 @@ type Snapshot struct {
 	slices   ordered[*entry]
 	pools    ordered[*pool]
 	rules    ordered[object[*resourceapi.DeviceTaintRule]]
+	patches  ordered[compiledPatch]
 	classes  ordered[object[*resourceapi.DeviceClass]]
 }
 
@@ -131,6 +134,23 @@ func (s *Snapshot) Rules() iter.Seq[*resourceapi.DeviceTaintRule] { return value
 func (s *Snapshot) Rule(name string) *resourceapi.DeviceTaintRule {
 	found, _ := s.rules.get(name)
 	return found.value
+}
+
+// Patches yields the ResourceSlicePatches, in the order of their names.
+func (s *Snapshot) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] {
+	return func(yield func(*v1alpha1.ResourceSlicePatch) bool) {
+		for p := range s.patches.all() {
+			if !yield(p.object) {
+				return
+			}
+		}
+	}
+}
+
+// Patch returns a ResourceSlicePatch, nil if there is none of that name.
+func (s *Snapshot) Patch(name string) *v1alpha1.ResourceSlicePatch {
+	found, _ := s.patches.get(name)
+	return found.object
 }
 
 // Classes yields the DeviceClasses, in the order of their names.

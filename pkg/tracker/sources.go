@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // Sources are the informers that a tracker reads. Whoever sets the fields runs the
@@ -26,7 +28,10 @@ type Sources struct {
 	Slices cache.SharedIndexInformer
 	// Rules has *resourceapi.DeviceTaintRule; nil for none.
 	Rules cache.SharedIndexInformer
-	// Classes has *resourceapi.DeviceClass; nil for none.
+	// Patches has *v1alpha1.ResourceSlicePatch; nil for none.
+	Patches cache.SharedIndexInformer
+	// Classes has *resourceapi.DeviceClass; nil for none. Patches that name a class need
+	// it.
 	Classes cache.SharedIndexInformer
 
 	// health is set where the tracker runs the informers.
@@ -35,7 +40,7 @@ type Sources struct {
 
 // all yields the informers there are, in a fixed order.
 func (s Sources) all() iter.Seq2[Kind, cache.SharedIndexInformer] {
-	informers := map[Kind]cache.SharedIndexInformer{SliceKind: s.Slices, RuleKind: s.Rules, ClassKind: s.Classes}
+	informers := map[Kind]cache.SharedIndexInformer{SliceKind: s.Slices, RuleKind: s.Rules, PatchKind: s.Patches, ClassKind: s.Classes}
 	return func(yield func(Kind, cache.SharedIndexInformer) bool) {
 		for _, kind := range kinds() {
 			if informers[kind] != nil && !yield(kind, informers[kind]) {
@@ -88,10 +93,13 @@ func NewSources(config *rest.Config, logger logr.Logger) (Sources, error) {
 	health := newHealth(logger, time.Now())
 	resource := client.ResourceV1()
 	rules := &convertingClient[resourceapi.DeviceTaintRule]{client: untyped, resources: ruleVersions()}
+	patches := &convertingClient[v1alpha1.ResourceSlicePatch]{client: untyped, resources: patchVersions()}
 	informers := [...]cache.SharedIndexInformer{
 		health.informer(SliceKind, &resourceapi.ResourceSlice{}, client, typed(resource.ResourceSlices())),
 		health.informer(RuleKind, &resourceapi.DeviceTaintRule{}, untyped, &cache.ListWatch{
 			ListWithContextFunc: rules.list, WatchFuncWithContext: rules.watch}),
+		health.informer(PatchKind, &v1alpha1.ResourceSlicePatch{}, untyped, &cache.ListWatch{
+			ListWithContextFunc: patches.list, WatchFuncWithContext: patches.watch}),
 		health.informer(ClassKind, &resourceapi.DeviceClass{}, client, typed(resource.DeviceClasses())),
 	}
 	for _, informer := range informers {
@@ -99,7 +107,7 @@ func NewSources(config *rest.Config, logger logr.Logger) (Sources, error) {
 			return Sources{}, err
 		}
 	}
-	return Sources{Slices: informers[0], Rules: informers[1], Classes: informers[2], health: health}, nil
+	return Sources{Slices: informers[0], Rules: informers[1], Patches: informers[2], Classes: informers[3], health: health}, nil
 }
 
 // typed makes a ListWatch of a client of one kind.

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // A Kind is the kind of an object that a tracker reads.
@@ -15,11 +18,12 @@ type Kind string
 const (
 	SliceKind Kind = "ResourceSlice"
 	RuleKind  Kind = "DeviceTaintRule"
+	PatchKind Kind = "ResourceSlicePatch"
 	ClassKind Kind = "DeviceClass"
 )
 
 // kinds are all of them.
-func kinds() []Kind { return []Kind{SliceKind, RuleKind, ClassKind} }
+func kinds() []Kind { return []Kind{SliceKind, RuleKind, PatchKind, ClassKind} }
 
 // objectKey names an object.
 type objectKey struct {
@@ -32,13 +36,16 @@ type state struct {
 	current   *Snapshot
 	rules     rules
 	ruleNames map[string]*rule
+	patches   patches
 	// poolDrivers are the drivers, by the names of their pools.
 	poolDrivers map[string]map[string]bool
 	scratch     hits
+	// changed are all deltas of the last batch, those too that nobody sees.
+	changed []delta
 }
 
 func newState() *state {
-	return &state{current: &Snapshot{}, ruleNames: map[string]*rule{}, poolDrivers: map[string]map[string]bool{}}
+	return &state{current: &Snapshot{}, ruleNames: map[string]*rule{}, patches: newPatches(), poolDrivers: map[string]map[string]bool{}}
 }
 
 // delta is how one slice has changed; nil where there is none.
@@ -55,11 +62,14 @@ func (d delta) name() string {
 type work struct {
 	published map[string]*resourceapi.ResourceSlice // nil: deleted
 	dirty     map[*entry]bool
+	patched   map[string]bool // the dirty ones that a patch has changed for
+	classes   map[string]*resourceapi.DeviceClass
+	patches   map[string]*v1alpha1.ResourceSlicePatch
 	// budget is how many devices may still be looked at to find out which slices a
 	// rule matches; below zero all slices count as changed, which is cheaper.
-	budget int
-	rules  []edit[object[*resourceapi.DeviceTaintRule]]
-	class  []edit[object[*resourceapi.DeviceClass]]
+	budget     int
+	ruleEdits  []edit[object[*resourceapi.DeviceTaintRule]]
+	classEdits []edit[object[*resourceapi.DeviceClass]]
 }
 
 // apply works in a batch: the latest state of each object, nil for one that is gone.
@@ -68,6 +78,7 @@ type work struct {
 func (s *state) apply(batch map[objectKey]any) []delta {
 	w := &work{
 		published: map[string]*resourceapi.ResourceSlice{}, dirty: map[*entry]bool{},
+		patched: map[string]bool{}, patches: map[string]*v1alpha1.ResourceSlicePatch{}, classes: map[string]*resourceapi.DeviceClass{},
 		budget: 4*s.current.devices + 4*s.current.slices.length,
 	}
 	for key, object := range batch {
@@ -76,19 +87,25 @@ func (s *state) apply(batch map[objectKey]any) []delta {
 			w.published[key.name], _ = object.(*resourceapi.ResourceSlice)
 		case RuleKind:
 			rule, _ := object.(*resourceapi.DeviceTaintRule)
-			w.rules = append(w.rules, editOf(key.name, rule))
+			w.ruleEdits = append(w.ruleEdits, editOf(key.name, rule))
 			s.changeRule(w, key.name, rule)
+		case PatchKind:
+			w.patches[key.name], _ = object.(*v1alpha1.ResourceSlicePatch)
 		case ClassKind:
 			class, _ := object.(*resourceapi.DeviceClass)
-			w.class = append(w.class, editOf(key.name, class))
+			w.classEdits = append(w.classEdits, editOf(key.name, class))
+			w.classes[key.name] = class
 		}
 	}
+	patchEdits := s.changePatches(w)
 	deltas, visible := s.merge(w)
+	s.changed = deltas
 	next := &Snapshot{
 		revision: s.current.revision + 1,
 		devices:  s.current.devices,
-		rules:    s.current.rules.apply(w.rules),
-		classes:  s.current.classes.apply(w.class),
+		rules:    s.current.rules.apply(w.ruleEdits),
+		patches:  s.current.patches.apply(patchEdits),
+		classes:  s.current.classes.apply(w.classEdits),
 	}
 	s.index(next, deltas)
 	s.current = next
@@ -172,7 +189,9 @@ func (s *state) merge(w *work) (deltas, visible []delta) {
 		d := delta{old: old}
 		if slice != nil {
 			s.rules.match(slice, &s.scratch)
-			d.new = newEntry(slice, &s.scratch)
+			d.new = newEntry(slice, s.patchedSlice(w, old, slice), &s.scratch)
+		} else {
+			delete(s.patches.evaluations, name)
 		}
 		switch {
 		case old == nil && d.new == nil || old != nil && d.new != nil && d.new.sameInputs(old):
@@ -186,6 +205,15 @@ func (s *state) merge(w *work) (deltas, visible []delta) {
 	slices.SortFunc(deltas, byName)
 	slices.SortFunc(visible, byName)
 	return deltas, visible
+}
+
+// patchedSlice returns what patches do to a slice; what they did before, if neither they
+// nor the slice have changed.
+func (s *state) patchedSlice(w *work, old *entry, slice *resourceapi.ResourceSlice) *patch.Result {
+	if old != nil && old.published == slice && !w.patched[slice.Name] {
+		return old.patched
+	}
+	return s.patches.apply(slice)
 }
 
 // index gives the next snapshot its slices and pools.

@@ -245,11 +245,15 @@ func TestMetrics(t *testing.T) {
 		t.Error("the names can be taken twice")
 	}
 	s := newState()
-	metrics.count(s.apply(map[objectKey]any{
+	count := func(batch map[objectKey]any) {
+		visible := s.apply(batch)
+		metrics.count(s.changed, visible)
+	}
+	count(map[objectKey]any{
 		{SliceKind, "a"}: driverTaint(slice("a", "d", "p", "dev0", "dev1"), "example.com/own"),
 		{SliceKind, "b"}: slice("b", "e", "p", "dev0"),
 		{RuleKind, "r"}:  taintRule("r", selector("", "", "dev0")),
-	}))
+	})
 	want := `
 # HELP dra_steward_tracker_devices Devices in ResourceSlices, by driver.
 # TYPE dra_steward_tracker_devices gauge
@@ -258,6 +262,10 @@ dra_steward_tracker_devices{driver="e"} 1
 # HELP dra_steward_tracker_folded_drivers Drivers without series of their own: they are counted with the driver "".
 # TYPE dra_steward_tracker_folded_drivers gauge
 dra_steward_tracker_folded_drivers 0
+# HELP dra_steward_tracker_patched_devices Devices of which a ResourceSlicePatch decides an attribute or a capacity, by driver.
+# TYPE dra_steward_tracker_patched_devices gauge
+dra_steward_tracker_patched_devices{driver="d"} 0
+dra_steward_tracker_patched_devices{driver="e"} 0
 # HELP dra_steward_tracker_slice_changes_total Changes of merged ResourceSlices that event handlers were told of.
 # TYPE dra_steward_tracker_slice_changes_total counter
 dra_steward_tracker_slice_changes_total 2
@@ -279,7 +287,7 @@ dra_steward_tracker_taints{driver="e",source="rule"} 1
 		name := strconv.Itoa(i)
 		batch[objectKey{SliceKind, "many" + name}] = slice("many"+name, "driver"+name, "p", "dev0")
 	}
-	metrics.count(s.apply(batch))
+	count(batch)
 	want = `
 # HELP dra_steward_tracker_folded_drivers Drivers without series of their own: they are counted with the driver "".
 # TYPE dra_steward_tracker_folded_drivers gauge
