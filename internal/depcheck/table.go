@@ -29,7 +29,7 @@ type Package struct {
 //	5  commands              cmd
 //	4  doing                 webhook, evictor, podresources, lint
 //	3  judging and looking   review, rulebook, fix, usage on tracker
-//	2  deciding              validate, mutate, toleration, patch, config, manifest
+//	2  deciding              validate, mutate, toleration, policy, patch, config, manifest
 //	1  saying                api, policies, charts, cdi, example, quantity
 var Packages = map[string]Package{
 	"cmd/dra-steward":     {Floor: 5, Beside: []string{"cmd/dra-steward/app"}},
@@ -50,12 +50,13 @@ var Packages = map[string]Package{
 	"pkg/mutate":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/opaque":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/patch":         {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/toleration":    {Floor: 2, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"pkg/toleration":    {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/policy":        {Floor: 2, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/config":   {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 
 	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"policies":                    {Floor: 1, Importers: []string{"pkg/toleration"}},
+	"policies":                    {Floor: 1, Importers: []string{"pkg/policy"}},
 	"policies/parameters":         {Floor: 1, Importers: []string{"pkg/opaque"}},
 	"charts":                      {Floor: 1},
 	"pkg/cdi":                     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

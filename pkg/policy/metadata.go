@@ -1,0 +1,173 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// Mode is what becomes of what a policy objects to.
+type Mode string
+
+// The modes, from the weakest on.
+const (
+	Off   Mode = "off"   // not evaluated
+	Audit Mode = "audit" // counted, and noted in the API server's audit log
+	Warn  Mode = "warn"  // the author sees a warning
+	Deny  Mode = "deny"  // the write is refused
+)
+
+// Modes are all modes, from the weakest on.
+func Modes() []Mode { return []Mode{Off, Audit, Warn, Deny} }
+
+// About says what a policy judges, and so whom it judges.
+type About string
+
+const (
+	// AboutObject is what is written, whoever writes it.
+	AboutObject About = "object"
+	// AboutUser is who writes it. What the claim controller makes from a template
+	// was judged when its author wrote the template.
+	AboutUser About = "user"
+)
+
+// The parts of the input that a policy can need. It is not evaluated for a write that
+// has nothing there.
+const (
+	NeedsRequests    = "requests"
+	NeedsTolerations = "tolerations"
+	NeedsConfigs     = "configs"
+	NeedsTaintRule   = "taintRule"
+	NeedsClass       = "class"
+	NeedsSlice       = "slice"
+)
+
+// parts are what Needs can name, in the order of the bits of a group.
+func parts() []string {
+	return []string{NeedsRequests, NeedsTolerations, NeedsConfigs, NeedsTaintRule, NeedsClass, NeedsSlice}
+}
+
+// Kinds are the kinds of objects that policies judge.
+func Kinds() []string {
+	return []string{"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule"}
+}
+
+// Metadata is what the METADATA of a policy's package says.
+type Metadata struct {
+	// Code identifies the policy, such as DRA-TOL-001.
+	Code        string
+	Title       string
+	Description string
+	// Severity is low, medium, high or critical.
+	Severity string
+	// Mode is what the policy does where the site says nothing.
+	Mode Mode
+	// About is whom it judges.
+	About About
+	// Kinds are the kinds of objects that it judges.
+	Kinds []string
+	// Needs are the parts of the input without which it is not evaluated; one that is
+	// there is enough.
+	Needs []string
+	// Parameters is the JSON schema of its parameters; nil if it has none.
+	Parameters map[string]any
+	// Related are addresses with more about the problem.
+	Related []string
+	// Package is its path without "data.", File where it stands.
+	Package string
+	File    string
+}
+
+// custom is the part of the METADATA that is ours.
+type custom struct {
+	Code       string         `json:"code"`
+	Severity   string         `json:"severity"`
+	Mode       Mode           `json:"mode"`
+	About      About          `json:"about"`
+	Kinds      []string       `json:"kinds"`
+	Needs      []string       `json:"needs"`
+	Parameters map[string]any `json:"parameters"`
+}
+
+// metadata reads the METADATA of a module; nil for a module without a code, which is
+// a library.
+func metadata(file string, module *ast.Module) (*Metadata, error) {
+	path := strings.TrimPrefix(module.Package.Path.String(), "data.")
+	for _, annotations := range module.Annotations {
+		if annotations.Scope != "package" {
+			continue
+		}
+		m := Metadata{Title: annotations.Title, Description: annotations.Description, Package: path, File: file}
+		for _, related := range annotations.RelatedResources {
+			m.Related = append(m.Related, related.Ref.String())
+		}
+		if err := m.read(annotations.Custom); err != nil {
+			return nil, fmt.Errorf("%s: METADATA of package %s: %w", annotations.Location, path, err)
+		}
+		return &m, nil
+	}
+	if isLibrary(path) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%s: package %s has no METADATA: a policy needs a title, a description and custom.code; modules without a code belong into dra.lib", module.Package.Loc(), path)
+}
+
+// isLibrary tells whether modules of the package are only for others to import.
+func isLibrary(path string) bool { return path == "dra.lib" || strings.HasPrefix(path, "dra.lib.") }
+
+func (m *Metadata) read(values map[string]any) error {
+	data, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder.DisallowUnknownFields()
+	var c custom
+	if err := decoder.Decode(&c); err != nil {
+		return fmt.Errorf("custom: %w", err)
+	}
+	m.Code, m.Severity, m.Mode, m.About, m.Kinds, m.Needs, m.Parameters = c.Code, c.Severity, c.Mode, c.About, c.Kinds, c.Needs, c.Parameters
+	return m.check()
+}
+
+var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
+
+func (m *Metadata) check() error {
+	var errs []error
+	if m.Title == "" || strings.Contains(m.Title, "\n") {
+		errs = append(errs, errors.New("title: must be one line that names the problem"))
+	}
+	if m.Description == "" {
+		errs = append(errs, errors.New("description: must say what goes wrong without the policy"))
+	}
+	if !codePattern.MatchString(m.Code) || len(m.Code) > 63 {
+		errs = append(errs, fmt.Errorf("custom.code %q: must be like DRA-TOL-001, at most 63 characters", m.Code))
+	}
+	if !strings.HasPrefix(m.Package, "dra.") || strings.Count(m.Package, ".") < 2 {
+		errs = append(errs, errors.New("the package must be dra.<area>.<name>, dra.custom.<name> for policies of a site"))
+	}
+	errs = append(errs, oneOf("custom.severity", []string{m.Severity}, []string{"low", "medium", "high", "critical"}),
+		oneOf("custom.mode", []Mode{m.Mode}, Modes()),
+		oneOf("custom.about", []About{m.About}, []About{AboutObject, AboutUser}),
+		oneOf("custom.kinds", m.Kinds, Kinds()),
+		oneOf("custom.needs", m.Needs, parts()))
+	return errors.Join(errs...)
+}
+
+// oneOf checks that there are values and that each is among the allowed ones.
+func oneOf[T ~string](field string, values, allowed []T) error {
+	if len(values) == 0 {
+		return fmt.Errorf("%s: is missing; allowed are %v", field, allowed)
+	}
+	for _, value := range values {
+		if !slices.Contains(allowed, value) {
+			return fmt.Errorf("%s %q: must be one of %v", field, value, allowed)
+		}
+	}
+	return nil
+}

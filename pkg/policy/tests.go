@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/cover"
+	"github.com/open-policy-agent/opa/v1/tester"
+)
+
+// testTimeout ends one test.
+const testTimeout = 5 * time.Second
+
+// A TestReport is what the tests of a set say.
+type TestReport struct {
+	Tests []TestResult
+	// Uncovered are the places of policies, as file:row, that no test has reached.
+	Uncovered []string
+	// Coverage is the share of lines that tests have reached, in percent.
+	Coverage float64
+}
+
+// A TestResult is what became of one test.
+type TestResult struct {
+	// Name is package and rule, Location file:row.
+	Name, Location string
+	Duration       time.Duration
+	// Problem is empty if the test passes.
+	Problem string
+}
+
+// Err lists the tests that fail, nil if none does.
+func (r TestReport) Err() error {
+	var errs []error
+	for _, test := range r.Tests {
+		if test.Problem != "" {
+			errs = append(errs, fmt.Errorf("%s: %s: %s", test.Location, test.Name, test.Problem))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Test runs the tests of the set.
+func (s *Set) Test(ctx context.Context) (TestReport, error) {
+	modules := map[string]*ast.Module{}
+	maps.Copy(modules, s.modules)
+	maps.Copy(modules, s.tests)
+	compiler, err := newCompiler(s.policies)
+	if err != nil {
+		return TestReport{}, err
+	}
+	coverage := cover.New()
+	results, err := tester.NewRunner().SetCompiler(compiler).SetModules(modules).SetTimeout(testTimeout).
+		SetCoverageQueryTracer(coverage).RaiseBuiltinErrors(true).RunTests(ctx, nil)
+	if err != nil {
+		return TestReport{}, err
+	}
+	var report TestReport
+	for result := range results {
+		report.Tests = append(report.Tests, testResult(result))
+	}
+	slices.SortFunc(report.Tests, func(a, b TestResult) int { return cmp.Compare(a.Name, b.Name) })
+	covered := coverage.Report(s.modules)
+	report.Coverage = covered.Coverage
+	for _, file := range slices.Sorted(maps.Keys(covered.Files)) {
+		for _, part := range covered.Files[file].NotCovered {
+			report.Uncovered = append(report.Uncovered, fmt.Sprintf("%s:%d", file, part.Start.Row))
+		}
+	}
+	return report, nil
+}
+
+func testResult(result *tester.Result) TestResult {
+	test := TestResult{
+		Name:     strings.TrimPrefix(result.Package, "data.") + "." + result.Name,
+		Location: fmt.Sprintf("%s:%d", result.Location.File, result.Location.Row),
+		Duration: result.Duration,
+	}
+	switch {
+	case result.Error != nil:
+		test.Problem = result.Error.Error()
+	case result.Skip:
+		test.Problem = "is skipped: a test that is not run proves nothing, remove it"
+	case !result.Pass():
+		test.Problem = "fails"
+		if result.FailedAt != nil {
+			test.Problem += " at " + result.FailedAt.String()
+		}
+	}
+	return test
+}

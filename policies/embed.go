@@ -1,0 +1,16 @@
+// Package policies is the library of policies that ships with dra-steward: a folder
+// for each, with policy.rego and policy_test.rego. docs/policy-authoring.md says how
+// one is written.
+package policies
+
+import "embed"
+
+// Files holds the library.
+//
+//go:embed */*.rego
+var Files embed.FS
+
+// InputSchema is the JSON schema of what a policy sees.
+//
+//go:embed input.schema.json
+var InputSchema []byte

@@ -1,0 +1,42 @@
+# METADATA
+# title: A toleration without a key tolerates every taint
+# description: |
+#   The API documentation says that an empty key needs the operator Exists, and the
+#   API server does not check it. With any operator an empty key matches every key:
+#   `tolerations: [{}]` tolerates every taint that has no value, such as
+#   gpu.nvidia.com/gpu-lost. The pod then gets a device that is broken, reserved or
+#   about to be serviced.
+# related_resources:
+#   - ref: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#device-taints-and-tolerations
+# custom:
+#   code: DRA-TOL-001
+#   severity: high
+#   mode: deny
+#   about: object
+#   kinds: [ResourceClaim, ResourceClaimTemplate]
+#   needs: [tolerations]
+#   parameters:
+#     type: object
+#     additionalProperties: false
+#     properties:
+#       allowed:
+#         type: boolean
+#         default: false
+#         description: Let tolerations without a key pass, for the namespaces of drivers and monitoring.
+package dra.tolerations.wildcard_key
+
+deny contains violation if {
+	not input.parameters["DRA-TOL-001"].allowed
+	some toleration in input.tolerations
+	toleration.wildcard
+	violation := {
+		"paths": toleration.paths,
+		"field": "key",
+		"message": concat("", ["a toleration with an empty key tolerates every taint", values(toleration.operator)]),
+		"hint": "name the key of the taint to tolerate, one toleration for each key",
+	}
+}
+
+values("Exists") := ""
+
+values(operator) := " with the same value" if operator != "Exists"
