@@ -46,6 +46,11 @@ type Reviewer struct {
 	// Parameters is what the rules know about the opaque parameters of drivers; nil
 	// stands for the schemas that come with dra-steward.
 	Parameters validate.Parameters
+	// Turns bound the time in which the selectors of a user's write are evaluated on the
+	// devices of the World, a share for each write; nil sets no bound.
+	Turns func(user string) validate.Turns
+	// Evaluations remembers what came of that; nil evaluates anew for every write.
+	Evaluations *validate.Evaluations
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool

@@ -25,6 +25,11 @@ type Conditions struct {
 	// Expressions remembers compiled expressions; nil compiles them anew for every
 	// object.
 	Expressions *Expressions
+	// Turns bound the time in which selectors are evaluated on the devices of the World;
+	// nil sets no bound.
+	Turns Turns
+	// Evaluations remembers what came of that; nil evaluates anew for every object.
+	Evaluations *Evaluations
 
 	// stored says that an API server has accepted selectors and configurations before.
 	stored bool
@@ -35,4 +40,11 @@ type Conditions struct {
 func (c Conditions) before() Conditions {
 	c.Author = nil
 	return c
+}
+
+func (c Conditions) evaluations() *Evaluations {
+	if c.Evaluations == nil {
+		return &Evaluations{}
+	}
+	return c.Evaluations
 }

@@ -20,6 +20,7 @@ typing mistake waits for ever. It only warns, since the class may come later.`,
 		Source:   "KEP-4381, ExactDeviceRequest.DeviceClassName",
 		Check:    classExists,
 	},
+	selectorDevices(claimSelectorDevices),
 }
 
 func classExists(spec claimSpec, c Conditions) (errs field.ErrorList) {
@@ -51,6 +52,7 @@ takes two for a moment.`,
 		Source:   "KEP-5004, DeviceClassSpec.ExtendedResourceName",
 		Check:    extendedResourceUnique,
 	},
+	selectorDevices(classSelectorDevices),
 }
 
 func extendedResourceUnique(class *resourceapi.DeviceClass, c Conditions) field.ErrorList {

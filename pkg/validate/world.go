@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -18,6 +19,8 @@ type World interface {
 	Classes() iter.Seq[*resourceapi.DeviceClass]
 	// Pool returns the slices of a driver's pool, in the order of their names.
 	Pool(driver, name string) []*resourceapi.ResourceSlice
+	// Slices returns all slices, driver by driver, in an order that stays.
+	Slices() iter.Seq[*resourceapi.ResourceSlice]
 }
 
 // Objects is a World in memory. The zero value is empty and ready for Add.
@@ -74,4 +77,20 @@ func (o *Objects) Pool(driver, name string) []*resourceapi.ResourceSlice {
 		all = append(all, stored[name])
 	}
 	return all
+}
+
+// Slices returns all slices in the order of drivers, pools and names.
+func (o *Objects) Slices() iter.Seq[*resourceapi.ResourceSlice] {
+	return func(yield func(*resourceapi.ResourceSlice) bool) {
+		pools := slices.SortedFunc(maps.Keys(o.slices), func(a, b pool) int {
+			return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.name, b.name))
+		})
+		for _, pool := range pools {
+			for _, slice := range o.Pool(pool.driver, pool.name) {
+				if !yield(slice) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -28,6 +28,7 @@ type informed struct {
 	classes resourcelisters.DeviceClassLister
 	slices  cache.SharedIndexInformer
 	synced  []cache.InformerSynced
+	ordered orderedSlices
 }
 
 var _ validate.World = (*informed)(nil)
@@ -50,6 +51,9 @@ func newInformed(kubeconfig string) (*informed, error) {
 	resource := factory.Resource().V1()
 	w := &informed{factory: factory, classes: resource.DeviceClasses().Lister(), slices: resource.ResourceSlices().Informer()}
 	w.synced = []cache.InformerSynced{resource.DeviceClasses().Informer().HasSynced, w.slices.HasSynced}
+	if _, err := w.slices.AddEventHandler(&w.ordered); err != nil {
+		return nil, err
+	}
 	return w, w.slices.AddIndexers(cache.Indexers{byPool: func(object any) ([]string, error) {
 		slice, ok := object.(*resourceapi.ResourceSlice)
 		if !ok {
@@ -122,3 +126,6 @@ func (w *informed) Pool(driver, name string) []*resourceapi.ResourceSlice {
 	slices.SortFunc(all, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
+
+// Slices returns all ResourceSlices, driver by driver.
+func (w *informed) Slices() iter.Seq[*resourceapi.ResourceSlice] { return w.ordered.all() }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,7 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/webhook"
 )
 
@@ -115,13 +118,20 @@ func (o serveOptions) world() (*informed, error) {
 	return newInformed(o.kubeconfig)
 }
 
+// evaluationTime is how long the selectors of one write are evaluated at most.
+const evaluationTime = 50 * time.Millisecond
+
 // site is what the configuration file says, and what comes of its changes.
 func (o serveOptions) site(world *informed, registry *prometheus.Registry, log logr.Logger) (*configured, error) {
-	site := &configured{path: o.config, log: log, complete: func(r *review.Reviewer) {
-		if world != nil {
-			r.World = world
+	site := &configured{path: o.config, log: log, complete: func(*review.Reviewer) {}}
+	if world != nil {
+		queue := &turns.Queue{Slots: max(runtime.GOMAXPROCS(0)/2, 1), Length: evaluationTime}
+		evaluations := &validate.Evaluations{}
+		site.complete = func(r *review.Reviewer) {
+			r.World, r.Evaluations = world, evaluations
+			r.Turns = func(user string) validate.Turns { return queue.For(user) }
 		}
-	}}
+	}
 	var err error
 	if site.metrics, err = newConfigMetrics(registry, site.reviewer); err != nil {
 		return nil, err
