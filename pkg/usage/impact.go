@@ -1,0 +1,172 @@
+package usage
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+)
+
+// An Impact is what tainting devices would hit. Lists are in their order, without
+// duplicates.
+type Impact struct {
+	// Devices are the selected ones that are allocated to a claim which is hit.
+	Devices []DeviceID `json:"devices"`
+	// Claims have one of the devices and do not tolerate the taint for good.
+	Claims []types.NamespacedName `json:"claims"`
+	// Tolerating are the claims that do.
+	Tolerating []types.NamespacedName `json:"tolerating"`
+	// Pods use one of the claims, are scheduled, and neither finished nor being deleted.
+	Pods []types.NamespacedName `json:"pods"`
+	// Namespaces are those of the pods.
+	Namespaces []string `json:"namespaces"`
+	// Budgets are the PodDisruptionBudgets that speak of one of the pods.
+	Budgets []BudgetImpact `json:"budgets"`
+}
+
+// A BudgetImpact says how a PodDisruptionBudget is hit.
+type BudgetImpact struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Pods is how many of the pods it speaks of, Allowed how many may be disrupted now.
+	Pods    int `json:"pods"`
+	Allowed int `json:"allowed"`
+}
+
+// Impact returns what a taint would hit on the devices that a selector of a
+// DeviceTaintRule selects; none for a nil one, all for an empty one. A toleration counts
+// only if it names the effect NoExecute and has no seconds: of others the pods are
+// evicted by the in-tree controller of 1.37, at once or later. taint may be nil, then
+// nothing is tolerated.
+func (i *Index) Impact(selector *resourceapi.DeviceTaintSelector, taint *resourceapi.DeviceTaint) Impact {
+	i.mutex.RLock()
+	defer i.mutex.RUnlock()
+	return i.impact(i.selected(selector), taint)
+}
+
+// ImpactOn is Impact for devices that are named.
+func (i *Index) ImpactOn(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTaint) Impact {
+	i.mutex.RLock()
+	defer i.mutex.RUnlock()
+	return i.impact(devices, taint)
+}
+
+// selected yields the allocated devices that a selector selects.
+func (i *Index) selected(selector *resourceapi.DeviceTaintSelector) iter.Seq[DeviceID] {
+	return func(yield func(DeviceID) bool) {
+		if selector == nil {
+			return
+		}
+		for driver, pools := range only(i.devices, selector.Driver) {
+			for pool, devices := range only(pools, selector.Pool) {
+				for device := range only(devices, selector.Device) {
+					if !yield(DeviceID{driver, pool, device}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// only yields the entry of a key, or all for a nil one.
+func only[V any](all map[string]V, key *string) iter.Seq2[string, V] {
+	if key == nil {
+		return maps.All(all)
+	}
+	return func(yield func(string, V) bool) {
+		if value, ok := all[*key]; ok {
+			yield(*key, value)
+		}
+	}
+}
+
+func (i *Index) impact(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTaint) Impact {
+	hit := map[DeviceID]struct{}{}
+	claims, tolerating, pods := set{}, set{}, map[types.NamespacedName]*corev1.Pod{}
+	for id := range devices {
+		for name := range i.devices[id.Driver][id.Pool][id.Device] {
+			if tolerates(i.claims[name], id, taint) {
+				tolerating[name] = struct{}{}
+				continue
+			}
+			hit[id], claims[name] = struct{}{}, struct{}{}
+		}
+	}
+	for name := range claims {
+		delete(tolerating, name) // for another device it does
+		for _, pod := range i.podsOf(name) {
+			if running(pod) {
+				pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod
+			}
+		}
+	}
+	impact := Impact{
+		Devices:    slices.SortedFunc(maps.Keys(hit), compareDevices),
+		Claims:     slices.SortedFunc(maps.Keys(claims), compareNames),
+		Tolerating: slices.SortedFunc(maps.Keys(tolerating), compareNames),
+		Pods:       slices.SortedFunc(maps.Keys(pods), compareNames),
+	}
+	i.addNamespaces(&impact, pods)
+	return impact
+}
+
+// addNamespaces adds the namespaces of the pods, and their budgets.
+func (i *Index) addNamespaces(impact *Impact, pods map[types.NamespacedName]*corev1.Pod) {
+	byNamespace := map[string][]*corev1.Pod{}
+	for name, pod := range pods {
+		byNamespace[name.Namespace] = append(byNamespace[name.Namespace], pod)
+	}
+	impact.Namespaces = slices.Sorted(maps.Keys(byNamespace))
+	for _, namespace := range impact.Namespaces {
+		for _, name := range slices.Sorted(maps.Keys(i.budgets[namespace])) {
+			budget := i.budgets[namespace][name]
+			if n := speaksOf(budget, byNamespace[namespace]); n > 0 {
+				impact.Budgets = append(impact.Budgets, BudgetImpact{namespace, name, n, int(budget.Status.DisruptionsAllowed)})
+			}
+		}
+	}
+}
+
+// speaksOf counts the pods that a budget speaks of.
+func speaksOf(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (n int) {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	if err != nil { // the API server does not store one like that
+		return 0
+	}
+	for _, pod := range pods {
+		if selector.Matches(labels.Set(pod.Labels)) {
+			n++
+		}
+	}
+	return n
+}
+
+// running tells whether a pod would be evicted if it holds a tainted device.
+func running(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil &&
+		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// tolerates tells whether every allocation of a device to a claim tolerates a taint for
+// good.
+func tolerates(claim *resourceapi.ResourceClaim, id DeviceID, taint *resourceapi.DeviceTaint) bool {
+	if taint == nil {
+		return false
+	}
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		if (DeviceID{result.Driver, result.Pool, result.Device}) == id && !slices.ContainsFunc(result.Tolerations, func(t resourceapi.DeviceToleration) bool {
+			return t.Effect == resourceapi.DeviceTaintEffectNoExecute && t.TolerationSeconds == nil && resourceclaim.ToleratesTaint(t, *taint)
+		}) {
+			return false
+		}
+	}
+	return true
+}
