@@ -1,0 +1,106 @@
+package evictor
+
+import (
+	"container/heap"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A stage is how far the eviction of a pod has come.
+type stage int
+
+const (
+	waiting stage = iota // for its time, or for nothing
+	acting               // a worker has it
+	done                 // it was deleted by us, and is not gone yet
+)
+
+// A podCase is what is known about one pod that has a verdict, or was evicted.
+type podCase struct {
+	pod  types.NamespacedName
+	uid  types.UID
+	node string
+	// verdict is the whole decision, plan the part of it that is for us to carry out.
+	verdict, plan Verdict
+	// since is when the plan was first seen to have reasons.
+	since time.Time
+	// at is when to act: the plan's time or later.
+	at       time.Time
+	stage    stage
+	failures int
+	// place is the index in the heap, -1 outside.
+	place int
+}
+
+// due is when the pod could be evicted at the earliest: not before it was known.
+func (c *podCase) due() time.Time {
+	if c.since.After(c.plan.At) {
+		return c.since
+	}
+	return c.plan.At
+}
+
+// agenda is a heap of cases by their time. What is taken off it is gone: there are no
+// stale entries.
+type agenda []*podCase
+
+var _ heap.Interface = (*agenda)(nil)
+
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].place, a[j].place = i, j
+}
+
+// Push is for container/heap alone.
+func (a *agenda) Push(x any) {
+	c, _ := x.(*podCase)
+	c.place = len(*a)
+	*a = append(*a, c)
+}
+
+// Pop is for container/heap alone.
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	c := (*a)[last]
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	c.place = -1
+	return c
+}
+
+// put schedules a case for a time, whether it was scheduled before or not.
+func (a *agenda) put(c *podCase, at time.Time) {
+	c.at = at
+	if c.place < 0 {
+		heap.Push(a, c)
+	} else {
+		heap.Fix(a, c.place)
+	}
+}
+
+// drop takes a case off.
+func (a *agenda) drop(c *podCase) {
+	if c.place >= 0 {
+		heap.Remove(a, c.place)
+	}
+}
+
+// next is when the first case is to be acted on; false if there is none.
+func (a agenda) next() (time.Time, bool) {
+	if len(a) == 0 {
+		return time.Time{}, false
+	}
+	return a[0].at, true
+}
+
+// take removes the first case if its time has come.
+func (a *agenda) take(now time.Time) *podCase {
+	if at, any := a.next(); !any || at.After(now) {
+		return nil
+	}
+	c, _ := heap.Pop(a).(*podCase)
+	return c
+}

@@ -1,0 +1,160 @@
+package evictor
+
+import (
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// view shows the tracker's devices as [Taints]. Of a device that no slice publishes it
+// knows the taints of DeviceTaintRules, which select by name.
+type view struct {
+	tracker *tracker.Tracker
+	rules   cache.Store
+	// preview is the UID of a rule to take for one with the effect NoExecute.
+	preview types.UID
+	seen    *sightings
+}
+
+// Taints implements [Taints].
+func (v view) Taints(id DeviceID) (taints []Taint) {
+	device, published := v.tracker.Snapshot().Device(id.Driver, id.Pool, id.Device)
+	if !published {
+		return v.ofRules(id)
+	}
+	for i, t := range device.Taints() {
+		taint := Taint{DeviceTaint: t.DeviceTaint}
+		if t.Source.Kind == tracker.RuleSource {
+			taint.Rule = Rule{Name: t.Source.Name, UID: t.Source.UID}
+		} else {
+			taint.Index = i
+		}
+		taints = append(taints, v.complete(id, taint))
+	}
+	return taints
+}
+
+func (v view) ofRules(id DeviceID) (taints []Taint) {
+	for _, object := range v.rules.List() {
+		rule, ok := object.(*resourceapi.DeviceTaintRule)
+		if ok && selects(rule, id) {
+			taints = append(taints, v.complete(id, Taint{DeviceTaint: rule.Spec.Taint, Rule: Rule{Name: rule.Name, UID: rule.UID}}))
+		}
+	}
+	return taints
+}
+
+// complete fills in what the API server has not: since when the taint is there.
+func (v view) complete(id DeviceID, taint Taint) Taint {
+	if v.preview != "" && taint.Rule.UID == v.preview {
+		taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+	}
+	if !taint.TimeAdded.IsZero() {
+		return taint
+	}
+	if taint.FromRule() {
+		if object, exists, err := v.rules.GetByKey(taint.Rule.Name); err == nil && exists {
+			if rule, ok := object.(*resourceapi.DeviceTaintRule); ok && rule.UID == taint.Rule.UID {
+				taint.Since = rule.CreationTimestamp.Time
+				return taint
+			}
+		}
+	}
+	taint.Since = v.seen.since(id, taint.DeviceTaint)
+	return taint
+}
+
+func selects(rule *resourceapi.DeviceTaintRule, id DeviceID) bool {
+	s := rule.Spec.DeviceSelector
+	return s != nil && (s.Driver == nil || *s.Driver == id.Driver) &&
+		(s.Pool == nil || *s.Pool == id.Pool) && (s.Device == nil || *s.Device == id.Device)
+}
+
+// sightings remember when taints without a time were first seen, per device, until
+// the taints of the device change.
+type sightings struct {
+	now   func() time.Time
+	mutex sync.Mutex
+	first map[DeviceID]map[resourceapi.DeviceTaint]time.Time
+}
+
+func (s *sightings) since(id DeviceID, taint resourceapi.DeviceTaint) time.Time {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	taint.TimeAdded = nil
+	if s.first == nil {
+		s.first = map[DeviceID]map[resourceapi.DeviceTaint]time.Time{}
+	}
+	if s.first[id] == nil {
+		s.first[id] = map[resourceapi.DeviceTaint]time.Time{}
+	}
+	at, known := s.first[id][taint]
+	if !known {
+		at = s.now()
+		s.first[id][taint] = at
+	}
+	return at
+}
+
+// keep forgets what is no longer among the taints of a device.
+func (s *sightings) keep(id DeviceID, taints []resourceapi.DeviceTaint) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	had := s.first[id]
+	delete(s.first, id)
+	for _, taint := range taints {
+		taint.TimeAdded = nil
+		if at, known := had[taint]; known {
+			if s.first[id] == nil {
+				s.first[id] = map[resourceapi.DeviceTaint]time.Time{}
+			}
+			s.first[id][taint] = at
+		}
+	}
+}
+
+// changedDevices returns the devices whose taints differ between two versions of a
+// slice, either of which may be nil, or that one of them lacks.
+func changedDevices(before, after *resourceapi.ResourceSlice) map[DeviceID][]resourceapi.DeviceTaint {
+	had, has := taintsOf(before), taintsOf(after)
+	changed := map[DeviceID][]resourceapi.DeviceTaint{}
+	for id, taints := range has {
+		if old, was := had[id]; !was || !sameTaints(old, taints) {
+			changed[id] = taints
+		}
+	}
+	for id := range had {
+		if _, is := has[id]; !is {
+			changed[id] = nil
+		}
+	}
+	return changed
+}
+
+func taintsOf(slice *resourceapi.ResourceSlice) map[DeviceID][]resourceapi.DeviceTaint {
+	if slice == nil {
+		return nil
+	}
+	all := make(map[DeviceID][]resourceapi.DeviceTaint, len(slice.Spec.Devices))
+	for i := range slice.Spec.Devices {
+		all[DeviceID{slice.Spec.Driver, slice.Spec.Pool.Name, slice.Spec.Devices[i].Name}] = slice.Spec.Devices[i].Taints
+	}
+	return all
+}
+
+func sameTaints(a, b []resourceapi.DeviceTaint) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Key != b[i].Key || a[i].Value != b[i].Value || a[i].Effect != b[i].Effect || !a[i].TimeAdded.Equal(b[i].TimeAdded) {
+			return false
+		}
+	}
+	return true
+}
