@@ -24,6 +24,9 @@ type account struct {
 	pending    int
 	namespaces map[string]int
 	evicted    int
+	restored   bool
+	// gone rules are dropped with their last pod.
+	gone bool
 }
 
 func (l *ledger) of(rule types.UID) *account {
@@ -47,6 +50,9 @@ func (l *ledger) add(c *podCase, plan Verdict, by int) {
 		if a.namespaces[c.pod.Namespace] == 0 {
 			delete(a.namespaces, c.pod.Namespace)
 		}
+		if a.gone && a.pending == 0 {
+			delete(l.rules, rule.UID)
+		}
 	}
 	if fromDriver(plan) {
 		l.slices += by
@@ -61,21 +67,27 @@ func fromDriver(v Verdict) bool {
 // evicted counts a pod that was deleted.
 func (l *ledger) evicted(plan Verdict) {
 	for _, rule := range plan.Rules() {
-		l.of(rule.UID).evicted++
+		if a := l.rules[rule.UID]; a != nil {
+			a.evicted++
+		}
 	}
 }
 
-// restore takes over a count from before a restart, at most once and never less.
+// restore takes over the count from before a restart, once.
 func (l *ledger) restore(rule types.UID, evicted int) {
-	if a := l.of(rule); a.evicted < evicted {
-		a.evicted = evicted
+	if a := l.of(rule); !a.restored {
+		a.evicted, a.restored = a.evicted+evicted, true
 	}
 }
 
-// forget drops a rule that is gone. Pods that still have it as a reason are decided
-// anew and count out on their own, so that nothing is left behind.
+// forget drops a rule that is gone, as soon as no pod has it as a reason any more.
 func (l *ledger) forget(rule types.UID) {
-	if a := l.rules[rule]; a != nil && a.pending == 0 {
+	a := l.rules[rule]
+	if a == nil {
+		return
+	}
+	a.gone = true
+	if a.pending == 0 {
 		delete(l.rules, rule)
 	}
 }

@@ -3,6 +3,7 @@ package evictor
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -72,3 +73,14 @@ type TaintsFunc func(DeviceID) []Taint
 
 // Taints calls the function.
 func (f TaintsFunc) Taints(device DeviceID) []Taint { return f(device) }
+
+// parseDevice reads what [DeviceID.String] writes. Only the name of a pool can contain
+// slashes.
+func parseDevice(text string) (DeviceID, bool) {
+	driver, rest, found := strings.Cut(text, "/")
+	last := strings.LastIndex(rest, "/")
+	if !found || last < 0 {
+		return DeviceID{}, false
+	}
+	return DeviceID{Driver: driver, Pool: rest[:last], Device: rest[last+1:]}, true
+}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -16,8 +15,6 @@ import (
 type view struct {
 	tracker *tracker.Tracker
 	rules   cache.Store
-	// preview is the UID of a rule to take for one with the effect NoExecute.
-	preview types.UID
 	seen    *sightings
 }
 
@@ -51,9 +48,6 @@ func (v view) ofRules(id DeviceID) (taints []Taint) {
 
 // complete fills in what the API server has not: since when the taint is there.
 func (v view) complete(id DeviceID, taint Taint) Taint {
-	if v.preview != "" && taint.Rule.UID == v.preview {
-		taint.Effect = resourceapi.DeviceTaintEffectNoExecute
-	}
 	if !taint.TimeAdded.IsZero() {
 		return taint
 	}

@@ -1,0 +1,162 @@
+package evictor_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+func nameOf(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func (b *bubble) condition(rule, kind string) *metav1.Condition {
+	b.Helper()
+	r, err := b.ResourceV1().DeviceTaintRules().Get(b.Context(), rule, metav1.GetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range r.Status.Conditions {
+		if r.Status.Conditions[i].Type == kind {
+			return &r.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func (b *bubble) expectCondition(rule, want string) {
+	b.Helper()
+	got := "none"
+	if c := b.condition(rule, "EvictionInProgress"); c != nil {
+		got = fmt.Sprintf("%s %s %d %s", c.Status, c.Reason, c.ObservedGeneration, c.Message)
+	}
+	if got != want {
+		b.Errorf("after %s the condition is: %s\nwant: %s", time.Since(b.begin), got, want)
+	}
+}
+
+// TestRuleStatus is the life of a rule: a preview, the eviction of some pods now and
+// of others later, the end.
+func TestRuleStatus(t *testing.T) {
+	objects := append(both(podOn("a", "now", "gpu-0")), sliceOf(1))
+	objects = append(objects, both(podOn("b", "later", "gpu-0", tolerate(noExecute, ptr.To[int64](45))))...)
+	objects = append(objects, both(podOn("b", "other", "gpu-1"))...)
+	objects = append(objects, both(podOn("b", "never", "gpu-0", tolerate(noExecute, nil)))...)
+	inBubble(t, full, objects, func(b *bubble) {
+		rule := ruleOn("rule", "gpu-0", seconds(0))
+		rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNone
+		b.createRule(rule)
+		b.expectCondition("rule", "False NoEffect 1 1 published device selected. 1 allocated device selected. 2 pods would be evicted in 2 different namespaces if the effect was NoExecute.")
+		b.pass(30 * time.Second)
+		b.updateRule("rule", func(r *resourceapi.DeviceTaintRule) {
+			r.Spec.Taint.Effect = noExecute
+			r.Spec.Taint.TimeAdded = seconds(30)
+		})
+		b.expect(deletions{"a/now": 30 * time.Second})
+		b.pass(11 * time.Second)
+		b.expectCondition("rule", "True PodsPendingEviction 2 1 pod needs to be evicted in 1 namespace. 1 pod evicted.")
+		b.pass(30 * time.Second)
+		b.expectCondition("rule", "True PodsPendingEviction 2 1 pod needs to be evicted in 1 namespace. 1 pod evicted.")
+		b.pass(60 * time.Second)
+		b.expectCondition("rule", "False Completed 2 2 pods evicted.")
+		writes := b.calls("patch", "devicetaintrules/status")
+		b.pass(24 * time.Hour)
+		if more := b.calls("patch", "devicetaintrules/status") - writes; more != 0 || writes > 5 {
+			t.Errorf("%d writes, and %d more where nothing happens", writes, more)
+		}
+	})
+}
+
+// TestNotStartedWaits: a rule without pods says so only after the wait, so that nobody
+// who waits for the end goes on too early.
+func TestNotStartedWaits(t *testing.T) {
+	inBubble(t, full, []runtime.Object{sliceOf(1)}, func(b *bubble) {
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(4 * time.Second)
+		b.expectCondition("rule", "none")
+		b.pass(7 * time.Second)
+		b.expectCondition("rule", "False NotStarted 1 ")
+	})
+}
+
+// TestLatePodWithinTheWait: the pod that the scheduler had on its way is counted first.
+func TestLatePodWithinTheWait(t *testing.T) {
+	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](60)))
+	inBubble(t, full, []runtime.Object{sliceOf(1), claim}, func(b *bubble) {
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(3 * time.Second)
+		b.do(b.CoreV1().Pods("ns").Create(b.Context(), pod, metav1.CreateOptions{}))
+		b.pass(4 * time.Second)
+		b.expectCondition("rule", "True PodsPendingEviction 1 1 pod needs to be evicted in 1 namespace.")
+	})
+}
+
+func TestOtherEffect(t *testing.T) {
+	inBubble(t, full, append(both(podOn("ns", "pod", "gpu-0")), sliceOf(1)), func(b *bubble) {
+		rule := ruleOn("rule", "gpu-0", seconds(0))
+		rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoSchedule
+		b.createRule(rule)
+		b.expectCondition("rule", "False OtherEffect 1 Eviction only happens for the NoExecute effect.")
+		b.pass(time.Hour)
+		b.expect(nil)
+	})
+}
+
+// TestPreviewFollows: unlike that of Kubernetes the preview keeps up with the cluster.
+func TestPreviewFollows(t *testing.T) {
+	objects := []runtime.Object{sliceOf(1)}
+	for i := range 3 {
+		objects = append(objects, both(podOn("ns", fmt.Sprint("pod-", i), fmt.Sprint("gpu-", i)))...)
+	}
+	inBubble(t, full, objects, func(b *bubble) {
+		rule := ruleOn("rule", "", seconds(0))
+		rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNone
+		b.createRule(rule)
+		b.expectCondition("rule", "False NoEffect 1 3 published devices selected. 3 allocated devices selected. 3 pods would be evicted in 1 namespace if the effect was NoExecute.")
+		b.gone("ns", "pod-0")
+		b.pass(11 * time.Second)
+		b.expectCondition("rule", "False NoEffect 1 3 published devices selected. 3 allocated devices selected. 2 pods would be evicted in 1 namespace if the effect was NoExecute.")
+	})
+}
+
+// TestBug15Restart: what was reported before a restart is not taken back.
+func TestBug15Restart(t *testing.T) {
+	inBubble(t, full, append(both(podOn("ns", "pod", "gpu-0")), sliceOf(1)), func(b *bubble) {
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(time.Minute)
+		b.expectCondition("rule", "False Completed 1 1 pod evicted.")
+		b.stop()
+		writes := b.calls("patch", "devicetaintrules/status")
+		b.start(full)
+		b.pass(time.Hour)
+		b.expectCondition("rule", "False Completed 1 1 pod evicted.")
+		if more := b.calls("patch", "devicetaintrules/status") - writes; more != 0 {
+			t.Errorf("%d writes after the restart", more)
+		}
+	})
+}
+
+// TestSupplementsOwnCondition: never the one of kube-controller-manager.
+func TestSupplementsOwnCondition(t *testing.T) {
+	objects := append(both(extended(podOn("ns", "missed", "gpu-0"))), both(podOn("ns", "plain", "gpu-0"))...)
+	inBubble(t, evictor.Options{Mode: evictor.ModeSupplement}, append(objects, sliceOf(1)), func(b *bubble) {
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(2 * time.Second)
+		if c := b.condition("rule", "dra-steward.io/EvictionInProgress"); c == nil || c.Message != "1 pod needs to be evicted in 1 namespace." {
+			t.Errorf("condition %+v", c)
+		}
+		b.pass(time.Minute)
+		b.expectCondition("rule", "none")
+		if c := b.condition("rule", "dra-steward.io/EvictionInProgress"); c == nil || c.Message != "1 pod evicted." {
+			t.Errorf("condition %+v", c)
+		}
+	})
+}
