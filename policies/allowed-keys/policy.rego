@@ -1,0 +1,39 @@
+# METADATA
+# title: A namespace tolerates a taint that is not on its list
+# description: |
+#   Taints keep workloads off devices that are reserved for a team, a project or a test.
+#   The API lets everybody tolerate every taint. With this policy a namespace tolerates
+#   the keys on its list and no others. It is off until a site has written the lists, one
+#   for all namespaces or one for each, as the parameters of the namespace.
+# custom:
+#   code: DRA-TOL-003
+#   severity: medium
+#   mode: "off"
+#   about: object
+#   kinds: [ResourceClaim, ResourceClaimTemplate]
+#   needs: [tolerations]
+#   parameters:
+#     type: object
+#     additionalProperties: false
+#     properties:
+#       allowed:
+#         type: array
+#         items: {type: string}
+#         default: []
+#         description: Keys that may be tolerated; "example.com/*" stands for all keys of a domain.
+package dra.tolerations.allowed_keys
+
+deny contains violation if {
+	some toleration in input.tolerations
+	not toleration.key in allowed
+	not concat("", [split(toleration.key, "/")[0], "/*"]) in allowed
+	violation := {
+		"paths": toleration.paths,
+		"field": "key",
+		"message": "this namespace must not tolerate taints with this key",
+		"hint": "use one of the allowed keys, or ask who administers the devices to allow this one",
+		"allowed": allowed,
+	}
+}
+
+allowed := {key | some key in input.parameters["DRA-TOL-003"].allowed; key != ""}

@@ -1,0 +1,30 @@
+# METADATA
+# title: A DeviceTaintRule evicts every pod that uses a device
+# description: |
+#   `deviceSelector: {}` selects every device of the cluster. With NoExecute the rule
+#   removes all pods with devices, in every namespace, whatever their priority and
+#   without PodDisruptionBudgets. The API server accepts it. A rule that evicts already
+#   can still be narrowed, labelled and deleted.
+# related_resources:
+#   - ref: https://github.com/kubernetes/kubernetes/issues/141422
+# custom:
+#   code: DRA-RULE-001
+#   severity: critical
+#   mode: deny
+#   about: object
+#   kinds: [DeviceTaintRule]
+#   needs: [taintRule]
+#   replaces: [taint-rule-everything]
+package dra.taintrules.evicts_everything
+
+import data.dra.lib.taintrules
+
+deny contains violation if {
+	input.taintRule.selector.empty
+	taintrules.evicts
+	violation := {
+		"paths": ["spec.deviceSelector"],
+		"message": "an empty selector with the effect NoExecute evicts every pod of the cluster that uses a device",
+		"hint": "name a driver, pool or device; where everything is meant, a rule for each driver",
+	}
+}

@@ -1,0 +1,61 @@
+# METADATA
+# title: A toleration does not do what it says
+# description: |
+#   The API server accepts tolerationSeconds beside an effect that never evicts, negative
+#   seconds (which evict at once), the effect None (which nobody has to tolerate) and the
+#   same toleration twice. None of them is what it looks like.
+# custom:
+#   code: DRA-TOL-006
+#   severity: low
+#   mode: warn
+#   about: object
+#   kinds: [ResourceClaim, ResourceClaimTemplate]
+#   needs: [tolerations]
+#   replaces: [toleration-seconds]
+package dra.tolerations.ineffective_toleration
+
+deny contains violation if {
+	some toleration in input.tolerations
+	not toleration.noExecute
+	toleration.seconds != null
+	violation := {
+		"paths": toleration.paths,
+		"field": "tolerationSeconds",
+		"message": concat("", ["is ignored with effect ", toleration.effect, "; only NoExecute evicts"]),
+		"hint": "leave tolerationSeconds out, or tolerate NoExecute",
+	}
+}
+
+deny contains violation if {
+	some toleration in input.tolerations
+	toleration.noExecute
+	toleration.seconds < 0
+	toleration.seconds != null
+	violation := {
+		"paths": toleration.paths,
+		"field": "tolerationSeconds",
+		"message": "a negative time evicts at once",
+		"hint": "write 0 if that is meant",
+	}
+}
+
+deny contains violation if {
+	some toleration in input.tolerations
+	toleration.effect == "None"
+	violation := {
+		"paths": toleration.paths,
+		"field": "effect",
+		"message": "a taint with the effect None keeps nobody away",
+		"hint": "remove the toleration",
+	}
+}
+
+deny contains violation if {
+	some toleration in input.tolerations
+	toleration.repeated
+	violation := {
+		"paths": toleration.paths,
+		"message": "the same toleration stands twice in a list",
+		"hint": "remove one",
+	}
+}

@@ -1,0 +1,28 @@
+# METADATA
+# title: A DeviceTaintRule evicts without a look at what it hits
+# description: |
+#   A rule with the effect None changes nothing, and a controller writes into its status
+#   how many devices and pods it would hit. The enhancement proposal recommends this order:
+#   None, a look at the status, then NoExecute.
+# related_resources:
+#   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations
+# custom:
+#   code: DRA-RULE-003
+#   severity: medium
+#   mode: warn
+#   about: object
+#   kinds: [DeviceTaintRule]
+#   needs: [taintRule]
+package dra.taintrules.rule_without_preview
+
+import data.dra.lib.taintrules
+
+deny contains violation if {
+	not input.taintRule.previewed
+	taintrules.evicts
+	violation := {
+		"paths": ["spec.taint.effect"],
+		"message": "evicts at once, without a preview of what is hit",
+		"hint": "write the rule with the effect None first, read its status, then change the effect",
+	}
+}

@@ -1,0 +1,38 @@
+# METADATA
+# title: A workload tolerates evicting taints without an end
+# description: |
+#   A toleration of NoExecute without tolerationSeconds, or of every effect, keeps the pod
+#   on its device for ever: the device cannot be drained, and a broken one keeps its pod.
+#   An empty effect includes NoExecute.
+# custom:
+#   code: DRA-TOL-004
+#   severity: medium
+#   mode: warn
+#   about: object
+#   kinds: [ResourceClaim, ResourceClaimTemplate]
+#   needs: [tolerations]
+#   parameters:
+#     type: object
+#     additionalProperties: false
+#     properties:
+#       keys:
+#         type: array
+#         items: {type: string}
+#         default: []
+#         description: Keys that may be tolerated without an end.
+package dra.tolerations.tolerates_forever
+
+deny contains violation if {
+	some toleration in input.tolerations
+	toleration.noExecute
+	toleration.seconds == null
+	not toleration.key in input.parameters["DRA-TOL-004"].keys
+	violation := {
+		"paths": toleration.paths,
+		"field": "tolerationSeconds",
+		"message": concat("", ["the pod is never evicted", forms[toleration.effect]]),
+		"hint": "set tolerationSeconds to the time that the workload needs to stop; with an empty effect write NoSchedule if only new allocations are meant",
+	}
+}
+
+forms := {"NoExecute": "", "": ": an empty effect includes NoExecute"}

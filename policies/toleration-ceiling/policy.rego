@@ -1,0 +1,35 @@
+# METADATA
+# title: A workload tolerates evicting taints for too long
+# description: |
+#   A drain is done when the last pod has left. tolerationSeconds beyond what the site
+#   plans for a maintenance are as good as none.
+# custom:
+#   code: DRA-TOL-005
+#   severity: medium
+#   mode: warn
+#   about: object
+#   kinds: [ResourceClaim, ResourceClaimTemplate]
+#   needs: [tolerations]
+#   parameters:
+#     type: object
+#     additionalProperties: false
+#     properties:
+#       maxSeconds:
+#         type: integer
+#         minimum: 0
+#         default: 3600
+#         description: The longest time, in seconds.
+package dra.tolerations.toleration_ceiling
+
+deny contains violation if {
+	some toleration in input.tolerations
+	toleration.noExecute
+	toleration.seconds > input.parameters["DRA-TOL-005"].maxSeconds
+	toleration.seconds != null
+	violation := {
+		"paths": toleration.paths,
+		"field": "tolerationSeconds",
+		"message": sprintf("%d seconds are longer than the %d that are allowed here", [toleration.seconds, input.parameters["DRA-TOL-005"].maxSeconds]),
+		"hint": "let the workload save its state within that time, or ask for an exemption until it can",
+	}
+}

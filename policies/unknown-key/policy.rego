@@ -1,0 +1,36 @@
+# METADATA
+# title: A workload tolerates a taint that nobody has
+# description: |
+#   The key of the toleration stands in no taint of any ResourceSlice or DeviceTaintRule.
+#   Mostly that is a typing mistake, and the pod is evicted although it was meant to stay.
+#   It only warns: the taint may come later.
+# custom:
+#   code: DRA-TOL-008
+#   severity: low
+#   mode: warn
+#   about: object
+#   kinds: [ResourceClaim, ResourceClaimTemplate]
+#   needs: [tolerations]
+#   parameters:
+#     type: object
+#     additionalProperties: false
+#     properties:
+#       keys:
+#         type: array
+#         items: {type: string}
+#         default: []
+#         description: Keys that exist now and then only, such as those of maintenance.
+package dra.tolerations.unknown_key
+
+deny contains violation if {
+	some toleration in input.tolerations
+	toleration.known == false
+	not toleration.wildcard
+	not toleration.key in input.parameters["DRA-TOL-008"].keys
+	violation := {
+		"paths": toleration.paths,
+		"field": "key",
+		"message": concat("", ["no device has a taint with the key ", toleration.key]),
+		"hint": "look for a typing mistake: 'kubectl get resourceslices,devicetaintrules -o yaml' shows the taints",
+	}
+}
