@@ -74,6 +74,9 @@ type Metadata struct {
 	// Needs are the parts of the input without which it is not evaluated; one that is
 	// there is enough.
 	Needs []string
+	// Replaces are the rules of pkg/validate that say the same with less: where the
+	// policy is in force for a kind, they are left out.
+	Replaces []string
 	// Parameters is the JSON schema of its parameters; nil if it has none.
 	Parameters map[string]any
 	// Related are addresses with more about the problem.
@@ -91,6 +94,7 @@ type custom struct {
 	About      About          `json:"about"`
 	Kinds      []string       `json:"kinds"`
 	Needs      []string       `json:"needs"`
+	Replaces   []string       `json:"replaces"`
 	Parameters map[string]any `json:"parameters"`
 }
 
@@ -131,7 +135,7 @@ func (m *Metadata) read(values map[string]any) error {
 	if err := decoder.Decode(&c); err != nil {
 		return fmt.Errorf("custom: %w", err)
 	}
-	m.Code, m.Severity, m.Mode, m.About, m.Kinds, m.Needs, m.Parameters = c.Code, c.Severity, c.Mode, c.About, c.Kinds, c.Needs, c.Parameters
+	m.Code, m.Severity, m.Mode, m.About, m.Kinds, m.Needs, m.Replaces, m.Parameters = c.Code, c.Severity, c.Mode, c.About, c.Kinds, c.Needs, c.Replaces, c.Parameters
 	return m.check()
 }
 

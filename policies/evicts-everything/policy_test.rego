@@ -3,7 +3,7 @@ package dra.taintrules.evicts_everything_test
 import data.dra.taintrules.evicts_everything
 
 rule := {
-	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "age": 1,
+	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "age": 1, "timeChanged": true,
 	"selector": {"present": true, "empty": false, "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"},
 	"previewed": false, "old": null,
 }

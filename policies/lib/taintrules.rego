@@ -10,11 +10,16 @@ evicts if {
 
 evicted if {
 	old := input.taintRule.old
+	new := input.taintRule
 	old.effect == "NoExecute"
-	old.key == input.taintRule.key
-	old.value == input.taintRule.value
+	old.key == new.key
+	old.value == new.value
 	old.selector.present
-	old.selector.driver in {"", input.taintRule.selector.driver}
-	old.selector.pool in {"", input.taintRule.selector.pool}
-	old.selector.device in {"", input.taintRule.selector.device}
+	covers(old.selector.driver, new.selector.driver)
+	covers(old.selector.pool, new.selector.pool)
+	covers(old.selector.device, new.selector.device)
 }
+
+covers("", _) := true
+
+covers(old, new) if old == new

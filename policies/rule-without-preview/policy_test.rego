@@ -3,7 +3,7 @@ package dra.taintrules.rule_without_preview_test
 import data.dra.taintrules.rule_without_preview
 
 rule := {
-	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "age": 1,
+	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "age": 1, "timeChanged": true,
 	"selector": {"present": true, "empty": false, "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"},
 	"previewed": false, "old": null,
 }

@@ -15,6 +15,7 @@
 #   about: object
 #   kinds: [ResourceClaim, ResourceClaimTemplate]
 #   needs: [tolerations]
+#   replaces: [toleration-empty-key]
 #   parameters:
 #     type: object
 #     additionalProperties: false

@@ -1,0 +1,34 @@
+package dra.taintrules.rule_time_test
+
+import data.dra.taintrules.rule_time
+
+rule := {
+	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "age": 1, "timeChanged": true,
+	"selector": {"present": true, "empty": false, "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"},
+	"previewed": false, "old": null,
+}
+
+messages(change) := {violation.message |
+	some violation in rule_time.deny with input.taintRule as object.union(object.union(rule, {"timeChanged": true}), change)
+		with input.parameters as {"DRA-RULE-005": {"maxAgeSeconds": 60, "maxSkewSeconds": 60}}
+}
+
+stored := {"key": rule.key, "value": "", "effect": "NoExecute", "selector": rule.selector}
+
+test_past_is_denied if {
+	messages({"age": 60.5}) == {"lies 61 seconds in the past and uses up the tolerationSeconds of the pods"}
+}
+
+test_future_is_denied if messages({"age": -3600}) == {"lies 3600 seconds in the future and puts the eviction off"}
+
+test_update_to_the_past_is_denied if count(messages({"age": 200000000, "old": stored})) == 1
+
+test_other_effect_is_denied if count(messages({"age": 61, "effect": "None"})) == 1
+
+test_now_passes if messages({"age": 0}) == set()
+
+test_clocks_differ_passes if messages({"age": -60}) == set()
+
+test_no_time_passes if messages({"age": null}) == set()
+
+test_stored_time_passes if messages({"age": 200000000, "old": stored, "timeChanged": false}) == set()

@@ -1,0 +1,72 @@
+# METADATA
+# title: A configuration is for a driver that does not get it
+# description: |
+#   Drivers pass over configurations for others. One with a typing mistake in the driver's
+#   name, or for another driver than that of the class, is ignored without a word. The
+#   selectors of classes and requests say which drivers are meant (device.driver == "…").
+#   Where they do not say, a driver is known if there is a schema for its parameters, or if
+#   the site lists it.
+# custom:
+#   code: DRA-CLAIM-005
+#   severity: medium
+#   mode: warn
+#   about: object
+#   kinds: [ResourceClaim, ResourceClaimTemplate, DeviceClass]
+#   needs: [configs]
+#   parameters:
+#     type: object
+#     additionalProperties: false
+#     properties:
+#       drivers:
+#         type: array
+#         items: {type: string}
+#         default: []
+#         description: Drivers of the site that no schema is known for.
+package dra.claims.unknown_driver
+
+deny contains violation if {
+	some config in input.configs
+	not named(config.driver)
+	drivers_are_named
+	violation := {
+		"paths": config.paths,
+		"field": "opaque.driver",
+		"message": concat("", ["no class or selector here is for the driver ", config.driver, ", so nobody reads the configuration"]),
+		"hint": "write the driver as the selectors do",
+	}
+}
+
+deny contains violation if {
+	some config in input.configs
+	not config.driverKnown
+	not config.driver in input.parameters["DRA-CLAIM-005"].drivers
+	not named(config.driver)
+	not drivers_are_named
+	violation := {
+		"paths": config.paths,
+		"field": "opaque.driver",
+		"message": concat("", ["the driver ", config.driver, " is not known"]),
+		"hint": "look for a typing mistake; a driver of the site belongs into the parameters of this policy",
+	}
+}
+
+named(driver) if contains(selectors, concat("", ["\"", driver, "\""]))
+
+named(driver) if contains(selectors, concat("", ["'", driver, "'"]))
+
+# Claims of an unknown class, and classes and requests without a driver in their
+# selectors, say nothing.
+drivers_are_named if {
+	contains(selectors, "device.driver")
+	every class in input.classes {
+		class.known
+	}
+}
+
+selectors := concat("\n", array.concat(
+	array.concat(
+		[selector | some class in input.classes; some selector in class.selectors],
+		[selector | some request in input.claim.requests; some selector in request.selectors],
+	),
+	[selector | some selector in input.class.selectors],
+))

@@ -1,0 +1,41 @@
+# METADATA
+# title: A request takes any device
+# description: |
+#   A class without selectors stands for the devices of all drivers, and so does a request
+#   that adds none: it may get a GPU or a network card. The expressions true and false look
+#   like selectors and select everything, or nothing.
+# custom:
+#   code: DRA-CLAIM-007
+#   severity: low
+#   mode: warn
+#   about: object
+#   kinds: [ResourceClaim, ResourceClaimTemplate]
+#   needs: [requests]
+#   replaces: [selector-constant]
+package dra.claims.unselective_request
+
+deny contains violation if {
+	some request in input.claim.requests
+	constants := {selector | some selector in request.selectors; trim_space(selector) in {"true", "false"}}
+	count(constants) > 0
+	violation := {
+		"paths": [request.path],
+		"field": "selectors",
+		"message": concat("", ["the selector ", concat(" and ", constants), " does not look at the device"]),
+		"hint": "write what the device has to be, or leave the selector out",
+	}
+}
+
+deny contains violation if {
+	some request in input.claim.requests
+	class := input.classes[request.class]
+	class.known
+	count(request.selectors) == 0
+	count([selector | some selector in class.selectors; trim_space(selector) != "true"]) == 0
+	violation := {
+		"paths": [request.path],
+		"field": "selectors",
+		"message": concat("", ["neither the class ", request.class, " nor the request selects: any device of any driver may be given"]),
+		"hint": "use a class with selectors",
+	}
+}
