@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/internal/doctest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
 
 // treeRoot is the root of the tree, and ciModule the folder of the module that
@@ -100,12 +101,13 @@ func commands(t *testing.T, text string) (steps []workflowStep) {
 	return steps
 }
 
-// runStep runs a step as GitHub does, and returns what it prints.
+// runStep runs a step as GitHub does, and returns what it prints. The page is about the
+// newest minor, whichever is under test.
 func runStep(t *testing.T, repository string, step workflowStep) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", step.Run)
 	command.Dir = filepath.Join(repository, step.WorkingDirectory)
-	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "RUNNER_TEMP="+t.TempDir())
+	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "RUNNER_TEMP="+t.TempDir(), assets.VersionVariable+"=")
 	out, err := command.CombinedOutput()
 	return string(out), err
 }

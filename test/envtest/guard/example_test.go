@@ -8,8 +8,8 @@ import (
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 )
 
-// A real API server that dra-steward guards refuses a rule that would evict every pod
-// with a device.
+// A real API server that dra-steward guards refuses a claim that no scheduler could ever
+// allocate.
 func Example() {
 	ctx := context.Background()
 	cluster, err := envtest.Start(ctx, envtest.Options{Kubectl: true})
@@ -25,8 +25,9 @@ func Example() {
 	}
 	defer steward.Stop()
 
-	out, _ := cluster.Kubectl(ctx, "create", "-f", "../../../examples/denied/evicts-everything.yaml").CombinedOutput()
+	out, _ := cluster.Kubectl(ctx, "create", "-f", "../../../examples/denied/too-many-devices-for-a-claim.yaml").CombinedOutput()
 	fmt.Print(string(out))
 	// Output:
-	// The DeviceTaintRule "node-2-firmware-now" is invalid: spec.deviceSelector: Required value: an empty selector with effect NoExecute evicts every pod of the cluster that uses a device; name a driver, pool or device (dra-steward rule taint-rule-everything)
+	// Warning: spec.devices.requests[gpus].exactly.deviceClassName: Not found: "gpu.example.com" (dra-steward rule class-exists)
+	// The ResourceClaim "whole-rack" is invalid: spec.devices.requests: Invalid value: 40: the total number of requested devices must not exceed 32 (dra-steward rule claim-devices-max)
 }
