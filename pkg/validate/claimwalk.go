@@ -36,13 +36,13 @@ func alternativeDemand(request string, r *resourceapi.DeviceSubRequest) demand {
 // A demandWalk walks demands with the path of each.
 type demandWalk = iter.Seq2[*field.Path, demand]
 
-// judgedRequests walks the requests that an API server looks at.
-func (s claimSpec) judgedRequests(c Conditions) iter.Seq2[*field.Path, *resourceapi.DeviceRequest] {
+func (s claimSpec) findRequests(c Conditions) iter.Seq2[*field.Path, *resourceapi.DeviceRequest] {
 	return func(yield func(*field.Path, *resourceapi.DeviceRequest) bool) {
 		list := s.at.Child("devices", "requests")
 		requests := judged(s.Devices.Requests, resourceapi.DeviceRequestsMaxSize, c)
+		places := requestPlaces(list, requests)
 		for i := range requests {
-			if !yield(item(list, i, requests[i].Name), &requests[i]) {
+			if !yield(places.at(i), &requests[i]) {
 				return
 			}
 		}
@@ -99,21 +99,20 @@ func (s claimSpec) had(request *resourceapi.DeviceRequest, form form) bool {
 // judgedAlternatives walks the alternatives of a request that an API server looks at.
 func (s claimSpec) judgedAlternatives(at *field.Path, request *resourceapi.DeviceRequest, by reader, c Conditions) iter.Seq2[*field.Path, *resourceapi.DeviceSubRequest] {
 	return func(yield func(*field.Path, *resourceapi.DeviceSubRequest) bool) {
-		if !s.reads(request, alternativesForm, by, c) {
+		if len(request.FirstAvailable) == 0 || !s.reads(request, alternativesForm, by, c) {
 			return
 		}
-		list := at.Child("firstAvailable")
 		alternatives := judged(request.FirstAvailable, resourceapi.FirstAvailableDeviceRequestMaxSize, c)
+		places := alternativePlaces(at.Child("firstAvailable"), alternatives)
 		for i := range alternatives {
-			if !yield(item(list, i, alternatives[i].Name), &alternatives[i]) {
+			if !yield(places.at(i), &alternatives[i]) {
 				return
 			}
 		}
 	}
 }
 
-// judgedDemands walks the demands that an API server looks at.
-func (s claimSpec) judgedDemands(by reader, c Conditions) demandWalk {
+func (s claimSpec) findDemands(by reader, c Conditions) demandWalk {
 	return func(yield func(*field.Path, demand) bool) {
 		for at, request := range s.judgedRequests(c) {
 			if request.Exactly != nil && s.reads(request, exactForm, by, c) {
@@ -133,9 +132,7 @@ func (s claimSpec) judgedDemands(by reader, c Conditions) demandWalk {
 // tolerationWalk walks single tolerations with the path of each.
 type tolerationWalk iter.Seq2[*field.Path, *resourceapi.DeviceToleration]
 
-// judgedTolerations walks the tolerations of demands. No API server bounds their
-// number, and neither does this: what is wrong with the last one counts.
-func (s claimSpec) judgedTolerations(by reader, c Conditions) tolerationWalk {
+func (s claimSpec) findTolerations(by reader, c Conditions) iter.Seq2[*field.Path, *resourceapi.DeviceToleration] {
 	return func(yield func(*field.Path, *resourceapi.DeviceToleration) bool) {
 		for at, demand := range s.judgedDemands(by, c) {
 			tolerations := demand.tolerations

@@ -33,6 +33,8 @@ type Conditions struct {
 
 	// stored says that an API server has accepted selectors and configurations before.
 	stored bool
+	// walks is there while a table goes through its rules.
+	walks *walks
 }
 
 // before are the conditions under which the stored object is looked at: it is nobody's

@@ -24,11 +24,15 @@ type device struct {
 
 // A deviceList is the devices of a slice that a rule walks.
 type deviceList struct {
-	devices, old []resourceapi.Device
-	update       bool
-	profile      Profile
-	places       *places
-	same         *bool
+	slice, stored *resourceapi.ResourceSlice // stored is nil on creation
+	profile       Profile
+	places        *places
+	// most is the number of devices up to which the hand-written validation looks at
+	// each of them.
+	most int
+	// before are the stored devices by name, of several the first.
+	before map[string]*resourceapi.Device
+	same   *bool
 }
 
 // at is the path of the device, or of a field in it.
@@ -49,7 +53,7 @@ func (d device) declared() bool {
 		return false
 	}
 	if l.same == nil {
-		same := l.update && equality.Semantic.DeepEqual(l.old, l.devices)
+		same := l.stored != nil && equality.Semantic.DeepEqual(l.stored.Spec.Devices, l.slice.Spec.Devices)
 		l.same = &same
 	}
 	return !*l.same
@@ -59,45 +63,37 @@ func (d device) declared() bool {
 // know.
 func (d device) judged() bool { return !d.passedOver || d.declared() }
 
-// walk yields the devices that the API server of the profile looks at, and on an
-// update what is stored of each.
-func (l *deviceList) walk(most int) iter.Seq[device] {
+func newDeviceList(old, slice *resourceapi.ResourceSlice, c Conditions) *deviceList {
+	l := &deviceList{slice: slice, stored: old, profile: c.Profile, places: devicePlaces(slice), most: maxDevicesRead(slice, c.Profile)}
+	if old == nil || len(old.Spec.Devices) == 0 {
+		return l
+	}
+	devices := old.Spec.Devices
+	l.before = make(map[string]*resourceapi.Device, len(devices))
+	for i := range devices {
+		if _, known := l.before[devices[i].Name]; !known {
+			l.before[devices[i].Name] = &devices[i]
+		}
+	}
+	return l
+}
+
+// walkDevices walks the devices that the API server of the profile looks at, and on an
+// update what is stored of each; old is nil on creation.
+func walkDevices(old, slice *resourceapi.ResourceSlice, c Conditions) iter.Seq[device] {
 	return func(yield func(device) bool) {
-		passedOver := len(l.devices) > most
+		l := c.devices(old, slice)
+		passedOver := len(slice.Spec.Devices) > l.most
 		if passedOver && !l.profile.Since(37) {
 			return
 		}
-		before := l.before()
-		for i := range l.devices {
-			d := device{&l.devices[i], before[l.devices[i].Name], passedOver, i, l}
-			if !yield(d) {
+		for i := range slice.Spec.Devices {
+			d := &slice.Spec.Devices[i]
+			if !yield(device{d, l.before[d.Name], passedOver, i, l}) {
 				return
 			}
 		}
 	}
-}
-
-// before returns the stored devices by name, of several the first.
-func (l *deviceList) before() map[string]*resourceapi.Device {
-	if len(l.old) == 0 {
-		return nil
-	}
-	before := make(map[string]*resourceapi.Device, len(l.old))
-	for i := range l.old {
-		if _, known := before[l.old[i].Name]; !known {
-			before[l.old[i].Name] = &l.old[i]
-		}
-	}
-	return before
-}
-
-// walkDevices walks the devices of a slice; old is nil on creation.
-func walkDevices(old, slice *resourceapi.ResourceSlice, c Conditions) iter.Seq[device] {
-	l := &deviceList{devices: slice.Spec.Devices, profile: c.Profile, places: devicePlaces(slice)}
-	if old != nil {
-		l.old, l.update = old.Spec.Devices, true
-	}
-	return l.walk(maxDevicesRead(slice, c.Profile))
 }
 
 // maxDevicesRead is the number of devices up to which the hand-written validation

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -56,41 +57,41 @@ func (f LimitField) in(profile Profile) int {
 }
 
 // LimitFields lists the fields of Limits with what the API server allows.
-func LimitFields() []LimitField {
-	return []LimitField{
-		{"devicesPerSlice", "devices in a ResourceSlice",
-			resourceapi.ResourceSliceMaxDevices, "ResourceSliceMaxDevices",
-			func(l *Limits) *int { return &l.DevicesPerSlice }, nil},
-		{"devicesPerAdvancedSlice", "devices in a ResourceSlice in which a device has a taint, consumes a counter or has an attribute with a list",
-			resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures, "ResourceSliceMaxDevicesWithAdvancedFeatures",
-			func(l *Limits) *int { return &l.DevicesPerAdvancedSlice }, []earlier{{34, 128}}},
-		{"attributesAndCapacitiesPerDevice", "attributes plus capacities of a device",
-			resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice, "ResourceSliceMaxAttributesAndCapacitiesPerDevice",
-			func(l *Limits) *int { return &l.AttributesAndCapacitiesPerDevice }, nil},
-		{"attributeValuesPerDevice", "attribute values of a device, the items of lists counted singly",
-			resourceapi.ResourceSliceMaxAttributeValuesPerDevice, "ResourceSliceMaxAttributeValuesPerDevice",
-			func(l *Limits) *int { return &l.AttributeValuesPerDevice }, []earlier{{35, unlimited}}},
-		{"taintsPerDevice", "taints that a ResourceSlice puts on a device",
-			resourceapi.DeviceTaintsMaxLength, "DeviceTaintsMaxLength",
-			func(l *Limits) *int { return &l.TaintsPerDevice }, []earlier{{34, 4}}},
-		{"tolerationsPerRequest", "tolerations of a request, and of each alternative of a request",
-			resourceapi.DeviceTolerationsMaxLength, "DeviceTolerationsMaxLength",
-			func(l *Limits) *int { return &l.TolerationsPerRequest }, nil},
-		{"requestsPerClaim", "requests in a claim",
-			resourceapi.DeviceRequestsMaxSize, "DeviceRequestsMaxSize",
-			func(l *Limits) *int { return &l.RequestsPerClaim }, nil},
-		{"alternativesPerRequest", "alternatives (firstAvailable) of a request",
-			resourceapi.FirstAvailableDeviceRequestMaxSize, "FirstAvailableDeviceRequestMaxSize",
-			func(l *Limits) *int { return &l.AlternativesPerRequest }, nil},
-		{"devicesPerClaim", "devices that a claim asks for, all requests together",
-			resourceapi.AllocationResultsMaxSize, "AllocationResultsMaxSize",
-			func(l *Limits) *int { return &l.DevicesPerClaim }, nil},
-	}
+func LimitFields() []LimitField { return slices.Clone(limitFields) }
+
+var limitFields = []LimitField{
+	{"devicesPerSlice", "devices in a ResourceSlice",
+		resourceapi.ResourceSliceMaxDevices, "ResourceSliceMaxDevices",
+		func(l *Limits) *int { return &l.DevicesPerSlice }, nil},
+	{"devicesPerAdvancedSlice", "devices in a ResourceSlice in which a device has a taint, consumes a counter or has an attribute with a list",
+		resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures, "ResourceSliceMaxDevicesWithAdvancedFeatures",
+		func(l *Limits) *int { return &l.DevicesPerAdvancedSlice }, []earlier{{34, 128}}},
+	{"attributesAndCapacitiesPerDevice", "attributes plus capacities of a device",
+		resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice, "ResourceSliceMaxAttributesAndCapacitiesPerDevice",
+		func(l *Limits) *int { return &l.AttributesAndCapacitiesPerDevice }, nil},
+	{"attributeValuesPerDevice", "attribute values of a device, the items of lists counted singly",
+		resourceapi.ResourceSliceMaxAttributeValuesPerDevice, "ResourceSliceMaxAttributeValuesPerDevice",
+		func(l *Limits) *int { return &l.AttributeValuesPerDevice }, []earlier{{35, unlimited}}},
+	{"taintsPerDevice", "taints that a ResourceSlice puts on a device",
+		resourceapi.DeviceTaintsMaxLength, "DeviceTaintsMaxLength",
+		func(l *Limits) *int { return &l.TaintsPerDevice }, []earlier{{34, 4}}},
+	{"tolerationsPerRequest", "tolerations of a request, and of each alternative of a request",
+		resourceapi.DeviceTolerationsMaxLength, "DeviceTolerationsMaxLength",
+		func(l *Limits) *int { return &l.TolerationsPerRequest }, nil},
+	{"requestsPerClaim", "requests in a claim",
+		resourceapi.DeviceRequestsMaxSize, "DeviceRequestsMaxSize",
+		func(l *Limits) *int { return &l.RequestsPerClaim }, nil},
+	{"alternativesPerRequest", "alternatives (firstAvailable) of a request",
+		resourceapi.FirstAvailableDeviceRequestMaxSize, "FirstAvailableDeviceRequestMaxSize",
+		func(l *Limits) *int { return &l.AlternativesPerRequest }, nil},
+	{"devicesPerClaim", "devices that a claim asks for, all requests together",
+		resourceapi.AllocationResultsMaxSize, "AllocationResultsMaxSize",
+		func(l *Limits) *int { return &l.DevicesPerClaim }, nil},
 }
 
 // OrUpstream returns l with every zero replaced by what the API server allows.
 func (l Limits) OrUpstream() Limits {
-	for _, f := range LimitFields() {
+	for _, f := range limitFields {
 		if n := f.of(&l); *n == 0 {
 			*n = f.Upstream
 		}
@@ -101,7 +102,7 @@ func (l Limits) OrUpstream() Limits {
 // For returns what is allowed in front of the API server of profile: l, and what that
 // server allows where it is less or l says nothing.
 func (l Limits) For(profile Profile) Limits {
-	for _, f := range LimitFields() {
+	for _, f := range limitFields {
 		if n, server := f.of(&l), f.in(profile); *n == 0 || *n > server {
 			*n = server
 		}
@@ -113,7 +114,7 @@ func (l Limits) For(profile Profile) Limits {
 // them in one error, each a [field.Error] about a configuration file.
 func (l Limits) Validate() error {
 	var errs []error
-	for _, f := range LimitFields() {
+	for _, f := range limitFields {
 		if n := *f.of(&l); n < 0 || n > f.Upstream {
 			errs = append(errs, field.Invalid(field.NewPath("limits", f.Name), n, fmt.Sprintf(
 				"must be between 1 and %d (%s), or 0 or absent for %[1]d", f.Upstream, f.Constant)))

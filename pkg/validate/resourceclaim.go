@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+var specPath = field.NewPath("spec")
+
 // ResourceClaim lists the rules for what is written to a ResourceClaim itself. A rule
 // that holds for templates as well belongs into claimRules.
 //
@@ -16,7 +18,7 @@ import (
 // namespace: the rules take it as given. And since 1.36 a status update needs the right
 // to resourceclaims/binding or resourceclaims/driver.
 var ResourceClaim = slices.Concat(claimMetadata, onceStored(lift(func(claim *resourceapi.ResourceClaim) claimSpec {
-	return claimSpec{at: field.NewPath("spec"), ResourceClaimSpec: &claim.Spec}
+	return claimSpec{at: specPath, ResourceClaimSpec: &claim.Spec}
 }, claimRules)), Table[*resourceapi.ResourceClaim]{
 	{
 		ID:     specImmutable,

@@ -56,7 +56,7 @@ type Table[T any] []Rule[T]
 // Validate returns what is wrong with obj. The origin of every error is the ID of
 // the rule that found it.
 func (t Table[T]) Validate(obj T, c Conditions) field.ErrorList {
-	c.Limits = c.Limits.For(c.Profile)
+	c.Limits, c.walks = c.Limits.For(c.Profile), &walks{}
 	var errs field.ErrorList
 	for _, rule := range t {
 		if rule.Check != nil {
@@ -92,7 +92,7 @@ func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs, tolerated fiel
 // ServerUpdate returns what the API server says of the update of old to obj. It
 // knows no tolerance but its own.
 func (t Table[T]) ServerUpdate(old, obj T, c Conditions) field.ErrorList {
-	c.Limits = c.Limits.For(c.Profile)
+	c.Limits, c.walks = c.Limits.For(c.Profile), &walks{}
 	var errs field.ErrorList
 	for _, rule := range t {
 		if rule.Update != nil {

@@ -58,17 +58,17 @@ var effects = []resourceapi.DeviceTaintEffect{
 var effects134 = effects[:2]
 
 func taintKey(t taint, _ Conditions) field.ErrorList {
-	if t.onlyDeclared {
-		return nil
+	if t.onlyDeclared || len(validation.IsQualifiedName(t.Key)) == 0 {
+		return nil // without a look for the place: a slice may have 1024 taints
 	}
-	return metav1validation.ValidateLabelName(t.Key, t.at.Child("key"))
+	return metav1validation.ValidateLabelName(t.Key, t.at("key"))
 }
 
 func taintValue(t taint, _ Conditions) field.ErrorList {
-	if t.Value == "" || t.onlyDeclared {
+	if t.onlyDeclared || len(validation.IsValidLabelValue(t.Value)) == 0 {
 		return nil
 	}
-	return labelValue(t.at.Child("value"), t.Value)
+	return labelValue(t.at("value"), t.Value)
 }
 
 func taintEffect(t taint, c Conditions) field.ErrorList {
@@ -80,9 +80,9 @@ func taintEffect(t taint, c Conditions) field.ErrorList {
 	case t.sameEffect || slices.Contains(known, t.Effect):
 		return nil
 	case t.Effect == "":
-		return field.ErrorList{field.Required(t.at.Child("effect"), "choose NoSchedule, NoExecute or None")}
+		return field.ErrorList{field.Required(t.at("effect"), "choose NoSchedule, NoExecute or None")}
 	default:
-		return field.ErrorList{field.NotSupported(t.at.Child("effect"), t.Effect, known)}
+		return field.ErrorList{field.NotSupported(t.at("effect"), t.Effect, known)}
 	}
 }
 

@@ -20,12 +20,22 @@ func rulePart(rule *resourceapi.DeviceTaintRule) taintPart { return taintPart{ru
 // A taint is a taint that the API server looks at.
 type taint struct {
 	*resourceapi.DeviceTaint
-	at *field.Path
+	// list is where the list stands in which it has an index, or -1 for the taint of a rule.
+	list  *field.Path
+	index int
 	// onlyDeclared says that only its declarative validation does, which knows the
 	// effect alone.
 	onlyDeclared bool
 	// sameEffect says that the effect is the stored one and not looked at again.
 	sameEffect bool
+}
+
+// at is the path of a field of the taint.
+func (t taint) at(name string) *field.Path {
+	if t.index < 0 {
+		return t.list.Child(name)
+	}
+	return t.list.Index(t.index).Child(name)
 }
 
 // walk yields the taints that the API server of the profile looks at; old is zero on
@@ -34,7 +44,7 @@ func (p taintPart) walk(old taintPart, c Conditions) iter.Seq[taint] {
 	return func(yield func(taint) bool) {
 		if p.rule != nil {
 			same := old.rule != nil && c.Profile.Since(35) && old.rule.Spec.Taint.Effect == p.rule.Spec.Taint.Effect
-			yield(taint{&p.rule.Spec.Taint, field.NewPath("spec", "taint"), false, same})
+			yield(taint{&p.rule.Spec.Taint, ruleTaintPath, -1, false, same})
 			return
 		}
 		for d := range walkDevices(old.slice, p.slice, c) {
@@ -47,7 +57,7 @@ func (p taintPart) walk(old taintPart, c Conditions) iter.Seq[taint] {
 			}
 			list := d.at("taints")
 			for i := range d.Taints {
-				if !yield(taint{&d.Taints[i], list.Index(i), onlyDeclared, false}) {
+				if !yield(taint{&d.Taints[i], list, i, onlyDeclared, false}) {
 					return
 				}
 			}

@@ -34,9 +34,19 @@ type places struct {
 	first  map[string]int // by name; nil until it is asked for
 }
 
+var devicesPath = field.NewPath("spec", "devices")
+
 func devicePlaces(slice *resourceapi.ResourceSlice) *places {
 	devices := slice.Spec.Devices
-	return &places{list: field.NewPath("spec", "devices"), length: len(devices), name: func(i int) string { return devices[i].Name }}
+	return &places{list: devicesPath, length: len(devices), name: func(i int) string { return devices[i].Name }}
+}
+
+func requestPlaces(list *field.Path, requests []resourceapi.DeviceRequest) *places {
+	return &places{list: list, length: len(requests), name: func(i int) string { return requests[i].Name }}
+}
+
+func alternativePlaces(list *field.Path, alternatives []resourceapi.DeviceSubRequest) *places {
+	return &places{list: list, length: len(alternatives), name: func(i int) string { return alternatives[i].Name }}
 }
 
 func (p *places) at(index int) *field.Path {
@@ -88,10 +98,9 @@ func (c claimSpec) requests() iter.Seq2[*field.Path, *resourceapi.DeviceRequest]
 		if len(c.Devices.Requests) > resourceapi.DeviceRequestsMaxSize {
 			return
 		}
-		requests := c.at.Child("devices", "requests")
+		places := requestPlaces(c.at.Child("devices", "requests"), c.Devices.Requests)
 		for i := range c.Devices.Requests {
-			request := &c.Devices.Requests[i]
-			if !yield(item(requests, i, request.Name), request) {
+			if !yield(places.at(i), &c.Devices.Requests[i]) {
 				return
 			}
 		}
@@ -121,10 +130,9 @@ func requestDemands(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq
 		if len(request.FirstAvailable) > resourceapi.FirstAvailableDeviceRequestMaxSize {
 			return
 		}
-		alternatives := at.Child("firstAvailable")
+		places := alternativePlaces(at.Child("firstAvailable"), request.FirstAvailable)
 		for i := range request.FirstAvailable {
-			r := &request.FirstAvailable[i]
-			if !yield(item(alternatives, i, r.Name), alternativeDemand(request.Name, r)) {
+			if !yield(places.at(i), alternativeDemand(request.Name, &request.FirstAvailable[i])) {
 				return
 			}
 		}
@@ -157,9 +165,11 @@ func sliceTaints(slice *resourceapi.ResourceSlice) taints {
 	}
 }
 
+var ruleTaintPath = field.NewPath("spec", "taint")
+
 func ruleTaint(rule *resourceapi.DeviceTaintRule) taints {
 	return func(yield func(*field.Path, *resourceapi.DeviceTaint) bool) {
-		yield(field.NewPath("spec", "taint"), &rule.Spec.Taint)
+		yield(ruleTaintPath, &rule.Spec.Taint)
 	}
 }
 

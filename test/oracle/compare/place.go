@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,6 +20,8 @@ var (
 type named struct {
 	Name string `json:"name"`
 }
+
+func (n named) name() string { return n.Name }
 
 type requestNames struct {
 	named
@@ -58,11 +61,7 @@ func sliceNames(object []byte) func(place string) string {
 		if err != nil || index >= len(list) {
 			return place
 		}
-		name := list[index].Name
-		if slices.Index(list, list[index]) < index {
-			name = "" // an item with the name of an earlier one
-		}
-		return "spec." + at[1] + item(at[2], name) + place[len(at[0]):]
+		return "spec." + at[1] + itemOf(list, index) + place[len(at[0]):]
 	}
 }
 
@@ -89,22 +88,25 @@ func claimNames(object []byte) func(place string) string {
 			return place
 		}
 		request, rest := requests[index], place[len(at[0]):]
-		named := at[1] + ".devices.requests" + item(at[2], request.Name)
+		named := at[1] + ".devices.requests" + itemOf(requests, index)
 		if sub := alternativeItem.FindStringSubmatch(rest); sub != nil {
 			index, err := strconv.Atoi(sub[1])
 			if err == nil && index < len(request.FirstAvailable) {
-				return named + ".firstAvailable" + item(sub[1], request.FirstAvailable[index].Name) + rest[len(sub[0]):]
+				return named + ".firstAvailable" + itemOf(request.FirstAvailable, index) + rest[len(sub[0]):]
 			}
 		}
 		return named + rest
 	}
 }
 
-// item writes a list item as package validate does.
-func item(index, name string) string {
+// itemOf writes a list item as package validate does: an item with the name of an earlier
+// one goes by its index.
+func itemOf[T interface{ name() string }](list []T, index int) string {
+	name := list[index].name()
+	first := slices.IndexFunc(list, func(other T) bool { return other.name() == name })
 	switch {
-	case name == "":
-		return "[" + index + "]"
+	case name == "" || first < index:
+		return fmt.Sprintf("[%d]", index)
 	case strings.Trim(name, "0123456789") == "":
 		return "[name=" + name + "]"
 	default:
