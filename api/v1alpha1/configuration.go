@@ -24,8 +24,7 @@ type StewardConfiguration struct {
 	// Server is the API server that the webhook stands before, so far as it cannot be
 	// asked for.
 	Server Server `json:"server,omitempty"`
-	// Drivers say who publishes for a driver and what it is configured with, by the
-	// name of the driver.
+	// Drivers say who publishes for a driver, by its name.
 	Drivers map[string]Driver `json:"drivers,omitempty"`
 	// SystemUsers are the components of Kubernetes whose writes are never denied, by
 	// the name under which the API server authenticates them. Absent they are the
@@ -81,19 +80,9 @@ type Server struct {
 // Driver is what a site knows of a driver.
 type Driver struct {
 	// Users and Groups are the only ones who may publish ResourceSlices for the
-	// driver, as the API server authenticates them. Both empty, anybody may.
+	// driver, as the API server authenticates them.
 	Users  []string `json:"users,omitempty"`
 	Groups []string `json:"groups,omitempty"`
-	// Parameters are the only types of opaque parameters for the driver. Empty,
-	// every JSON object is.
-	Parameters []Parameters `json:"parameters,omitempty"`
-}
-
-// Parameters are a type of opaque parameters.
-type Parameters struct {
-	// APIVersion is such as resource.example.com/v1.
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
 }
 
 // An Exemption takes rules back for the writes that it selects: those by one of its

@@ -58,7 +58,7 @@ func TestRoundTrip(t *testing.T) {
 			TimeAddedWindow: &metav1.Duration{Duration: 3 * time.Second},
 		},
 		Server:  v1alpha1.Server{KubernetesVersion: "1.36", FeatureGates: map[string]bool{"DRADeviceTaints": false}},
-		Drivers: map[string]v1alpha1.Driver{"gpu.example.com": {Users: []string{"a"}, Groups: []string{"b"}, Parameters: []v1alpha1.Parameters{{APIVersion: "v1", Kind: "K"}}}},
+		Drivers: map[string]v1alpha1.Driver{"gpu.example.com": {Users: []string{"a"}, Groups: []string{"b"}}},
 		Exemptions: []v1alpha1.Exemption{{Rules: []string{"*"}, Namespaces: []string{"ml"}, Users: []string{"a"}, Groups: []string{"b"}, Reason: "because",
 			Expires: metav1.NewTime(time.Date(2026, 12, 31, 0, 0, 0, 0, time.Local))}},
 		SystemUsers: []string{"system:kube-scheduler"},

@@ -3,7 +3,8 @@
 //
 // The comment of the archive is prose. A file <case>.yaml holds the manifest that
 // is written, <case>.old.yaml what is stored before, <case>.want what comes of it,
-// a line each; a case without .want passes in silence. site.yaml holds the site's
+// a line each; a case without .want passes in silence. <case>.user.yaml is who writes, as
+// the API server has authenticated them. site.yaml holds the site's
 // configuration for all cases, world.yaml what exists beside the manifests.
 package example
 
@@ -33,6 +34,8 @@ type Case struct {
 	Name string
 	// Object is the manifest written, Old the one stored before; nil on creation.
 	Object, Old []byte
+	// User is who writes it, nil if that does not matter.
+	User []byte
 	// Want is what comes of it, empty when nothing does.
 	Want string
 }
@@ -41,6 +44,7 @@ const (
 	siteFile  = "site.yaml"
 	worldFile = "world.yaml"
 	oldSuffix = ".old.yaml"
+	usrSuffix = ".user.yaml"
 	objSuffix = ".yaml"
 	wantEnd   = ".want"
 )
@@ -60,7 +64,7 @@ func Parse(data []byte) (Example, error) {
 	e := Example{Comment: strings.TrimSpace(string(archive.Comment))}
 	at := map[string]int{}
 	for _, f := range archive.Files {
-		if name, is := strings.CutSuffix(f.Name, objSuffix); is && f.Name != siteFile && f.Name != worldFile && !strings.HasSuffix(f.Name, oldSuffix) {
+		if name, is := strings.CutSuffix(f.Name, objSuffix); is && f.Name != siteFile && f.Name != worldFile && !strings.HasSuffix(f.Name, oldSuffix) && !strings.HasSuffix(f.Name, usrSuffix) {
 			at[name] = len(e.Cases)
 			e.Cases = append(e.Cases, Case{Name: name, Object: f.Data})
 		}
@@ -82,7 +86,7 @@ func (e *Example) attach(f txtar.File, at map[string]int) error {
 		e.World = f.Data
 		return nil
 	}
-	for _, suffix := range []string{oldSuffix, wantEnd, objSuffix} {
+	for _, suffix := range []string{oldSuffix, usrSuffix, wantEnd, objSuffix} {
 		name, is := strings.CutSuffix(f.Name, suffix)
 		if !is {
 			continue
@@ -94,6 +98,8 @@ func (e *Example) attach(f txtar.File, at map[string]int) error {
 		switch suffix {
 		case oldSuffix:
 			e.Cases[i].Old = f.Data
+		case usrSuffix:
+			e.Cases[i].User = f.Data
 		case wantEnd:
 			e.Cases[i].Want = string(f.Data)
 		}
@@ -114,6 +120,7 @@ func (e Example) Format() []byte {
 	add(worldFile, e.World)
 	for _, c := range e.Cases {
 		add(c.Name+oldSuffix, c.Old)
+		add(c.Name+usrSuffix, c.User)
 		add(c.Name+objSuffix, c.Object)
 		add(c.Name+wantEnd, []byte(c.Want))
 	}

@@ -40,6 +40,9 @@ func caseMarkdown(c example.Case) string {
 	if c.Old != nil {
 		fmt.Fprintf(&b, "Stored:\n\n%sWritten:\n\n", fence("yaml", c.Old))
 	}
+	if c.User != nil {
+		fmt.Fprintf(&b, "By the user:\n\n%sWritten:\n\n", fence("yaml", c.User))
+	}
 	b.WriteString(fence("yaml", c.Object))
 	if c.Want == "" {
 		b.WriteString("Passes as it is.\n")
@@ -78,6 +81,7 @@ warning. ` + "`dra-steward explain ID`" + ` prints a section of this page.
 		fmt.Fprintf(&page, "| [%s](#%[1]s) | %s | %s |\n", e.ID, e.What, e.Summary())
 	}
 	page.WriteString(limitsMarkdown())
+	page.WriteString(gapsMarkdown())
 	for _, e := range b {
 		page.WriteString("\n" + strings.TrimRight(e.Markdown(), "\n") + "\n")
 	}

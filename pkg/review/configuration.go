@@ -14,10 +14,11 @@ func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	severities, wrongRules := siteSeverities(c.Rules)
 	exemptions, wrongExemptions := siteExemptions(c)
 	parameters, wrongSchemas := Parameters(c)
+	publishers, wrongDrivers := sitePublishers(c.Drivers)
 	profile, wrongServer := serverProfile(c.Server)
 	r := Reviewer{
 		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile, Parameters: parameters,
-		severities: severities, exemptions: exemptions, expressions: &validate.Expressions{},
+		severities: severities, exemptions: exemptions, publishers: publishers, expressions: &validate.Expressions{},
 	}
-	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, siteDrivers(c.Drivers))
+	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers)
 }

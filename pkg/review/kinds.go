@@ -87,6 +87,11 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		answer.Changes = result.Changes
 		answer.addWarnings(result.Warnings, severities)
 	}
+	if fill && !check && r.InCluster {
+		if err := k.ahead(r, &answer, obj, req, old, severities); err != nil {
+			return Answer{}, err
+		}
+	}
 	if check && !r.InCluster {
 		if err := k.drop(r, &answer, obj, old, severities); err != nil {
 			return Answer{}, err
@@ -183,7 +188,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 		return nil, nil, err
 	}
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
-		World: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations}
+		World: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers}
 	if r.exemptions.system(req) {
 		conditions.World = nil // what looks there only warns, and nobody would read it
 	}

@@ -60,6 +60,7 @@ type Reviewer struct {
 	// severities are those of a site; nil stands for the rules' own.
 	severities severities
 	exemptions exemptions
+	publishers map[string]validate.Publishers
 }
 
 // An Answer is what comes of a write.

@@ -2,6 +2,8 @@ package review
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -31,19 +33,15 @@ func serverProfile(s v1alpha1.Server) (validate.Profile, error) {
 	return p, nil
 }
 
-// siteDrivers refuses drivers of which nothing is said.
-func siteDrivers(drivers map[string]v1alpha1.Driver) error {
+// sitePublishers refuses drivers for which nobody may publish.
+func sitePublishers(drivers map[string]v1alpha1.Driver) (map[string]validate.Publishers, error) {
+	publishers := map[string]validate.Publishers{}
 	var errs []error
-	for name, d := range drivers {
-		at := field.NewPath("drivers").Key(name)
-		if len(d.Users)+len(d.Groups)+len(d.Parameters) == 0 {
-			errs = append(errs, field.Required(at, "name users, groups or parameters, or leave the driver out"))
-		}
-		for i, p := range d.Parameters {
-			if p.APIVersion == "" || p.Kind == "" {
-				errs = append(errs, field.Required(at.Child("parameters").Index(i), "name apiVersion and kind"))
-			}
+	for _, name := range slices.Sorted(maps.Keys(drivers)) {
+		publishers[name] = validate.Publishers(drivers[name])
+		if len(drivers[name].Users)+len(drivers[name].Groups) == 0 {
+			errs = append(errs, field.Required(field.NewPath("drivers").Key(name), "name users or groups, or leave the driver out"))
 		}
 	}
-	return errors.Join(errs...)
+	return publishers, errors.Join(errs...)
 }

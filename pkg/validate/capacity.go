@@ -71,6 +71,7 @@ by the step unasked: it crashes on a step that is 0, or a multiple of 2^64.`,
 		Server: capacityServer + "; crashes on step 0 before 1.37",
 		Source: "KEP-5075, CapacityRequestPolicyRange.Step",
 		Check:  eachDevice(capacityStep),
+		Early:  eachDevice(crashingStep),
 		Update: eachDeviceUpdate(capacityStep),
 	},
 }

@@ -16,6 +16,9 @@ type Conditions struct {
 	// Author is who writes, as the API server has authenticated them; nil leaves out
 	// the rules that ask for it.
 	Author *authenticationv1.UserInfo
+	// Publishers are who may publish for a driver, by its name; anybody for a driver
+	// that is not named.
+	Publishers map[string]Publishers
 	// World is what exists beside the object; nil leaves out the rules that look
 	// there.
 	World World

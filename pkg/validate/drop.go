@@ -51,6 +51,17 @@ func (d Drops[T]) Unknown(profile Profile) (fields []string) {
 	return fields
 }
 
+// Threatens tells whether an API server of profile removes fields that obj uses, unless
+// the stored object uses them too.
+func (d Drops[T]) Threatens(obj T, profile Profile) bool {
+	for _, drop := range d {
+		if drop.why(profile) != "" && drop.in(profile) && drop.Uses(obj) {
+			return true
+		}
+	}
+	return false
+}
+
 // in tells whether an API server of the profile's minor removes the fields.
 func (d Drop[T]) in(profile Profile) bool {
 	return profile.Since(d.From) && (d.To == 0 || !profile.Since(d.To+1))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -99,6 +100,10 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 	conditions.World = world(t, e.World)
 	if strings.HasPrefix(id, "parameters-") {
 		conditions.Parameters = schemas(t)
+	}
+	if c.User != nil {
+		conditions.Author = &authenticationv1.UserInfo{}
+		decode(t, c.User, conditions.Author)
 	}
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(c.Object, &kind); err != nil {

@@ -25,7 +25,7 @@ counts for a slice with such a device.`,
 		Check:  sliceDevicesMax,
 	},
 }, deviceRules, attributeRules, attributeValueRules, capacityRules,
-	counterRules, bindingRules, deviceNodeRules, nodeAllocatableRules, partitionRules, lift(slicePart, taintRules), sliceGaps, lift(sliceTaints, taintGaps), poolGaps)
+	counterRules, bindingRules, deviceNodeRules, nodeAllocatableRules, partitionRules, lift(slicePart, taintRules), sliceGaps, lift(sliceTaints, taintGaps), poolGaps, authorGaps)
 
 func sliceDevicesMax(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
 	limit := c.Limits.DevicesPerSlice

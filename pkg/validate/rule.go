@@ -48,6 +48,9 @@ type Rule[T any] struct {
 	// something else than Check of the new object: it skips what has not changed,
 	// or forbids a change. Nil stands for Check.
 	Update func(old, obj T, c Conditions) field.ErrorList
+	// Early is the part of Check that the API server must not get to see: it would
+	// crash. Nil is no part.
+	Early func(obj T, c Conditions) field.ErrorList
 }
 
 // A Table is the list of rules of one kind.

@@ -29,6 +29,7 @@ type informed struct {
 	slices  cache.SharedIndexInformer
 	synced  []cache.InformerSynced
 	ordered orderedSlices
+	server  serverVersion
 }
 
 var _ validate.World = (*informed)(nil)
@@ -50,6 +51,7 @@ func newInformed(kubeconfig string) (*informed, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(withoutManagedFields))
 	resource := factory.Resource().V1()
 	w := &informed{factory: factory, classes: resource.DeviceClasses().Lister(), slices: resource.ResourceSlices().Informer()}
+	w.server.client = client.Discovery()
 	w.synced = []cache.InformerSynced{resource.DeviceClasses().Informer().HasSynced, w.slices.HasSynced}
 	if _, err := w.slices.AddEventHandler(&w.ordered); err != nil {
 		return nil, err
@@ -77,7 +79,7 @@ func poolKey(driver, pool string) string { return driver + "/" + pool }
 // run keeps the world up to date until ctx ends.
 func (w *informed) run(ctx context.Context) error {
 	w.factory.StartWithContext(ctx)
-	<-ctx.Done()
+	w.server.run(ctx)
 	w.factory.Shutdown()
 	return nil
 }

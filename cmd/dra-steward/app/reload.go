@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -17,8 +18,11 @@ type configured struct {
 	path string
 	// complete adds to a Reviewer what no file holds.
 	complete func(*review.Reviewer)
-	log      logr.Logger
-	metrics  *configMetrics
+	// minor is that of the API server, for who does not configure it; 0 if it is not
+	// known.
+	minor   func() int
+	log     logr.Logger
+	metrics *configMetrics
 
 	inForce atomic.Pointer[review.Reviewer]
 	// seen is the revision in force; empty while the file is one that was refused.
@@ -26,7 +30,11 @@ type configured struct {
 }
 
 // reviewer returns the Reviewer in force.
-func (c *configured) reviewer() review.Reviewer { return *c.inForce.Load() }
+func (c *configured) reviewer() review.Reviewer {
+	reviewer := *c.inForce.Load()
+	reviewer.Profile.Minor = cmp.Or(reviewer.Profile.Minor, c.minor())
+	return reviewer
+}
 
 // start reads the file for the first time; an error is one of the file.
 func (c *configured) start(now time.Time) error {

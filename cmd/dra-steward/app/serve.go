@@ -123,10 +123,11 @@ const evaluationTime = 50 * time.Millisecond
 
 // site is what the configuration file says, and what comes of its changes.
 func (o serveOptions) site(world *informed, registry *prometheus.Registry, log logr.Logger) (*configured, error) {
-	site := &configured{path: o.config, log: log, complete: func(*review.Reviewer) {}}
+	site := &configured{path: o.config, log: log, complete: func(*review.Reviewer) {}, minor: func() int { return 0 }}
 	if world != nil {
 		queue := &turns.Queue{Slots: max(runtime.GOMAXPROCS(0)/2, 1), Length: evaluationTime}
 		evaluations := &validate.Evaluations{}
+		site.minor = world.server.minor
 		site.complete = func(r *review.Reviewer) {
 			r.World, r.Evaluations = world, evaluations
 			r.Turns = func(user string) validate.Turns { return queue.For(user) }

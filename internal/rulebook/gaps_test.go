@@ -1,0 +1,38 @@
+package rulebook_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// TestGaps: all thirty are closed by something that exists, and every gap rule closes one.
+func TestGaps(t *testing.T) {
+	gaps := rulebook.Gaps()
+	if len(gaps) != 30 {
+		t.Errorf("%d gaps, want 30", len(gaps))
+	}
+	book, err := rulebook.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var closing []string
+	for i, gap := range gaps {
+		if gap.What == "" || len(gap.IDs) == 0 && gap.How == "" {
+			t.Errorf("gap %d: %+v: nothing is done about it", i+1, gap)
+		}
+		for _, id := range gap.IDs {
+			if _, err := book.Find(id); err != nil {
+				t.Errorf("gap %d: %v", i+1, err)
+			}
+		}
+		closing = append(closing, gap.IDs...)
+	}
+	for _, rule := range validate.Rules() {
+		if rule.Class == validate.Gap && !slices.Contains(closing, rule.ID) {
+			t.Errorf("the rule %s closes no gap: add it to Gaps", rule.ID)
+		}
+	}
+}
