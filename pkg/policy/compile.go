@@ -84,6 +84,9 @@ func Parse(ctx context.Context, sources ...Source) (*Set, error) {
 	if s.defaults, err = parameterDefaults(s.policies); err != nil {
 		return nil, err
 	}
+	if err := checkMembership(s.modules); err != nil {
+		return nil, err
+	}
 	if s.compiler, err = newCompiler(s.policies); err != nil {
 		return nil, err
 	}
