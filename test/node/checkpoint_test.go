@@ -97,6 +97,7 @@ func TestCheckpoints(t *testing.T) {
 			{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0", Requests: []string{"a"}, CDIIDs: []string{"vendor.example/gpu=0", "vendor.example/claim=uid-1"}},
 			{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-1", ShareID: "share-1", Requests: []string{"b/large"}, CDIIDs: []string{"vendor.example/gpu=1"}},
 		},
+		SkipsPrepare: []string{"nic.example.com"},
 	}
 	if diff := cmp.Diff(want, claims[0]); diff != "" {
 		t.Error(diff)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -24,6 +25,9 @@ type Claim struct {
 	PodUIDs []types.UID
 	// Devices is in the order of driver names, and then of the driver's answer.
 	Devices []Device
+	// SkipsPrepare are the drivers that need not be asked to prepare the claim (alpha
+	// in 1.37), so that their devices are never in Devices; sorted.
+	SkipsPrepare []string
 }
 
 // A Device is what a driver said about one device of a claim.
@@ -32,7 +36,7 @@ type Device struct {
 	// ShareID is empty where the device is not shared by capacity.
 	ShareID types.UID
 	// Requests are the requests of the claim that the device serves; empty means all.
-	// One of an alternative is request/alternative.
+	// The kubelet leaves alternatives out: it is request, not request/alternative.
 	Requests []string
 	// CDIIDs are handed to every container that uses one of the requests.
 	CDIIDs []string
@@ -52,6 +56,7 @@ type draState struct {
 			RequestNames []string
 			CDIDeviceIDs []string
 		}
+		SkipNodeOperations []resourceapi.SkipNodeOperation `json:"skipNodeOperations"`
 	}
 }
 
@@ -93,6 +98,10 @@ func DRA(content []byte) ([]Claim, error) {
 func (s draState) claim() Claim {
 	c := Claim{Namespace: s.Namespace, Name: s.ClaimName, UID: s.ClaimUID, PodUIDs: slices.Sorted(maps.Keys(s.PodUIDs))}
 	for _, driver := range slices.Sorted(maps.Keys(s.DriverState)) {
+		skips := s.DriverState[driver].SkipNodeOperations
+		if slices.Contains(skips, resourceapi.SkipNodeOperationAll) || slices.Contains(skips, resourceapi.SkipNodeOperationNodePrepareResources) {
+			c.SkipsPrepare = append(c.SkipsPrepare, driver)
+		}
 		for _, d := range s.DriverState[driver].Devices {
 			device := Device{Driver: driver, Pool: d.PoolName, Device: d.DeviceName, Requests: d.RequestNames, CDIIDs: d.CDIDeviceIDs}
 			if d.ShareID != nil {

@@ -1,0 +1,187 @@
+package podresources
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
+)
+
+// Attribute says which container holds which device. It does not change its input. The
+// result is sorted by pod, container, claim, driver, pool and device.
+func Attribute(in Input) []Holding {
+	a := newAttribution(in)
+	for _, pod := range in.Pods {
+		a.addPod(pod)
+	}
+	a.addListed()
+	a.addForgotten()
+	slices.SortStableFunc(a.holdings, func(x, y Holding) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Pod, y.Pod), cmp.Compare(x.PodUID, y.PodUID),
+			cmp.Compare(x.Container, y.Container), cmp.Compare(x.Claim, y.Claim), cmp.Compare(x.Driver, y.Driver),
+			cmp.Compare(x.Pool, y.Pool), cmp.Compare(x.Device, y.Device), cmp.Compare(x.ShareID, y.ShareID), cmp.Compare(x.Request, y.Request))
+	})
+	return a.holdings
+}
+
+type key struct{ namespace, name string }
+
+// attribution is one run of Attribute.
+type attribution struct {
+	in       Input
+	claims   map[key]*resourceapi.ResourceClaim // of the API server
+	prepared map[key]checkpoint.Claim           // of the checkpoint
+	listed   map[key]listedPod                  // of the kubelet's answer, by pod
+	covered  map[key]bool                       // pods that are done
+	uids     map[types.UID]bool                 // and their UIDs
+	holdings []Holding
+}
+
+func newAttribution(in Input) *attribution {
+	a := &attribution{
+		in: in, claims: map[key]*resourceapi.ResourceClaim{}, prepared: map[key]checkpoint.Claim{},
+		listed: map[key]listedPod{}, covered: map[key]bool{}, uids: map[types.UID]bool{},
+	}
+	for _, claim := range in.Claims {
+		a.claims[key{claim.Namespace, claim.Name}] = claim
+	}
+	for _, claim := range in.Checkpoint {
+		a.prepared[key{claim.Namespace, claim.Name}] = claim
+	}
+	if in.Listing != nil {
+		for _, pod := range in.Listing.Pods {
+			a.listed[key{pod.GetNamespace(), pod.GetName()}] = newListedPod(pod)
+		}
+	}
+	return a
+}
+
+// addPod adds what the containers of a pod hold, and the pod as a whole.
+func (a *attribution) addPod(pod *corev1.Pod) {
+	a.covered[key{pod.Namespace, pod.Name}] = true
+	a.uids[pod.UID] = true
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return
+	}
+	names := claimNames(pod, a.listed[key{pod.Namespace, pod.Name}])
+	used := map[string]bool{}
+	for _, container := range holders(pod) {
+		// One claim may be used by several requests of a container.
+		for _, ref := range container.Resources.Claims {
+			used[ref.Name] = true
+			if name := names[ref.Name]; name != "" {
+				a.addClaim(pod, container.Name, name, ref.Request, "")
+			}
+		}
+		a.addExtended(pod, container)
+	}
+	for _, podClaim := range pod.Spec.ResourceClaims {
+		if name := names[podClaim.Name]; name != "" && !used[podClaim.Name] {
+			a.addClaim(pod, "", name, "", "")
+		}
+	}
+}
+
+// addExtended adds what a container got for extended resources, by the condition of
+// the kubelet's DRA manager.
+func (a *attribution) addExtended(pod *corev1.Pod, container corev1.Container) {
+	status := pod.Status.ExtendedResourceClaimStatus
+	if status == nil {
+		return
+	}
+	for _, mapping := range status.RequestMappings {
+		quantity := container.Resources.Requests[corev1.ResourceName(mapping.ResourceName)]
+		if mapping.ContainerName == container.Name && !quantity.IsZero() {
+			a.addClaim(pod, container.Name, status.ResourceClaimName, mapping.RequestName, mapping.ResourceName)
+		}
+	}
+}
+
+// addClaim adds the devices of a claim, those of one request if request is not empty.
+func (a *attribution) addClaim(pod *corev1.Pod, container, name, request, resource string) {
+	devices := a.devices(pod, key{pod.Namespace, name})
+	for _, d := range devices {
+		if request != "" && d.holding.Request != "" && resourceclaim.BaseRequestRef(d.holding.Request) != resourceclaim.BaseRequestRef(request) {
+			continue
+		}
+		h := d.holding
+		h.Namespace, h.Pod, h.PodUID, h.Container = pod.Namespace, pod.Name, pod.UID, container
+		h.Claim, h.Resource = name, resource
+		if (h.Exactness == Exact || h.Exactness == AdminUnknown) && request != "" && h.Request == "" && !d.wholeClaim {
+			h.Exactness = RequestUnknown
+		}
+		// Two references of a container to one claim give a device once.
+		if !slices.ContainsFunc(a.holdings, func(o Holding) bool { return same(o, h) }) {
+			a.holdings = append(a.holdings, h)
+		}
+	}
+}
+
+// same says whether two holdings are the same device in the same hands.
+func same(a, b Holding) bool {
+	return a.Namespace == b.Namespace && a.Pod == b.Pod && a.PodUID == b.PodUID && a.Container == b.Container &&
+		a.Claim == b.Claim && a.ClaimUID == b.ClaimUID && a.Request == b.Request &&
+		a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && a.ShareID == b.ShareID
+}
+
+// holders are the containers of a pod that hold devices now: an init container lets
+// go of them when it is done.
+func holders(pod *corev1.Pod) []corev1.Container {
+	done := map[string]bool{}
+	for _, status := range pod.Status.InitContainerStatuses {
+		done[status.Name] = status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
+	}
+	var all []corev1.Container
+	for _, c := range pod.Spec.InitContainers {
+		restarts := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		if restarts || !done[c.Name] {
+			all = append(all, c)
+		}
+	}
+	return append(all, pod.Spec.Containers...)
+}
+
+// addListed adds the pods that only the kubelet knows.
+func (a *attribution) addListed() {
+	for at, pod := range a.listed {
+		if a.covered[at] {
+			continue
+		}
+		for _, container := range pod.raw.GetContainers() {
+			for _, resource := range container.GetDynamicResources() {
+				claim := key{resource.GetClaimNamespace(), resource.GetClaimName()}
+				for _, d := range a.listedDevices(pod, claim) {
+					h := d.holding
+					h.Namespace, h.Pod, h.Container, h.Claim = at.namespace, at.name, container.GetName(), claim.name
+					h.Exactness = RequestUnknown
+					a.holdings = append(a.holdings, h)
+				}
+			}
+		}
+	}
+}
+
+// addForgotten adds the pods that only the checkpoint knows, by UID: deleted by force,
+// or about to be unprepared.
+func (a *attribution) addForgotten() {
+	if a.in.Pods == nil {
+		return
+	}
+	for _, claim := range a.in.Checkpoint {
+		for _, uid := range claim.PodUIDs {
+			if a.uids[uid] {
+				continue
+			}
+			for _, d := range claim.Devices {
+				h := fromCheckpoint(claim, d)
+				h.Namespace, h.PodUID, h.Claim = claim.Namespace, uid, claim.Name
+				a.holdings = append(a.holdings, h)
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package podresources
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
+)
+
+// A Source is where a device of a holding was read.
+type Source string
+
+// The sources, the best one first.
+const (
+	FromClaim        Source = "claim"        // status of the ResourceClaim
+	FromCheckpoint   Source = "checkpoint"   // the kubelet's checkpoint
+	FromPodResources Source = "podresources" // the kubelet's PodResources API
+)
+
+// An Exactness says what of a holding is not known for certain.
+type Exactness string
+
+const (
+	// Exact: all fields are right, the empty ones too.
+	Exact Exactness = "exact"
+	// CDIInferred: the CDI ids are the difference of accumulated lists, and nothing
+	// confirms them.
+	CDIInferred Exactness = "cdi-inferred"
+	// CDIUnknown: no source has the CDI ids of the device, for example because the
+	// claim is not prepared yet.
+	CDIUnknown Exactness = "cdi-unknown"
+	// RequestUnknown: the container is listed with the claim, but maybe uses another
+	// request of it than that of the device.
+	RequestUnknown Exactness = "request-unknown"
+	// AdminUnknown: the claim itself was not read, which alone says whether it has
+	// adminAccess.
+	AdminUnknown Exactness = "admin-unknown"
+)
+
+// Prepared says whether the driver has prepared the claim on the node.
+type Prepared string
+
+const (
+	PreparedYes     Prepared = "yes"
+	PreparedNo      Prepared = "no"
+	PreparedUnknown Prepared = "unknown" // no source that can tell
+)
+
+// A Holding is one device in the hands of one container.
+type Holding struct {
+	Namespace string `json:"namespace"`
+	// Pod is empty if neither the API server nor the kubelet list the pod: it was
+	// deleted by force, and its claim is still prepared.
+	Pod    string    `json:"pod,omitempty"`
+	PodUID types.UID `json:"podUID,omitempty"`
+	// Container is empty for a claim that belongs to the pod as a whole.
+	Container string    `json:"container,omitempty"`
+	Claim     string    `json:"claim"`
+	ClaimUID  types.UID `json:"claimUID,omitempty"`
+	// Request is the request of the claim, or request/alternative.
+	Request string `json:"request,omitempty"`
+	// Resource is the extended resource that the claim was made for, if any.
+	Resource    string    `json:"resource,omitempty"`
+	Driver      string    `json:"driver"`
+	Pool        string    `json:"pool"`
+	Device      string    `json:"device"`
+	ShareID     types.UID `json:"shareID,omitempty"`
+	AdminAccess bool      `json:"adminAccess,omitempty"`
+	CDIIDs      []string  `json:"cdiIDs,omitempty"`
+	Prepared    Prepared  `json:"prepared"`
+	Source      Source    `json:"source"`
+	Exactness   Exactness `json:"exactness"`
+}
+
+// An Input is what was read about one node. Nil means that the source is not there or
+// failed; empty that it has nothing.
+type Input struct {
+	// Listing is the answer of the kubelet.
+	Listing *Listing
+	// Pods are the pods of the node from the API server.
+	Pods []*corev1.Pod
+	// Claims are the claims of these pods from the API server.
+	Claims []*resourceapi.ResourceClaim
+	// Checkpoint are the claims that the kubelet has prepared.
+	Checkpoint []checkpoint.Claim
+}

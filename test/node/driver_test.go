@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+)
+
+const (
+	driverName = "gpu.example.com"
+	cdiKind    = driverName + "/device"
+)
+
+// A driver prepares claims by writing a CDI specification for each, whose devices put
+// into the environment what they are for: DEVICE_<device>=<namespace>/<claim>/<request>.
+type driver struct {
+	cdiDir string
+
+	mutex sync.Mutex
+	calls int // of NodePrepareResources
+}
+
+func startDriver(t testing.TB, client kubernetes.Interface, cdiDir string) *driver {
+	d := &driver{cdiDir: cdiDir}
+	data := filepath.Join(kubeletRoot, "plugins", driverName)
+	for _, dir := range []string{data, filepath.Join(kubeletRoot, "plugins_registry")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	helper, err := kubeletplugin.Start(t.Context(), d, kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(nodeName),
+		kubeletplugin.KubeClient(client), kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubeletRoot, "plugins_registry")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(helper.Stop)
+	var devices []resourceapi.Device
+	for i := range deviceCount {
+		devices = append(devices, resourceapi.Device{Name: fmt.Sprintf("dev-%d", i)})
+	}
+	pools := map[string]resourceslice.Pool{nodeName: {Slices: []resourceslice.Slice{{Devices: devices}}}}
+	if err := helper.PublishResources(t.Context(), resourceslice.DriverResources{Pools: pools}); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *driver) spec(uid types.UID) string {
+	return filepath.Join(d.cdiDir, "claim-"+string(uid)+".json")
+}
+
+func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.calls++
+	results := map[types.UID]kubeletplugin.PrepareResult{}
+	for _, claim := range claims {
+		devices, err := d.prepare(claim)
+		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
+	}
+	return results, nil
+}
+
+func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplugin.Device, err error) {
+	var specs []map[string]any
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		if result.Driver != driverName {
+			continue
+		}
+		name := string(claim.UID) + "-" + result.Device
+		variable := "DEVICE_" + strings.ReplaceAll(result.Device, "-", "_") + "=" + claim.Namespace + "/" + claim.Name + "/" + result.Request
+		specs = append(specs, map[string]any{"name": name, "containerEdits": map[string]any{"env": []string{variable}}})
+		devices = append(devices, kubeletplugin.Device{
+			Requests: []string{result.Request}, PoolName: result.Pool, DeviceName: result.Device, ShareID: result.ShareID,
+			CDIDeviceIDs: []string{cdiKind + "=" + name},
+		})
+	}
+	content, err := json.Marshal(map[string]any{"cdiVersion": "0.6.0", "kind": cdiKind, "devices": specs})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clip(devices), os.WriteFile(d.spec(claim.UID), content, 0o600)
+}
+
+func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	results := map[types.UID]error{}
+	for _, claim := range claims {
+		err := os.Remove(d.spec(claim.UID))
+		if os.IsNotExist(err) {
+			err = nil
+		}
+		results[claim.UID] = err
+	}
+	return results, nil
+}
+
+func (d *driver) HandleError(_ context.Context, err error, message string) {
+	fmt.Fprintln(os.Stderr, "driver:", message, err)
+}
+
+func (d *driver) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
+	return kubeletplugin.ErrHealthNotSupported
+}

@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// buildKubelet builds the kubelet of this module's requirements, if Go's cache has it
+// not, and returns its path.
+func buildKubelet(ctx context.Context) (string, error) {
+	command := exec.CommandContext(ctx, "go", "tool", "-n", "kubelet")
+	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -ldflags=-X=k8s.io/component-base/version.gitVersion=v1.37.0")
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+healthzBindAddress: 127.0.0.1
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+containerRuntimeEndpoint: unix://%s
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+failCgroupV1: false
+failSwapOn: false
+localStorageCapacityIsolation: false
+makeIPTablesUtilChains: false
+nodeStatusUpdateFrequency: 2s
+syncFrequency: 5s
+`
+
+// A kubelet is the real one, with the root directory that it has by default.
+type kubelet struct {
+	path, kubeconfig, config string
+	cwd, log                 string
+	command                  *exec.Cmd
+	done                     chan struct{}
+}
+
+const kubeletRoot = "/var/lib/kubelet"
+
+func newKubelet(t testing.TB, path, kubeconfig, runtime string) *kubelet {
+	dir := tempDir(t)
+	k := &kubelet{path: path, kubeconfig: kubeconfig, config: filepath.Join(dir, "config.yaml"), cwd: filepath.Join(dir, "cwd"), log: filepath.Join(dir, "kubelet.log")}
+	if err := os.Mkdir(k.cwd, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(k.config, fmt.Appendf(nil, kubeletConfig, runtime), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// start starts it in an empty folder: it deletes files of its working directory.
+func (k *kubelet) start(t testing.TB) {
+	t.Helper()
+	log, err := os.OpenFile(k.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	k.command = exec.Command(k.path, "--kubeconfig="+k.kubeconfig, "--config="+k.config, "--root-dir="+kubeletRoot, "--hostname-override="+nodeName, "--v=2")
+	k.command.Dir = k.cwd
+	k.command.Stdout, k.command.Stderr = log, log
+	k.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := k.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k.done = make(chan struct{})
+	go func(command *exec.Cmd, done chan struct{}) {
+		_ = command.Wait()
+		close(done)
+	}(k.command, k.done)
+}
+
+// stop kills it, as a crash does.
+func (k *kubelet) stop(t testing.TB) {
+	t.Helper()
+	if k.command == nil {
+		return
+	}
+	if err := k.command.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-k.done:
+	case <-time.After(10 * time.Second):
+		t.Error("the kubelet does not end")
+	}
+	k.command = nil
+}
+
+// tail is the end of its log.
+func (k *kubelet) tail() string {
+	content, err := os.ReadFile(k.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content[max(0, len(content)-6000):])
+}

@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"google.golang.org/grpc"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-client/pkg/fake"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+)
+
+// A containerRuntime is the fake of Kubernetes, which starts nothing, but injects CDI
+// devices as containerd does: by the CDI library, into the environment of a container.
+type containerRuntime struct {
+	*fake.RemoteRuntime
+	socket string
+	cdiDir string
+	server *grpc.Server
+
+	mutex        sync.Mutex                   // guards what follows
+	environments map[string]map[string]string // "pod/container" -> its latest environment
+	failures     map[string]string            // "pod/container" -> why it was not created at last
+}
+
+func startRuntime(t testing.TB, cdiDir string) *containerRuntime {
+	r := &containerRuntime{
+		RemoteRuntime: fake.NewFakeRemoteRuntime(), socket: filepath.Join(tempDir(t), "cri.sock"), cdiDir: cdiDir, server: grpc.NewServer(),
+		environments: map[string]map[string]string{}, failures: map[string]string{},
+	}
+	r.RuntimeService.FakeStatus = &cri.RuntimeStatus{Conditions: []*cri.RuntimeCondition{
+		{Type: cri.RuntimeReady, Status: true}, {Type: cri.NetworkReady, Status: true},
+	}}
+	r.RuntimeService.FakeLinuxConfiguration = &cri.LinuxRuntimeConfiguration{CgroupDriver: cri.CgroupDriver_CGROUPFS}
+	r.ImageService.SetFakeImageSize(1)
+	r.ImageService.SetFakeImages([]string{image})
+	cri.RegisterRuntimeServiceServer(r.server, r)
+	cri.RegisterImageServiceServer(r.server, r)
+	listener, err := net.Listen("unix", r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = r.server.Serve(listener) }()
+	t.Cleanup(r.server.Stop)
+	return r
+}
+
+// CreateContainer fails where a CDI id does not resolve, with containerd's words.
+func (r *containerRuntime) CreateContainer(ctx context.Context, request *cri.CreateContainerRequest) (*cri.CreateContainerResponse, error) {
+	name := request.GetSandboxConfig().GetMetadata().GetName() + "/" + request.GetConfig().GetMetadata().GetName()
+	spec := &oci.Spec{Process: &oci.Process{}}
+	var ids []string
+	for _, device := range request.GetConfig().GetCDIDevices() {
+		ids = append(ids, device.GetName())
+	}
+	cache, err := cdi.NewCache(cdi.WithAutoRefresh(false), cdi.WithSpecDirs(r.cdiDir))
+	if err != nil {
+		return nil, err
+	}
+	_, err = cache.InjectDevices(spec, ids...)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if err != nil {
+		r.failures[name] = fmt.Sprintf("CDI device injection failed: %v", err)
+		return nil, fmt.Errorf("CDI device injection failed: %w", err)
+	}
+	delete(r.failures, name)
+	r.environments[name] = map[string]string{}
+	for _, variable := range spec.Process.Env {
+		key, value, _ := strings.Cut(variable, "=")
+		r.environments[name][key] = value
+	}
+	return r.RemoteRuntime.CreateContainer(ctx, request)
+}
+
+// environment is what a container was given, and whether it was created.
+func (r *containerRuntime) environment(pod, container string) (map[string]string, bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	env, ok := r.environments[pod+"/"+container]
+	return env, ok
+}
+
+func (r *containerRuntime) failure(pod, container string) string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.failures[pod+"/"+container]
+}
