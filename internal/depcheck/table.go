@@ -82,6 +82,7 @@ var Modules = map[string][]string{
 	"test/evictor": {},
 	"test/node":    {"..."},
 	"test/oracle":  {"..."},
+	"test/tracker": {},
 }
 
 // NotRequired are modules that the root go.mod never names: who imports one of our
