@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./internal/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-short test-long lint generate
+.PHONY: help build demo test test-short test-long oracle lint generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -22,8 +22,15 @@ test: ## run all checks and tests; the first run builds Kubernetes 1.37
 test-short: ## run what needs no control plane
 	@$(CITEST) short
 
-test-long: ## run the tests on the control planes of Kubernetes 1.36, 1.35 and 1.34
+test-long: ## run the tests on the control planes and the code of Kubernetes 1.36, 1.35 and 1.34
 	@$(CITEST) long
+
+COUNT ?= 100000
+SEED ?= 1
+MINOR ?= 1.37
+
+oracle: ## hold rules and defaults against an API server's own code: COUNT, SEED, MINOR
+	@cd test/oracle && go build -o "$(CACHE)/bin/oracle" ./cmd/oracle && exec "$(CACHE)/bin/oracle" -count $(COUNT) -seed $(SEED) -minor $(MINOR)
 
 lint: ## check formatting, vet and staticcheck
 	@$(CITEST) lint

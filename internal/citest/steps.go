@@ -18,7 +18,10 @@ var controlPlane = []string{"test/envtest"}
 var newestOnly = []string{"test/node"}
 
 // buildsFirst are the other modules whose first test run builds from Kubernetes.
-var buildsFirst = []string{"test/evictor", "test/node", "test/oracle"}
+var buildsFirst = []string{"test/evictor", "test/node", oracle}
+
+// oracle is the module that asks the API server's own code.
+const oracle = "test/oracle"
 
 // olderMinors are the minors beside the newest whose control plane is tested too.
 var olderMinors = []string{"1.36", "1.35", "1.34"}
@@ -113,6 +116,14 @@ func test(module string) step {
 }
 
 func long(modules []string) (steps []step) {
+	for _, module := range modules {
+		if module == oracle {
+			s := test(module)
+			s.name += " on all minors"
+			s.env = []string{"DRA_STEWARD_ORACLE=all"}
+			steps = append(steps, s)
+		}
+	}
 	for _, minor := range olderMinors {
 		for _, module := range modules {
 			if slices.Contains(controlPlane, module) {

@@ -145,9 +145,9 @@ func reservedConsumer(w statusWrite, c Conditions) (errs field.ErrorList) {
 	seen := map[types.UID]bool{}
 	for i, consumer := range judged(w.ReservedFor, resourceapi.ResourceClaimReservedForMaxSize, c) {
 		at := list.Index(i)
-		for name, value := range map[string]string{"resource": consumer.Resource, "name": consumer.Name, "uid": string(consumer.UID)} {
-			if value == "" {
-				errs = append(errs, field.Required(at.Child(name), "identify the consumer"))
+		for _, part := range []struct{ name, value string }{{"resource", consumer.Resource}, {"name", consumer.Name}, {"uid", string(consumer.UID)}} {
+			if part.value == "" {
+				errs = append(errs, field.Required(at.Child(part.name), "identify the consumer"))
 			}
 		}
 		if seen[consumer.UID] {

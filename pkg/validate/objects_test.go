@@ -133,30 +133,47 @@ func TestSlicesMayImprove(t *testing.T) {
 	}
 }
 
-// FuzzRules makes objects of any bytes. Rules must not panic, must say the same twice,
-// must leave the object as it is, and must let it be written again unchanged.
+// FuzzRules makes objects of any bytes, for any API server. Rules must not panic, must say
+// the same twice, must leave the object as it is, and must let it be written again
+// unchanged.
 func FuzzRules(f *testing.F) {
-	f.Add([]byte("seed"))
-	f.Add([]byte{0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		fuzz(t, data, validate.ResourceSlice)
-		fuzz(t, data, validate.ResourceClaim)
-		fuzz(t, data, validate.ResourceClaimStatus)
-		fuzz(t, data, validate.ResourceClaimTemplate)
-		fuzz(t, data, validate.DeviceClass)
-		fuzz(t, data, validate.DeviceTaintRule)
+	for minor := range uint8(validate.NewestMinor - validate.OldestMinor + 1) {
+		f.Add([]byte("seed"), minor, uint32(0))
+		f.Add([]byte{0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, minor, ^uint32(0))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, minor uint8, gates uint32) {
+		profile := anyProfile(minor, gates)
+		fuzz(t, data, profile, validate.ResourceSlice, validate.ResourceSliceDrops)
+		fuzz(t, data, profile, validate.ResourceClaim, validate.ResourceClaimDrops)
+		fuzz(t, data, profile, validate.ResourceClaimStatus, validate.ResourceClaimStatusDrops)
+		fuzz(t, data, profile, validate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops)
+		fuzz(t, data, profile, validate.DeviceClass, validate.DeviceClassDrops)
+		fuzz(t, data, profile, validate.DeviceTaintRule, validate.DeviceTaintRuleDrops)
+		fuzz(t, data, profile, validate.DeviceTaintRuleStatus, nil)
 	})
+}
+
+// anyProfile makes a profile of two numbers: a bit for every gate.
+func anyProfile(minor uint8, gates uint32) validate.Profile {
+	supported := validate.NewestMinor - validate.OldestMinor + 1
+	profile := validate.Profile{Minor: validate.OldestMinor + int(minor)%supported, Gates: map[validate.Gate]bool{}}
+	for i, gate := range validate.Gates() {
+		profile.Gates[gate] = gates>>i&1 == 1
+	}
+	return profile
 }
 
 func fuzz[T any, P interface {
 	*T
 	DeepCopyObject() runtime.Object
-}](t *testing.T, data []byte, rules validate.Table[P]) {
+}](t *testing.T, data []byte, profile validate.Profile, rules validate.Table[P], drops validate.Drops[P]) {
 	t.Helper()
-	object := P(new(T))
+	object, other := P(new(T)), P(new(T))
 	filler(data).Fill(object)
 	before := object.DeepCopyObject()
-	for _, c := range []validate.Conditions{{}, tight} {
+	restricted := tight
+	restricted.Profile = profile
+	for _, c := range []validate.Conditions{{Profile: profile}, restricted} {
 		errs := rules.Validate(object, c)
 		if diff := cmp.Diff(lines(errs), lines(rules.Validate(object, c))); diff != "" {
 			t.Errorf("%T: the second time:\n%s", object, diff)
@@ -173,6 +190,13 @@ func fuzz[T any, P interface {
 				t.Errorf("%T: incomplete: %#v", object, err)
 			}
 		}
+		rules.Server().ServerUpdate(object, object, c)
+		rules.Server().ServerUpdate(other, object, c)
+		rules.Server().ServerUpdate(object, other, c)
+	}
+	drops.Apply(other, object, true, profile)
+	if lost := drops.Apply(other, object, true, profile); len(lost) > 0 {
+		t.Errorf("%T: dropped twice: %q", object, lost)
 	}
 }
 

@@ -181,3 +181,16 @@ func TestUnchangedConstraints(t *testing.T) {
 		}
 	}
 }
+
+// TestConsumersInOrder: what is missing of a consumer is said in the same order each time.
+func TestConsumersInOrder(t *testing.T) {
+	claim := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{
+		ReservedFor: []resourceapi.ResourceClaimConsumerReference{{}},
+	}}
+	want := []string{"status.reservedFor[0].resource", "status.reservedFor[0].name", "status.reservedFor[0].uid"}
+	for range 100 {
+		if got := only("reserved-consumer", validate.ResourceClaimStatus.Validate(claim, validate.Conditions{})); !slices.Equal(got, want) {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -17,7 +17,9 @@ import (
 // same answer on every machine. "go run ./cmd/oracle" goes on with other seeds.
 const (
 	generatedSeed  = 1
-	generatedCount = 80_000
+	generatedCount = 120_000
+	variedCount    = 20_000
+	fuzzedCount    = 3_000 // each is written three times
 )
 
 // generatedTime ends the generation on a slow machine.
@@ -41,6 +43,42 @@ func generated(t *testing.T, o *oracle.Oracle) {
 	report(t, &c)
 }
 
+// TestVaried asks about what is accepted of the examples, the corpus and upstream's tables,
+// with one value changed.
+func TestVaried(t *testing.T) {
+	varied(t, start(t))
+}
+
+func varied(t *testing.T, o *oracle.Oracle) {
+	t.Helper()
+	cases, err := inputs.Examples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, err := inputs.Public(); err == nil {
+		cases = append(cases, public...)
+	}
+	c := campaign.Campaign{Oracle: o}
+	if err := c.Varied(t.Context(), generatedSeed, variedCount, cases); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &c)
+}
+
+// TestFuzzed asks about what upstream's fuzzer makes.
+func TestFuzzed(t *testing.T) {
+	fuzzed(t, start(t))
+}
+
+func fuzzed(t *testing.T, o *oracle.Oracle) {
+	t.Helper()
+	c := campaign.Campaign{Oracle: o}
+	if err := c.Fuzzed(t.Context(), generatedSeed, fuzzedCount); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &c)
+}
+
 func report(t *testing.T, c *campaign.Campaign) {
 	t.Helper()
 	if err := c.Shrink(); err != nil {
@@ -52,7 +90,7 @@ func report(t *testing.T, c *campaign.Campaign) {
 	if len(c.Disagreements) > 0 {
 		t.Errorf("%d disagreements, see above", len(c.Disagreements))
 	}
-	if share := float64(c.Accepted) / float64(max(1, c.Cases)); c.Cases > 10_000 && share < 0.3 {
+	if share := float64(c.Accepted) / float64(max(1, c.Cases)); c.Cases > 50_000 && share < 0.3 {
 		t.Errorf("only %.0f %% of the writes are accepted: too few to show what is denied in vain", 100*share)
 	}
 }
@@ -118,6 +156,8 @@ func TestOlderMinors(t *testing.T) {
 			checkGates(t, o)
 			found(t, o)
 			generated(t, o)
+			varied(t, o)
+			fuzzed(t, o)
 			if err := o.Close(); err != nil {
 				t.Error(err)
 			}

@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -22,6 +23,14 @@ import (
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/campaign"
+	"github.com/dra-steward/dra-steward/test/oracle/inputs"
+)
+
+// Beside the generated writes, one in so many is one of the examples and the corpus with
+// one value changed, or comes of upstream's fuzzer.
+const (
+	variedShare = 10
+	fuzzedShare = 100
 )
 
 func main() {
@@ -58,6 +67,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (agreed b
 		deadline = time.Now().Add(*limit)
 	}
 	if err := c.Generated(ctx, *seed, *from, *count, deadline); err != nil {
+		return false, err
+	}
+	cases, err := inputs.Examples()
+	if err != nil {
+		return false, err
+	}
+	if public, err := inputs.Public(); err == nil {
+		cases = append(cases, public...)
+	} else if !errors.Is(err, inputs.ErrNoCorpus) {
+		return false, err
+	}
+	if err := c.Varied(ctx, *seed, *count/variedShare, cases); err != nil {
+		return false, err
+	}
+	if err := c.Fuzzed(ctx, *seed, *count/fuzzedShare); err != nil {
 		return false, err
 	}
 	if err := c.Shrink(); err != nil {
