@@ -109,11 +109,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer cancel()
 	var running sync.WaitGroup
 	defer running.Wait()
-	synced, err := c.listen(ctx, &running)
+	synced, rules, err := c.listen(ctx, &running)
 	if err != nil {
 		return err
 	}
-	if !cache.WaitFor(ctx, "evictor", synced...) {
+	if !cache.WaitFor(ctx, "evictor", synced...) || c.served() && !cache.WaitFor(ctx, "evictor", rules) {
 		return nil
 	}
 	context.AfterFunc(ctx, c.dirty.ShutDown)

@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // listen adds the handlers, which only note who may be concerned, and returns what to
-// wait for.
-func (c *Controller) listen(ctx context.Context, running *sync.WaitGroup) (synced []cache.DoneChecker, _ error) {
+// wait for, and what to wait for where rules are served.
+func (c *Controller) listen(ctx context.Context, running *sync.WaitGroup) (synced []cache.DoneChecker, rules cache.DoneChecker, _ error) {
 	for name, feed := range map[string]struct {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
@@ -25,13 +27,17 @@ func (c *Controller) listen(ctx context.Context, running *sync.WaitGroup) (synce
 	} {
 		handle, err := feed.informer.AddEventHandlerWithOptions(feed.handler, cache.HandlerOptions{Logger: &c.options.Logger})
 		if err != nil {
-			return nil, fmt.Errorf("evictor: informer of %s: %w", name, err)
+			return nil, nil, fmt.Errorf("evictor: informer of %s: %w", name, err)
 		}
 		running.Go(func() {
 			<-ctx.Done()
 			// The only error is that there is no such handler any more.
 			_ = feed.informer.RemoveEventHandler(handle)
 		})
+		if feed.informer == c.options.Rules {
+			rules = handle.HasSyncedChecker()
+			continue
+		}
 		synced = append(synced, handle.HasSyncedChecker())
 	}
 	handle := c.options.Tracker.AddEventHandler(handler(c.sliceChanged))
@@ -39,7 +45,7 @@ func (c *Controller) listen(ctx context.Context, running *sync.WaitGroup) (synce
 		<-ctx.Done()
 		c.options.Tracker.RemoveEventHandler(handle)
 	})
-	return append(synced, handle), nil
+	return append(synced, handle), rules, nil
 }
 
 // handler is one function for all events of a kind: the object before, nil for a new
@@ -137,4 +143,14 @@ func (c *Controller) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 func (c *Controller) published(id DeviceID) bool {
 	_, published := c.options.Tracker.Snapshot().Device(id.Driver, id.Pool, id.Device)
 	return published
+}
+
+// served says whether the API server has DeviceTaintRules that can be read.
+func (c *Controller) served() bool {
+	for _, condition := range c.options.Tracker.Conditions() {
+		if condition.Kind == tracker.RuleKind {
+			return condition.Reason != tracker.ReasonNotInstalled && condition.Reason != tracker.ReasonForbidden
+		}
+	}
+	return true
 }

@@ -26,6 +26,12 @@ func ExampleRender() {
 	// ClusterRole dra-steward
 	// ClusterRoleBinding dra-steward
 	// ConfigMap dra-steward
+	// ClusterRole dra-steward-controller
+	// ClusterRoleBinding dra-steward-controller
+	// Deployment dra-steward-controller
+	// Role dra-steward-controller
+	// RoleBinding dra-steward-controller
+	// ServiceAccount dra-steward-controller
 	// CustomResourceDefinition resourceslicepatches.dra-steward.io
 	// Deployment dra-steward
 	// MutatingWebhookConfiguration dra-steward

@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -42,6 +43,40 @@ type release struct {
 	clusterRole    *rbacv1.ClusterRole
 	binding        *rbacv1.ClusterRoleBinding
 	types          []apiextensionsv1.CustomResourceDefinition
+	controller     controller
+}
+
+// controller are the objects of the second Deployment.
+type controller struct {
+	deployment     *appsv1.Deployment
+	serviceAccount *corev1.ServiceAccount
+	clusterRole    *rbacv1.ClusterRole
+	role           *rbacv1.Role
+	subjects       []rbacv1.Subject
+}
+
+// take keeps what belongs to the controller, by its label.
+func (c *controller) take(object any) bool {
+	if o, ok := object.(metav1.Object); !ok || o.GetLabels()["app.kubernetes.io/component"] != "controller" {
+		return false
+	}
+	switch typed := object.(type) {
+	case *appsv1.Deployment:
+		c.deployment = typed
+	case *corev1.ServiceAccount:
+		c.serviceAccount = typed
+	case *rbacv1.ClusterRole:
+		c.clusterRole = typed
+	case *rbacv1.Role:
+		c.role = typed
+	case *rbacv1.ClusterRoleBinding:
+		c.subjects = append(c.subjects, typed.Subjects...)
+	case *rbacv1.RoleBinding:
+		c.subjects = append(c.subjects, typed.Subjects...)
+	default:
+		return false
+	}
+	return true
 }
 
 // render renders the chart and fails on an object with a field that its type lacks.
@@ -65,6 +100,9 @@ func render(t *testing.T, v values, o Options) (r release) {
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
 			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+		if r.controller.take(typed) {
+			continue
 		}
 		switch typed := typed.(type) {
 		case *appsv1.Deployment:

@@ -42,6 +42,8 @@ func everything() values {
 			"claims":             values{"failurePolicy": "Fail", "timeoutSeconds": 1},
 			"templates":          values{"failurePolicy": "Fail", "timeoutSeconds": 1},
 		},
+		"controller": values{"mode": "full", "actSince": "always", "replicaCount": 2, "emptyEffect": "NoSchedule",
+			"tolerationStart": "MaxOfTaintAndAllocation", "evictionsPerSecond": 5, "evictionsPerSecondAndNamespace": 0.5},
 		"log":                  values{"level": "debug", "format": "text"},
 		"shutdownDelaySeconds": 10,
 		"priorityClassName":    "system-cluster-critical",

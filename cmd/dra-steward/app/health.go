@@ -17,6 +17,11 @@ func healthHandler(server *webhook.Server, world *informed) http.Handler {
 	if world != nil {
 		ready["live-data"] = world.ready
 	}
+	return probes(ready)
+}
+
+// probes serves /healthz and, with these checks, /readyz.
+func probes(ready map[string]healthz.Checker) http.Handler {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]map[string]healthz.Checker{
 		"/healthz": {"ping": healthz.Ping},

@@ -143,7 +143,9 @@ func (o serveOptions) site(world *informed, registry *prometheus.Registry, log l
 // serveAll serves admission, health and metrics. The latter two stay up until
 // admission is done, so that probes see how it ends.
 func serveAll(ctx context.Context, server *webhook.Server, world *informed, site *configured, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
-	at, err := listenAll(o)
+	at, err := listenAll(map[string]string{
+		"--address": o.address, "--health-address": o.healthAddress, "--metrics-address": o.metricsAddress,
+	})
 	if err != nil {
 		return err
 	}
@@ -169,11 +171,9 @@ func serveAll(ctx context.Context, server *webhook.Server, world *informed, site
 }
 
 // listenAll opens the addresses of the flags, all or none; an empty one is left out.
-func listenAll(o serveOptions) (map[string]net.Listener, error) {
+func listenAll(addresses map[string]string) (map[string]net.Listener, error) {
 	listeners := map[string]net.Listener{}
-	for flag, address := range map[string]string{
-		"--address": o.address, "--health-address": o.healthAddress, "--metrics-address": o.metricsAddress,
-	} {
+	for flag, address := range addresses {
 		if address == "" && flag != "--address" {
 			continue
 		}

@@ -80,9 +80,11 @@ func (p *prepared) account(cluster *envtest.Cluster) (string, error) {
 		"system:serviceaccounts", "system:serviceaccounts:"+namespace)
 }
 
+// find returns the webhook's object of a kind; those of the controller have a label
+// that says so.
 func (p *prepared) find(kind string) *unstructured.Unstructured {
 	for _, object := range p.objects {
-		if object.GetKind() == kind {
+		if object.GetKind() == kind && object.GetLabels()["app.kubernetes.io/component"] != "controller" {
 			return object
 		}
 	}

@@ -1,0 +1,184 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+type controllerOptions struct {
+	mode, emptyEffect, tolerationStart string
+	ignorePodGroups                    bool
+	perSecond, perNamespace            float64
+	actSince                           string
+	leaderElect                        bool
+	namespace, name                    string
+	kubeconfig                         string
+	healthAddress, metricsAddress      string
+	logLevel, logFormat                string
+}
+
+func controllerCommand(streams Streams) *cobra.Command {
+	var o controllerOptions
+	c := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the controller that takes pods off tainted devices",
+		Long: `controller decides which pods have to leave their devices because of a NoExecute taint
+(KEP-5055), and does about it what --mode says:
+
+  observe      count and log, write nothing
+  supplement   evict the pods on extended resources, which kube-controller-manager
+               misses, and nobody else
+  full         evict all of them: for clusters where kube-controller-manager does not
+
+Installing evicts nobody: taints older than the first start in a mode that evicts are
+left alone. That time is kept in the ConfigMap --name under actSince; an earlier time
+there, or "always", and a restart let the controller act on older taints too. Of several
+controllers one works, the one that holds the Lease --name.`,
+		Example: `  # What would it do in this cluster?
+  dra-steward controller --kubeconfig ~/.kube/config --leader-elect=false --log-level debug
+
+  # Act on taints that were there before.
+  kubectl -n dra-steward patch configmap dra-steward-controller -p '{"data":{"actSince":"always"}}'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runController(c.Context(), streams, o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.mode, "mode", string(evictor.ModeObserve), "what to do about decisions: observe, supplement or full")
+	f.StringVar(&o.emptyEffect, "empty-effect", string(evictor.EmptyEffectAll), "what a toleration without effect tolerates: All, as the API says, or NoSchedule, as Kubernetes 1.37 does")
+	f.StringVar(&o.tolerationStart, "toleration-start", string(evictor.StartTaintAdded), "when tolerationSeconds begin: TaintAdded, as the API says, or MaxOfTaintAndAllocation")
+	f.BoolVar(&o.ignorePodGroups, "ignore-pod-groups", false, "leave pods alone that hold a claim only through their PodGroup")
+	f.Float64Var(&o.perSecond, "evictions-per-second", 20, "most evictions per second (at most 1000)")
+	f.Float64Var(&o.perNamespace, "evictions-per-second-and-namespace", 0, "most evictions per second in one namespace; 0 is no limit of its own")
+	f.StringVar(&o.actSince, "act-since", "", `leave older taints alone: a time (2026-01-02T15:04:05Z) or "always" (default: what the ConfigMap says)`)
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding the Lease")
+	f.StringVar(&o.namespace, "namespace", "", "namespace of Lease and ConfigMap (default: that of the pod)")
+	f.StringVar(&o.name, "name", "dra-steward-controller", "name of Lease and ConfigMap")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster that this runs in)")
+	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
+	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
+	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug (with every decision), info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
+	complete(c, "mode", []string{string(evictor.ModeObserve), string(evictor.ModeSupplement), string(evictor.ModeFull)})
+	complete(c, "log-level", []string{"debug", "info", "warn", "error"})
+	complete(c, "log-format", []string{"json", "text"})
+	return c
+}
+
+// settings are the parts of the options that the evictor judges itself.
+func (o controllerOptions) settings() (evictor.Settings, error) {
+	s := evictor.Settings{
+		EmptyEffect:     evictor.EmptyEffect(o.emptyEffect),
+		TolerationStart: evictor.TolerationStart(o.tolerationStart),
+		IgnorePodGroups: o.ignorePodGroups,
+	}
+	return s, errors.Join(evictor.Mode(o.mode).Validate(), s.Validate(), o.limits().Validate())
+}
+
+func (o controllerOptions) limits() evictor.Limits {
+	return evictor.Limits{PerSecond: o.perSecond, PerNamespace: o.perNamespace}
+}
+
+func runController(ctx context.Context, streams Streams, o controllerOptions) error {
+	log, err := newLogger(streams, serveOptions{logLevel: o.logLevel, logFormat: o.logFormat})
+	if err != nil {
+		return err
+	}
+	klog.SetLogger(log)
+	if _, err := o.settings(); err != nil {
+		return err
+	}
+	if _, err := parseSince(o.actSince); err != nil {
+		return fmt.Errorf("--act-since: %w", err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file", err)
+	}
+	if o.namespace, err = o.ownNamespace(); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return o.serveAndLead(ctx, config, registry, log)
+}
+
+// ownNamespace is that of the flag or of the pod.
+func (o controllerOptions) ownNamespace() (string, error) {
+	if o.namespace != "" {
+		return o.namespace, nil
+	}
+	if evictor.Mode(o.mode) == evictor.ModeObserve && !o.leaderElect {
+		return "", nil // nothing is kept anywhere
+	}
+	const file = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	namespace, err := os.ReadFile(file)
+	if err != nil {
+		return "", errors.New("--namespace: outside of a cluster name the namespace of Lease and ConfigMap")
+	}
+	return string(namespace), nil
+}
+
+// serveAndLead serves health and metrics, and works while it leads. Losing the Lease
+// ends the program: another one has taken over.
+func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
+	at, err := listenAll(map[string]string{"--health-address": o.healthAddress, "--metrics-address": o.metricsAddress})
+	if err != nil {
+		return err
+	}
+	eviction, err := o.newEviction(config, registry, log)
+	if err != nil {
+		return err
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, failed := errgroup.WithContext(background)
+	group.Go(func() error {
+		return serveHTTP(failed, at["--health-address"], probes(map[string]healthz.Checker{"evictor": eviction.ready}))
+	})
+	group.Go(func() error { return serveHTTP(failed, at["--metrics-address"], metricsHandler(registry)) })
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(failed, cancel)
+	group.Go(func() error {
+		defer stop()
+		log.Info("serving health and metrics", "health", addressOf(at["--health-address"]), "metrics", addressOf(at["--metrics-address"]))
+		return eviction.run(working)
+	})
+	return group.Wait()
+}
+
+// parseSince reads a time or "always"; empty is the zero time and says nothing.
+func parseSince(text string) (time.Time, error) {
+	if text == "" || text == "always" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q: must be a time such as 2026-01-02T15:04:05Z or \"always\"", text)
+	}
+	return at, nil
+}
+
+// clientFor is a client with a rate that the evictions and what belongs to them fit in.
+func clientFor(config *rest.Config, perSecond float64) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = float32(max(perSecond, 20) * 3)
+	config.Burst = int(config.QPS * 2)
+	return kubernetes.NewForConfig(config)
+}

@@ -1,0 +1,73 @@
+package chart
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestControllerRights: observing writes nothing but the Lease; every mode beyond it
+// gets the verbs of its calls and no more.
+func TestControllerRights(t *testing.T) {
+	for mode, want := range map[string]string{
+		"observe": "Role:create leases, Role:get leases, Role:update leases",
+		"full": "create events, delete pods, patch devicetaintrules/status, patch events, patch pods/status, " +
+			"Role:create configmaps, Role:create leases, Role:get configmaps, Role:get leases, Role:update leases",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			c := render(t, with(values{"controller": values{"mode": mode}}), Options{Namespace: "devices"}).controller
+			var got []string
+			for _, rule := range c.clusterRole.Rules {
+				for _, verb := range rule.Verbs {
+					if verb != "list" && verb != "watch" {
+						got = append(got, verb+" "+strings.Join(rule.Resources, "+"))
+					}
+				}
+			}
+			slices.Sort(got)
+			var own []string
+			for _, rule := range c.role.Rules {
+				for _, verb := range rule.Verbs {
+					own = append(own, "Role:"+verb+" "+strings.Join(rule.Resources, "+"))
+					if verb != "create" && !slices.Equal(rule.ResourceNames, []string{c.deployment.Name}) {
+						t.Errorf("%s %v is not restricted to one name", verb, rule.Resources)
+					}
+				}
+			}
+			slices.Sort(own)
+			if got := strings.Join(append(got, own...), ", "); got != want {
+				t.Errorf("got:  %s\nwant: %s", got, want)
+			}
+			for _, subject := range c.subjects {
+				if subject.Name != c.serviceAccount.Name || subject.Namespace != "devices" {
+					t.Errorf("rights for %+v", subject)
+				}
+			}
+			if len(c.subjects) != 2 || c.deployment.Spec.Template.Spec.ServiceAccountName != c.serviceAccount.Name {
+				t.Errorf("account %s of %v", c.deployment.Spec.Template.Spec.ServiceAccountName, c.subjects)
+			}
+		})
+	}
+}
+
+func TestControllerOff(t *testing.T) {
+	c := render(t, with(values{"controller": values{"enabled": false}}), Options{}).controller
+	if c.deployment != nil || c.clusterRole != nil || c.role != nil || c.serviceAccount != nil || c.subjects != nil {
+		t.Errorf("objects of a controller that is switched off: %+v", c)
+	}
+}
+
+// TestControllerIsApart: the Service and the budget of the webhook select its pods only.
+func TestControllerIsApart(t *testing.T) {
+	r := render(t, with(nil), Options{})
+	selects := true
+	for key, value := range r.service.Spec.Selector {
+		selects = selects && r.controller.deployment.Spec.Template.Labels[key] == value
+	}
+	if selects {
+		t.Error("the Service of the webhook selects pods of the controller")
+	}
+	if args := r.controller.deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--mode=observe") {
+		t.Errorf("a first install must only observe: %q", args)
+	}
+}
