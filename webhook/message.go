@@ -52,7 +52,11 @@ func warnings(answer review.Answer) []string {
 			lines = append(lines, line(finding))
 		}
 	}
-	return shorten(lines)
+	lines = shorten(lines)
+	if answer.Effect != "" {
+		lines = append(lines, answer.Effect)
+	}
+	return lines
 }
 
 // line is one finding with its place.

@@ -29,7 +29,7 @@ type Package struct {
 //	5  commands              cmd
 //	4  doing                 webhook, evictor, podresources, lint
 //	3  judging and looking   review, rulebook, fix, usage on tracker
-//	2  deciding              validate, mutate, toleration, policy, patch, config, manifest
+//	2  deciding              validate on patch, mutate, toleration, policy, config, manifest
 //	1  saying                api, policies, charts, cdi, example, quantity
 var Packages = map[string]Package{
 	"cmd/dra-steward":     {Floor: 5, Beside: []string{"cmd/dra-steward/app"}},
@@ -46,7 +46,7 @@ var Packages = map[string]Package{
 	"internal/fix":      {Floor: 3, Never: []string{clientGo, controllerRuntime}},
 	"internal/rulebook": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
-	"pkg/validate":      {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate":      {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/mutate":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/opaque":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/patch":         {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

@@ -43,8 +43,16 @@ type Result struct {
 	Done, Left []Change
 }
 
-// Text writes the defaults into the text of a file.
+// Text quotes the bare nulls of a file, as which YAML reads no key at all, and writes
+// the defaults into its text.
 func Text(reader manifest.Reader, file string, text []byte) Result {
+	text, quoted := quote(reader, file, text)
+	result := defaults(reader, file, text)
+	result.Done = append(quoted, result.Done...)
+	return result
+}
+
+func defaults(reader manifest.Reader, file string, text []byte) Result {
 	plan := plan{reader: reader, file: file, text: text}
 	plan.collect()
 	if edits := plan.certain(); len(edits) > 0 {

@@ -99,7 +99,7 @@ func (j *judgement) rules(object manifest.Object) {
 	for _, subresource := range subresources(object) {
 		reviewer := j.site.reviewer
 		reviewer.InCluster = subresource != ""
-		answer, err := reviewer.Review(request(j.document, subresource, data, j.now))
+		answer, err := reviewer.Review(request(object, subresource, data, j.now))
 		if err != nil {
 			j.add(review.Finding{Rule: rulebook.WrongType, Severity: review.Error, Message: err.Error()})
 		}
@@ -109,8 +109,8 @@ func (j *judgement) rules(object manifest.Object) {
 	}
 }
 
-func request(document *manifest.Document, subresource string, data []byte, now time.Time) review.Request {
-	return review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind(document.Kind),
+func request(object manifest.Object, subresource string, data []byte, now time.Time) review.Request {
+	return review.Request{Kind: object.GetObjectKind().GroupVersionKind(),
 		Object: data, Subresource: subresource, Now: now}
 }
 

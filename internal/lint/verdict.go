@@ -33,7 +33,7 @@ func (s *Site) verdict(document *manifest.Document, now time.Time) Verdict {
 	if err != nil {
 		return DecodeFailed
 	}
-	errs, err := s.reviewer.Server(request(document, "", data, now))
+	errs, err := s.reviewer.Server(request(object, "", data, now))
 	switch {
 	case err != nil:
 		return DecodeFailed

@@ -2,12 +2,17 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// World reads the DeviceClasses and ResourceSlices in files: what exists, for the rules
+// worldly are the kinds that other objects are judged by.
+var worldly = []string{"DeviceClass", "ResourceSlice", v1alpha1.ResourceSlicePatchKind}
+
+// World reads the DeviceClasses, ResourceSlices and ResourceSlicePatches in files: what exists, for the rules
 // that look beyond one object. What cannot be read is an error, since everything would
 // look as if it were not there. No files are no world.
 func World(reader manifest.Reader, files []string) (validate.World, error) {
@@ -19,7 +24,7 @@ func World(reader manifest.Reader, files []string) (validate.World, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !document.Ours() || document.Kind != "DeviceClass" && document.Kind != "ResourceSlice" {
+		if !document.Ours() || !slices.Contains(worldly, document.Kind) {
 			continue
 		}
 		object, problems := manifest.Decode(document)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/json"
 )
 
@@ -47,8 +48,8 @@ func (p Problem) String() string {
 // Fatal reports whether the problem leaves no object.
 func (p Problem) Fatal() bool { return p.Kind != UnknownField && p.Kind != DuplicateKey }
 
-// Decode returns the v1 object of a document of resource.k8s.io, in whichever
-// version it is written, and everything that is wrong with its form, in the
+// Decode returns the object of a document of ours in the stable version, in whichever
+// it is written, and everything that is wrong with its form, in the
 // order of the text. The object is nil if one of the problems is fatal.
 func Decode(document *Document) (Object, []Problem) {
 	form, ok := document.form()
@@ -71,7 +72,8 @@ func Decode(document *Document) (Object, []Problem) {
 	if err != nil {
 		return nil, append(problems, document.problem(WrongType, "", "cannot be converted to v1: "+err.Error()))
 	}
-	converted.GetObjectKind().SetGroupVersionKind(resourcev1.SchemeGroupVersion.WithKind(document.Kind))
+	stable := kinds[document.Kind][0]
+	converted.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Group: stable.group, Version: stable.name, Kind: document.Kind})
 	return converted, problems
 }
 
@@ -103,13 +105,16 @@ func (d *Document) suspect() bool { return d.source != nil && d.source.suspect }
 // foreign says why Decode does not know the document's type.
 func (d *Document) foreign() Problem {
 	group, version, _ := strings.Cut(d.APIVersion, "/")
-	if group != resourcev1.GroupName {
-		return d.problem(UnknownKind, "apiVersion", fmt.Sprintf("must be of the group %s, not %q", resourcev1.GroupName, d.APIVersion))
-	}
 	versions := Versions(d.Kind)
-	if len(versions) == 0 {
+	switch {
+	case !d.Ours():
+		return d.problem(UnknownKind, "apiVersion", fmt.Sprintf("must be of the group %s, not %q", resourcev1.GroupName, d.APIVersion))
+	case len(versions) > 0 && kinds[d.Kind][0].group != group:
+		return d.problem(UnknownKind, "apiVersion", fmt.Sprintf("%s has no kind %q: write %s/%s",
+			group, d.Kind, kinds[d.Kind][0].group, versions[0].Name))
+	case len(versions) == 0:
 		return d.problem(UnknownKind, "kind", fmt.Sprintf("%s has no kind %q: it must be one of %s",
-			group, d.Kind, strings.Join(Kinds(), ", ")))
+			group, d.Kind, strings.Join(kindsOf(group), ", ")))
 	}
 	names := make([]string, len(versions))
 	for i, version := range versions {

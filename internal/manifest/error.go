@@ -16,6 +16,9 @@ type Error struct {
 	Message string
 	// Err is the cause, if it came from the operating system or a parser.
 	Err error
+	// Old is the text at the place and New what to write instead of it, where that is
+	// certain; empty otherwise.
+	Old, New string
 }
 
 // Error returns "file:line:column: message", or "file: message" for an error

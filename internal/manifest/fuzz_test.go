@@ -141,7 +141,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, selector uint8) {
 		kind := Kinds()[int(selector)%len(kinds)]
-		form := kinds[kind][int(selector)/len(kinds)%3]
+		form := kinds[kind][int(selector)/len(kinds)%len(kinds[kind])]
 		if !json.Valid(raw) || depth(raw) > maxDepth || quantity.MayStall(raw) {
 			return
 		}

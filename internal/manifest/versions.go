@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	convertv1beta1 "k8s.io/dynamic-resource-allocation/api/v1beta1"
 	convertv1beta2 "k8s.io/dynamic-resource-allocation/api/v1beta2"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// Object is what all types of resource.k8s.io are.
+// Object is what all types are that [Decode] knows.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -43,11 +45,12 @@ func (v Version) String() string {
 	return fmt.Sprintf("%s (%s until %s)", v.Name, v.Introduced, v.Removed)
 }
 
-// form is one version of a kind: how to make an object and how to make v1 of it.
+// form is one version of a kind: how to make an object and how to make the stable
+// version of it.
 type form struct {
-	name string
-	make func() Object
-	toV1 func(Object) (Object, error)
+	group, name string
+	make        func() Object
+	toV1        func(Object) (Object, error)
 }
 
 // kinds holds the forms of every kind that Decode knows, the stable one first.
@@ -77,6 +80,7 @@ var kinds = map[string][]form{
 		converted("v1beta2", convertv1beta2.Convert_v1beta2_ResourceSlice_To_v1_ResourceSlice),
 		converted("v1beta1", convertv1beta1.Convert_v1beta1_ResourceSlice_To_v1_ResourceSlice),
 	},
+	v1alpha1.ResourceSlicePatchKind: {own[v1alpha1.ResourceSlicePatch]()},
 }
 
 // alphaTaintRule goes through v1beta2, of which v1alpha3 differs in name only.
@@ -100,15 +104,22 @@ type pointer[T any] interface {
 
 func stable[T any, P pointer[T]]() form {
 	return form{
-		name: "v1",
+		group: resourcev1.GroupName, name: "v1",
 		make: func() Object { return P(new(T)) },
 		toV1: func(object Object) (Object, error) { return object, nil },
 	}
 }
 
+// own is the only version of a kind of dra-steward.io.
+func own[T any, P pointer[T]]() form {
+	f := stable[T, P]()
+	f.group, f.name = v1alpha1.Group, v1alpha1.GroupVersion().Version
+	return f
+}
+
 func converted[In, Out any, PIn pointer[In], POut pointer[Out]](name string, convert func(*In, *Out, conversion.Scope) error) form {
 	return form{
-		name: name,
+		group: resourcev1.GroupName, name: name,
 		make: func() Object { return PIn(new(In)) },
 		toV1: func(object Object) (Object, error) {
 			out := new(Out)
@@ -119,6 +130,10 @@ func converted[In, Out any, PIn pointer[In], POut pointer[Out]](name string, con
 
 // Kinds returns the kinds that [Decode] knows, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+func kindsOf(group string) []string {
+	return slices.DeleteFunc(Kinds(), func(kind string) bool { return kinds[kind][0].group != group })
+}
 
 // Versions returns the versions of a kind that [Decode] knows, newest first; nil
 // for other kinds.
@@ -133,7 +148,7 @@ func Versions(kind string) []Version {
 // lifecycle reads what the generated code of the type knows.
 func lifecycle(form form) Version {
 	object := form.make()
-	version := Version{Name: form.name, OffByDefault: form.name != "v1"}
+	version := Version{Name: form.name, OffByDefault: form.group == resourcev1.GroupName && form.name != "v1"}
 	release := func(major, minor int) string { return fmt.Sprintf("%d.%d", major, minor) }
 	if it, ok := object.(interface{ APILifecycleIntroduced() (int, int) }); ok {
 		version.Introduced = release(it.APILifecycleIntroduced())
@@ -147,12 +162,19 @@ func lifecycle(form form) Version {
 	return version
 }
 
-// Ours reports whether the document is of the group resource.k8s.io and thus
-// for [Decode]. ResourcePoolStatusRequests are questions to a controller rather
-// than configuration, and not ours.
+// Ours reports whether the document is of the group resource.k8s.io, or of a kind of
+// dra-steward.io that an API server stores, and thus for [Decode].
+// ResourcePoolStatusRequests are questions to a controller rather than configuration,
+// and not ours.
 func (d *Document) Ours() bool {
-	group, _, _ := strings.Cut(d.APIVersion, "/")
-	return group == resourcev1.GroupName && d.Kind != "ResourcePoolStatusRequest"
+	switch group, _, _ := strings.Cut(d.APIVersion, "/"); group {
+	case resourcev1.GroupName:
+		return d.Kind != "ResourcePoolStatusRequest"
+	case v1alpha1.Group:
+		return len(kinds[d.Kind]) > 0 && kinds[d.Kind][0].group == group
+	default:
+		return false
+	}
 }
 
 // Version returns the version that the document is written in; false if [Decode]
@@ -168,9 +190,9 @@ func (d *Document) Version() (Version, bool) {
 }
 
 func (d *Document) form() (form, bool) {
-	_, name, _ := strings.Cut(d.APIVersion, "/")
+	group, name, _ := strings.Cut(d.APIVersion, "/")
 	for _, form := range kinds[d.Kind] {
-		if form.name == name {
+		if form.group == group && form.name == name {
 			return form, true
 		}
 	}

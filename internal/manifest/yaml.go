@@ -31,6 +31,9 @@ func (s *source) toJSON(limit int) ([]byte, *Error) {
 		raw, err = convert(s.text, sigsyaml.YAMLToJSON)
 	}
 	if err != nil {
+		if bare := s.bareNull(); bare != nil {
+			return nil, bare
+		}
 		return nil, s.yamlError(err)
 	}
 	if err := s.checkDepth(raw); err != nil {

@@ -24,9 +24,9 @@ type Report struct {
 // A KeyReport says what became of one attribute or capacity of a patch.
 type KeyReport struct {
 	Name Name
-	// Changed is the number of devices in which it is added, replaced or removed;
-	// Skipped that of those without room for it.
-	Changed, Skipped int
+	// Added, Replaced and Removed count devices by what became of it, Skipped those
+	// without room for it.
+	Added, Replaced, Removed, Skipped int
 	// TypeChanged, PolicyViolated and PolicyDropped count devices, see Key.
 	TypeChanged, PolicyViolated, PolicyDropped int
 	// Suppressed is the number of devices in which another patch wins, Tied that of
@@ -81,7 +81,9 @@ func (r *Report) Add(other *Report) {
 }
 
 func (k *KeyReport) add(other *KeyReport) {
-	k.Changed += other.Changed
+	k.Added += other.Added
+	k.Replaced += other.Replaced
+	k.Removed += other.Removed
 	k.Skipped += other.Skipped
 	k.TypeChanged += other.TypeChanged
 	k.PolicyViolated += other.PolicyViolated
@@ -140,7 +142,9 @@ func (o outcome) report(reports map[*Patch]*Report, devices int) {
 			is bool
 			n  *int
 		}{
-			{key.Effect == Added || key.Effect == Replaced || key.Effect == Removed, &k.Changed},
+			{key.Effect == Added, &k.Added},
+			{key.Effect == Replaced, &k.Replaced},
+			{key.Effect == Removed, &k.Removed},
 			{key.Effect == Skipped, &k.Skipped},
 			{key.TypeChanged, &k.TypeChanged},
 			{key.PolicyViolated, &k.PolicyViolated},

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
@@ -25,13 +27,15 @@ var kinds = map[name]kind{
 	{"DeviceClass", ""}:           of(nil, validate.DeviceClassDrops, validate.DeviceClass),
 	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, validate.DeviceTaintRuleDrops, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
 	{"DeviceTaintRule", "status"}: of(nil, validate.DeviceTaintRuleDrops, validate.DeviceTaintRuleStatus, "v1beta2", "v1alpha3"),
+
+	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch).own(validate.PatchEffect),
 }
 
 type name struct{ kind, subresource string }
 
 // kind hides the Go type of a kind's objects.
 type kind interface {
-	serves(version string) bool
+	serves(version schema.GroupVersion) bool
 	review(r Reviewer, req Request, fill, check bool) (Answer, error)
 	server(r Reviewer, req Request) (field.ErrorList, error)
 }
@@ -42,14 +46,27 @@ type kindOf[T any] struct {
 	// rules are all rules, clusterRules those for behind an API server, serverRules
 	// those that an API server has too.
 	rules, clusterRules, serverRules validate.Table[*T]
-	// olderVersions have the same fields as v1.
-	olderVersions []string
+	// versions have the same fields.
+	versions []schema.GroupVersion
 	// warnOnly are the IDs of rules that never deny, whatever a site has decided.
 	warnOnly map[string]bool
+	// effect says what an object does to others; nil for kinds that do nothing.
+	effect func(*T, validate.Conditions) string
 }
 
 func of[T any](defaults mutate.Table[T], drops validate.Drops[*T], rules validate.Table[*T], olderVersions ...string) kindOf[T] {
-	return kindOf[T]{defaults, drops, rules, rules.InCluster(), rules.Server(), olderVersions, nil}
+	versions := []schema.GroupVersion{resourceapi.SchemeGroupVersion}
+	for _, older := range olderVersions {
+		versions = append(versions, schema.GroupVersion{Group: resourceapi.GroupName, Version: older})
+	}
+	return kindOf[T]{defaults, drops, rules, rules.InCluster(), rules.Server(), versions, nil, nil}
+}
+
+// own marks a kind of dra-steward.io.
+func (k kindOf[T]) own(effect func(*T, validate.Conditions) string) kindOf[T] {
+	k.versions = []schema.GroupVersion{v1alpha1.GroupVersion()}
+	k.effect = effect
+	return k
 }
 
 // published marks a kind that drivers publish piece by piece: a rule that looks beyond
@@ -64,8 +81,8 @@ func (k kindOf[T]) published() kindOf[T] {
 	return k
 }
 
-func (k kindOf[T]) serves(version string) bool {
-	return version == "v1" || slices.Contains(k.olderVersions, version)
+func (k kindOf[T]) serves(version schema.GroupVersion) bool {
+	return slices.Contains(k.versions, version)
 }
 
 func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, error) {
@@ -107,6 +124,9 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	}
 	answer.exempt(r.exemptions, req)
 	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	if check && k.effect != nil && r.InCluster && !answer.Denied() {
+		answer.Effect = k.effect(obj, validate.Conditions{World: r.World, Expressions: r.expressions})
+	}
 	return answer, nil
 }
 

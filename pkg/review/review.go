@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -73,6 +74,9 @@ type Answer struct {
 	Findings []Finding
 	// Exempted are what is wrong and passes all the same, for who reads the audit log.
 	Exempted []Exempted
+	// Effect says what the object does to others, as far as the World shows; empty for
+	// most kinds.
+	Effect string
 }
 
 // Denied tells whether a finding is an error.
@@ -129,15 +133,13 @@ func (e UnknownKindError) Error() string {
 	if e.Subresource != "" {
 		what += "/" + e.Subresource
 	}
-	return fmt.Sprintf("dra-steward has no rules for %s (%s); it judges ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s: correct the rules of the webhook configuration",
-		what, e.Kind.GroupVersion(), resourceapi.GroupName)
+	return fmt.Sprintf("dra-steward has no rules for %s (%s); it judges ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s and ResourceSlicePatch of %s: correct the rules of the webhook configuration",
+		what, e.Kind.GroupVersion(), resourceapi.GroupName, v1alpha1.Group)
 }
 
 func lookup(req Request) (kind, error) {
-	if req.Kind.Group == resourceapi.GroupName {
-		if k, known := kinds[name{req.Kind.Kind, req.Subresource}]; known && k.serves(req.Kind.Version) {
-			return k, nil
-		}
+	if k, known := kinds[name{req.Kind.Kind, req.Subresource}]; known && k.serves(req.Kind.GroupVersion()) {
+		return k, nil
 	}
 	return nil, UnknownKindError{req.Kind, req.Subresource}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/example"
 	"github.com/dra-steward/dra-steward/pkg/opaque"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -121,6 +122,8 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 		errs, tolerated = run[resourceapi.DeviceClass](t, c, conditions, validate.DeviceClass)
 	case "DeviceTaintRule":
 		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, conditions, slices.Concat(validate.DeviceTaintRule, validate.DeviceTaintRuleStatus))
+	case "ResourceSlicePatch":
+		errs, tolerated = run[v1alpha1.ResourceSlicePatch](t, c, conditions, validate.ResourceSlicePatch)
 	default:
 		t.Fatalf("%s.yaml: no rules for kind %q", c.Name, kind.Kind)
 	}
@@ -173,6 +176,10 @@ func world(t *testing.T, documents []byte) validate.World {
 			slice := &resourceapi.ResourceSlice{}
 			decode(t, []byte(document), slice)
 			world.Add(slice)
+		case "ResourceSlicePatch":
+			patch := &v1alpha1.ResourceSlicePatch{}
+			decode(t, []byte(document), patch)
+			world.Add(patch)
 		default:
 			t.Fatalf("a world has no %q", kind.Kind)
 		}

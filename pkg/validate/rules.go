@@ -10,7 +10,7 @@ type Description struct {
 	Severity                Severity
 	// Beyond is that of the rule.
 	Beyond bool
-	// Kinds are the kinds of resource.k8s.io that the rule looks at.
+	// Kinds are the kinds of resource.k8s.io, and of dra-steward.io, that the rule looks at.
 	Kinds []string
 }
 
@@ -24,6 +24,7 @@ func Rules() []Description {
 	all = describe(all, "ResourceClaimTemplate", ResourceClaimTemplate)
 	all = describe(all, "ResourceClaim", ResourceClaimStatus)
 	all = describe(all, "DeviceClass", DeviceClass)
+	all = describe(all, "ResourceSlicePatch", ResourceSlicePatch)
 	return all
 }
 

@@ -10,6 +10,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // Expressions compiles CEL expressions and remembers what came of it: to compile one
@@ -20,6 +22,8 @@ type Expressions struct {
 	compilers map[dracel.Features]compiler
 	verdicts  map[expression]verdict
 	bytes     int
+
+	patches patch.Compiler
 }
 
 // rememberedBytes bounds the text of the expressions that are remembered.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // A World is what exists beside the object that is judged: what a cluster stores, or
@@ -21,12 +23,15 @@ type World interface {
 	Pool(driver, name string) []*resourceapi.ResourceSlice
 	// Slices returns all slices, driver by driver, in an order that stays.
 	Slices() iter.Seq[*resourceapi.ResourceSlice]
+	// Patches returns all ResourceSlicePatches, in the order of their names.
+	Patches() iter.Seq[*v1alpha1.ResourceSlicePatch]
 }
 
 // Objects is a World in memory. The zero value is empty and ready for Add.
 type Objects struct {
 	classes map[string]*resourceapi.DeviceClass
 	slices  map[pool]map[string]*resourceapi.ResourceSlice
+	patches map[string]*v1alpha1.ResourceSlicePatch
 }
 
 var _ World = (*Objects)(nil)
@@ -34,8 +39,8 @@ var _ World = (*Objects)(nil)
 type pool struct{ driver, name string }
 
 // Add puts an object into the world, in place of one with its name. Kinds other than
-// DeviceClass and ResourceSlice are left out. It must not be called while the world is
-// in use.
+// DeviceClass, ResourceSlice and ResourceSlicePatch are left out. It must not be called
+// while the world is in use.
 func (o *Objects) Add(object any) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceClass:
@@ -52,6 +57,11 @@ func (o *Objects) Add(object any) {
 			o.slices[of] = map[string]*resourceapi.ResourceSlice{}
 		}
 		o.slices[of][object.Name] = object
+	case *v1alpha1.ResourceSlicePatch:
+		if o.patches == nil {
+			o.patches = map[string]*v1alpha1.ResourceSlicePatch{}
+		}
+		o.patches[object.Name] = object
 	}
 }
 
@@ -60,9 +70,16 @@ func (o *Objects) Class(name string) *resourceapi.DeviceClass { return o.classes
 
 // Classes returns all DeviceClasses, in the order of their names.
 func (o *Objects) Classes() iter.Seq[*resourceapi.DeviceClass] {
-	return func(yield func(*resourceapi.DeviceClass) bool) {
-		for _, name := range slices.Sorted(maps.Keys(o.classes)) {
-			if !yield(o.classes[name]) {
+	return inOrder(o.classes)
+}
+
+// Patches returns all ResourceSlicePatches, in the order of their names.
+func (o *Objects) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] { return inOrder(o.patches) }
+
+func inOrder[T any](objects map[string]T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, name := range slices.Sorted(maps.Keys(objects)) {
+			if !yield(objects[name]) {
 				return
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -119,7 +120,10 @@ func (w *informed) Pool(driver, name string) []*resourceapi.ResourceSlice {
 	if err != nil { // cannot be, the index exists
 		return nil
 	}
-	var all []*resourceapi.ResourceSlice
+	return sorted(objects)
+}
+
+func sorted(objects []any) (all []*resourceapi.ResourceSlice) {
 	for _, object := range objects {
 		if slice, ok := object.(*resourceapi.ResourceSlice); ok {
 			all = append(all, slice)
@@ -131,3 +135,8 @@ func (w *informed) Pool(driver, name string) []*resourceapi.ResourceSlice {
 
 // Slices returns all ResourceSlices, driver by driver.
 func (w *informed) Slices() iter.Seq[*resourceapi.ResourceSlice] { return w.ordered.all() }
+
+// Patches returns none: the webhook does not read them, and judges a patch by itself.
+func (w *informed) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] {
+	return func(func(*v1alpha1.ResourceSlicePatch) bool) {}
+}

@@ -1,0 +1,61 @@
+package fix_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dra-steward/dra-steward/internal/fix"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+)
+
+// TestBareNull shows what becomes of a null without quotes, as what stands behind
+// "attributes:".
+func TestBareNull(t *testing.T) {
+	const head = "# a patch\napiVersion: dra-steward.io/v1alpha1\nkind: ResourceSlicePatch\nmetadata: {name: a}\nspec:\n  devices:\n    attributes:"
+	for name, tt := range map[string]struct {
+		in, want string
+		changes  int
+	}{
+		"block":             {"\n      x.io/a:\n        null: {} # why\n", "\n      x.io/a:\n        \"null\": {} # why\n", 1},
+		"flow":              {" {x.io/a: {null: {}}, x.io/b: {int: 1}}\n", " {x.io/a: {\"null\": {}}, x.io/b: {int: 1}}\n", 1},
+		"several":           {" {x.io/a: {null: {}}, x.io/b: {null: {}}} # both\n", " {x.io/a: {\"null\": {}}, x.io/b: {\"null\": {}}} # both\n", 2},
+		"without a value":   {"\n      x.io/a:\n        null: # why\n", "\n      x.io/a:\n        \"null\": {} # why\n", 1},
+		"another spelling":  {"\n      x.io/a: {Null: {}}\n      x.io/b: {~: {}}\n", "\n      x.io/a: {\"null\": {}}\n      x.io/b: {\"null\": {}}\n", 2},
+		"beyond ASCII":      {"\n      x.io/a: {string: \"ä€😀\"}\n      x.io/b: {  null: {}} # ä\n", "\n      x.io/a: {string: \"ä€😀\"}\n      x.io/b: {  \"null\": {}} # ä\n", 1},
+		"quoted":            {" {x.io/a: {\"null\": {}}}\n", "", 0},
+		"a value":           {" {x.io/a: {string: null}}\n", "", 0},
+		"nothing as key":    {" {x.io/a: {: {}}}\n", "", 0},
+		"no YAML otherwise": {" {x.io/a: {null: {}}\n", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, want := head+tt.in, head+tt.want
+			if tt.want == "" {
+				want = in
+			}
+			for _, ending := range []string{"\n", "\r\n"} {
+				for _, second := range []string{"", "---\nkind: Other\n"} {
+					in, want := strings.ReplaceAll(in+second, "\n", ending), strings.ReplaceAll(want+second, "\n", ending)
+					result := fix.Text(manifest.Reader{}, "patch.yaml", []byte(in))
+					if string(result.Text) != want || len(result.Done) != tt.changes {
+						t.Errorf("%d changes\ngot  %q\nwant %q", len(result.Done), result.Text, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestBareNullSaysWhere is what lint shows.
+func TestBareNullSaysWhere(t *testing.T) {
+	const text = "kind: Other\n---\napiVersion: dra-steward.io/v1alpha1\nkind: ResourceSlicePatch\nspec:\n  devices:\n    attributes:\n      x.io/a:\n        null: {}\n"
+	var got []string
+	for _, err := range (manifest.Reader{}).Read("patch.yaml", strings.NewReader(text)) {
+		if err != nil {
+			got = append(got, err.Error())
+		}
+	}
+	want := `patch.yaml:9:9: YAML reads a bare null as no key at all, and kubectl refuses it: write "null": {}`
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

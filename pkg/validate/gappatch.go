@@ -1,0 +1,192 @@
+package validate
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+)
+
+// maxTried bounds the devices that a patch is tried on while its author waits: with
+// expressions that takes a tenth of a second.
+const maxTried = 10000
+
+// patchGaps are the rules for a patch among the devices that exist.
+var patchGaps = Table[*v1alpha1.ResourceSlicePatch]{
+	{
+		ID: "patch-class-exists",
+		Doc: `The class that the filter of a patch names exists.
+
+While there is no such class, the patch applies to no device. It only warns, since the
+class may come later.`,
+		Class:    Gap,
+		Severity: Warning,
+		Beyond:   true,
+		Server:   "does not look",
+		Source:   "KEP-5027, DevicePatchFilter.DeviceClassName",
+		Check:    patchClassExists,
+	},
+	{
+		ID: "patch-outcome",
+		Doc: `A patch comes out on the devices that exist as it is written.
+
+It does not where no device matches, where an expression fails, where a device has no room for another attribute
+or capacity, where another patch wins, where the driver's value has another type, so
+that the expressions of claims may fail, or where a capacity and its request policy
+contradict each other. It only warns, since drivers may publish something else
+tomorrow. At most 10000 devices are tried.`,
+		Class:    Gap,
+		Severity: Warning,
+		Beyond:   true,
+		Server:   "does not look",
+		Source:   "KEP-5027, Merging ResourceSlicePatches and ResourceSlices",
+		Check:    patchOutcome,
+	},
+}
+
+func patchClassExists(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
+	filter := p.Spec.Devices.Filter
+	if c.World == nil || filter == nil || filter.DeviceClassName == nil || c.World.Class(*filter.DeviceClassName) != nil {
+		return nil
+	}
+	return field.ErrorList{field.NotFound(patchDevices.Child("filter", "deviceClassName"), *filter.DeviceClassName)}
+}
+
+// A trial is what a patch would do beside the others.
+type trial struct {
+	patch.Report
+	// tried is the number of devices that the filter could match, more whether there
+	// were more of them.
+	tried int
+	more  bool
+}
+
+// try applies a patch to the slices of the world, beside the other patches. ok is
+// false if there is nothing to say: no world, or a patch that others object to.
+func try(p *v1alpha1.ResourceSlicePatch, c Conditions) (t trial, ok bool) {
+	if c.World == nil {
+		return t, false
+	}
+	compiler := &patch.Compiler{}
+	if c.Expressions != nil {
+		compiler = &c.Expressions.patches
+	}
+	compile := func(p *v1alpha1.ResourceSlicePatch) *patch.Patch {
+		if filter := p.Spec.Devices.Filter; filter != nil && filter.DeviceClassName != nil {
+			return compiler.Compile(p, c.World.Class(*filter.DeviceClassName))
+		}
+		return compiler.Compile(p, nil)
+	}
+	own := compile(p)
+	if len(own.Problems) > 0 {
+		return t, false
+	}
+	all := []*patch.Patch{own}
+	for other := range c.World.Patches() {
+		if other.Name != p.Name {
+			all = append(all, compile(other))
+		}
+	}
+	for slice := range c.World.Slices() {
+		if !own.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
+			continue
+		}
+		if t.tried += len(slice.Spec.Devices); t.tried > maxTried {
+			t.tried -= len(slice.Spec.Devices)
+			t.more = true
+			break
+		}
+		if report := patch.Apply(slice, all).Reports()[own]; report != nil {
+			t.Add(report)
+		}
+	}
+	return t, true
+}
+
+func (t trial) first() string {
+	if t.more {
+		return fmt.Sprintf(" (of the first %d that driver and pool select)", t.tried)
+	}
+	return ""
+}
+
+func patchOutcome(p *v1alpha1.ResourceSlicePatch, c Conditions) (errs field.ErrorList) {
+	t, ok := try(p, c)
+	if !ok {
+		return nil
+	}
+	if t.Failures.Devices > 0 {
+		errs = append(errs, counted(patchDevices.Child("filter"), t.Failures.Devices,
+			"an expression fails for %s"+t.first()+", to which the patch does not apply; %s", devices(t.Failures.Devices), t.Failures.First))
+	}
+	if t.Devices == 0 && t.Failures.Devices == 0 {
+		errs = append(errs, field.Invalid(patchDevices.Child("filter"), 0, "no device matches"+t.first()))
+	}
+	for _, k := range t.Keys() {
+		at := patchDevices.Child("attributes").Key(string(k.Name.Qualified))
+		if k.Name.Capacity {
+			at = patchDevices.Child("capacity").Key(string(k.Name.Qualified))
+		}
+		for _, is := range [...]struct {
+			n    int
+			text string
+		}{
+			{k.Skipped, "is left out of %s" + t.first() + ": they have no room for it"},
+			{k.Suppressed, "is decided by another patch in %s" + t.first() + ", first " + k.By + ": set a higher priority to win"},
+			{k.TypeChanged, "has another type than what the driver publishes in %s" + t.first() + ": expressions about it may fail"},
+			{k.PolicyViolated, "is below what its request policy hands out in %s" + t.first()},
+			{k.PolicyDropped, "loses its requestPolicy in %s" + t.first() + ": they are not shared (allowMultipleAllocations)"},
+		} {
+			if is.n > 0 {
+				errs = append(errs, counted(at, is.n, is.text, devices(is.n)))
+			}
+		}
+	}
+	return errs
+}
+
+// counted is an error that carries a number, by which one sees whether it has grown.
+func counted(at *field.Path, n int, format string, args ...any) *field.Error {
+	return field.Invalid(at, n, fmt.Sprintf(format, args...))
+}
+
+func devices(n int) string {
+	if n == 1 {
+		return "1 device"
+	}
+	return fmt.Sprintf("%d devices", n)
+}
+
+// PatchEffect says in a sentence what a patch does to the devices that exist: how many
+// match, and in how many an attribute or capacity is added, replaced or removed. It is
+// empty without a World, for a patch that does not compile and for one that matches
+// nothing, which rules speak of.
+func PatchEffect(p *v1alpha1.ResourceSlicePatch, c Conditions) string {
+	t, ok := try(p, c)
+	if !ok || t.Devices == 0 {
+		return ""
+	}
+	slices := fmt.Sprintf("%d ResourceSlices", t.Slices)
+	if t.Slices == 1 {
+		slices = "1 ResourceSlice"
+	}
+	text := fmt.Sprintf("matches %s in %s%s", devices(t.Devices), slices, t.first())
+	var changes []string
+	for _, k := range t.Keys() {
+		for _, is := range [...]struct {
+			n    int
+			what string
+		}{{k.Added, "adds"}, {k.Replaced, "replaces"}, {k.Removed, "removes"}} {
+			if is.n > 0 {
+				changes = append(changes, fmt.Sprintf("%s %s in %d", is.what, k.Name.Qualified, is.n))
+			}
+		}
+	}
+	if len(changes) == 0 {
+		return text + ": changes nothing"
+	}
+	return text + ": " + strings.Join(changes, ", ")
+}
