@@ -8,7 +8,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// TestGaps: all thirty are closed by something that exists, and every gap rule closes one.
+// TestGaps: all thirty are closed by something that exists, and every gap rule
+// closes one. What the API server leaves out of our own kind is not a gap of its own.
 func TestGaps(t *testing.T) {
 	gaps := rulebook.Gaps()
 	if len(gaps) != 30 {
@@ -31,7 +32,8 @@ func TestGaps(t *testing.T) {
 		closing = append(closing, gap.IDs...)
 	}
 	for _, rule := range validate.Rules() {
-		if rule.Class == validate.Gap && !slices.Contains(closing, rule.ID) {
+		own := slices.Equal(rule.Kinds, []string{"ResourceSlicePatch"})
+		if rule.Class == validate.Gap && !own && !slices.Contains(closing, rule.ID) {
 			t.Errorf("the rule %s closes no gap: add it to Gaps", rule.ID)
 		}
 	}
