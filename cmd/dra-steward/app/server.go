@@ -3,11 +3,11 @@ package app
 import (
 	"cmp"
 	"context"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 
@@ -48,10 +48,15 @@ func (v *serverVersion) run(ctx context.Context) {
 }
 
 // minorOf returns the minor that a server behaves like, 0 if the rules do not know it.
+// One that was built without the numbers still has the name of its version.
 func minorOf(info *version.Info) int {
-	minor, err := strconv.Atoi(strings.TrimRight(cmp.Or(info.EmulationMinor, info.Minor), "+"))
-	if err != nil || info.Major != "1" || minor < validate.OldestMinor || minor > validate.NewestMinor {
+	name := info.GitVersion
+	if minor := strings.TrimRight(cmp.Or(info.EmulationMinor, info.Minor), "+"); minor != "" {
+		name = info.Major + "." + minor
+	}
+	v, err := utilversion.ParseGeneric(name)
+	if err != nil || v.Major() != 1 || v.Minor() < validate.OldestMinor || v.Minor() > validate.NewestMinor {
 		return 0
 	}
-	return minor
+	return int(v.Minor())
 }

@@ -34,11 +34,13 @@ type Options struct {
 
 // A Guard is dra-steward in front of an API server.
 type Guard struct {
-	address   string
-	authority []byte
-	stop      context.CancelFunc
-	done      chan int
-	log       io.Closer
+	address, metrics string
+	// mounted is the folder of the configuration, version that of the cluster.
+	mounted, version string
+	authority        []byte
+	stop             context.CancelFunc
+	done             chan int
+	log              io.Closer
 }
 
 // Start installs or upgrades dra-steward and returns when the API server sends its
@@ -61,6 +63,7 @@ func Start(ctx context.Context, cluster *envtest.Cluster, o Options) (*Guard, er
 	if err != nil {
 		return nil, err
 	}
+	g.version = cluster.Version()
 	if err := g.connect(ctx, c, p); err != nil {
 		g.Stop()
 		return nil, err
@@ -86,6 +89,12 @@ func (g *Guard) connect(ctx context.Context, c client.Client, p prepared) error 
 // URL is where dra-steward answers admission requests: path is /mutate or /validate.
 func (g *Guard) URL(path string) string { return "https://" + g.address + path }
 
+// Metrics returns what the program answers at /metrics.
+func (g *Guard) Metrics(ctx context.Context) (string, error) {
+	text, err := get(ctx, "http://"+g.metrics+"/metrics")
+	return string(text), err
+}
+
 // Authority is the certificate authority that its certificate can be checked with,
 // in PEM.
 func (g *Guard) Authority() []byte { return g.authority }
@@ -108,7 +117,7 @@ func (g *Guard) Stop() error {
 // launch runs the program.
 func launch(p prepared, log io.Writer) (*Guard, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	g := &Guard{address: p.address, authority: p.authority, stop: stop, done: make(chan int, 1)}
+	g := &Guard{address: p.address, metrics: p.metrics, mounted: p.mounted, authority: p.authority, stop: stop, done: make(chan int, 1)}
 	if log == nil {
 		file, err := os.Create(filepath.Join(p.dir, "dra-steward.log"))
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -21,6 +20,8 @@ type prepared struct {
 	dir     string
 	objects []*unstructured.Unstructured
 	args    []string
+	// mounted is where the program finds the chart's ConfigMap.
+	mounted string
 	// authority signed the certificate, in PEM.
 	authority []byte
 	// address, health and metrics are the program's addresses, host:port.
@@ -35,14 +36,11 @@ func (p *prepared) configure(certificates, kubeconfig string) error {
 	if configMap == nil || deployment == nil {
 		return errors.New("the chart has no ConfigMap or no Deployment")
 	}
-	config, _, err := unstructured.NestedString(configMap.Object, "data", "config.yaml")
+	mounted, err := mount(configMap, filepath.Join(p.dir, "config"))
 	if err != nil {
 		return err
 	}
-	configFile := filepath.Join(p.dir, "config.yaml")
-	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
-		return err
-	}
+	p.mounted = mounted
 	ports, err := freePorts(3)
 	if err != nil {
 		return err
@@ -54,7 +52,7 @@ func (p *prepared) configure(certificates, kubeconfig string) error {
 	}
 	p.args = append(p.args, "--kubeconfig="+kubeconfig)
 	return p.replace(map[string]string{
-		"--config":          configFile,
+		"--config":          filepath.Join(mounted, "config.yaml"),
 		"--cert-dir":        certificates,
 		"--address":         p.address,
 		"--health-address":  p.health,
