@@ -117,6 +117,10 @@ func requestClass(spec claimSpec, c Conditions) (errs field.ErrorList) {
 			errs = append(errs, className(at.Child("exactly", "deviceClassName"), request.Exactly.DeviceClassName)...)
 		}
 		for at, alternative := range spec.judgedAlternatives(at, request, declarative, c) {
+			stored := spec.storedAlternative(request, alternative.Name)
+			if onlyDeclared(request, c) && stored != nil && stored.DeviceClassName == alternative.DeviceClassName {
+				continue
+			}
 			errs = append(errs, className(at.Child("deviceClassName"), alternative.DeviceClassName)...)
 		}
 	}

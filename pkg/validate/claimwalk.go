@@ -54,6 +54,12 @@ func twoForms(request *resourceapi.DeviceRequest) bool {
 	return request.Exactly != nil && len(request.FirstAvailable) > 0
 }
 
+// onlyDeclared tells whether declarative validation alone looks into a request. It looks
+// at no field again that an update leaves as it is.
+func onlyDeclared(request *resourceapi.DeviceRequest, c Conditions) bool {
+	return twoForms(request) && c.Profile.Since(37)
+}
+
 // A reader is one of the two validations of an API server.
 type reader int
 
@@ -82,18 +88,56 @@ func alternativesForm(r *resourceapi.DeviceRequest) any { return r.FirstAvailabl
 
 // had tells whether the stored spec has the same request in a form.
 func (s claimSpec) had(request *resourceapi.DeviceRequest, form form) bool {
-	if s.old == nil {
-		return false
-	}
-	at := slices.IndexFunc(s.old.Devices.Requests, func(r resourceapi.DeviceRequest) bool { return r.Name == request.Name })
-	if at < 0 {
+	stored := s.storedRequest(request)
+	if stored == nil {
 		return false
 	}
 	pair := &resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
-		Requests: []resourceapi.DeviceRequest{*s.old.Devices.Requests[at].DeepCopy(), *request.DeepCopy()},
+		Requests: []resourceapi.DeviceRequest{*stored.DeepCopy(), *request.DeepCopy()},
 	}}
 	fillIn(pair)
 	return equality.Semantic.DeepEqual(form(&pair.Devices.Requests[0]), form(&pair.Devices.Requests[1]))
+}
+
+// storedRequest returns the stored request of the same name, nil if there is none.
+func (s claimSpec) storedRequest(request *resourceapi.DeviceRequest) *resourceapi.DeviceRequest {
+	if s.old == nil {
+		return nil
+	}
+	for i := range s.old.Devices.Requests {
+		if stored := &s.old.Devices.Requests[i]; stored.Name == request.Name {
+			return stored
+		}
+	}
+	return nil
+}
+
+func (s claimSpec) storedAlternative(request *resourceapi.DeviceRequest, name string) *resourceapi.DeviceSubRequest {
+	stored := s.storedRequest(request)
+	if stored == nil {
+		return nil
+	}
+	for i := range stored.FirstAvailable {
+		if alternative := &stored.FirstAvailable[i]; alternative.Name == name {
+			return alternative
+		}
+	}
+	return nil
+}
+
+// without leaves out what is stored of a demand: declarative validation does not look at
+// it again.
+func (d demand) without(stored demand) demand {
+	if d.mode == stored.mode {
+		d.mode = ""
+	}
+	if equality.Semantic.DeepEqual(withOperators(d.tolerations), withOperators(stored.tolerations)) {
+		d.tolerations = nil
+	}
+	if equality.Semantic.DeepEqual(d.selectors, stored.selectors) {
+		d.selectors = nil
+	}
+	return d
 }
 
 // judgedAlternatives walks the alternatives of a request that an API server looks at.
@@ -116,12 +160,20 @@ func (s claimSpec) findDemands(by reader, c Conditions) demandWalk {
 	return func(yield func(*field.Path, demand) bool) {
 		for at, request := range s.judgedRequests(c) {
 			if request.Exactly != nil && s.reads(request, exactForm, by, c) {
-				if !yield(at.Child("exactly"), exactDemand(request.Name, request.Exactly)) {
+				d := exactDemand(request.Name, request.Exactly)
+				if stored := s.storedRequest(request); stored != nil && stored.Exactly != nil && onlyDeclared(request, c) {
+					d = d.without(exactDemand(request.Name, stored.Exactly))
+				}
+				if !yield(at.Child("exactly"), d) {
 					return
 				}
 			}
 			for at, alternative := range s.judgedAlternatives(at, request, by, c) {
-				if !yield(at, alternativeDemand(request.Name, alternative)) {
+				d := alternativeDemand(request.Name, alternative)
+				if stored := s.storedAlternative(request, alternative.Name); stored != nil && onlyDeclared(request, c) {
+					d = d.without(alternativeDemand(request.Name, stored))
+				}
+				if !yield(at, d) {
 					return
 				}
 			}

@@ -194,3 +194,22 @@ func TestConsumersInOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestUnchangedAlternatives: of a request in both forms 1.37 looks at what an update has
+// changed of each alternative; 1.34 looks at everything.
+func TestUnchangedAlternatives(t *testing.T) {
+	old := &resourceapi.ResourceClaimTemplate{}
+	old.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{
+		Name: "gpu", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "a", AllocationMode: "Most", Count: 1}},
+	}}
+	now := old.DeepCopy()
+	request := &now.Spec.Spec.Devices.Requests[0]
+	request.Exactly = &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu"}
+	request.FirstAvailable[0].Count = 2
+	for minor, want := range map[int]int{34: 1, 35: 0, 36: 0, 37: 0} {
+		c := validate.Conditions{Profile: validate.Profile{Minor: minor}}
+		if got := only("request-mode", validate.ResourceClaimTemplate.Server().ServerUpdate(old, now, c)); len(got) != want {
+			t.Errorf("1.%d: %q, want %d", minor, got, want)
+		}
+	}
+}
