@@ -51,7 +51,7 @@ var Packages = map[string]Package{
 	"pkg/opaque":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/patch":         {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/toleration":    {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/policy":        {Floor: 2, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"pkg/policy":        {Floor: 2, Beside: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/config":   {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 

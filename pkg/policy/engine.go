@@ -1,0 +1,167 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
+	"k8s.io/utils/lru"
+)
+
+// An Engine evaluates a Set as a site wants it. It does not change; several goroutines
+// may use it. The decisions that it keeps are its own, so none outlives a change of
+// policies or settings.
+type Engine struct {
+	set      *Set
+	scopes   scopes
+	groups   map[groupKey]*group
+	timeout  time.Duration
+	disabled bool
+	cache    *lru.Cache
+}
+
+// NewEngine makes an engine. It refuses settings that the policies do not allow, all of
+// them in one error.
+func NewEngine(set *Set, settings Settings) (*Engine, error) {
+	all, err := newScopes(set, settings)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{set: set, scopes: all, timeout: settings.Timeout, disabled: settings.Disabled}
+	if e.timeout <= 0 {
+		e.timeout = defaultTimeout
+	}
+	switch {
+	case settings.CacheSize == 0:
+		e.cache = lru.New(defaultCacheSize)
+	case settings.CacheSize > 0:
+		e.cache = lru.New(settings.CacheSize)
+	}
+	e.groups, err = newGroups(set, all)
+	return e, err
+}
+
+// Set returns the policies.
+func (e *Engine) Set() *Set { return e.set }
+
+// Mode returns the mode of a policy in a namespace.
+func (e *Engine) Mode(code, namespace string) Mode {
+	if e.disabled {
+		return Off
+	}
+	return e.scopes.in(namespace).modes[code]
+}
+
+// Evaluate judges a write. Policies that need what it does not have are not asked.
+func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
+	if e.disabled {
+		return Decision{}
+	}
+	group := e.groups[groupOf(req)]
+	if group == nil {
+		return Decision{}
+	}
+	in := e.scopes.in(req.Namespace)
+	key, keep := "", false
+	if e.cache != nil && group.pure {
+		key, keep = cacheKey(req, group)
+	}
+	if keep {
+		if kept, found := e.cache.Get(key); found {
+			if decision, is := kept.(Decision); is {
+				decision.Cached = true
+				return decision
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	decision := group.evaluate(ctx, input(req, in, group), in)
+	decision.tolerate(ctx, e, req, in)
+	if keep && len(decision.Failures) == 0 {
+		e.cache.Add(key, decision)
+	}
+	return decision
+}
+
+// evaluate asks all policies of the group at once, and one by one if that fails: a
+// policy that is broken does not take the others with it.
+func (g *group) evaluate(ctx context.Context, input ast.Value, in scope) Decision {
+	d := Decision{Evaluated: true}
+	results, err := ask(ctx, g.all, input)
+	switch {
+	case topdown.IsCancel(err) || err != nil && ctx.Err() != nil:
+		d.Failures = []Failure{{Mode: g.strongest(in), TimedOut: true, Err: errors.New("the policies took too long")}}
+	case err == nil:
+		for i, policy := range g.policies {
+			d.add(policy, in, results[i], nil)
+		}
+	default:
+		for i, policy := range g.policies {
+			results, err := ask(ctx, g.each[i], input)
+			if err != nil {
+				d.add(policy, in, nil, err)
+				continue
+			}
+			d.add(policy, in, results[0], nil)
+		}
+	}
+	return d
+}
+
+// tolerate weakens what is denied and stands in the stored object already.
+func (d *Decision) tolerate(ctx context.Context, e *Engine, req Request, in scope) {
+	denied := func(v Violation) bool { return v.Mode == Deny }
+	if absent(req.Old) || !slices.ContainsFunc(d.Violations, denied) {
+		return
+	}
+	stored := req
+	stored.Object, stored.Old, stored.Raw = req.Old, nil, nil
+	group := e.groups[groupOf(stored)]
+	if group == nil || group.reads.raw {
+		return // what it reads of the stored object is not at hand
+	}
+	before := group.evaluate(ctx, input(stored, in, group), in)
+	for i, v := range d.Violations {
+		if denied(v) && slices.ContainsFunc(before.Violations, v.within) {
+			d.Violations[i].Mode, d.Violations[i].Stored = Warn, true
+		}
+	}
+}
+
+// add appends what a policy says.
+func (d *Decision) add(policy Metadata, in scope, result any, err error) {
+	mode := in.modes[policy.Code]
+	if mode == Off {
+		return
+	}
+	var violations []Violation
+	if err == nil {
+		violations, err = decode(policy, mode, result)
+	}
+	if err != nil {
+		d.Failures = append(d.Failures, Failure{policy.Code, mode, topdown.IsCancel(err), err})
+		return
+	}
+	d.Violations = append(d.Violations, violations...)
+}
+
+// ask returns what each policy of a query objects to.
+func ask(ctx context.Context, query rego.PreparedEvalQuery, input ast.Value) ([]any, error) {
+	results, err := query.Eval(ctx, rego.EvalParsedInput(input))
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 || len(results[0].Expressions) != 1 {
+		return nil, errors.New("the query has no single result")
+	}
+	list, is := results[0].Expressions[0].Value.([]any)
+	if !is {
+		return nil, errors.New("the query has no list as its result")
+	}
+	return list, nil
+}

@@ -1,0 +1,116 @@
+package policy
+
+import (
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// A Request is one write.
+type Request struct {
+	// Kind is that of Object.
+	Kind      string
+	Name      string
+	Namespace string
+	// User and Groups are those of the author, empty offline.
+	User   string
+	Groups []string
+	// GeneratedBy tells what the author is; empty is a user.
+	GeneratedBy Author
+	DryRun      bool
+	Now         time.Time
+	// Object is a pointer to the typed object, Old to the one that is stored; nil on
+	// creation.
+	Object, Old any
+	// Raw is the object as JSON.
+	Raw []byte
+	// World is what exists beside the object; nil is nothing.
+	World validate.World
+	// Facts are what is known of the cluster; nil is nothing.
+	Facts Facts
+	// Parameters know the schemas of opaque parameters; nil knows none.
+	Parameters validate.Parameters
+	// Impact is what a taint rule would hit; nil if nobody has counted.
+	Impact *Impact
+}
+
+// An Author is what kind of user writes.
+type Author string
+
+// The authors. All but the first are components of Kubernetes that write what follows
+// from what others have written.
+const (
+	User              Author = "user"
+	ClaimController   Author = "claim-controller"
+	Scheduler         Author = "scheduler"
+	ControllerManager Author = "controller-manager"
+)
+
+// Facts are what is known of the cluster beside classes and slices.
+type Facts interface {
+	// NamespaceLabels returns the labels of a namespace, nil if it is not known.
+	NamespaceLabels(name string) map[string]string
+	// TaintKey tells whether a slice or taint rule has the key. sure is false while
+	// not everything is read.
+	TaintKey(key string) (known, sure bool)
+}
+
+// Impact is what a taint rule hits.
+type Impact struct {
+	Devices, DriverDevices, Claims, Pods, Namespaces int
+}
+
+// A Violation is one thing that a policy objects to.
+type Violation struct {
+	// Code is that of the policy, Mode what becomes of it.
+	Code    string
+	Mode    Mode
+	Message string
+	// Hint says what to do instead; may be empty.
+	Hint string
+	// Allowed are the values that would pass; may be empty.
+	Allowed []string
+	// Paths are all places of the mistake.
+	Paths []string
+	// Stored tells that the stored object has it too, so that the write makes nothing
+	// worse: then the mode is at most Warn.
+	Stored bool
+}
+
+// A Failure is a policy that could not be evaluated, and so did not judge.
+type Failure struct {
+	// Code is that of the policy, empty if it is not known which.
+	Code string
+	// Mode is the strongest mode of the policies that did not judge.
+	Mode Mode
+	// TimedOut tells that the time was over.
+	TimedOut bool
+	Err      error
+}
+
+// A Decision is what the policies say of a write.
+type Decision struct {
+	// Violations are in the order of codes and paths. Nothing may change them.
+	Violations []Violation
+	Failures   []Failure
+	// Evaluated tells whether any policy applied, Cached whether the decision was
+	// known.
+	Evaluated, Cached bool
+}
+
+// specOf returns the specification of a claim or template with its path, nil for others.
+func specOf(object any) (*resourceapi.ResourceClaimSpec, string) {
+	switch object := object.(type) {
+	case *resourceapi.ResourceClaim:
+		if object != nil {
+			return &object.Spec, "spec"
+		}
+	case *resourceapi.ResourceClaimTemplate:
+		if object != nil {
+			return &object.Spec.Spec, "spec.spec"
+		}
+	}
+	return nil, ""
+}

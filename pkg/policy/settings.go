@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// Settings are what a site decides about its policies. Codes that no policy has are
+// passed over: a set may come and go on its own.
+type Settings struct {
+	// Disabled switches all policies off.
+	Disabled bool
+	// Modes replace the modes of the METADATA, by code.
+	Modes map[string]Mode
+	// Parameters replace single parameters of the METADATA, by code and name.
+	Parameters map[string]map[string]any
+	// Namespaces say what is different in some namespaces. Where a namespace stands in
+	// more than one, later ones count more.
+	Namespaces []Override
+	// Timeout ends the evaluation for one write; zero is one second.
+	Timeout time.Duration
+	// CacheSize is how many decisions are kept; zero is 4096, negative none.
+	CacheSize int
+}
+
+// An Override is what is different in some namespaces.
+type Override struct {
+	// Names of the namespaces.
+	Names      []string
+	Modes      map[string]Mode
+	Parameters map[string]map[string]any
+}
+
+const (
+	defaultTimeout   = time.Second
+	defaultCacheSize = 4096
+)
+
+// scope is what holds in a namespace.
+type scope struct {
+	modes      map[string]Mode
+	values     map[string]map[string]any
+	parameters *ast.Term
+}
+
+// newScope is what the METADATA say, without what a site says.
+func newScope(set *Set) scope {
+	s := scope{modes: map[string]Mode{}, values: map[string]map[string]any{}}
+	for _, policy := range set.policies {
+		s.modes[policy.Code] = policy.Mode
+		s.values[policy.Code] = set.defaults[policy.Code]
+	}
+	return s
+}
+
+// with returns the scope with what a site has decided, and everything that is wrong
+// with that.
+func (s scope) with(set *Set, at string, modes map[string]Mode, parameters map[string]map[string]any) (scope, error) {
+	out := scope{modes: maps.Clone(s.modes), values: maps.Clone(s.values)}
+	var errs []error
+	for _, code := range slices.Sorted(maps.Keys(modes)) {
+		if !slices.Contains(Modes(), modes[code]) {
+			errs = append(errs, fmt.Errorf("%smodes.%s %q: must be one of %v", at, code, modes[code], Modes()))
+		} else if _, known := set.Policy(code); known {
+			out.modes[code] = modes[code]
+		}
+	}
+	for _, code := range slices.Sorted(maps.Keys(parameters)) {
+		policy, known := set.Policy(code)
+		if !known {
+			continue
+		}
+		out.values[code] = maps.Clone(out.values[code])
+		maps.Copy(out.values[code], parameters[code])
+		if err := policy.CheckParameters(out.values[code]); err != nil {
+			errs = append(errs, fmt.Errorf("%sparameters.%s: %w", at, code, err))
+		}
+	}
+	value, err := ast.InterfaceToValue(out.values)
+	out.parameters = ast.NewTerm(value)
+	return out, errors.Join(append(errs, err)...)
+}
+
+// scopes are those of the cluster and of single namespaces.
+type scopes struct {
+	cluster    scope
+	namespaces map[string]scope
+}
+
+func newScopes(set *Set, settings Settings) (scopes, error) {
+	cluster, err := newScope(set).with(set, "", settings.Modes, settings.Parameters)
+	all := scopes{cluster, map[string]scope{}}
+	errs := []error{err}
+	for i, override := range settings.Namespaces {
+		for _, name := range override.Names {
+			s, err := all.in(name).with(set, fmt.Sprintf("namespaces[%d].", i), override.Modes, override.Parameters)
+			all.namespaces[name] = s
+			errs = append(errs, err)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+func (s scopes) in(namespace string) scope {
+	if one, found := s.namespaces[namespace]; found {
+		return one
+	}
+	return s.cluster
+}
+
+// anywhere tells whether a policy is in force in some namespace.
+func (s scopes) anywhere(code string) bool {
+	if s.cluster.modes[code] != Off {
+		return true
+	}
+	for _, one := range s.namespaces {
+		if one.modes[code] != Off {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+)
+
+var (
+	ruleKeys     = keysOf("key", "value", "effect", "age", "selector", "previewed", "old")
+	storedKeys   = keysOf("key", "value", "effect", "selector")
+	selectorKeys = keysOf("present", "empty", "driver", "pool", "device")
+	impactKeys   = keysOf("devices", "driverDevices", "claims", "pods", "namespaces")
+)
+
+func taintRule(req Request) *ast.Term {
+	rule, is := req.Object.(*resourceapi.DeviceTaintRule)
+	if !is {
+		return ast.NullTerm()
+	}
+	stored, old := ast.NullTerm(), (*resourceapi.DeviceTaintRule)(nil)
+	if o, is := req.Old.(*resourceapi.DeviceTaintRule); is && o != nil {
+		old = o
+		stored = storedKeys.object(text(o.Spec.Taint.Key), text(o.Spec.Taint.Value), text(o.Spec.Taint.Effect), deviceSelector(o.Spec.DeviceSelector))
+	}
+	age := ast.NullTerm()
+	if rule.Spec.Taint.TimeAdded != nil {
+		age = whole(int64(req.Now.Sub(rule.Spec.Taint.TimeAdded.Time) / time.Second))
+	}
+	taint := rule.Spec.Taint
+	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), age, deviceSelector(rule.Spec.DeviceSelector),
+		truth(previewed(old, rule)), stored)
+}
+
+// previewed tells whether the stored rule was the preview of what is written: the same
+// taint and devices without an effect, and a controller has said what it would do.
+func previewed(old, rule *resourceapi.DeviceTaintRule) bool {
+	if old == nil || old.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone ||
+		old.Spec.Taint.Key != rule.Spec.Taint.Key || old.Spec.Taint.Value != rule.Spec.Taint.Value ||
+		!apiequality.Semantic.DeepEqual(old.Spec.DeviceSelector, rule.Spec.DeviceSelector) {
+		return false
+	}
+	for _, condition := range old.Status.Conditions {
+		if condition.ObservedGeneration == old.Generation {
+			return true
+		}
+	}
+	return false
+}
+
+func deviceSelector(selector *resourceapi.DeviceTaintSelector) *ast.Term {
+	if selector == nil {
+		return selectorKeys.object(truth(false), truth(false), text(""), text(""), text(""))
+	}
+	value := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	empty := selector.Driver == nil && selector.Pool == nil && selector.Device == nil
+	return selectorKeys.object(truth(true), truth(empty), text(value(selector.Driver)), text(value(selector.Pool)), text(value(selector.Device)))
+}
+
+func impact(i *Impact) *ast.Term {
+	if i == nil {
+		return ast.NullTerm()
+	}
+	return impactKeys.object(whole(int64(i.Devices)), whole(int64(i.DriverDevices)), whole(int64(i.Claims)), whole(int64(i.Pods)), whole(int64(i.Namespaces)))
+}
