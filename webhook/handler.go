@@ -72,6 +72,7 @@ func (h handler) answer(req admission.Request, now time.Time) (admission.Respons
 		Old:         req.OldObject.Raw,
 		Namespace:   req.Namespace,
 		User:        &req.UserInfo,
+		DryRun:      req.DryRun != nil && *req.DryRun,
 		Now:         now,
 	})
 	if err != nil {

@@ -61,6 +61,9 @@ func warnings(answer review.Answer) []string {
 
 // line is one finding with its place.
 func line(f review.Finding) string {
+	if f.Path == "" {
+		return withRule(f)
+	}
 	return f.Path + ": " + withRule(f)
 }
 
@@ -82,6 +85,9 @@ func annotated(response admission.Response, answer review.Answer) admission.Resp
 	var findings, exempted []string
 	for _, f := range answer.Findings {
 		findings = append(findings, f.Severity.String()+": "+line(f))
+	}
+	for _, f := range answer.Audited {
+		findings = append(findings, "audit: "+line(f))
 	}
 	for _, e := range answer.Exempted {
 		exempted = append(exempted, line(e.Finding)+": "+e.Reason)

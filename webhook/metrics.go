@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
@@ -15,6 +16,8 @@ type Metrics struct {
 	answers  *prometheus.CounterVec
 	findings *prometheus.CounterVec
 	exempted *prometheus.CounterVec
+	policies *prometheus.CounterVec
+	asked    *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
@@ -40,13 +43,21 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_admission_exempted_total",
 			Help: "Problems found in admission requests that an exemption or the author's identity let pass, by the ID of the rule.",
 		}, []string{"rule"}),
+		policies: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_policy_results_total",
+			Help: "What policies said, by code, mode and result (violation, stored: the stored object has it already, error, timeout).",
+		}, []string{"code", "mode", "result"}),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_policy_evaluations_total",
+			Help: "Writes that policies were asked about, by result (evaluated, cached, failed).",
+		}, []string{"result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "dra_steward_admission_seconds",
 			Help:    "Time to answer an admission request, without HTTP and TLS, by endpoint.",
 			Buckets: prometheus.ExponentialBuckets(0.00005, 2, 14),
 		}, []string{"endpoint"}),
 	}
-	for _, c := range []prometheus.Collector{m.answers, m.findings, m.exempted, m.seconds} {
+	for _, c := range []prometheus.Collector{m.answers, m.findings, m.exempted, m.policies, m.asked, m.seconds} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -78,5 +89,31 @@ func (m *Metrics) count(answer review.Answer) {
 	}
 	for _, e := range answer.Exempted {
 		m.exempted.WithLabelValues(e.Rule).Inc()
+	}
+	m.countPolicies(answer.Decision)
+}
+
+func (m *Metrics) countPolicies(d policy.Decision) {
+	for _, v := range d.Violations {
+		result := "violation"
+		if v.Stored {
+			result = "stored"
+		}
+		m.policies.WithLabelValues(v.Code, string(v.Mode), result).Inc()
+	}
+	for _, f := range d.Failures {
+		result := "error"
+		if f.TimedOut {
+			result = "timeout"
+		}
+		m.policies.WithLabelValues(f.Code, string(f.Mode), result).Inc()
+	}
+	switch {
+	case len(d.Failures) > 0:
+		m.asked.WithLabelValues("failed").Inc()
+	case d.Cached:
+		m.asked.WithLabelValues("cached").Inc()
+	case d.Evaluated:
+		m.asked.WithLabelValues("evaluated").Inc()
 	}
 }

@@ -35,6 +35,8 @@ type StewardConfiguration struct {
 	Exemptions []Exemption `json:"exemptions,omitempty"`
 	// OpaqueParameters says what the parameters of drivers look like.
 	OpaqueParameters OpaqueParameters `json:"opaqueParameters,omitempty"`
+	// Policies are the Rego policies.
+	Policies Policies `json:"policies,omitempty"`
 	// Lint is for "dra-steward lint" alone; the webhook does not look at it.
 	Lint Lint `json:"lint,omitempty"`
 }

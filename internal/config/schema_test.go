@@ -55,7 +55,7 @@ func compare(t *testing.T, at string, of reflect.Type, node *schemaNode) {
 		want = "object"
 	case reflect.TypeFor[metav1.Duration](), reflect.TypeFor[metav1.Time]():
 		want = "string"
-	case reflect.TypeFor[v1alpha1.Severity](), reflect.TypeFor[v1alpha1.FinalizerMode]():
+	case reflect.TypeFor[v1alpha1.Severity](), reflect.TypeFor[v1alpha1.PolicyMode](), reflect.TypeFor[v1alpha1.FinalizerMode]():
 		if want = ""; len(node.Enum) == 0 {
 			t.Errorf("%s: has no values", at)
 		}

@@ -56,6 +56,12 @@ func (e *Engine) Mode(code, namespace string) Mode {
 	return e.scopes.in(namespace).modes[code]
 }
 
+// Applies tells whether there is a policy for the write, so that Evaluate has something
+// to do. It needs no Old.
+func (e *Engine) Applies(req Request) bool {
+	return !e.disabled && e.groups[groupOf(req)] != nil
+}
+
 // Evaluate judges a write. Policies that need what it does not have are not asked.
 func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	if e.disabled {

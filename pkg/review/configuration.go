@@ -16,9 +16,10 @@ func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	parameters, wrongSchemas := Parameters(c)
 	publishers, wrongDrivers := sitePublishers(c.Drivers)
 	profile, wrongServer := serverProfile(c.Server)
+	_, wrongPolicies := PolicySettings(c.Policies)
 	r := Reviewer{
 		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile, Parameters: parameters,
-		severities: severities, exemptions: exemptions, publishers: publishers, expressions: &validate.Expressions{},
+		severities: severities, exemptions: exemptions, publishers: publishers, onPolicyError: c.Policies.OnError, expressions: &validate.Expressions{},
 	}
-	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers)
+	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongPolicies)
 }

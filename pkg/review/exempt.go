@@ -56,7 +56,7 @@ func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 			required("rules", `name the rules, or "*" for all`)
 		}
 		for j, id := range e.Rules {
-			if !known(id) && !(id == everyRule && len(e.Rules) == 1) {
+			if !known(id) && !isPolicy(id) && !(id == everyRule && len(e.Rules) == 1) {
 				errs = append(errs, field.Invalid(at.Child("rules").Index(j), id, noSuchRule))
 			}
 		}

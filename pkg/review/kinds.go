@@ -121,6 +121,9 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		}
 		answer.add(errs, k.warnOnly, severities)
 		answer.addTolerated(tolerated, severities)
+		if err := k.policies(r, &answer, obj, old, req); err != nil {
+			return Answer{}, err
+		}
 	}
 	answer.exempt(r.exemptions, req)
 	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
@@ -128,6 +131,21 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		answer.Effect = k.effect(obj, validate.Conditions{World: r.World, Expressions: r.expressions})
 	}
 	return answer, nil
+}
+
+// policies asks those that apply.
+func (k kindOf[T]) policies(r Reviewer, answer *Answer, obj *T, old func() (*T, error), req Request) error {
+	asked := r.policyRequest(req, answer.Name, obj)
+	if r.Policies == nil || req.Subresource != "" || !r.Policies.Applies(asked) {
+		return nil
+	}
+	stored, err := old()
+	if err != nil {
+		return err
+	}
+	asked.Old = stored
+	answer.judge(r, asked)
+	return nil
 }
 
 // server returns what an API server says that has nothing before it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -30,6 +31,10 @@ type Request struct {
 	// User is who writes, as the API server has authenticated them; nil outside of a
 	// cluster.
 	User *authenticationv1.UserInfo
+	// DryRun tells that nothing will be stored.
+	DryRun bool
+	// Impact is what a taint rule would hit now; nil if nobody has counted.
+	Impact *policy.Impact
 	// Now is the time of the write.
 	Now time.Time
 }
@@ -52,6 +57,10 @@ type Reviewer struct {
 	Turns func(user string) validate.Turns
 	// Evaluations remembers what came of that; nil evaluates anew for every write.
 	Evaluations *validate.Evaluations
+	// Policies judge as well; nil is none.
+	Policies *policy.Engine
+	// Facts are what the policies know of the cluster; nil is nothing.
+	Facts policy.Facts
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool
@@ -62,6 +71,8 @@ type Reviewer struct {
 	severities severities
 	exemptions exemptions
 	publishers map[string]validate.Publishers
+	// onPolicyError is warn or deny; empty is warn.
+	onPolicyError v1alpha1.PolicyMode
 }
 
 // An Answer is what comes of a write.
@@ -77,6 +88,10 @@ type Answer struct {
 	// Effect says what the object does to others, as far as the World shows; empty for
 	// most kinds.
 	Effect string
+	// Audited are what policies in the mode audit object to: for the audit log only.
+	Audited []Finding
+	// Decision is what the policies have said.
+	Decision policy.Decision
 }
 
 // Denied tells whether a finding is an error.

@@ -1,0 +1,170 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+)
+
+// maxPolicyTimeout is below the time that API servers wait for the webhook.
+const maxPolicyTimeout = 2 * time.Second
+
+// maxOtherPlaces is how many places of a mistake a message names beside the first.
+const maxOtherPlaces = 9
+
+// PolicySettings returns what a site has decided about the policies. Each error is one
+// of a field.
+func PolicySettings(p v1alpha1.Policies) (policy.Settings, error) {
+	at := field.NewPath("policies")
+	s := policy.Settings{Disabled: p.Disabled}
+	var errs []error
+	if p.Timeout != nil {
+		if s.Timeout = p.Timeout.Duration; s.Timeout <= 0 || s.Timeout > maxPolicyTimeout {
+			errs = append(errs, field.Invalid(at.Child("timeout"), p.Timeout.Duration.String(), "must be more than 0s and at most 2s"))
+		}
+	}
+	if p.OnError != "" && p.OnError != v1alpha1.PolicyMode(policy.Warn) && p.OnError != v1alpha1.PolicyMode(policy.Deny) {
+		errs = append(errs, field.NotSupported(at.Child("onError"), p.OnError, []policy.Mode{policy.Warn, policy.Deny}))
+	}
+	var err error
+	s.Modes, s.Parameters, err = policyChoices(at, p.Modes, p.Parameters)
+	errs = append(errs, err)
+	for i, n := range p.Namespaces {
+		inside := at.Child("namespaces").Index(i)
+		if len(n.Names) == 0 {
+			errs = append(errs, field.Required(inside.Child("names"), "name the namespaces; for all of them there is policies.modes"))
+		}
+		modes, parameters, err := policyChoices(inside, n.Modes, n.Parameters)
+		s.Namespaces = append(s.Namespaces, policy.Override{Names: n.Names, Modes: modes, Parameters: parameters})
+		errs = append(errs, err)
+	}
+	return s, errors.Join(errs...)
+}
+
+func policyChoices(at *field.Path, modes map[string]v1alpha1.PolicyMode, parameters map[string]json.RawMessage) (map[string]policy.Mode, map[string]map[string]any, error) {
+	outModes, outParameters := map[string]policy.Mode{}, map[string]map[string]any{}
+	var errs []error
+	for _, code := range slices.Sorted(maps.Keys(modes)) {
+		mode := policy.Mode(modes[code])
+		if !slices.Contains(policy.Modes(), mode) {
+			errs = append(errs, field.NotSupported(at.Child("modes").Key(code), mode, policy.Modes()))
+		}
+		outModes[code] = mode
+	}
+	for _, code := range slices.Sorted(maps.Keys(parameters)) {
+		var values map[string]any
+		if err := json.Unmarshal(parameters[code], &values); err != nil {
+			errs = append(errs, field.Invalid(at.Child("parameters").Key(code), string(parameters[code]), "must be an object with the parameters of the policy"))
+		}
+		outParameters[code] = values
+	}
+	return outModes, outParameters, errors.Join(errs...)
+}
+
+var policyCode = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
+
+// isPolicy tells whether an ID is the code of a policy; which there are changes at run
+// time.
+func isPolicy(id string) bool { return policyCode.MatchString(id) }
+
+// judge asks the policies. Deadlines are theirs: an API server that waits no longer for
+// an answer does not tell.
+func (a *Answer) judge(r Reviewer, req policy.Request) {
+	a.Decision = r.Policies.Evaluate(context.Background(), req)
+	for _, v := range a.Decision.Violations {
+		finding := Finding{v.Code, Error, field.ErrorTypeForbidden, first(v.Paths), policyMessage(v)}
+		switch v.Mode {
+		case policy.Deny:
+			a.Findings = append(a.Findings, finding)
+		case policy.Warn:
+			finding.Severity = Warning
+			a.Findings = append(a.Findings, finding)
+		case policy.Audit:
+			a.Audited = append(a.Audited, finding)
+		case policy.Off:
+		}
+	}
+	for _, failure := range a.Decision.Failures {
+		id, severity := failure.Code, Warning
+		if id == "" {
+			id = PolicyError
+		}
+		if r.onPolicyError == v1alpha1.PolicyMode(policy.Deny) && failure.Mode == policy.Deny {
+			severity = Error
+		}
+		message := fmt.Sprintf("the write could not be judged, which is no fault of its author: %v", failure.Err)
+		a.Findings = append(a.Findings, Finding{id, severity, field.ErrorTypeInternal, "", message})
+	}
+}
+
+// PolicyError is the ID under which it is reported that policies could not be evaluated.
+const PolicyError = "policy-error"
+
+func first(paths []string) string {
+	if len(paths) == 0 {
+		return ""
+	}
+	return paths[0]
+}
+
+// policyMessage says what is wrong, what would pass, what to do, and where else it is.
+func policyMessage(v policy.Violation) string {
+	message := v.Message
+	if len(v.Allowed) > 0 {
+		message += "; allowed: " + strings.Join(v.Allowed, ", ")
+	}
+	if v.Hint != "" {
+		message += "; " + v.Hint
+	}
+	if len(v.Paths) > 1 {
+		others := v.Paths[1:min(len(v.Paths), 1+maxOtherPlaces)]
+		message += "; also at " + strings.Join(others, ", ")
+		if rest := len(v.Paths) - 1 - len(others); rest > 0 {
+			message += fmt.Sprintf(" and %d more", rest)
+		}
+	}
+	return message
+}
+
+// policyRequest is what the policies are asked about.
+func (r Reviewer) policyRequest(req Request, name string, object any) policy.Request {
+	parameters, err := r.parameters()
+	if err != nil {
+		parameters = nil // then no configuration is known
+	}
+	p := policy.Request{
+		Kind: req.Kind.Kind, Name: name, Namespace: req.Namespace, GeneratedBy: r.generator(req), DryRun: req.DryRun,
+		Now: req.Now, Object: object, Raw: req.Object, World: r.World, Facts: r.Facts, Parameters: parameters, Impact: req.Impact,
+	}
+	if req.User != nil {
+		p.User, p.Groups = req.User.Username, req.User.Groups
+	}
+	return p
+}
+
+// generator tells by the authenticated user alone whether a component of Kubernetes
+// writes, and which.
+func (r Reviewer) generator(req Request) policy.Author {
+	if !r.exemptions.system(req) {
+		return policy.User
+	}
+	switch {
+	case strings.HasSuffix(req.User.Username, "kube-scheduler"):
+		return policy.Scheduler
+	case strings.HasSuffix(req.User.Username, "resource-claim-controller"):
+		return policy.ClaimController
+	default:
+		return policy.ControllerManager
+	}
+}
