@@ -36,7 +36,6 @@ func decode(policy Metadata, mode Mode, result any) ([]Violation, error) {
 				v.Paths[i] += "." + below
 			}
 		}
-		slices.Sort(v.Paths)
 		violations = append(violations, v)
 	}
 	slices.SortFunc(violations, compareViolations)

@@ -21,7 +21,7 @@ import (
 const maxPolicyTimeout = 2 * time.Second
 
 // maxOtherPlaces is how many places of a mistake a message names beside the first.
-const maxOtherPlaces = 9
+const maxOtherPlaces = 2
 
 // PolicySettings returns what a site has decided about the policies. Each error is one
 // of a field.

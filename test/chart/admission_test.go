@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,11 @@ var contract = map[string]struct {
 	"taintrules.validate.dra-steward.io":  {"devicetaintrules", allVersions, writes, 3, specChanges},
 	"patches.validate.dra-steward.io":     {"resourceslicepatches", ours, writes, 3, specChanges},
 	"slices.validate.dra-steward.io":      {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
+	policyHook:                            {"configmaps", v1, writes, 2, nil},
 }
+
+// policyHook is the one exception to never looking into our own namespace.
+const policyHook = "policies.validate.dra-steward.io"
 
 var (
 	v1          = []string{"v1"}
@@ -54,6 +59,9 @@ func TestContract(t *testing.T) {
 		if slices.Equal(want.versions, ours) {
 			group = "dra-steward.io"
 		}
+		if h.Name == policyHook {
+			group = ""
+		}
 		if len(h.Rules) != 1 || !slices.Equal(rule.Resources, []string{want.resource}) ||
 			!slices.Equal(rule.APIGroups, []string{group}) || !slices.Equal(rule.APIVersions, want.versions) ||
 			!slices.Equal(rule.Operations, want.operations) {
@@ -66,7 +74,7 @@ func TestContract(t *testing.T) {
 			t.Errorf("%s: matchConditions %v, want %v", h.Name, got, want.conditions)
 		}
 		if *h.SideEffects != admissionv1.SideEffectClassNone || *h.MatchPolicy != admissionv1.Equivalent ||
-			!slices.Equal(h.AdmissionReviewVersions, v1) || h.ObjectSelector != nil {
+			!slices.Equal(h.AdmissionReviewVersions, v1) || (h.ObjectSelector != nil) != (h.Name == policyHook) {
 			t.Errorf("%s: sideEffects, matchPolicy, admissionReviewVersions or objectSelector is wrong", h.Name)
 		}
 		if h.mutates != strings.Contains(h.Name, ".mutate.") || h.mutates != (h.reinvocation != nil && *h.reinvocation == admissionv1.IfNeededReinvocationPolicy) {
@@ -99,12 +107,28 @@ func TestScope(t *testing.T) {
 				}
 				continue
 			}
+			if h.Name == policyHook {
+				t.Errorf("%s: is not switched off", h.Name)
+			}
 			want := slices.Compact([]string{"kube-system", namespaceOf(o), "gpu-operator"})
 			e := h.NamespaceSelector.MatchExpressions
 			if *h.Rules[0].Scope != admissionv1.NamespacedScope || len(e) != 1 || e[0].Key != "kubernetes.io/metadata.name" ||
 				e[0].Operator != "NotIn" || !slices.Equal(e[0].Values, want) {
 				t.Errorf("%s: selects namespaces by %v, want NotIn %v", h.Name, e, want)
 			}
+		}
+	}
+}
+
+// TestPolicyConfigMaps: only those with our label, in our namespace.
+func TestPolicyConfigMaps(t *testing.T) {
+	for _, h := range render(t, with(nil), Options{Namespace: "devices"}).hooks() {
+		if h.Name != policyHook {
+			continue
+		}
+		if !maps.Equal(h.NamespaceSelector.MatchLabels, map[string]string{"kubernetes.io/metadata.name": "devices"}) ||
+			!maps.Equal(h.ObjectSelector.MatchLabels, map[string]string{"dra-steward.io/policy": "true"}) {
+			t.Errorf("selects %+v in %+v", h.ObjectSelector, h.NamespaceSelector)
 		}
 	}
 }

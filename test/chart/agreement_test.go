@@ -138,7 +138,8 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestRights holds the webhook to reading two kinds, as the account of its pods.
+// TestRights holds the webhook to reading two kinds everywhere and ConfigMaps in its
+// namespace, as the account of its pods.
 func TestRights(t *testing.T) {
 	r := render(t, with(nil), Options{Namespace: "devices"})
 	if r.clusterRole == nil || r.binding == nil {
@@ -149,6 +150,10 @@ func TestRights(t *testing.T) {
 			!slices.Equal(rule.Verbs, []string{"list", "watch"}) {
 			t.Errorf("the right %+v is more than the webhook needs", rule)
 		}
+	}
+	if r.role == nil || r.roleBinding == nil || r.role.Namespace != "devices" || r.roleBinding.Namespace != "devices" || len(r.role.Rules) != 1 ||
+		!slices.Equal(r.role.Rules[0].Resources, []string{"configmaps"}) || !slices.Equal(r.role.Rules[0].Verbs, []string{"list", "watch"}) {
+		t.Errorf("the right to ConfigMaps: %+v, %+v", r.role, r.roleBinding)
 	}
 	subject := r.binding.Subjects[0]
 	pod := r.deployment.Spec.Template.Spec

@@ -36,6 +36,8 @@ func ExampleRender() {
 	// Deployment dra-steward
 	// MutatingWebhookConfiguration dra-steward
 	// PodDisruptionBudget dra-steward
+	// Role dra-steward
+	// RoleBinding dra-steward
 	// Service dra-steward
 	// ServiceAccount dra-steward
 	// ValidatingWebhookConfiguration dra-steward

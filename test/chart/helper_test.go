@@ -42,6 +42,8 @@ type release struct {
 	validating     admissionv1.ValidatingWebhookConfiguration
 	clusterRole    *rbacv1.ClusterRole
 	binding        *rbacv1.ClusterRoleBinding
+	role           *rbacv1.Role
+	roleBinding    *rbacv1.RoleBinding
 	types          []apiextensionsv1.CustomResourceDefinition
 	controller     controller
 }
@@ -119,6 +121,10 @@ func render(t *testing.T, v values, o Options) (r release) {
 			r.clusterRole = typed
 		case *rbacv1.ClusterRoleBinding:
 			r.binding = typed
+		case *rbacv1.Role:
+			r.role = typed
+		case *rbacv1.RoleBinding:
+			r.roleBinding = typed
 		case *apiextensionsv1.CustomResourceDefinition:
 			r.types = append(r.types, *typed)
 		case *admissionv1.MutatingWebhookConfiguration:

@@ -29,6 +29,7 @@ func everything() values {
 			"requestsPerClaim": 1, "alternativesPerRequest": 1, "devicesPerClaim": 1},
 		"defaults": values{"finalizer": "repair", "timeAddedWindow": "0s"},
 		"liveData": values{"enabled": false},
+		"policies": values{"configMaps": false, "modes": values{"DRA-TOL-002": "deny"}},
 		"rules":    values{"claim-devices-max": values{"severity": "warning"}},
 		"exemptions": []any{values{"rules": []any{"claim-empty"}, "namespaces": []any{"ml"}, "users": []any{"jane"}, "groups": []any{"admins"},
 			"reason": "until the queue is split", "expires": "2099-12-31T00:00:00Z"}},

@@ -97,6 +97,10 @@ opaqueParameters:
   schemas:
     {{- toYaml . | nindent 4 }}
 {{- end }}
+{{- with omit .Values.policies "configMaps" }}
+policies:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .Values.drivers }}
 drivers:
   {{- toYaml . | nindent 2 }}

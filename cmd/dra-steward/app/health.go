@@ -12,10 +12,13 @@ import (
 
 // healthHandler serves /healthz, which lives as long as the process does, and
 // /readyz, which says whether API servers may send requests.
-func healthHandler(server *webhook.Server, world *informed) http.Handler {
+func healthHandler(server *webhook.Server, world *informed, policies *policyConfigMaps) http.Handler {
 	ready := map[string]healthz.Checker{"admission": server.Ready}
 	if world != nil {
 		ready["live-data"] = world.ready
+	}
+	if policies != nil {
+		ready["policies"] = policies.ready
 	}
 	return probes(ready)
 }

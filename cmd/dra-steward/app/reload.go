@@ -3,12 +3,14 @@ package app
 import (
 	"cmp"
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
@@ -25,6 +27,15 @@ type configured struct {
 	metrics *configMetrics
 
 	inForce atomic.Pointer[review.Reviewer]
+
+	// turn is held by who changes what follows.
+	turn sync.Mutex
+	// set are the policies, nil for none.
+	set *policy.Set
+	// policies are those of ConfigMaps; nil for none.
+	policies *policyConfigMaps
+	// file is the one in force.
+	file config.File
 	// seen is the revision in force; empty while the file is one that was refused.
 	seen string
 }
@@ -51,7 +62,11 @@ func (c *configured) use(file config.File, now time.Time) error {
 	if err != nil {
 		return file.Locate(err)
 	}
+	if reviewer.Policies, err = newPolicyEngine(c.set, file.StewardConfiguration); err != nil {
+		return file.Locate(err)
+	}
 	c.complete(&reviewer)
+	c.file = file
 	c.inForce.Store(&reviewer)
 	c.seen = file.Revision
 	c.metrics.loaded(file.Revision, now)
@@ -59,6 +74,20 @@ func (c *configured) use(file config.File, now time.Time) error {
 		c.log.Info("an exemption has expired and does not count: remove or renew it", "exemption", i, "reason", file.Exemptions[i].Reason)
 	}
 	return nil
+}
+
+// usePolicies puts another set of policies into force, if the configuration agrees with
+// it.
+func (c *configured) usePolicies(set *policy.Set, now time.Time) error {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	before := c.set
+	c.set = set
+	err := c.use(c.file, now)
+	if err != nil {
+		c.set = before
+	}
+	return err
 }
 
 // run follows the file until ctx ends.
@@ -74,6 +103,8 @@ func (c *configured) run(ctx context.Context) error {
 
 // look reads the file and takes it over if it has changed.
 func (c *configured) look() {
+	c.turn.Lock()
+	defer c.turn.Unlock()
 	file, err := config.Load(c.path)
 	if err == nil && file.Revision == c.seen {
 		return

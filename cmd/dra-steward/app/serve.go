@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/internal/turns"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/webhook"
@@ -30,6 +32,8 @@ type serveOptions struct {
 	shutdownDelay                          time.Duration
 	liveData                               bool
 	kubeconfig                             string
+	policies                               []string
+	policyNamespace                        string
 	logLevel, logFormat                    string
 }
 
@@ -68,7 +72,9 @@ log say so.`,
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on answering after SIGTERM, until API servers know that we are going")
 	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses and ResourceSlices of the cluster, for the rules that look beyond one object")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data (default: the cluster that this runs in)")
+	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library; a policy with the code of another replaces it (repeatable)")
+	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data and --policy-namespace (default: the cluster that this runs in)")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug (with every denial), info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
 	complete(c, "log-level", []string{"debug", "info", "warn", "error"})
@@ -96,13 +102,13 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	site, err := o.site(world, registry, log)
+	site, err := o.site(ctx, world, registry, log)
 	if err != nil {
 		return err
 	}
 	server := &webhook.Server{
 		Mutating:      webhook.Mutating(site.reviewer, log, metrics),
-		Validating:    webhook.Validating(site.reviewer, log, metrics),
+		Validating:    site.validating(metrics),
 		CertDir:       o.certDir,
 		ShutdownDelay: o.shutdownDelay,
 		Log:           log,
@@ -122,7 +128,7 @@ func (o serveOptions) world() (*informed, error) {
 const evaluationTime = 50 * time.Millisecond
 
 // site is what the configuration file says, and what comes of its changes.
-func (o serveOptions) site(world *informed, registry *prometheus.Registry, log logr.Logger) (*configured, error) {
+func (o serveOptions) site(ctx context.Context, world *informed, registry *prometheus.Registry, log logr.Logger) (*configured, error) {
 	site := &configured{path: o.config, log: log, complete: func(*review.Reviewer) {}, minor: func() int { return 0 }}
 	if world != nil {
 		queue := &turns.Queue{Slots: max(runtime.GOMAXPROCS(0)/2, 1), Length: evaluationTime}
@@ -133,11 +139,42 @@ func (o serveOptions) site(world *informed, registry *prometheus.Registry, log l
 			r.Turns = func(user string) validate.Turns { return queue.For(user) }
 		}
 	}
-	var err error
+	sources, err := policySources(o.policies)
+	if err != nil {
+		return nil, err
+	}
+	if site.set, err = compilePolicies(ctx, sources); err != nil {
+		return nil, err
+	}
 	if site.metrics, err = newConfigMetrics(registry, site.reviewer); err != nil {
 		return nil, err
 	}
+	if o.policyNamespace != "" {
+		site.policies, err = o.configMaps(site, sources, registry)
+		if err != nil {
+			return nil, err
+		}
+	}
 	return site, site.start(time.Now())
+}
+
+// configMaps follow the policies of a namespace.
+func (o serveOptions) configMaps(site *configured, sources []policy.Source, registry *prometheus.Registry) (*policyConfigMaps, error) {
+	metrics, err := newPolicyMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	return newPolicyConfigMaps(&policyConfigMaps{
+		namespace: o.policyNamespace, sources: sources, use: site.usePolicies, log: site.log, metrics: metrics}, o.kubeconfig)
+}
+
+// validating denies and warns, and judges policies where it follows some.
+func (c *configured) validating(metrics *webhook.Metrics) admission.Handler {
+	handler := webhook.Validating(c.reviewer, c.log, metrics)
+	if c.policies != nil {
+		handler = webhook.PolicyConfigMaps(handler, c.policies.check)
+	}
+	return handler
 }
 
 // serveAll serves admission, health and metrics. The latter two stay up until
@@ -152,11 +189,16 @@ func serveAll(ctx context.Context, server *webhook.Server, world *informed, site
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, failed := errgroup.WithContext(background)
-	group.Go(func() error { return serveHTTP(failed, at["--health-address"], healthHandler(server, world)) })
+	group.Go(func() error {
+		return serveHTTP(failed, at["--health-address"], healthHandler(server, world, site.policies))
+	})
 	group.Go(func() error { return serveHTTP(failed, at["--metrics-address"], metricsHandler(registry)) })
 	group.Go(func() error { return site.run(failed) })
 	if world != nil {
 		group.Go(func() error { return world.run(failed) })
+	}
+	if site.policies != nil {
+		group.Go(func() error { return site.policies.run(failed) })
 	}
 	admission, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -127,7 +127,11 @@ func (s *serving) review(t *testing.T) string {
 	roots.AppendCertsFromPEM(authority)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	defer transport.CloseIdleConnections()
-	tolerations := strings.Repeat(`,{"operator": "Exists"}`, 17)[1:]
+	var list []string
+	for i := range 17 {
+		list = append(list, fmt.Sprintf(`{"key": "example.com/fault-%d", "operator": "Exists", "effect": "NoSchedule"}`, i))
+	}
+	tolerations := strings.Join(list, ",")
 	body := fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
 		"uid": "1", "operation": "CREATE", "userInfo": {"username": "jane"},
 		"kind": {"group": "resource.k8s.io", "version": "v1", "kind": "ResourceClaim"},

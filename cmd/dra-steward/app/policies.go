@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// policySources are the library and what a person names beside it: folders with
+// policies, or bundles of OPA.
+func policySources(paths []string) ([]policy.Source, error) {
+	sources := []policy.Source{policy.Library()}
+	for _, path := range paths {
+		files, err := policyFiles(path)
+		if err != nil {
+			return nil, fmt.Errorf("--policies %s: %w", path, err)
+		}
+		sources = append(sources, policy.Source{Name: path, Files: files})
+	}
+	return sources, nil
+}
+
+func policyFiles(path string) (fs.FS, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return os.DirFS(path), nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return policy.Bundle(file)
+}
+
+// compilePolicies makes a set of the library and what is beside it. The library's own
+// tests are run when it is built, those of others here.
+func compilePolicies(ctx context.Context, sources []policy.Source) (*policy.Set, error) {
+	if len(sources) == 1 {
+		return policy.Parse(ctx, sources...)
+	}
+	return policy.Compile(ctx, sources...)
+}
+
+// newPolicyEngine evaluates a set as a configuration wants it; nil for no set.
+func newPolicyEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.Engine, error) {
+	if set == nil {
+		return nil, nil
+	}
+	settings, err := review.PolicySettings(c.Policies)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := policy.NewEngine(set, settings)
+	if err != nil {
+		return nil, field.Invalid(field.NewPath("policies"), field.OmitValueType{}, err.Error())
+	}
+	return engine, nil
+}

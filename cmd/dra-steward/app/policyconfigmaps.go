@@ -1,0 +1,179 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing/fstest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dra-steward/dra-steward/pkg/policy"
+)
+
+// policyLabel is what a ConfigMap with policies is labelled with.
+const policyLabel = "dra-steward.io/policy"
+
+// policyConfigMaps puts the policies into force that stand in ConfigMaps of a namespace,
+// beside others; as a whole, or not at all.
+type policyConfigMaps struct {
+	namespace string
+	sources   []policy.Source
+	use       func(*policy.Set, time.Time) error
+	log       logr.Logger
+	metrics   *policyMetrics
+
+	factory informers.SharedInformerFactory
+	lister  corelisters.ConfigMapLister
+	changed chan struct{}
+	loaded  atomic.Bool
+}
+
+// newPolicyConfigMaps prepares the informer; kubeconfig is as for newInformed.
+func newPolicyConfigMaps(p *policyConfigMaps, kubeconfig string) (*policyConfigMaps, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or leave out --policy-namespace", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	p.factory = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(p.namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = policyLabel + "=true" }))
+	p.lister = p.factory.Core().V1().ConfigMaps().Lister()
+	p.changed = make(chan struct{}, 1)
+	tell := func(any) {
+		select {
+		case p.changed <- struct{}{}:
+		default: // it is known already
+		}
+	}
+	_, err = p.factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: tell, UpdateFunc: func(any, any) { tell(nil) }, DeleteFunc: tell})
+	return p, err
+}
+
+// run follows the ConfigMaps until ctx ends.
+func (p *policyConfigMaps) run(ctx context.Context) error {
+	p.factory.StartWithContext(ctx)
+	defer p.factory.Shutdown()
+	for _, synced := range p.factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return nil
+		}
+	}
+	for {
+		p.load(ctx)
+		p.loaded.Store(true)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changed:
+		}
+	}
+}
+
+// load takes over what the ConfigMaps say now, if all of it is good.
+func (p *policyConfigMaps) load(ctx context.Context) {
+	set, err := p.compile(ctx, nil)
+	now := time.Now()
+	if err == nil {
+		err = p.use(set, now)
+	}
+	if err != nil {
+		p.metrics.refused()
+		p.log.Error(err, "refused the policies of the ConfigMaps; the last good ones stay in force", "namespace", p.namespace)
+		return
+	}
+	p.metrics.took(set, now)
+	p.log.Info("took over policies", "revision", set.Revision(), "policies", len(set.Policies()))
+}
+
+// compile makes a set of everything, with one ConfigMap as it would be stored.
+func (p *policyConfigMaps) compile(ctx context.Context, stored *corev1.ConfigMap) (*policy.Set, error) {
+	all, err := p.lister.ConfigMaps(p.namespace).List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	if stored != nil {
+		all = append(slices.DeleteFunc(all, func(c *corev1.ConfigMap) bool { return c.Name == stored.Name }), stored)
+	}
+	slices.SortFunc(all, func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
+	sources := slices.Clone(p.sources)
+	for _, c := range all {
+		files := fstest.MapFS{}
+		for name, text := range c.Data {
+			if !strings.HasSuffix(name, ".rego") {
+				return nil, fmt.Errorf("ConfigMap %s/%s: key %s: must be <name>.rego, or <name>_test.rego for tests", c.Namespace, c.Name, name)
+			}
+			files[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		sources = append(sources, policy.Source{Name: "ConfigMap " + c.Namespace + "/" + c.Name, Files: files})
+	}
+	return compilePolicies(ctx, sources)
+}
+
+// check says what is wrong with the policies if a ConfigMap is stored.
+func (p *policyConfigMaps) check(ctx context.Context, stored *corev1.ConfigMap) error {
+	if stored.Labels[policyLabel] != "true" || stored.Namespace != p.namespace {
+		return nil
+	}
+	_, err := p.compile(ctx, stored)
+	return err
+}
+
+// ready is nil once the policies have been read for the first time.
+func (p *policyConfigMaps) ready(*http.Request) error {
+	if !p.loaded.Load() {
+		return errors.New("the ConfigMaps with policies are not read yet")
+	}
+	return nil
+}
+
+// policyMetrics tell which policies are in force.
+type policyMetrics struct {
+	failed, success prometheus.Gauge
+	info            *prometheus.GaugeVec
+}
+
+func newPolicyMetrics(registerer prometheus.Registerer) (*policyMetrics, error) {
+	m := &policyMetrics{
+		failed: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_policies_load_failed",
+			Help: "1 while the policies of the ConfigMaps are ones that were refused; the last good ones are in force then."}),
+		success: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_policies_last_success_timestamp_seconds",
+			Help: "When the policies in force were taken over."}),
+		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dra_steward_policies_info",
+			Help: "1 for the revision of the policies in force."}, []string{"revision"}),
+	}
+	for _, c := range []prometheus.Collector{m.failed, m.success, m.info} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *policyMetrics) refused() { m.failed.Set(1) }
+
+func (m *policyMetrics) took(set *policy.Set, at time.Time) {
+	m.failed.Set(0)
+	m.success.Set(float64(at.Unix()))
+	m.info.Reset()
+	m.info.WithLabelValues(set.Revision()).Set(1)
+}

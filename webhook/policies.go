@@ -1,0 +1,44 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// policyConfigMaps judges ConfigMaps with policies and hands all else on.
+type policyConfigMaps struct {
+	next  admission.Handler
+	check func(context.Context, *corev1.ConfigMap) error
+}
+
+// PolicyConfigMaps returns a handler for ConfigMaps with policies before another one for
+// the rest. check says what is wrong with the policies if a ConfigMap is stored.
+func PolicyConfigMaps(next admission.Handler, check func(context.Context, *corev1.ConfigMap) error) admission.Handler {
+	return policyConfigMaps{next, check}
+}
+
+// Handle refuses a ConfigMap whose policies would not be taken over.
+func (p policyConfigMaps) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if req.Kind.Kind != "ConfigMap" || req.Kind.Group != "" || req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+		return p.next.Handle(ctx, req)
+	}
+	var configMap corev1.ConfigMap
+	if err := json.Unmarshal(req.Object.Raw, &configMap); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	configMap.Namespace, configMap.Name = req.Namespace, req.Name
+	err := p.check(ctx, &configMap)
+	if err == nil {
+		return admission.Allowed("")
+	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Message: "the policies would not be taken over, the ones in force stay: " + err.Error(),
+	}}}
+}
