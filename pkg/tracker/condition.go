@@ -50,9 +50,9 @@ type health struct {
 	dispensed  map[Kind]chan struct{} // closed when the view no longer waits for the kind
 }
 
-func newHealth(logger logr.Logger, now time.Time) *health {
+func newHealth(logger logr.Logger, read []Kind, now time.Time) *health {
 	h := &health{logger: logger, conditions: map[Kind]*Condition{}, dispensed: map[Kind]chan struct{}{}}
-	for _, kind := range kinds() {
+	for _, kind := range read {
 		h.conditions[kind] = &Condition{Kind: kind, Reason: ReasonWaiting, Since: now}
 		if kind != SliceKind { // without slices there is nothing to show
 			h.dispensed[kind] = make(chan struct{})
@@ -117,8 +117,10 @@ var remedies = map[Kind]string{
 func (h *health) list() (all []Condition) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	for _, kind := range kinds() {
-		all = append(all, *h.conditions[kind])
+	for _, kind := range allKinds() {
+		if c := h.conditions[kind]; c != nil {
+			all = append(all, *c)
+		}
 	}
 	return all
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -39,6 +40,10 @@ type convertingClient[T any] struct {
 	client    dynamic.Interface
 	resources []schema.GroupVersionResource
 	last      atomic.Int32 // index of the version that worked last
+}
+
+func (c *convertingClient[T]) listWatch() *cache.ListWatch {
+	return &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}
 }
 
 // try calls f with the versions, first the one that worked last, until one is there.

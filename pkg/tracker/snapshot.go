@@ -96,6 +96,18 @@ func (s *Snapshot) PublishedByPool(driver, name string) (all []*resourceapi.Reso
 	return all
 }
 
+// PublishedSlices yields all slices as their drivers published them, pool by pool; the
+// pools of a driver follow each other.
+func (s *Snapshot) PublishedSlices() iter.Seq[*resourceapi.ResourceSlice] {
+	return func(yield func(*resourceapi.ResourceSlice) bool) {
+		for p := range s.pools.all() {
+			if !p.each(func(e *entry) bool { return yield(e.published) }) {
+				return
+			}
+		}
+	}
+}
+
 // Device returns a device. Where several slices of a pool have it, it is the one of the
 // highest generation of the pool.
 func (s *Snapshot) Device(driver, pool, device string) (Device, bool) {

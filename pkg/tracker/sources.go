@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,13 +41,26 @@ type Sources struct {
 
 // all yields the informers there are, in a fixed order.
 func (s Sources) all() iter.Seq2[Kind, cache.SharedIndexInformer] {
-	informers := map[Kind]cache.SharedIndexInformer{SliceKind: s.Slices, RuleKind: s.Rules, PatchKind: s.Patches, ClassKind: s.Classes}
 	return func(yield func(Kind, cache.SharedIndexInformer) bool) {
-		for _, kind := range kinds() {
-			if informers[kind] != nil && !yield(kind, informers[kind]) {
+		for _, kind := range allKinds() {
+			if informer := *s.field(kind); informer != nil && !yield(kind, informer) {
 				return
 			}
 		}
+	}
+}
+
+// field is the informer of a kind.
+func (s *Sources) field(kind Kind) *cache.SharedIndexInformer {
+	switch kind {
+	case RuleKind:
+		return &s.Rules
+	case PatchKind:
+		return &s.Patches
+	case ClassKind:
+		return &s.Classes
+	default:
+		return &s.Slices
 	}
 }
 
@@ -72,10 +86,11 @@ func (s Sources) unavailable(kind Kind) <-chan struct{} {
 	return s.health.dispensed[kind]
 }
 
-// NewSources returns informers for all kinds, without their managed fields. Rules are
+// NewSources returns informers, which hold objects without their managed fields. Rules are
 // read in the newest version that is served: v1, v1beta2 or v1alpha3. A kind that is not
-// installed or must not be read becomes a [Condition], and is tried again.
-func NewSources(config *rest.Config, logger logr.Logger) (Sources, error) {
+// installed or must not be read becomes a [Condition], the logger is told, and it is tried
+// again. With kinds only these are read, and ResourceSlices.
+func NewSources(config *rest.Config, logger logr.Logger, kinds ...Kind) (Sources, error) {
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = runtime.ContentTypeProtobuf
 	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -90,24 +105,19 @@ func NewSources(config *rest.Config, logger logr.Logger) (Sources, error) {
 	if logger.GetSink() == nil {
 		logger = logr.Discard()
 	}
-	health := newHealth(logger, time.Now())
-	resource := client.ResourceV1()
-	rules := &convertingClient[resourceapi.DeviceTaintRule]{client: untyped, resources: ruleVersions()}
-	patches := &convertingClient[v1alpha1.ResourceSlicePatch]{client: untyped, resources: patchVersions()}
-	informers := [...]cache.SharedIndexInformer{
-		health.informer(SliceKind, &resourceapi.ResourceSlice{}, client, typed(resource.ResourceSlices())),
-		health.informer(RuleKind, &resourceapi.DeviceTaintRule{}, untyped, &cache.ListWatch{
-			ListWithContextFunc: rules.list, WatchFuncWithContext: rules.watch}),
-		health.informer(PatchKind, &v1alpha1.ResourceSlicePatch{}, untyped, &cache.ListWatch{
-			ListWithContextFunc: patches.list, WatchFuncWithContext: patches.watch}),
-		health.informer(ClassKind, &resourceapi.DeviceClass{}, client, typed(resource.DeviceClasses())),
+	read := allKinds()
+	if len(kinds) > 0 {
+		read = slices.DeleteFunc(read, func(kind Kind) bool { return kind != SliceKind && !slices.Contains(kinds, kind) })
 	}
-	for _, informer := range informers {
+	sources := Sources{health: newHealth(logger, read, time.Now())}
+	for _, kind := range read {
+		informer := sources.health.informer(kind, client, untyped)
 		if err := informer.SetTransform(withoutManagedFields); err != nil {
 			return Sources{}, err
 		}
+		*sources.field(kind) = informer
 	}
-	return Sources{Slices: informers[0], Rules: informers[1], Patches: informers[2], Classes: informers[3], health: health}, nil
+	return sources, nil
 }
 
 // typed makes a ListWatch of a client of one kind.
@@ -123,8 +133,24 @@ func typed[L runtime.Object](client interface {
 	}
 }
 
-// informer makes an informer whose requests are observed.
-func (h *health) informer(kind Kind, example runtime.Object, client any, lw *cache.ListWatch) cache.SharedIndexInformer {
+// informer makes the informer of a kind, whose requests are observed.
+func (h *health) informer(kind Kind, client kubernetes.Interface, untyped dynamic.Interface) cache.SharedIndexInformer {
+	switch kind {
+	case RuleKind:
+		rules := &convertingClient[resourceapi.DeviceTaintRule]{client: untyped, resources: ruleVersions()}
+		return h.observed(kind, &resourceapi.DeviceTaintRule{}, untyped, rules.listWatch())
+	case PatchKind:
+		patches := &convertingClient[v1alpha1.ResourceSlicePatch]{client: untyped, resources: patchVersions()}
+		return h.observed(kind, &v1alpha1.ResourceSlicePatch{}, untyped, patches.listWatch())
+	case ClassKind:
+		return h.observed(kind, &resourceapi.DeviceClass{}, client, typed(client.ResourceV1().DeviceClasses()))
+	default:
+		return h.observed(kind, &resourceapi.ResourceSlice{}, client, typed(client.ResourceV1().ResourceSlices()))
+	}
+}
+
+// observed makes an informer that notes how its requests end.
+func (h *health) observed(kind Kind, example runtime.Object, client any, lw *cache.ListWatch) cache.SharedIndexInformer {
 	observed := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := lw.ListWithContextFunc(ctx, options)

@@ -22,8 +22,8 @@ const (
 	ClassKind Kind = "DeviceClass"
 )
 
-// kinds are all of them.
-func kinds() []Kind { return []Kind{SliceKind, RuleKind, PatchKind, ClassKind} }
+// allKinds are all of them.
+func allKinds() []Kind { return []Kind{SliceKind, RuleKind, PatchKind, ClassKind} }
 
 // objectKey names an object.
 type objectKey struct {

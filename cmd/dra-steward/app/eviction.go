@@ -199,3 +199,11 @@ func (e *eviction) ready(*http.Request) error {
 	}
 	return e.evictor.Tracker.Ready()
 }
+
+// withoutManagedFields saves the memory of what nobody looks at.
+func withoutManagedFields(object any) (any, error) {
+	if object, ok := object.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+	}
+	return object, nil
+}

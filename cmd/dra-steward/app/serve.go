@@ -21,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/webhook"
 )
@@ -98,7 +99,7 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	world, err := o.world()
+	world, err := o.world(registry, log)
 	if err != nil {
 		return err
 	}
@@ -117,11 +118,15 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 }
 
 // world is what the rules see beside an object, nil without --live-data.
-func (o serveOptions) world() (*informed, error) {
+func (o serveOptions) world(registry *prometheus.Registry, log logr.Logger) (*informed, error) {
 	if !o.liveData {
 		return nil, nil
 	}
-	return newInformed(o.kubeconfig)
+	metrics, err := tracker.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	return newInformed(o.kubeconfig, metrics, log)
 }
 
 // evaluationTime is how long the selectors of one write are evaluated at most.
