@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -27,6 +29,10 @@ import (
 // ConfigurationFile is the name of the file that a repository keeps its
 // configuration in.
 const ConfigurationFile = ".dra-steward.yaml"
+
+// evaluationTime is how long the selectors of one document are evaluated on the devices
+// of the world, so that no file makes lint stop.
+const evaluationTime = time.Second
 
 // A Site is what was decided for some files.
 type Site struct {
@@ -171,6 +177,8 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 		return nil, err
 	}
 	reviewer.World = s.World
+	reviewer.Evaluations = &validate.Evaluations{}
+	reviewer.Turns = func(string) validate.Turns { return (&turns.Queue{Length: evaluationTime}).For("") }
 	if len(s.Schemas) > 0 {
 		if reviewer.Parameters, err = review.Parameters(c, s.Schemas...); err != nil {
 			return nil, err

@@ -230,8 +230,8 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	if r.exemptions.system(req) {
 		conditions.World = nil // what looks there only warns, and nobody would read it
 	}
-	if r.Turns != nil && req.User != nil {
-		conditions.Turns = r.Turns(req.User.Username)
+	if r.Turns != nil {
+		conditions.Turns = r.Turns(req.user())
 	}
 	found := rules.Validate(obj, conditions)
 	if len(found) == 0 {

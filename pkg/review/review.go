@@ -39,6 +39,14 @@ type Request struct {
 	Now time.Time
 }
 
+// user is the name of who writes, empty outside of a cluster.
+func (r Request) user() string {
+	if r.User == nil {
+		return ""
+	}
+	return r.User.Username
+}
+
 // A Reviewer judges writes. The zero value judges as a site does that has decided
 // nothing; New makes one from a configuration.
 type Reviewer struct {
