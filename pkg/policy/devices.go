@@ -47,6 +47,7 @@ type tolerated struct {
 
 // devices is what a claim or template asks for, flat.
 type devices struct {
+	summary
 	requests, lists []*ast.Term
 	classNames      []string
 	tolerations     []*tolerated
@@ -86,6 +87,7 @@ type demand struct {
 }
 
 func (d *devices) add(name, path string, alternative int, from demand) {
+	d.summary.add(alternative, from)
 	count := from.count
 	if count == 0 && from.mode != resourceapi.DeviceAllocationModeAll {
 		count = 1

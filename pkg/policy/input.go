@@ -12,7 +12,7 @@ const inputVersion = "policy.dra-steward.io/v1"
 
 var (
 	inputKeys = keysOf("apiVersion", "operation", "kind", "namespace", "namespaceLabels", "user", "generatedBy", "dryRun",
-		"parameters", "claim", "classes", "tolerations", "tolerationLists", "configs", "taintRule", "impact", "class", "slice",
+		"parameters", "claim", "classes", "tolerations", "tolerationLists", "configs", "taintRule", "impact", "class", "slice", "has",
 		"name", "now", "raw")
 	userKeys  = keysOf("name", "groups")
 	claimKeys = keysOf("requests")
@@ -50,7 +50,7 @@ func input(req Request, in scope, group *group) ast.Value {
 	return inputKeys.object(text(inputVersion), text(operation), text(req.Kind), text(req.Namespace), textMap(labels),
 		userKeys.object(text(req.User), texts(req.Groups)), text(generatedBy), truth(req.DryRun),
 		in.parameters, claimKeys.object(ast.ArrayTerm(devices.requests...)), devices.classes(req), ast.ArrayTerm(devices.distinct()...),
-		ast.ArrayTerm(devices.lists...), ast.ArrayTerm(configs(req)...), taintRule(req), impact(req.Impact), class(req.Object), slice(req.Object),
+		ast.ArrayTerm(devices.lists...), ast.ArrayTerm(configs(req)...), taintRule(req), impact(req.Impact), class(req.Object), slice(req.Object), devices.has(),
 		name, now, raw).Value
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	ruleKeys     = keysOf("key", "value", "effect", "age", "selector", "previewed", "old")
+	ruleKeys     = keysOf("key", "value", "effect", "age", "timeChanged", "selector", "previewed", "old")
 	storedKeys   = keysOf("key", "value", "effect", "selector")
 	selectorKeys = keysOf("present", "empty", "driver", "pool", "device")
 	impactKeys   = keysOf("devices", "driverDevices", "claims", "pods", "namespaces")
@@ -30,7 +30,7 @@ func taintRule(req Request) *ast.Term {
 		age = whole(int64(req.Now.Sub(rule.Spec.Taint.TimeAdded.Time) / time.Second))
 	}
 	taint := rule.Spec.Taint
-	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), age, deviceSelector(rule.Spec.DeviceSelector),
+	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), age, truth(old == nil || !old.Spec.Taint.TimeAdded.Equal(taint.TimeAdded)), deviceSelector(rule.Spec.DeviceSelector),
 		truth(previewed(old, rule)), stored)
 }
 

@@ -15,6 +15,7 @@
 package dra.tolerations.ineffective_toleration
 
 deny contains violation if {
+	input.has.ineffective == true
 	some toleration in input.tolerations
 	not toleration.noExecute
 	toleration.seconds != null
@@ -27,6 +28,7 @@ deny contains violation if {
 }
 
 deny contains violation if {
+	input.has.ineffective == true
 	some toleration in input.tolerations
 	toleration.noExecute
 	toleration.seconds < 0
@@ -40,6 +42,7 @@ deny contains violation if {
 }
 
 deny contains violation if {
+	input.has.ineffective == true
 	some toleration in input.tolerations
 	toleration.effect == "None"
 	violation := {
@@ -51,6 +54,7 @@ deny contains violation if {
 }
 
 deny contains violation if {
+	input.has.ineffective == true
 	some toleration in input.tolerations
 	toleration.repeated
 	violation := {

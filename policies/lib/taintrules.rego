@@ -20,6 +20,13 @@ evicted if {
 	covers(old.selector.device, new.selector.device)
 }
 
+# evicted_by names devices and taint: what is said of a rule that is widened differs from
+# what was said of the stored one, so it does not pass for an old problem.
+evicted_by := concat("", [
+	concat(", ", [concat(" ", [part, name]) | some part in ["driver", "pool", "device"]; name := input.taintRule.selector[part]; name != ""]),
+	" by ", input.taintRule.key, "=", input.taintRule.value,
+])
+
 covers("", _) := true
 
 covers(old, new) if old == new

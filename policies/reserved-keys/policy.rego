@@ -42,6 +42,7 @@
 package dra.tolerations.reserved_keys
 
 deny contains violation if {
+	looked_for
 	some toleration in input.tolerations
 	reserved(toleration)
 	not input.namespace in input.parameters["DRA-TOL-002"].namespaces
@@ -53,6 +54,16 @@ deny contains violation if {
 		"message": concat("", ["tolerates a taint that is reserved for the platform: ", shown(toleration)]),
 		"hint": "leave it to the administrators of the devices; a claim without it does not get such a device",
 	}
+}
+
+looked_for if {
+	some key in input.parameters["DRA-TOL-002"].keys
+	input.has.keys[key]
+}
+
+looked_for if {
+	input.has.wildcard == true
+	count(input.parameters["DRA-TOL-002"].keys) > 0
 }
 
 keys := {key | some key in input.parameters["DRA-TOL-002"].keys}

@@ -11,7 +11,9 @@ toleration := {
 parameters := {"keys": ["gpu.nvidia.com/gpu-lost", "health.example.com/*"], "namespaces": ["gpu-operator"], "users": ["root"], "groups": ["admins"]}
 
 violations(change, namespace, user) := found if {
-	found := reserved_keys.deny with input.tolerations as [object.union(toleration, change)]
+	written := object.union(toleration, change)
+	found := reserved_keys.deny with input.tolerations as [written]
+		with input.has as {"wildcard": written.wildcard, "keys": {written.key: true, concat("", [split(written.key, "/")[0], "/*"]): true}}
 		with input.namespace as namespace
 		with input.user as user
 		with input.parameters as {"DRA-TOL-002": parameters}
@@ -59,6 +61,7 @@ test_group_is_allowed if count(violations({}, "team-a", {"name": "joe", "groups"
 
 test_nothing_reserved_passes if {
 	count(reserved_keys.deny) == 0 with input.tolerations as [object.union(toleration, {"key": "", "wildcard": true})]
+		with input.has as {"wildcard": true, "keys": {"": true}}
 		with input.namespace as "team-a"
 		with input.user as tenant
 		with input.parameters as {"DRA-TOL-002": object.union(parameters, {"keys": []})}

@@ -42,7 +42,7 @@ deny contains violation if {
 	taintrules.evicts
 	violation := {
 		"paths": ["spec.deviceSelector"],
-		"message": sprintf("hits %d of the %d devices of its drivers, more than %d %%", [hit, input.impact.driverDevices, input.parameters["DRA-RULE-004"].maxPercent]),
+		"message": sprintf("hits %d of the %d devices of its drivers, more than %d %%: %s", [hit, input.impact.driverDevices, input.parameters["DRA-RULE-004"].maxPercent, taintrules.evicted_by]),
 		"hint": hint,
 	}
 }
@@ -53,7 +53,7 @@ deny contains violation if {
 	taintrules.evicts
 	violation := {
 		"paths": ["spec.deviceSelector"],
-		"message": sprintf("evicts from %d %s, more than %d", [input.impact[count], count, input.parameters["DRA-RULE-004"][limit]]),
+		"message": sprintf("evicts from %d %s, more than %d: %s", [input.impact[count], count, input.parameters["DRA-RULE-004"][limit], taintrules.evicted_by]),
 		"hint": hint,
 	}
 }

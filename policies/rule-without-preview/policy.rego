@@ -22,7 +22,7 @@ deny contains violation if {
 	taintrules.evicts
 	violation := {
 		"paths": ["spec.taint.effect"],
-		"message": "evicts at once, without a preview of what is hit",
+		"message": concat("", ["evicts at once, without a preview of what is hit: ", taintrules.evicted_by]),
 		"hint": "write the rule with the effect None first, read its status, then change the effect",
 	}
 }

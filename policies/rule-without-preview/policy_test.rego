@@ -19,6 +19,7 @@ stored(change) := object.union({"key": rule.key, "value": rule.value, "effect": 
 test_creation_is_denied if {
 	some violation in violations({})
 	violation.paths == ["spec.taint.effect"]
+	violation.message == "evicts at once, without a preview of what is hit: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance="
 }
 
 test_update_before_the_status_is_denied if count(violations({"old": stored({"effect": "None"})})) == 1

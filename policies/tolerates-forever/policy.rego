@@ -23,6 +23,7 @@
 package dra.tolerations.tolerates_forever
 
 deny contains violation if {
+	input.has.endless == true
 	some toleration in input.tolerations
 	toleration.noExecute
 	toleration.seconds == null

@@ -22,6 +22,7 @@
 package dra.tolerations.toleration_ceiling
 
 deny contains violation if {
+	input.has.longest > input.parameters["DRA-TOL-005"].maxSeconds
 	some toleration in input.tolerations
 	toleration.noExecute
 	toleration.seconds > input.parameters["DRA-TOL-005"].maxSeconds

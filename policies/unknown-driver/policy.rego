@@ -30,7 +30,7 @@ deny contains violation if {
 	drivers_are_named
 	violation := {
 		"paths": config.paths,
-		"field": "opaque.driver",
+		"field": "driver",
 		"message": concat("", ["no class or selector here is for the driver ", config.driver, ", so nobody reads the configuration"]),
 		"hint": "write the driver as the selectors do",
 	}
@@ -44,7 +44,7 @@ deny contains violation if {
 	not drivers_are_named
 	violation := {
 		"paths": config.paths,
-		"field": "opaque.driver",
+		"field": "driver",
 		"message": concat("", ["the driver ", config.driver, " is not known"]),
 		"hint": "look for a typing mistake; a driver of the site belongs into the parameters of this policy",
 	}

@@ -4,7 +4,7 @@ import data.dra.claims.unknown_driver
 
 config(driver, known) := {
 	"driver": driver, "apiVersion": "", "kind": "", "parameters": {}, "driverKnown": known, "known": known,
-	"problems": [], "paths": ["spec.devices.config[0]"],
+	"problems": [], "paths": ["spec.devices.config[0].opaque"],
 }
 
 class(selectors) := {"known": true, "labels": {}, "selectors": selectors, "extendedResourceName": ""}

@@ -15,6 +15,7 @@
 package dra.claims.unselective_request
 
 deny contains violation if {
+	input.has.constantSelector == true
 	some request in input.claim.requests
 	constants := {selector | some selector in request.selectors; trim_space(selector) in {"true", "false"}}
 	count(constants) > 0
@@ -27,15 +28,15 @@ deny contains violation if {
 }
 
 deny contains violation if {
-	some request in input.claim.requests
-	class := input.classes[request.class]
+	some name, class in input.classes
 	class.known
-	count(request.selectors) == 0
-	count([selector | some selector in class.selectors; trim_space(selector) != "true"]) == 0
+	{selector | some selector in class.selectors; trim_space(selector) != "true"} == set()
+	paths := [request.path | some request in input.claim.requests; request.class == name; count(request.selectors) == 0]
+	count(paths) > 0
 	violation := {
-		"paths": [request.path],
+		"paths": paths,
 		"field": "selectors",
-		"message": concat("", ["neither the class ", request.class, " nor the request selects: any device of any driver may be given"]),
+		"message": concat("", ["neither the class ", name, " nor the request selects: any device of any driver may be given"]),
 		"hint": "use a class with selectors",
 	}
 }
