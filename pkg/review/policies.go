@@ -82,6 +82,7 @@ func isPolicy(id string) bool { return policyCode.MatchString(id) }
 // an answer does not tell.
 func (a *Answer) judge(r Reviewer, req policy.Request) {
 	a.Decision = r.Policies.Evaluate(context.Background(), req)
+	a.leaveToPolicies(r.Policies, req)
 	for _, v := range a.Decision.Violations {
 		finding := Finding{v.Code, Error, field.ErrorTypeForbidden, first(v.Paths), policyMessage(v)}
 		switch v.Mode {

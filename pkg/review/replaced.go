@@ -1,0 +1,19 @@
+package review
+
+import (
+	"slices"
+
+	"github.com/dra-steward/dra-steward/pkg/policy"
+)
+
+// leaveToPolicies takes out what rules have found where a policy says the same: nobody
+// reads one thing twice. Where the policy could not judge, the rule stays.
+func (a *Answer) leaveToPolicies(engine *policy.Engine, req policy.Request) {
+	failed := func(code string) bool {
+		return slices.ContainsFunc(a.Decision.Failures, func(f policy.Failure) bool { return f.Code == code || f.Code == "" })
+	}
+	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
+		code, replaced := engine.InsteadOf(f.Rule, req.Kind, req.Namespace)
+		return replaced && !failed(code)
+	})
+}
