@@ -1,6 +1,7 @@
 package patches_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
 )
@@ -187,4 +189,32 @@ func TestBareNull(t *testing.T) {
 		t.Errorf("null is not stored: %v", stored.Object["spec"])
 	}
 	kubectl(t, "", "delete", "rsp", "quoted")
+}
+
+// TestFixedNull: what lint --fix makes of a null without quotes is what kubectl takes.
+func TestFixedNull(t *testing.T) {
+	installed(t)
+	text, err := os.ReadFile("../../../docs/patches/bare-null.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "patch.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := tryKubectl(t, "", "create", "--dry-run=server", "-f", file); err == nil {
+		t.Fatalf("kubectl takes it as it is: %s", out)
+	}
+	var out, problems bytes.Buffer
+	if code := app.Run(t.Context(), []string{"lint", "--fix", file}, app.Streams{Out: &out, Err: &problems}); code != app.ExitClean {
+		t.Errorf("lint --fix: exit code %d\n%s%s", code, &out, &problems)
+	}
+	fixed, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Replace(string(text), "null: {} # take it away", `"null": {} # take it away`, 1); string(fixed) != want {
+		t.Errorf("lint --fix wrote\n%s", fixed)
+	}
+	kubectl(t, "", "create", "--dry-run=server", "-f", file)
 }
