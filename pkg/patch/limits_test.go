@@ -195,6 +195,19 @@ func TestCostIsLimited(t *testing.T) {
 	}
 }
 
+func TestLimitOfAnEvaluation(t *testing.T) {
+	s := slice(device("a", nil), device("b", nil), device("c", nil))
+	p := compile(object("p", 0, spec{Filter: cel(costly), Attributes: attrs{model: set(str("y"))}}))
+	e := patch.NewEvaluation(s)
+	e.Limit = 1
+	wantModels(t, e.Apply(p), model, "y - -")
+	if e.Spent() == 0 || e.Spent() > patch.MaxCost {
+		t.Errorf("spent %d", e.Spent())
+	}
+	e.Limit = 0
+	wantModels(t, e.Apply(p), model, "y y y")
+}
+
 func TestOlderGenerationIsPatchedToo(t *testing.T) {
 	s := slice(device("a", nil))
 	s.Spec.Pool.Generation = 1

@@ -50,9 +50,17 @@ func (p *Patch) Selects(driver, pool string) bool {
 // An Evaluation holds what expressions say of the devices of a slice, as far as
 // somebody has asked. It is used by one goroutine at a time.
 type Evaluation struct {
+	// Limit bounds what all that is evaluated may cost together; 0 is no bound. What
+	// is not evaluated any more counts as failed, and is not remembered.
+	Limit uint64
+
 	slice    *resourceapi.ResourceSlice
 	verdicts map[*program]*verdicts
+	spent    uint64
 }
+
+// Spent is what the evaluated expressions have cost, in the units of [MaxCost].
+func (e *Evaluation) Spent() uint64 { return e.spent }
 
 // verdicts are what an expression says of the devices of a slice.
 type verdicts struct {
@@ -134,8 +142,12 @@ func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure st
 	}
 	v.asked = true
 	if v.of[device] == unknown {
+		if e.Limit > 0 && e.spent >= e.Limit {
+			return failed, 0, "not evaluated: the limit of cost is reached"
+		}
 		verdict, failure := p.evaluate(e.slice.Spec.Driver, &e.slice.Spec.Devices[device])
 		v.set(device, verdict, failure)
+		e.spent += uint64(verdict / states)
 	}
 	return v.of[device] % states, v.of[device] / states, v.failures[device]
 }

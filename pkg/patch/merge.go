@@ -9,14 +9,18 @@ import (
 
 // Apply applies patches to a slice. It is Merge of what they match.
 func Apply(slice *resourceapi.ResourceSlice, patches []*Patch) Result {
-	e := NewEvaluation(slice)
+	return NewEvaluation(slice).Apply(patches)
+}
+
+// Apply applies patches to the slice of the evaluation.
+func (e *Evaluation) Apply(patches []*Patch) Result {
 	var matches []Match
 	for _, p := range patches {
 		if m := p.Match(e); m.Devices > 0 || m.Failures.Devices > 0 {
 			matches = append(matches, m)
 		}
 	}
-	return Merge(slice, matches)
+	return Merge(e.slice, matches)
 }
 
 // Merge applies to a slice the patches that match devices of it. The order of matches

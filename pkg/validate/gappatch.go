@@ -14,6 +14,9 @@ import (
 // expressions that takes a tenth of a second.
 const maxTried = 10000
 
+// maxTrialCost bounds what the expressions may cost meanwhile: some tenths of a second.
+const maxTrialCost = 4 * patch.MaxCost
+
 // patchGaps are the rules for a patch among the devices that exist.
 var patchGaps = Table[*v1alpha1.ResourceSlicePatch]{
 	{
@@ -37,7 +40,7 @@ It does not where no device matches, where an expression fails, where a device h
 or capacity, where another patch wins, where the driver's value has another type, so
 that the expressions of claims may fail, or where a capacity and its request policy
 contradict each other. It only warns, since drivers may publish something else
-tomorrow. At most 10000 devices are tried.`,
+tomorrow. At most 10000 devices are tried, and fewer where expressions are costly.`,
 		Class:    Gap,
 		Severity: Warning,
 		Beyond:   true,
@@ -90,16 +93,20 @@ func try(p *v1alpha1.ResourceSlicePatch, c Conditions) (t trial, ok bool) {
 			all = append(all, compile(other))
 		}
 	}
+	spent := uint64(0)
 	for slice := range c.World.Slices() {
 		if !own.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
 			continue
 		}
-		if t.tried += len(slice.Spec.Devices); t.tried > maxTried {
-			t.tried -= len(slice.Spec.Devices)
+		e := patch.NewEvaluation(slice)
+		e.Limit = maxTrialCost - spent
+		result := e.Apply(all)
+		if spent += e.Spent(); spent >= maxTrialCost || t.tried+len(slice.Spec.Devices) > maxTried {
 			t.more = true
 			break
 		}
-		if report := patch.Apply(slice, all).Reports()[own]; report != nil {
+		t.tried += len(slice.Spec.Devices)
+		if report := result.Reports()[own]; report != nil {
 			t.Add(report)
 		}
 	}
@@ -122,7 +129,7 @@ func patchOutcome(p *v1alpha1.ResourceSlicePatch, c Conditions) (errs field.Erro
 		errs = append(errs, counted(patchDevices.Child("filter"), t.Failures.Devices,
 			"an expression fails for %s"+t.first()+", to which the patch does not apply; %s", devices(t.Failures.Devices), t.Failures.First))
 	}
-	if t.Devices == 0 && t.Failures.Devices == 0 {
+	if t.Devices == 0 && t.Failures.Devices == 0 && !t.more {
 		errs = append(errs, field.Invalid(patchDevices.Child("filter"), 0, "no device matches"+t.first()))
 	}
 	for _, k := range t.Keys() {
