@@ -135,6 +135,7 @@ func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) er
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
 				led.Store(true)
+				e.log.Info("leading", "lease", e.options.namespace+"/"+e.options.name)
 				defer close(ended)
 				failed = controller.Run(ctx)
 				cancel()

@@ -1,0 +1,403 @@
+package eviction_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/test/chart"
+	"github.com/dra-steward/dra-steward/test/envtest"
+)
+
+const (
+	driver    = "gpu.example.com"
+	namespace = metav1.NamespaceDefault
+	ours      = "system:serviceaccount:dra-steward:dra-steward-controller"
+
+	auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+`
+)
+
+func start(t *testing.T, controllers string) (*envtest.Cluster, kubernetes.Interface) {
+	t.Helper()
+	cluster, err := envtest.Start(t.Context(), envtest.Options{
+		ControllerManager: true, Scheduler: true, Nodes: []string{"node-0"}, AuditPolicy: auditPolicy,
+		ControllerManagerArgs: map[string][]string{"controllers": {controllers}},
+		Dir:                   t.TempDir(), Output: t.Output(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := kubernetes.NewForConfig(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster, c
+}
+
+// run starts the program as the chart's Deployment does, and returns how to end it.
+func run(t *testing.T, cluster *envtest.Cluster, values map[string]any) (stop func()) {
+	t.Helper()
+	objects, err := chart.Render(map[string]any{
+		"certificates": map[string]any{"existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"},
+		"controller":   values,
+	}, chart.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := install(t, cluster, objects)
+	kubeconfig, err := cluster.UserKubeconfig(ours, "system:serviceaccounts", "system:serviceaccounts:dra-steward")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, arg := range args {
+		if strings.HasPrefix(arg, "--health-address") || strings.HasPrefix(arg, "--metrics-address") {
+			args[i], _, _ = strings.Cut(arg, "=")
+			args[i] += "=127.0.0.1:0"
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	log := &buffer{}
+	code := make(chan int, 1)
+	go func() { code <- app.Run(ctx, append(args, "--kubeconfig="+kubeconfig), app.Streams{Out: log, Err: log}) }()
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 40*time.Second, true, func(context.Context) (bool, error) {
+		return strings.Contains(log.String(), `"msg":"leading"`), nil
+	}); err != nil {
+		t.Fatalf("the controller does not work: %v\n%s", err, log)
+	}
+	return sync.OnceFunc(func() {
+		cancel()
+		if got := <-code; got != app.ExitClean || t.Failed() {
+			t.Errorf("the controller ended with exit code %d:\n%s", got, log)
+		}
+	})
+}
+
+// install applies the controller's rights and returns the arguments of its Deployment.
+func install(t *testing.T, cluster *envtest.Cluster, objects []*unstructured.Unstructured) (args []string) {
+	t.Helper()
+	c, err := client.New(cluster.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []*unstructured.Unstructured{{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "dra-steward"},
+	}}}
+	for _, object := range objects {
+		if object.GetLabels()["app.kubernetes.io/component"] != "controller" {
+			continue
+		}
+		if object.GetKind() == "Deployment" {
+			containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+			args, _, _ = unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+			continue
+		}
+		all = append(all, object)
+	}
+	for _, object := range all {
+		if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return args
+}
+
+type buffer struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.String()
+}
+
+func eventually(t *testing.T, what string, check func(context.Context) (bool, error)) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 90*time.Second, true, check); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// must is for what has no reason to fail.
+func must[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// offer publishes n devices, a class for them and for an extended resource, and a
+// template of a claim.
+func offer(t *testing.T, c kubernetes.Interface, n int) {
+	t.Helper()
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver}}
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}}
+	class.Spec.ExtendedResourceName = new("example.com/gpu")
+	must(c.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}))(t)
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}}
+	slice.Spec.Driver, slice.Spec.NodeName = driver, new("node-0")
+	slice.Spec.Pool = resourceapi.ResourcePool{Name: "node-0", Generation: 1, ResourceSliceCount: 1}
+	for i := range n {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", i)})
+	}
+	must(c.ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{}))(t)
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: driver}}}
+	must(c.ResourceV1().ResourceClaimTemplates(namespace).Create(t.Context(), template, metav1.CreateOptions{}))(t)
+}
+
+// pods creates n pods, with claims or with extended resources, and waits until they run.
+func pods(t *testing.T, c kubernetes.Interface, prefix string, n int, extended bool) (names []string) {
+	t.Helper()
+	for i := range n {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(prefix, "-", i)}}
+		pod.Spec.Containers = []corev1.Container{{Name: "train", Image: "registry.example.com/train:1"}}
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
+		if extended {
+			one := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
+			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
+		} else {
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
+			pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+		}
+		must(c.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+		names = append(names, pod.Name)
+	}
+	eventually(t, prefix+" run", func(ctx context.Context) (bool, error) {
+		list, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running"})
+		running := 0
+		for i := range list.Items {
+			if slices.Contains(names, list.Items[i].Name) {
+				running++
+			}
+		}
+		return running == n, err
+	})
+	return names
+}
+
+func rule(t *testing.T, c kubernetes.Interface, name string, effect resourceapi.DeviceTaintEffect) {
+	t.Helper()
+	r := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: new(driver)}
+	r.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/broken", Effect: effect}
+	must(c.ResourceV1().DeviceTaintRules().Create(t.Context(), r, metav1.CreateOptions{}))(t)
+}
+
+func gone(t *testing.T, c kubernetes.Interface, names []string) {
+	t.Helper()
+	eventually(t, "the pods are gone", func(ctx context.Context) (bool, error) {
+		list, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		for i := range list.Items {
+			if slices.Contains(names, list.Items[i].Name) {
+				return false, err
+			}
+		}
+		return true, err
+	})
+}
+
+// condition waits until a rule has a condition with that message.
+func condition(t *testing.T, c kubernetes.Interface, name, kind, want string) {
+	t.Helper()
+	last := "none"
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		r, err := c.ResourceV1().DeviceTaintRules().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, condition := range r.Status.Conditions {
+			if condition.Type == kind {
+				last = string(condition.Status) + " " + condition.Reason + " " + condition.Message
+			}
+		}
+		return strings.TrimSpace(last) == want, nil
+	})
+	if err != nil {
+		t.Errorf("rule %s, condition %s: %s\nwant: %s", name, kind, last, want)
+	}
+}
+
+// An entry is a line of the audit log.
+type entry struct {
+	Verb, UserAgent string
+	User            struct{ Username string }
+	ObjectRef       struct{ Resource, Subresource, Name string }
+	ResponseStatus  struct{ Code int }
+}
+
+func audit(t *testing.T, cluster *envtest.Cluster) (all []entry) {
+	t.Helper()
+	file := must(os.Open(cluster.AuditLog()))(t)
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// evictions counts the deletions of each pod that the API server has accepted, kubelets
+// aside, by who asked.
+func evictions(t *testing.T, cluster *envtest.Cluster) map[string][]string {
+	t.Helper()
+	by := map[string][]string{}
+	for _, e := range audit(t, cluster) {
+		if e.Verb == "delete" && e.ObjectRef.Resource == "pods" && e.ResponseStatus.Code < 300 && !strings.HasPrefix(e.UserAgent, "dra-steward-nodes") {
+			by[e.ObjectRef.Name] = append(by[e.ObjectRef.Name], e.User.Username)
+		}
+	}
+	return by
+}
+
+// writes are what the controller has changed, Leases aside.
+func writes(t *testing.T, cluster *envtest.Cluster) (all []string) {
+	t.Helper()
+	for _, e := range audit(t, cluster) {
+		if e.User.Username == ours && !slices.Contains([]string{"get", "list", "watch"}, e.Verb) && e.ObjectRef.Resource != "leases" {
+			all = append(all, strings.Join([]string{e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name}, " "))
+		}
+	}
+	return all
+}
+
+// TestBesideKubernetes: kube-controller-manager evicts for rules and misses the pods on
+// extended resources. Observing writes nothing; supplementing evicts what it misses, a
+// taint that was there before excepted, and nobody twice.
+func TestBesideKubernetes(t *testing.T) {
+	cluster, c := start(t, "*")
+	offer(t, c, 8)
+	missed := pods(t, c, "missed", 3, true)
+	plain := pods(t, c, "plain", 3, false)
+
+	stop := run(t, cluster, map[string]any{})
+	rule(t, c, "before", resourceapi.DeviceTaintEffectNoExecute)
+	gone(t, c, plain)
+	stop()
+	if got := writes(t, cluster); len(got) > 0 {
+		t.Errorf("observing wrote %q", got)
+	}
+
+	stop = run(t, cluster, map[string]any{"mode": "supplement"})
+	defer stop()
+	condition(t, c, "before", "dra-steward.io/EvictionInProgress", "False NotStarted")
+	if got := evictions(t, cluster); len(got) != len(plain) {
+		t.Errorf("installing evicted: %v", got)
+	}
+	begin := time.Now()
+	rule(t, c, "now", resourceapi.DeviceTaintEffectNoExecute)
+	gone(t, c, missed)
+	if took := time.Since(begin); took < 14*time.Second {
+		t.Errorf("the other controller had only %s", took)
+	}
+	condition(t, c, "now", "dra-steward.io/EvictionInProgress", "False Completed 3 pods evicted.")
+	by := evictions(t, cluster)
+	for _, name := range missed {
+		if !slices.Equal(by[name], []string{ours}) {
+			t.Errorf("%s was deleted by %q", name, by[name])
+		}
+	}
+	for _, name := range plain {
+		if len(by[name]) != 1 || by[name][0] == ours {
+			t.Errorf("%s was deleted by %q", name, by[name])
+		}
+	}
+	r := must(c.ResourceV1().DeviceTaintRules().Get(t.Context(), "now", metav1.GetOptions{}))(t)
+	for _, fields := range r.ManagedFields {
+		if fields.Manager == "dra-steward-evictor" && strings.Contains(string(fields.FieldsV1.Raw), `"type":"EvictionInProgress"`) {
+			t.Errorf("it wrote the condition of kube-controller-manager: %s", fields.FieldsV1.Raw)
+		}
+	}
+	if !slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "EvictionInProgress" }) {
+		t.Errorf("kube-controller-manager's condition is missing: %+v", r.Status.Conditions)
+	}
+}
+
+// TestAlone: without the other controller, full does it all: the preview while the
+// effect is None, the evictions, the report; ended midway and started anew, nothing is
+// lost and nothing done twice.
+func TestAlone(t *testing.T) {
+	cluster, c := start(t, "*,-device-taint-eviction-controller")
+	const n = 40
+	offer(t, c, n)
+	all := append(pods(t, c, "plain", n-5, false), pods(t, c, "extended", 5, true)...)
+
+	values := map[string]any{"mode": "full", "evictionsPerSecond": 5}
+	stop := run(t, cluster, values)
+	rule(t, c, "rule", resourceapi.DeviceTaintEffectNone)
+	condition(t, c, "rule", "EvictionInProgress", fmt.Sprintf("False NoEffect %d published devices selected. %d allocated devices selected. %d pods would be evicted in 1 namespace if the effect was NoExecute.", n, n, n))
+	r := must(c.ResourceV1().DeviceTaintRules().Get(t.Context(), "rule", metav1.GetOptions{}))(t)
+	r.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+	must(c.ResourceV1().DeviceTaintRules().Update(t.Context(), r, metav1.UpdateOptions{}))(t)
+	eventually(t, "some are evicted", func(context.Context) (bool, error) { return len(evictions(t, cluster)) >= 10, nil })
+	stop()
+	if got := len(evictions(t, cluster)); got == n {
+		t.Errorf("all were evicted before it was ended")
+	}
+	stop = run(t, cluster, values)
+	defer stop()
+	gone(t, c, all)
+	by := evictions(t, cluster)
+	for _, name := range all {
+		if !slices.Equal(by[name], []string{ours}) {
+			t.Errorf("%s was deleted by %q", name, by[name])
+		}
+	}
+	eventually(t, "the rule is done", func(ctx context.Context) (bool, error) {
+		r, err := c.ResourceV1().DeviceTaintRules().Get(ctx, "rule", metav1.GetOptions{})
+		return err == nil && len(r.Status.Conditions) == 1 && r.Status.Conditions[0].Reason == "Completed", err
+	})
+	patches := 0
+	for _, write := range writes(t, cluster) {
+		if strings.HasPrefix(write, "patch pods status") {
+			patches++
+		}
+	}
+	if patches != n {
+		t.Errorf("%d conditions for %d pods", patches, n)
+	}
+}
