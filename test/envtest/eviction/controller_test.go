@@ -87,7 +87,9 @@ func run(t *testing.T, cluster *envtest.Cluster, values map[string]any) (stop fu
 	ctx, cancel := context.WithCancel(context.Background())
 	log := &buffer{}
 	code := make(chan int, 1)
-	go func() { code <- app.Run(ctx, append(args, "--kubeconfig="+kubeconfig), app.Streams{Out: log, Err: log}) }()
+	go func() {
+		code <- app.Run(ctx, append(args, "--kubeconfig="+kubeconfig), app.Streams{Out: log, Err: log})
+	}()
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 40*time.Second, true, func(context.Context) (bool, error) {
 		return strings.Contains(log.String(), `"msg":"leading"`), nil
 	}); err != nil {
