@@ -14,6 +14,14 @@ func atMost(at *field.Path, n, limit int) field.ErrorList {
 	return field.ErrorList{field.TooMany(at, n, limit)}
 }
 
+// atMostIn is atMost for a field. It makes the place only if there is something to say.
+func atMostIn(at *field.Path, name string, n, limit int) field.ErrorList {
+	if n <= limit {
+		return nil
+	}
+	return atMost(at.Child(name), n, limit)
+}
+
 // total reports that n things of a kind, counted over several fields below at, are
 // more than limit; in the type and at the place where the API server reports it.
 func total(at *field.Path, things string, n, limit int) field.ErrorList {

@@ -68,6 +68,9 @@ By request, or by request/alternative. Without names it is for all requests.`,
 }
 
 func constraintRequests(spec claimSpec, c Conditions) (errs field.ErrorList) {
+	if len(spec.Devices.Constraints) == 0 {
+		return nil
+	}
 	names := spec.referredNames()
 	list := spec.at.Child("devices", "constraints")
 	for i, constraint := range judged(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize, c) {
@@ -77,6 +80,9 @@ func constraintRequests(spec claimSpec, c Conditions) (errs field.ErrorList) {
 }
 
 func configRequests(spec claimSpec, c Conditions) (errs field.ErrorList) {
+	if len(spec.Devices.Config) == 0 {
+		return nil
+	}
 	names := spec.referredNames()
 	list := spec.at.Child("devices", "config")
 	for i, config := range judged(spec.Devices.Config, resourceapi.DeviceConfigMaxSize, c) {

@@ -58,7 +58,7 @@ It has at most 10240 bytes and a bound of cost. The bound of 1,000,000 holds for
 func derivedMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, demand := range spec.judgedDemands(declarative, c) {
 		if !spec.hadDerived(demand) {
-			errs = append(errs, atMost(at.Child("derivedAttributes"), len(demand.derived), resourceapi.DeviceDerivedAttributesMaxSize)...)
+			errs = append(errs, atMostIn(at, "derivedAttributes", len(demand.derived), resourceapi.DeviceDerivedAttributesMaxSize)...)
 		}
 	}
 	return errs
@@ -83,6 +83,9 @@ func (s claimSpec) hadDerived(d demand) bool {
 func (s claimSpec) derived(by reader, c Conditions) iter.Seq2[*field.Path, derivedAttribute] {
 	return func(yield func(*field.Path, derivedAttribute) bool) {
 		for at, demand := range s.judgedDemands(by, c) {
+			if len(demand.derived) == 0 {
+				continue
+			}
 			list := at.Child("derivedAttributes")
 			for i, attribute := range demand.derived {
 				if !yield(list.Index(i), derivedAttribute{attribute, demand}) {
@@ -118,6 +121,9 @@ func derivedForm(spec claimSpec, c Conditions) (errs field.ErrorList) {
 func derivedUsed(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	compared := spec.compared()
 	for at, demand := range spec.judgedDemands(handwritten, c) {
+		if len(demand.derived) == 0 {
+			continue
+		}
 		list := at.Child("derivedAttributes")
 		request, _, _ := strings.Cut(demand.name, "/")
 		seen := map[resourceapi.FullyQualifiedName]bool{}

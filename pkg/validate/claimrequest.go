@@ -73,9 +73,9 @@ With ExactCount it says how many devices are wanted; left out it becomes 1.`,
 
 func requestName(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, request := range spec.judgedRequests(c) {
-		errs = append(errs, allOf(at.Child("name"), request.Name, validation.IsDNS1123Label(request.Name))...)
+		errs = append(errs, dnsLabel(at, "name", request.Name)...)
 		for at, alternative := range spec.judgedAlternatives(at, request, handwritten, c) {
-			errs = append(errs, allOf(at.Child("name"), alternative.Name, validation.IsDNS1123Label(alternative.Name))...)
+			errs = append(errs, dnsLabel(at, "name", alternative.Name)...)
 		}
 	}
 	return errs
@@ -114,24 +114,35 @@ func requestForm(spec claimSpec, c Conditions) (errs field.ErrorList) {
 func requestClass(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, request := range spec.judgedRequests(c) {
 		if request.Exactly != nil && spec.reads(request, exactForm, handwritten, c) {
-			errs = append(errs, className(at.Child("exactly", "deviceClassName"), request.Exactly.DeviceClassName)...)
+			errs = append(errs, className(at, request.Exactly.DeviceClassName, "exactly", "deviceClassName")...)
 		}
 		for at, alternative := range spec.judgedAlternatives(at, request, declarative, c) {
 			stored := spec.storedAlternative(request, alternative.Name)
 			if onlyDeclared(request, c) && stored != nil && stored.DeviceClassName == alternative.DeviceClassName {
 				continue
 			}
-			errs = append(errs, className(at.Child("deviceClassName"), alternative.DeviceClassName)...)
+			errs = append(errs, className(at, alternative.DeviceClassName, "deviceClassName")...)
 		}
 	}
 	return errs
 }
 
-func className(at *field.Path, name string) field.ErrorList {
+// className reports a name of a class that stands in a field below at.
+func className(at *field.Path, name, child string, more ...string) field.ErrorList {
 	if name == "" {
-		return field.ErrorList{field.Required(at, "name the device class")}
+		return field.ErrorList{field.Required(at.Child(child, more...), "name the device class")}
 	}
-	return allOf(at, name, validation.IsDNS1123Subdomain(name))
+	if messages := validation.IsDNS1123Subdomain(name); len(messages) > 0 {
+		return allOf(at.Child(child, more...), name, messages)
+	}
+	return nil
+}
+
+func dnsLabel(at *field.Path, child, name string) field.ErrorList {
+	if messages := validation.IsDNS1123Label(name); len(messages) > 0 {
+		return allOf(at.Child(child), name, messages)
+	}
+	return nil
 }
 
 var modes = []resourceapi.DeviceAllocationMode{resourceapi.DeviceAllocationModeAll, resourceapi.DeviceAllocationModeExactCount}
@@ -147,11 +158,11 @@ func requestMode(spec claimSpec, c Conditions) (errs field.ErrorList) {
 
 func requestCount(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, demand := range spec.judgedDemands(handwritten, c) {
-		switch at := at.Child("count"); {
+		switch {
 		case demand.mode == resourceapi.DeviceAllocationModeAll && demand.count != 0:
-			errs = append(errs, field.Invalid(at, demand.count, "must be absent: allocationMode All takes every device"))
+			errs = append(errs, field.Invalid(at.Child("count"), demand.count, "must be absent: allocationMode All takes every device"))
 		case (demand.mode == "" || demand.mode == resourceapi.DeviceAllocationModeExactCount) && demand.count < 0:
-			errs = append(errs, field.Invalid(at, demand.count, "must be greater than zero"))
+			errs = append(errs, field.Invalid(at.Child("count"), demand.count, "must be greater than zero"))
 		}
 	}
 	return errs

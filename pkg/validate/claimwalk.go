@@ -188,6 +188,9 @@ func (s claimSpec) findTolerations(by reader, c Conditions) iter.Seq2[*field.Pat
 	return func(yield func(*field.Path, *resourceapi.DeviceToleration) bool) {
 		for at, demand := range s.judgedDemands(by, c) {
 			tolerations := demand.tolerations
+			if len(tolerations) == 0 {
+				continue
+			}
 			if len(tolerations) > resourceapi.DeviceTolerationsMaxLength || !c.Profile.Since(35) {
 				tolerations = withOperators(tolerations) // our defaults leave out what is too long
 			}

@@ -113,7 +113,7 @@ func claimRequestsMax(spec claimSpec, c Conditions) field.ErrorList {
 func requestAlternativesMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, request := range spec.judgedRequests(c) {
 		if spec.reads(request, alternativesForm, declarative, c) {
-			errs = append(errs, atMost(at.Child("firstAvailable"), len(request.FirstAvailable), c.Limits.AlternativesPerRequest)...)
+			errs = append(errs, atMostIn(at, "firstAvailable", len(request.FirstAvailable), c.Limits.AlternativesPerRequest)...)
 		}
 	}
 	return errs
@@ -144,7 +144,7 @@ func fewest(at *field.Path, request *resourceapi.DeviceRequest) int64 {
 
 func requestSelectorsMax(spec claimSpec, c Conditions) (errs field.ErrorList) {
 	for at, demand := range spec.judgedDemands(declarative, c) {
-		errs = append(errs, atMost(at.Child("selectors"), len(demand.selectors), resourceapi.DeviceSelectorsMaxSize)...)
+		errs = append(errs, atMostIn(at, "selectors", len(demand.selectors), resourceapi.DeviceSelectorsMaxSize)...)
 	}
 	return errs
 }

@@ -75,6 +75,9 @@ func judgedSelectors(list *field.Path, selectors []resourceapi.DeviceSelector, c
 func (s claimSpec) judgedSelectors(c Conditions) selectorWalk {
 	return func(yield func(*field.Path, *resourceapi.DeviceSelector) bool) {
 		for at, demand := range s.judgedDemands(handwritten, c) {
+			if len(demand.selectors) == 0 {
+				continue
+			}
 			for at, selector := range judgedSelectors(at.Child("selectors"), demand.selectors, c) {
 				if !yield(at, selector) {
 					return

@@ -5,6 +5,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -93,7 +94,7 @@ func requestTolerationsMax(spec claimSpec, c Conditions) (errs field.ErrorList) 
 
 func tolerationKey(tolerations tolerationWalk, _ Conditions) (errs field.ErrorList) {
 	for at, toleration := range tolerations {
-		if toleration.Key != "" {
+		if toleration.Key != "" && len(validation.IsQualifiedName(toleration.Key)) > 0 {
 			errs = append(errs, metav1validation.ValidateLabelName(toleration.Key, at.Child("key"))...)
 		}
 	}
@@ -115,7 +116,7 @@ func tolerationOperator(tolerations tolerationWalk, _ Conditions) (errs field.Er
 func tolerationValue(tolerations tolerationWalk, _ Conditions) (errs field.ErrorList) {
 	for at, toleration := range tolerations {
 		switch {
-		case toleration.Operator == resourceapi.DeviceTolerationOpEqual:
+		case toleration.Operator == resourceapi.DeviceTolerationOpEqual && len(validation.IsValidLabelValue(toleration.Value)) > 0:
 			errs = append(errs, labelValue(at.Child("value"), toleration.Value)...)
 		case toleration.Operator == resourceapi.DeviceTolerationOpExists && toleration.Value != "":
 			errs = append(errs, field.Invalid(at.Child("value"), toleration.Value,

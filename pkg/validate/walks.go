@@ -73,6 +73,17 @@ func collect[T any](walk iter.Seq2[*field.Path, T]) (list []placed[T]) {
 	return list
 }
 
+// as returns the reader itself, or the one that sees the same: only into requests in both
+// forms not both look.
+func (w *claimWalk) as(by reader) reader {
+	for i := range w.spec.Devices.Requests {
+		if twoForms(&w.spec.Devices.Requests[i]) {
+			return by
+		}
+	}
+	return handwritten
+}
+
 func (s claimSpec) walk(c Conditions) *claimWalk {
 	start := func() *claimWalk { return &claimWalk{spec: s} }
 	if c.walks == nil {
@@ -96,6 +107,7 @@ func (s claimSpec) judgedRequests(c Conditions) iter.Seq2[*field.Path, *resource
 // judgedDemands walks the demands that an API server looks at.
 func (s claimSpec) judgedDemands(by reader, c Conditions) demandWalk {
 	w := s.walk(c)
+	by = w.as(by)
 	if !w.has.demands[by] {
 		w.demands[by], w.has.demands[by] = collect(s.findDemands(by, c)), true
 	}
@@ -106,6 +118,7 @@ func (s claimSpec) judgedDemands(by reader, c Conditions) demandWalk {
 // number, and neither does this: what is wrong with the last one counts.
 func (s claimSpec) judgedTolerations(by reader, c Conditions) tolerationWalk {
 	w := s.walk(c)
+	by = w.as(by)
 	if !w.has.tolerations[by] {
 		w.tolerations[by], w.has.tolerations[by] = collect(s.findTolerations(by, c)), true
 	}
