@@ -92,11 +92,14 @@ func annotated(response admission.Response, answer review.Answer) admission.Resp
 	for _, e := range answer.Exempted {
 		exempted = append(exempted, line(e.Finding)+": "+e.Reason)
 	}
-	response.AuditAnnotations = map[string]string{}
 	for key, lines := range map[string][]string{"findings": findings, "exempted": exempted} {
-		if len(lines) > 0 {
-			response.AuditAnnotations[key] = strings.Join(shorten(lines), "\n")
+		if len(lines) == 0 {
+			continue
 		}
+		if response.AuditAnnotations == nil {
+			response.AuditAnnotations = map[string]string{}
+		}
+		response.AuditAnnotations[key] = strings.Join(shorten(lines), "\n")
 	}
 	return response
 }

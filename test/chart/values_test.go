@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dra-steward/dra-steward/charts"
@@ -68,6 +70,13 @@ func TestConfiguration(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var document any
+			if err := yaml.Unmarshal([]byte(r.config.Data["config.yaml"]), &document); err != nil {
+				t.Fatal(err)
+			}
+			if err := configurationSchema(t).Validate(document); err != nil {
+				t.Errorf("the published schema refuses the file: %v", err)
+			}
 			if _, err := review.New(c.StewardConfiguration); err != nil {
 				t.Fatal(err)
 			}
@@ -82,6 +91,49 @@ func TestConfiguration(t *testing.T) {
 				t.Errorf("schemas are %s, want that of the values", c.OpaqueParameters.Schemas)
 			}
 		})
+	}
+}
+
+func configurationSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	return compiler.MustCompile("schema.json")
+}
+
+// TestSchemaRefuses what the code refuses.
+func TestSchemaRefuses(t *testing.T) {
+	const head = "apiVersion: dra-steward.io/v1alpha1\nkind: StewardConfiguration\n"
+	for text, bad := range map[string]bool{
+		head: false,
+		head + "limits: {taintsPerDevice: 16}\nrules: {claim-empty: {severity: off}}": false,
+		head + "systemUsers: []":                             false,
+		"kind: StewardConfiguration":                         true,
+		head + "limits: {taintsPerDevice: 17}":               true,
+		head + "limits: {taintPerDevice: 1}":                 true,
+		head + "defaults: {finalizer: always}":               true,
+		head + "rules: {claim-empty: {severity: deny}}":      true,
+		head + "exemptions: [{rules: ['*'], users: [jane]}]": true,
+		head + "drivers: {a: {user: [jane]}}":                true,
+		head + "server: {kubernetesVersion: 1.36}":           true,
+	} {
+		var document any
+		if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+			t.Fatal(err)
+		}
+		file, err := config.Parse("config.yaml", []byte(text))
+		if err == nil {
+			_, err = review.New(file.StewardConfiguration)
+		}
+		if schema := configurationSchema(t).Validate(document); (schema != nil) != bad || (err != nil) != bad {
+			t.Errorf("%s\nschema: %v\ncode: %v\nwant refused: %t", text, schema, err, bad)
+		}
 	}
 }
 

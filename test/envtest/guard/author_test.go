@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -110,4 +111,19 @@ func TestDroppedField(t *testing.T) {
 		warned := strings.Contains(seen.take(), "spec.skipNodeOperations: dropped without the feature gate DRAOptionalNodeOperations")
 		return warned == known, err
 	})
+}
+
+// TestCrashingStep: an API server before 1.37 crashes on a step of zero, so it is refused
+// before the server looks. One that has the gate off drops the field.
+func TestCrashingStep(t *testing.T) {
+	_, c, _ := guarded(t, nil)
+	if taintRules().Version == "v1alpha3" {
+		return
+	}
+	many, size, least := true, resource.MustParse("8Gi"), resource.MustParse("1Gi")
+	device := resourceapi.Device{Name: "gpu-a", AllowMultipleAllocations: &many, Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
+		"memory": {Value: size, RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: &least,
+			ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: &least, Step: &resource.Quantity{}}}}}}
+	_, err := c.ResourceV1().ResourceSlices().Create(t.Context(), slice("step", device), metav1.CreateOptions{})
+	wantDenied(t, err, "requestPolicy.validRange.step", "must be greater than zero", "dra-steward rule capacity-step")
 }
