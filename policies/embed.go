@@ -1,5 +1,5 @@
 // Package policies is the library of policies that ships with dra-steward: a folder
-// for each, with policy.rego and policy_test.rego. docs/policy-authoring.md says how
+// for each, with policy.rego, policy_test.rego and admission.yaml. docs/policy-authoring.md says how
 // one is written.
 package policies
 
@@ -7,7 +7,7 @@ import "embed"
 
 // Files holds the library.
 //
-//go:embed */*.rego
+//go:embed */*.rego */admission.yaml
 var Files embed.FS
 
 // InputSchema is the JSON schema of what a policy sees.

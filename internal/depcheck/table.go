@@ -40,11 +40,12 @@ var Packages = map[string]Package{
 	"pkg/podresources": {Floor: 4},
 	"internal/lint":    {Floor: 4, Never: []string{controllerRuntime}},
 
-	"pkg/review":        {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
-	"pkg/usage":         {Floor: 3, Beside: []string{"pkg/tracker"}},
-	"pkg/tracker":       {Floor: 3},
-	"internal/fix":      {Floor: 3, Never: []string{clientGo, controllerRuntime}},
-	"internal/rulebook": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
+	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
+	"pkg/tracker":              {Floor: 3},
+	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/fix":             {Floor: 3, Never: []string{clientGo, controllerRuntime}},
+	"internal/rulebook":        {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
 	"pkg/validate":      {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/mutate":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

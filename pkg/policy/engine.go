@@ -56,6 +56,11 @@ func (e *Engine) Mode(code, namespace string) Mode {
 	return e.scopes.in(namespace).modes[code]
 }
 
+// Parameters returns the parameters of a policy in a namespace. Nothing may change them.
+func (e *Engine) Parameters(code, namespace string) map[string]any {
+	return e.scopes.in(namespace).values[code]
+}
+
 // Applies tells whether there is a policy for the write, so that Evaluate has something
 // to do. It needs no Old.
 func (e *Engine) Applies(req Request) bool {

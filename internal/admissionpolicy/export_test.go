@@ -1,0 +1,165 @@
+package admissionpolicy_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func export(t *testing.T, settings policy.Settings, change func(*admissionpolicy.Options)) admissionpolicy.Exported {
+	t.Helper()
+	o := admissionpolicy.Options{Sources: []policy.Source{policy.Library()}, Now: now}
+	if change != nil {
+		change(&o)
+	}
+	set, err := policy.Parse(t.Context(), o.Sources...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Engine, err = policy.NewEngine(set, settings); err != nil {
+		t.Fatal(err)
+	}
+	out, err := admissionpolicy.Export(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestEveryPolicySaysIt: a policy of the library is exported or says why not.
+func TestEveryPolicySaysIt(t *testing.T) {
+	set, err := policy.Parse(t.Context(), policy.Library())
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]policy.Mode{}
+	for _, m := range set.Policies() {
+		modes[m.Code] = policy.Warn
+	}
+	out := export(t, policy.Settings{Modes: modes}, nil)
+	for _, one := range out.Policies {
+		delete(modes, one.Labels["dra-steward.io/policy-code"])
+	}
+	var left []string
+	for _, one := range out.Left {
+		if strings.Contains(one.Reason, admissionpolicy.FileName) {
+			t.Errorf("%s: %s: write one", one.Code, one.Reason)
+		}
+		left = append(left, one.Code)
+		delete(modes, one.Code)
+	}
+	if len(modes) > 0 {
+		t.Errorf("neither exported nor left: %v", modes)
+	}
+	if want := []string{"DRA-CLAIM-005", "DRA-RULE-004", "DRA-RULE-005", "DRA-TOL-008"}; !slices.Equal(left, want) {
+		t.Errorf("left are %v, want %v", left, want)
+	}
+}
+
+// TestScopes: modes, parameters and exemptions of a site are in what is exported.
+func TestScopes(t *testing.T) {
+	settings := policy.Settings{
+		Modes:      map[string]policy.Mode{"DRA-TOL-005": policy.Deny, "DRA-TOL-001": policy.Off},
+		Parameters: map[string]map[string]any{"DRA-TOL-005": {"maxSeconds": json.Number("60")}},
+		Namespaces: []policy.Override{
+			{Names: []string{"batch", "night"}, Parameters: map[string]map[string]any{"DRA-TOL-005": {"maxSeconds": json.Number("600")}}},
+			{Names: []string{"drivers"}, Modes: map[string]policy.Mode{"DRA-TOL-005": policy.Off}},
+		},
+	}
+	exemption := func(reason string, expires time.Time) v1alpha1.Exemption {
+		return v1alpha1.Exemption{Rules: []string{"DRA-TOL-005"}, Users: []string{"ana"}, Namespaces: []string{"ml"}, Reason: reason, Expires: metav1.NewTime(expires)}
+	}
+	out := export(t, settings, func(o *admissionpolicy.Options) {
+		o.Overridden = []string{"night", "drivers", "batch"}
+		o.SystemUsers = []string{"system:kube-scheduler"}
+		o.ExcludedNamespaces = []string{"kube-system"}
+		o.Exemptions = []v1alpha1.Exemption{exemption("migration", now.Add(time.Hour)), exemption("over", now.Add(-time.Hour))}
+	})
+	var got []string
+	for i, one := range out.Policies {
+		if one.Labels["dra-steward.io/policy-code"] == "DRA-TOL-001" {
+			t.Error("a policy that is off was exported")
+		}
+		if one.Labels["dra-steward.io/policy-code"] != "DRA-TOL-005" {
+			continue
+		}
+		got = append(got, one.Name, string(out.Bindings[i].Spec.ValidationActions[0]), one.Spec.Variables[0].Name+" = "+one.Spec.Variables[0].Expression)
+		for _, c := range one.Spec.MatchConditions {
+			got = append(got, c.Name+": "+c.Expression)
+		}
+	}
+	exempt := `exemption-0: !((request.userInfo.username in ["ana"]) && request.namespace in ["ml"])`
+	system := `not-a-component-of-kubernetes: !(request.userInfo.username in ["system:kube-scheduler"])`
+	want := []string{
+		"dra-steward-dra-tol-005", "Deny", "parameter_maxSeconds = 60", system, `namespaces: !(request.namespace in ["batch","drivers","night"])`, exempt,
+		"dra-steward-dra-tol-005-2", "Deny", "parameter_maxSeconds = 600", system, `namespaces: request.namespace in ["batch","night"]`, exempt,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if i := slices.IndexFunc(out.Left, func(l admissionpolicy.Left) bool { return l.Code == "DRA-TOL-005" }); i < 0 || !strings.Contains(out.Left[i].Reason, "2026-01-02T04:04:05Z") {
+		t.Errorf("left %v: want the end of the exemption", out.Left)
+	}
+	for _, one := range out.Policies {
+		if *one.Spec.FailurePolicy != admissionv1.Ignore || one.Spec.MatchConstraints.NamespaceSelector == nil {
+			t.Errorf("%s: failurePolicy %s, namespaceSelector %v", one.Name, *one.Spec.FailurePolicy, one.Spec.MatchConstraints.NamespaceSelector)
+		}
+	}
+}
+
+// TestSite: a policy of the site counts with what stands beside it, never with what
+// stands beside the policy that it replaces. A mistake there names the file.
+func TestSite(t *testing.T) {
+	text, err := fs.ReadFile(policy.Library().Files, "wildcard-key/policy.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rules, problem := range map[string]string{
+		"violations: [{when: 'true'}]":        "violations[0]: needs when and message",
+		"violations: []\nimpossible: x\na: 1": `unknown field "a"`,
+		"{}":                                  "needs either violations",
+		"[":                                   "yaml",
+		"":                                    "",
+	} {
+		files := fstest.MapFS{"wildcard-key/policy.rego": {Data: text}}
+		if rules != "" {
+			files["wildcard-key/admission.yaml"] = &fstest.MapFile{Data: []byte(rules)}
+		}
+		sources := []policy.Source{policy.Library(), {Name: "site", Files: files}}
+		set, err := policy.Parse(t.Context(), sources...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine, err := policy.NewEngine(set, policy.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := admissionpolicy.Export(admissionpolicy.Options{Engine: engine, Sources: sources})
+		if problem == "" {
+			none := func(l admissionpolicy.Left) bool {
+				return l.Code == "DRA-TOL-001" && strings.Contains(l.Reason, "no admission.yaml")
+			}
+			if err != nil || !slices.ContainsFunc(out.Left, none) {
+				t.Errorf("without a file: %v, left %v", err, out.Left)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), problem) || !strings.Contains(err.Error(), "site: wildcard-key/admission.yaml") {
+			t.Errorf("%q: got %v, want an error with %s and the file", rules, err, problem)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package admissionpolicy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/policy"
+)
+
+// maxMessage is the longest message that the API server takes.
+const maxMessage = 4096
+
+// variables are what the expressions of admission.yaml may refer to, beside their
+// parameters as parameter_<name>. They are written in this order, if they are used.
+var variables = []admissionv1.Variable{
+	{Name: "requests", Expression: "(request.kind.kind == 'ResourceClaimTemplate' ? object.spec.spec : object.spec).?devices.?requests.orValue([])"},
+	// asked has what every request asks for: one, or the alternatives.
+	{Name: "asked", Expression: "variables.requests.map(r, has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))"},
+	{Name: "tolerations", Expression: "variables.asked.map(one, one.map(a, a.?tolerations.orValue([])))"},
+	// evicts: the rule evicts, and it is not one that has evicted at least these devices
+	// for the same taint before.
+	{Name: "evicts", Expression: "object.spec.taint.effect == 'NoExecute' && has(object.spec.deviceSelector) && " +
+		"!(oldObject != null && oldObject.spec.taint.effect == 'NoExecute' && oldObject.spec.taint.key == object.spec.taint.key && " +
+		"oldObject.spec.taint.?value.orValue('') == object.spec.taint.?value.orValue('') && has(oldObject.spec.deviceSelector) && " +
+		covers("driver") + " && " + covers("pool") + " && " + covers("device") + ")"},
+}
+
+func covers(name string) string {
+	old := "oldObject.spec.deviceSelector.?" + name + ".orValue('')"
+	return "(" + old + " == '' || " + old + " == object.spec.deviceSelector.?" + name + ".orValue(''))"
+}
+
+func (o Options) policy(name string, m policy.Metadata, r rules, s scope, exempt []admissionv1.MatchCondition) (admissionv1.ValidatingAdmissionPolicy, error) {
+	out := admissionv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: metadata(name, m),
+	}
+	out.Annotations = map[string]string{"dra-steward.io/title": m.Title}
+	out.Spec.FailurePolicy = new(admissionv1.Ignore)
+	out.Spec.MatchConstraints = o.matched(m)
+	out.Spec.MatchConditions = append(o.judged(s), exempt...)
+	for _, v := range r.Violations {
+		out.Spec.Validations = append(out.Spec.Validations, admissionv1.Validation{
+			Expression: "!(" + v.When + ")", Message: short(v.Message + " (dra-steward policy " + m.Code + ")"),
+			Reason: new(metav1.StatusReasonInvalid),
+		})
+	}
+	for _, parameter := range s.parameterNames() {
+		value, err := celLiteral(s.parameters[parameter])
+		if err != nil {
+			return out, fmt.Errorf("parameter %s: %w", parameter, err)
+		}
+		out.Spec.Variables = append(out.Spec.Variables, admissionv1.Variable{Name: "parameter_" + parameter, Expression: value})
+	}
+	out.Spec.Variables = used(out.Spec.Validations, append(out.Spec.Variables, variables...))
+	return out, nil
+}
+
+// used leaves out the variables that nothing refers to.
+func used(validations []admissionv1.Validation, all []admissionv1.Variable) (kept []admissionv1.Variable) {
+	var text strings.Builder
+	for _, v := range validations {
+		text.WriteString(v.Expression + "\n")
+	}
+	for i := range all {
+		v := all[len(all)-1-i]
+		if strings.Contains(text.String(), "variables."+v.Name) {
+			text.WriteString(v.Expression + "\n")
+			kept = append([]admissionv1.Variable{v}, kept...)
+		}
+	}
+	return kept
+}
+
+var resources = map[string]struct {
+	name     string
+	versions []string
+	update   bool
+}{
+	"ResourceClaim":         {name: "resourceclaims", versions: []string{"v1"}},
+	"ResourceClaimTemplate": {name: "resourceclaimtemplates", versions: []string{"v1"}},
+	"DeviceClass":           {name: "deviceclasses", versions: []string{"v1"}, update: true},
+	"ResourceSlice":         {name: "resourceslices", versions: []string{"v1"}, update: true},
+	"DeviceTaintRule":       {name: "devicetaintrules", versions: []string{"v1", "v1beta2", "v1alpha3"}, update: true},
+}
+
+// matched leaves out updates of claims and templates, whose specs are immutable.
+func (o Options) matched(m policy.Metadata) *admissionv1.MatchResources {
+	out := &admissionv1.MatchResources{MatchPolicy: new(admissionv1.Equivalent)}
+	if len(o.ExcludedNamespaces) > 0 {
+		out.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: o.ExcludedNamespaces}}}
+	}
+	for _, kind := range m.Kinds {
+		resource := resources[kind]
+		operations := []admissionv1.OperationType{admissionv1.Create}
+		if resource.update {
+			operations = append(operations, admissionv1.Update)
+		}
+		out.ResourceRules = append(out.ResourceRules, admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: operations,
+			Rule:       admissionv1.Rule{APIGroups: []string{"resource.k8s.io"}, APIVersions: resource.versions, Resources: []string{resource.name}},
+		}})
+	}
+	return out
+}
+
+// judged are the writes that a scope is about.
+func (o Options) judged(s scope) (conditions []admissionv1.MatchCondition) {
+	if len(o.SystemUsers) > 0 {
+		conditions = append(conditions, admissionv1.MatchCondition{
+			Name: "not-a-component-of-kubernetes", Expression: "!(request.userInfo.username in " + literal(o.SystemUsers) + ")"})
+	}
+	if len(s.namespaces) > 0 {
+		expression := "request.namespace in " + literal(s.namespaces)
+		if s.others {
+			expression = "!(" + expression + ")"
+		}
+		conditions = append(conditions, admissionv1.MatchCondition{Name: "namespaces", Expression: expression})
+	}
+	return conditions
+}
+
+var actions = map[policy.Mode]admissionv1.ValidationAction{
+	policy.Audit: admissionv1.Audit, policy.Warn: admissionv1.Warn, policy.Deny: admissionv1.Deny,
+}
+
+func binding(name string, m policy.Metadata, mode policy.Mode) admissionv1.ValidatingAdmissionPolicyBinding {
+	return admissionv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: metadata(name, m),
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{actions[mode]},
+		},
+	}
+}
+
+func metadata(name string, m policy.Metadata) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		"app.kubernetes.io/part-of": "dra-steward", "dra-steward.io/policy-code": m.Code}}
+}
+
+func short(message string) string { return message[:min(len(message), maxMessage)] }
+
+// literal writes names in CEL.
+func literal(names []string) string {
+	text, err := celLiteral(names)
+	if err != nil {
+		return "[]" // strings always have a form
+	}
+	return text
+}
+
+// celLiteral writes a value in CEL, which has the literals of JSON.
+func celLiteral(value any) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return strings.TrimSpace(out.String()), err
+}
