@@ -89,7 +89,7 @@ func (o Options) scopes(code string) []scope {
 	}
 	all := []scope{at("")}
 	all[0].others = true
-	for _, namespace := range slices.Sorted(slices.Values(o.Overridden)) {
+	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(o.Overridden))) {
 		here := at(namespace)
 		same := func(s scope) bool { return s.mode == here.mode && reflect.DeepEqual(s.parameters, here.parameters) }
 		if same(all[0]) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
@@ -160,6 +161,29 @@ func TestSite(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), problem) || !strings.Contains(err.Error(), "site: wildcard-key/admission.yaml") {
 			t.Errorf("%q: got %v, want an error with %s and the file", rules, err, problem)
+		}
+	}
+}
+
+// TestDefaults: every default is exported or says why not, and what a site has switched
+// off is not exported.
+func TestDefaults(t *testing.T) {
+	said := map[string]string{}
+	policies, bindings, left := admissionpolicy.ExportDefaults(admissionpolicy.Options{}, v1alpha1.Defaults{Tolerations: &v1alpha1.Tolerations{}})
+	if len(policies) != 1 || len(bindings) != 1 || bindings[0].Spec.PolicyName != policies[0].Name {
+		t.Errorf("policies %v, bindings %v: want one of each", policies, bindings)
+	}
+	for _, l := range left {
+		said[l.Code] = l.Reason
+	}
+	for _, d := range mutate.Defaults() {
+		if reason := said[d.ID]; reason == "" || reason == "has no form in CEL" {
+			t.Errorf("%s: %q: say in mutating.go why CEL cannot express it", d.ID, reason)
+		}
+	}
+	for _, mode := range []v1alpha1.FinalizerMode{v1alpha1.FinalizerOff, v1alpha1.FinalizerRepair} {
+		if policies, _, _ := admissionpolicy.ExportDefaults(admissionpolicy.Options{}, v1alpha1.Defaults{Finalizer: mode}); len(policies) > 0 {
+			t.Errorf("%s: exported %v", mode, policies)
 		}
 	}
 }

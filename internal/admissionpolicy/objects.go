@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -38,11 +39,11 @@ func covers(name string) string {
 func (o Options) policy(name string, m policy.Metadata, r rules, s scope, exempt []admissionv1.MatchCondition) (admissionv1.ValidatingAdmissionPolicy, error) {
 	out := admissionv1.ValidatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metadata(name, m),
+		ObjectMeta: metadata(name, map[string]string{codeLabel: m.Code}),
 	}
 	out.Annotations = map[string]string{"dra-steward.io/title": m.Title}
 	out.Spec.FailurePolicy = new(admissionv1.Ignore)
-	out.Spec.MatchConstraints = o.matched(m)
+	out.Spec.MatchConstraints = o.matched(m.Kinds)
 	out.Spec.MatchConditions = append(o.judged(s), exempt...)
 	for _, v := range r.Violations {
 		out.Spec.Validations = append(out.Spec.Validations, admissionv1.Validation{
@@ -90,13 +91,13 @@ var resources = map[string]struct {
 }
 
 // matched leaves out updates of claims and templates, whose specs are immutable.
-func (o Options) matched(m policy.Metadata) *admissionv1.MatchResources {
+func (o Options) matched(kinds []string) *admissionv1.MatchResources {
 	out := &admissionv1.MatchResources{MatchPolicy: new(admissionv1.Equivalent)}
 	if len(o.ExcludedNamespaces) > 0 {
 		out.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: o.ExcludedNamespaces}}}
 	}
-	for _, kind := range m.Kinds {
+	for _, kind := range kinds {
 		resource := resources[kind]
 		operations := []admissionv1.OperationType{admissionv1.Create}
 		if resource.update {
@@ -133,16 +134,20 @@ var actions = map[policy.Mode]admissionv1.ValidationAction{
 func binding(name string, m policy.Metadata, mode policy.Mode) admissionv1.ValidatingAdmissionPolicyBinding {
 	return admissionv1.ValidatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: metadata(name, m),
+		ObjectMeta: metadata(name, map[string]string{codeLabel: m.Code}),
 		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{actions[mode]},
 		},
 	}
 }
 
-func metadata(name string, m policy.Metadata) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		"app.kubernetes.io/part-of": "dra-steward", "dra-steward.io/policy-code": m.Code}}
+// codeLabel has the code of the policy that an object was made of.
+const codeLabel = "dra-steward.io/policy-code"
+
+func metadata(name string, labels map[string]string) metav1.ObjectMeta {
+	all := map[string]string{"app.kubernetes.io/part-of": "dra-steward"}
+	maps.Copy(all, labels)
+	return metav1.ObjectMeta{Name: name, Labels: all}
 }
 
 func short(message string) string { return message[:min(len(message), maxMessage)] }

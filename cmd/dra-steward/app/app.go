@@ -72,7 +72,8 @@ Exit codes: 0 clean, 1 something was found, 2 could not run.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(serveCommand(streams), controllerCommand(streams), lintCommand(streams), explainCommand(streams), configCommand(streams),
+	root.AddCommand(serveCommand(streams), controllerCommand(streams), lintCommand(streams), explainCommand(streams),
+		configCommand(streams), policyCommand(streams),
 		nodeCommand(streams), versionCommand(streams))
 	return root
 }

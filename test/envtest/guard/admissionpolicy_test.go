@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
@@ -305,4 +306,48 @@ func generatedTolerations(r *rand.Rand) (list []resourceapi.DeviceToleration) {
 		})
 	}
 	return list
+}
+
+// TestExportedFinalizer: without a webhook a new claim gets the finalizer, beside those it
+// has, and no other object does.
+func TestExportedFinalizer(t *testing.T) {
+	if version.MustParse(cluster.Version()).LessThan(version.MustParse("1.36.0")) {
+		t.Skip("MutatingAdmissionPolicies of v1 came with Kubernetes 1.36")
+	}
+	c := client(t, cluster.Config())
+	api := c.AdmissionregistrationV1()
+	policies, bindings, _ := admissionpolicy.ExportDefaults(admissionpolicy.Options{}, v1alpha1.Defaults{})
+	for i := range policies {
+		name := policies[i].Name
+		t.Cleanup(func() {
+			ctx := context.WithoutCancel(t.Context())
+			api.MutatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{})
+			api.MutatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{})
+		})
+		if _, err := api.MutatingAdmissionPolicies().Create(t.Context(), &policies[i], metav1.CreateOptions{FieldValidation: "Strict"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := api.MutatingAdmissionPolicyBindings().Create(t.Context(), &bindings[i], metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finalizers := func(has ...string) []string {
+		probe := claim("probe")
+		probe.Finalizers = has
+		created, err := c.ResourceV1().ResourceClaims(namespace).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return created.Finalizers
+	}
+	eventually(t, "a new claim gets the finalizer", func(context.Context) (bool, error) {
+		return slices.Equal(finalizers(), []string{resourceapi.Finalizer}), nil
+	})
+	other := "example.com/other"
+	if got, want := finalizers(other), []string{other, resourceapi.Finalizer}; !slices.Equal(got, want) {
+		t.Errorf("finalizers %v, want %v", got, want)
+	}
+	if got, want := finalizers(resourceapi.Finalizer), []string{resourceapi.Finalizer}; !slices.Equal(got, want) {
+		t.Errorf("finalizers %v, want %v", got, want)
+	}
 }
