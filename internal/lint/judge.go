@@ -111,7 +111,7 @@ func (j *judgement) rules(object manifest.Object) {
 
 func request(object manifest.Object, subresource string, data []byte, now time.Time) review.Request {
 	return review.Request{Kind: object.GetObjectKind().GroupVersionKind(),
-		Object: data, Subresource: subresource, Now: now}
+		Namespace: object.GetNamespace(), Object: data, Subresource: subresource, Now: now}
 }
 
 // subresources are those that an object is judged by. A file may hold what a cluster

@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/internal/turns"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -80,6 +81,8 @@ type Sites struct {
 	// Schemas are folders with schemas of opaque parameters beside those that
 	// configuration files have.
 	Schemas []fs.FS
+	// Policies judge as well, as configuration files want it; nil is none.
+	Policies *policy.Set
 	// Book is the rules that configuration files may name.
 	Book rulebook.Book
 
@@ -177,6 +180,15 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 		return nil, err
 	}
 	reviewer.World = s.World
+	if s.Policies != nil {
+		settings, err := review.PolicySettings(c.Policies)
+		if err != nil {
+			return nil, err
+		}
+		if reviewer.Policies, err = policy.NewEngine(s.Policies, settings); err != nil {
+			return nil, err
+		}
+	}
 	reviewer.Evaluations = &validate.Evaluations{}
 	reviewer.Turns = func(string) validate.Turns { return (&turns.Queue{Length: evaluationTime}).For("") }
 	if len(s.Schemas) > 0 {

@@ -34,11 +34,19 @@ deny contains violation if {
 	violation := {
 		"paths": toleration.paths,
 		"field": "key",
-		"message": concat("", ["a toleration with an empty key tolerates every taint", values(toleration.operator)]),
+		"message": concat("", ["a toleration with an empty key tolerates every taint", scope(toleration)]),
 		"hint": "name the key of the taint to tolerate, one toleration for each key",
 	}
 }
 
-values("Exists") := ""
+scope(toleration) := "" if toleration.operator == "Exists"
 
-values(operator) := " with the same value" if operator != "Exists"
+scope(toleration) := " that has no value" if {
+	toleration.operator != "Exists"
+	toleration.value == ""
+}
+
+scope(toleration) := concat("", [" with the value ", toleration.value]) if {
+	toleration.operator != "Exists"
+	toleration.value != ""
+}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -25,6 +27,7 @@ type lintOptions struct {
 	gates                  map[string]string
 	rules                  lint.Selection
 	world, schemas         []string
+	policies               []string
 	verdicts, fix, diff    bool
 }
 
@@ -52,6 +55,11 @@ Rules that look beyond one object (does the class exist, do the slices of a pool
 run only if --world names files with what exists, such as the same folder again or the
 output of 'kubectl get deviceclasses,resourceslices -o yaml'.
 
+--policies library evaluates the Rego policies of dra-steward too, as the webhook does;
+--policies FOLDER those in a folder beside them, once their tests have passed. Modes,
+parameters and exemptions are those of the configuration file. Who writes is not known
+offline: policies about users judge as if nobody of theirs did.
+
 --verdicts prints what the API server alone says to the creation of every object:
 valid, strict-warning (a field is unknown: kubectl refuses it, other clients lose it),
 invalid, strict+invalid or decode-failed. Whatever the site has decided is left out.
@@ -76,7 +84,7 @@ func lintCommand(streams Streams) *cobra.Command {
   dra-steward lint -o sarif . >dra.sarif      # for code scanning
   dra-steward lint --diff manifests/          # what --fix would write`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return runLint(streams, o, c.Flags().Changed("config"), args)
+			return runLint(c.Context(), streams, o, c.Flags().Changed("config"), args)
 		},
 	}
 	lintFlags(c, &o)
@@ -93,6 +101,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	f.StringArrayVar(&o.rules.Only, "rule", nil, "report this rule only, and what keeps a document from being judged (repeatable)")
 	f.StringArrayVar(&o.rules.Skip, "skip-rule", nil, "do not report this rule (repeatable)")
 	f.StringArrayVar(&o.world, "world", nil, "file or folder with what exists (DeviceClasses, ResourceSlices), for the rules that look beyond one object (repeatable)")
+	f.StringArrayVar(&o.policies, "policies", nil, "evaluate the Rego policies too: \"library\" for those of dra-steward, or a folder or OPA bundle with more beside them (repeatable)")
 	f.StringArrayVar(&o.schemas, "schemas", nil, "folder with JSON Schemas of opaque parameters (*.schema.json) beside those that dra-steward has (repeatable)")
 	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "size up to which one document is read; a list is one document")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print the verdict of the API server on every object instead of findings")
@@ -106,11 +115,11 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	completeWith(c, "skip-rule", completeRule)
 }
 
-func runLint(streams Streams, o lintOptions, configured bool, args []string) error {
+func runLint(ctx context.Context, streams Streams, o lintOptions, configured bool, args []string) error {
 	if len(args) == 0 {
 		return errors.New("nothing to judge: name files or folders, or - for standard input")
 	}
-	linter, err := o.linter(streams, configured)
+	linter, err := o.linter(ctx, streams, configured)
 	if err != nil {
 		return err
 	}
@@ -146,7 +155,7 @@ func runLint(streams Streams, o lintOptions, configured bool, args []string) err
 }
 
 // linter checks the flags and returns what they ask for.
-func (o lintOptions) linter(streams Streams, configured bool) (l lint.Linter, err error) {
+func (o lintOptions) linter(ctx context.Context, streams Streams, configured bool) (l lint.Linter, err error) {
 	if !slices.Contains(severities, o.failOn) {
 		return l, fmt.Errorf("--fail-on %q: must be error or warning", o.failOn)
 	}
@@ -158,6 +167,11 @@ func (o lintOptions) linter(streams Streams, configured bool) (l lint.Linter, er
 	if err != nil {
 		return l, err
 	}
+	set, err := o.policySet(ctx)
+	if err != nil {
+		return l, err
+	}
+	book = append(book, rulebook.Policies(set)...)
 	if err := o.rules.Check(book); err != nil {
 		return l, err
 	}
@@ -170,7 +184,7 @@ func (o lintOptions) linter(streams Streams, configured bool) (l lint.Linter, er
 	if err != nil {
 		return l, fmt.Errorf("--world: %w", err)
 	}
-	sites := &lint.Sites{World: world, KubernetesVersion: o.kubernetes, FeatureGates: gates, Book: book}
+	sites := &lint.Sites{World: world, KubernetesVersion: o.kubernetes, FeatureGates: gates, Policies: set, Book: book}
 	for _, folder := range o.schemas {
 		sites.Schemas = append(sites.Schemas, os.DirFS(folder))
 	}
@@ -184,6 +198,19 @@ func (o lintOptions) linter(streams Streams, configured bool) (l lint.Linter, er
 		err = sites.Check()
 	}
 	return lint.Linter{Reader: reader, Sites: sites, Rules: o.rules, Verdicts: o.verdicts, Now: time.Now()}, err
+}
+
+// policySet compiles the policies that are asked for, nil for none.
+func (o lintOptions) policySet(ctx context.Context) (*policy.Set, error) {
+	if len(o.policies) == 0 {
+		return nil, nil
+	}
+	more := slices.DeleteFunc(slices.Clone(o.policies), func(name string) bool { return name == "library" })
+	sources, err := policySources(more)
+	if err != nil {
+		return nil, err
+	}
+	return compilePolicies(ctx, sources)
 }
 
 // switches are the feature gates as they are wanted.
