@@ -38,6 +38,7 @@ var Packages = map[string]Package{
 	"webhook":          {Floor: 4, Never: []string{Root + "/pkg/usage", Root + "/pkg/tracker"}},
 	"pkg/evictor":      {Floor: 4},
 	"pkg/podresources": {Floor: 4},
+	"internal/node":    {Floor: 4, Beside: []string{"pkg/podresources"}},
 	"internal/lint":    {Floor: 4, Never: []string{controllerRuntime}},
 
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},

@@ -83,7 +83,7 @@ func (r *Registry) find(kind, name string) (*file, Problem) {
 // whyNot says why no file that loads has the device. The file that looks most like
 // the one that was meant decides.
 func (r *Registry) whyNot(kind, name string) Problem {
-	var sameKind string
+	var sameKind []string
 	for _, f := range r.files {
 		has := f.kind == kind && slices.Contains(f.devices, name)
 		switch {
@@ -92,14 +92,18 @@ func (r *Registry) whyNot(kind, name string) Problem {
 		case f.spec == nil && (has || f.kind == "" && f.mentions(kind)):
 			return f.problem
 		case f.spec != nil && f.kind == kind:
-			sameKind = f.path
+			sameKind = append(sameKind, f.path)
 		}
 	}
 	if path := r.ignored(kind, name); path != "" {
 		return Problem{SpecIgnored, path + ": has the device, but is not read"}
 	}
-	if sameKind != "" {
-		return Problem{NoDevice, fmt.Sprintf("%s: is of kind %s, without device %q", sameKind, kind, name)}
+	switch len(sameKind) {
+	case 0:
+	case 1:
+		return Problem{NoDevice, fmt.Sprintf("%s: is of kind %s, without device %q", sameKind[0], kind, name)}
+	default:
+		return Problem{NoDevice, fmt.Sprintf("%d specifications are of kind %s, none has device %q", len(sameKind), kind, name)}
 	}
 	for _, f := range r.files {
 		if f.spec == nil && f.kind == kind {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
 // hostRoot is where the file system of the host is.
@@ -47,3 +48,7 @@ func regular(path string) error {
 func HostPath(root, path string) (string, error) {
 	return hostRoot(root).resolve(path)
 }
+
+// DefaultDirs returns the directories that runtimes read by default, in rising order of
+// precedence.
+func DefaultDirs() []string { return []string{cdi.DefaultStaticDir, cdi.DefaultDynamicDir} }

@@ -68,7 +68,7 @@ func Read(o Options) (*Registry, error) {
 	}
 	dirs := o.Dirs
 	if len(dirs) == 0 {
-		dirs = []string{cdi.DefaultStaticDir, cdi.DefaultDynamicDir}
+		dirs = DefaultDirs()
 	}
 	for priority, dir := range dirs {
 		if !filepath.IsAbs(dir) {

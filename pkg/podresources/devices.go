@@ -52,6 +52,7 @@ func (a *attribution) claimDevices(pod *corev1.Pod, at key, claim *resourceapi.R
 		h := Holding{
 			ClaimUID: claim.UID, Request: result.Request, Driver: result.Driver, Pool: result.Pool, Device: result.Device,
 			AdminAccess: result.AdminAccess != nil && *result.AdminAccess, Source: FromClaim,
+			Tolerations: result.Tolerations,
 		}
 		if result.ShareID != nil {
 			h.ShareID = *result.ShareID

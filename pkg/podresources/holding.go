@@ -67,10 +67,13 @@ type Holding struct {
 	Device      string    `json:"device"`
 	ShareID     types.UID `json:"shareID,omitempty"`
 	AdminAccess bool      `json:"adminAccess,omitempty"`
-	CDIIDs      []string  `json:"cdiIDs,omitempty"`
-	Prepared    Prepared  `json:"prepared"`
-	Source      Source    `json:"source"`
-	Exactness   Exactness `json:"exactness"`
+	// Tolerations are those of the request, copied when the claim was allocated; known
+	// from the claim only.
+	Tolerations []resourceapi.DeviceToleration `json:"tolerations,omitempty"`
+	CDIIDs      []string                       `json:"cdiIDs,omitempty"`
+	Prepared    Prepared                       `json:"prepared"`
+	Source      Source                         `json:"source"`
+	Exactness   Exactness                      `json:"exactness"`
 }
 
 // An Input is what was read about one node. Nil means that the source is not there or

@@ -137,9 +137,16 @@ func TestAttribution(t *testing.T) {
 	}
 	checkPodLevel(t, holdings)
 	t.Run("without sources", func(t *testing.T) { checkWithout(t, in, truth) })
-	t.Run("restart", func(t *testing.T) { checkRestart(w, client, truth) })
+	watch := startWatch(w)
+	t.Run("metrics", func(t *testing.T) { watch.checkMetrics(in, truth) })
+	t.Run("restart", func(t *testing.T) {
+		released := watch.releases(func() { checkRestart(w, client, truth) })
+		if released > 0 {
+			t.Errorf("after the restart of the kubelet up to %d holdings were shown as released", released)
+		}
+	})
 	t.Run("rate limit", func(t *testing.T) { checkRateLimit(w) })
-	t.Run("broken CDI", func(t *testing.T) { checkBroken(w, in) })
+	t.Run("broken CDI", func(t *testing.T) { checkBroken(w, in, watch) })
 }
 
 func checkPodLevel(t *testing.T, holdings []podresources.Holding) {

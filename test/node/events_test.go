@@ -92,7 +92,7 @@ func (w *world) nodeCheck() (int, string) {
 
 // checkBroken removes a specification under a running container. It is found at once,
 // and the next start of the container fails.
-func checkBroken(w *world, in podresources.Input) {
+func checkBroken(w *world, in podresources.Input, watch *watch) {
 	if code, out := w.nodeCheck(); code != app.ExitClean {
 		w.Errorf("before: %d %s", code, out)
 	}
@@ -103,6 +103,7 @@ func checkBroken(w *world, in podresources.Input) {
 			}
 		}
 	}
+	watch.checkBroken(time.Now())
 	code, out := w.nodeCheck()
 	if code != app.ExitFindings || strings.Count(out, "no-device") != 3 || !strings.Contains(out, "claim default/two-requests") {
 		w.Errorf("after: %d %s", code, out)

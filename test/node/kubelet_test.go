@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// buildKubelet builds the kubelet of this module's requirements, if Go's cache has it
-// not, and returns its path.
+// buildKubelet builds the kubelet, if Go's cache has it not, and returns its path.
 func buildKubelet(ctx context.Context) (string, error) {
 	command := exec.CommandContext(ctx, "go", "tool", "-n", "kubelet")
+	command.Dir = "testdata/kubelet"
 	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -ldflags=-X=k8s.io/component-base/version.gitVersion=v1.37.0")
 	command.Stderr = os.Stderr
 	out, err := command.Output()

@@ -15,6 +15,6 @@ and needs to read files that only root may read.`,
 		Args:                       noSuchCommand,
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(nodeCheckCommand(streams))
+	c.AddCommand(nodeCheckCommand(streams), nodeWatchCommand(streams))
 	return c
 }
