@@ -125,11 +125,12 @@ func referenceCapacity(d *resourceapi.Device, names []resourceapi.QualifiedName,
 func referenceAttribute(d *resourceapi.Device, names []resourceapi.QualifiedName, value v1alpha1.NullableDeviceAttribute, growing bool) {
 	length := func(a resourceapi.DeviceAttribute) int { return max(1, len(a.IntValues)) }
 	var there []resourceapi.QualifiedName
-	total, before := 0, 0
+	total, before, replaced := 0, 0, 0
 	for name, a := range d.Attributes {
 		total += length(a)
 		if slices.Contains(names, name) {
 			there = append(there, name)
+			replaced += length(a)
 		}
 	}
 	slices.SortFunc(there, func(a, b resourceapi.QualifiedName) int { return len(a) - len(b) })
@@ -140,7 +141,7 @@ func referenceAttribute(d *resourceapi.Device, names []resourceapi.QualifiedName
 	case value.NullValue != nil:
 	case len(there) == 0 && (!growing || len(d.Attributes)+len(d.Capacity) >= 32):
 		return
-	case length(value.DeviceAttribute) > before && (!growing || total+length(value.DeviceAttribute)-before > 48):
+	case length(value.DeviceAttribute) > before && (!growing || total+length(value.DeviceAttribute)-replaced > 48):
 		return
 	}
 	for _, name := range there {
@@ -203,10 +204,11 @@ func (w world) slice() *resourceapi.ResourceSlice {
 				d.Attributes[name] = w.attribute()
 			}
 		}
-		for i := range w.IntN(32) {
-			if w.one(3) && d.Attributes != nil {
-				d.Attributes[resourceapi.QualifiedName(fmt.Sprint("filler", i))] = num(1)
+		for i := range w.IntN(2) * (23 + w.IntN(8)) { // half of the devices are nearly full
+			if d.Attributes == nil {
+				d.Attributes = names{}
 			}
+			d.Attributes[resourceapi.QualifiedName(fmt.Sprint("filler", i))] = num(1)
 		}
 		for _, name := range []resourceapi.QualifiedName{"memory", "gpu.example.com/memory", "x.io/c"} {
 			if w.one(3) {

@@ -173,6 +173,10 @@ func (w *writer) grow(e *entry, left *room) Effect {
 	} else {
 		needed.names = 1
 	}
+	if other, twice := w.device.Attributes[at.other]; twice && at.other != "" {
+		needed.values -= values(&other)
+		needed.names--
+	}
 	if needed.names > left.names || needed.values > left.values || w.crowded && isList(e.attribute) {
 		return Skipped | at.short
 	}
