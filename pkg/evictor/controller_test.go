@@ -425,3 +425,56 @@ func TestMetricsAreWellNamed(t *testing.T) {
 		}
 	})
 }
+
+// decisions is how often pods were decided about.
+func (b *bubble) decisions() uint64 {
+	b.Helper()
+	families, err := b.registry.Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "dra_steward_evictor_decision_seconds" {
+			return family.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	return 0
+}
+
+// TestBug9And17OnlyWhoIsConcerned: a rule or a taint for one device makes only the pods
+// on it be looked at again, and a write of a rule's status none.
+func TestBug9And17OnlyWhoIsConcerned(t *testing.T) {
+	objects := []runtime.Object{sliceOf(1)}
+	for i := range 50 {
+		objects = append(objects, both(podOn("ns", fmt.Sprint("pod-", i), "gpu-1"))...)
+	}
+	objects = append(objects, both(podOn("ns", "one", "gpu-0", tolerate(noExecute, nil)))...)
+	inBubble(t, full, objects, func(b *bubble) {
+		before := b.decisions()
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.updateSlice(sliceOf(1, taint("hot", seconds(0))))
+		b.updateRule("rule", func(r *resourceapi.DeviceTaintRule) {
+			r.Status.Conditions = []metav1.Condition{{Type: "Other", Status: metav1.ConditionTrue, Reason: "Test"}}
+		})
+		b.pass(time.Minute)
+		if got := b.decisions() - before; got == 0 || got > 4 {
+			t.Errorf("%d decisions about one pod on the device, and 50 elsewhere", got)
+		}
+		b.expect(nil)
+	})
+}
+
+// TestBug16GenerationRollover: while a driver publishes a new generation slice by slice,
+// a device that is not in it yet keeps the taints that it has.
+func TestBug16GenerationRollover(t *testing.T) {
+	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](60)))
+	inBubble(t, full, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), pod, claim}, func(b *bubble) {
+		b.pass(10 * time.Second)
+		half := sliceOf(2)
+		half.Spec.Pool.ResourceSliceCount = 2
+		half.Spec.Devices = half.Spec.Devices[1:]
+		b.do(b.ResourceV1().ResourceSlices().Create(b.Context(), half, metav1.CreateOptions{}))
+		b.pass(time.Hour)
+		b.expect(deletions{"ns/pod": time.Minute})
+	})
+}

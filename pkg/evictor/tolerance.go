@@ -4,24 +4,25 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // tolerance says for how many seconds tolerations tolerate a NoExecute taint: the
 // least of those that match, nil if none does; or for ever.
 func tolerance(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceTaint, empty EmptyEffect) (seconds *int64, forever bool) {
-	for _, toleration := range tolerations {
-		if !resourceclaim.ToleratesTaint(toleration, taint) {
+	for _, t := range tolerations {
+		if !toleration.Tolerates(t, taint) {
 			continue
 		}
 		switch {
-		case toleration.Effect == "" && empty == EmptyEffectNoSchedule:
+		case t.Effect == "" && empty == EmptyEffectNoSchedule:
 			continue
-		case toleration.Effect == "" || toleration.TolerationSeconds == nil:
+		case t.Effect == "" || t.TolerationSeconds == nil:
 			return nil, true
 		}
-		if s := max(*toleration.TolerationSeconds, 0); seconds == nil || s < *seconds {
+		if s := max(*t.TolerationSeconds, 0); seconds == nil || s < *seconds {
 			seconds = ptr.To(s)
 		}
 	}

@@ -49,15 +49,15 @@ type Expiry struct {
 	Tolerated bool
 	// Forever is whether a toleration never ends; then At is zero.
 	Forever bool
-	// At is when the last toleration ends, if there is an end.
+	// At is when the taint is no longer tolerated, if there is an end.
 	At time.Time
 }
 
 // Expires returns until when tolerations hold for a taint with the effect NoExecute.
 // A toleration without seconds holds for ever, one with zero or fewer seconds ends at
-// once. Among several that match, the one that holds longest counts, as in the
-// eviction controller of Kubernetes 1.37 for one request. added is the time that is
-// taken for a taint without timeAdded.
+// once. Among several that match and end, the one that ends first counts, as in the
+// eviction controller of Kubernetes 1.37. added is the time that is taken for a taint
+// without timeAdded.
 //
 // tolerationSeconds count for the effect NoExecute only: API documentation of
 // DeviceToleration.
@@ -73,7 +73,7 @@ func Expires(tolerations []resourceapi.DeviceToleration, taint resourceapi.Devic
 		if toleration.TolerationSeconds == nil || taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
 			return Expiry{Tolerated: true, Forever: true}
 		}
-		if end := addSeconds(added, *toleration.TolerationSeconds); !expiry.Tolerated || end.After(expiry.At) {
+		if end := addSeconds(added, *toleration.TolerationSeconds); !expiry.Tolerated || end.Before(expiry.At) {
 			expiry = Expiry{Tolerated: true, At: end}
 		}
 	}

@@ -79,7 +79,7 @@ func TestExpires(t *testing.T) {
 		"no match":               {[]resourceapi.DeviceToleration{{Key: "b", Operator: "Exists"}}, noExecute, toleration.Expiry{}},
 		"for ever":               {[]resourceapi.DeviceToleration{{}}, noExecute, forever},
 		"ten seconds":            {exists(10), noExecute, at(10 * time.Second)},
-		"the longest counts":     {exists(10, 30, 20), noExecute, at(30 * time.Second)},
+		"the shortest counts":    {exists(20, 10, 30), noExecute, at(10 * time.Second)},
 		"one for ever":           {append(exists(10), resourceapi.DeviceToleration{}), noExecute, forever},
 		"negative ends at once":  {exists(math.MinInt64), noExecute, at(0)},
 		"the longest that fits":  {exists(toleration.MaxSeconds), noExecute, at(time.Duration(toleration.MaxSeconds) * time.Second)},
