@@ -145,6 +145,9 @@ func (k kindOf[T]) policies(r Reviewer, answer *Answer, obj *T, old func() (*T, 
 	}
 	asked.Old = stored
 	answer.judge(r, asked)
+	if req.Kind.Kind == "ResourceSlice" {
+		answer.warnOfPolicies()
+	}
 	return nil
 }
 

@@ -17,3 +17,13 @@ func (a *Answer) leaveToPolicies(engine *policy.Engine, req policy.Request) {
 		return replaced && !failed(code)
 	})
 }
+
+// warnOfPolicies lets no policy deny a slice: a driver that cannot publish is worse than
+// anything that a policy may find.
+func (a *Answer) warnOfPolicies() {
+	for i, f := range a.Findings {
+		if isPolicy(f.Rule) {
+			a.Findings[i].Severity = max(f.Severity, Warning)
+		}
+	}
+}

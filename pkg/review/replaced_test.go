@@ -92,3 +92,16 @@ deny contains {"paths": [], "message": "x"} if to_number(input.namespace) > 1
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestSlicesAreNotDenied: whatever the mode, a policy only warns about a slice.
+func TestSlicesAreNotDenied(t *testing.T) {
+	site := v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{Modes: map[string]v1alpha1.PolicyMode{"DRA-RULE-006": "deny"}}}
+	const slice = `{"metadata":{"name":"a"},"spec":{"driver":"gpu.example.com","pool":{"name":"p","generation":1,"resourceSliceCount":1},"nodeName":"n","devices":[{"name":"d","taints":[{"key":"gpu.nvidia.com/xid","effect":"NoSchedule","timeAdded":"2026-01-02T03:04:05Z"}]}]}}`
+	if got := found(t, withPolicies(t, site), "ResourceSlice", slice); !slices.Contains(got, "warning DRA-RULE-006") {
+		t.Errorf("got %q", got)
+	}
+	const rule = `{"metadata":{"name":"a"},"spec":{"deviceSelector":{"driver":"gpu.example.com"},"taint":{"key":"gpu.nvidia.com/xid","effect":"NoSchedule"}}}`
+	if got := found(t, withPolicies(t, site), "DeviceTaintRule", rule); !slices.Contains(got, "error DRA-RULE-006") {
+		t.Errorf("got %q", got)
+	}
+}
