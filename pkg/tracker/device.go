@@ -36,8 +36,8 @@ func (d Device) Merged() *resourceapi.Device {
 
 // A Taint is a taint of a device, and where it comes from.
 type Taint struct {
-	resourceapi.DeviceTaint
-	Source Source
+	resourceapi.DeviceTaint `json:",inline"`
+	Source                  Source `json:"source"`
 }
 
 // Taints returns the taints in their order: those of the driver, then those of rules in
