@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/webhook"
 )
@@ -129,6 +130,56 @@ func (t typed) Handle(_ context.Context, req admission.Request) admission.Respon
 		}
 	}
 	return admission.Allowed("")
+}
+
+// BenchmarkPolicies does the same with the whole library of policies and a claim with 32
+// tolerations: with decisions that are known ("") and without ("cold").
+//
+//	go test ./webhook -run '^$' -bench Policies -benchtime 2000x
+func BenchmarkPolicies(b *testing.B) {
+	all := contenders(b)[1:]
+	for name, size := range map[string]int{"": 0, "cold": -1} {
+		set, err := policy.Parse(b.Context(), policy.Library())
+		if err != nil {
+			b.Fatal(err)
+		}
+		engine, err := policy.NewEngine(set, policy.Settings{CacheSize: size})
+		if err != nil {
+			b.Fatal(err)
+		}
+		reviewer := review.Reviewer{Policies: engine}
+		one := &contender{name: name, running: start(b, reviewer, nil)}
+		if name == "" {
+			all = append([]*contender{one}, all...)
+		} else {
+			all = append(all, one)
+		}
+	}
+	for _, senders := range []int{1, 8} {
+		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
+			compare(b, all, webhook.ValidatePath, reviewOf(b, "v1", create("ResourceClaim", demandingClaim(b))), senders)
+		})
+	}
+}
+
+// demandingClaim has eight requests of four tolerations.
+func demandingClaim(b *testing.B) []byte {
+	b.Helper()
+	var requests []any
+	for i := range 8 {
+		var tolerations []any
+		for j := range 4 {
+			tolerations = append(tolerations, map[string]any{"key": fmt.Sprintf("example.com/fault-%d", j), "operator": "Exists", "effect": "NoSchedule"})
+		}
+		requests = append(requests, map[string]any{"name": fmt.Sprintf("gpu-%d", i), "exactly": map[string]any{"deviceClassName": "gpu.example.com",
+			"allocationMode": "ExactCount", "count": 1, "tolerations": tolerations}})
+	}
+	data, err := json.Marshal(map[string]any{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": map[string]any{"name": "some", "namespace": "team"},
+		"spec": map[string]any{"devices": map[string]any{"requests": requests}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return data
 }
 
 func BenchmarkTLS(b *testing.B) {

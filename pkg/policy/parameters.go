@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -53,7 +54,11 @@ func (m Metadata) CheckParameters(values map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return schema.Validate(instance)
+	if invalid := (*jsonschema.ValidationError)(nil); errors.As(schema.Validate(instance), &invalid) {
+		_, problems, _ := strings.Cut(invalid.Error(), "\n")
+		return errors.New(strings.ReplaceAll(strings.TrimPrefix(problems, "- at '': "), "\n- at ", "; "))
+	}
+	return nil
 }
 
 func (m Metadata) parameterSchema() (*jsonschema.Schema, error) {
