@@ -18,9 +18,8 @@ const (
 
 // A podCase is what is known about one pod that has a verdict, or was evicted.
 type podCase struct {
-	pod  types.NamespacedName
-	uid  types.UID
-	node string
+	pod types.NamespacedName
+	uid types.UID
 	// verdict is the whole decision, plan the part of it that is for us to carry out.
 	verdict, plan Verdict
 	// since is when the plan was first seen to have reasons.

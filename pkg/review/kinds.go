@@ -193,7 +193,12 @@ func (k kindOf[T]) decode(r Reviewer, what string, data []byte) (*T, error) {
 	if err == nil {
 		return obj, nil
 	}
-	if unknown := k.drops.Unknown(r.Profile); len(unknown) > 0 {
+	unknown := k.drops.Unknown(r.Profile)
+	if _, isClaim := any(obj).(*resourceapi.ResourceClaim); isClaim {
+		// Specification and status have drops of their own, and both are read.
+		unknown = append(validate.ResourceClaimDrops.Unknown(r.Profile), validate.ResourceClaimStatusDrops.Unknown(r.Profile)...)
+	}
+	if len(unknown) > 0 {
 		return decode[T](what, without(data, unknown))
 	}
 	return nil, err

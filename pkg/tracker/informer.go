@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -62,7 +61,6 @@ func (f face) Informer() cache.SharedIndexInformer {
 type mirror struct {
 	t       *Tracker
 	indexer cache.Indexer
-	started sync.Once
 }
 
 var _ cache.SharedIndexInformer = (*mirror)(nil)

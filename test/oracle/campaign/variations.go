@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/dra-steward/dra-steward/test/oracle/objects"
@@ -58,21 +59,24 @@ func (c *Campaign) Fuzzed(ctx context.Context, seed, count uint64) error {
 			return err
 		}
 		var writes []wire.Case
+		fuzzed := make([]json.RawMessage, len(made))
 		for i, answer := range made {
 			if answer.Misuse != "" {
 				return fmt.Errorf("%s: %s", batch[i].ID, answer.Misuse)
 			}
-			one := wire.Case{ID: batch[i].ID, Op: wire.Create, Object: answer.Object, Gates: map[string]bool{wire.AllDRA: true}, Admin: true}
-			if one.Object, err = objects.Stored(answer.Object); err != nil {
+			one := wire.Case{ID: batch[i].ID, Op: wire.Create, Gates: map[string]bool{wire.AllDRA: true}, Admin: true}
+			if one.Object, err = objects.Known(batch[i].Kind, answer.Object); err != nil {
+				return fmt.Errorf("%s: %w", one.ID, err)
+			}
+			if one.Object, err = objects.Stored(one.Object); err != nil {
 				return err
 			}
+			fuzzed[i] = one.Object
 			again, over := one, one
 			again.ID, again.Op, again.Old = one.ID+"/again", wire.Update, one.Object
 			over.ID, over.Op, over.Old = one.ID+"/over", wire.Update, one.Object
 			if before := i - len(fuzzedKinds); before >= 0 {
-				if over.Old, err = objects.Stored(made[before].Object); err != nil {
-					return err
-				}
+				over.Old = fuzzed[before]
 			}
 			writes = append(writes, one, again, over)
 			if batch[i].Kind == "ResourceClaim" {

@@ -30,7 +30,14 @@ func Vary(seed, number uint64, cases []wire.Case) (wire.Case, error) {
 			return c, err
 		}
 	}
+	metadata := object["metadata"]
+	if c.Op == wire.Update {
+		delete(object, "metadata") // a stored object has it, complete
+	}
 	Spoil(r.Rand, object, donor)
+	if c.Op == wire.Update {
+		object["metadata"] = metadata
+	}
 	if c.Object, err = json.Marshal(object); err != nil || !stored {
 		return c, err
 	}
