@@ -79,14 +79,6 @@ func (r *containerRuntime) CreateContainer(ctx context.Context, request *cri.Cre
 	return r.RemoteRuntime.CreateContainer(ctx, request)
 }
 
-// environment is what a container was given, and whether it was created.
-func (r *containerRuntime) environment(pod, container string) (map[string]string, bool) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	env, ok := r.environments[pod+"/"+container]
-	return env, ok
-}
-
 func (r *containerRuntime) failure(pod, container string) string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

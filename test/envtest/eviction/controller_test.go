@@ -350,8 +350,8 @@ func TestBesideKubernetes(t *testing.T) {
 	}
 	r := must(c.ResourceV1().DeviceTaintRules().Get(t.Context(), "now", metav1.GetOptions{}))(t)
 	for _, fields := range r.ManagedFields {
-		if fields.Manager == "dra-steward-evictor" && strings.Contains(string(fields.FieldsV1.Raw), `"type":"EvictionInProgress"`) {
-			t.Errorf("it wrote the condition of kube-controller-manager: %s", fields.FieldsV1.Raw)
+		if fields.Manager == "dra-steward-evictor" && strings.Contains(fields.FieldsV1.GetRawString(), `"type":"EvictionInProgress"`) {
+			t.Errorf("it wrote the condition of kube-controller-manager: %s", fields.FieldsV1.GetRawString())
 		}
 	}
 	if !slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "EvictionInProgress" }) {
