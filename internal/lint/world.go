@@ -10,10 +10,10 @@ import (
 )
 
 // worldly are the kinds that other objects are judged by.
-var worldly = []string{"DeviceClass", "ResourceSlice", v1alpha1.ResourceSlicePatchKind}
+var worldly = []string{"DeviceClass", "ResourceSlice", v1alpha1.ResourceSlicePatchKind, "ResourceClaim"}
 
-// World reads the DeviceClasses, ResourceSlices and ResourceSlicePatches in files: what exists, for the rules
-// that look beyond one object. What cannot be read is an error, since everything would
+// World reads the DeviceClasses, ResourceSlices, ResourceSlicePatches and ResourceClaims in
+// files: what exists, for the rules that look beyond one object. What cannot be read is an error, since everything would
 // look as if it were not there. No files are no world.
 func World(reader manifest.Reader, files []string) (validate.World, error) {
 	if len(files) == 0 {

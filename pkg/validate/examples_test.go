@@ -180,6 +180,10 @@ func world(t *testing.T, documents []byte) validate.World {
 			patch := &v1alpha1.ResourceSlicePatch{}
 			decode(t, []byte(document), patch)
 			world.Add(patch)
+		case "ResourceClaim":
+			claim := &resourceapi.ResourceClaim{}
+			decode(t, []byte(document), claim)
+			world.Add(claim)
 		default:
 			t.Fatalf("a world has no %q", kind.Kind)
 		}

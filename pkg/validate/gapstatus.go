@@ -39,6 +39,23 @@ stay out of the scheduler's way; lint looks at every claim.`,
 		Source: "KEP-4381, DeviceAllocationResult.Results",
 		Check:  allocationDevices,
 	},
+	{
+		ID: "allocation-world",
+		Doc: `A device that is allocated exists, and no other claim has it.
+
+The API server stores an allocation of a device that is in no slice of its pool, and of
+one that another claim holds. Then two pods use a device that is for one. Devices that may
+be shared and admin access are left out, and so are pools without any slice, for their
+driver may be about to publish.
+
+A cluster's webhook does not read claims: that a device is taken is seen by lint --world.`,
+		Class:    Gap,
+		Severity: Warning, // What else exists may change between the allocation and our look.
+		Beyond:   true,
+		Server:   "checks neither",
+		Source:   "KEP-4381, DeviceAllocationResult.Results",
+		Check:    allocationWorld,
+	},
 }
 
 func results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
@@ -112,4 +129,55 @@ func allocationDevices(claim *resourceapi.ResourceClaim, _ Conditions) (errs fie
 		}
 	}
 	return errs
+}
+
+func allocationWorld(claim *resourceapi.ResourceClaim, c Conditions) (errs field.ErrorList) {
+	if c.World == nil || claim.Status.Allocation == nil {
+		return nil
+	}
+	holders := holdersBeside(claim, c.World)
+	for i, result := range results(claim) {
+		published := c.World.Pool(result.Driver, result.Pool)
+		if len(published) == 0 {
+			continue
+		}
+		device := deviceIn(published, result.Device)
+		at := resultsPath.Index(i).Child("device")
+		if device == nil {
+			errs = append(errs, field.NotFound(at, result.Device))
+			continue
+		}
+		shared := result.AdminAccess != nil && *result.AdminAccess || device.AllowMultipleAllocations != nil && *device.AllowMultipleAllocations
+		if holder, held := holders[allocatedDevice{result.Driver, result.Pool, result.Device, ""}]; held && !shared {
+			errs = append(errs, field.Invalid(at, result.Device, "is allocated to the claim "+holder))
+		}
+	}
+	return errs
+}
+
+func deviceIn(published []*resourceapi.ResourceSlice, name string) *resourceapi.Device {
+	for _, slice := range published {
+		for i := range slice.Spec.Devices {
+			if slice.Spec.Devices[i].Name == name {
+				return &slice.Spec.Devices[i]
+			}
+		}
+	}
+	return nil
+}
+
+// holdersBeside are the claims other than claim that hold devices, without admin access.
+func holdersBeside(claim *resourceapi.ResourceClaim, world World) map[allocatedDevice]string {
+	holders := map[allocatedDevice]string{}
+	for other := range world.Claims() {
+		if other.Namespace == claim.Namespace && other.Name == claim.Name {
+			continue
+		}
+		for _, result := range results(other) {
+			if result.AdminAccess == nil || !*result.AdminAccess {
+				holders[allocatedDevice{result.Driver, result.Pool, result.Device, ""}] = other.Namespace + "/" + other.Name
+			}
+		}
+	}
+	return holders
 }

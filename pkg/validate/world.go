@@ -25,6 +25,8 @@ type World interface {
 	Slices() iter.Seq[*resourceapi.ResourceSlice]
 	// Patches returns all ResourceSlicePatches, in the order of their names.
 	Patches() iter.Seq[*v1alpha1.ResourceSlicePatch]
+	// Claims returns all ResourceClaims, in the order of their namespaces and names.
+	Claims() iter.Seq[*resourceapi.ResourceClaim]
 }
 
 // Objects is a World in memory. The zero value is empty and ready for Add.
@@ -32,6 +34,7 @@ type Objects struct {
 	classes map[string]*resourceapi.DeviceClass
 	slices  map[pool]map[string]*resourceapi.ResourceSlice
 	patches map[string]*v1alpha1.ResourceSlicePatch
+	claims  map[string]*resourceapi.ResourceClaim
 }
 
 var _ World = (*Objects)(nil)
@@ -39,8 +42,8 @@ var _ World = (*Objects)(nil)
 type pool struct{ driver, name string }
 
 // Add puts an object into the world, in place of one with its name. Kinds other than
-// DeviceClass, ResourceSlice and ResourceSlicePatch are left out. It must not be called
-// while the world is in use.
+// DeviceClass, ResourceSlice, ResourceSlicePatch and ResourceClaim are left out. It must
+// not be called while the world is in use.
 func (o *Objects) Add(object any) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceClass:
@@ -62,6 +65,11 @@ func (o *Objects) Add(object any) {
 			o.patches = map[string]*v1alpha1.ResourceSlicePatch{}
 		}
 		o.patches[object.Name] = object
+	case *resourceapi.ResourceClaim:
+		if o.claims == nil {
+			o.claims = map[string]*resourceapi.ResourceClaim{}
+		}
+		o.claims[object.Namespace+"/"+object.Name] = object
 	}
 }
 
@@ -75,6 +83,9 @@ func (o *Objects) Classes() iter.Seq[*resourceapi.DeviceClass] {
 
 // Patches returns all ResourceSlicePatches, in the order of their names.
 func (o *Objects) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] { return inOrder(o.patches) }
+
+// Claims returns all ResourceClaims, in the order of their namespaces and names.
+func (o *Objects) Claims() iter.Seq[*resourceapi.ResourceClaim] { return inOrder(o.claims) }
 
 func inOrder[T any](objects map[string]T) iter.Seq[T] {
 	return func(yield func(T) bool) {

@@ -82,3 +82,9 @@ func (w *informed) Slices() iter.Seq[*resourceapi.ResourceSlice] {
 func (w *informed) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] {
 	return func(func(*v1alpha1.ResourceSlicePatch) bool) {}
 }
+
+// Claims returns none: all claims of a cluster are more than a webhook should keep for a
+// look at single allocations.
+func (w *informed) Claims() iter.Seq[*resourceapi.ResourceClaim] {
+	return func(func(*resourceapi.ResourceClaim) bool) {}
+}
