@@ -24,7 +24,7 @@ deny contains violation if {
 	taintrules.evicts
 	violation := {
 		"paths": ["spec.deviceSelector"],
-		"message": concat("", ["an empty selector with the effect NoExecute evicts every pod of the cluster that uses a device:", taintrules.evicted_by]),
+		"message": concat("", ["an empty selector with the effect NoExecute evicts every pod of the cluster that uses a device (taint ", taintrules.taint, ")"]),
 		"hint": "name a driver, pool or device; where everything is meant, a rule for each driver",
 	}
 }

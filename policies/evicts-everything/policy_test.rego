@@ -19,7 +19,7 @@ stored(change) := object.union({"key": rule.key, "value": rule.value, "effect": 
 test_everything_is_denied if {
 	some violation in violations({})
 	violation.paths == ["spec.deviceSelector"]
-	violation.message == "an empty selector with the effect NoExecute evicts every pod of the cluster that uses a device: by example.com/maintenance="
+	violation.message == "an empty selector with the effect NoExecute evicts every pod of the cluster that uses a device (taint example.com/maintenance)"
 }
 
 test_update_to_evict_is_denied if count(violations({"old": stored({"effect": "None"})})) == 1

@@ -22,10 +22,16 @@ evicted if {
 
 # evicted_by names devices and taint: what is said of a rule that is widened differs from
 # what was said of the stored one, so it does not pass for an old problem.
-evicted_by := concat("", [
-	concat(", ", [concat(" ", [part, name]) | some part in ["driver", "pool", "device"]; name := input.taintRule.selector[part]; name != ""]),
-	" by ", input.taintRule.key, "=", input.taintRule.value,
-])
+evicted_by := concat("", [concat(", ", devices), " by ", taint])
+
+devices := array.concat(
+	[concat(" ", [part, name]) | some part in ["driver", "pool", "device"]; name := input.taintRule.selector[part]; name != ""],
+	["all devices" | input.taintRule.selector.empty],
+)
+
+taint := input.taintRule.key if input.taintRule.value == ""
+
+taint := concat("=", [input.taintRule.key, input.taintRule.value]) if input.taintRule.value != ""
 
 covers("", _) := true
 

@@ -19,15 +19,15 @@ messages(impact, change) := {violation.message |
 }
 
 test_many_devices_are_denied if {
-	messages(object.union(small, {"devices": 26}), {}) == {"hits 26 of the 100 devices of its drivers, more than 25 %: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance="}
+	messages(object.union(small, {"devices": 26}), {}) == {"hits 26 of the 100 devices of its drivers, more than 25 %: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance"}
 }
 
 test_many_pods_are_denied if {
-	messages(object.union(small, {"pods": 21}), {}) == {"evicts from 21 pods, more than 20: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance="}
+	messages(object.union(small, {"pods": 21}), {}) == {"evicts from 21 pods, more than 20: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance"}
 }
 
 test_many_namespaces_are_denied if {
-	messages(object.union(small, {"namespaces": 6}), {}) == {"evicts from 6 namespaces, more than 5: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance="}
+	messages(object.union(small, {"namespaces": 6}), {}) == {"evicts from 6 namespaces, more than 5: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance"}
 }
 
 test_all_of_it_is_denied if {

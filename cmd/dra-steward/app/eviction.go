@@ -173,7 +173,8 @@ func (e *eviction) since(ctx context.Context) (time.Time, error) {
 	maps := e.quiet.CoreV1().ConfigMaps(e.options.namespace)
 	kept, err := maps.Get(ctx, e.options.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		now := time.Now().UTC().Truncate(time.Second)
+		// Times of taints have no unit below a second: those of this second are older.
+		now := time.Now().UTC().Truncate(time.Second).Add(time.Second)
 		first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: e.options.name}, Data: map[string]string{actSinceKey: now.Format(time.RFC3339)}}
 		kept, err = maps.Create(ctx, first, metav1.CreateOptions{FieldManager: evictor.FieldManager})
 	}

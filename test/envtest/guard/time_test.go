@@ -60,7 +60,7 @@ func nextSecond(t *testing.T) {
 // TestEffectChangeRenewsTime changes a rule from one effect to another: pods have
 // their tolerationSeconds from then on. 1.36 and later do so by themselves.
 func TestEffectChangeRenewsTime(t *testing.T) {
-	guarded(t, nil)
+	guarded(t, map[string]any{"policies": map[string]any{"modes": map[string]any{"DRA-RULE-005": "off"}}}) // the time is long ago
 	c, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
