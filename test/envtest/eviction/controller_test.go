@@ -370,6 +370,8 @@ func TestAlone(t *testing.T) {
 
 	values := map[string]any{"mode": "full", "evictionsPerSecond": 5}
 	stop := run(t, cluster, values)
+	started := time.Now()
+	eventually(t, "the second of the start is over", func(context.Context) (bool, error) { return time.Since(started) > 2*time.Second, nil })
 	rule(t, c, "rule", resourceapi.DeviceTaintEffectNone)
 	condition(t, c, "rule", "EvictionInProgress", fmt.Sprintf("False NoEffect %d published devices selected. %d allocated devices selected. %d pods would be evicted in 1 namespace if the effect was NoExecute.", n, n, n))
 	r := must(c.ResourceV1().DeviceTaintRules().Get(t.Context(), "rule", metav1.GetOptions{}))(t)
