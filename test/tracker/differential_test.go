@@ -120,13 +120,16 @@ func randomChange(random *rand.Rand, version uint64, excess map[string]bool) fun
 	}
 	r := rule(name, &resourceapi.DeviceTaintSelector{})
 	r.ResourceVersion = strconv.FormatUint(version, 10)
-	for value, field := range map[string]**string{
-		fmt.Sprintf("driver-%d.example.com", random.IntN(4)): &r.Spec.DeviceSelector.Driver,
-		some("node-", 6):   &r.Spec.DeviceSelector.Pool,
-		some("device-", 4): &r.Spec.DeviceSelector.Device,
+	for _, one := range []struct { // not a map: the same seed makes the same history
+		value string
+		field **string
+	}{
+		{fmt.Sprintf("driver-%d.example.com", random.IntN(4)), &r.Spec.DeviceSelector.Driver},
+		{some("node-", 6), &r.Spec.DeviceSelector.Pool},
+		{some("device-", 4), &r.Spec.DeviceSelector.Device},
 	} {
 		if random.IntN(2) == 0 {
-			*field = &value
+			*one.field = &one.value
 		}
 	}
 	if random.IntN(12) == 0 {
