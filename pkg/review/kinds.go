@@ -21,8 +21,8 @@ import (
 // is judged.
 var kinds = map[name]kind{
 	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, validate.ResourceSliceDrops, validate.ResourceSlice).published(),
-	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, validate.ResourceClaimDrops, validate.ResourceClaim),
-	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatusDrops, validate.ResourceClaimStatus),
+	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, validate.ResourceClaimDrops, validate.ResourceClaim).reads(validate.ResourceClaimStatusDrops),
+	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatusDrops, validate.ResourceClaimStatus).reads(validate.ResourceClaimDrops),
 	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, validate.ResourceClaimTemplate),
 	{"DeviceClass", ""}:           of(nil, validate.DeviceClassDrops, validate.DeviceClass),
 	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, validate.DeviceTaintRuleDrops, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
@@ -43,6 +43,9 @@ type kind interface {
 type kindOf[T any] struct {
 	defaults mutate.Table[T]
 	drops    validate.Drops[*T]
+	// others are the drops of the half of the object, specification or status, that is
+	// read but not written.
+	others validate.Drops[*T]
 	// rules are all rules, clusterRules those for behind an API server, serverRules
 	// those that an API server has too.
 	rules, clusterRules, serverRules validate.Table[*T]
@@ -59,7 +62,16 @@ func of[T any](defaults mutate.Table[T], drops validate.Drops[*T], rules validat
 	for _, older := range olderVersions {
 		versions = append(versions, schema.GroupVersion{Group: resourceapi.GroupName, Version: older})
 	}
-	return kindOf[T]{defaults, drops, rules, rules.InCluster(), rules.Server(), versions, nil, nil}
+	return kindOf[T]{
+		defaults: defaults, drops: drops, versions: versions,
+		rules: rules, clusterRules: rules.InCluster(), serverRules: rules.Server(),
+	}
+}
+
+// reads adds the drops of what is read beside what is written.
+func (k kindOf[T]) reads(others validate.Drops[*T]) kindOf[T] {
+	k.others = others
+	return k
 }
 
 // own marks a kind of dra-steward.io.
@@ -193,11 +205,7 @@ func (k kindOf[T]) decode(r Reviewer, what string, data []byte) (*T, error) {
 	if err == nil {
 		return obj, nil
 	}
-	unknown := k.drops.Unknown(r.Profile)
-	if _, isClaim := any(obj).(*resourceapi.ResourceClaim); isClaim {
-		// Specification and status have drops of their own, and both are read.
-		unknown = append(validate.ResourceClaimDrops.Unknown(r.Profile), validate.ResourceClaimStatusDrops.Unknown(r.Profile)...)
-	}
+	unknown := append(k.drops.Unknown(r.Profile), k.others.Unknown(r.Profile)...)
 	if len(unknown) > 0 {
 		return decode[T](what, without(data, unknown))
 	}

@@ -31,20 +31,7 @@ func answerTo(c wire.Case) (answer wire.Answer) {
 			answer = wire.Answer{ID: c.ID, Panic: fmt.Sprint(problem)}
 		}
 	}()
-	var err error
-	switch c.Op {
-	case wire.Fuzz:
-		if answer.Object, err = fuzzed(c.Kind, c.Seed); err != nil {
-			answer.Misuse = err.Error()
-		}
-		return answer
-	case wire.Measure:
-		if answer.Measured, err = measure(c); err != nil {
-			answer.Misuse = err.Error()
-		}
-		return answer
-	case wire.Gates:
-		answer.Gates = defaults()
+	if told(c, &answer) {
 		return answer
 	}
 	obj, gvk, err := decode(c.Object)
@@ -75,6 +62,25 @@ func answerTo(c wire.Case) (answer wire.Answer) {
 		}
 	}
 	return answer
+}
+
+// told answers the questions that are no writes.
+func told(c wire.Case, answer *wire.Answer) bool {
+	var err error
+	switch c.Op {
+	case wire.Fuzz:
+		answer.Object, err = fuzzed(c.Kind, c.Seed)
+	case wire.Measure:
+		answer.Measured, err = measure(c)
+	case wire.Gates:
+		answer.Gates = defaults()
+	default:
+		return false
+	}
+	if err != nil {
+		answer.Misuse = err.Error()
+	}
+	return true
 }
 
 var errNotServed = errors.New("not served")
