@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"os/exec"
 	"path"
 	"slices"
@@ -138,18 +139,23 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestRights holds the webhook to reading two kinds everywhere and ConfigMaps in its
-// namespace, as the account of its pods.
+// TestRights holds the webhook to reading what rules and policies look at, and ConfigMaps
+// in its namespace, as the account of its pods.
 func TestRights(t *testing.T) {
 	r := render(t, with(nil), Options{Namespace: "devices"})
 	if r.clusterRole == nil || r.binding == nil {
 		t.Fatal("live data need a ClusterRole and its binding")
 	}
+	var rights []string
 	for _, rule := range r.clusterRole.Rules {
-		if !slices.Equal(rule.APIGroups, []string{"resource.k8s.io"}) || !slices.Equal(rule.Resources, []string{"deviceclasses", "resourceslices"}) ||
-			!slices.Equal(rule.Verbs, []string{"list", "watch"}) {
-			t.Errorf("the right %+v is more than the webhook needs", rule)
-		}
+		rights = append(rights, fmt.Sprint(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames))
+	}
+	if want := []string{
+		"[resource.k8s.io] [deviceclasses resourceslices] [list watch] []",
+		"[resource.k8s.io] [devicetaintrules] [list watch] []",
+		"[] [namespaces] [get list watch] []",
+	}; !slices.Equal(rights, want) {
+		t.Errorf("rights %q, the webhook needs %q", rights, want)
 	}
 	if r.role == nil || r.roleBinding == nil || r.role.Namespace != "devices" || r.roleBinding.Namespace != "devices" || len(r.role.Rules) != 1 ||
 		!slices.Equal(r.role.Rules[0].Resources, []string{"configmaps"}) || !slices.Equal(r.role.Rules[0].Verbs, []string{"list", "watch"}) {

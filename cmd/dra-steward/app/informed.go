@@ -2,25 +2,29 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"sync"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/facts"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // informed is the world of a cluster: its DeviceClasses, and its ResourceSlices as their
-// drivers published them.
+// drivers published them; and what policies know beside these.
 type informed struct {
 	tracked *tracker.Tracker
+	facts   facts.Facts
 	server  serverVersion
 }
 
@@ -28,7 +32,7 @@ var _ validate.World = (*informed)(nil)
 
 // newInformed prepares a world for the cluster of a kubeconfig file; an empty name is
 // the cluster that this process runs in.
-func newInformed(kubeconfig string, metrics *tracker.Metrics, log logr.Logger) (*informed, error) {
+func newInformed(kubeconfig string, registerer prometheus.Registerer, log logr.Logger) (*informed, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or switch --live-data off", err)
@@ -37,12 +41,21 @@ func newInformed(kubeconfig string, metrics *tracker.Metrics, log logr.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	// No rule looks at anything else; what is not read needs no right.
-	sources, err := tracker.NewSources(config, log, tracker.SliceKind, tracker.ClassKind)
+	// No rule or policy looks at anything else; what is not read needs no right.
+	sources, err := tracker.NewSources(config, log, tracker.SliceKind, tracker.ClassKind, tracker.RuleKind)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
+	metrics, err := tracker.NewMetrics(registerer)
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := facts.NewNamespaces(client, registerer, log)
+	if err != nil {
+		return nil, err
+	}
 	w := &informed{tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics})}
+	w.facts = facts.Facts{Namespaces: namespaces, TaintKeys: facts.NewTaintKeys(w.tracked)}
 	w.server.client = client.Discovery()
 	return w, nil
 }
@@ -52,11 +65,14 @@ func (w *informed) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { w.server.run(ctx) })
+	running.Go(func() { w.facts.Namespaces.Run(ctx) })
 	return w.tracked.Run(ctx)
 }
 
-// ready is nil once everything has been read for the first time.
-func (w *informed) ready(*http.Request) error { return w.tracked.Ready() }
+// ready is nil once everything has been read for the first time that can be.
+func (w *informed) ready(*http.Request) error {
+	return errors.Join(w.tracked.Ready(), w.facts.Namespaces.Ready())
+}
 
 // Class returns a DeviceClass by name, nil if there is none.
 func (w *informed) Class(name string) *resourceapi.DeviceClass {

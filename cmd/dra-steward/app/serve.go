@@ -21,7 +21,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
-	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/webhook"
 )
@@ -44,9 +43,10 @@ func serveCommand(streams Streams) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the admission webhook",
 		Long: `serve answers the admission requests of API servers over HTTPS: POST /mutate fills in
-defaults, POST /validate denies and warns. With --live-data it also reads DeviceClasses
-and ResourceSlices from the API server, for the rules that look beyond one object; else
-it needs no access to the Kubernetes API.
+defaults, POST /validate denies and warns. With --live-data it also reads DeviceClasses,
+ResourceSlices, DeviceTaintRules and the labels of namespaces from the API server, for
+the rules and policies that look beyond one object; else it needs no access to the
+Kubernetes API.
 
 The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
 kubernetes.io/tls is mounted) and read again whenever it changes. On SIGTERM the
@@ -72,7 +72,7 @@ log say so.`,
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on answering after SIGTERM, until API servers know that we are going")
-	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses and ResourceSlices of the cluster, for the rules that look beyond one object")
+	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses, ResourceSlices, DeviceTaintRules and namespaces of the cluster, for what looks beyond one object")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library; a policy with the code of another replaces it (repeatable)")
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data and --policy-namespace (default: the cluster that this runs in)")
@@ -122,11 +122,7 @@ func (o serveOptions) world(registry *prometheus.Registry, log logr.Logger) (*in
 	if !o.liveData {
 		return nil, nil
 	}
-	metrics, err := tracker.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
-	return newInformed(o.kubeconfig, metrics, log)
+	return newInformed(o.kubeconfig, registry, log)
 }
 
 // evaluationTime is how long the selectors of one write are evaluated at most.
@@ -140,7 +136,7 @@ func (o serveOptions) site(ctx context.Context, world *informed, registry *prome
 		evaluations := &validate.Evaluations{}
 		site.minor = world.server.minor
 		site.complete = func(r *review.Reviewer) {
-			r.World, r.Evaluations = world, evaluations
+			r.World, r.Facts, r.Evaluations = world, world.facts, evaluations
 			r.Turns = func(user string) validate.Turns { return queue.For(user) }
 		}
 	}
