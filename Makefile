@@ -35,5 +35,5 @@ oracle: ## hold rules and defaults against an API server's own code: COUNT, SEED
 lint: ## check formatting, vet and staticcheck
 	@$(CITEST) lint
 
-generate: ## write what is generated: documentation, deep copies
+generate: ## write what is generated: documentation, deep copies, the schema and page of the chart
 	go generate ./...

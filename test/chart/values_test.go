@@ -3,8 +3,6 @@ package chart
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -167,10 +165,8 @@ func TestLimitsAreUpstreams(t *testing.T) {
 }
 
 type schemaNode struct {
-	Maximum              int
-	Type                 any
-	AdditionalProperties any
-	Properties           map[string]*schemaNode
+	Maximum    int
+	Properties map[string]*schemaNode
 }
 
 func schemaOf(t *testing.T) (root *schemaNode) {
@@ -179,43 +175,6 @@ func schemaOf(t *testing.T) (root *schemaNode) {
 		t.Fatal(err)
 	}
 	return root
-}
-
-// TestValuesAndSchemaAgree demands that each value has a comment and a place in the
-// schema, and that the schema has nothing else.
-func TestValuesAndSchemaAgree(t *testing.T) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(read(t, "values.yaml"), &document); err != nil {
-		t.Fatal(err)
-	}
-	root := schemaOf(t)
-	delete(root.Properties, "global") // helm adds it, dra-steward has no use for it
-	agree(t, "", document.Content[0], root)
-}
-
-func agree(t *testing.T, at string, object *yaml.Node, node *schemaNode) {
-	if node.AdditionalProperties != false {
-		t.Errorf("values.schema.json: %s: must set additionalProperties to false", at)
-	}
-	left := maps.Clone(node.Properties)
-	for i := 0; i < len(object.Content); i += 2 {
-		key, value := object.Content[i], object.Content[i+1]
-		name := strings.TrimPrefix(at+"."+key.Value, ".")
-		child := node.Properties[key.Value]
-		delete(left, key.Value)
-		group := child != nil && len(child.Properties) > 0
-		switch {
-		case child == nil:
-			t.Errorf("values.schema.json: %s is missing", name)
-		case key.HeadComment == "" && (!group || value.Content[0].HeadComment == ""):
-			t.Errorf("values.yaml: %s has no comment above it", name)
-		case group && value.Kind == yaml.MappingNode && name != "resources":
-			agree(t, name, value, child)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		t.Errorf("values.yaml: %s.%s is only in the schema", at, name)
-	}
 }
 
 func read(t *testing.T, name string) []byte {
