@@ -1,0 +1,138 @@
+package guard
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// A Ceiling is what the author of an object has acknowledged that it may hit: no more
+// than these, and what is nil is not spoken of. The zero value acknowledges nothing.
+type Ceiling struct {
+	Devices, Claims, Pods, Namespaces *int
+}
+
+// The things that a ceiling counts, as an acknowledgement and messages name them.
+const (
+	devices    = "devices"
+	claims     = "claims"
+	pods       = "pods"
+	namespaces = "namespaces"
+)
+
+// maxAcknowledgement bounds the length of an acknowledgement; the longest that makes
+// sense is far shorter.
+const maxAcknowledgement = 128
+
+// A CeilingError says why an acknowledgement does not count.
+type CeilingError struct {
+	// Text is the acknowledgement, Problem what is wrong with it.
+	Text, Problem string
+}
+
+func (e CeilingError) Error() string {
+	text := e.Text
+	if len(text) > maxAcknowledgement {
+		text = text[:maxAcknowledgement] + "…"
+	}
+	return fmt.Sprintf("%q: %s; right is a list such as pods<=120,namespaces<=4, of devices, claims, pods and namespaces", text, e.Problem)
+}
+
+// ParseCeiling reads an acknowledgement: "pods<=120,namespaces<=4". Each of devices,
+// claims, pods and namespaces stands there at most once, with a number from 0 to
+// 999999999; there is at least one. Spaces are allowed around every part. What is wrong is
+// a [CeilingError].
+func ParseCeiling(text string) (Ceiling, error) {
+	var c Ceiling
+	wrong := func(format string, values ...any) (Ceiling, error) {
+		return Ceiling{}, CeilingError{text, fmt.Sprintf(format, values...)}
+	}
+	if len(text) > maxAcknowledgement {
+		return wrong("is longer than %d characters", maxAcknowledgement)
+	}
+	if strings.TrimSpace(text) == "" {
+		return wrong("is empty")
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(item, "<=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !found {
+			return wrong("%q has no <=", strings.TrimSpace(item))
+		}
+		limit := c.limit(name)
+		if limit == nil {
+			return wrong("%q is nothing that is counted", name)
+		}
+		if *limit != nil {
+			return wrong("%s stands there twice", name)
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || strconv.Itoa(n) != value || n < 0 || n > 999_999_999 {
+			return wrong("%s<= needs a number from 0 to 999999999 and has %q", name, value)
+		}
+		*limit = &n
+	}
+	return c, nil
+}
+
+// Acknowledged reads the acknowledgement of an object, nil if it has none.
+func Acknowledged(annotations map[string]string) (*Ceiling, error) {
+	text, has := annotations[v1alpha1.AcknowledgementAnnotation]
+	if !has {
+		return nil, nil
+	}
+	c, err := ParseCeiling(text)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// CeilingOf is the lowest ceiling that lets an impact pass.
+func CeilingOf(c Counts) Ceiling { return Ceiling{Pods: &c.Pods, Namespaces: &c.Namespaces} }
+
+// limit is the place of a limit, nil for a name that there is not.
+func (c *Ceiling) limit(name string) **int {
+	switch name {
+	case devices:
+		return &c.Devices
+	case claims:
+		return &c.Claims
+	case pods:
+		return &c.Pods
+	case namespaces:
+		return &c.Namespaces
+	default:
+		return nil
+	}
+}
+
+// names are those of a Ceiling, in the order in which String and messages have them.
+func names() []string { return []string{devices, claims, pods, namespaces} }
+
+// String is what ParseCeiling reads.
+func (c Ceiling) String() string {
+	var items []string
+	for _, name := range names() {
+		if limit := *c.limit(name); limit != nil {
+			items = append(items, fmt.Sprintf("%s<=%d", name, *limit))
+		}
+	}
+	return strings.Join(items, ",")
+}
+
+// Annotate is the annotation that acknowledges a ceiling, as a manifest has it.
+func (c Ceiling) Annotate() string {
+	return fmt.Sprintf("%s: %q", v1alpha1.AcknowledgementAnnotation, c)
+}
+
+// Equal tells whether two ceilings allow the same.
+func (c Ceiling) Equal(other Ceiling) bool {
+	return !slices.ContainsFunc(names(), func(name string) bool {
+		a, b := *c.limit(name), *other.limit(name)
+		return (a == nil) != (b == nil) || a != nil && *a != *b
+	})
+}

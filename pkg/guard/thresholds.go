@@ -1,0 +1,88 @@
+package guard
+
+import "fmt"
+
+// Counts are what a taint or drain hits now.
+type Counts struct {
+	// Devices are allocated ones, DriverDevices all that their drivers publish; 0 where
+	// nobody knows.
+	Devices       int `json:"devices"`
+	DriverDevices int `json:"driverDevices,omitempty"`
+	Claims        int `json:"claims"`
+	// Pods are those that would go, Namespaces theirs.
+	Pods       int `json:"pods"`
+	Namespaces int `json:"namespaces"`
+}
+
+// Thresholds are how much may be hit without an acknowledgement. Zero is nothing at
+// all; a site that has decided nothing has [DefaultThresholds].
+type Thresholds struct {
+	// Pods and Namespaces are the most that may be hit.
+	Pods, Namespaces int
+	// Percent is the largest share of the devices of the drivers that are hit, 0 to 100.
+	// A single device always passes, and so does everything where DriverDevices is not
+	// known.
+	Percent int
+}
+
+// DefaultThresholds are those of a site that has decided nothing: what one rack has.
+func DefaultThresholds() Thresholds { return Thresholds{Pods: 20, Namespaces: 5, Percent: 25} }
+
+// An Excess is one thing that is too large.
+type Excess struct {
+	// What is devices, claims, pods, namespaces, or percent (of the devices of the
+	// drivers).
+	What string
+	// Count is how much there is, Limit how much may be: of percent, both in percent.
+	Count, Limit int
+	// Acknowledged tells that Limit is that of an acknowledgement, and not of the site.
+	Acknowledged bool
+}
+
+// String is such as "31 pods are more than the threshold of 20".
+func (e Excess) String() string {
+	than := "the threshold of"
+	if e.Acknowledged {
+		than = "the acknowledged"
+	}
+	if e.What == percent {
+		return fmt.Sprintf("%d %% of the devices of the drivers are more than %s %d %%", e.Count, than, e.Limit)
+	}
+	return fmt.Sprintf("%d %s are more than %s %d", e.Count, e.What, than, e.Limit)
+}
+
+const percent = "percent"
+
+// Exceeded returns what of an impact is too large, in the order devices, claims, pods,
+// namespaces, percent; nothing if all of it may be. What an acknowledgement speaks of, it
+// decides, whether it allows more than the threshold or less: an author who says "no more
+// than 5" does not mean 20. One that speaks of pods or devices answers for the share of
+// the devices, too. acknowledged is nil if there is none.
+func (t Thresholds) Exceeded(c Counts, acknowledged *Ceiling) (over []Excess) {
+	var ceiling Ceiling
+	if acknowledged != nil {
+		ceiling = *acknowledged
+	}
+	for _, one := range []struct {
+		what        string
+		count       int
+		limit, site *int
+	}{
+		{devices, c.Devices, ceiling.Devices, nil},
+		{claims, c.Claims, ceiling.Claims, nil},
+		{pods, c.Pods, ceiling.Pods, &t.Pods},
+		{namespaces, c.Namespaces, ceiling.Namespaces, &t.Namespaces},
+	} {
+		limit, by := one.site, false
+		if one.limit != nil {
+			limit, by = one.limit, true
+		}
+		if limit != nil && one.count > *limit {
+			over = append(over, Excess{one.what, one.count, *limit, by})
+		}
+	}
+	if ceiling.Pods == nil && ceiling.Devices == nil && c.Devices > 1 && c.DriverDevices > 0 && c.Devices*100 > c.DriverDevices*t.Percent {
+		over = append(over, Excess{percent, (c.Devices*100 + c.DriverDevices - 1) / c.DriverDevices, t.Percent, false})
+	}
+	return over
+}

@@ -1,0 +1,31 @@
+package guard
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// Widens tells whether a write of a DeviceTaintRule lets it evict what it did not evict
+// before: it has the effect NoExecute and selects something, and the stored rule had
+// another effect or taint, or did not select all of that. old is nil on creation. The
+// match conditions of the chart's guard webhook say the same in CEL.
+func Widens(old, rule *resourceapi.DeviceTaintRule) bool {
+	if rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute || rule.Spec.DeviceSelector == nil {
+		return false
+	}
+	if old == nil || old.Spec.Taint.Effect != rule.Spec.Taint.Effect ||
+		old.Spec.Taint.Key != rule.Spec.Taint.Key || old.Spec.Taint.Value != rule.Spec.Taint.Value {
+		return true
+	}
+	return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)
+}
+
+// Everything tells whether a rule selects all devices of the cluster.
+func Everything(selector *resourceapi.DeviceTaintSelector) bool {
+	return selector != nil && selector.Driver == nil && selector.Pool == nil && selector.Device == nil
+}
+
+// covers tells whether a selector selects at least what another does.
+func covers(all, some *resourceapi.DeviceTaintSelector) bool {
+	part := func(all, some *string) bool { return all == nil || some != nil && *all == *some }
+	return all != nil && part(all.Driver, some.Driver) && part(all.Pool, some.Pool) && part(all.Device, some.Device)
+}
