@@ -10,18 +10,6 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
-// patches are all ResourceSlicePatches, compiled.
-type patches struct {
-	compiler patch.Compiler
-	byName   map[string]*patch.Patch
-	// evaluations remember, by slice, what expressions say of its devices.
-	evaluations map[string]*patch.Evaluation
-}
-
-func newPatches() patches {
-	return patches{byName: map[string]*patch.Patch{}, evaluations: map[string]*patch.Evaluation{}}
-}
-
 // compiledPatch is a patch in a snapshot: the newest version of the object, and what was
 // compiled from one that says the same.
 type compiledPatch struct {
@@ -38,22 +26,22 @@ func (s *state) changePatches(w *work) (edits []edit[compiledPatch]) {
 		s.replacePatch(w, p, p.Object)
 		name := p.Object.Name
 		if _, twice := w.patches[name]; !twice {
-			edits = append(edits, edit[compiledPatch]{key: name, item: compiledPatch{s.current.Patch(name), s.patches.byName[name]}})
+			edits = append(edits, edit[compiledPatch]{key: name, item: compiledPatch{s.current.Patch(name), s.patches.Get(name)}})
 		}
 	}
 	for name, changed := range w.patches {
-		old := s.patches.byName[name]
+		old := s.patches.Get(name)
 		if old == nil || changed == nil || !samePatch(old.Object, changed) {
 			s.replacePatch(w, old, changed)
 		}
-		edits = append(edits, edit[compiledPatch]{key: name, item: compiledPatch{changed, s.patches.byName[name]}, remove: changed == nil})
+		edits = append(edits, edit[compiledPatch]{key: name, item: compiledPatch{changed, s.patches.Get(name)}, remove: changed == nil})
 	}
 	return edits
 }
 
 // affected returns the patches whose class changes in a batch.
 func (s *state) affected(w *work) (affected []*patch.Patch) {
-	for _, p := range s.patches.byName {
+	for p := range s.patches.All() {
 		class := className(p.Object)
 		changed, ok := w.classes[class]
 		if class != "" && ok && !sameClass(s.current.Class(class), changed) {
@@ -70,12 +58,11 @@ func sameClass(a, b *resourceapi.DeviceClass) bool {
 // replacePatch puts a patch, nil for none, in the place of another one.
 func (s *state) replacePatch(w *work, old *patch.Patch, changed *v1alpha1.ResourceSlicePatch) {
 	if old != nil {
-		delete(s.patches.byName, old.Object.Name)
+		s.patches.Delete(old.Object.Name)
 		s.markPatch(w, old)
 	}
 	if changed != nil {
-		now := s.patches.compiler.Compile(changed, s.classOf(w, changed))
-		s.patches.byName[changed.Name] = now
+		_, now := s.patches.Put(changed, s.classOf(w, changed))
 		s.markPatch(w, now)
 	}
 }
@@ -117,38 +104,6 @@ func (s *state) markPatch(w *work, p *patch.Patch) {
 			}
 		}
 	}
-}
-
-// apply applies the patches to a slice; nil if none has anything to do with it.
-func (p *patches) apply(slice *resourceapi.ResourceSlice) *patch.Result {
-	var matches []patch.Match
-	evaluation := p.evaluations[slice.Name]
-	selected := false
-	for _, candidate := range p.byName {
-		if !candidate.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
-			continue
-		}
-		if !selected {
-			selected = true
-			if evaluation == nil {
-				evaluation = patch.NewEvaluation(slice)
-			} else {
-				evaluation = evaluation.Next(slice)
-			}
-			p.evaluations[slice.Name] = evaluation
-		}
-		if m := candidate.Match(evaluation); m.Devices > 0 || m.Failures.Devices > 0 {
-			matches = append(matches, m)
-		}
-	}
-	if !selected {
-		delete(p.evaluations, slice.Name)
-	}
-	if len(matches) == 0 {
-		return nil
-	}
-	result := patch.Merge(slice, matches)
-	return &result
 }
 
 // sameDevices reports whether two merged slices of one published one differ in nothing

@@ -61,10 +61,10 @@ func TestPatchProvenance(t *testing.T) {
 func TestStatusOfPatches(t *testing.T) {
 	s := newState()
 	s.apply(map[objectKey]any{{SliceKind, "s"}: slice("s", "d", "p", "dev1"), {PatchKind, "a"}: color("a", "red", isDev1)})
-	compiled := s.patches.byName["a"]
+	compiled := s.patches.Get("a")
 	written := color("a", "red", isDev1)
 	written.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PatchApplied}}
-	if deltas := s.apply(map[objectKey]any{{PatchKind, "a"}: written}); len(deltas) != 0 || s.patches.byName["a"] != compiled {
+	if deltas := s.apply(map[objectKey]any{{PatchKind, "a"}: written}); len(deltas) != 0 || s.patches.Get("a") != compiled {
 		t.Errorf("%d events", len(deltas))
 	}
 	if s.current.Patch("a") != written || s.current.Rule("a") != nil {

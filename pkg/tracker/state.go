@@ -36,7 +36,7 @@ type state struct {
 	current   *Snapshot
 	rules     rules
 	ruleNames map[string]*rule
-	patches   patches
+	patches   patch.Set
 	// poolDrivers are the drivers, by the names of their pools.
 	poolDrivers map[string]map[string]bool
 	scratch     hits
@@ -45,7 +45,7 @@ type state struct {
 }
 
 func newState() *state {
-	return &state{current: &Snapshot{}, ruleNames: map[string]*rule{}, patches: newPatches(), poolDrivers: map[string]map[string]bool{}}
+	return &state{current: &Snapshot{}, ruleNames: map[string]*rule{}, poolDrivers: map[string]map[string]bool{}}
 }
 
 // delta is how one slice has changed; nil where there is none.
@@ -191,7 +191,7 @@ func (s *state) merge(w *work) (deltas, visible []delta) {
 			s.rules.match(slice, &s.scratch)
 			d.new = newEntry(slice, s.patchedSlice(w, old, slice), &s.scratch)
 		} else {
-			delete(s.patches.evaluations, name)
+			s.patches.Forget(name)
 		}
 		switch {
 		case old == nil && d.new == nil || old != nil && d.new != nil && d.new.sameInputs(old):
@@ -213,7 +213,7 @@ func (s *state) patchedSlice(w *work, old *entry, slice *resourceapi.ResourceSli
 	if old != nil && old.published == slice && !w.patched[slice.Name] {
 		return old.patched
 	}
-	return s.patches.apply(slice)
+	return s.patches.Apply(slice)
 }
 
 // index gives the next snapshot its slices and pools.
