@@ -27,7 +27,7 @@ type Package struct {
 // Packages is the architecture of the root module, by path below Root. Floors:
 //
 //	5  commands              cmd
-//	4  doing                 webhook, evictor, podresources, lint, facts
+//	4  doing                 webhook, evictor, patchstatus, podresources, lint, facts
 //	3  judging and looking   review, rulebook, fix, usage on tracker
 //	2  deciding              validate on patch, mutate, toleration, policy, config, manifest
 //	1  saying                api, policies, charts, cdi, example, quantity
@@ -37,6 +37,7 @@ var Packages = map[string]Package{
 
 	"webhook":          {Floor: 4, Never: []string{Root + "/pkg/usage", Root + "/pkg/tracker"}},
 	"pkg/evictor":      {Floor: 4},
+	"pkg/patchstatus":  {Floor: 4},
 	"pkg/podresources": {Floor: 4},
 	"internal/node":    {Floor: 4, Beside: []string{"pkg/podresources"}},
 	"internal/lint":    {Floor: 4, Never: []string{controllerRuntime}},

@@ -23,11 +23,6 @@ type Options struct {
 	Window time.Duration
 	// Logger gets what has no other place to go. The zero value discards it.
 	Logger logr.Logger
-	// OnPatchEvent is called when something is wrong with a ResourceSlicePatch: once for
-	// each of its generations and reason. It may be nil.
-	OnPatchEvent func(PatchEvent)
-	// PatchEventInterval is how often at most that is looked for; with zero each second.
-	PatchEventInterval time.Duration
 	// Metrics counts devices, taints and events; nil counts nothing.
 	Metrics *Metrics
 }
@@ -76,9 +71,6 @@ func (t *Tracker) Run(ctx context.Context) error {
 		return err
 	}
 	running.Go(func() { t.options.Sources.run(ctx) })
-	if t.options.OnPatchEvent != nil {
-		running.Go(func() { t.report(ctx) })
-	}
 	t.write(ctx, feeds)
 	return nil
 }

@@ -26,7 +26,7 @@ type controllerOptions struct {
 	ignorePodGroups                    bool
 	perSecond, perNamespace            float64
 	actSince                           string
-	leaderElect                        bool
+	leaderElect, patchStatus           bool
 	namespace, name                    string
 	kubeconfig                         string
 	healthAddress, metricsAddress      string
@@ -41,7 +41,7 @@ func controllerCommand(streams Streams) *cobra.Command {
 		Long: `controller decides which pods have to leave their devices because of a NoExecute taint
 (KEP-5055), and does about it what --mode says:
 
-  observe      count and log, write nothing
+  observe      count and log, write nothing but the status of ResourceSlicePatches
   supplement   evict the pods on extended resources, which kube-controller-manager
                misses, and nobody else
   full         evict all of them: for clusters where kube-controller-manager does not
@@ -49,7 +49,8 @@ func controllerCommand(streams Streams) *cobra.Command {
 Installing evicts nobody: taints older than the first start in a mode that evicts are
 left alone. That time is kept in the ConfigMap --name under actSince; an earlier time
 there, or "always", and a restart let the controller act on older taints too. Of several
-controllers one works, the one that holds the Lease --name.`,
+controllers one works, the one that holds the Lease --name. In every mode it says in the
+status of each ResourceSlicePatch what becomes of it.`,
 		Example: `  # What would it do in this cluster?
   dra-steward controller --kubeconfig ~/.kube/config --leader-elect=false --log-level debug
 
@@ -67,6 +68,7 @@ controllers one works, the one that holds the Lease --name.`,
 	f.Float64Var(&o.perNamespace, "evictions-per-second-and-namespace", 0, "most evictions per second in one namespace; 0 is no limit of its own")
 	f.StringVar(&o.actSince, "act-since", "", `leave older taints alone: a time (2026-01-02T15:04:05Z) or "always" (default: what the ConfigMap says)`)
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding the Lease")
+	f.BoolVar(&o.patchStatus, "patch-status", true, "say in the status of ResourceSlicePatches what becomes of them, in every mode")
 	f.StringVar(&o.namespace, "namespace", "", "namespace of Lease and ConfigMap (default: that of the pod)")
 	f.StringVar(&o.name, "name", "dra-steward-controller", "name of Lease and ConfigMap")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster that this runs in)")
@@ -143,6 +145,9 @@ func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config
 	}
 	eviction, err := o.newEviction(config, registry, log)
 	if err != nil {
+		return err
+	}
+	if err := o.addPatchStatus(eviction, config, registry, log); err != nil {
 		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -38,7 +38,9 @@ type eviction struct {
 	client, quiet kubernetes.Interface
 	informers     informers.SharedInformerFactory
 	evictor       evictor.Options
-	log           logr.Logger
+	// beside is what else the leader does, each until ctx ends.
+	beside []func(ctx context.Context) error
+	log    logr.Logger
 }
 
 func (o controllerOptions) newEviction(config *rest.Config, registry *prometheus.Registry, log logr.Logger) (*eviction, error) {
@@ -106,13 +108,23 @@ func (e *eviction) run(ctx context.Context) error {
 	group.Go(func() error { return e.evictor.Tracker.Run(ctx) })
 	group.Go(func() error {
 		if !e.options.leaderElect {
-			return controller.Run(ctx)
+			return e.lead(ctx, controller)
 		}
 		return e.elect(ctx, controller)
 	})
 	err = group.Wait()
 	e.informers.Shutdown()
 	return err
+}
+
+// lead does all that a leader does.
+func (e *eviction) lead(ctx context.Context, controller *evictor.Controller) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return controller.Run(ctx) })
+	for _, run := range e.beside {
+		group.Go(func() error { return run(ctx) })
+	}
+	return group.Wait()
 }
 
 // elect waits for the Lease and works while it holds it.
@@ -137,7 +149,7 @@ func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) er
 				led.Store(true)
 				e.log.Info("leading", "lease", e.options.namespace+"/"+e.options.name)
 				defer close(ended)
-				failed = controller.Run(ctx)
+				failed = e.lead(ctx, controller)
 				cancel()
 			},
 			OnStoppedLeading: func() {},

@@ -1,0 +1,28 @@
+package app
+
+import (
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/pkg/patchstatus"
+)
+
+// addPatchStatus lets the leader write the statuses of ResourceSlicePatches, with a
+// client of its own, so that no eviction waits for it.
+func (o controllerOptions) addPatchStatus(e *eviction, config *rest.Config, registry prometheus.Registerer, log logr.Logger) error {
+	if !o.patchStatus {
+		return nil
+	}
+	metrics, err := patchstatus.NewMetrics(registry)
+	if err != nil {
+		return err
+	}
+	client, err := patchstatus.NewClient(config)
+	if err != nil {
+		return err
+	}
+	writer := patchstatus.New(patchstatus.Options{View: e.evictor.Tracker, Client: client, Metrics: metrics, Logger: log})
+	e.beside = append(e.beside, writer.Run)
+	return nil
+}

@@ -1,0 +1,239 @@
+package patchstatus
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// FieldManager names the writer to the API server.
+const FieldManager = "dra-steward-patch-status"
+
+// A View is what a [tracker.Tracker] shows.
+type View interface {
+	Snapshot() *tracker.Snapshot
+	Conditions() []tracker.Condition
+	HasSyncedChecker() cache.DoneChecker
+}
+
+// A Client writes to the API server. [NewClient] returns one.
+type Client interface {
+	// WriteStatus replaces the status of a patch, of that UID, and returns the resource
+	// version that it has then.
+	WriteStatus(context.Context, *v1alpha1.ResourceSlicePatch, v1alpha1.ResourceSlicePatchStatus) (resourceVersion string, err error)
+	// CreateEvent creates an event.
+	CreateEvent(context.Context, *corev1.Event) error
+}
+
+// The defaults of [Options], and how many writes may come at once.
+const (
+	DefaultInterval  = time.Second
+	DefaultGap       = 10 * time.Second
+	DefaultPerSecond = 5
+	burst            = 10
+)
+
+// Options configure a [Writer].
+type Options struct {
+	View   View
+	Client Client
+	// Interval is how often the view is looked at, DefaultInterval if zero.
+	Interval time.Duration
+	// Gap is the least time between two writes of one status, and between an error and
+	// the next attempt, DefaultGap if zero. A new generation does not wait for it.
+	Gap time.Duration
+	// PerSecond is how many statuses are written, DefaultPerSecond if zero; ten may
+	// come at once.
+	PerSecond float64
+	// Metrics counts writes and events; nil counts nothing.
+	Metrics *Metrics
+	// Logger gets errors of the API server. The zero value discards them.
+	Logger logr.Logger
+}
+
+// A Writer keeps the statuses up to date.
+type Writer struct {
+	options Options
+	limiter *rate.Limiter
+	known   map[types.UID]*record
+	// seen is the snapshot that was looked at last, with classesRead, complete whether
+	// all of it is written.
+	seen                  *tracker.Snapshot
+	classesRead, complete bool
+}
+
+// A record is what the writer remembers of a patch.
+type record struct {
+	// generation is that of the last look, told the reasons of which it has told.
+	generation int64
+	told       []patch.Reason
+	// next is when the status may be written again, written when that was last done.
+	next, written time.Time
+	// version is the resource version that the last write has made, over the one that
+	// it was made on. The view may not have it yet.
+	over, version string
+	failure       string
+}
+
+// New makes a writer.
+func New(options Options) *Writer {
+	if options.Interval <= 0 {
+		options.Interval = DefaultInterval
+	}
+	if options.Gap <= 0 {
+		options.Gap = DefaultGap
+	}
+	if options.PerSecond <= 0 {
+		options.PerSecond = DefaultPerSecond
+	}
+	if options.Logger.GetSink() == nil {
+		options.Logger = logr.Discard()
+	}
+	return &Writer{options: options, limiter: rate.NewLimiter(rate.Limit(options.PerSecond), burst), known: map[types.UID]*record{}}
+}
+
+// Run writes until ctx ends. It waits until the view has been made.
+func (w *Writer) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-w.options.View.HasSyncedChecker().Done():
+	}
+	ticker := time.NewTicker(w.options.Interval)
+	defer ticker.Stop()
+	for {
+		w.look(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// due is a status that is to be written.
+type due struct {
+	report tracker.PatchReport
+	status v1alpha1.ResourceSlicePatchStatus
+	faults []fault
+	record *record
+}
+
+// look writes what differs in the newest view, as far as the rate allows.
+func (w *Writer) look(ctx context.Context, now time.Time) {
+	snapshot, classesRead := w.options.View.Snapshot(), hasClasses(w.options.View)
+	if snapshot == w.seen && classesRead == w.classesRead && w.complete {
+		return
+	}
+	w.seen, w.classesRead, w.complete = snapshot, classesRead, true
+	for _, d := range w.differing(snapshot, now) {
+		if ctx.Err() != nil || !w.limiter.AllowN(now, 1) {
+			w.complete = false
+			return
+		}
+		w.record(d, now, w.write(ctx, d, metav1.NewTime(now)))
+	}
+}
+
+// differing returns what may be written now, what waits longest first.
+func (w *Writer) differing(snapshot *tracker.Snapshot, now time.Time) (all []due) {
+	there := map[types.UID]bool{}
+	for _, report := range snapshot.PatchReports() {
+		p := report.Patch
+		there[p.UID] = true
+		known := w.known[p.UID]
+		if known == nil || known.generation != p.Generation {
+			known = &record{generation: p.Generation}
+			w.known[p.UID] = known
+		}
+		if known.version != "" && p.ResourceVersion == known.over {
+			w.complete = false // what was written is not in the view yet
+			continue
+		}
+		known.over, known.version = "", ""
+		status := Decide(report, w.classesRead, metav1.NewTime(now).Rfc3339Copy())
+		news := known.news(p, faults(report, w.classesRead))
+		if len(news) == 0 && equality.Semantic.DeepEqual(status, p.Status) {
+			continue
+		}
+		if now.Before(known.next) {
+			w.complete = false
+			continue
+		}
+		all = append(all, due{report, status, news, known})
+	}
+	for uid := range w.known {
+		if !there[uid] {
+			delete(w.known, uid)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b due) int { return a.record.written.Compare(b.record.written) })
+	return all
+}
+
+// hasClasses tells whether DeviceClasses are in the view.
+func hasClasses(view View) bool {
+	for _, c := range view.Conditions() {
+		if c.Kind == tracker.ClassKind {
+			return c.Available || c.Reason == tracker.ReasonUnreachable // then those of before
+		}
+	}
+	return false
+}
+
+// news returns the faults of which there has been no event.
+func (r *record) news(p *v1alpha1.ResourceSlicePatch, all []fault) []fault {
+	return slices.DeleteFunc(all, func(f fault) bool { return slices.Contains(r.told, f.reason) || told(p, f.reason) })
+}
+
+// write creates the events first: what is told in a status is told in no event any more.
+func (w *Writer) write(ctx context.Context, d due, now metav1.Time) error {
+	for _, f := range d.faults {
+		err := w.options.Client.CreateEvent(ctx, event(d.report.Patch, f, now))
+		w.options.Metrics.createdEvent(err)
+		switch {
+		case err == nil || apierrors.IsAlreadyExists(err):
+		case apierrors.IsForbidden(err):
+			w.options.Logger.Error(err, "Cannot create an event", "patch", d.report.Patch.Name)
+		default:
+			return err
+		}
+		d.record.told = append(d.record.told, f.reason)
+	}
+	if equality.Semantic.DeepEqual(d.status, d.report.Patch.Status) {
+		return nil
+	}
+	version, err := w.options.Client.WriteStatus(ctx, d.report.Patch, d.status)
+	w.options.Metrics.wroteStatus(err)
+	if err == nil && version != d.report.Patch.ResourceVersion {
+		d.record.over, d.record.version = d.report.Patch.ResourceVersion, version
+	}
+	return err
+}
+
+// record notes how a write ended.
+func (w *Writer) record(d due, now time.Time, err error) {
+	d.record.written, d.record.next = now, now.Add(w.options.Gap)
+	failure := ""
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // those are gone
+		failure = err.Error()
+		w.complete = false
+	}
+	if failure != "" && failure != d.record.failure {
+		w.options.Logger.Error(err, "Cannot write the status", "patch", d.report.Patch.Name)
+	}
+	d.record.failure = failure
+}
