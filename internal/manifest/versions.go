@@ -81,6 +81,7 @@ var kinds = map[string][]form{
 		converted("v1beta1", convertv1beta1.Convert_v1beta1_ResourceSlice_To_v1_ResourceSlice),
 	},
 	v1alpha1.ResourceSlicePatchKind: {own[v1alpha1.ResourceSlicePatch]()},
+	v1alpha1.DeviceDrainKind:        {own[v1alpha1.DeviceDrain]()},
 }
 
 // alphaTaintRule goes through v1beta2, of which v1alpha3 differs in name only.

@@ -6,7 +6,7 @@ import "slices"
 // objects.
 type Description struct {
 	ID, Doc, Server, Source string
-	// Kinds are the kinds of resource.k8s.io that the default fills in.
+	// Kinds are the kinds of resource.k8s.io, and of dra-steward.io, that the default fills in.
 	Kinds []string
 }
 
@@ -17,6 +17,7 @@ func Defaults() []Description {
 	all = describe(all, "DeviceTaintRule", DeviceTaintRule)
 	all = describe(all, "ResourceClaim", ResourceClaim)
 	all = describe(all, "ResourceClaimTemplate", ResourceClaimTemplate)
+	all = describe(all, "DeviceDrain", DeviceDrain)
 	return all
 }
 

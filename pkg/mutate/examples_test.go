@@ -102,6 +102,8 @@ func fill(t *testing.T, id string, site []byte, c *example.Case) string {
 		result = apply(t, c, mutate.ResourceClaimTemplate, settings)
 	case "DeviceTaintRule":
 		result = apply(t, c, mutate.DeviceTaintRule, settings)
+	case "DeviceDrain":
+		result = apply(t, c, mutate.DeviceDrain, settings)
 	default:
 		t.Fatalf("%s.yaml: no defaults for kind %q", c.Name, kind.Kind)
 	}

@@ -24,6 +24,7 @@ func FuzzDefaults(f *testing.F) {
 		fuzz(t, mutate.ResourceClaim, object, old)
 		fuzz(t, mutate.ResourceClaimTemplate, object, old)
 		fuzz(t, mutate.DeviceTaintRule, object, old)
+		fuzz(t, mutate.DeviceDrain, object, old)
 	})
 }
 

@@ -29,6 +29,7 @@ var kinds = map[name]kind{
 	{"DeviceTaintRule", "status"}: of(nil, validate.DeviceTaintRuleDrops, validate.DeviceTaintRuleStatus, "v1beta2", "v1alpha3"),
 
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch).own(validate.PatchEffect),
+	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain, nil, validate.DeviceDrain).own(nil),
 }
 
 type name struct{ kind, subresource string }

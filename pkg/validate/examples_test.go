@@ -124,6 +124,8 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, conditions, slices.Concat(validate.DeviceTaintRule, validate.DeviceTaintRuleStatus))
 	case "ResourceSlicePatch":
 		errs, tolerated = run[v1alpha1.ResourceSlicePatch](t, c, conditions, validate.ResourceSlicePatch)
+	case "DeviceDrain":
+		errs, tolerated = run[v1alpha1.DeviceDrain](t, c, conditions, validate.DeviceDrain)
 	default:
 		t.Fatalf("%s.yaml: no rules for kind %q", c.Name, kind.Kind)
 	}

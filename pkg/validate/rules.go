@@ -25,6 +25,7 @@ func Rules() []Description {
 	all = describe(all, "ResourceClaim", ResourceClaimStatus)
 	all = describe(all, "DeviceClass", DeviceClass)
 	all = describe(all, "ResourceSlicePatch", ResourceSlicePatch)
+	all = describe(all, "DeviceDrain", DeviceDrain)
 	return all
 }
 

@@ -28,6 +28,8 @@ var contract = map[string]struct {
 	"classes.validate.dra-steward.io":     {"deviceclasses", v1, writes, 3, specChanges},
 	"taintrules.validate.dra-steward.io":  {"devicetaintrules", allVersions, writes, 3, specChanges},
 	"patches.validate.dra-steward.io":     {"resourceslicepatches", ours, writes, 3, specChanges},
+	"drains.mutate.dra-steward.io":        {"devicedrains", ours, writes, 3, specChanges},
+	"drains.validate.dra-steward.io":      {"devicedrains", ours, writes, 3, specChanges},
 	"slices.validate.dra-steward.io":      {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
 	policyHook:                            {"configmaps", v1, writes, 2, nil},
 }
@@ -41,7 +43,7 @@ var (
 	allVersions = []string{"v1", "v1beta2", "v1alpha3"}
 	writes      = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 	specChanges = []string{"not-being-deleted", "spec-changes"}
-	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches"}
+	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches", "devicedrains"}
 )
 
 func TestContract(t *testing.T) {

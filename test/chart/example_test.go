@@ -32,6 +32,7 @@ func ExampleRender() {
 	// Role dra-steward-controller
 	// RoleBinding dra-steward-controller
 	// ServiceAccount dra-steward-controller
+	// CustomResourceDefinition devicedrains.dra-steward.io
 	// CustomResourceDefinition resourceslicepatches.dra-steward.io
 	// Deployment dra-steward
 	// MutatingWebhookConfiguration dra-steward

@@ -113,15 +113,24 @@ func TestTyped(t *testing.T) {
 // otherwise.
 func TestTypesOfOurOwn(t *testing.T) {
 	r := render(t, with(nil), Options{})
-	if len(r.types) != 1 || r.types[0].Name != "resourceslicepatches.dra-steward.io" || r.types[0].Labels["app.kubernetes.io/name"] != "dra-steward" {
-		t.Fatalf("got %d types", len(r.types))
-	}
 	const policy = "helm.sh/resource-policy"
-	if r.types[0].Annotations[policy] != "keep" {
-		t.Error("without the annotation an uninstall deletes every patch")
+	var names []string
+	for _, kind := range r.types {
+		names = append(names, kind.Name)
+		if kind.Labels["app.kubernetes.io/name"] != "dra-steward" {
+			t.Errorf("%s has the labels %v", kind.Name, kind.Labels)
+		}
+		if kind.Annotations[policy] != "keep" {
+			t.Errorf("%s: without the annotation an uninstall deletes every object", kind.Name)
+		}
 	}
-	if r := render(t, with(values{"crds": values{"keep": false}}), Options{}); r.types[0].Annotations[policy] != "" {
-		t.Error("crds.keep false: the annotation must not be there")
+	if want := []string{"devicedrains.dra-steward.io", "resourceslicepatches.dra-steward.io"}; !slices.Equal(names, want) {
+		t.Errorf("got the types %v, want %v", names, want)
+	}
+	for _, kind := range render(t, with(values{"crds": values{"keep": false}}), Options{}).types {
+		if kind.Annotations[policy] != "" {
+			t.Errorf("crds.keep false: %s must not have the annotation", kind.Name)
+		}
 	}
 	if r := render(t, with(values{"crds": values{"install": false}}), Options{}); len(r.types) != 0 {
 		t.Error("crds.install false: no types must be rendered")

@@ -1,0 +1,272 @@
+package v1alpha1
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DeviceDrainKind and DeviceDrainResource name the kind in manifests and in paths of the
+// API.
+const (
+	DeviceDrainKind     = "DeviceDrain"
+	DeviceDrainResource = "devicedrains"
+)
+
+const (
+	// DrainDevicesMax is how many devices a drain can have: each has a DeviceTaintRule.
+	DrainDevicesMax = 256
+	// DrainRateMax bounds the evictions per minute, DrainRate is what they are if the
+	// spec says nothing.
+	DrainRateMax, DrainRate = 6000, 60
+	// DrainTaintKey is the key of the taint that cordons devices if the spec says nothing.
+	DrainTaintKey = Group + "/drain"
+)
+
+// A DeviceDrain takes devices out of use gently: it cordons them with a NoSchedule
+// DeviceTaintRule, evicts the pods that hold them through the Eviction API, so that
+// PodDisruptionBudgets are honoured, and is Drained when no claim holds any of them.
+// Deleting it lifts the cordon and leaves the pods alone.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=ddrain,categories=dra
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name=Devices,type=integer,JSONPath=`.status.counts.devices`
+// +kubebuilder:printcolumn:name=Cordoned,type=string,JSONPath=`.status.conditions[?(@.type=="Cordoned")].status`
+// +kubebuilder:printcolumn:name=Remaining,type=integer,JSONPath=`.status.counts.remaining`
+// +kubebuilder:printcolumn:name=Evicted,type=integer,JSONPath=`.status.counts.evicted`
+// +kubebuilder:printcolumn:name=Blocked,type=string,JSONPath=`.status.conditions[?(@.type=="Blocked")].reason`
+// +kubebuilder:printcolumn:name=Drained,type=string,JSONPath=`.status.conditions[?(@.type=="Drained")].status`
+// +kubebuilder:printcolumn:name=Message,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Blocked")].message`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name must have at most 63 bytes, since it is a label of the rules that cordon the devices"
+type DeviceDrain struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec says which devices are drained and how. Which devices, and how they are
+	// cordoned, cannot be changed.
+	// +required
+	Spec DeviceDrainSpec `json:"spec"`
+	// Status says how far the drain has come. It is written by dra-steward, and it is
+	// all that the controller remembers.
+	// +optional
+	Status DeviceDrainStatus `json:"status,omitempty"`
+}
+
+// DeviceDrainList is a list of DeviceDrains.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:object:root=true
+type DeviceDrainList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []DeviceDrain `json:"items"`
+}
+
+// DeviceDrainSpec is what an administrator wants.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:validation:XValidation:rule="has(self.devices) != has(self.selector)",message="must have exactly one of devices and selector"
+// +kubebuilder:validation:XValidation:rule="has(self.devices) == has(oldSelf.devices) && (!has(self.devices) || self.devices == oldSelf.devices)",message="devices cannot be changed: create another drain"
+// +kubebuilder:validation:XValidation:rule="has(self.selector) == has(oldSelf.selector) && (!has(self.selector) || self.selector == oldSelf.selector)",message="selector cannot be changed: create another drain"
+// +kubebuilder:validation:XValidation:rule="has(self.cordon) == has(oldSelf.cordon) && (!has(self.cordon) || self.cordon == oldSelf.cordon)",message="cordon cannot be changed: create another drain"
+type DeviceDrainSpec struct {
+	// Devices are the names of the devices. They need not be published.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	Devices []DeviceName `json:"devices,omitempty"`
+	// Selector selects published devices. It is resolved once, when the drain begins,
+	// into the names in the status.
+	// +optional
+	Selector *DrainSelector `json:"selector,omitempty"`
+
+	// Cordon is the taint that keeps new pods away.
+	// +optional
+	Cordon *DrainCordon `json:"cordon,omitempty"`
+	// WithoutCordon evicts pods even where DeviceTaintRules are not served, so that
+	// nothing keeps new pods away from the devices.
+	// +optional
+	WithoutCordon bool `json:"withoutCordon,omitempty"`
+
+	// Paused evicts nobody for the time being. The cordon stays.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// DryRun only reports what the drain would do: no cordon, no evictions.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
+
+	// EvictionsPerMinute bounds the rate of evictions. Absent is 60.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=6000
+	EvictionsPerMinute *int32 `json:"evictionsPerMinute,omitempty"`
+	// MaxPerNamespace bounds how many pods of one namespace are on their way out at a
+	// time. Absent is no bound.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxPerNamespace *int32 `json:"maxPerNamespace,omitempty"`
+	// MaxPerNode bounds how many pods of one node are on their way out at a time.
+	// Absent is no bound.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxPerNode *int32 `json:"maxPerNode,omitempty"`
+	// Order says whose turn it is first, the first entry first: Priority takes pods of
+	// the lowest priority, OwnerSpread one pod of each owner before the second of any.
+	// Absent is both, in this order. The rest is by name.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	Order []DrainOrder `json:"order,omitempty"`
+	// PodsWithoutController says what to do about pods that nobody replaces: Keep, which
+	// is what absent means, leaves them and is Blocked by them; Evict evicts them.
+	// +optional
+	PodsWithoutController PodsWithoutController `json:"podsWithoutController,omitempty"`
+
+	// Deadline is when patience ends, and what happens then. Absent is never.
+	// +optional
+	Deadline *DrainDeadline `json:"deadline,omitempty"`
+	// AtEnd says what becomes of the cordon when the devices are drained: Hold, which is
+	// what absent means, keeps it until the drain is deleted; Uncordon lifts it.
+	// +optional
+	AtEnd DrainEnd `json:"atEnd,omitempty"`
+}
+
+// A DeviceName names one device.
+//
+// +kubebuilder:object:generate=true
+type DeviceName struct {
+	// Driver is that of the slice: slice.spec.driver.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Driver string `json:"driver"`
+	// Pool is that of the slice: slice.spec.pool.name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Pool string `json:"pool"`
+	// Device is the name of the device: slice.spec.devices[].name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Device string `json:"device"`
+}
+
+// String returns "driver/pool/device".
+func (n DeviceName) String() string { return n.Driver + "/" + n.Pool + "/" + n.Device }
+
+// DrainSelector selects published devices. All criteria must be satisfied by a device,
+// as its driver published it.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:validation:XValidation:rule="has(self.driver) || has(self.pool) || has(self.selectors)",message="must have driver, pool or selectors: a drain of all devices is refused"
+type DrainSelector struct {
+	// Driver is that of the slice: slice.spec.driver.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Driver *string `json:"driver,omitempty"`
+	// Pool is that of the slice: slice.spec.pool.name.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Pool *string `json:"pool,omitempty"`
+	// Selectors are criteria that must all be satisfied by a device: CEL expressions as
+	// in the requests of claims.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(selector, has(selector.cel))",message="every selector must have a CEL expression, in cel"
+	// +kubebuilder:validation:XValidation:rule="self.all(selector, !has(selector.cel) || size(selector.cel.expression) <= 10240)",message="an expression must have at most 10240 bytes"
+	Selectors []resourceapi.DeviceSelector `json:"selectors,omitempty"`
+}
+
+// DrainCordon is the taint of the rules that cordon the devices, with the effect
+// NoSchedule.
+//
+// +kubebuilder:object:generate=true
+type DrainCordon struct {
+	// Key of the taint. Absent is dra-steward.io/drain.
+	// +optional
+	// +kubebuilder:validation:MaxLength=316
+	Key string `json:"key,omitempty"`
+	// Value of the taint. Absent is the name of the drain.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Value string `json:"value,omitempty"`
+}
+
+// DrainOrder is a criterion for whose turn it is.
+//
+// +kubebuilder:validation:Enum=Priority;OwnerSpread
+type DrainOrder string
+
+// The criteria for whose turn it is.
+const (
+	// OrderPriority takes pods of the lowest priority first.
+	OrderPriority DrainOrder = "Priority"
+	// OrderOwnerSpread takes one pod of each owner before the second of any.
+	OrderOwnerSpread DrainOrder = "OwnerSpread"
+)
+
+// PodsWithoutController says what to do about pods that nobody replaces.
+//
+// +kubebuilder:validation:Enum=Keep;Evict
+type PodsWithoutController string
+
+// What to do about pods that nobody replaces.
+const (
+	KeepPods  PodsWithoutController = "Keep"
+	EvictPods PodsWithoutController = "Evict"
+)
+
+// DrainEnd says what becomes of the cordon when the devices are drained.
+//
+// +kubebuilder:validation:Enum=Hold;Uncordon
+type DrainEnd string
+
+// What becomes of the cordon when the devices are drained.
+const (
+	EndHold     DrainEnd = "Hold"
+	EndUncordon DrainEnd = "Uncordon"
+)
+
+// DrainDeadline is when patience ends.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:validation:XValidation:rule="has(self.after) != has(self.time)",message="must have exactly one of after and time"
+type DrainDeadline struct {
+	// After is how long after the creation of the drain: 2h, 90m.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	After *metav1.Duration `json:"after,omitempty"`
+	// Time is the deadline itself.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+	// Action is what happens then: Keep, which is what absent means, evicts nobody any
+	// more and keeps the cordon, so that the devices empty by themselves; Delete deletes
+	// the pods that are left, whatever PodDisruptionBudgets say; Fail gives up, and lifts
+	// the cordon if atEnd says so.
+	// +optional
+	Action DeadlineAction `json:"action,omitempty"`
+}
+
+// DeadlineAction is what happens at the deadline.
+//
+// +kubebuilder:validation:Enum=Keep;Delete;Fail
+type DeadlineAction string
+
+// What happens at the deadline.
+const (
+	DeadlineKeep   DeadlineAction = "Keep"
+	DeadlineDelete DeadlineAction = "Delete"
+	DeadlineFail   DeadlineAction = "Fail"
+)

@@ -1,0 +1,201 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DeviceDrainStatus says how far a drain has come. A controller that starts anew has
+// nothing else to go by.
+//
+// +kubebuilder:object:generate=true
+type DeviceDrainStatus struct {
+	// ObservedGeneration is the generation of the drain that the status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Cordoned, Draining, Blocked, Drained and Failed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Devices are the devices that are drained, by name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Devices []DeviceName `json:"devices,omitempty"`
+	// Counts are numbers of devices, claims and pods.
+	// +optional
+	Counts DrainCounts `json:"counts,omitempty,omitzero"`
+	// Evicting are the pods that the controller is about to evict. They are written
+	// here before, so that a controller that starts anew counts each once.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Evicting []DrainPod `json:"evicting,omitempty"`
+	// LastEvictionTime is when pods were evicted last, from which the rate counts.
+	// +optional
+	LastEvictionTime *metav1.MicroTime `json:"lastEvictionTime,omitempty"`
+	// Blocked is who cannot be evicted now, and why. At most 64 are listed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Blocked []DrainBlock `json:"blocked,omitempty"`
+	// Attempts are claims and owners whose pods were evicted and who hold a device
+	// still or again.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	Attempts []DrainAttempt `json:"attempts,omitempty"`
+	// CompletionTime is when the drain came to its end, Drained or Failed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// DrainCounts are numbers of a drain.
+//
+// +kubebuilder:object:generate=true
+type DrainCounts struct {
+	// Devices is how many are drained, Unpublished how many of them no slice has.
+	// +optional
+	Devices int32 `json:"devices"`
+	// +optional
+	Unpublished int32 `json:"unpublished,omitempty"`
+	// Claims is how many hold one of the devices.
+	// +optional
+	Claims int32 `json:"claims"`
+	// Remaining is how many pods use one of these claims; Leaving is how many of them
+	// are on their way out, Waiting how many have yet to be evicted and Blocked how many
+	// cannot be.
+	// +optional
+	Remaining int32 `json:"remaining"`
+	// +optional
+	Leaving int32 `json:"leaving"`
+	// +optional
+	Waiting int32 `json:"waiting"`
+	// +optional
+	Blocked int32 `json:"blocked"`
+	// Namespaces is how many the remaining pods are in.
+	// +optional
+	Namespaces int32 `json:"namespaces"`
+	// Evicted is how many evictions the API server accepted, Deleted how many deletions
+	// at the deadline.
+	// +optional
+	Evicted int32 `json:"evicted"`
+	// +optional
+	Deleted int32 `json:"deleted,omitempty"`
+}
+
+// A DrainPod is one pod.
+//
+// +kubebuilder:object:generate=true
+type DrainPod struct {
+	// +required
+	Namespace string `json:"namespace"`
+	// +required
+	Name string `json:"name"`
+	// +required
+	UID types.UID `json:"uid"`
+	// Delete says that it is deleted, at the deadline, rather than evicted.
+	// +optional
+	Delete bool `json:"delete,omitempty"`
+}
+
+// A DrainBlock is why some pods, or a claim, keep a device.
+//
+// +kubebuilder:object:generate=true
+type DrainBlock struct {
+	// Reason is one of those of the condition Blocked.
+	// +required
+	Reason string `json:"reason"`
+	// Namespace is that of everything named here.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// Pods are the names of the first eight pods, Count says how many there are.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Pods []string `json:"pods,omitempty"`
+	// +optional
+	Count int32 `json:"count,omitempty"`
+	// Budgets are the PodDisruptionBudgets that do not allow it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Budgets []string `json:"budgets,omitempty"`
+	// Claim is the claim that holds a device.
+	// +optional
+	Claim string `json:"claim,omitempty"`
+	// Owner is the controller of the pods, such as ReplicaSet/web-5d9f, or a consumer of
+	// the claim that is no pod.
+	// +optional
+	Owner string `json:"owner,omitempty"`
+	// RetryTime is when it is tried again.
+	// +optional
+	RetryTime *metav1.Time `json:"retryTime,omitempty"`
+}
+
+// A DrainAttempt remembers that pods of an owner, or of a claim, were evicted.
+//
+// +kubebuilder:object:generate=true
+type DrainAttempt struct {
+	// UID is that of a claim which outlives its pods, or of the owner of the pods.
+	// +required
+	UID types.UID `json:"uid"`
+	// Count is how often pods were evicted, came back, and were evicted again.
+	// +required
+	Count int32 `json:"count"`
+	// Time is that of the last eviction.
+	// +required
+	Time metav1.MicroTime `json:"time"`
+	// Returned says that pods came back since.
+	// +optional
+	Returned bool `json:"returned,omitempty"`
+}
+
+// The types of the conditions of a DeviceDrain.
+const (
+	// DrainCordoned is true once no new pod gets one of the devices, unless it tolerates
+	// the cordon: 10 s after the rules were written, for the scheduler to see them.
+	DrainCordoned = "Cordoned"
+	// DrainDraining is true while pods are evicted.
+	DrainDraining = "Draining"
+	// DrainBlocked is true while a pod or a claim keeps a device and nothing can be done
+	// about it for now.
+	DrainBlocked = "Blocked"
+	// DrainDrained is true once no claim holds one of the devices. It stays true.
+	DrainDrained = "Drained"
+	// DrainFailed is true once a drain has given up at its deadline.
+	DrainFailed = "Failed"
+)
+
+// The reasons of the condition Blocked, from what concerns the whole drain to what
+// passes by itself.
+const (
+	// BlockedNoDevices: the selector matches no published device yet.
+	BlockedNoDevices = "NoDevices"
+	// BlockedTooManyDevices: the selector matches more devices than a drain may have.
+	BlockedTooManyDevices = "TooManyDevices"
+	// BlockedSelector: the selector does not compile, or fails for a device.
+	BlockedSelector = "SelectorFailed"
+	// BlockedCannotCordon: DeviceTaintRules are not served, or not for us to write.
+	BlockedCannotCordon = "CannotCordon"
+	// BlockedThreshold: the drain hits more than what is allowed or acknowledged.
+	BlockedThreshold = "AboveThreshold"
+	// BlockedReused: a replacement uses the claim of the pod that was evicted, which the
+	// scheduler allows whatever the taints of the devices are.
+	BlockedReused = "ClaimReused"
+	// BlockedTolerated: the device was allocated in spite of the cordon, by a toleration.
+	BlockedTolerated = "Tolerated"
+	// BlockedNoController: nobody would replace the pod.
+	BlockedNoController = "NoController"
+	// BlockedManyBudgets: the pod has more than one PodDisruptionBudget, which the
+	// Eviction API refuses.
+	BlockedManyBudgets = "MoreThanOneBudget"
+	// BlockedBudget: a PodDisruptionBudget allows no eviction now.
+	BlockedBudget = "BudgetBlocked"
+	// BlockedRefused: the API server refused the eviction for another reason.
+	BlockedRefused = "EvictionRefused"
+	// BlockedReserved: the claim is reserved for what is no pod that uses it.
+	BlockedReserved = "ClaimReserved"
+)
