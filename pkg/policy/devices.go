@@ -6,17 +6,8 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/validate"
-)
-
-var (
-	requestKeys    = keysOf("name", "path", "class", "mode", "count", "adminAccess", "alternative", "selectors")
-	tolerationKeys = keysOf("key", "operator", "value", "effect", "seconds", "wildcard", "noExecute", "known", "repeated", "paths")
-	listKeys       = keysOf("path", "length")
-	configKeys     = keysOf("driver", "apiVersion", "kind", "parameters", "driverKnown", "known", "problems", "paths")
-	problemKeys    = keysOf("path", "message")
 )
 
 // tolerationID is what makes tolerations the same.
@@ -26,7 +17,7 @@ type tolerationID struct {
 	limited                      bool
 }
 
-func idOf(t resourceapi.DeviceToleration) tolerationID {
+func idOf(t *resourceapi.DeviceToleration) tolerationID {
 	id := tolerationID{key: t.Key, value: t.Value, operator: string(t.Operator), effect: string(t.Effect)}
 	if id.operator == "" {
 		id.operator = string(resourceapi.DeviceTolerationOpEqual)
@@ -37,43 +28,17 @@ func idOf(t resourceapi.DeviceToleration) tolerationID {
 	return id
 }
 
+// evicts tells whether pods stay because of the toleration.
+func (t tolerationID) evicts() bool {
+	return t.effect == "" || t.effect == string(resourceapi.DeviceTaintEffectNoExecute)
+}
+
 // tolerated is a distinct toleration.
 type tolerated struct {
 	tolerationID
-	paths    []*ast.Term
 	lastList int
 	repeated bool
-}
-
-// devices is what a claim or template asks for, flat.
-type devices struct {
-	summary
-	requests, lists []*ast.Term
-	classNames      []string
-	tolerations     []*tolerated
-	byID            map[tolerationID]*tolerated
-	facts           Facts
-}
-
-func devicesOf(req Request) *devices {
-	d := &devices{byID: map[tolerationID]*tolerated{}, facts: req.Facts}
-	spec, base := specOf(req.Object)
-	if spec == nil {
-		return d
-	}
-	for i := range spec.Devices.Requests {
-		request := &spec.Devices.Requests[i]
-		at := item(base+".devices.requests", request.Name, i)
-		if e := request.Exactly; e != nil {
-			d.add(request.Name, at+".exactly", 0, demand{e.DeviceClassName, e.AllocationMode, e.Count, e.AdminAccess, e.Selectors, e.Tolerations})
-		}
-		for j := range request.FirstAvailable {
-			s := &request.FirstAvailable[j]
-			d.add(request.Name+"/"+s.Name, item(at+".firstAvailable", s.Name, j), j+1,
-				demand{s.DeviceClassName, s.AllocationMode, s.Count, nil, s.Selectors, s.Tolerations})
-		}
-	}
-	return d
+	known    scalar
 }
 
 // demand is what a request and an alternative have in common.
@@ -81,141 +46,155 @@ type demand struct {
 	class       string
 	mode        resourceapi.DeviceAllocationMode
 	count       int64
-	adminAccess *bool
+	adminAccess bool
 	selectors   []resourceapi.DeviceSelector
 	tolerations []resourceapi.DeviceToleration
+	// request is the place of the request, alternative that of the alternative plus one.
+	request, alternative int
 }
 
-func (d *devices) add(name, path string, alternative int, from demand) {
-	d.summary.add(alternative, from)
-	count := from.count
-	if count == 0 && from.mode != resourceapi.DeviceAllocationModeAll {
-		count = 1
+// place is where a toleration stands: in the list of a demand.
+type place struct{ toleration, demand, index int }
+
+// devices is what a claim or template asks for, flat.
+type devices struct {
+	summary
+	world       validate.World
+	spec        *resourceapi.ResourceClaimSpec
+	base        string
+	demands     []demand
+	lists       []int // the demands with tolerations
+	tolerations []tolerated
+	places      []place
+	byID        map[tolerationID]int
+}
+
+// maxSearched is how many distinct tolerations are searched one by one, which is faster
+// than a map.
+const maxSearched = 32
+
+func devicesOf(object any, world validate.World, facts Facts) *devices {
+	d := &devices{world: world}
+	d.spec, d.base = specOf(object)
+	if d.spec == nil {
+		return d
 	}
-	d.requests = append(d.requests, requestKeys.object(text(name), ast.StringTerm(path), text(from.class), text(from.mode), whole(count),
-		truth(from.adminAccess != nil && *from.adminAccess), ast.InternedTerm(alternative), selectors(from.selectors)))
-	d.classNames = append(d.classNames, from.class)
-	if len(from.tolerations) == 0 {
+	all := d.spec.Devices.Requests
+	d.demands = make([]demand, 0, len(all))
+	for i := range all {
+		if e := all[i].Exactly; e != nil {
+			d.add(demand{e.DeviceClassName, e.AllocationMode, e.Count, e.AdminAccess != nil && *e.AdminAccess, e.Selectors, e.Tolerations, i, 0})
+		}
+		for j := range all[i].FirstAvailable {
+			s := &all[i].FirstAvailable[j]
+			d.add(demand{s.DeviceClassName, s.AllocationMode, s.Count, false, s.Selectors, s.Tolerations, i, j + 1})
+		}
+	}
+	d.summarise(facts)
+	return d
+}
+
+func (d *devices) add(one demand) {
+	if one.count == 0 && one.mode != resourceapi.DeviceAllocationModeAll {
+		one.count = 1
+	}
+	d.demands = append(d.demands, one)
+	if len(one.tolerations) == 0 {
 		return
 	}
-	list := path + ".tolerations"
-	d.lists = append(d.lists, listKeys.object(ast.StringTerm(list), ast.InternedTerm(len(from.tolerations))))
-	for i, toleration := range from.tolerations {
-		id := idOf(toleration)
-		one := d.byID[id]
-		if one == nil {
-			one = &tolerated{tolerationID: id, lastList: -1}
-			d.byID[id] = one
-			d.tolerations = append(d.tolerations, one)
-		}
-		one.repeated = one.repeated || one.lastList == len(d.lists)
-		one.lastList = len(d.lists)
-		one.paths = append(one.paths, ast.StringTerm(list+"["+itoa(i)+"]"))
+	at := len(d.demands) - 1
+	d.lists = append(d.lists, at)
+	for i := range one.tolerations {
+		found := d.find(idOf(&one.tolerations[i]))
+		t := &d.tolerations[found]
+		t.repeated = t.repeated || t.lastList == at
+		t.lastList = at
+		d.places = append(d.places, place{found, at, i})
 	}
 }
 
-func (d *devices) distinct() []*ast.Term {
-	var terms []*ast.Term
-	for _, t := range d.tolerations {
-		seconds, known := ast.NullTerm(), ast.NullTerm()
-		if t.limited {
-			seconds = whole(t.seconds)
-		}
-		if d.facts != nil {
-			if is, sure := d.facts.TaintKey(t.key); sure {
-				known = truth(is)
+// find returns the place of a toleration among the distinct ones.
+func (d *devices) find(id tolerationID) int {
+	if d.byID == nil {
+		for i := range d.tolerations {
+			if d.tolerations[i].tolerationID == id {
+				return i
 			}
 		}
-		terms = append(terms, tolerationKeys.object(text(t.key), text(t.operator), text(t.value), text(t.effect), seconds, truth(t.key == ""),
-			truth(t.effect == "" || t.effect == string(resourceapi.DeviceTaintEffectNoExecute)), known, truth(t.repeated), ast.ArrayTerm(t.paths...)))
+	} else if i, found := d.byID[id]; found {
+		return i
 	}
-	return terms
+	d.tolerations = append(d.tolerations, tolerated{tolerationID: id, lastList: -1, known: scalar{kind: nothing}})
+	switch last := len(d.tolerations) - 1; {
+	case d.byID != nil:
+		d.byID[id] = last
+	case last == maxSearched:
+		d.byID = make(map[tolerationID]int, 2*maxSearched)
+		for i := range d.tolerations {
+			d.byID[d.tolerations[i].tolerationID] = i
+		}
+	}
+	return len(d.tolerations) - 1
 }
 
-// classes are those that the requests name.
-func (d *devices) classes(req Request) *ast.Term {
-	object := ast.NewObjectWithCapacity(len(d.classNames))
-	for _, name := range d.classNames {
-		if req.World == nil {
-			break
-		}
-		if class := req.World.Class(name); class != nil {
-			object.Insert(text(name), knownKeys.object(truth(true), textMap(class.Labels), selectors(class.Spec.Selectors), extended(class)))
-		} else {
-			object.Insert(text(name), knownKeys.object(truth(false), textMap(nil), ast.ArrayTerm(), text("")))
-		}
+// class returns a class; nil if it is not known.
+func (d *devices) class(name string) *resourceapi.DeviceClass {
+	if d.world == nil {
+		return nil
 	}
-	return ast.NewTerm(object)
+	return d.world.Class(name)
 }
 
-// opaqueConfig is one opaque configuration with its place.
-type opaqueConfig struct {
-	*resourceapi.OpaqueDeviceConfiguration
-	path string
+// name is the name of the request, and of the alternative.
+func (d *devices) name(i int) string {
+	one := &d.demands[i]
+	request := &d.spec.Devices.Requests[one.request]
+	if one.alternative > 0 {
+		return request.Name + "/" + request.FirstAvailable[one.alternative-1].Name
+	}
+	return request.Name
 }
 
-func opaqueConfigs(object any) (all []opaqueConfig) {
-	if class, is := object.(*resourceapi.DeviceClass); is {
-		for i := range class.Spec.Config {
-			all = append(all, opaqueConfig{class.Spec.Config[i].Opaque, "spec.config[" + itoa(i) + "].opaque"})
-		}
+// path is where the demand stands.
+func (d *devices) path(i int) string {
+	one := &d.demands[i]
+	request := &d.spec.Devices.Requests[one.request]
+	at := item(d.base+".devices.requests", request.Name, one.request)
+	if one.alternative > 0 {
+		j := one.alternative - 1
+		return item(at+".firstAvailable", request.FirstAvailable[j].Name, j)
 	}
-	if spec, base := specOf(object); spec != nil {
-		for i := range spec.Devices.Config {
-			all = append(all, opaqueConfig{spec.Devices.Config[i].Opaque, base + ".devices.config[" + itoa(i) + "].opaque"})
-		}
-	}
-	return all
+	return at + ".exactly"
 }
 
-// configs are the distinct opaque configurations.
-func configs(req Request) (terms []*ast.Term) {
-	type id struct{ driver, parameters string }
-	var order []opaqueConfig
-	paths := map[id][]string{}
-	for _, config := range opaqueConfigs(req.Object) {
-		if config.OpaqueDeviceConfiguration == nil {
-			continue
-		}
-		key := id{config.Driver, string(config.Parameters.Raw)}
-		if paths[key] == nil {
-			order = append(order, config)
-		}
-		paths[key] = append(paths[key], config.path)
-	}
-	for _, config := range order {
-		terms = append(terms, config.term(req.Parameters, paths[id{config.Driver, string(config.Parameters.Raw)}]))
-	}
-	return terms
+// requestTerms are the requests as policies see them.
+func (d *devices) requestTerms() *ast.Term {
+	return tableTerm(requestFields, d, len(d.demands), selectorsKey, func(i int) *ast.Term { return selectors(d.demands[i].selectors) })
 }
 
-func (c opaqueConfig) term(schemas validate.Parameters, paths []string) *ast.Term {
-	var problems []*ast.Term
-	driverKnown := schemas != nil && schemas.KnowsDriver(c.Driver)
-	known := driverKnown
-	if driverKnown {
-		at := field.NewPath("parameters")
-		unknown, fields, values := schemas.Check(at, c.Driver, c.Parameters.Raw)
-		known = len(unknown) == 0
-		for _, err := range append(fields, values...) {
-			path := strings.TrimPrefix(strings.TrimPrefix(err.Field, "parameters"), ".")
-			problems = append(problems, problemKeys.object(text(path), ast.StringTerm(err.ErrorBody())))
-		}
-	}
-	parameters := parsed(c.Parameters.Raw)
-	return configKeys.object(text(c.Driver), stringField(parameters, "apiVersion"), stringField(parameters, "kind"), parameters,
-		truth(driverKnown), truth(known), ast.ArrayTerm(problems...), texts(paths))
-}
+// listTerms are the lists of tolerations.
+func (d *devices) listTerms() *ast.Term { return tableTerm(listFields, d, len(d.lists), nil, nil) }
 
-func stringField(object *ast.Term, name string) *ast.Term {
-	if fields, is := object.Value.(ast.Object); is {
-		if value := fields.Get(ast.StringTerm(name)); value != nil {
-			if _, is := value.Value.(ast.String); is {
-				return value
-			}
-		}
+// tolerationTerms are the distinct tolerations with their places.
+func (d *devices) tolerationTerms() *ast.Term {
+	counts := make([]int, len(d.tolerations))
+	for _, p := range d.places {
+		counts[p.toleration]++
 	}
-	return text("")
+	room := make([]*ast.Term, 0, len(d.places))
+	paths := make([][]*ast.Term, len(d.tolerations))
+	for i, n := range counts {
+		paths[i] = room[len(room) : len(room) : len(room)+n]
+		room = room[:len(room)+n]
+	}
+	demand, list := -1, ""
+	for _, p := range d.places {
+		if p.demand != demand {
+			demand, list = p.demand, d.path(p.demand)+".tolerations["
+		}
+		paths[p.toleration] = append(paths[p.toleration], ast.StringTerm(list+itoa(p.index)+"]"))
+	}
+	return tableTerm(tolerationFields, d, len(d.tolerations), pathsKey, func(i int) *ast.Term { return ast.ArrayTerm(paths[i]...) })
 }
 
 // item is the place of an item of a list, by its name if it has one, as the rules write

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"k8s.io/utils/lru"
 )
@@ -41,7 +39,7 @@ func NewEngine(set *Set, settings Settings) (*Engine, error) {
 	case settings.CacheSize > 0:
 		e.cache = lru.New(settings.CacheSize)
 	}
-	e.groups, err = newGroups(set, all)
+	e.groups, err = newGroups(set, &e.scopes)
 	return e, err
 }
 
@@ -91,7 +89,7 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
-	decision := group.evaluate(ctx, input(req, in, group), in)
+	decision := group.evaluate(ctx, subjectOf(req, in))
 	decision.tolerate(ctx, e, req, in)
 	if keep && len(decision.Failures) == 0 {
 		e.cache.Add(key, decision)
@@ -99,29 +97,60 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	return decision
 }
 
-// evaluate asks all policies of the group at once, and one by one if that fails: a
-// policy that is broken does not take the others with it.
-func (g *group) evaluate(ctx context.Context, input ast.Value, in scope) Decision {
+// evaluate asks the policies of the group that may have something to say: all at once,
+// and one by one if that fails, so that a policy that is broken does not take the others
+// with it.
+func (g *group) evaluate(ctx context.Context, s *subject) Decision {
 	d := Decision{Evaluated: true}
-	results, err := ask(ctx, g.all, input)
+	judges, question := g.asked(s)
+	if len(judges) == 0 {
+		return d
+	}
+	input := s.input(question.reads)
+	results, err := question.put(ctx, input)
 	switch {
 	case topdown.IsCancel(err) || err != nil && ctx.Err() != nil:
-		d.Failures = []Failure{{Mode: g.strongest(in), TimedOut: true, Err: errors.New("the policies took too long")}}
+		d.Failures = []Failure{{Mode: strongest(judges, s.in), TimedOut: true, Err: errors.New("the policies took too long")}}
 	case err == nil:
-		for i, policy := range g.policies {
-			d.add(policy, in, results[i], nil)
+		for i, policy := range question.policies {
+			d.add(policy, s.in, results[i], nil)
 		}
 	default:
-		for i, policy := range g.policies {
-			results, err := ask(ctx, g.each[i], input)
+		for _, one := range judges {
+			results, err := one.one.put(ctx, input)
 			if err != nil {
-				d.add(policy, in, nil, err)
+				d.add(one.Metadata, s.in, nil, err)
 				continue
 			}
-			d.add(policy, in, results[0], nil)
+			d.add(one.Metadata, s.in, results[0], nil)
 		}
 	}
 	return d
+}
+
+// asked returns the policies that may have something to say, with the question for them.
+func (g *group) asked(s *subject) ([]*judge, *question) {
+	judges := make([]*judge, 0, len(g.policies))
+	which := make([]byte, (len(g.policies)+7)/8)
+	for i := range g.policies {
+		one := g.policies[i]
+		if s.in.modes[one.Code] != Off && one.guards.may(s) {
+			judges = append(judges, one)
+			which[i/8] |= 1 << (i % 8)
+		}
+	}
+	switch len(judges) {
+	case 0:
+		return nil, nil
+	case 1:
+		return judges, judges[0].one
+	case len(g.policies):
+		return judges, g.all
+	}
+	if question := g.some.of(judges, string(which)); question != nil {
+		return judges, question
+	}
+	return g.policies, g.all
 }
 
 // tolerate weakens what is denied and stands in the stored object already.
@@ -133,10 +162,10 @@ func (d *Decision) tolerate(ctx context.Context, e *Engine, req Request, in scop
 	stored := req
 	stored.Object, stored.Old, stored.Raw = req.Old, nil, nil
 	group := e.groups[groupOf(stored)]
-	if group == nil || group.reads.raw {
+	if group == nil || group.all.reads.any(fieldNamed("raw")) {
 		return // what it reads of the stored object is not at hand
 	}
-	before := group.evaluate(ctx, input(stored, in, group), in)
+	before := group.evaluate(ctx, subjectOf(stored, in))
 	for i, v := range d.Violations {
 		if denied(v) && slices.ContainsFunc(before.Violations, v.within) {
 			d.Violations[i].Mode, d.Violations[i].Stored = Warn, true
@@ -159,20 +188,4 @@ func (d *Decision) add(policy Metadata, in scope, result any, err error) {
 		return
 	}
 	d.Violations = append(d.Violations, violations...)
-}
-
-// ask returns what each policy of a query objects to.
-func ask(ctx context.Context, query rego.PreparedEvalQuery, input ast.Value) ([]any, error) {
-	results, err := query.Eval(ctx, rego.EvalParsedInput(input))
-	if err != nil {
-		return nil, err
-	}
-	if len(results) != 1 || len(results[0].Expressions) != 1 {
-		return nil, errors.New("the query has no single result")
-	}
-	list, is := results[0].Expressions[0].Value.([]any)
-	if !is {
-		return nil, errors.New("the query has no list as its result")
-	}
-	return list, nil
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 	resourceapi "k8s.io/api/resource/v1"
 )
 
@@ -75,21 +74,28 @@ func tolerates(request *resourceapi.DeviceRequest) bool {
 	return slices.ContainsFunc(request.FirstAvailable, func(sub resourceapi.DeviceSubRequest) bool { return len(sub.Tolerations) > 0 })
 }
 
-// group is the policies that apply to the same writes, with their queries.
+// group is the policies that apply to the same writes.
 type group struct {
-	policies []Metadata
-	all      rego.PreparedEvalQuery
-	each     []rego.PreparedEvalQuery
-	reads    reads
+	policies []*judge
+	all      *question
+	// some are the questions for a part of the policies, made when they are needed.
+	some *questions
 	// pure tells that decisions may be kept: claims come in great numbers and differ
 	// little, and nothing that the policies read is different every time.
 	pure bool
 }
 
-func (g *group) strongest(in scope) Mode {
+// judge is a policy of a group.
+type judge struct {
+	Metadata
+	one    *question
+	guards guards
+}
+
+func strongest(judges []*judge, in scope) Mode {
 	strongest := Off
-	for _, policy := range g.policies {
-		if mode := in.modes[policy.Code]; slices.Index(Modes(), mode) > slices.Index(Modes(), strongest) {
+	for i := range judges {
+		if mode := in.modes[judges[i].Code]; slices.Index(Modes(), mode) > slices.Index(Modes(), strongest) {
 			strongest = mode
 		}
 	}
@@ -97,21 +103,24 @@ func (g *group) strongest(in scope) Mode {
 }
 
 // newGroups prepares a query for every combination of policies that can apply.
-func newGroups(set *Set, all scopes) (map[groupKey]*group, error) {
+func newGroups(set *Set, all *scopes) (map[groupKey]*group, error) {
 	groups := map[groupKey]*group{}
 	prepared := map[string]*group{}
-	lazy := laziness(set)
+	judges, err := newJudges(set, all)
+	if err != nil {
+		return nil, err
+	}
 	for _, kind := range Kinds() {
 		for has := range part(1 << len(parts())) {
 			for _, generated := range []bool{false, true} {
 				key := groupKey{kind, has, generated}
-				policies := key.policies(set, all)
+				policies := key.policies(judges)
 				if len(policies) == 0 {
 					continue
 				}
 				name := codes(policies)
 				if prepared[name] == nil {
-					g, err := newGroup(set, policies, lazy)
+					g, err := newGroup(set, policies)
 					if err != nil {
 						return nil, err
 					}
@@ -124,7 +133,7 @@ func newGroups(set *Set, all scopes) (map[groupKey]*group, error) {
 	return groups, nil
 }
 
-func codes(policies []Metadata) string {
+func codes(policies []*judge) string {
 	var all []string
 	for _, policy := range policies {
 		all = append(all, policy.Code)
@@ -146,79 +155,48 @@ func (k groupKey) possible() part {
 	}
 }
 
-func (k groupKey) policies(set *Set, all scopes) (policies []Metadata) {
+func (k groupKey) policies(judges []*judge) (policies []*judge) {
 	if k.has&^k.possible() != 0 {
 		return nil
 	}
-	for _, policy := range set.policies {
-		if slices.Contains(policy.Kinds, k.kind) && partsOf(policy.Needs)&k.has != 0 &&
-			!(k.generated && policy.About == AboutUser) && all.anywhere(policy.Code) {
+	for _, policy := range judges {
+		if slices.Contains(policy.Kinds, k.kind) && partsOf(policy.Needs)&k.has != 0 && !(k.generated && policy.About == AboutUser) {
 			policies = append(policies, policy)
 		}
 	}
 	return policies
 }
 
-func newGroup(set *Set, policies []Metadata, lazy map[string]reads) (*group, error) {
-	g := &group{policies: policies}
-	var rules []*ast.Term
-	for _, policy := range policies {
-		rule := ast.NewTerm(ast.MustParseRef("data." + policy.Package + ".deny"))
-		rules = append(rules, rule)
-		one, err := set.prepare(ast.NewBody(ast.NewExpr(ast.ArrayTerm(rule))))
+// newJudges prepares the policies that are in force anywhere, and looks up what their
+// guards want to know of the scopes.
+func newJudges(set *Set, all *scopes) ([]*judge, error) {
+	var judges []*judge
+	var parameters []ast.Ref
+	readers, guarding := newReaders(set.compiler), guarding{set.compiler, &parameters}
+	for _, policy := range set.policies {
+		if !all.anywhere(policy.Code) {
+			continue
+		}
+		one, err := set.ask(readers.policy(policy.Package), policy)
 		if err != nil {
 			return nil, err
 		}
-		g.each = append(g.each, one)
-		g.reads = g.reads.or(lazy[policy.Package])
+		judges = append(judges, &judge{policy, one, guarding.policy(policy.Package)})
 	}
-	g.pure = !g.reads.now && !g.reads.raw
-	all, err := set.prepare(ast.NewBody(ast.NewExpr(ast.ArrayTerm(rules...))))
+	all.find(parameters)
+	return judges, nil
+}
+
+func newGroup(set *Set, policies []*judge) (*group, error) {
+	g := &group{policies: policies}
+	all, err := set.askAll(policies)
+	if err != nil {
+		return nil, err
+	}
 	g.all = all
-	return g, err
-}
-
-// reads is what is built only for policies that read it.
-type reads struct{ name, now, raw bool }
-
-func (r reads) or(other reads) reads {
-	return reads{r.name || other.name, r.now || other.now, r.raw || other.raw}
-}
-
-// laziness returns what the modules of each package read, modules of dra.lib counted
-// for everybody.
-func laziness(set *Set) map[string]reads {
-	own := map[string]reads{}
-	var library reads
-	for _, module := range set.compiler.Modules {
-		path := strings.TrimPrefix(module.Package.Path.String(), "data.")
-		found := readsOf(module)
-		if isLibrary(path) {
-			library = library.or(found)
-		}
-		own[path] = own[path].or(found)
-	}
-	for _, policy := range set.policies {
-		own[policy.Package] = own[policy.Package].or(library)
-	}
-	return own
-}
-
-// readsOf looks for input.<field>; input as a whole may be anything.
-func readsOf(module *ast.Module) (r reads) {
-	ast.WalkRefs(module, func(ref ast.Ref) bool {
-		if !ref[0].Equal(ast.InputRootDocument) {
-			return false
-		}
-		var field ast.Value = ast.Var("")
-		if len(ref) > 1 {
-			field = ref[1].Value
-		}
-		name, constant := field.(ast.String)
-		r = r.or(reads{!constant || name == "name", !constant || name == "now", !constant || name == "raw"})
-		return false
-	})
-	return r
+	g.some = &questions{set: set, known: map[string]*question{}}
+	g.pure = !all.reads.any(fieldNamed("now") | fieldNamed("raw"))
+	return g, nil
 }
 
 func compareViolations(a, b Violation) int {

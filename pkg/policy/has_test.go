@@ -23,7 +23,7 @@ func TestHas(t *testing.T) {
 	e := engine(t, policy.Settings{CacheSize: -1}, dump)
 	seconds := func(n int64) *int64 { return &n }
 	yes := true
-	const nothing = `{"adminAccess":false,"all":false,"alternatives":false,"constantSelector":false,"endless":false,"ineffective":false,"keys":{"a":true},"longest":0,"longestList":1,"unknownKey":false,"wildcard":false}`
+	const nothing = `{"adminAccess":false,"all":false,"alternatives":false,"constantSelector":false,"endless":false,"ineffective":false,"keys":{"a":true},"longest":0,"longestList":1,"openClass":false,"unknownKey":false,"wildcard":false}`
 	for name, tt := range map[string]struct {
 		change func(*resourceapi.ExactDeviceRequest, *resourceapi.DeviceToleration)
 		want   []string

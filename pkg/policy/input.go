@@ -11,9 +11,6 @@ import (
 const inputVersion = "policy.dra-steward.io/v1"
 
 var (
-	inputKeys = keysOf("apiVersion", "operation", "kind", "namespace", "namespaceLabels", "user", "generatedBy", "dryRun",
-		"parameters", "claim", "classes", "tolerations", "tolerationLists", "configs", "taintRule", "impact", "class", "slice", "has",
-		"name", "now", "raw")
 	userKeys  = keysOf("name", "groups")
 	claimKeys = keysOf("requests")
 	classKeys = keysOf("selectors", "extendedResourceName")
@@ -22,36 +19,52 @@ var (
 	taintKeys = keysOf("key", "value", "effect", "paths")
 )
 
-// input builds what the policies see, as policies/input.schema.json describes it.
-func input(req Request, in scope, group *group) ast.Value {
-	generatedBy := req.GeneratedBy
-	if generatedBy == "" {
-		generatedBy = User
+// An inputField is a field of the input as policies/input.schema.json describes it.
+type inputField struct {
+	name string
+	key  *ast.Term
+	make func(s *subject, reads fields) *ast.Term
+}
+
+func inputFieldOf(name string, make func(*subject, fields) *ast.Term) inputField {
+	return inputField{name, ast.StringTerm(name), make}
+}
+
+// inputFields are the fields of the input; the place of one is its bit in a fields.
+var inputFields = []inputField{
+	inputFieldOf("apiVersion", func(*subject, fields) *ast.Term { return text(inputVersion) }),
+	inputFieldOf("operation", func(s *subject, _ fields) *ast.Term { return text(s.operation()) }),
+	inputFieldOf("kind", func(s *subject, _ fields) *ast.Term { return text(s.Kind) }),
+	inputFieldOf("namespace", func(s *subject, _ fields) *ast.Term { return text(s.Namespace) }),
+	inputFieldOf("namespaceLabels", func(s *subject, _ fields) *ast.Term { return textMap(s.namespaceLabels()) }),
+	inputFieldOf("user", func(s *subject, _ fields) *ast.Term { return userKeys.object(text(s.User), texts(s.Groups)) }),
+	inputFieldOf("generatedBy", func(s *subject, _ fields) *ast.Term { return text(s.author()) }),
+	inputFieldOf("dryRun", func(s *subject, _ fields) *ast.Term { return truth(s.DryRun) }),
+	inputFieldOf("parameters", func(s *subject, _ fields) *ast.Term { return s.in.parameters }),
+	inputFieldOf("claim", func(s *subject, _ fields) *ast.Term { return claimKeys.object(s.requestTerms()) }),
+	inputFieldOf("classes", func(s *subject, _ fields) *ast.Term { return s.classes() }),
+	inputFieldOf("tolerations", func(s *subject, _ fields) *ast.Term { return s.tolerationTerms() }),
+	inputFieldOf("tolerationLists", func(s *subject, _ fields) *ast.Term { return s.listTerms() }),
+	inputFieldOf("configs", func(s *subject, _ fields) *ast.Term { return ast.ArrayTerm(configs(s.Request)...) }),
+	inputFieldOf("taintRule", func(s *subject, _ fields) *ast.Term { return taintRule(s.Request) }),
+	inputFieldOf("impact", func(s *subject, _ fields) *ast.Term { return impact(s.Impact) }),
+	inputFieldOf("class", func(s *subject, _ fields) *ast.Term { return class(s.Object) }),
+	inputFieldOf("slice", func(s *subject, _ fields) *ast.Term { return slice(s.Object) }),
+	inputFieldOf("has", func(s *subject, reads fields) *ast.Term { return s.has(reads.any(readsKeys)) }),
+	inputFieldOf("name", func(s *subject, _ fields) *ast.Term { return text(s.Name) }),
+	inputFieldOf("now", func(s *subject, _ fields) *ast.Term { return text(s.Now.UTC().Format(time.RFC3339Nano)) }),
+	inputFieldOf("raw", func(s *subject, _ fields) *ast.Term { return parsed(s.Raw) }),
+}
+
+// input builds the fields that are read of what the policies see.
+func (s *subject) input(reads fields) ast.Value {
+	object := ast.NewObjectWithCapacity(len(inputFields))
+	for i := range inputFields {
+		if reads.any(1 << i) {
+			object.Insert(inputFields[i].key, inputFields[i].make(s, reads))
+		}
 	}
-	operation := "CREATE"
-	if !absent(req.Old) {
-		operation = "UPDATE"
-	}
-	var labels map[string]string
-	if req.Facts != nil && req.Namespace != "" {
-		labels = req.Facts.NamespaceLabels(req.Namespace)
-	}
-	devices := devicesOf(req)
-	var name, now, raw *ast.Term
-	if group.reads.name {
-		name = text(req.Name)
-	}
-	if group.reads.now {
-		now = text(req.Now.UTC().Format(time.RFC3339Nano))
-	}
-	if group.reads.raw {
-		raw = parsed(req.Raw)
-	}
-	return inputKeys.object(text(inputVersion), text(operation), text(req.Kind), text(req.Namespace), textMap(labels),
-		userKeys.object(text(req.User), texts(req.Groups)), text(generatedBy), truth(req.DryRun),
-		in.parameters, claimKeys.object(ast.ArrayTerm(devices.requests...)), devices.classes(req), ast.ArrayTerm(devices.distinct()...),
-		ast.ArrayTerm(devices.lists...), ast.ArrayTerm(configs(req)...), taintRule(req), impact(req.Impact), class(req.Object), slice(req.Object), devices.has(),
-		name, now, raw).Value
+	return object
 }
 
 // absent tells whether there is no object; a typed nil pointer is none either.

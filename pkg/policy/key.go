@@ -24,8 +24,9 @@ func cacheKey(req Request, g *group) (_ string, ok bool) {
 	k.text(string(req.GeneratedBy))
 	k.truth(req.DryRun)
 	k.truth(absent(req.Old))
-	k.truth(g.reads.name)
-	if g.reads.name {
+	named := g.all.reads.any(fieldNamed("name"))
+	k.truth(named)
+	if named {
 		k.text(req.Name)
 	}
 	if req.Facts != nil {

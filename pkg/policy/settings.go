@@ -46,6 +46,19 @@ type scope struct {
 	modes      map[string]Mode
 	values     map[string]map[string]any
 	parameters *ast.Term
+	// found are the parameters that guards look at; nil for one that there is not.
+	found []ast.Value
+}
+
+// find looks up what guards look at.
+func (s scope) find(parameters []ast.Ref) scope {
+	s.found = make([]ast.Value, len(parameters))
+	for i, ref := range parameters {
+		if value, err := s.parameters.Value.Find(ref[2:]); err == nil {
+			s.found[i] = value
+		}
+	}
+	return s
 }
 
 // newScope is what the METADATA say, without what a site says.
@@ -104,6 +117,14 @@ func newScopes(set *Set, settings Settings) (scopes, error) {
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// find looks up what guards look at.
+func (s *scopes) find(parameters []ast.Ref) {
+	s.cluster = s.cluster.find(parameters)
+	for name, one := range s.namespaces {
+		s.namespaces[name] = one.find(parameters)
+	}
 }
 
 func (s scopes) in(namespace string) scope {

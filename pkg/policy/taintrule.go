@@ -60,8 +60,12 @@ func deviceSelector(selector *resourceapi.DeviceTaintSelector) *ast.Term {
 		}
 		return *s
 	}
-	empty := selector.Driver == nil && selector.Pool == nil && selector.Device == nil
-	return selectorKeys.object(truth(true), truth(empty), text(value(selector.Driver)), text(value(selector.Pool)), text(value(selector.Device)))
+	return selectorKeys.object(truth(true), truth(selectsAll(selector)), text(value(selector.Driver)), text(value(selector.Pool)), text(value(selector.Device)))
+}
+
+// selectsAll tells whether a selector is there and names nothing.
+func selectsAll(s *resourceapi.DeviceTaintSelector) bool {
+	return s != nil && s.Driver == nil && s.Pool == nil && s.Device == nil
 }
 
 func impact(i *Impact) *ast.Term {

@@ -28,6 +28,7 @@ deny contains violation if {
 }
 
 deny contains violation if {
+	input.has.openClass == true
 	some name, class in input.classes
 	class.known
 	{selector | some selector in class.selectors; trim_space(selector) != "true"} == set()

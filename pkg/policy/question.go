@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+)
+
+// A question asks some policies at once what they object to.
+type question struct {
+	policies []Metadata
+	query    rego.PreparedEvalQuery
+	// reads is what the input must have.
+	reads fields
+}
+
+// ask makes a question of policies that read no more than reads.
+func (s *Set) ask(reads fields, policies ...Metadata) (*question, error) {
+	var rules []*ast.Term
+	for _, policy := range policies {
+		rules = append(rules, ast.NewTerm(ast.MustParseRef("data."+policy.Package+".deny")))
+	}
+	query, err := s.prepare(ast.NewBody(ast.NewExpr(ast.ArrayTerm(rules...))))
+	return &question{policies, query, reads}, err
+}
+
+// askAll makes a question of several that are there for one policy each.
+func (s *Set) askAll(judges []*judge) (*question, error) {
+	var reads fields
+	var policies []Metadata
+	for _, one := range judges {
+		reads |= one.one.reads
+		policies = append(policies, one.Metadata)
+	}
+	return s.ask(reads, policies...)
+}
+
+// put returns what each policy of a question objects to.
+func (q *question) put(ctx context.Context, input ast.Value) ([]any, error) {
+	results, err := q.query.Eval(ctx, rego.EvalParsedInput(input))
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 || len(results[0].Expressions) != 1 {
+		return nil, errors.New("the query has no single result")
+	}
+	list, is := results[0].Expressions[0].Value.([]any)
+	if !is || len(list) != len(q.policies) {
+		return nil, fmt.Errorf("the query has no list with the results of %d policies", len(q.policies))
+	}
+	return list, nil
+}
+
+// maxQuestions is how many questions for parts of its policies a group keeps. Writes
+// differ little in what policies have to look at; for one that is like none of the others
+// all policies are asked.
+const maxQuestions = 256
+
+// questions are those for parts of the policies of a group.
+type questions struct {
+	set   *Set
+	mutex sync.RWMutex
+	known map[string]*question
+}
+
+// of returns the question for some judges; nil if there are too many already.
+func (q *questions) of(judges []*judge, which string) *question {
+	q.mutex.RLock()
+	one := q.known[which]
+	full := len(q.known) >= maxQuestions
+	q.mutex.RUnlock()
+	if one != nil || full {
+		return one
+	}
+	one, err := q.set.askAll(judges)
+	if err != nil {
+		return nil
+	}
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	q.known[which] = one
+	return one
+}
