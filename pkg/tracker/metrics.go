@@ -9,13 +9,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts what a tracker shows, by driver. A nil Metrics counts nothing.
+// Metrics counts what a tracker shows, by driver, and of devices with taints or patched
+// values by device. A nil Metrics counts nothing.
 type Metrics struct {
-	devices, taints, patched, folded *prometheus.Desc
-	events                           prometheus.Counter
+	devices, taints, patched, folded    *prometheus.Desc
+	deviceTaints, devicePatches, detail *prometheus.Desc
+	events                              prometheus.Counter
 
 	mutex   sync.Mutex
 	drivers map[string]counts
+	// special are the slices with a taint or with a patched device, by name.
+	special map[string]*entry
 }
 
 // MaxDrivers is how many drivers have series of their own: those with the most devices.
@@ -62,8 +66,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_tracker_slice_changes_total",
 			Help: "Changes of merged ResourceSlices that event handlers were told of.",
 		}),
-		drivers: map[string]counts{},
+		drivers: map[string]counts{}, special: map[string]*entry{},
 	}
+	describeDetail(m)
 	for _, collector := range []prometheus.Collector{m, m.events} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, err
@@ -81,6 +86,7 @@ func (m *Metrics) count(deltas, visible []delta) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	for _, d := range deltas {
+		m.change(d)
 		if d.old != nil {
 			m.add(d.old.pool().driver, m.drivers[d.old.pool().driver].minus(d.old.counts()))
 		}
@@ -100,10 +106,9 @@ func (m *Metrics) add(driver string, c counts) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- m.devices
-	descriptions <- m.taints
-	descriptions <- m.patched
-	descriptions <- m.folded
+	for _, d := range []*prometheus.Desc{m.devices, m.taints, m.patched, m.folded, m.deviceTaints, m.devicePatches, m.detail} {
+		descriptions <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -130,4 +135,5 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 		gauge(m.taints, c.ruleTaints, name, string(RuleSource))
 	}
 	gauge(m.folded, max(0, len(names)-MaxDrivers))
+	m.collectDetail(gauge)
 }

@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -255,6 +256,16 @@ func TestMetrics(t *testing.T) {
 		{RuleKind, "r"}:  taintRule("r", selector("", "", "dev0")),
 	})
 	want := `
+# HELP dra_steward_tracker_detail 1 for what the series of single devices speak of: device, pool, driver or cluster, as there would be too many else.
+# TYPE dra_steward_tracker_detail gauge
+dra_steward_tracker_detail{level="device",metric="device_patched_keys"} 1
+dra_steward_tracker_detail{level="device",metric="device_taints"} 1
+# HELP dra_steward_tracker_device_taints Taints of devices, by source (driver or rule) and effect, for devices that have one. With too many of them by pool: see dra_steward_tracker_detail.
+# TYPE dra_steward_tracker_device_taints gauge
+dra_steward_tracker_device_taints{device="dev0",driver="d",effect="NoSchedule",pool="p",source="rule"} 1
+dra_steward_tracker_device_taints{device="dev0",driver="d",effect="None",pool="p",source="driver"} 1
+dra_steward_tracker_device_taints{device="dev0",driver="e",effect="NoSchedule",pool="p",source="rule"} 1
+dra_steward_tracker_device_taints{device="dev1",driver="d",effect="None",pool="p",source="driver"} 1
 # HELP dra_steward_tracker_devices Devices in ResourceSlices, by driver.
 # TYPE dra_steward_tracker_devices gauge
 dra_steward_tracker_devices{driver="d"} 2
@@ -298,5 +309,77 @@ dra_steward_tracker_folded_drivers 10
 	}
 	if n := testutil.CollectAndCount(metrics, "dra_steward_tracker_devices"); n != MaxDrivers+1 {
 		t.Errorf("%d series of devices", n)
+	}
+}
+
+// TestMetricsFallBack: what are too many devices are counted by pool, too many pools by
+// driver, too many drivers together, and the metrics say so. What is gone is not counted.
+func TestMetricsFallBack(t *testing.T) {
+	devices := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, "dev"+strconv.Itoa(i))
+		}
+		return all
+	}
+	for level, tt := range map[string]struct {
+		drivers, pools, devices int
+		series                  int
+	}{
+		"device":  {1, 10, MaxDetailSeries / 10, MaxDetailSeries},
+		"pool":    {2, 10, MaxDetailSeries/20 + 1, 20},
+		"driver":  {2, MaxDetailSeries/2 + 1, 1, 2},
+		"cluster": {MaxDetailSeries + 1, 1, 1, 1},
+	} {
+		t.Run(level, func(t *testing.T) {
+			registry := prometheus.NewPedanticRegistry()
+			metrics, err := NewMetrics(registry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newState()
+			batch := map[objectKey]any{{RuleKind, "r"}: taintRule("r", selector("", "", "")), {PatchKind, "a"}: color("a", "red")}
+			for d := range tt.drivers {
+				for p := range tt.pools {
+					name := fmt.Sprint(d, "-", p)
+					batch[objectKey{SliceKind, name}] = slice(name, "driver"+strconv.Itoa(d), "pool"+strconv.Itoa(p), devices(tt.devices)...)
+				}
+			}
+			visible := s.apply(batch)
+			metrics.count(s.changed, visible)
+			want := fmt.Sprintf(`
+# HELP dra_steward_tracker_detail 1 for what the series of single devices speak of: device, pool, driver or cluster, as there would be too many else.
+# TYPE dra_steward_tracker_detail gauge
+dra_steward_tracker_detail{level=%q,metric="device_patched_keys"} 1
+dra_steward_tracker_detail{level=%q,metric="device_taints"} 1
+`, level, level)
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "dra_steward_tracker_detail"); err != nil {
+				t.Error(err)
+			}
+			for _, name := range []string{"dra_steward_tracker_device_taints", "dra_steward_tracker_device_patched_keys"} {
+				sum, series := 0.0, 0
+				families, err := registry.Gather()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, family := range families {
+					if family.GetName() == name {
+						for _, m := range family.Metric {
+							sum, series = sum+m.GetGauge().GetValue(), series+1
+						}
+					}
+				}
+				if all := tt.drivers * tt.pools * tt.devices; int(sum) != all || series != tt.series {
+					t.Errorf("%s: %v in %d series, want %d in %d", name, sum, series, all, tt.series)
+				}
+			}
+			for key := range batch {
+				batch[key] = nil
+			}
+			visible = s.apply(batch)
+			metrics.count(s.changed, visible)
+			if n := testutil.CollectAndCount(metrics, "dra_steward_tracker_device_taints"); n != 0 || len(metrics.special) != 0 {
+				t.Errorf("%d series of what is gone", n)
+			}
+		})
 	}
 }
