@@ -2,13 +2,18 @@ package tracker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // A PatchReader reads ResourceSlicePatches alone, for who has the slices from elsewhere and
@@ -45,3 +50,26 @@ func (s *PatchReader) Condition() Condition { return s.health.list()[0] }
 // patches or that they must not be read: who waits for the Informer to sync need not wait
 // any more.
 func (s *PatchReader) Unavailable() <-chan struct{} { return s.health.dispensed[PatchKind] }
+
+// Ready is nil once patches have been read, or cannot be; before, it says what it waits for.
+func (s *PatchReader) Ready() error {
+	if s.Informer.HasSynced() || isClosed(s.Unavailable()) {
+		return nil
+	}
+	if c := s.Condition(); c.Message != "" {
+		return errors.New(c.Message)
+	}
+	return fmt.Errorf("%s: not read yet", PatchKind)
+}
+
+// All returns the patches that have been read, in the order of their names.
+func (s *PatchReader) All() iter.Seq[*v1alpha1.ResourceSlicePatch] {
+	return func(yield func(*v1alpha1.ResourceSlicePatch) bool) {
+		for _, key := range slices.Sorted(slices.Values(s.Informer.GetStore().ListKeys())) {
+			object, exists, err := s.Informer.GetStore().GetByKey(key)
+			if p, ok := object.(*v1alpha1.ResourceSlicePatch); ok && exists && err == nil && !yield(p) {
+				return
+			}
+		}
+	}
+}

@@ -152,6 +152,7 @@ func TestRights(t *testing.T) {
 	}
 	if want := []string{
 		"[resource.k8s.io] [deviceclasses resourceslices] [list watch] []",
+		"[dra-steward.io] [resourceslicepatches] [list watch] []",
 		"[resource.k8s.io] [devicetaintrules] [list watch] []",
 		"[] [namespaces] [get list watch] []",
 	}; !slices.Equal(rights, want) {

@@ -24,6 +24,9 @@ import (
 // drivers published them; and what policies know beside these.
 type informed struct {
 	tracked *tracker.Tracker
+	// patches are read by themselves: rules look at devices as they were published, so
+	// that merging would be for nothing.
+	patches *tracker.PatchReader
 	facts   facts.Facts
 	server  serverVersion
 }
@@ -46,6 +49,10 @@ func newInformed(kubeconfig string, registerer prometheus.Registerer, log logr.L
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
+	patches, err := tracker.NewPatchSource(config, log)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
 	metrics, err := tracker.NewMetrics(registerer)
 	if err != nil {
 		return nil, err
@@ -54,7 +61,7 @@ func newInformed(kubeconfig string, registerer prometheus.Registerer, log logr.L
 	if err != nil {
 		return nil, err
 	}
-	w := &informed{tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics})}
+	w := &informed{tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics}), patches: patches}
 	w.facts = facts.Facts{Namespaces: namespaces, TaintKeys: facts.NewTaintKeys(w.tracked)}
 	w.server.client = client.Discovery()
 	return w, nil
@@ -65,13 +72,14 @@ func (w *informed) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { w.server.run(ctx) })
+	running.Go(func() { w.patches.Run(ctx) })
 	running.Go(func() { w.facts.Namespaces.Run(ctx) })
 	return w.tracked.Run(ctx)
 }
 
 // ready is nil once everything has been read for the first time that can be.
 func (w *informed) ready(*http.Request) error {
-	return errors.Join(w.tracked.Ready(), w.facts.Namespaces.Ready())
+	return errors.Join(w.tracked.Ready(), w.patches.Ready(), w.facts.Namespaces.Ready())
 }
 
 // Class returns a DeviceClass by name, nil if there is none.
@@ -94,10 +102,8 @@ func (w *informed) Slices() iter.Seq[*resourceapi.ResourceSlice] {
 	return w.tracked.Snapshot().PublishedSlices()
 }
 
-// Patches returns none: the webhook does not read them, and judges a patch by itself.
-func (w *informed) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] {
-	return func(func(*v1alpha1.ResourceSlicePatch) bool) {}
-}
+// Patches returns all ResourceSlicePatches, in the order of their names.
+func (w *informed) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] { return w.patches.All() }
 
 // Claims returns none: all claims of a cluster are more than a webhook should keep for a
 // look at single allocations.

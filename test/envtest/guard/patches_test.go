@@ -55,4 +55,31 @@ func TestPatches(t *testing.T) {
 	_, err = patches.Create(t.Context(), patch(map[string]any{"selectors": []any{map[string]any{"cel": map[string]any{"expression": "device.model == 1"}}}},
 		map[string]any{"gpu.example.com/model": map[string]any{"null": map[string]any{}}}), dry)
 	wantDenied(t, err, "spec.devices.filter.selectors[0].cel.expression", "undefined field 'model'", "patch-expression")
+
+	// Another patch of a higher priority counts, from its own update on as well.
+	other := patch(map[string]any{"pool": s.Spec.Pool.Name}, map[string]any{"gpu.example.com/model": map[string]any{"string": "H100"}})
+	other.SetName("winner")
+	other.Object["spec"].(map[string]any)["devices"].(map[string]any)["priority"] = int64(5)
+	if _, err := patches.Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer patches.Delete(context.WithoutCancel(t.Context()), "winner", metav1.DeleteOptions{})
+	tried := func(ctx context.Context) (string, error) {
+		seen.take()
+		_, err := patches.Create(ctx, patch(map[string]any{"driver": driver, "device": "gpu-0"},
+			map[string]any{"gpu.example.com/model": map[string]any{"string": "A100-80GB"}}), dry)
+		return seen.take(), err
+	}
+	eventually(t, "the other patch counts", func(ctx context.Context) (bool, error) {
+		got, err := tried(ctx)
+		return strings.Contains(got, "is decided by another patch in 1 device, first winner: set a higher priority to win") &&
+			strings.Contains(got, "matches 1 device in 1 ResourceSlice: changes nothing"), err
+	})
+	if err := patches.Delete(t.Context(), "winner", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the other patch is gone", func(ctx context.Context) (bool, error) {
+		got, err := tried(ctx)
+		return got == want, err
+	})
 }
