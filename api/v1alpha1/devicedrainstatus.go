@@ -41,8 +41,8 @@ type DeviceDrainStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Blocked []DrainBlock `json:"blocked,omitempty"`
-	// Attempts are claims and owners whose pods were evicted and who hold a device
-	// still or again.
+	// Attempts are claims and owners whose pods were evicted and may come back. The
+	// newest 512 are kept.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
@@ -130,22 +130,27 @@ type DrainBlock struct {
 	// the claim that is no pod.
 	// +optional
 	Owner string `json:"owner,omitempty"`
+	// Message is what the API server said, where it refused an eviction.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
 	// RetryTime is when it is tried again.
 	// +optional
 	RetryTime *metav1.Time `json:"retryTime,omitempty"`
 }
 
-// A DrainAttempt remembers that pods of an owner, or of a claim, were evicted.
+// A DrainAttempt remembers that pods were evicted and may come back.
 //
 // +kubebuilder:object:generate=true
 type DrainAttempt struct {
-	// UID is that of a claim which outlives its pods, or of the owner of the pods.
+	// UID is that of a claim which outlives its pods, or of the owner of pods that came
+	// back by another claim.
 	// +required
 	UID types.UID `json:"uid"`
-	// Count is how often pods were evicted, came back, and were evicted again.
+	// Count is how often it was tried.
 	// +required
 	Count int32 `json:"count"`
-	// Time is that of the last eviction.
+	// Time is when it was tried last: the first eviction of that time.
 	// +required
 	Time metav1.MicroTime `json:"time"`
 	// Returned says that pods came back since.
@@ -187,6 +192,9 @@ const (
 	BlockedReused = "ClaimReused"
 	// BlockedTolerated: the device was allocated in spite of the cordon, by a toleration.
 	BlockedTolerated = "Tolerated"
+	// BlockedReallocated: the device was allocated after the drain began, since nothing
+	// cordons it, or to a claim whose scheduler does not look at taints.
+	BlockedReallocated = "Reallocated"
 	// BlockedNoController: nobody would replace the pod.
 	BlockedNoController = "NoController"
 	// BlockedManyBudgets: the pod has more than one PodDisruptionBudget, which the

@@ -1,0 +1,138 @@
+package drain
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// pace is how many pods are evicted at a time, and how long to wait until the next time.
+func pace(spec v1alpha1.DeviceDrainSpec) (batch int, interval time.Duration) {
+	rate := v1alpha1.DrainRate
+	if spec.EvictionsPerMinute != nil {
+		rate = int(*spec.EvictionsPerMinute)
+	}
+	rate = min(max(rate, 1), v1alpha1.DrainRateMax)
+	batch = (rate + 59) / 60
+	return batch, time.Duration(batch) * time.Minute / time.Duration(rate)
+}
+
+// choose takes the pods to evict now, as the rate, the limits and the budgets allow.
+func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
+	if len(d.Status.Evicting) > 0 || len(s.waiting) == 0 {
+		return
+	}
+	batch, interval := pace(in.Drain.Spec)
+	if last := d.Status.LastEvictionTime; last != nil {
+		// A time in the future comes from another clock: it must not stop the drain.
+		if next := last.Add(interval); next.After(in.Now) && !last.After(in.Now.Add(interval)) {
+			d.wakeAt(next)
+			return
+		}
+	}
+	l := newLimits(in.Drain.Spec, s.leaving)
+	for _, pod := range s.waiting {
+		if len(d.Evict) == batch {
+			break
+		}
+		if !l.take(pod, force) {
+			continue
+		}
+		d.Evict = append(d.Evict, v1alpha1.DrainPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Delete: force})
+		d.beginAll(in, pod, from)
+	}
+	if len(d.Evict) > 0 {
+		d.Status.Evicting = d.Evict
+		d.Status.LastEvictionTime = &metav1.MicroTime{Time: microsecond(in.Now)}
+		d.wakeAt(in.Now.Add(interval))
+	}
+}
+
+// limits count what is on its way out.
+type limits struct {
+	perNamespace, perNode *int32
+	namespaces, nodes     map[string]int
+	budgets               map[types.UID]int
+}
+
+func newLimits(spec v1alpha1.DeviceDrainSpec, leaving []*candidate) *limits {
+	l := &limits{perNamespace: spec.MaxPerNamespace, perNode: spec.MaxPerNode,
+		namespaces: map[string]int{}, nodes: map[string]int{}, budgets: map[types.UID]int{}}
+	for _, pod := range leaving {
+		l.namespaces[pod.Namespace]++
+		l.nodes[pod.Spec.NodeName]++
+	}
+	return l
+}
+
+// take counts a pod in, if nothing is against it. What budgets allow now is shared by the
+// pods that are evicted at once.
+func (l *limits) take(pod *candidate, force bool) bool {
+	if l.perNamespace != nil && l.namespaces[pod.Namespace] >= int(*l.perNamespace) ||
+		l.perNode != nil && l.nodes[pod.Spec.NodeName] >= int(*l.perNode) {
+		return false
+	}
+	if !force && len(pod.Budgets) == 1 && !free(pod.Pod, pod.Budgets[0]) {
+		budget := pod.Budgets[0]
+		if l.budgets[budget.UID] >= allowance(budget) {
+			return false
+		}
+		l.budgets[budget.UID]++
+	}
+	l.namespaces[pod.Namespace]++
+	l.nodes[pod.Spec.NodeName]++
+	return true
+}
+
+// settle takes what has become of the pods that were about to be evicted into the counts.
+// What is not known is read off the pods: one that is still there, and not on its way
+// out, was not evicted.
+func (d *Decision) settle(in Input) {
+	there := map[types.UID]bool{}
+	for _, holder := range in.Holders {
+		for _, pod := range holder.Pods {
+			there[pod.UID] = !leaves(pod, in.Doomed)
+		}
+	}
+	for _, pod := range d.Status.Evicting {
+		outcome, known := in.Outcomes[pod.UID]
+		if !known && !there[pod.UID] {
+			outcome = Accepted
+		}
+		switch {
+		case outcome != Accepted:
+		case pod.Delete:
+			d.Status.Counts.Deleted++
+		default:
+			d.Status.Counts.Evicted++
+		}
+	}
+	d.Status.Evicting = nil
+}
+
+// deadline is when patience ends, zero for never, and what happens then.
+func deadline(d *v1alpha1.DeviceDrain) (time.Time, v1alpha1.DeadlineAction) {
+	spec := d.Spec.Deadline
+	if spec == nil {
+		return time.Time{}, ""
+	}
+	action := spec.Action
+	if action == "" {
+		action = v1alpha1.DeadlineKeep
+	}
+	switch {
+	case spec.Time != nil:
+		return spec.Time.Time, action
+	case spec.After != nil:
+		return d.CreationTimestamp.Add(spec.After.Duration), action
+	}
+	return time.Time{}, ""
+}
+
+func deadlineText(at time.Time) string {
+	return fmt.Sprintf("the deadline passed at %s", clock(at))
+}

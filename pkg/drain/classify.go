@@ -1,0 +1,185 @@
+package drain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// A candidate is a pod that uses devices of the drain.
+type candidate struct {
+	Pod
+	// claims are those of the drain that it uses.
+	claims []*resourceapi.ResourceClaim
+	// turn is how many pods of its owner come before it.
+	turn int
+	// block is why it cannot be evicted now; nil if it can be.
+	block *v1alpha1.DrainBlock
+}
+
+// A survey is who holds the devices, and what can be done about it.
+type survey struct {
+	// pods are all, in the order of their names; those that can be evicted are waiting,
+	// in the order of their turn.
+	pods, waiting []*candidate
+	// leaving are on their way out, blocked cannot be evicted now.
+	leaving, blocked []*candidate
+	// claims are blocks of claims that no pod keeps.
+	claims     []v1alpha1.DrainBlock
+	namespaces map[string]bool
+	devices    int
+}
+
+// look finds out who holds the devices. from is when the cordon took effect; zero if it
+// has not.
+func (d *Decision) look(in Input, from time.Time, force bool) survey {
+	s := survey{namespaces: map[string]bool{}, devices: held(in)}
+	byUID := map[types.UID]*candidate{}
+	for _, holder := range in.Holders {
+		for _, pod := range holder.Pods {
+			known := byUID[pod.UID]
+			if known == nil {
+				known = &candidate{Pod: pod}
+				byUID[pod.UID] = known
+				s.pods = append(s.pods, known)
+			}
+			known.claims = append(known.claims, holder.Claim)
+		}
+		if len(holder.Pods) == 0 {
+			s.claims = append(s.claims, reserved(holder.Claim)...)
+		}
+	}
+	slices.SortFunc(s.pods, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	d.noteReturns(in, s.pods, from)
+	for _, pod := range s.pods {
+		s.namespaces[pod.Namespace] = true
+		switch {
+		case leaves(pod.Pod, in.Doomed):
+			s.leaving = append(s.leaving, pod)
+		case pod.Spec.NodeName == "": // on its way from the scheduler: it comes back to us
+		default:
+			if pod.block = d.block(in, pod, from, force); pod.block != nil {
+				s.blocked = append(s.blocked, pod)
+			} else {
+				s.waiting = append(s.waiting, pod)
+			}
+		}
+	}
+	order(s.waiting, in.Drain.Spec.Order)
+	return s
+}
+
+// held counts the devices of the drain that claims hold.
+func held(in Input) int {
+	devices := map[v1alpha1.DeviceName]bool{}
+	for _, name := range in.Devices.Names {
+		devices[name] = false
+	}
+	n := 0
+	for _, holder := range in.Holders {
+		for _, r := range holder.Claim.Status.Allocation.Devices.Results {
+			name := v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+			if counted, ours := devices[name]; ours && !counted {
+				devices[name] = true
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// leaves tells whether nothing is left to do about a pod: it is being deleted, or has
+// finished, so that the claim controller takes its claims.
+func leaves(pod Pod, doomed map[types.UID]bool) bool {
+	return pod.DeletionTimestamp != nil || doomed[pod.UID] ||
+		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// reserved blocks by consumers of a claim that are no pods: nobody but their owner ends
+// them.
+func reserved(claim *resourceapi.ResourceClaim) (blocks []v1alpha1.DrainBlock) {
+	for _, consumer := range claim.Status.ReservedFor {
+		if consumer.APIGroup != "" || consumer.Resource != "pods" {
+			blocks = append(blocks, v1alpha1.DrainBlock{Reason: v1alpha1.BlockedReserved, Namespace: claim.Namespace,
+				Claim: claim.Name, Owner: consumer.Resource + "/" + consumer.Name})
+		}
+	}
+	return blocks
+}
+
+// order sorts by the criteria, the first first, then by name.
+func order(pods []*candidate, criteria []v1alpha1.DrainOrder) {
+	if criteria == nil {
+		criteria = []v1alpha1.DrainOrder{v1alpha1.OrderPriority, v1alpha1.OrderOwnerSpread}
+	}
+	// The turn within an owner follows the other criteria.
+	byPriority := func(a, b *candidate) int { return cmp.Compare(priority(a.Pod), priority(b.Pod)) }
+	if slices.Contains(criteria, v1alpha1.OrderPriority) {
+		slices.SortStableFunc(pods, byPriority)
+	}
+	turns := map[types.UID]int{}
+	for _, pod := range pods {
+		if owner := metav1.GetControllerOf(pod); owner != nil {
+			pod.turn = turns[owner.UID]
+			turns[owner.UID]++
+		}
+	}
+	slices.SortStableFunc(pods, func(a, b *candidate) int {
+		for _, criterion := range criteria {
+			by := cmp.Compare(a.turn, b.turn)
+			if criterion == v1alpha1.OrderPriority {
+				by = byPriority(a, b)
+			}
+			if by != 0 {
+				return by
+			}
+		}
+		return 0
+	})
+}
+
+func priority(pod Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// outlives tells whether a claim is there after its pods: it was not made for one.
+func outlives(claim *resourceapi.ResourceClaim) bool {
+	owner := metav1.GetControllerOf(claim)
+	return owner == nil || owner.Kind != "Pod"
+}
+
+// allocated is when a claim was allocated, zero if nobody knows.
+func allocated(claim *resourceapi.ResourceClaim) time.Time {
+	if at := claim.Status.Allocation.AllocationTimestamp; at != nil {
+		return at.Time
+	}
+	if !outlives(claim) {
+		return claim.CreationTimestamp.Time // it was allocated soon after
+	}
+	return time.Time{}
+}
+
+// tolerates tells whether a claim has one of the devices by a toleration of the cordon.
+func tolerates(claim *resourceapi.ResourceClaim, drain *v1alpha1.DeviceDrain, devices []v1alpha1.DeviceName) bool {
+	taint := Taint(drain)
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if slices.Contains(devices, v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}) &&
+			slices.ContainsFunc(r.Tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) }) {
+			return true
+		}
+	}
+	return false
+}

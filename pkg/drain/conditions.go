@@ -1,0 +1,29 @@
+package drain
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// conditions sets the conditions of a status.
+type conditions struct {
+	status *v1alpha1.DeviceDrainStatus
+	now    time.Time
+}
+
+// set says what holds now; the time of a condition changes with its status only.
+func (c conditions) set(kind string, is bool, reason, message string) metav1.Condition {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&c.status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: bounded(message, 2048),
+		ObservedGeneration: c.status.ObservedGeneration, LastTransitionTime: metav1.NewTime(c.now.Truncate(time.Second)),
+	})
+	return *meta.FindStatusCondition(c.status.Conditions, kind)
+}

@@ -1,0 +1,164 @@
+package drain
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// DrainLabel is the label of the rules of a drain; its value is the drain's name.
+const DrainLabel = v1alpha1.Group + "/drain"
+
+// Taint is the taint that cordons the devices of a drain.
+func Taint(d *v1alpha1.DeviceDrain) resourceapi.DeviceTaint {
+	taint := resourceapi.DeviceTaint{Key: v1alpha1.DrainTaintKey, Value: d.Name, Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	if cordon := d.Spec.Cordon; cordon != nil {
+		if cordon.Key != "" {
+			taint.Key = cordon.Key
+		}
+		if cordon.Value != "" {
+			taint.Value = cordon.Value
+		}
+	}
+	return taint
+}
+
+// Rule is the rule that cordons one device of a drain. Its name depends on the drain and
+// the device alone, so that it is made once, whoever makes it.
+func Rule(d *v1alpha1.DeviceDrain, device v1alpha1.DeviceName) *resourceapi.DeviceTaintRule {
+	sum := sha256.Sum256([]byte(string(d.UID) + "/" + device.String()))
+	controls := true
+	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{
+		Name:   "drain-" + d.Name + "-" + hex.EncodeToString(sum[:5]),
+		Labels: map[string]string{DrainLabel: d.Name},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.DeviceDrainKind, Name: d.Name, UID: d.UID, Controller: &controls,
+		}},
+	}}
+	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: &device.Driver, Pool: &device.Pool, Device: &device.Device}
+	rule.Spec.Taint = Taint(d)
+	return rule
+}
+
+// Owns tells whether a rule belongs to a drain.
+func Owns(d *v1alpha1.DeviceDrain, rule *resourceapi.DeviceTaintRule) bool {
+	owner := metav1.GetControllerOf(rule)
+	return owner != nil && owner.UID == d.UID
+}
+
+// cordoned decides about the rules: what is to be written, and since when all are there.
+// complete is false while one is missing.
+func (d *Decision) cordon(in Input, wanted bool) (since time.Time, complete bool) {
+	have := map[string]*resourceapi.DeviceTaintRule{}
+	for _, rule := range in.Rules {
+		have[rule.Name] = rule
+	}
+	complete = true
+	for _, device := range in.Devices.Names {
+		if !wanted {
+			break
+		}
+		rule := Rule(in.Drain, device)
+		is := have[rule.Name]
+		delete(have, rule.Name)
+		switch {
+		case is == nil:
+			d.Create = append(d.Create, rule)
+			complete = false
+		case is.DeletionTimestamp != nil:
+			complete = false
+		case !same(is, rule):
+			corrected := is.DeepCopy()
+			added := corrected.Spec.Taint.TimeAdded
+			corrected.Spec = rule.Spec
+			corrected.Spec.Taint.TimeAdded = added
+			d.Correct = append(d.Correct, corrected)
+			complete = false
+		default:
+			since = later(since, written(is, in.Now))
+		}
+	}
+	for _, rule := range in.Rules {
+		if have[rule.Name] != nil && rule.DeletionTimestamp == nil {
+			d.Delete = append(d.Delete, rule)
+		}
+	}
+	return since, complete
+}
+
+func same(is, want *resourceapi.DeviceTaintRule) bool {
+	taint := is.Spec.Taint
+	taint.TimeAdded = nil
+	return equality.Semantic.DeepEqual(taint, want.Spec.Taint) && equality.Semantic.DeepEqual(is.Spec.DeviceSelector, want.Spec.DeviceSelector)
+}
+
+// written is when a rule got the effect that it has: the API server renews the time of a
+// taint whose effect changes. A time in the future is somebody else's invention.
+func written(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
+	at := rule.CreationTimestamp.Time
+	if added := rule.Spec.Taint.TimeAdded; added != nil && !added.After(now) {
+		at = later(at, added.Time)
+	}
+	return at
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// cordonCondition decides about the rules, and says what has come of them. evict tells
+// whether pods may be evicted as far as the cordon is concerned, from is when the cordon
+// took effect.
+func (d *Decision) cordonCondition(in Input) (from time.Time, evict bool) {
+	spec, c := in.Drain.Spec, conditions{&d.Status, in.Now}
+	lifted := d.Status.CompletionTime != nil && spec.AtEnd == v1alpha1.EndUncordon
+	cannot := in.CannotCordon != ""
+	since, complete := d.cordon(in, !spec.DryRun && !lifted)
+	switch {
+	case spec.DryRun:
+		c.set(v1alpha1.DrainCordoned, false, "DryRun", "a dry run cordons nothing")
+		return time.Time{}, false
+	case lifted:
+		c.set(v1alpha1.DrainCordoned, false, "Uncordoned", "the drain has ended")
+		return time.Time{}, false
+	case cannot && !complete:
+		d.Create, d.Correct = nil, nil
+		c.set(v1alpha1.DrainCordoned, false, v1alpha1.BlockedCannotCordon, in.CannotCordon)
+		return in.Drain.CreationTimestamp.Time, spec.WithoutCordon
+	case !complete:
+		c.set(v1alpha1.DrainCordoned, false, "Cordoning", fmt.Sprintf("the DeviceTaintRules of %s are being written", count(len(in.Devices.Names), "device")))
+		return time.Time{}, false
+	}
+	if due := since.Add(in.Settings.settle()); due.After(in.Now) {
+		c.set(v1alpha1.DrainCordoned, false, "Settling", fmt.Sprintf("the rules are written; the scheduler has surely seen them at %s", clock(due)))
+		d.wakeAt(due)
+		return time.Time{}, false
+	}
+	condition := c.set(v1alpha1.DrainCordoned, true, "Cordoned", fmt.Sprintf("%s cordoned by DeviceTaintRules with the taint %s", are(len(in.Devices.Names)), taintText(in.Drain)))
+	return condition.LastTransitionTime.Time, true
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "1 device is"
+	}
+	return fmt.Sprintf("%d devices are", n)
+}
+
+func taintText(d *v1alpha1.DeviceDrain) string {
+	taint := Taint(d)
+	return fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect)
+}
+
+// clock is a time as messages have it.
+func clock(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -1,0 +1,48 @@
+package drain
+
+import (
+	"fmt"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+)
+
+// Devices are what a drain is about, or why that is not known.
+type Devices struct {
+	Names []v1alpha1.DeviceName
+	// Reason and Message are why there are none: a reason of the condition Blocked.
+	Reason, Message string
+}
+
+// Resolve says which devices a drain is about: those in its status, once it has begun,
+// those that it names, or those that its selector finds now, which is asked only then.
+func Resolve(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.Selection) Devices {
+	if len(d.Status.Devices) > 0 {
+		return Devices{Names: d.Status.Devices}
+	}
+	if d.Spec.Selector == nil {
+		return Devices{Names: d.Spec.Devices}
+	}
+	found := find(d.Spec.Selector)
+	switch {
+	case len(found.Problems) > 0:
+		return Devices{Reason: v1alpha1.BlockedSelector, Message: found.Problems[0].Message}
+	case found.Failures.Devices > 0:
+		return Devices{Reason: v1alpha1.BlockedSelector, Message: fmt.Sprintf(
+			"the selector fails for %s, first %s: name the driver, or ask first whether the attribute is there",
+			count(found.Failures.Devices, "device"), found.Failures.First)}
+	case len(found.Devices) == 0:
+		return Devices{Reason: v1alpha1.BlockedNoDevices, Message: "the selector matches no published device yet"}
+	case len(found.Devices) > v1alpha1.DrainDevicesMax:
+		return Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: fmt.Sprintf(
+			"the selector matches %s, and a drain has at most %d: divide it", count(len(found.Devices), "device"), v1alpha1.DrainDevicesMax)}
+	}
+	return Devices{Names: found.Devices}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

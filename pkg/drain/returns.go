@@ -1,0 +1,133 @@
+package drain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// maxAttempts is how many attempts are remembered; the schema has the number, too.
+const maxAttempts = 512
+
+func (d *Decision) attempt(uid types.UID) *v1alpha1.DrainAttempt {
+	i := slices.IndexFunc(d.Status.Attempts, func(a v1alpha1.DrainAttempt) bool { return a.UID == uid })
+	if i < 0 {
+		return nil
+	}
+	return &d.Status.Attempts[i]
+}
+
+// microsecond is a time as the status keeps it.
+func microsecond(at time.Time) time.Time { return at.Truncate(time.Microsecond) }
+
+// begin notes an attempt that begins now, unless one goes on.
+func (d *Decision) begin(uid types.UID, now time.Time) {
+	known := d.attempt(uid)
+	switch {
+	case known == nil:
+		d.Status.Attempts = append(d.Status.Attempts, v1alpha1.DrainAttempt{UID: uid, Count: 1, Time: metav1.NewMicroTime(microsecond(now))})
+	case known.Returned:
+		known.Count, known.Time, known.Returned = known.Count+1, metav1.NewMicroTime(microsecond(now)), false
+	}
+	if over := len(d.Status.Attempts) - maxAttempts; over > 0 {
+		slices.SortStableFunc(d.Status.Attempts, func(a, b v1alpha1.DrainAttempt) int { return a.Time.Compare(b.Time.Time) })
+		d.Status.Attempts = slices.Delete(d.Status.Attempts, 0, over)
+	}
+}
+
+// returnKey is by whom a pod that got a new claim is known: its owner, or itself.
+func returnKey(pod *candidate) types.UID {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return owner.UID
+	}
+	return pod.UID
+}
+
+// noteReturns remembers who came back: pods that were made since pods of their claim were
+// evicted, and pods whose claim was allocated since the cordon took effect.
+func (d *Decision) noteReturns(in Input, pods []*candidate, from time.Time) {
+	for _, pod := range pods {
+		if leaves(pod.Pod, in.Doomed) {
+			continue
+		}
+		for _, claim := range pod.claims {
+			known := d.attempt(claim.UID)
+			if known != nil && !known.Returned && outlives(claim) && !pod.CreationTimestamp.Time.Before(known.Time.Truncate(time.Second)) {
+				known.Returned = true
+			}
+			if !since(claim, from) {
+				continue
+			}
+			key := returnKey(pod)
+			if d.attempt(key) == nil {
+				d.begin(key, in.Now)
+			}
+			// At first sight it has come back; later on, if it is another one.
+			if known := d.attempt(key); known.Time.Time.Equal(microsecond(in.Now)) || !allocated(claim).Before(known.Time.Truncate(time.Second)) {
+				known.Returned = true
+			}
+		}
+	}
+}
+
+// since tells whether a claim was allocated since the cordon took effect.
+func since(claim *resourceapi.ResourceClaim, from time.Time) bool {
+	at := allocated(claim)
+	// Times of the API have no unit below a second.
+	return !from.IsZero() && !at.IsZero() && at.After(from.Truncate(time.Second))
+}
+
+// returned blocks a pod that came back until the back-off is over.
+func (d *Decision) returned(in Input, pod *candidate, from time.Time) *v1alpha1.DrainBlock {
+	for _, claim := range pod.claims {
+		reason, key := v1alpha1.BlockedReused, claim.UID
+		if since(claim, from) {
+			reason, key = v1alpha1.BlockedReallocated, returnKey(pod)
+			if tolerates(claim, in.Drain, in.Devices.Names) {
+				reason = v1alpha1.BlockedTolerated
+			}
+		} else if !outlives(claim) {
+			continue
+		}
+		known := d.attempt(key)
+		if known == nil || !known.Returned {
+			continue
+		}
+		retry := known.Time.Add(in.Settings.backoff(known.Count))
+		if !retry.After(in.Now) {
+			continue
+		}
+		d.wakeAt(retry)
+		// The API keeps whole seconds: none must be promised too early.
+		at := metav1.NewTime(retry.Add(time.Second - 1).Truncate(time.Second))
+		return &v1alpha1.DrainBlock{Reason: reason, Claim: claim.Name, Owner: ownerOf(pod), RetryTime: &at}
+	}
+	return nil
+}
+
+// beginAll notes that pods are evicted now.
+func (d *Decision) beginAll(in Input, pod *candidate, from time.Time) {
+	for _, claim := range pod.claims {
+		if outlives(claim) {
+			d.begin(claim.UID, in.Now)
+		}
+		if since(claim, from) {
+			d.begin(returnKey(pod), in.Now)
+		}
+	}
+}
+
+// ownerOf names the controller of a pod, "" if it has none.
+func ownerOf(pod *candidate) string {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return ""
+	}
+	return cmp.Or(owner.Kind, "controller") + "/" + owner.Name
+}
