@@ -13,6 +13,7 @@ type stage int
 const (
 	waiting stage = iota // for its time, or for nothing
 	acting               // a worker has it
+	paused               // until a ceiling is raised, or what exceeds it is less
 	done                 // it was deleted by us, and is not gone yet
 )
 
@@ -20,24 +21,39 @@ const (
 type podCase struct {
 	pod types.NamespacedName
 	uid types.UID
-	// verdict is the whole decision, plan the part of it that is for us to carry out.
-	verdict, plan Verdict
-	// since is when the plan was first seen to have reasons.
-	since time.Time
+	// verdict is the whole decision, plan the part of it that is for us to carry out,
+	// would what rules with the effect None would do.
+	verdict Verdict
+	plan    plan
+	would   Verdict
+	// seen is when the verdict first had reasons, since when the plan first had.
+	seen, since time.Time
 	// at is when to act: the plan's time or later.
-	at       time.Time
-	stage    stage
+	at    time.Time
+	stage stage
+	// taken says that somebody else is about to end the pod.
+	taken    bool
 	failures int
 	// place is the index in the heap, -1 outside.
 	place int
 }
 
-// due is when the pod could be evicted at the earliest: not before it was known.
-func (c *podCase) due() time.Time {
-	if c.since.After(c.plan.At) {
-		return c.since
+// idle says that there is nothing about the pod that has to be known.
+func (c *podCase) idle() bool { return !c.verdict.Evict() && !c.would.Evict() }
+
+// state is how metrics count the pod, empty for not at all.
+func (c *podCase) state() string {
+	switch {
+	case c.stage == done || !c.verdict.Evict():
+		return ""
+	case c.stage == paused:
+		return "paused"
+	case c.plan.Evict():
+		return "planned"
+	case c.plan.held.Evict():
+		return "held"
 	}
-	return c.plan.At
+	return "observed"
 }
 
 // agenda is a heap of cases by their time. What is taken off it is gone: there are no

@@ -14,27 +14,31 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// writeCondition applies one condition to the status of the rule with that UID, in the
-// newest version of the API that the server has.
-func writeCondition(ctx context.Context, client kubernetes.Interface, rule *resourceapi.DeviceTaintRule, c metav1.Condition) error {
-	condition := metaac.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).WithMessage(c.Message).
-		WithObservedGeneration(c.ObservedGeneration).WithLastTransitionTime(c.LastTransitionTime)
+// writeConditions applies the conditions that are ours to the status of the rule with that
+// UID, in the newest version of the API that the server has. Those that we have written
+// before and are not among them are removed.
+func writeConditions(ctx context.Context, client kubernetes.Interface, rule *resourceapi.DeviceTaintRule, all []metav1.Condition) error {
+	var conditions []*metaac.ConditionApplyConfiguration
+	for _, c := range all {
+		conditions = append(conditions, metaac.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).WithMessage(c.Message).
+			WithObservedGeneration(c.ObservedGeneration).WithLastTransitionTime(c.LastTransitionTime))
+	}
 	options := metav1.ApplyOptions{FieldManager: FieldManager, Force: true}
 	var err error
 	for _, apply := range []func() error{
 		func() error {
 			_, err := client.ResourceV1().DeviceTaintRules().ApplyStatus(ctx, ac.DeviceTaintRule(rule.Name).WithUID(rule.UID).
-				WithStatus(ac.DeviceTaintRuleStatus().WithConditions(condition)), options)
+				WithStatus(ac.DeviceTaintRuleStatus().WithConditions(conditions...)), options)
 			return err
 		},
 		func() error {
 			_, err := client.ResourceV1beta2().DeviceTaintRules().ApplyStatus(ctx, acbeta.DeviceTaintRule(rule.Name).WithUID(rule.UID).
-				WithStatus(acbeta.DeviceTaintRuleStatus().WithConditions(condition)), options)
+				WithStatus(acbeta.DeviceTaintRuleStatus().WithConditions(conditions...)), options)
 			return err
 		},
 		func() error {
 			_, err := client.ResourceV1alpha3().DeviceTaintRules().ApplyStatus(ctx, acalpha.DeviceTaintRule(rule.Name).WithUID(rule.UID).
-				WithStatus(acalpha.DeviceTaintRuleStatus().WithConditions(condition)), options)
+				WithStatus(acalpha.DeviceTaintRuleStatus().WithConditions(conditions...)), options)
 			return err
 		},
 	} {
@@ -46,7 +50,7 @@ func writeCondition(ctx context.Context, client kubernetes.Interface, rule *reso
 		return nil // there is nothing to report on any more
 	}
 	if err != nil {
-		return fmt.Errorf("DeviceTaintRule %s: apply condition %s: %w", rule.Name, c.Type, err)
+		return fmt.Errorf("DeviceTaintRule %s: apply conditions: %w", rule.Name, err)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // A bubble is a controller on a fake API server, in a bubble of time.
@@ -70,8 +71,12 @@ func (b *bubble) start(options evictor.Options) {
 	b.Helper()
 	factory := informers.NewSharedInformerFactory(b.Clientset, 0)
 	resource := factory.Resource().V1()
-	options.Rules, options.Claims = resource.DeviceTaintRules().Informer(), resource.ResourceClaims().Informer()
-	options.Pods = factory.Core().V1().Pods().Informer()
+	options.Rules, options.Usage = resource.DeviceTaintRules().Informer(), &usage.Index{}
+	synced, unlisten, err := options.Usage.Listen(usage.Informers{Claims: resource.ResourceClaims().Informer(), Pods: factory.Core().V1().Pods().Informer()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	options.UsageSynced = synced
 	options.Tracker = tracker.New(tracker.Options{Sources: tracker.Sources{Slices: resource.ResourceSlices().Informer(), Rules: options.Rules}})
 	if _, slow := options.Client.(slowStatus); slow {
 		options.Client = slowStatus{Interface: b.Clientset}
@@ -81,7 +86,6 @@ func (b *bubble) start(options evictor.Options) {
 	b.registry = prometheus.NewRegistry()
 	b.events = record.NewFakeRecorder(10000)
 	options.Recorder = b.events
-	var err error
 	if options.Metrics, err = evictor.NewMetrics(b.registry); err != nil {
 		b.Fatal(err)
 	}
@@ -103,6 +107,9 @@ func (b *bubble) start(options evictor.Options) {
 	b.stop = func() {
 		cancel()
 		running.Wait()
+		if err := unlisten(); err != nil {
+			b.Error(err)
+		}
 		factory.Shutdown()
 	}
 }

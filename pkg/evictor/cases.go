@@ -12,54 +12,74 @@ type cases struct {
 	byUID  map[types.UID]*podCase
 	byName map[types.NamespacedName]types.UID
 	agenda agenda
+	paused map[*podCase]struct{}
 	ledger ledger
-	// grace is how long to wait after a pod is due.
-	grace time.Duration
+	// states counts the pods by their state.
+	states map[string]int
 }
 
-func newCases(grace time.Duration) *cases {
-	return &cases{byUID: map[types.UID]*podCase{}, byName: map[types.NamespacedName]types.UID{}, grace: grace}
+func newCases() *cases {
+	return &cases{
+		byUID: map[types.UID]*podCase{}, byName: map[types.NamespacedName]types.UID{},
+		paused: map[*podCase]struct{}{}, states: map[string]int{},
+	}
 }
 
 // change says what a new verdict means for a pod.
-type change int
+type changed int
 
 const (
-	unchanged change = iota
+	unchanged changed = iota
 	planned
 	cancelled
 )
 
+// A decision is what was decided about one pod.
+type decision struct {
+	verdict Verdict
+	plan    plan
+	would   Verdict
+}
+
+func (d decision) idle() bool { return !d.verdict.Evict() && !d.would.Evict() }
+
 // decided takes a new decision about a pod into account.
-func (cs *cases) decided(pod types.NamespacedName, uid types.UID, verdict, plan Verdict, now time.Time) change {
+func (cs *cases) decided(pod types.NamespacedName, uid types.UID, d decision, now time.Time) changed {
 	if had, ok := cs.byName[pod]; ok && had != uid {
-		cs.gone(pod)
+		cs.gone(pod, now)
 	}
 	c := cs.byUID[uid]
 	switch {
-	case c == nil && !verdict.Evict():
+	case c == nil && d.idle():
 		return unchanged
 	case c == nil:
 		c = &podCase{pod: pod, uid: uid, place: -1}
 		cs.byUID[uid], cs.byName[pod] = c, uid
 	case c.stage == done:
 		return unchanged
-	case c.verdict.Equal(verdict) && c.plan.Equal(plan):
+	case c.verdict.Equal(d.verdict) && c.plan.equal(d.plan) && c.would.Equal(d.would):
 		return unchanged
 	}
-	return cs.replan(c, verdict, plan, now)
+	return cs.replan(c, d, now)
 }
 
-func (cs *cases) replan(c *podCase, verdict, plan Verdict, now time.Time) change {
+func (cs *cases) replan(c *podCase, d decision, now time.Time) changed {
 	had := c.plan.Evict()
-	cs.ledger.add(c, c.plan, -1)
-	cs.ledger.add(c, plan, +1)
-	c.verdict, c.plan = verdict, plan
-	if !plan.Evict() {
-		cs.agenda.drop(c)
+	cs.count(c, func() {
+		cs.ledger.add(c, d.plan, +1, now)
+		cs.ledger.add(c, c.plan, -1, now)
+		cs.ledger.would(c, d.would, +1)
+		cs.ledger.would(c, c.would, -1)
+		c.verdict, c.plan, c.would = d.verdict, d.plan, d.would
+		if c.seen.IsZero() && c.verdict.Evict() {
+			c.seen = now
+		}
+		cs.leave(c)
+	})
+	if !c.plan.Evict() {
 		c.failures = 0
 		c.since = time.Time{}
-		if !verdict.Evict() && c.stage != acting {
+		if c.idle() && c.stage != acting {
 			cs.drop(c)
 		}
 		if had {
@@ -71,23 +91,53 @@ func (cs *cases) replan(c *podCase, verdict, plan Verdict, now time.Time) change
 		c.since = now
 	}
 	if c.stage == waiting {
-		cs.agenda.put(c, c.due().Add(cs.grace))
+		cs.agenda.put(c, c.plan.begin(c.since))
 	}
 	return planned
 }
 
-// gone forgets the pod of that name.
-func (cs *cases) gone(pod types.NamespacedName) {
-	if c := cs.byUID[cs.byName[pod]]; c != nil {
-		if c.stage != done {
-			cs.ledger.add(c, c.plan, -1)
-		}
-		cs.drop(c)
+// count keeps the states right while f changes a case.
+func (cs *cases) count(c *podCase, f func()) {
+	had := c.state()
+	f()
+	if has := c.state(); has != had {
+		change(cs.states, had, -1)
+		change(cs.states, has, +1)
 	}
 }
 
-func (cs *cases) drop(c *podCase) {
+// leave takes a case off the agenda and from those that are paused.
+func (cs *cases) leave(c *podCase) {
 	cs.agenda.drop(c)
+	if c.stage == paused {
+		delete(cs.paused, c)
+		c.stage = waiting
+	}
+}
+
+// gone forgets the pod of that name.
+func (cs *cases) gone(pod types.NamespacedName, now time.Time) {
+	if c := cs.byUID[cs.byName[pod]]; c != nil {
+		cs.left(c, now)
+	}
+}
+
+// left notes that a pod is gone or terminating without us.
+func (cs *cases) left(c *podCase, now time.Time) {
+	if cs.byUID[c.uid] != c {
+		return
+	}
+	cs.count(c, func() {
+		cs.ledger.add(c, c.plan, -1, now)
+		cs.ledger.would(c, c.would, -1)
+		cs.leave(c)
+		c.verdict, c.plan, c.would = Verdict{}, plan{}, Verdict{}
+	})
+	cs.drop(c)
+}
+
+func (cs *cases) drop(c *podCase) {
+	cs.leave(c)
 	delete(cs.byUID, c.uid)
 	if cs.byName[c.pod] == c.uid {
 		delete(cs.byName, c.pod)
@@ -103,6 +153,21 @@ func (cs *cases) take(now time.Time) *podCase {
 	return c
 }
 
+// pause puts a pod aside that was taken.
+func (cs *cases) pause(c *podCase) {
+	cs.count(c, func() { c.stage = paused })
+	cs.paused[c] = struct{}{}
+}
+
+// resume puts the pods back that were put aside: what paused them may be over.
+func (cs *cases) resume() {
+	for c := range cs.paused {
+		cs.count(c, func() { c.stage = waiting })
+		cs.agenda.put(c, c.plan.begin(c.since))
+	}
+	clear(cs.paused)
+}
+
 // postpone puts a pod back that was taken, until a time.
 func (cs *cases) postpone(c *podCase, until time.Time) {
 	if cs.byUID[c.uid] != c {
@@ -110,7 +175,7 @@ func (cs *cases) postpone(c *podCase, until time.Time) {
 	}
 	c.stage = waiting
 	if !c.plan.Evict() {
-		if !c.verdict.Evict() {
+		if c.idle() {
 			cs.drop(c)
 		}
 		return
@@ -119,20 +184,15 @@ func (cs *cases) postpone(c *podCase, until time.Time) {
 }
 
 // evicted notes that a pod that was taken has been deleted by us, for the reasons of
-// plan. It stays known until it is gone, so that nothing is done or counted twice.
-func (cs *cases) evicted(c *podCase, plan Verdict) {
-	cs.ledger.evicted(plan)
+// p. It stays known until it is gone, so that nothing is done or counted twice.
+func (cs *cases) evicted(c *podCase, p Verdict) {
+	cs.ledger.evicted(p)
 	if cs.byUID[c.uid] != c {
 		return
 	}
-	cs.ledger.add(c, c.plan, -1)
-	c.plan, c.verdict, c.stage = Verdict{}, Verdict{}, done
-}
-
-// left notes that a pod that was taken is gone or terminating without us.
-func (cs *cases) left(c *podCase) {
-	if cs.byUID[c.uid] == c {
-		cs.ledger.add(c, c.plan, -1)
-		cs.drop(c)
-	}
+	cs.count(c, func() {
+		cs.ledger.pend(c, c.plan, -1)
+		cs.ledger.would(c, c.would, -1)
+		c.plan, c.verdict, c.would, c.stage = plan{}, Verdict{}, Verdict{}, done
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,9 +14,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 
+	"github.com/dra-steward/dra-steward/pkg/guard"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // Options configure a [Controller].
@@ -27,12 +29,22 @@ type Options struct {
 	Recorder record.EventRecorder
 	// Tracker is the view of the devices. The caller runs it.
 	Tracker *tracker.Tracker
-	// Rules has *resourceapi.DeviceTaintRule; Claims and Pods what their names say. The
-	// caller runs them; Claims and Pods must be given to New before they run, since they
-	// get an index each.
-	Rules, Claims, Pods cache.SharedIndexInformer
+	// Rules has *resourceapi.DeviceTaintRule. The caller runs it.
+	Rules cache.SharedIndexInformer
+	// Usage knows the claims and the pods. The caller feeds it; UsageSynced is what
+	// [usage.Index.Listen] returned, if that does it.
+	Usage       *usage.Index
+	UsageSynced []cache.DoneChecker
 	// Mode is [ModeObserve] if empty.
 	Mode Mode
+	// Prober asks whether kube-controller-manager evicts for rules. [ModeAuto] needs it.
+	Prober Prober
+	// Thresholds pause the evictions of a rule or driver that hits more than they allow;
+	// nil never does.
+	Thresholds *guard.Thresholds
+	// About is the object that events are about which concern no pod and no rule; nil
+	// for none.
+	About *corev1.ObjectReference
 	// Settings are where the semantics leave a choice.
 	Settings Settings
 	// ActSince leaves taints alone that are older: they are decided about and counted,
@@ -54,23 +66,25 @@ type Options struct {
 type Controller struct {
 	options Options
 	view    view
-	index   index
-	dirty   workqueue.TypedInterface[types.NamespacedName]
+	outlook atomic.Pointer[outlook]
+	dirty   *backlog
 	// work hands pods whose time has come to the workers.
-	work chan *podCase
+	work chan eviction
 	// wake holds a token when the agenda has changed.
 	wake     chan struct{}
 	limiter  *limiter
 	statuses *statuses
 
-	mutex sync.Mutex
-	cases *cases
+	mutex   sync.Mutex
+	cases   *cases
+	breaker breaker
+	coexist Coexistence
 }
 
 // New prepares a controller; [Controller.Run] makes it work.
 func New(options Options) (*Controller, error) {
-	if options.Tracker == nil || options.Rules == nil || options.Claims == nil || options.Pods == nil {
-		return nil, errors.New("evictor: Tracker, Rules, Claims and Pods are required")
+	if options.Tracker == nil || options.Rules == nil || options.Usage == nil {
+		return nil, errors.New("evictor: Tracker, Rules and Usage are required")
 	}
 	if options.Mode == "" {
 		options.Mode = ModeObserve
@@ -78,8 +92,8 @@ func New(options Options) (*Controller, error) {
 	if err := errors.Join(options.Mode.Validate(), options.Settings.Validate(), options.Limits.Validate()); err != nil {
 		return nil, fmt.Errorf("evictor: %w", err)
 	}
-	if options.Client == nil && options.Mode != ModeObserve {
-		return nil, fmt.Errorf("evictor: mode %s needs a Client", options.Mode)
+	if options.Client == nil && options.Mode != ModeObserve || options.Prober == nil && options.Mode == ModeAuto {
+		return nil, fmt.Errorf("evictor: mode %s needs a Client, and auto a Prober", options.Mode)
 	}
 	if options.Workers == 0 {
 		options.Workers = 8
@@ -90,16 +104,16 @@ func New(options Options) (*Controller, error) {
 	c := &Controller{
 		options: options,
 		view:    view{tracker: options.Tracker, rules: options.Rules.GetStore(), seen: &sightings{now: time.Now}},
-		dirty:   workqueue.NewTyped[types.NamespacedName](),
-		work:    make(chan *podCase),
+		work:    make(chan eviction),
 		wake:    make(chan struct{}, 1),
 		limiter: newLimiter(options.Limits),
-		cases:   newCases(options.Mode.grace()),
+		cases:   newCases(),
+		breaker: breaker{thresholds: options.Thresholds, broken: map[cause][]guard.Excess{}},
 	}
+	c.dirty = newBacklog(c.wakeUp)
+	c.outlook.Store(&outlook{shares: options.Mode.shares(), since: options.ActSince, confirmed: c.confirmed})
 	c.statuses = newStatuses(c)
-	var err error
-	c.index, err = newIndex(options.Claims, options.Pods, options.Settings)
-	return c, err
+	return c, nil
 }
 
 // Run works until ctx ends, and returns when everything it started has ended. It can
@@ -109,18 +123,25 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer cancel()
 	var running sync.WaitGroup
 	defer running.Wait()
+	// What there is must be known before anybody decides.
+	if !cache.WaitFor(ctx, "evictor", c.options.UsageSynced...) {
+		return nil
+	}
 	synced, rules, err := c.listen(ctx, &running)
 	if err != nil {
 		return err
 	}
-	if !cache.WaitFor(ctx, "evictor", synced...) || c.served() && !cache.WaitFor(ctx, "evictor", rules) {
+	if !cache.WaitFor(ctx, "evictor", synced) || c.served() && !cache.WaitFor(ctx, "evictor", rules) {
 		return nil
 	}
-	context.AfterFunc(ctx, c.dirty.ShutDown)
-	running.Go(c.decideAll)
+	context.AfterFunc(ctx, c.dirty.close)
+	running.Go(func() { c.dirty.work(c.decide) })
 	running.Go(func() { c.keepTime(ctx) })
-	if c.options.Mode.condition() != "" {
+	if c.options.Mode != ModeObserve {
 		running.Go(func() { c.statuses.run(ctx) })
+	}
+	if c.options.Mode == ModeAuto {
+		running.Go(func() { c.probe(ctx) })
 	}
 	for range c.options.Workers {
 		running.Go(func() { c.evictAll(ctx) })
@@ -129,51 +150,62 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// decideAll decides about the pods that may be concerned, one after the other.
-func (c *Controller) decideAll() {
-	for {
-		name, shutdown := c.dirty.Get()
-		if shutdown {
-			return
-		}
-		c.decide(name)
-		c.dirty.Done(name)
-	}
-}
-
 func (c *Controller) decide(name types.NamespacedName) {
 	start := time.Now()
-	pod := c.index.pod(name)
+	pod := c.options.Usage.Pod(name.Namespace, name.Name)
 	if pod == nil {
-		c.mutex.Lock()
-		c.cases.gone(name)
-		c.mutex.Unlock()
+		c.finish(func() { c.cases.gone(name, start) })
 		c.changed()
 		return
 	}
-	verdict := DecidePod(pod, c.index, c.view, c.options.Settings, start)
-	plan := c.options.Mode.plan(pod, verdict, c.options.ActSince)
-	c.mutex.Lock()
-	change := c.cases.decided(name, pod.UID, verdict, plan, start)
-	c.mutex.Unlock()
+	o := *c.outlook.Load()
+	d := decision{verdict: DecidePod(pod, c.options.Usage, c.view, c.options.Settings, start)}
+	d.plan = o.plan(pod, d.verdict)
+	if c.statuses.previewing() {
+		d.would = o.shares.ours(DecidePod(pod, c.options.Usage, c.view.preview(), c.options.Settings, start))
+	}
+	var came changed
+	seen := false
+	c.finish(func() {
+		came = c.cases.decided(name, pod.UID, d, start)
+		seen = c.notice(pod, start)
+	})
+	if seen {
+		c.coexistence(func(o *Coexistence) { o.Seen(SliceSource) })
+	}
 	c.options.Metrics.decided(time.Since(start))
 	c.changed()
-	switch change {
+	switch came {
 	case planned:
-		c.options.Logger.V(1).Info("Pod has to leave its devices", "pod", name, "verdict", plan.Explain(start))
+		c.options.Logger.V(1).Info("Pod has to leave its devices", "pod", name, "verdict", d.plan.Explain(start))
 	case cancelled:
 		c.options.Metrics.cancel()
 		c.event(pod, "Cancelling deletion")
 	}
 }
 
+// look changes the outlook, and has everything decided again that it matters for.
+func (c *Controller) look(change func(*outlook)) {
+	o := *c.outlook.Load()
+	change(&o)
+	c.outlook.Store(&o)
+	var known []types.NamespacedName
+	c.finish(func() {
+		for name := range c.cases.byName {
+			known = append(known, name)
+		}
+	})
+	c.dirty.add(known...)
+	c.statuses.all()
+}
+
 // changed wakes whoever waits for the agenda, and brings the gauges up to date.
 func (c *Controller) changed() {
-	c.mutex.Lock()
-	planned := len(c.cases.agenda)
-	observed := len(c.cases.byUID) - planned
-	c.mutex.Unlock()
-	c.options.Metrics.pods(planned, observed)
+	c.finish(func() { c.options.Metrics.pods(c.cases.states, len(c.breaker.broken)) })
+	c.wakeUp()
+}
+
+func (c *Controller) wakeUp() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -186,13 +218,20 @@ func (c *Controller) event(pod *corev1.Pod, message string) {
 	}
 }
 
+// report is an event about what is no object of its own.
+func (c *Controller) report(kind, reason, message string) {
+	if c.options.Recorder != nil && c.options.About != nil && c.options.Mode != ModeObserve {
+		c.options.Recorder.Event(c.options.About, kind, reason, message)
+	}
+}
+
 // Verdict returns what was decided about a pod, with the part that is for the
 // controller to carry out; zero values if it is not concerned.
 func (c *Controller) Verdict(pod types.NamespacedName) (verdict, plan Verdict) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if known := c.cases.byUID[c.cases.byName[pod]]; known != nil {
-		return known.verdict, known.plan
+		return known.verdict, known.plan.Verdict
 	}
 	return Verdict{}, Verdict{}
 }

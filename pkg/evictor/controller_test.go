@@ -303,8 +303,8 @@ func TestObserve(t *testing.T) {
 		if len(verdict.Reasons) != 2 || plan.Evict() {
 			t.Errorf("verdict: %s\nplan: %s", verdict.Explain(start), plan.Explain(start))
 		}
-		if n := testutil.CollectAndCount(b.registry, "dra_steward_evictor_pod_deletions_total"); n != 0 {
-			t.Errorf("%d series of deletions", n)
+		if n := testutil.CollectAndCount(b.registry, "dra_steward_evictor_evictions_total"); n != 0 {
+			t.Errorf("%d series of evictions", n)
 		}
 	})
 }

@@ -1,6 +1,12 @@
 package evictor
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/pkg/guard"
+)
 
 // A Tally counts what one DeviceTaintRule does.
 type Tally struct {
@@ -10,64 +16,123 @@ type Tally struct {
 	Namespaces int
 	// Evicted pods were deleted because of the rule, among other reasons.
 	Evicted int
+	// Held pods would be evicted if the rule was confirmed.
+	Held int
 }
 
-// ledger counts per rule, kept up to date with each verdict so that reading costs
-// nothing. Rules are known by UID: a recreated rule begins anew.
+// A cause is a DeviceTaintRule, or a driver that taints devices in its slices. Rules are
+// known by UID: a recreated rule begins anew.
+type cause struct {
+	rule   types.UID
+	driver string
+}
+
+func causeOf(r Reason) cause {
+	if r.Taint.FromRule() {
+		return cause{rule: r.Taint.Rule.UID}
+	}
+	return cause{driver: r.Device.Driver}
+}
+
+// causes are those of the reasons of a verdict, each once.
+func causes(v Verdict) map[cause]struct{} {
+	if !v.Evict() {
+		return nil
+	}
+	all := make(map[cause]struct{}, 1)
+	for _, r := range v.Reasons {
+		all[causeOf(r)] = struct{}{}
+	}
+	return all
+}
+
+// ledger counts per cause, kept up to date with each verdict so that reading costs
+// nothing.
 type ledger struct {
-	rules map[types.UID]*account
-	// slices counts the pending pods that have to leave because of their drivers.
-	slices int
+	accounts map[cause]*account
 }
 
+// account is the count of one cause.
 type account struct {
-	pending    int
+	pending int
+	// namespaces are those of the pending pods.
 	namespaces map[string]int
 	evicted    int
+	held       int
 	restored   bool
+	// preview is what a rule with the effect None would do.
+	preview struct {
+		pods       int
+		namespaces map[string]int
+	}
+	wave wave
+	// ceiling is what was acknowledged, nil for nothing.
+	ceiling *guard.Ceiling
 	// gone rules are dropped with their last pod.
 	gone bool
 }
 
-func (l *ledger) of(rule types.UID) *account {
-	if l.rules == nil {
-		l.rules = map[types.UID]*account{}
+func (a *account) idle() bool {
+	return a.pending == 0 && a.held == 0 && a.preview.pods == 0
+}
+
+func (l *ledger) of(c cause) *account {
+	if l.accounts == nil {
+		l.accounts = map[cause]*account{}
 	}
-	a := l.rules[rule]
+	a := l.accounts[c]
 	if a == nil {
 		a = &account{namespaces: map[string]int{}}
-		l.rules[rule] = a
+		a.preview.namespaces = map[string]int{}
+		l.accounts[c] = a
 	}
 	return a
 }
 
 // add counts a pod in (+1) or out (-1).
-func (l *ledger) add(c *podCase, plan Verdict, by int) {
-	for _, rule := range plan.Rules() {
-		a := l.of(rule.UID)
+func (l *ledger) add(c *podCase, p plan, by int, now time.Time) {
+	for cause := range causes(p.Verdict) {
+		l.of(cause).wave.add(c, p.Verdict, cause, by, l.of(cause).pending, now)
+	}
+	l.pend(c, p, by)
+}
+
+// pend is add for a pod that goes on counting for the waves.
+func (l *ledger) pend(c *podCase, p plan, by int) {
+	for cause := range causes(p.Verdict) {
+		a := l.of(cause)
 		a.pending += by
-		a.namespaces[c.pod.Namespace] += by
-		if a.namespaces[c.pod.Namespace] == 0 {
-			delete(a.namespaces, c.pod.Namespace)
-		}
-		if a.gone && a.pending == 0 {
-			delete(l.rules, rule.UID)
-		}
+		change(a.namespaces, c.pod.Namespace, by)
+		l.tidy(cause, a)
 	}
-	if fromDriver(plan) {
-		l.slices += by
+	for cause := range causes(p.held) {
+		a := l.of(cause)
+		a.held += by
+		l.tidy(cause, a)
 	}
 }
 
-func fromDriver(v Verdict) bool {
-	// Those of rules come first.
-	return v.Evict() && !v.Reasons[len(v.Reasons)-1].Taint.FromRule()
+// would counts a pod in (+1) or out (-1) that a rule with the effect None would evict.
+func (l *ledger) would(c *podCase, v Verdict, by int) {
+	for cause := range causes(v) {
+		a := l.of(cause)
+		a.preview.pods += by
+		change(a.preview.namespaces, c.pod.Namespace, by)
+		l.tidy(cause, a)
+	}
 }
 
-// evicted counts a pod that was deleted.
-func (l *ledger) evicted(plan Verdict) {
-	for _, rule := range plan.Rules() {
-		if a := l.rules[rule.UID]; a != nil {
+// tidy drops an account that there is nothing to remember of.
+func (l *ledger) tidy(c cause, a *account) {
+	if a.idle() && (a.gone || a.evicted == 0 && !a.restored && a.ceiling == nil && a.wave.pods == 0) {
+		delete(l.accounts, c)
+	}
+}
+
+// evicted counts a pod out that was deleted for the reasons of done.
+func (l *ledger) evicted(done Verdict) {
+	for cause := range causes(done) {
+		if a := l.accounts[cause]; a != nil {
 			a.evicted++
 		}
 	}
@@ -75,27 +140,23 @@ func (l *ledger) evicted(plan Verdict) {
 
 // restore takes over the count from before a restart, once.
 func (l *ledger) restore(rule types.UID, evicted int) {
-	if a := l.of(rule); !a.restored {
+	if a := l.of(cause{rule: rule}); !a.restored {
 		a.evicted, a.restored = a.evicted+evicted, true
 	}
 }
 
 // forget drops a rule that is gone, as soon as no pod has it as a reason any more.
 func (l *ledger) forget(rule types.UID) {
-	a := l.rules[rule]
-	if a == nil {
-		return
-	}
-	a.gone = true
-	if a.pending == 0 {
-		delete(l.rules, rule)
+	if a := l.accounts[cause{rule: rule}]; a != nil {
+		a.gone = true
+		l.tidy(cause{rule: rule}, a)
 	}
 }
 
 func (l *ledger) tally(rule types.UID) Tally {
-	a := l.rules[rule]
+	a := l.accounts[cause{rule: rule}]
 	if a == nil {
 		return Tally{}
 	}
-	return Tally{Pending: a.pending, Namespaces: len(a.namespaces), Evicted: a.evicted}
+	return Tally{Pending: a.pending, Namespaces: len(a.namespaces), Evicted: a.evicted, Held: a.held}
 }

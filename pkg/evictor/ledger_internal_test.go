@@ -2,6 +2,7 @@ package evictor
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -14,47 +15,64 @@ import (
 func TestCasesKeepCount(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
-		cs := newCases(0)
+		cs := newCases()
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		var taken []*podCase
 		for range 150 {
 			now = now.Add(time.Second)
 			pod := types.NamespacedName{Namespace: fmt.Sprint("ns-", random.IntN(2)), Name: fmt.Sprint("pod-", random.IntN(6))}
 			uid := types.UID(fmt.Sprint(pod, random.IntN(2)))
-			switch random.IntN(7) {
+			switch random.IntN(8) {
 			case 0, 1, 2:
-				v := randomVerdict(random, now)
-				plan := v.Only(func(Reason) bool { return random.IntN(3) > 0 })
-				cs.decided(pod, uid, v, plan, now)
+				cs.decided(pod, uid, randomDecision(random, now), now)
 			case 3:
-				cs.gone(pod)
+				cs.gone(pod, now)
 			case 4:
 				if c := cs.take(now); c != nil {
 					taken = append(taken, c)
 				}
+			case 5:
+				cs.resume()
 			default:
 				if len(taken) > 0 {
 					c := taken[0]
 					taken = taken[1:]
-					[]func(){func() { cs.evicted(c, c.plan) }, func() { cs.left(c) }, func() { cs.postpone(c, now.Add(time.Second)) }}[random.IntN(3)]()
+					[]func(){
+						func() { cs.evicted(c, c.plan.Verdict) }, func() { cs.left(c, now) }, func() { cs.postpone(c, now.Add(time.Second)) },
+						func() {
+							if cs.byUID[c.uid] == c && c.plan.Evict() {
+								cs.pause(c)
+							} else {
+								cs.postpone(c, now)
+							}
+						},
+					}[random.IntN(4)]()
 				}
 			}
 			recount(t, cs)
 		}
 		for name := range cs.byName {
-			cs.gone(name)
+			cs.gone(name, now)
 		}
 		recount(t, cs)
-		for uid, a := range cs.ledger.rules {
-			if a.pending != 0 || len(a.namespaces) != 0 {
-				t.Fatalf("rule %s keeps %+v", uid, a)
+		for of, a := range cs.ledger.accounts {
+			if !a.idle() || len(a.namespaces) != 0 || len(a.preview.namespaces) != 0 {
+				t.Fatalf("%v keeps %+v", of, a)
 			}
-			cs.ledger.forget(uid)
+			a.gone = true
+			cs.ledger.tidy(of, a)
 		}
-		if len(cs.ledger.rules)+len(cs.byUID)+len(cs.byName)+len(cs.agenda) != 0 || cs.ledger.slices != 0 {
+		if len(cs.ledger.accounts)+len(cs.byUID)+len(cs.byName)+len(cs.agenda)+len(cs.paused)+len(cs.states) != 0 {
 			t.Fatalf("left behind: %+v", cs)
 		}
 	}
+}
+
+func randomDecision(random *rand.Rand, now time.Time) decision {
+	d := decision{verdict: randomVerdict(random, now), would: randomVerdict(random, now)}
+	d.plan.Verdict = d.verdict.Only(func(Reason) bool { return random.IntN(3) > 0 })
+	d.plan.held = d.verdict.Only(func(Reason) bool { return random.IntN(3) == 0 })
+	return d
 }
 
 func randomVerdict(random *rand.Rand, now time.Time) Verdict {
@@ -69,35 +87,60 @@ func randomVerdict(random *rand.Rand, now time.Time) Verdict {
 	return v.settled()
 }
 
+// recounted is what a recount finds for one cause.
+type recounted struct {
+	pending, held, preview int
+	namespaces, previews   map[string]bool
+}
+
 func recount(t *testing.T, cs *cases) {
 	t.Helper()
-	want, slices := map[types.UID]Tally{}, 0
-	namespaces := map[types.UID]map[string]bool{}
-	for _, c := range cs.byUID {
-		for _, rule := range c.plan.Rules() {
-			tally := want[rule.UID]
-			if namespaces[rule.UID] == nil {
-				namespaces[rule.UID] = map[string]bool{}
-			}
-			namespaces[rule.UID][c.pod.Namespace] = true
-			tally.Pending, tally.Namespaces = tally.Pending+1, len(namespaces[rule.UID])
-			want[rule.UID] = tally
+	want, states := map[cause]*recounted{}, map[string]int{}
+	of := func(c cause) *recounted {
+		if want[c] == nil {
+			want[c] = &recounted{namespaces: map[string]bool{}, previews: map[string]bool{}}
 		}
-		if fromDriver(c.plan) {
-			slices++
+		return want[c]
+	}
+	for _, c := range cs.byUID {
+		for cause := range causes(c.plan.Verdict) {
+			of(cause).pending++
+			of(cause).namespaces[c.pod.Namespace] = true
+		}
+		for cause := range causes(c.plan.held) {
+			of(cause).held++
+		}
+		for cause := range causes(c.would) {
+			of(cause).preview++
+			of(cause).previews[c.pod.Namespace] = true
+		}
+		if state := c.state(); state != "" {
+			states[state]++
 		}
 		if (c.place >= 0) != (c.stage == waiting && c.plan.Evict()) {
 			t.Fatalf("pod %s in stage %d with plan %t has place %d", c.pod, c.stage, c.plan.Evict(), c.place)
 		}
-	}
-	for uid := range cs.ledger.rules {
-		got := cs.ledger.tally(uid)
-		got.Evicted = 0
-		if got != want[uid] {
-			t.Fatalf("rule %s: kept %+v, counted %+v", uid, got, want[uid])
+		if _, aside := cs.paused[c]; aside != (c.stage == paused) {
+			t.Fatalf("pod %s in stage %d is put aside: %t", c.pod, c.stage, aside)
 		}
 	}
-	if cs.ledger.slices != slices || len(cs.byName) != len(cs.byUID) {
-		t.Fatalf("slices: kept %d, counted %d; %d names of %d pods", cs.ledger.slices, slices, len(cs.byName), len(cs.byUID))
+	for cause, a := range cs.ledger.accounts {
+		n := of(cause)
+		if a.pending != n.pending || a.held != n.held || a.preview.pods != n.preview ||
+			len(a.namespaces) != len(n.namespaces) || len(a.preview.namespaces) != len(n.previews) {
+			t.Fatalf("%v: kept %+v, counted %+v", cause, a, n)
+		}
+		if a.wave.pods < a.pending || len(a.wave.namespaces) < len(a.namespaces) {
+			t.Fatalf("%v: the wave has less than is pending: %+v", cause, a)
+		}
+	}
+	for cause, n := range want {
+		if cs.ledger.accounts[cause] == nil && n.pending+n.held+n.preview > 0 {
+			t.Fatalf("%v: counted %+v, nothing kept", cause, n)
+		}
+	}
+	delete(cs.states, "")
+	if !maps.Equal(states, cs.states) || len(cs.byName) != len(cs.byUID) {
+		t.Fatalf("states: kept %v, counted %v; %d names of %d pods", cs.states, states, len(cs.byName), len(cs.byUID))
 	}
 }

@@ -3,6 +3,7 @@ package evictor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,36 +17,21 @@ import (
 
 // listen adds the handlers, which only note who may be concerned, and returns what to
 // wait for, and what to wait for where rules are served.
-func (c *Controller) listen(ctx context.Context, running *sync.WaitGroup) (synced []cache.DoneChecker, rules cache.DoneChecker, _ error) {
-	for name, feed := range map[string]struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{
-		"pods":             {c.options.Pods, handler(c.podChanged)},
-		"claims":           {c.options.Claims, handler(c.claimChanged)},
-		"DeviceTaintRules": {c.options.Rules, handler(c.ruleChanged)},
-	} {
-		handle, err := feed.informer.AddEventHandlerWithOptions(feed.handler, cache.HandlerOptions{Logger: &c.options.Logger})
-		if err != nil {
-			return nil, nil, fmt.Errorf("evictor: informer of %s: %w", name, err)
-		}
-		running.Go(func() {
-			<-ctx.Done()
-			// The only error is that there is no such handler any more.
-			_ = feed.informer.RemoveEventHandler(handle)
-		})
-		if feed.informer == c.options.Rules {
-			rules = handle.HasSyncedChecker()
-			continue
-		}
-		synced = append(synced, handle.HasSyncedChecker())
+func (c *Controller) listen(ctx context.Context, running *sync.WaitGroup) (synced, rules cache.DoneChecker, _ error) {
+	handle, err := c.options.Rules.AddEventHandlerWithOptions(handler(c.ruleChanged), cache.HandlerOptions{Logger: &c.options.Logger})
+	if err != nil {
+		return nil, nil, fmt.Errorf("evictor: informer of DeviceTaintRules: %w", err)
 	}
-	handle := c.options.Tracker.AddEventHandler(handler(c.sliceChanged))
+	devices := c.options.Tracker.AddEventHandler(handler(c.sliceChanged))
+	stop := c.options.Usage.Watch(func(pod types.NamespacedName) { c.dirty.add(pod) })
 	running.Go(func() {
 		<-ctx.Done()
-		c.options.Tracker.RemoveEventHandler(handle)
+		stop()
+		c.options.Tracker.RemoveEventHandler(devices)
+		// The only error is that there is no such handler any more.
+		_ = c.options.Rules.RemoveEventHandler(handle)
 	})
-	return append(synced, handle), rules, nil
+	return devices, handle.HasSyncedChecker(), nil
 }
 
 // handler is one function for all events of a kind: the object before, nil for a new
@@ -75,69 +61,65 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-func (c *Controller) podChanged(before, after *corev1.Pod) {
-	pod := after
-	if after == nil {
-		pod = before
-	} else if len(claimsOf(after)) == 0 && (before == nil || len(claimsOf(before)) == 0) {
-		return // like most pods of most clusters
-	}
-	c.dirty.Add(nameOf(pod))
-	c.statuses.touch()
-}
-
-// claimChanged ignores what does not matter, such as the heartbeats of drivers in
-// status.devices.
-func (c *Controller) claimChanged(before, after *resourceapi.ResourceClaim) {
-	if before != nil && after != nil && before.UID == after.UID &&
-		equality.Semantic.DeepEqual(before.Status.Allocation, after.Status.Allocation) &&
-		equality.Semantic.DeepEqual(before.Status.ReservedFor, after.Status.ReservedFor) &&
-		equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) {
-		return
-	}
-	claim := after
-	if claim == nil {
-		claim = before
-	}
-	c.claimDirty(claim)
-	c.statuses.touch()
-}
-
-func (c *Controller) claimDirty(claim *resourceapi.ResourceClaim) {
-	for _, pod := range c.index.podsWith(claim.Namespace + "/" + claim.Name) {
-		c.dirty.Add(nameOf(pod))
-	}
-}
-
 func (c *Controller) sliceChanged(before, after *resourceapi.ResourceSlice) {
-	for id, taints := range changedDevices(before, after) {
-		c.view.seen.keep(id, taints)
-		for _, claim := range c.index.claimsWith(id.String()) {
-			c.claimDirty(claim)
+	c.countDevices(before, after)
+	c.dirty.during(func() {
+		for id, taints := range changedDevices(before, after) {
+			c.view.seen.keep(id, taints)
+			c.dirty.add(c.options.Usage.Concerned(id)...)
 		}
-	}
-	c.statuses.touch()
+	})
 }
 
-// ruleChanged is for devices that no slice publishes, about which the tracker says
-// nothing; and for the status of the rule.
-func (c *Controller) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
-	if before != nil && after != nil && before.UID == after.UID && equality.Semantic.DeepEqual(before.Spec, after.Spec) {
-		return
+// countDevices keeps the numbers of the devices of drivers.
+func (c *Controller) countDevices(before, after *resourceapi.ResourceSlice) {
+	if before == nil || after == nil || len(before.Spec.Devices) != len(after.Spec.Devices) {
+		c.statuses.published.Add(1)
 	}
-	for _, rule := range []*resourceapi.DeviceTaintRule{before, after} {
-		if rule == nil {
-			continue
-		}
-		for _, key := range c.index.allocated(rule) {
-			if id, ok := parseDevice(key); ok && !c.published(id) {
-				for _, claim := range c.index.claimsWith(key) {
-					c.claimDirty(claim)
-				}
+	slice := before
+	if after != nil {
+		slice = after
+	}
+	var count driverCount
+	if published := c.options.Tracker.Snapshot().Published(slice.Name); published != nil {
+		count = driverCount{driver: published.Spec.Driver, published: len(published.Spec.Devices)}
+		for i := range published.Spec.Devices {
+			if evicts(published.Spec.Devices[i].Taints) {
+				count.tainted++
 			}
 		}
 	}
+	c.finish(func() { c.breaker.drivers.set(slice.Name, count) })
+}
+
+func evicts(taints []resourceapi.DeviceTaint) bool {
+	return slices.ContainsFunc(taints, func(t resourceapi.DeviceTaint) bool { return t.Effect == resourceapi.DeviceTaintEffectNoExecute })
+}
+
+// ruleChanged is for devices that no slice publishes, about which the tracker says
+// nothing; for what the rule acknowledges; and for its status.
+func (c *Controller) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 	c.statuses.ruleChanged(before, after)
+	said := after != nil && c.acknowledge(after.UID, after.Annotations)
+	same := before != nil && after != nil && before.UID == after.UID && equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	if same && !said {
+		return
+	}
+	c.dirty.during(func() {
+		for _, rule := range []*resourceapi.DeviceTaintRule{before, after} {
+			if rule == nil {
+				continue
+			}
+			for _, id := range c.options.Usage.Allocated(rule.Spec.DeviceSelector) {
+				if said || !c.published(id) {
+					c.dirty.add(c.options.Usage.Concerned(id)...)
+				}
+			}
+		}
+	})
+	if said {
+		c.wakeUp()
+	}
 }
 
 func (c *Controller) published(id DeviceID) bool {

@@ -1,6 +1,7 @@
 package evictor
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,31 +10,34 @@ import (
 // Metrics are those of KEP-5055 under our prefix, and what they leave open. No label
 // takes a value that a tenant can choose.
 type Metrics struct {
-	deletions *prometheus.CounterVec
+	deletions prometheus.Counter
 	latency   prometheus.Histogram
-	failures  *prometheus.CounterVec
+	evictions *prometheus.CounterVec
 	cancelled prometheus.Counter
 	decisions prometheus.Histogram
 	statuses  *prometheus.CounterVec
 	pending   *prometheus.GaugeVec
+	broken    prometheus.Gauge
+	present   *prometheus.GaugeVec
+	drivers   labels
 }
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
-		deletions: prometheus.NewCounterVec(prometheus.CounterOpts{
+		deletions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dra_steward_evictor_pod_deletions_total",
-			Help: "Pods that were evicted, by what tainted the device (rule, driver, or both).",
-		}, []string{"source"}),
+			Help: "Pods that were evicted.",
+		}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "dra_steward_evictor_pod_deletion_duration_seconds",
 			Help:    "Time from when a pod was due, and known to be, to its deletion.",
 			Buckets: []float64{.005, .025, .1, .5, 1, 2.5, 10, 30, 60, 120, 180, 240},
 		}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_evictor_evictions_failed_total",
-			Help: "Attempts that did not delete a pod: it was gone, or an error is tried again.",
-		}, []string{"result"}),
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_evictor_evictions_total",
+			Help: "Attempts to evict a pod, by the driver of the device, by what tainted it (rule, driver, or both), and by result (deleted, gone, error). From the 50th driver on it is other.",
+		}, []string{"driver", "reason", "result"}),
 		cancelled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dra_steward_evictor_evictions_cancelled_total",
 			Help: "Evictions that were planned and are no longer necessary.",
@@ -49,10 +53,18 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"result"}),
 		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dra_steward_evictor_pods",
-			Help: "Pods with an untolerated NoExecute taint: planned for eviction by us, or only observed.",
+			Help: "Pods with an untolerated NoExecute taint: planned for eviction by us, paused by the circuit breaker, held since the taint is older than the first start, or only observed.",
 		}, []string{"state"}),
+		broken: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dra_steward_evictor_paused_causes",
+			Help: "DeviceTaintRules and drivers whose evictions the circuit breaker has paused.",
+		}),
+		present: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dra_steward_evictor_in_tree_controller",
+			Help: "1 for what is known of the controller in kube-controller-manager: unknown, present or absent for taints from slices and from rules. Only in the mode auto.",
+		}, []string{"source", "presence"}),
 	}
-	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.failures, m.cancelled, m.decisions, m.statuses, m.pending} {
+	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.cancelled, m.decisions, m.statuses, m.pending, m.broken, m.present} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -60,26 +72,63 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// evicted counts a pod that was due and has been deleted.
-func (m *Metrics) evicted(plan Verdict, after time.Duration) {
+// mostDrivers bounds the label driver: tenants do not choose it, but who publishes
+// slices does.
+const mostDrivers = 50
+
+// evicted counts an attempt to evict a pod, once for each driver.
+func (m *Metrics) evicted(v Verdict, result string) {
 	if m == nil {
 		return
 	}
-	source := "rule"
+	reason := "rule"
 	switch {
-	case len(plan.Rules()) == 0:
-		source = "driver"
-	case fromDriver(plan):
-		source = "both"
+	case len(v.Rules()) == 0:
+		reason = "driver"
+	case fromDriver(v):
+		reason = "both"
 	}
-	m.deletions.WithLabelValues(source).Inc()
-	m.latency.Observe(max(after, 0).Seconds())
+	drivers := map[string]bool{}
+	for _, r := range v.Reasons {
+		drivers[r.Device.Driver] = true
+	}
+	for driver := range drivers {
+		m.evictions.WithLabelValues(m.drivers.label(driver), reason, result).Inc()
+	}
+	if result == string(deleted) {
+		m.deletions.Inc()
+	}
 }
 
-func (m *Metrics) failed(result string) {
+func fromDriver(v Verdict) bool {
+	// Those of rules come first.
+	return v.Evict() && !v.Reasons[len(v.Reasons)-1].Taint.FromRule()
+}
+
+// took notes how long after it was due a pod was deleted.
+func (m *Metrics) took(after time.Duration) {
 	if m != nil {
-		m.failures.WithLabelValues(result).Inc()
+		m.latency.Observe(max(after, 0).Seconds())
 	}
+}
+
+// labels are the drivers that have a label of their own.
+type labels struct {
+	mutex sync.Mutex
+	known map[string]bool
+}
+
+func (l *labels) label(driver string) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.known == nil {
+		l.known = map[string]bool{}
+	}
+	if !l.known[driver] && len(l.known) >= mostDrivers {
+		return "other"
+	}
+	l.known[driver] = true
+	return driver
 }
 
 func (m *Metrics) cancel() {
@@ -105,9 +154,27 @@ func (m *Metrics) wroteStatus(err error) {
 	m.statuses.WithLabelValues(result).Inc()
 }
 
-func (m *Metrics) pods(planned, observed int) {
-	if m != nil {
-		m.pending.WithLabelValues("planned").Set(float64(planned))
-		m.pending.WithLabelValues("observed").Set(float64(observed))
+func (m *Metrics) pods(states map[string]int, broken int) {
+	if m == nil {
+		return
+	}
+	for _, state := range []string{"planned", "paused", "held", "observed"} {
+		m.pending.WithLabelValues(state).Set(float64(states[state]))
+	}
+	m.broken.Set(float64(broken))
+}
+
+func (m *Metrics) inTree(known Coexistence) {
+	if m == nil {
+		return
+	}
+	for _, source := range []Source{SliceSource, RuleSource} {
+		for _, presence := range []Presence{Unknown, Present, Absent} {
+			value := 0.0
+			if known.Presence(source) == presence {
+				value = 1
+			}
+			m.present.WithLabelValues(source.String(), presence.String()).Set(value)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 )
 
@@ -14,6 +13,9 @@ type Mode string
 const (
 	// ModeObserve decides, counts and writes nothing. It is the default.
 	ModeObserve Mode = "observe"
+	// ModeAuto is observe, supplement or full, for slices and for rules each as long as
+	// [Coexistence] says so.
+	ModeAuto Mode = "auto"
 	// ModeSupplement stands beside the controller in kube-controller-manager and evicts
 	// only the pods that it misses: those on devices for extended resources. It gives
 	// that controller [SupplementGrace] to act first, leaves pods alone that somebody
@@ -30,63 +32,85 @@ const SupplementGrace = 15 * time.Second
 // Validate returns an error for words that are none of the above.
 func (m Mode) Validate() error {
 	switch m {
-	case "", ModeObserve, ModeSupplement, ModeFull:
+	case "", ModeObserve, ModeAuto, ModeSupplement, ModeFull:
 		return nil
 	}
-	return fmt.Errorf("mode %q: must be %q, %q or %q", m, ModeObserve, ModeSupplement, ModeFull)
+	return fmt.Errorf("mode %q: must be %q, %q, %q or %q", m, ModeObserve, ModeAuto, ModeSupplement, ModeFull)
 }
 
-// condition is the type of the condition that the mode writes into rules, empty for
-// none. EvictionInProgress belongs to kube-controller-manager while that lives.
-func (m Mode) condition() string {
+// shares are those of a mode that does not change, and with which auto begins.
+func (m Mode) shares() Shares {
 	switch m {
-	case ModeFull:
-		return resourceapi.DeviceTaintConditionEvictionInProgress
 	case ModeSupplement:
-		return "dra-steward.io/EvictionInProgress"
+		return Shares{Slices: presentShare, Rules: presentShare}
+	case ModeFull:
+		return Shares{Slices: absentShare, Rules: absentShare}
+	}
+	return Shares{}
+}
+
+// A Share is the part of the evictions that is ours.
+type Share uint8
+
+const (
+	// ShareNone is none of them.
+	ShareNone Share = iota
+	// ShareMissed are those that nobody has begun [SupplementGrace] after they are due.
+	ShareMissed
+	// ShareAll are all of them.
+	ShareAll
+)
+
+// String is what metrics and logs say.
+func (s Share) String() string { return [...]string{"none", "missed", "all"}[s] }
+
+// ClassShares are the shares of the classes of pods.
+type ClassShares struct {
+	// Ordinary pods have claims. Extended ones have devices for extended resources,
+	// which the controller of Kubernetes 1.37 misses.
+	Ordinary, Extended Share
+}
+
+// Shares are our part for each source of taints and class of pods.
+type Shares struct{ Slices, Rules ClassShares }
+
+// presentShare and absentShare are ours where the other controller is there, and not.
+var (
+	presentShare = ClassShares{Ordinary: ShareNone, Extended: ShareMissed}
+	absentShare  = ClassShares{Ordinary: ShareAll, Extended: ShareAll}
+)
+
+// of is our share of evictions for a reason.
+func (s Shares) of(r Reason) Share {
+	classes := s.Slices
+	if r.Taint.FromRule() {
+		classes = s.Rules
+	}
+	if r.ExtendedResource {
+		return classes.Extended
+	}
+	return classes.Ordinary
+}
+
+// ours are the reasons of which a share is ours, or all where nothing is.
+func (s Shares) ours(v Verdict) Verdict {
+	if s == (Shares{}) {
+		return v
+	}
+	return v.Only(func(r Reason) bool { return s.of(r) != ShareNone })
+}
+
+// OwnCondition is the condition of rules that we write where EvictionInProgress belongs
+// to kube-controller-manager.
+const OwnCondition = "dra-steward.io/EvictionInProgress"
+
+// condition is the type of the condition that we write into rules, empty for none.
+func (s Shares) condition() string {
+	switch {
+	case s.Rules.Ordinary == ShareAll:
+		return resourceapi.DeviceTaintConditionEvictionInProgress
+	case s.Rules != ClassShares{}:
+		return OwnCondition
 	}
 	return ""
-}
-
-func (m Mode) grace() time.Duration {
-	if m == ModeSupplement {
-		return SupplementGrace
-	}
-	return 0
-}
-
-// plan is the part of a verdict that is for us to carry out. Taints from before since
-// wait for a confirmation: installing a controller evicts nobody.
-func (m Mode) plan(pod *corev1.Pod, verdict Verdict, since time.Time) Verdict {
-	switch m {
-	case ModeSupplement:
-		if disrupted(pod) {
-			return Verdict{}
-		}
-		return verdict.Only(func(r Reason) bool { return r.ExtendedResource && !r.began().Before(since) })
-	case ModeFull:
-		return verdict.Only(func(r Reason) bool { return !r.began().Before(since) })
-	}
-	return Verdict{}
-}
-
-// began is when the taint was added, as far as that is known.
-func (r Reason) began() time.Time {
-	if !r.Taint.TimeAdded.IsZero() {
-		return r.Taint.TimeAdded.Time
-	}
-	if !r.Taint.Since.IsZero() {
-		return r.Taint.Since
-	}
-	return r.At
-}
-
-// disrupted says whether somebody else is about to end the pod.
-func disrupted(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != DisruptionReason {
-			return true
-		}
-	}
-	return pod.DeletionTimestamp != nil
 }

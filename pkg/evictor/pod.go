@@ -5,7 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // Claims looks up a claim by namespace and name, nil if there is none.
@@ -83,27 +84,9 @@ func (u UsedClaim) verdict(v Verdict) Verdict {
 // for it from templates, and the one for its extended resources. A claim made for a
 // pod must be owned by this pod (or its PodGroup), and any claim must be reserved for
 // it, both by UID: it may be a claim for another pod of the same name.
-func Used(pod *corev1.Pod, claims Claims, settings Settings) []UsedClaim {
-	var used []UsedClaim
-	add := func(name string, owned, extended bool) {
-		claim := claims.Claim(pod.Namespace, name)
-		if claim == nil ||
-			owned && resourceclaim.IsForPod(pod, claim, !settings.IgnorePodGroups && !extended) != nil ||
-			!resourceclaim.IsReservedForPod(pod, claim, !settings.IgnorePodGroups) {
-			return
-		}
-		used = append(used, UsedClaim{ResourceClaim: claim, ExtendedResource: extended})
-	}
-	for i := range pod.Spec.ResourceClaims {
-		// An error is a claim that does not exist yet or a kind of reference that is
-		// newer than this library: neither is a device in use.
-		name, owned, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-		if err == nil && name != nil {
-			add(*name, owned, false)
-		}
-	}
-	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
-		add(extended.ResourceClaimName, true, true)
+func Used(pod *corev1.Pod, claims Claims, settings Settings) (used []UsedClaim) {
+	for use := range usage.Uses(pod, claims.Claim, !settings.IgnorePodGroups) {
+		used = append(used, UsedClaim{ResourceClaim: use.Claim, ExtendedResource: use.ExtendedResource})
 	}
 	return used
 }

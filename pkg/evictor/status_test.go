@@ -54,8 +54,9 @@ func TestRuleStatus(t *testing.T) {
 		rule := ruleOn("rule", "gpu-0", seconds(0))
 		rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNone
 		b.createRule(rule)
+		b.pass(time.Second)
 		b.expectCondition("rule", "False NoEffect 1 1 published device selected. 1 allocated device selected. 2 pods would be evicted in 2 different namespaces if the effect was NoExecute.")
-		b.pass(30 * time.Second)
+		b.pass(29 * time.Second)
 		b.updateRule("rule", func(r *resourceapi.DeviceTaintRule) {
 			r.Spec.Taint.Effect = noExecute
 			r.Spec.Taint.TimeAdded = seconds(30)
@@ -120,6 +121,7 @@ func TestPreviewFollows(t *testing.T) {
 		rule := ruleOn("rule", "", seconds(0))
 		rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNone
 		b.createRule(rule)
+		b.pass(time.Second)
 		b.expectCondition("rule", "False NoEffect 1 3 published devices selected. 3 allocated devices selected. 3 pods would be evicted in 1 namespace if the effect was NoExecute.")
 		b.gone("ns", "pod-0")
 		b.pass(11 * time.Second)

@@ -1,25 +1,18 @@
 package evictor
 
 import (
-	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // DeviceID names a device. A name counts only within its pool, a pool within its
 // driver.
-type DeviceID struct{ Driver, Pool, Device string }
-
-// String returns driver/pool/device, as commands take it.
-func (d DeviceID) String() string { return d.Driver + "/" + d.Pool + "/" + d.Device }
-
-func (d DeviceID) compare(e DeviceID) int {
-	return cmp.Or(cmp.Compare(d.Driver, e.Driver), cmp.Compare(d.Pool, e.Pool), cmp.Compare(d.Device, e.Device))
-}
+type DeviceID = usage.DeviceID
 
 // A Taint is one effective taint of a device, and where it comes from.
 type Taint struct {
@@ -73,14 +66,3 @@ type TaintsFunc func(DeviceID) []Taint
 
 // Taints calls the function.
 func (f TaintsFunc) Taints(device DeviceID) []Taint { return f(device) }
-
-// parseDevice reads what [DeviceID.String] writes. Only the name of a pool can contain
-// slashes.
-func parseDevice(text string) (DeviceID, bool) {
-	driver, rest, found := strings.Cut(text, "/")
-	last := strings.LastIndex(rest, "/")
-	if !found || last < 0 {
-		return DeviceID{}, false
-	}
-	return DeviceID{Driver: driver, Pool: rest[:last], Device: rest[last+1:]}, true
-}

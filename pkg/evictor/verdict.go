@@ -83,7 +83,7 @@ func (r Reason) compare(s Reason) int {
 	return cmp.Or(
 		cmp.Compare(r.Taint.Rule.Name, s.Taint.Rule.Name),
 		cmp.Compare(r.Taint.Rule.UID, s.Taint.Rule.UID),
-		r.Device.compare(s.Device),
+		r.Device.Compare(s.Device),
 		cmp.Compare(r.Taint.Index, s.Taint.Index),
 		cmp.Compare(r.Claim.Namespace, s.Claim.Namespace),
 		cmp.Compare(r.Claim.Name, s.Claim.Name),

@@ -36,6 +36,19 @@ func (v view) Taints(id DeviceID) (taints []Taint) {
 	return taints
 }
 
+// preview shows the taints that rules with the effect None would set if it was NoExecute.
+func (v view) preview() Taints {
+	return TaintsFunc(func(id DeviceID) (taints []Taint) {
+		for _, t := range v.Taints(id) {
+			if t.FromRule() && t.Effect == resourceapi.DeviceTaintEffectNone {
+				t.Effect = resourceapi.DeviceTaintEffectNoExecute
+				taints = append(taints, t)
+			}
+		}
+		return taints
+	})
+}
+
 func (v view) ofRules(id DeviceID) (taints []Taint) {
 	for _, object := range v.rules.List() {
 		rule, ok := object.(*resourceapi.DeviceTaintRule)
@@ -136,7 +149,7 @@ func taintsOf(slice *resourceapi.ResourceSlice) map[DeviceID][]resourceapi.Devic
 	}
 	all := make(map[DeviceID][]resourceapi.DeviceTaint, len(slice.Spec.Devices))
 	for i := range slice.Spec.Devices {
-		all[DeviceID{slice.Spec.Driver, slice.Spec.Pool.Name, slice.Spec.Devices[i].Name}] = slice.Spec.Devices[i].Taints
+		all[DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name}] = slice.Spec.Devices[i].Taints
 	}
 	return all
 }

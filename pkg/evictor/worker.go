@@ -10,7 +10,7 @@ import (
 func (c *Controller) keepTime(ctx context.Context) {
 	for {
 		due, wait := c.take(time.Now())
-		if due != nil {
+		if due.of != nil {
 			select {
 			case c.work <- due:
 				continue
@@ -42,25 +42,59 @@ func (c *Controller) sleep(ctx context.Context, wait time.Duration) bool {
 	return true
 }
 
+// An eviction is a pod that a worker evicts now, and why.
+type eviction struct {
+	of   *podCase
+	plan plan
+	// due is since when the pod could have been evicted.
+	due time.Time
+}
+
 // take returns the next pod to evict, or how long to wait; zero is until something
-// changes.
-func (c *Controller) take(now time.Time) (*podCase, time.Duration) {
+// changes. While pods wait to be decided about nobody is evicted: only then is it known
+// how many a rule hits.
+func (c *Controller) take(now time.Time) (eviction, time.Duration) {
+	if !c.dirty.empty() {
+		return eviction{}, 0
+	}
+	var reports []func()
+	defer func() {
+		for _, report := range reports {
+			report()
+		}
+	}()
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
+	reports = append(reports, c.mend())
 	for {
 		first, any := c.cases.agenda.next()
-		if !any {
-			return nil, 0
+		wait := first.Sub(now)
+		if len(c.breaker.broken) > 0 && (!any || wait > breakerPeriod) {
+			any, wait = true, breakerPeriod
 		}
-		if wait := first.Sub(now); wait > 0 {
-			return nil, wait
+		if !any {
+			return eviction{}, 0
+		}
+		if wait > 0 {
+			return eviction{}, wait
 		}
 		due := c.cases.take(now)
-		wait := c.limiter.delay(due.pod.Namespace, now)
-		if wait == 0 {
-			return due, 0
+		open, over := c.breaker.open(due.plan, &c.cases.ledger)
+		reports = append(reports, c.breakers(over))
+		if !open.Evict() {
+			c.cases.pause(due)
+			continue
 		}
-		c.cases.postpone(due, now.Add(wait))
+		begin := open.begin(due.since)
+		if begin.After(now) {
+			c.cases.postpone(due, begin)
+			continue
+		}
+		if wait := c.limiter.delay(due.pod.Namespace, now); wait > 0 {
+			c.cases.postpone(due, now.Add(wait))
+			continue
+		}
+		return eviction{due, open, begin}, 0
 	}
 }
 
@@ -78,33 +112,31 @@ func (c *Controller) evictAll(ctx context.Context) {
 }
 
 // evict carries out what was planned about one pod, if that still holds.
-func (c *Controller) evict(ctx context.Context, due *podCase) {
-	c.mutex.Lock()
-	plan, since := due.plan, due.due()
-	c.mutex.Unlock()
-	pod := c.index.pod(due.pod)
-	if pod == nil || pod.UID != due.uid || !plan.Evict() || !c.options.Mode.plan(pod, plan, c.options.ActSince).Evict() || Spare(pod) != "" {
+func (c *Controller) evict(ctx context.Context, e eviction) {
+	pod := c.options.Usage.Pod(e.of.pod.Namespace, e.of.pod.Name)
+	if pod == nil || pod.UID != e.of.uid || !c.outlook.Load().plan(pod, e.plan.Verdict).Evict() || Spare(pod) != "" {
 		// It is decided anew with the event that brought this, or was already.
-		c.finish(func() { c.cases.postpone(due, time.Now().Add(retryDelay(0))) })
-		c.dirty.Add(due.pod)
+		c.finish(func() { c.cases.postpone(e.of, time.Now().Add(retryDelay(0))) })
+		c.dirty.add(e.of.pod)
 		return
 	}
 	if !marked(pod) {
-		c.event(pod, "Marking for deletion: "+plan.Reasons[0].String())
+		c.event(pod, "Marking for deletion: "+e.plan.Reasons[0].String())
 	}
-	result, err := evictPod(ctx, c.options.Client, pod, conditionMessage(plan), time.Now())
+	result, err := evictPod(ctx, c.options.Client, pod, conditionMessage(e.plan.Verdict), time.Now())
 	switch {
 	case err != nil:
-		c.retry(due, err)
+		c.retry(e, err)
 	case result == gone:
-		c.options.Metrics.failed(string(gone))
-		c.finish(func() { c.cases.left(due) })
-		c.dirty.Add(due.pod)
+		c.options.Metrics.evicted(e.plan.Verdict, string(gone))
+		c.finish(func() { c.cases.left(e.of, time.Now()) })
+		c.dirty.add(e.of.pod)
 	default:
 		now := time.Now()
-		c.options.Metrics.evicted(plan, now.Sub(since))
-		c.options.Logger.Info("Evicted pod", "pod", due.pod, "node", pod.Spec.NodeName, "verdict", plan.Explain(now))
-		c.finish(func() { c.cases.evicted(due, plan) })
+		c.options.Metrics.evicted(e.plan.Verdict, string(deleted))
+		c.options.Metrics.took(now.Sub(e.due))
+		c.options.Logger.Info("Evicted pod", "pod", e.of.pod, "node", pod.Spec.NodeName, "verdict", e.plan.Explain(now))
+		c.finish(func() { c.cases.evicted(e.of, e.plan.Verdict) })
 	}
 }
 
@@ -114,15 +146,15 @@ func (c *Controller) finish(f func()) {
 	f()
 }
 
-func (c *Controller) retry(due *podCase, err error) {
-	c.options.Metrics.failed("error")
+func (c *Controller) retry(e eviction, err error) {
+	c.options.Metrics.evicted(e.plan.Verdict, "error")
 	var delay time.Duration
 	c.finish(func() {
-		due.failures++
-		delay = retryDelay(due.failures)
-		c.cases.postpone(due, time.Now().Add(delay))
+		e.of.failures++
+		delay = retryDelay(e.of.failures)
+		c.cases.postpone(e.of, time.Now().Add(delay))
 	})
-	c.options.Logger.Error(err, "Evicting failed, trying again", "pod", due.pod, "in", delay.String())
+	c.options.Logger.Error(err, "Evicting failed, trying again", "pod", e.of.pod, "in", delay.String())
 }
 
 // retryDelay doubles from 5 ms up to a minute.

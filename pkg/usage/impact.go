@@ -90,9 +90,10 @@ func only[V any](all map[string]V, key *string) iter.Seq2[string, V] {
 
 func (i *Index) impact(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTaint) Impact {
 	hit := map[DeviceID]struct{}{}
-	claims, tolerating, pods := set{}, set{}, map[types.NamespacedName]*corev1.Pod{}
+	claims, tolerating := map[types.NamespacedName]struct{}{}, map[types.NamespacedName]struct{}{}
+	pods := map[types.NamespacedName]*corev1.Pod{}
 	for id := range devices {
-		for name := range i.devices[id.Driver][id.Pool][id.Device] {
+		for _, name := range i.devices[id.Driver][id.Pool][id.Device] {
 			if tolerates(i.claims[name], id, taint) {
 				tolerating[name] = struct{}{}
 				continue
@@ -109,7 +110,7 @@ func (i *Index) impact(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTain
 		}
 	}
 	impact := Impact{
-		Devices:    slices.SortedFunc(maps.Keys(hit), compareDevices),
+		Devices:    slices.SortedFunc(maps.Keys(hit), DeviceID.Compare),
 		Claims:     slices.SortedFunc(maps.Keys(claims), compareNames),
 		Tolerating: slices.SortedFunc(maps.Keys(tolerating), compareNames),
 		Pods:       slices.SortedFunc(maps.Keys(pods), compareNames),

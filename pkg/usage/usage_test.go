@@ -254,7 +254,7 @@ func (h *history) naive(selected func(DeviceID) bool, tolerable bool) Impact {
 			}
 		}
 	}
-	impact := Impact{Devices: slices.SortedFunc(maps.Keys(devices), compareDevices), Claims: keys(claims), Tolerating: keys(tolerating), Pods: keys(pods)}
+	impact := Impact{Devices: slices.SortedFunc(maps.Keys(devices), DeviceID.Compare), Claims: keys(claims), Tolerating: keys(tolerating), Pods: keys(pods)}
 	if len(pods) > 0 {
 		impact.Namespaces = []string{"ns"}
 	}
@@ -308,7 +308,7 @@ func (h *history) check(t *testing.T) {
 				}
 			}
 		}
-		if want, got := slices.SortedFunc(maps.Keys(devices), compareDevices), h.index.Devices("ns", name); !slices.Equal(want, got) {
+		if want, got := slices.SortedFunc(maps.Keys(devices), DeviceID.Compare), h.index.Devices("ns", name); !slices.Equal(want, got) {
 			t.Fatalf("pod %s holds %v, want %v", name, got, want)
 		}
 	}

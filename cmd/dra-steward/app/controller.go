@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/guard"
 )
 
 type controllerOptions struct {
@@ -26,6 +27,7 @@ type controllerOptions struct {
 	ignorePodGroups                    bool
 	perSecond, perNamespace            float64
 	actSince                           string
+	breaker                            guard.Thresholds
 	leaderElect, patchStatus           bool
 	namespace, name                    string
 	kubeconfig                         string
@@ -42,14 +44,24 @@ func controllerCommand(streams Streams) *cobra.Command {
 (KEP-5055), and does about it what --mode says:
 
   observe      count and log, write nothing but the status of ResourceSlicePatches
+  auto         find out what kube-controller-manager evicts, for taints in slices and
+               for DeviceTaintRules, and evict what it does not: observe at first,
+               supplement where it is there, full where three probes over two minutes
+               have no answer
   supplement   evict the pods on extended resources, which kube-controller-manager
                misses, and nobody else
   full         evict all of them: for clusters where kube-controller-manager does not
 
 Installing evicts nobody: taints older than the first start in a mode that evicts are
 left alone. That time is kept in the ConfigMap --name under actSince; an earlier time
-there, or "always", and a restart let the controller act on older taints too. Of several
-controllers one works, the one that holds the Lease --name. In every mode it says in the
+there, or "always", lets the controller act on older taints too, and so does the
+annotation dra-steward.io/acknowledged-impact on an older DeviceTaintRule.
+
+A rule or a driver whose taints hit more than the thresholds evicts nobody until a
+ceiling is acknowledged: in that annotation, or in the ConfigMap under
+acknowledged-impact.DRIVER.
+
+Of several controllers one works, the one that holds the Lease --name. In every mode it says in the
 status of each ResourceSlicePatch what becomes of it.`,
 		Example: `  # What would it do in this cluster?
   dra-steward controller --kubeconfig ~/.kube/config --leader-elect=false --log-level debug
@@ -59,26 +71,7 @@ status of each ResourceSlicePatch what becomes of it.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runController(c.Context(), streams, o) },
 	}
-	f := c.Flags()
-	f.StringVar(&o.mode, "mode", string(evictor.ModeObserve), "what to do about decisions: observe, supplement or full")
-	f.StringVar(&o.emptyEffect, "empty-effect", string(evictor.EmptyEffectAll), "what a toleration without effect tolerates: All, as the API says, or NoSchedule, as Kubernetes 1.37 does")
-	f.StringVar(&o.tolerationStart, "toleration-start", string(evictor.StartTaintAdded), "when tolerationSeconds begin: TaintAdded, as the API says, or MaxOfTaintAndAllocation")
-	f.BoolVar(&o.ignorePodGroups, "ignore-pod-groups", false, "leave pods alone that hold a claim only through their PodGroup")
-	f.Float64Var(&o.perSecond, "evictions-per-second", 20, "most evictions per second (at most 1000)")
-	f.Float64Var(&o.perNamespace, "evictions-per-second-and-namespace", 0, "most evictions per second in one namespace; 0 is no limit of its own")
-	f.StringVar(&o.actSince, "act-since", "", `leave older taints alone: a time (2026-01-02T15:04:05Z) or "always" (default: what the ConfigMap says)`)
-	f.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding the Lease")
-	f.BoolVar(&o.patchStatus, "patch-status", true, "say in the status of ResourceSlicePatches what becomes of them, in every mode")
-	f.StringVar(&o.namespace, "namespace", "", "namespace of Lease and ConfigMap (default: that of the pod)")
-	f.StringVar(&o.name, "name", "dra-steward-controller", "name of Lease and ConfigMap")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster that this runs in)")
-	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
-	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
-	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug (with every decision), info, warn or error")
-	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
-	complete(c, "mode", []string{string(evictor.ModeObserve), string(evictor.ModeSupplement), string(evictor.ModeFull)})
-	complete(c, "log-level", []string{"debug", "info", "warn", "error"})
-	complete(c, "log-format", []string{"json", "text"})
+	o.addFlags(c)
 	return c
 }
 
@@ -103,6 +96,9 @@ func runController(ctx context.Context, streams Streams, o controllerOptions) er
 	}
 	klog.SetLogger(log)
 	if _, err := o.settings(); err != nil {
+		return err
+	}
+	if err := o.validateThresholds(); err != nil {
 		return err
 	}
 	if _, err := parseSince(o.actSince); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -28,6 +28,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // eviction is the controller with all that it needs.
@@ -37,7 +38,10 @@ type eviction struct {
 	// neither waits for the other.
 	client, quiet kubernetes.Interface
 	informers     informers.SharedInformerFactory
-	evictor       evictor.Options
+	claims, pods  cache.SharedIndexInformer
+	// usage is the one index of who holds which device.
+	usage   *usage.Index
+	evictor evictor.Options
 	// beside is what else the leader does, each until ctx ends.
 	beside []func(ctx context.Context) error
 	log    logr.Logger
@@ -52,7 +56,8 @@ func (o controllerOptions) newEviction(config *rest.Config, registry *prometheus
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	e := &eviction{options: o, client: client, quiet: quiet, log: log, informers: informers.NewSharedInformerFactory(client, 0)}
+	e := &eviction{options: o, client: client, quiet: quiet, log: log, usage: &usage.Index{}, informers: informers.NewSharedInformerFactory(client, 0)}
+	e.claims, e.pods = e.informers.Resource().V1().ResourceClaims().Informer(), e.informers.Core().V1().Pods().Informer()
 	sources, err := tracker.NewSources(config, log)
 	if err != nil {
 		return nil, err
@@ -73,36 +78,46 @@ func (o controllerOptions) newEviction(config *rest.Config, registry *prometheus
 		Client:  client,
 		Tracker: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: trackerMetrics}),
 		Rules:   sources.Rules,
-		Claims:  e.informers.Resource().V1().ResourceClaims().Informer(),
-		Pods:    e.informers.Core().V1().Pods().Informer(),
-		Mode:    evictor.Mode(o.mode), Settings: settings, Limits: o.limits(),
+		Usage:   e.usage,
+		Mode:    evictor.Mode(o.mode), Settings: settings, Limits: o.limits(), Thresholds: o.thresholds(),
+		About:   &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: o.namespace, Name: o.name},
 		Metrics: metrics, Logger: log,
 	}
-	return e, errors.Join(
-		e.evictor.Pods.SetTransform(evictor.StripPod),
-		e.evictor.Claims.SetTransform(withoutManagedFields))
+	if e.evictor.Mode == evictor.ModeAuto {
+		untyped, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig: %w", err)
+		}
+		e.evictor.Prober = evictor.RuleProber{Client: untyped}
+	}
+	return e, errors.Join(e.pods.SetTransform(evictor.StripPod), e.claims.SetTransform(withoutManagedFields))
 }
 
 // run reads the cluster from the start on, so that a new leader has what it needs, and
 // evicts while it leads.
 func (e *eviction) run(ctx context.Context) error {
-	since, err := e.since(ctx)
+	said, err := e.confirmation(ctx)
 	if err != nil {
 		return err
 	}
-	e.evictor.ActSince = since
+	e.evictor.ActSince = said.ActSince
 	if evictor.Mode(e.options.mode) != evictor.ModeObserve {
 		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 		defer broadcaster.Shutdown()
 		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
 		e.evictor.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: evictor.FieldManager})
 	}
-	// It adds indexes, which must be there before the informers start.
-	controller, err := evictor.New(e.evictor)
+	synced, unlisten, err := e.usage.Listen(usage.Informers{Claims: e.claims, Pods: e.pods})
 	if err != nil {
 		return err
 	}
-	e.log.Info("controller", "mode", e.options.mode, "actSince", since)
+	e.evictor.UsageSynced = synced
+	controller, err := evictor.New(e.evictor)
+	if err != nil {
+		return errors.Join(err, unlisten())
+	}
+	controller.Confirm(said)
+	e.log.Info("controller", "mode", e.options.mode, "actSince", said.ActSince)
 	group, ctx := errgroup.WithContext(ctx)
 	e.informers.StartWithContext(ctx)
 	group.Go(func() error { return e.evictor.Tracker.Run(ctx) })
@@ -114,13 +129,14 @@ func (e *eviction) run(ctx context.Context) error {
 	})
 	err = group.Wait()
 	e.informers.Shutdown()
-	return err
+	return errors.Join(err, unlisten())
 }
 
 // lead does all that a leader does.
 func (e *eviction) lead(ctx context.Context, controller *evictor.Controller) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return controller.Run(ctx) })
+	group.Go(func() error { return e.listenToAdmin(ctx, controller) })
 	for _, run := range e.beside {
 		group.Go(func() error { return run(ctx) })
 	}
@@ -173,40 +189,9 @@ func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) er
 	return failed
 }
 
-// actSinceKey is where the ConfigMap says which taints are new enough to act on.
-const actSinceKey = "actSince"
-
-// since is the time of the first start in a mode that evicts, or what an admin has
-// written in its place.
-func (e *eviction) since(ctx context.Context) (time.Time, error) {
-	if e.options.actSince != "" || evictor.Mode(e.options.mode) == evictor.ModeObserve {
-		return parseSince(e.options.actSince)
-	}
-	maps := e.quiet.CoreV1().ConfigMaps(e.options.namespace)
-	kept, err := maps.Get(ctx, e.options.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		// Times of taints have no unit below a second: those of this second are older.
-		now := time.Now().UTC().Truncate(time.Second).Add(time.Second)
-		first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: e.options.name}, Data: map[string]string{actSinceKey: now.Format(time.RFC3339)}}
-		kept, err = maps.Create(ctx, first, metav1.CreateOptions{FieldManager: evictor.FieldManager})
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("ConfigMap %s/%s: %w", e.options.namespace, e.options.name, err)
-	}
-	text := kept.Data[actSinceKey]
-	if text == "" {
-		text = kept.CreationTimestamp.UTC().Format(time.RFC3339)
-	}
-	at, err := parseSince(text)
-	if err != nil {
-		return at, fmt.Errorf("ConfigMap %s/%s: %s: %w", e.options.namespace, e.options.name, actSinceKey, err)
-	}
-	return at, nil
-}
-
 // ready is nil once the cluster has been read.
 func (e *eviction) ready(*http.Request) error {
-	for kind, informer := range map[string]cache.SharedIndexInformer{"ResourceClaims": e.evictor.Claims, "Pods": e.evictor.Pods} {
+	for kind, informer := range map[string]cache.SharedIndexInformer{"ResourceClaims": e.claims, "Pods": e.pods} {
 		if !informer.HasSynced() {
 			return fmt.Errorf("%s are not read yet", kind)
 		}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
@@ -217,9 +218,14 @@ func pods(t *testing.T, c kubernetes.Interface, prefix string, n int, extended b
 	return names
 }
 
-func rule(t *testing.T, c kubernetes.Interface, name string, effect resourceapi.DeviceTaintEffect) {
+// rule taints all devices of the driver; that this is more than the thresholds allow has
+// to be acknowledged.
+func rule(t *testing.T, c kubernetes.Interface, name string, effect resourceapi.DeviceTaintEffect, acknowledge string) {
 	t.Helper()
 	r := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if acknowledge != "" {
+		r.Annotations = map[string]string{v1alpha1.AcknowledgementAnnotation: acknowledge}
+	}
 	r.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: new(driver)}
 	r.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/broken", Effect: effect}
 	must(c.ResourceV1().DeviceTaintRules().Create(t.Context(), r, metav1.CreateOptions{}))(t)
@@ -317,7 +323,7 @@ func TestBesideKubernetes(t *testing.T) {
 	plain := pods(t, c, "plain", 3, false)
 
 	stop := run(t, cluster, map[string]any{})
-	rule(t, c, "before", resourceapi.DeviceTaintEffectNoExecute)
+	rule(t, c, "before", resourceapi.DeviceTaintEffectNoExecute, "")
 	gone(t, c, plain)
 	stop()
 	if got := writes(t, cluster); len(got) > 0 {
@@ -331,7 +337,7 @@ func TestBesideKubernetes(t *testing.T) {
 		t.Errorf("installing evicted: %v", got)
 	}
 	begin := time.Now()
-	rule(t, c, "now", resourceapi.DeviceTaintEffectNoExecute)
+	rule(t, c, "now", resourceapi.DeviceTaintEffectNoExecute, "pods<=3")
 	gone(t, c, missed)
 	if took := time.Since(begin); took < 14*time.Second {
 		t.Errorf("the other controller had only %s", took)
@@ -372,7 +378,7 @@ func TestAlone(t *testing.T) {
 	stop := run(t, cluster, values)
 	started := time.Now()
 	eventually(t, "the second of the start is over", func(context.Context) (bool, error) { return time.Since(started) > 2*time.Second, nil })
-	rule(t, c, "rule", resourceapi.DeviceTaintEffectNone)
+	rule(t, c, "rule", resourceapi.DeviceTaintEffectNone, fmt.Sprint("pods<=", n))
 	condition(t, c, "rule", "EvictionInProgress", fmt.Sprintf("False NoEffect %d published devices selected. %d allocated devices selected. %d pods would be evicted in 1 namespace if the effect was NoExecute.", n, n, n))
 	r := must(c.ResourceV1().DeviceTaintRules().Get(t.Context(), "rule", metav1.GetOptions{}))(t)
 	r.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute

@@ -1,0 +1,106 @@
+package evictor_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+// The parts of a mode, as one word for each of ordinary and extended.
+const (
+	nothing    = "none none"
+	supplement = "none missed"
+	everything = "all all"
+)
+
+func words(c evictor.ClassShares) string { return c.Ordinary.String() + " " + c.Extended.String() }
+
+// TestCoexistence tells stories. A letter is what is seen, ten seconds after the last:
+// R a sign for rules, S one for slices, r and s a probe without an answer, . nothing.
+func TestCoexistence(t *testing.T) {
+	for name, tt := range map[string]struct{ story, slices, rules string }{
+		"nothing is known":                     {"", nothing, nothing},
+		"one probe is not enough":              {"r", nothing, nothing},
+		"two are not":                          {"r.....r", nothing, nothing},
+		"three over two minutes are":           {"r.....r.....r", nothing, everything},
+		"three in a hurry are one":             {"rrr", nothing, nothing},
+		"those in between do not count":        {"rrrrrrrrrrrr", nothing, nothing},
+		"many in a hurry, until two minutes":   {"rrrrrrrrrrrrr", nothing, everything},
+		"rules answer: it has slices, too":     {"R", supplement, supplement},
+		"slices are seen: nothing about rules": {"S", supplement, nothing},
+		"1.36: slices are evicted, rules not":  {"r.S...r.....r", supplement, everything},
+		"nobody evicts for either":             {"rs.....rs.....rs", everything, everything},
+		"the first sign counts at once":        {"rs.....rs.....rsR", supplement, supplement},
+		"a sign begins the count anew":         {"r.....r.....Rr.....r", supplement, supplement},
+		"it is switched off later":             {"Rr.....r.....r", supplement, everything},
+		"a failover of a minute":               {"Rr.....r.R", supplement, supplement},
+		"upgrade from 1.36 to 1.37":            {"r.S...r.....rR", supplement, supplement},
+		"downgrade, slices are still seen":     {"Rr.....r.S...r", supplement, everything},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c evictor.Coexistence
+			now := start
+			for _, letter := range tt.story {
+				now = now.Add(10 * time.Second)
+				see(&c, letter, now)
+			}
+			if got := c.Shares(); words(got.Slices) != tt.slices || words(got.Rules) != tt.rules {
+				t.Errorf("slices %s, rules %s; want %s, %s", words(got.Slices), words(got.Rules), tt.slices, tt.rules)
+			}
+		})
+	}
+}
+
+func see(c *evictor.Coexistence, letter rune, at time.Time) {
+	switch letter {
+	case 'R':
+		c.Seen(evictor.RuleSource)
+	case 'S':
+		c.Seen(evictor.SliceSource)
+	case 'r':
+		c.Unanswered(evictor.RuleSource, at)
+	case 's':
+		c.Unanswered(evictor.SliceSource, at)
+	}
+}
+
+// TestCoexistenceReference runs random stories beside a computation from the whole
+// story: absent only if the last sign lies behind three probes, each a minute after the
+// one before, over two minutes; and whoever was seen and never called absent is present.
+func TestCoexistenceReference(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var c evictor.Coexistence
+		var probes []time.Time
+		seen, absent := false, false
+		now := start
+		for range random.IntN(40) {
+			now = now.Add(time.Duration(random.IntN(50)) * time.Second)
+			switch letter := []rune("Rrrrrrs")[random.IntN(7)]; letter {
+			case 'R':
+				see(&c, letter, now)
+				probes, seen, absent = nil, true, false
+			case 'r':
+				see(&c, letter, now)
+				if n := len(probes); n == 0 || now.Sub(probes[n-1]) >= time.Minute {
+					probes = append(probes, now)
+				}
+				absent = absent || len(probes) >= 3 && now.Sub(probes[0]) >= 2*time.Minute
+			default:
+				see(&c, letter, now)
+			}
+			want := evictor.Unknown
+			switch {
+			case absent:
+				want = evictor.Absent
+			case seen:
+				want = evictor.Present
+			}
+			if got := c.Presence(evictor.RuleSource); got != want {
+				t.Fatalf("%s, want %s after probes %v", got, want, probes)
+			}
+		}
+	}
+}
