@@ -25,9 +25,9 @@ type PatchReader struct {
 	health *health
 }
 
-// NewPatchSource returns one that reads nothing yet. What keeps it from reading
+// NewPatchReader returns one that reads nothing yet. What keeps it from reading
 // becomes its [Condition], the logger is told, and it is tried again.
-func NewPatchSource(config *rest.Config, logger logr.Logger) (*PatchReader, error) {
+func NewPatchReader(config *rest.Config, logger logr.Logger) (*PatchReader, error) {
 	untyped, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for ResourceSlicePatches: %w", err)

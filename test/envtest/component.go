@@ -1,6 +1,7 @@
 package envtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
@@ -19,6 +22,8 @@ import (
 // of its own.
 type component struct {
 	binary    string
+	program   string // what to run in place of the released binary
+	config    string // text of a configuration file
 	health    string // path of its health check
 	flags     map[string][]string
 	overrides map[string][]string
@@ -28,16 +33,16 @@ type component struct {
 func (c *Cluster) components(o Options) []component {
 	var requested []component
 	if o.ControllerManager {
-		requested = append(requested, component{assets.ControllerManager, "/healthz", map[string][]string{
+		requested = append(requested, component{binary: assets.ControllerManager, health: "/healthz", overrides: o.ControllerManagerArgs, flags: map[string][]string{
 			"use-service-account-credentials":  {"true"},
 			"service-account-private-key-file": {filepath.Join(c.plane.APIServer.CertDir, "sa-signer.key")},
 			"root-ca-file":                     {filepath.Join(c.dir.path, "ca.crt")},
-		}, o.ControllerManagerArgs})
+		}})
 	}
 	if o.Scheduler {
-		requested = append(requested, component{assets.Scheduler, "/readyz", map[string][]string{
+		requested = append(requested, component{binary: assets.Scheduler, program: o.SchedulerProgram, config: o.SchedulerConfiguration, health: "/readyz", overrides: o.SchedulerArgs, flags: map[string][]string{
 			"authentication-skip-lookup": {"true"},
-		}, o.SchedulerArgs})
+		}})
 	}
 	return requested
 }
@@ -100,6 +105,11 @@ func (c *Cluster) startComponent(ctx context.Context, what component) error {
 			"bind-address": {"127.0.0.1"},
 			"secure-port":  {port},
 		}
+		if what.config != "" {
+			if flags["config"], err = c.writeConfiguration(what, kubeconfig); err != nil {
+				return err
+			}
+		}
 		maps.Copy(flags, what.flags)
 		setSwitches(flags, "feature-gates", c.options.FeatureGates)
 		maps.Copy(flags, what.overrides)
@@ -114,13 +124,34 @@ func (c *Cluster) startComponent(ctx context.Context, what component) error {
 	}
 }
 
+// writeConfiguration writes the configuration file of a component, with its connection,
+// and returns the value of its flag.
+func (c *Cluster) writeConfiguration(what component, kubeconfig string) ([]string, error) {
+	var content map[string]any
+	if err := yaml.Unmarshal([]byte(what.config), &content); err != nil {
+		return nil, fmt.Errorf("configuration of %s: %w", what.binary, err)
+	}
+	connection, _ := content["clientConnection"].(map[string]any)
+	if connection == nil {
+		connection = map[string]any{}
+		content["clientConnection"] = connection
+	}
+	connection["kubeconfig"] = kubeconfig
+	text, err := yaml.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(c.dir.path, what.binary+".yaml")
+	return []string{file}, os.WriteFile(file, text, 0o600)
+}
+
 // run starts the process and waits until it is healthy.
 func (c *Cluster) run(ctx context.Context, what component, flags map[string][]string) error {
 	log, err := c.createLog(what.binary)
 	if err != nil {
 		return err
 	}
-	p, err := startProcess(c.set.Path(what.binary), c.dir.path, log, arguments(flags))
+	p, err := startProcess(cmp.Or(what.program, c.set.Path(what.binary)), c.dir.path, log, arguments(flags))
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,12 @@ type Options struct {
 	// APIServerArgs, ControllerManagerArgs and SchedulerArgs are flags without
 	// leading dashes. A flag given here replaces the default of that name.
 	APIServerArgs, ControllerManagerArgs, SchedulerArgs map[string][]string
+	// SchedulerProgram is the path of a program that takes the place of kube-scheduler:
+	// one that is built from it, with plugins of its own.
+	SchedulerProgram string
+	// SchedulerConfiguration is the text of a KubeSchedulerConfiguration, to which the
+	// connection is added.
+	SchedulerConfiguration string
 	// FeatureGates are set for all components.
 	FeatureGates map[string]bool
 	// RuntimeConfig switches API groups and versions on or off, for example

@@ -1,0 +1,187 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/scheduler/view"
+)
+
+const (
+	// patience is how long pods with claims wait for patches to be read when the API
+	// server answers with errors. That there are none, or that they must not be read,
+	// ends the wait at once.
+	patience = 30 * time.Second
+	// window is how long changes of patches are gathered before they count.
+	window = 5 * time.Millisecond
+)
+
+// errNotRead sends a pod with a claim back to the queue until patches have been read.
+var errNotRead = errors.New("ResourceSlicePatches have not been read yet")
+
+// patches keeps the view of all profiles up to date.
+type patches struct {
+	view      view.View
+	reader    *tracker.PatchReader
+	published fwk.ResourceSliceLister
+	classes   resourcelisters.DeviceClassLister
+	settled   chan struct{} // closed once the view need not be waited for
+	report    *report
+
+	mutex    sync.Mutex // of what follows
+	changed  map[string]bool
+	wake     chan struct{}
+	profiles []profile
+}
+
+// startPatches starts to read patches.
+func startPatches(ctx context.Context, handle fwk.Handle, report *report) (*patches, error) {
+	logger := klog.FromContext(ctx).WithName("patches")
+	reader, err := tracker.NewPatchReader(handle.KubeConfig(), logger)
+	if err != nil {
+		return nil, err
+	}
+	classes := handle.SharedInformerFactory().Resource().V1().DeviceClasses()
+	p := &patches{
+		reader: reader, published: handle.SharedDRAManager().ResourceSlices(), classes: classes.Lister(),
+		settled: make(chan struct{}), wake: make(chan struct{}, 1), changed: map[string]bool{},
+		report: report,
+	}
+	noted, err := reader.Informer.AddEventHandler(handlers(func(object any) { p.note(nameOf(object)) }))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := classes.Informer().AddEventHandler(handlers(func(object any) { p.noteClass(nameOf(object)) })); err != nil {
+		return nil, err
+	}
+	go reader.Run(ctx)
+	go p.run(ctx, noted)
+	go p.report.run(ctx, p)
+	return p, nil
+}
+
+// handlers calls note for whatever happens to an object.
+func handlers(note func(object any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, object any) { note(object) }, DeleteFunc: note}
+}
+
+func nameOf(object any) string {
+	name, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+	return name
+}
+
+// note remembers that a patch may have changed.
+func (p *patches) note(name string) {
+	p.mutex.Lock()
+	p.changed[name] = true
+	p.mutex.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// noteClass remembers that the patches of a class may select other devices.
+func (p *patches) noteClass(class string) {
+	for _, object := range p.reader.Informer.GetStore().List() {
+		patch := object.(*v1alpha1.ResourceSlicePatch)
+		if filter := patch.Spec.Devices.Filter; filter != nil && filter.DeviceClassName != nil && *filter.DeviceClassName == class {
+			p.note(patch.Name)
+		}
+	}
+}
+
+// run works changes in until ctx ends.
+func (p *patches) run(ctx context.Context, noted cache.ResourceEventHandlerRegistration) {
+	p.wait(ctx, noted)
+	p.work(ctx)
+	close(p.settled)
+	p.requeue()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		}
+		gathered := time.NewTimer(window)
+		select {
+		case <-ctx.Done():
+			gathered.Stop()
+			return
+		case <-gathered.C:
+		}
+		if p.work(ctx) {
+			p.requeue()
+		}
+	}
+}
+
+// wait returns when all patches have been noted, or when there is no sense in waiting.
+func (p *patches) wait(ctx context.Context, noted cache.ResourceEventHandlerRegistration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-noted.HasSyncedChecker().Done():
+	case <-p.reader.Unavailable():
+	case <-ctx.Done():
+	}
+}
+
+// work takes in what has changed and reports whether a device may look different.
+func (p *patches) work(ctx context.Context) bool {
+	p.mutex.Lock()
+	names := p.changed
+	p.changed = map[string]bool{}
+	p.mutex.Unlock()
+	changed := false
+	for name := range names {
+		if p.take(name) {
+			changed = true
+		}
+	}
+	p.report.patches.Store(int64(p.view.Len()))
+	if !changed {
+		return false
+	}
+	published, err := p.published.ListWithDeviceTaintRules()
+	if err != nil {
+		// Before the slices have been read; then List finds all of them new.
+		klog.FromContext(ctx).V(2).Info("Patches count as soon as slices have been read", "err", err)
+	}
+	p.view.Rebuild(published)
+	return true
+}
+
+// take takes in one patch as it is now.
+func (p *patches) take(name string) bool {
+	object, exists, err := p.reader.Informer.GetStore().GetByKey(name)
+	if err != nil || !exists {
+		return p.view.Delete(name)
+	}
+	patch := object.(*v1alpha1.ResourceSlicePatch)
+	var class *resourceapi.DeviceClass
+	if filter := patch.Spec.Devices.Filter; filter != nil && filter.DeviceClassName != nil {
+		class, _ = p.classes.Get(*filter.DeviceClassName) // its only error is that there is none
+	}
+	return p.view.Put(patch, class)
+}
+
+// list returns slices with patches applied.
+func (p *patches) list(published []*resourceapi.ResourceSlice) ([]*resourceapi.ResourceSlice, error) {
+	select {
+	case <-p.settled:
+		return p.view.List(published), nil
+	default:
+		return nil, errNotRead
+	}
+}

@@ -1,0 +1,148 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+const (
+	// lookEvery is how often it is looked whether patches are read.
+	lookEvery = time.Second
+	// repeatEvery is how often it is said again that they are not.
+	repeatEvery = 10 * time.Minute
+)
+
+// report tells people what the scheduler cannot tell by scheduling: that patches are off,
+// and that another scheduler hands out devices, too.
+type report struct {
+	recorder  events.EventRecorderLogger
+	regarding runtime.Object
+	patches   atomic.Int64
+
+	mutex    sync.Mutex // of what follows
+	profiles []string
+	strange  map[string]bool
+}
+
+func newReport(recorder events.EventRecorderLogger, regarding runtime.Object, profiles []string) *report {
+	if regarding == nil {
+		regarding = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "kube-system", Namespace: "kube-system"}
+	}
+	return &report{recorder: recorder, regarding: regarding, profiles: slices.Clone(profiles), strange: map[string]bool{}}
+}
+
+func (r *report) addProfile(name string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.profiles = append(r.profiles, name)
+}
+
+// run says when patches stop and start to count, until ctx ends.
+func (r *report) run(ctx context.Context, p *patches) {
+	logger := klog.FromContext(ctx).WithName("patches")
+	available := metrics.NewGauge(&metrics.GaugeOpts{Name: "dra_steward_scheduler_patches_available",
+		Help: "1 while ResourceSlicePatches are read and applied, 0 while pods are scheduled without them.", StabilityLevel: metrics.ALPHA})
+	number := metrics.NewGauge(&metrics.GaugeOpts{Name: "dra_steward_scheduler_patches",
+		Help: "ResourceSlicePatches that are applied.", StabilityLevel: metrics.ALPHA})
+	for _, metric := range []metrics.Registerable{available, number} {
+		if err := legacyregistry.Register(metric); err != nil {
+			logger.Error(err, "A metric is missing")
+		}
+	}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	var state patchesState
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-look.C:
+			condition := p.reader.Condition()
+			number.Set(float64(r.patches.Load()))
+			if condition.Available {
+				available.Set(1)
+			} else {
+				available.Set(0)
+			}
+			switch say, message := state.next(condition, now); say {
+			case sayOff:
+				logger.Error(nil, message)
+				r.recorder.Eventf(r.regarding, nil, corev1.EventTypeWarning, "PatchesOff", "Scheduling", "%s", message)
+			case sayOn:
+				logger.Info(message)
+				r.recorder.Eventf(r.regarding, nil, corev1.EventTypeNormal, "PatchesOn", "Scheduling", "%s", message)
+			}
+		}
+	}
+}
+
+// What is to be said.
+const (
+	sayNothing = iota
+	sayOff
+	sayOn
+)
+
+// patchesState is what has been said last.
+type patchesState struct {
+	reason string
+	said   time.Time
+}
+
+// next decides what to say of a condition.
+func (s *patchesState) next(condition tracker.Condition, now time.Time) (say int, message string) {
+	repeated := condition.Reason == s.reason
+	switch {
+	case condition.Reason == tracker.ReasonWaiting, repeated && condition.Available, repeated && now.Sub(s.said) < repeatEvery:
+		return sayNothing, ""
+	case condition.Available:
+		before := s.reason
+		s.reason, s.said = condition.Reason, now
+		if before == "" {
+			return sayNothing, ""
+		}
+		return sayOn, "ResourceSlicePatches count again"
+	default:
+		s.reason, s.said = condition.Reason, now
+		return sayOff, "Pods are scheduled without ResourceSlicePatches: " + condition.Message
+	}
+}
+
+// foreign handles pods: one with claims that somebody else has bound shows that another
+// scheduler hands out devices. synced tells what was there before us.
+func (r *report) foreign(synced func() bool) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, object any) {
+		before, after := old.(*corev1.Pod), object.(*corev1.Pod)
+		if before.Spec.NodeName != "" || after.Spec.NodeName == "" || len(after.Spec.ResourceClaims) == 0 || !synced() || !r.isStrange(after.Spec.SchedulerName) {
+			return
+		}
+		r.recorder.Eventf(r.regarding, after, corev1.EventTypeWarning, "AnotherScheduler", "Scheduling", "%s", fmt.Sprintf(
+			"scheduler %q has bound pod %s/%s with ResourceClaims. Two processes that allocate devices give some of them away twice: let one process serve all profiles",
+			after.Spec.SchedulerName, after.Namespace, after.Name))
+	}}
+}
+
+// isStrange reports, once for each, whether a scheduler is none of our profiles.
+func (r *report) isStrange(scheduler string) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if slices.Contains(r.profiles, scheduler) || r.strange[scheduler] {
+		return false
+	}
+	r.strange[scheduler] = true
+	return true
+}

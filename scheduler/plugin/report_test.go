@@ -1,0 +1,52 @@
+package plugin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// It is said at once that patches do not count, again from time to time while that is so,
+// and once when they do.
+func TestWhatIsSaid(t *testing.T) {
+	var state patchesState
+	begin := time.Unix(0, 0)
+	for i, step := range []struct {
+		after  time.Duration
+		reason string
+		want   int
+	}{
+		{0, tracker.ReasonWaiting, sayNothing},
+		{1 * time.Second, tracker.ReasonForbidden, sayOff},
+		{2 * time.Second, tracker.ReasonForbidden, sayNothing},
+		{3 * time.Second, tracker.ReasonNotInstalled, sayOff},
+		{3*time.Second + repeatEvery, tracker.ReasonNotInstalled, sayOff},
+		{4*time.Second + repeatEvery, tracker.ReasonNotInstalled, sayNothing},
+		{5*time.Second + repeatEvery, tracker.ReasonWatching, sayOn},
+		{6 * repeatEvery, tracker.ReasonWatching, sayNothing},
+	} {
+		condition := tracker.Condition{Reason: step.reason, Available: step.reason == tracker.ReasonWatching}
+		if got, _ := state.next(condition, begin.Add(step.after)); got != step.want {
+			t.Errorf("step %d: got %d, want %d", i, got, step.want)
+		}
+	}
+	var fresh patchesState
+	if got, _ := fresh.next(tracker.Condition{Reason: tracker.ReasonWatching, Available: true}, begin); got != sayNothing {
+		t.Error("that patches count from the start needs no words")
+	}
+}
+
+// A scheduler of another name that binds pods with claims is told of once.
+func TestStrangers(t *testing.T) {
+	r := newReport(nil, nil, []string{"stock"})
+	r.addProfile("patched")
+	for _, tt := range []struct {
+		name string
+		want bool
+	}{{"stock", false}, {"patched", false}, {"other", true}, {"other", false}} {
+		if got := r.isStrange(tt.name); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const onlyPatched = "- schedulerName: default-scheduler" + patched
+
+// A pod waits for an attribute that nobody publishes. With the patch it is bound, the
+// published slice stays what it is, and without the patch the pod stays where it is.
+// Priority, age, null and capacity decide where pods land.
+func TestPlacement(t *testing.T) {
+	w := start(t, onlyPatched, "node-0")
+	w.installType(t)
+	w.grant(t)
+	w.publish(t, "node-0",
+		resourceapi.Device{Name: "a", Attributes: attribute("old"), Capacity: memory("80Gi")},
+		resourceapi.Device{Name: "b", Attributes: attribute("old"), Capacity: memory("80Gi")},
+		resourceapi.Device{Name: "c", Attributes: attribute("old"), Capacity: memory("80Gi")})
+
+	selects := func(attribute, value string) string {
+		return fmt.Sprintf(`device.attributes["dc.example.com"].?%s.orValue("") == "%s"`, attribute, value)
+	}
+	for _, tt := range []struct {
+		name, selector, want string
+		patches              []string
+	}{
+		{"attribute", selects("rack", "r12"), "node-0/b", []string{
+			`{filter: {device: b}, attributes: {dc.example.com/rack: {string: r12}}}`}},
+		{"priority", selects("tier", "gold"), "node-0/c", []string{
+			`{attributes: {dc.example.com/tier: {string: iron}}}`,
+			`{priority: 5, filter: {device: c}, attributes: {dc.example.com/tier: {string: gold}}}`}},
+		{"age", selects("zone", "first"), "node-0/a", []string{
+			`{filter: {device: a}, attributes: {dc.example.com/zone: {string: first}}}`,
+			`{attributes: {dc.example.com/zone: {string: second}}}`}},
+		{"null", `!has(device.attributes["gpu.example.com"].model)`, "node-0/b", []string{
+			`{filter: {device: b}, attributes: {gpu.example.com/model: {"null": {}}}}`}},
+		{"capacity", `device.capacity["gpu.example.com"].memory.compareTo(quantity("90Gi")) > 0`, "node-0/c", []string{
+			`{filter: {device: c}, capacity: {gpu.example.com/memory: {value: 96Gi}}}`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w.ask(t, tt.name, corev1.DefaultSchedulerName, tt.selector)
+			w.isPending(t, tt.name)
+			for i, patch := range tt.patches {
+				w.patch(t, fmt.Sprintf("%s-%d", tt.name, i), patch)
+				if tt.name == "age" && i == 0 {
+					time.Sleep(1100 * time.Millisecond) // times of creation have no unit below a second
+				}
+			}
+			if got := w.isBound(t, tt.name); got != tt.want {
+				t.Errorf("the pod got %s, want %s", got, tt.want)
+			}
+			for i := range tt.patches {
+				w.unpatch(t, fmt.Sprintf("%s-%d", tt.name, i))
+			}
+			if got := w.device(t, tt.name); got != tt.want {
+				t.Errorf("without the patch the pod has %q", got)
+			}
+			if err := w.CoreV1().Pods("default").Delete(t.Context(), tt.name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the device is free", func() bool {
+				claim, err := w.ResourceV1().ResourceClaims("default").Get(t.Context(), tt.name, metav1.GetOptions{})
+				return err == nil && claim.Status.Allocation == nil
+			})
+		})
+	}
+	slice, err := w.ResourceV1().ResourceSlices().Get(t.Context(), "node-0", metav1.GetOptions{})
+	if err != nil || slice.Generation != 1 {
+		t.Errorf("the published slice has changed: %v %v", slice, err)
+	}
+}
+
+// Without the type, and without the right to read it, pods are scheduled as ever, with and
+// without claims, and an event says that patches do not count; they do as soon as they can.
+func TestWithoutPatches(t *testing.T) {
+	w := start(t, onlyPatched, "node-0")
+	w.publish(t, "node-0", resourceapi.Device{Name: "a"}, resourceapi.Device{Name: "b"}, resourceapi.Device{Name: "c"})
+	w.create(t, plainPod("plain", ""))
+	w.ask(t, "claim", "", "")
+	w.isBound(t, "claim")
+	eventually(t, "the plain pod is bound", func() bool {
+		pod, err := w.CoreV1().Pods("default").Get(t.Context(), "plain", metav1.GetOptions{})
+		return err == nil && pod.Spec.NodeName != ""
+	})
+	w.isSaid(t, "PatchesOff", "cannot list resource")
+	w.grant(t)
+	w.isSaid(t, "PatchesOff", "the API server has no ResourceSlicePatch")
+	w.ask(t, "unpatched", "", "")
+	w.isBound(t, "unpatched")
+	w.ask(t, "patched", "", `device.attributes["dc.example.com"].?rack.orValue("") == "r12"`)
+	w.isPending(t, "patched")
+	w.installType(t)
+	w.patch(t, "rack", `{attributes: {dc.example.com/rack: {string: r12}}}`)
+	w.isBound(t, "patched")
+	w.isSaid(t, "PatchesOn", "ResourceSlicePatches count again")
+}
+
+// isSaid waits for an event of the scheduler.
+func (w *world) isSaid(t *testing.T, reason, note string) {
+	t.Helper()
+	eventually(t, "the event "+reason, func() bool {
+		all, err := w.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range all.Items {
+			if event.Reason == reason && strings.Contains(event.Note, note) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Two profiles of one process, with our plugin and with that of Kubernetes, never give a
+// device away twice, and one sees patches.
+func TestTwoProfiles(t *testing.T) {
+	w := start(t, "- schedulerName: stock\n- schedulerName: patched"+patched, "node-0", "node-1")
+	w.installType(t)
+	w.grant(t)
+	w.patch(t, "rack", `{attributes: {dc.example.com/rack: {string: r12}}}`)
+	const devices = 12
+	for _, node := range []string{"node-0", "node-1"} {
+		var all []resourceapi.Device
+		for i := range devices {
+			all = append(all, resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i)})
+		}
+		w.publish(t, node, all...)
+	}
+	var names []string
+	for i := range 2 * devices {
+		names = append(names, fmt.Sprintf("pod-%d", i))
+		if i%2 == 0 {
+			w.ask(t, names[i], "stock", "")
+		} else {
+			w.ask(t, names[i], "patched", `device.attributes["dc.example.com"].rack == "r12"`)
+		}
+	}
+	var taken []string
+	for _, name := range names {
+		taken = append(taken, w.isBound(t, name))
+	}
+	slices.Sort(taken)
+	if once := slices.Compact(slices.Clone(taken)); len(once) != len(taken) {
+		t.Errorf("devices were given away twice: %v", taken)
+	}
+}
