@@ -81,7 +81,8 @@ func (r *report) run(ctx context.Context, p *patches) {
 			switch say, message := state.next(condition, now); say {
 			case sayOff:
 				logger.Error(nil, message)
-				r.recorder.Eventf(r.regarding, nil, corev1.EventTypeWarning, "PatchesOff", "Scheduling", "%s", message)
+				// One reason for all would make them one event, with the first message.
+				r.recorder.Eventf(r.regarding, nil, corev1.EventTypeWarning, "Patches"+condition.Reason, "Scheduling", "%s", message)
 			case sayOn:
 				logger.Info(message)
 				r.recorder.Eventf(r.regarding, nil, corev1.EventTypeNormal, "PatchesOn", "Scheduling", "%s", message)

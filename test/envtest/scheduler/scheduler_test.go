@@ -51,8 +51,9 @@ func TestPlacement(t *testing.T) {
 			w.isPending(t, tt.name)
 			for i, patch := range tt.patches {
 				w.patch(t, fmt.Sprintf("%s-%d", tt.name, i), patch)
-				if tt.name == "age" && i == 0 {
-					time.Sleep(1100 * time.Millisecond) // times of creation have no unit below a second
+				if tt.name == "age" && i == 0 { // times of creation have no unit below a second
+					begin := time.Now()
+					eventually(t, "the second is over", func() bool { return time.Since(begin) > 1100*time.Millisecond })
 				}
 			}
 			if got := w.isBound(t, tt.name); got != tt.want {
@@ -91,9 +92,9 @@ func TestWithoutPatches(t *testing.T) {
 		pod, err := w.CoreV1().Pods("default").Get(t.Context(), "plain", metav1.GetOptions{})
 		return err == nil && pod.Spec.NodeName != ""
 	})
-	w.isSaid(t, "PatchesOff", "cannot list resource")
+	w.isSaid(t, "PatchesForbidden", "cannot list resource")
 	w.grant(t)
-	w.isSaid(t, "PatchesOff", "the API server has no ResourceSlicePatch")
+	w.isSaid(t, "PatchesNotInstalled", "the API server has no ResourceSlicePatch")
 	w.ask(t, "unpatched", "", "")
 	w.isBound(t, "unpatched")
 	w.ask(t, "patched", "", `device.attributes["dc.example.com"].?rack.orValue("") == "r12"`)
