@@ -49,7 +49,7 @@ func newInformed(kubeconfig string, registerer prometheus.Registerer, log logr.L
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	patches, err := tracker.NewPatchSource(config, log)
+	patches, err := tracker.NewPatchReader(config, log)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}

@@ -71,6 +71,7 @@ func start(t *testing.T, profiles string, nodes ...string) *world {
 		t.Fatal(err)
 	}
 	cluster, err := envtest.Start(t.Context(), envtest.Options{
+		Kubernetes:        "1.37", // a scheduler must not be newer than its API server
 		ControllerManager: true, Scheduler: true, Nodes: nodes, Dir: t.TempDir(), Output: t.Output(),
 		SchedulerProgram: file, SchedulerArgs: map[string][]string{"sole-scheduler": {"true"}},
 		SchedulerConfiguration: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n" + profiles,
