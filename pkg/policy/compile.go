@@ -38,6 +38,7 @@ type Set struct {
 	revision string
 	modules  map[string]*ast.Module
 	tests    map[string]*ast.Module
+	texts    map[string][]byte
 	compiler *ast.Compiler
 	defaults map[string]map[string]any
 }
@@ -77,7 +78,7 @@ func Parse(ctx context.Context, sources ...Source) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{modules: read.modules, tests: read.tests, revision: read.revision()}
+	s := &Set{modules: read.modules, tests: read.tests, texts: read.texts, revision: read.revision()}
 	for _, code := range slices.Sorted(maps.Keys(read.policies)) {
 		s.policies = append(s.policies, read.policies[code])
 	}

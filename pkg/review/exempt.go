@@ -89,9 +89,10 @@ func (a *Answer) exempt(x exemptions, req Request) {
 	})
 }
 
-// reason tells whether a rule does not count for a write, and why.
+// reason tells whether a rule does not count for a write, and why. What policies say of
+// a claim from a template has been weighed already.
 func (x exemptions) reason(rule string, req Request) (reason string, is bool) {
-	if x.system(req) {
+	if x.system(req) && !(isPolicy(rule) && x.generated(req)) {
 		return systemReason, true
 	}
 	for _, e := range x.list {
@@ -118,8 +119,13 @@ func (r Reviewer) author(req Request) mutate.Author {
 	return mutate.Author{User: req.User.Username, Groups: req.User.Groups, Component: r.exemptions.system(req)}
 }
 
+// names tells whether an exemption is one from a rule.
+func names(e v1alpha1.Exemption, rule string) bool {
+	return slices.Contains(e.Rules, rule) || slices.Contains(e.Rules, everyRule)
+}
+
 func selects(e v1alpha1.Exemption, rule string, req Request) bool {
-	if !slices.Contains(e.Rules, rule) && !slices.Contains(e.Rules, everyRule) {
+	if !names(e, rule) {
 		return false
 	}
 	if len(e.Namespaces) > 0 && (req.Namespace == "" || !slices.Contains(e.Namespaces, req.Namespace)) {

@@ -157,7 +157,7 @@ func (k kindOf[T]) policies(r Reviewer, answer *Answer, obj *T, old func() (*T, 
 		return err
 	}
 	asked.Old = stored
-	answer.judge(r, asked)
+	answer.judge(r, asked, r.copied(req, asked.Object))
 	if req.Kind.Kind == "ResourceSlice" {
 		answer.warnOfPolicies()
 	}

@@ -80,21 +80,15 @@ func isPolicy(id string) bool { return policyCode.MatchString(id) }
 
 // judge asks the policies. Deadlines are theirs: an API server that waits no longer for
 // an answer does not tell.
-func (a *Answer) judge(r Reviewer, req policy.Request) {
+func (a *Answer) judge(r Reviewer, req policy.Request, claim *copied) {
 	a.Decision = r.Policies.Evaluate(context.Background(), req)
 	a.leaveToPolicies(r.Policies, req)
 	for _, v := range a.Decision.Violations {
 		finding := Finding{v.Code, Error, field.ErrorTypeForbidden, first(v.Paths), policyMessage(v)}
-		switch v.Mode {
-		case policy.Deny:
-			a.Findings = append(a.Findings, finding)
-		case policy.Warn:
+		if v.Mode == policy.Warn {
 			finding.Severity = Warning
-			a.Findings = append(a.Findings, finding)
-		case policy.Audit:
-			a.Audited = append(a.Audited, finding)
-		case policy.Off:
 		}
+		a.weigh(finding, claim, v.Mode)
 	}
 	for _, failure := range a.Decision.Failures {
 		id, severity := failure.Code, Warning
@@ -105,7 +99,7 @@ func (a *Answer) judge(r Reviewer, req policy.Request) {
 			severity = Error
 		}
 		message := fmt.Sprintf("the write could not be judged, which is no fault of its author: %v", failure.Err)
-		a.Findings = append(a.Findings, Finding{id, severity, field.ErrorTypeInternal, "", message})
+		a.weigh(Finding{id, severity, field.ErrorTypeInternal, "", message}, claim, failure.Mode)
 	}
 }
 

@@ -95,8 +95,8 @@ func TestPolicies(t *testing.T) {
 		"exemption expired": {exempt(earlier), who("jane"), "error " + path},
 		"parameter of the namespace": {v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{Namespaces: []v1alpha1.PolicyNamespaces{
 			{Names: []string{"b"}, Parameters: map[string]json.RawMessage{code: json.RawMessage(`{"allowed": true}`)}}}}}, who("jane"), ""},
-		"the claim controller": {v1alpha1.StewardConfiguration{}, who("system:serviceaccount:kube-system:resource-claim-controller"),
-			"exempted written by a component of Kubernetes (systemUsers)"},
+		"the scheduler":        {v1alpha1.StewardConfiguration{}, who("system:kube-scheduler"), "exempted written by a component of Kubernetes (systemUsers)"},
+		"the claim controller": {v1alpha1.StewardConfiguration{}, who("system:serviceaccount:kube-system:resource-claim-controller"), "warning " + path},
 		"somebody of its name": {v1alpha1.StewardConfiguration{}, who("system:serviceaccount:b:resource-claim-controller"), "error " + path},
 	} {
 		t.Run(name, func(t *testing.T) {

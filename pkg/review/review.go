@@ -69,6 +69,11 @@ type Reviewer struct {
 	Policies *policy.Engine
 	// Facts are what the policies know of the cluster; nil is nothing.
 	Facts policy.Facts
+	// Templates tell the age of what claims are made from; nil tells nothing.
+	Templates Templates
+	// PoliciesSince says since when each policy denies what it denies now, by its code.
+	// A claim from a template that is older, or of unknown age, is never refused.
+	PoliciesSince map[string]time.Time
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool

@@ -1,0 +1,140 @@
+package review
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+)
+
+// Templates are the ResourceClaimTemplates of a cluster.
+type Templates interface {
+	// Oldest returns when the oldest template of a namespace was created that makes
+	// claims of a specification. known is false if there is none, or if nobody can say.
+	Oldest(namespace string, spec *resourceapi.ResourceClaimSpec) (created time.Time, known bool)
+}
+
+// generated tells by the authenticated user alone whether the claim controller creates
+// a claim from a template. In a controller manager whose controllers have no accounts of
+// their own it has that of the whole.
+func (x exemptions) generated(req Request) bool {
+	return req.Kind.Kind == "ResourceClaim" && req.Subresource == "" && len(req.Old) == 0 && x.system(req) &&
+		(strings.HasSuffix(req.User.Username, "resource-claim-controller") || req.User.Username == controllerManager)
+}
+
+const controllerManager = "system:kube-controller-manager"
+
+// A copied is a claim that the claim controller has copied from a template.
+type copied struct {
+	reviewer  Reviewer
+	request   Request
+	spec      *resourceapi.ResourceClaimSpec
+	asked     bool
+	created   time.Time
+	isCreated bool
+}
+
+// copied returns the claim of a request, nil unless the claim controller has made it.
+func (r Reviewer) copied(req Request, object any) *copied {
+	claim, is := object.(*resourceapi.ResourceClaim)
+	if !is || !r.exemptions.generated(req) {
+		return nil
+	}
+	return &copied{reviewer: r, request: req, spec: &claim.Spec}
+}
+
+// template returns when the template was created, and asks for that once.
+func (c *copied) template() (time.Time, bool) {
+	if !c.asked && c.reviewer.Templates != nil {
+		c.created, c.isCreated = c.reviewer.Templates.Oldest(c.request.Namespace, c.spec)
+	}
+	c.asked = true
+	return c.created, c.isCreated
+}
+
+// why says why a policy that denies only warns of the claim; empty if it denies. To
+// refuse the claim leaves a pod pending, so that needs a template which the policy must
+// have refused: younger than the policy, and not by an author who may have been exempt.
+func (c *copied) why(code string) string {
+	since, inForce := c.reviewer.PoliciesSince[code]
+	if !inForce {
+		return "since when the policy is in force is not known"
+	}
+	created, known := c.template()
+	switch {
+	case !known:
+		return "the age of its template is not known"
+	case !created.After(since):
+		return fmt.Sprintf("its template is older than the policy, which is in force since %s", since.UTC().Format(time.RFC3339))
+	case c.reviewer.exemptions.maySpare(code, c.request.Namespace, created):
+		return "the author of its template may have been exempt"
+	default:
+		return ""
+	}
+}
+
+// judge returns a finding as it counts for the claim, false for one that is for the audit
+// log only: nobody reads the warnings of a controller.
+func (c *copied) judge(f Finding) (Finding, bool) {
+	if f.Severity != Error {
+		return f, false
+	}
+	if why := c.why(f.Rule); why != "" {
+		f.Severity = Warning
+		f.Message += "; only a warning: " + why
+	}
+	return f, true
+}
+
+// maySpare tells whether somebody could write in a namespace what a policy denies, at a
+// time.
+func (x exemptions) maySpare(code, namespace string, at time.Time) bool {
+	return slices.ContainsFunc(x.list, func(e v1alpha1.Exemption) bool {
+		return names(e, code) && e.Expires.After(at) && (len(e.Namespaces) == 0 || slices.Contains(e.Namespaces, namespace))
+	})
+}
+
+// PolicyDigests say of each policy, by its code, what it denies: its text, its modes and
+// parameters anywhere, and who is exempt. Where a digest is the same, so are the answers.
+func (r Reviewer) PolicyDigests() map[string]string {
+	digests := map[string]string{}
+	if r.Policies == nil {
+		return digests
+	}
+	for _, p := range r.Policies.Set().Policies() {
+		hash := sha256.New()
+		fmt.Fprintln(hash, r.Policies.Digest(p.Code))
+		for _, e := range r.exemptions.list {
+			if names(e, p.Code) {
+				e.Reason = ""
+				_ = json.NewEncoder(hash).Encode(e) // strings and times: it cannot fail
+			}
+		}
+		digests[p.Code] = hex.EncodeToString(hash.Sum(nil))[:16]
+	}
+	return digests
+}
+
+// weigh adds what a policy has found, so far as it counts.
+func (a *Answer) weigh(f Finding, claim *copied, mode policy.Mode) {
+	if mode == policy.Off {
+		return
+	}
+	counts := mode != policy.Audit
+	if counts && claim != nil {
+		f, counts = claim.judge(f)
+	}
+	if counts {
+		a.Findings = append(a.Findings, f)
+	} else {
+		a.Audited = append(a.Audited, f)
+	}
+}
