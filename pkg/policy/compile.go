@@ -221,7 +221,7 @@ func (c content) parse(file string, text []byte) error {
 		return err
 	}
 	if module == nil {
-		return fmt.Errorf("%s: is empty", file)
+		return at(ast.NewLocation(nil, file, 1, 1), "is empty")
 	}
 	c.texts[file] = text
 	if strings.HasSuffix(file, "_test.rego") {
@@ -237,7 +237,7 @@ func (c content) parse(file string, text []byte) error {
 		return nil
 	}
 	if other, twice := c.policies[policy.Code]; twice {
-		return fmt.Errorf("%s: the code %s is that of %s already", file, policy.Code, other.File)
+		return at(module.Package.Loc(), "the code %s is that of %s already", policy.Code, other.File)
 	}
 	c.policies[policy.Code] = *policy
 	return nil
@@ -250,11 +250,11 @@ func (s *Set) checkRules() error {
 		ref := ast.MustParseRef("data." + policy.Package + ".deny")
 		rules := s.compiler.GetRulesExact(ref)
 		if len(rules) == 0 {
-			errs = append(errs, fmt.Errorf("%s: package %s has no rule \"deny contains … if\"", policy.File, policy.Package))
+			errs = append(errs, at(s.modules[policy.File].Package.Loc(), "package %s has no rule \"deny contains … if\"", policy.Package))
 		}
 		for _, rule := range rules {
 			if rule.Head.DocKind() != ast.PartialSetDoc {
-				errs = append(errs, fmt.Errorf("%s: deny must be a set of violations: \"deny contains violation if\"", rule.Loc()))
+				errs = append(errs, at(rule.Loc(), "deny must be a set of violations: \"deny contains violation if\""))
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -17,6 +16,8 @@ func checkMembership(modules map[string]*ast.Module) error {
 	}
 	return errors.Join(m.errs...)
 }
+
+var errMixed = errors.New("constants and other values in one collection behind \"in\": OPA looks at the constants only; put the collection into a variable first")
 
 type memberships struct{ errs []error }
 
@@ -45,7 +46,7 @@ func (m *memberships) walk(node any) {
 
 func (m *memberships) check(call []*ast.Term, at *ast.Location) {
 	if len(call) == 3 && call[0].Equal(member) && mixed(call[2].Value) {
-		m.errs = append(m.errs, fmt.Errorf("%s: constants and other values in one collection behind \"in\": OPA looks at the constants only; put the collection into a variable first", at))
+		m.errs = append(m.errs, located{at, errMixed})
 	}
 }
 

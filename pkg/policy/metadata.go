@@ -111,14 +111,14 @@ func metadata(file string, module *ast.Module) (*Metadata, error) {
 			m.Related = append(m.Related, related.Ref.String())
 		}
 		if err := m.read(annotations.Custom); err != nil {
-			return nil, fmt.Errorf("%s: METADATA of package %s: %w", annotations.Location, path, err)
+			return nil, at(annotations.Location, "METADATA of package %s: %w", path, err)
 		}
 		return &m, nil
 	}
 	if isLibrary(path) {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%s: package %s has no METADATA: a policy needs a title, a description and custom.code; modules without a code belong into dra.lib", module.Package.Loc(), path)
+	return nil, at(module.Package.Loc(), "package %s has no METADATA: a policy needs a title, a description and custom.code; modules without a code belong into dra.lib", path)
 }
 
 // isLibrary tells whether modules of the package are only for others to import.

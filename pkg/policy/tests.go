@@ -34,6 +34,8 @@ type TestResult struct {
 	Duration       time.Duration
 	// Problem is empty if the test passes.
 	Problem string
+
+	at *ast.Location
 }
 
 // Err lists the tests that fail, nil if none does.
@@ -41,7 +43,7 @@ func (r TestReport) Err() error {
 	var errs []error
 	for _, test := range r.Tests {
 		if test.Problem != "" {
-			errs = append(errs, fmt.Errorf("%s: %s: %s", test.Location, test.Name, test.Problem))
+			errs = append(errs, at(test.at, "%s: %s", test.Name, test.Problem))
 		}
 	}
 	return errors.Join(errs...)
@@ -82,6 +84,7 @@ func testResult(result *tester.Result) TestResult {
 		Name:     strings.TrimPrefix(result.Package, "data.") + "." + result.Name,
 		Location: fmt.Sprintf("%s:%d", result.Location.File, result.Location.Row),
 		Duration: result.Duration,
+		at:       result.Location,
 	}
 	switch {
 	case result.Error != nil:

@@ -64,8 +64,12 @@ func (c *copied) template() (time.Time, bool) {
 // refuse the claim leaves a pod pending, so that needs a template which the policy must
 // have refused: younger than the policy, and not by an author who may have been exempt.
 func (c *copied) why(code string) string {
-	since, inForce := c.reviewer.PoliciesSince[code]
-	if !inForce {
+	var since time.Time
+	known := c.reviewer.PoliciesSince != nil
+	if known {
+		since, known = c.reviewer.PoliciesSince(code)
+	}
+	if !known {
 		return "since when the policy is in force is not known"
 	}
 	created, known := c.template()

@@ -61,10 +61,7 @@ func TestClaimsFromTemplates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := withPolicies(t, tt.site)
-			r.Templates, r.PoliciesSince = tt.templates, map[string]time.Time{code: since}
-			if tt.unknown {
-				r.PoliciesSince = nil
-			}
+			r.Templates, r.PoliciesSince = tt.templates, func(asked string) (time.Time, bool) { return since, asked == code && !tt.unknown }
 			req := request("v1", "ResourceClaim", "", tolerant, tt.old)
 			req.Namespace, req.User = "b", who(controller)
 			if tt.user != "" {

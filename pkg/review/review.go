@@ -71,9 +71,10 @@ type Reviewer struct {
 	Facts policy.Facts
 	// Templates tell the age of what claims are made from; nil tells nothing.
 	Templates Templates
-	// PoliciesSince says since when each policy denies what it denies now, by its code.
-	// A claim from a template that is older, or of unknown age, is never refused.
-	PoliciesSince map[string]time.Time
+	// PoliciesSince says since when a policy denies what it denies now, by its code; nil
+	// knows of none. A claim from a template that is older, or of unknown age, is never
+	// refused.
+	PoliciesSince func(code string) (since time.Time, known bool)
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool

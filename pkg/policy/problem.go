@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// A Problem is one thing that is wrong with policies.
+type Problem struct {
+	// File is the name of the source followed by that of the file; empty if the problem
+	// is in no file.
+	File string `json:"file,omitempty"`
+	// Line and Column begin with 1; 0 is not known.
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+}
+
+// String is "file:line:column: message", without what is not known.
+func (p Problem) String() string {
+	switch {
+	case p.File == "":
+		return p.Message
+	case p.Line == 0:
+		return p.File + ": " + p.Message
+	default:
+		return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+	}
+}
+
+// located is an error with its place.
+type located struct {
+	at  *ast.Location
+	err error
+}
+
+// at says where an error is; the arguments are those of [fmt.Errorf].
+func at(place *ast.Location, format string, a ...any) error {
+	return located{place, fmt.Errorf(format, a...)}
+}
+
+func (l located) Error() string {
+	if l.at == nil {
+		return l.err.Error()
+	}
+	return fmt.Sprintf("%s:%d: %v", l.at.File, l.at.Row, l.err)
+}
+
+func (l located) Unwrap() error { return l.err }
+
+// Problems are what an error of [Parse], [Compile] or [TestReport.Err] is made of, in its
+// order.
+func Problems(err error) []Problem {
+	switch err := err.(type) {
+	case nil:
+		return nil
+	case interface{ Unwrap() []error }:
+		return problemsOf(err.Unwrap())
+	case ast.Errors:
+		all := make([]error, len(err))
+		for i, one := range err {
+			all[i] = one
+		}
+		return problemsOf(all)
+	case *ast.Error:
+		p := Problem{Message: err.Code + ": " + err.Message}
+		if err.Details != nil {
+			p.Message = strings.Join(append([]string{p.Message}, err.Details.Lines()...), "\n")
+		}
+		return []Problem{p.in(err.Location)}
+	case located:
+		return []Problem{Problem{Message: err.err.Error()}.in(err.at)}
+	default:
+		return []Problem{{Message: err.Error()}}
+	}
+}
+
+func problemsOf(errs []error) (all []Problem) {
+	for _, err := range errs {
+		all = append(all, Problems(err)...)
+	}
+	return all
+}
+
+func (p Problem) in(place *ast.Location) Problem {
+	if place != nil {
+		p.File, p.Line, p.Column = place.File, place.Row, place.Col
+	}
+	return p
+}
