@@ -3,6 +3,7 @@ package policystatus
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -16,7 +17,15 @@ const (
 
 // Encode returns the status as the data of a ConfigMap.
 func (s Status) Encode() (map[string]string, error) {
-	replicas, err := yaml.Marshal(s.Replicas)
+	shown := slices.Clone(s.Replicas)
+	for i := range shown {
+		if shown[i].Load != nil {
+			load := *shown[i].Load
+			load.Digests = nil // what they agree on stands below
+			shown[i].Load = &load
+		}
+	}
+	replicas, err := yaml.Marshal(shown)
 	if err != nil {
 		return nil, err
 	}

@@ -177,9 +177,11 @@ func (s Status) Summary() string {
 	return strings.Join(parts, "; ")
 }
 
+// place says in one line what is wrong where.
 func (r refusal) place() string {
+	line, _, _ := strings.Cut(r.Problem.Problem.String(), "\n")
 	if r.ConfigMap == "" {
-		return r.Problem.Problem.String()
+		return line
 	}
-	return "ConfigMap " + r.ConfigMap + ": " + r.Problem.Problem.String()
+	return "ConfigMap " + r.ConfigMap + ": " + line
 }

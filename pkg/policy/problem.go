@@ -30,6 +30,9 @@ func (p Problem) String() string {
 	}
 }
 
+// Error makes an error of it.
+func (p Problem) Error() string { return p.String() }
+
 // located is an error with its place.
 type located struct {
 	at  *ast.Location
@@ -70,6 +73,8 @@ func Problems(err error) []Problem {
 			p.Message = strings.Join(append([]string{p.Message}, err.Details.Lines()...), "\n")
 		}
 		return []Problem{p.in(err.Location)}
+	case Problem:
+		return []Problem{err}
 	case located:
 		return []Problem{Problem{Message: err.err.Error()}.in(err.at)}
 	default:

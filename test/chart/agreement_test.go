@@ -154,6 +154,7 @@ func TestRights(t *testing.T) {
 		"[resource.k8s.io] [deviceclasses resourceslices] [list watch] []",
 		"[dra-steward.io] [resourceslicepatches] [list watch] []",
 		"[resource.k8s.io] [devicetaintrules] [list watch] []",
+		"[resource.k8s.io] [resourceclaimtemplates] [list] []",
 		"[] [namespaces] [get list watch] []",
 	}; !slices.Equal(rights, want) {
 		t.Errorf("rights %q, the webhook needs %q", rights, want)

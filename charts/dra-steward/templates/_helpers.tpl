@@ -25,6 +25,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "dra-steward.fullname" . }}-controller
 {{- end -}}
 
+{{- /* The ConfigMap with what came of the policies. */ -}}
+{{- define "dra-steward.policyStatus" -}}
+{{ include "dra-steward.fullname" . }}-policies
+{{- end -}}
+
 {{- define "dra-steward.controllerSelectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -30,6 +30,7 @@ type controllerOptions struct {
 	breaker                            guard.Thresholds
 	leaderElect, patchStatus           bool
 	namespace, name                    string
+	policyStatus, webhookSelector      string
 	kubeconfig                         string
 	healthAddress, metricsAddress      string
 	logLevel, logFormat                string
@@ -72,6 +73,7 @@ status of each ResourceSlicePatch what becomes of it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runController(c.Context(), streams, o) },
 	}
 	o.addFlags(c)
+	o.policyFlags(c.Flags())
 	return c
 }
 
@@ -144,6 +146,9 @@ func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config
 		return err
 	}
 	if err := o.addPatchStatus(eviction, config, registry, log); err != nil {
+		return err
+	}
+	if err := o.addPolicyStatus(eviction, registry, log); err != nil {
 		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -26,9 +26,10 @@ type informed struct {
 	tracked *tracker.Tracker
 	// patches are read by themselves: rules look at devices as they were published, so
 	// that merging would be for nothing.
-	patches *tracker.PatchReader
-	facts   facts.Facts
-	server  serverVersion
+	patches   *tracker.PatchReader
+	facts     facts.Facts
+	templates *facts.Templates
+	server    serverVersion
 }
 
 var _ validate.World = (*informed)(nil)
@@ -61,7 +62,8 @@ func newInformed(kubeconfig string, registerer prometheus.Registerer, log logr.L
 	if err != nil {
 		return nil, err
 	}
-	w := &informed{tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics}), patches: patches}
+	w := &informed{patches: patches, templates: facts.NewTemplates(client, log),
+		tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics})}
 	w.facts = facts.Facts{Namespaces: namespaces, TaintKeys: facts.NewTaintKeys(w.tracked)}
 	w.server.client = client.Discovery()
 	return w, nil

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing/fstest"
 	"time"
@@ -33,11 +34,18 @@ const policyLabel = "dra-steward.io/policy"
 // beside others; as a whole, or not at all.
 type policyConfigMaps struct {
 	namespace string
-	sources   []policy.Source
-	use       func(*policy.Set, time.Time) error
-	log       logr.Logger
-	metrics   *policyMetrics
+	// statusName is the ConfigMap in which the leader of the controllers writes down what
+	// came of the policies; empty is none.
+	statusName string
+	sources    []policy.Source
+	// use puts policies into force, agrees tells whether it could.
+	use     func(*policy.Set, time.Time) error
+	agrees  func(*policy.Set) error
+	log     logr.Logger
+	metrics *policyMetrics
 
+	status  policyLoad
+	client  kubernetes.Interface
 	factory informers.SharedInformerFactory
 	lister  corelisters.ConfigMapLister
 	changed chan struct{}
@@ -54,6 +62,7 @@ func newPolicyConfigMaps(p *policyConfigMaps, kubeconfig string) (*policyConfigM
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
+	p.client = client
 	p.factory = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(p.namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = policyLabel + "=true" }))
 	p.lister = p.factory.Core().V1().ConfigMaps().Lister()
@@ -71,6 +80,15 @@ func newPolicyConfigMaps(p *policyConfigMaps, kubeconfig string) (*policyConfigM
 
 // run follows the ConfigMaps until ctx ends.
 func (p *policyConfigMaps) run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	if p.statusName != "" {
+		watching.Go(func() {
+			if err := p.status.watch(ctx, p.client, p.namespace, p.statusName); err != nil {
+				p.log.Error(err, "cannot watch since when policies are in force", "configMap", p.namespace+"/"+p.statusName)
+			}
+		})
+	}
 	p.factory.StartWithContext(ctx)
 	defer p.factory.Shutdown()
 	for _, synced := range p.factory.WaitForCacheSync(ctx.Done()) {
@@ -98,10 +116,12 @@ func (p *policyConfigMaps) load(ctx context.Context) {
 	}
 	if err != nil {
 		p.metrics.refused()
+		p.status.refused(p.problemsOf(err))
 		p.log.Error(err, "refused the policies of the ConfigMaps; the last good ones stay in force", "namespace", p.namespace)
 		return
 	}
 	p.metrics.took(set, now)
+	p.status.took(set.Revision(), now)
 	p.log.Info("took over policies", "revision", set.Revision(), "policies", len(set.Policies()))
 }
 
@@ -120,13 +140,18 @@ func (p *policyConfigMaps) compile(ctx context.Context, stored *corev1.ConfigMap
 		files := fstest.MapFS{}
 		for name, text := range c.Data {
 			if !strings.HasSuffix(name, ".rego") {
-				return nil, fmt.Errorf("ConfigMap %s/%s: key %s: must be <name>.rego, or <name>_test.rego for tests", c.Namespace, c.Name, name)
+				return nil, policy.Problem{File: p.sourceName(c.Name) + "/" + name, Message: "a key must be <name>.rego, or <name>_test.rego for tests"}
 			}
 			files[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		sources = append(sources, policy.Source{Name: "ConfigMap " + c.Namespace + "/" + c.Name, Files: files})
+		sources = append(sources, policy.Source{Name: p.sourceName(c.Name), Files: files})
 	}
 	return compilePolicies(ctx, sources)
+}
+
+// sourceName is what messages call a ConfigMap.
+func (p *policyConfigMaps) sourceName(name string) string {
+	return "ConfigMap " + p.namespace + "/" + name
 }
 
 // check says what is wrong with the policies if a ConfigMap is stored.
@@ -134,8 +159,15 @@ func (p *policyConfigMaps) check(ctx context.Context, stored *corev1.ConfigMap) 
 	if stored.Labels[policyLabel] != "true" || stored.Namespace != p.namespace {
 		return nil
 	}
-	_, err := p.compile(ctx, stored)
-	return err
+	set, err := p.compile(ctx, stored)
+	if err == nil {
+		err = p.agrees(set)
+	}
+	var errs []error
+	for _, problem := range policy.Problems(err) {
+		errs = append(errs, problem)
+	}
+	return errors.Join(errs...)
 }
 
 // ready is nil once the policies have been read for the first time.

@@ -66,6 +66,9 @@ func (c *configured) use(file config.File, now time.Time) error {
 		return file.Locate(err)
 	}
 	c.complete(&reviewer)
+	if c.policies != nil {
+		reviewer.PoliciesSince = c.policies.status.inForceSince(reviewer.PolicyDigests())
+	}
 	c.file = file
 	c.inForce.Store(&reviewer)
 	c.seen = file.Revision
@@ -88,6 +91,16 @@ func (c *configured) usePolicies(set *policy.Set, now time.Time) error {
 		c.set = before
 	}
 	return err
+}
+
+// agrees tells whether the configuration agrees with a set of policies: with its
+// parameters and their schemas.
+func (c *configured) agrees(set *policy.Set) error {
+	c.turn.Lock()
+	file := c.file
+	c.turn.Unlock()
+	_, err := newPolicyEngine(set, file.StewardConfiguration)
+	return file.Locate(err)
 }
 
 // run follows the file until ctx ends.

@@ -33,7 +33,7 @@ type serveOptions struct {
 	liveData                               bool
 	kubeconfig                             string
 	policies                               []string
-	policyNamespace                        string
+	policyNamespace, policyStatus          string
 	logLevel, logFormat                    string
 }
 
@@ -75,6 +75,7 @@ log say so.`,
 	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses, ResourceSlices, DeviceTaintRules and namespaces of the cluster, for what looks beyond one object")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library; a policy with the code of another replaces it (repeatable)")
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
+	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap beside these in which the controller's leader writes down what came of the policies")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data and --policy-namespace (default: the cluster that this runs in)")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug (with every denial), info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
@@ -136,7 +137,7 @@ func (o serveOptions) site(ctx context.Context, world *informed, registry *prome
 		evaluations := &validate.Evaluations{}
 		site.minor = world.server.minor
 		site.complete = func(r *review.Reviewer) {
-			r.World, r.Facts, r.Evaluations = world, world.facts, evaluations
+			r.World, r.Facts, r.Templates, r.Evaluations = world, world.facts, world.templates, evaluations
 			r.Turns = func(user string) validate.Turns { return queue.For(user) }
 		}
 	}
@@ -166,7 +167,8 @@ func (o serveOptions) configMaps(site *configured, sources []policy.Source, regi
 		return nil, err
 	}
 	return newPolicyConfigMaps(&policyConfigMaps{
-		namespace: o.policyNamespace, sources: sources, use: site.usePolicies, log: site.log, metrics: metrics}, o.kubeconfig)
+		namespace: o.policyNamespace, statusName: o.policyStatus, sources: sources, use: site.usePolicies, agrees: site.agrees,
+		log: site.log, metrics: metrics}, o.kubeconfig)
 }
 
 // validating denies and warns, and judges policies where it follows some.
@@ -193,7 +195,7 @@ func serveAll(ctx context.Context, server *webhook.Server, world *informed, site
 	group.Go(func() error {
 		return serveHTTP(failed, at["--health-address"], healthHandler(server, world, site.policies))
 	})
-	group.Go(func() error { return serveHTTP(failed, at["--metrics-address"], metricsHandler(registry)) })
+	group.Go(func() error { return serveHTTP(failed, at["--metrics-address"], site.metricsHandler(registry)) })
 	group.Go(func() error { return site.run(failed) })
 	if world != nil {
 		group.Go(func() error { return world.run(failed) })

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,6 +39,7 @@ type Guard struct {
 	// mounted is the folder of the configuration, version that of the cluster.
 	mounted, version string
 	authority        []byte
+	prepared         prepared
 	stop             context.CancelFunc
 	done             chan int
 	log              io.Closer
@@ -95,6 +97,23 @@ func (g *Guard) Metrics(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
+// MetricsAddress is where it serves its metrics, host:port.
+func (g *Guard) MetricsAddress() string { return g.metrics }
+
+// Another starts one more replica, which is ready but which the API server does not call.
+func (g *Guard) Another(ctx context.Context, log io.Writer) (*Guard, error) {
+	p := g.prepared
+	p.args = slices.Clone(p.args)
+	if err := p.place(); err != nil {
+		return nil, err
+	}
+	other, err := launch(p, log)
+	if err != nil {
+		return nil, err
+	}
+	return other, p.ready(ctx, other.done)
+}
+
 // Authority is the certificate authority that its certificate can be checked with,
 // in PEM.
 func (g *Guard) Authority() []byte { return g.authority }
@@ -117,7 +136,7 @@ func (g *Guard) Stop() error {
 // launch runs the program.
 func launch(p prepared, log io.Writer) (*Guard, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	g := &Guard{address: p.address, metrics: p.metrics, mounted: p.mounted, authority: p.authority, stop: stop, done: make(chan int, 1)}
+	g := &Guard{prepared: p, address: p.address, metrics: p.metrics, mounted: p.mounted, authority: p.authority, stop: stop, done: make(chan int, 1)}
 	if log == nil {
 		file, err := os.Create(filepath.Join(p.dir, "dra-steward.log"))
 		if err != nil {

@@ -145,25 +145,31 @@ func TestSitePolicies(t *testing.T) {
 // webhook had not answered.
 func withoutHook(t *testing.T, admin kubernetes.Interface) {
 	t.Helper()
-	configurations := admin.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	configuration, err := configurations.Get(t.Context(), release, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, hook := range configuration.Webhooks {
-		if hook.Name == "policies.validate.dra-steward.io" {
-			patch, _ := json.Marshal([]any{map[string]any{"op": "remove", "path": fmt.Sprintf("/webhooks/%d", i)}})
-			if _, err := configurations.Patch(t.Context(), release, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	removeHook(t, admin, "policies.validate.dra-steward.io")
 	stored := policyMap(map[string]string{"a.rego": "broken"})
 	eventually(t, "the endpoint is gone", func(ctx context.Context) (bool, error) {
 		stored.Name = "probe"
 		_, err := admin.CoreV1().ConfigMaps(release).Create(ctx, stored, dryRun)
 		return err == nil, nil
 	})
+}
+
+// removeHook takes an endpoint out of the configuration.
+func removeHook(t *testing.T, admin kubernetes.Interface, name string) {
+	t.Helper()
+	configurations := admin.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	configuration, err := configurations.Get(t.Context(), release, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, hook := range configuration.Webhooks {
+		if hook.Name == name {
+			patch, _ := json.Marshal([]any{map[string]any{"op": "remove", "path": fmt.Sprintf("/webhooks/%d", i)}})
+			if _, err := configurations.Patch(t.Context(), release, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 const endless = `# METADATA

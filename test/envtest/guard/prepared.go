@@ -41,19 +41,25 @@ func (p *prepared) configure(certificates, kubeconfig string) error {
 		return err
 	}
 	p.mounted = mounted
-	ports, err := freePorts(3)
-	if err != nil {
-		return err
-	}
-	p.address, p.health, p.metrics = ports[0], ports[1], ports[2]
 	p.args, err = arguments(deployment)
 	if err != nil {
 		return err
 	}
 	p.args = append(p.args, "--kubeconfig="+kubeconfig)
+	if err := p.replace(map[string]string{"--config": filepath.Join(mounted, "config.yaml"), "--cert-dir": certificates}); err != nil {
+		return err
+	}
+	return p.place()
+}
+
+// place gives the program addresses on which nobody listens.
+func (p *prepared) place() error {
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	p.address, p.health, p.metrics = ports[0], ports[1], ports[2]
 	return p.replace(map[string]string{
-		"--config":          filepath.Join(mounted, "config.yaml"),
-		"--cert-dir":        certificates,
 		"--address":         p.address,
 		"--health-address":  p.health,
 		"--metrics-address": p.metrics,
