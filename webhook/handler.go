@@ -32,18 +32,27 @@ type handler struct {
 	step     func(review.Reviewer, review.Request) (review.Answer, error)
 	log      logr.Logger
 	metrics  *Metrics
+	// decisions logs the answers; nil logs none.
+	decisions *Decisions
 }
 
 var _ admission.Handler = handler{}
 
 // Mutating returns the handler that fills in defaults. metrics may be nil.
-func Mutating(source Source, log logr.Logger, metrics *Metrics) admission.Handler {
-	return handler{"mutate", source, review.Reviewer.Mutate, log, metrics}
+func Mutating(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
+	return newHandler(handler{"mutate", source, review.Reviewer.Mutate, log, metrics, nil}, options)
 }
 
 // Validating returns the handler that denies and warns. metrics may be nil.
-func Validating(source Source, log logr.Logger, metrics *Metrics) admission.Handler {
-	return handler{"validate", source, review.Reviewer.Validate, log, metrics}
+func Validating(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
+	return newHandler(handler{"validate", source, review.Reviewer.Validate, log, metrics, nil}, options)
+}
+
+func newHandler(h handler, options []Option) handler {
+	for _, option := range options {
+		option(&h)
+	}
+	return h
 }
 
 // Handle answers one request. It has no side effects but metrics and logs, so a dry
@@ -80,9 +89,8 @@ func (h handler) answer(req admission.Request, now time.Time) (admission.Respons
 		return errored(err), verdictErrored
 	}
 	h.metrics.count(answer)
+	h.decisions.record(h.endpoint, req, answer)
 	if answer.Denied() {
-		h.log.V(1).Info("denied", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", answer.Name,
-			"user", req.UserInfo.Username, "findings", answer.Findings)
 		return annotated(denied(req, answer), answer), verdictDenied
 	}
 	return annotated(allowed(answer), answer), verdictAllowed

@@ -85,6 +85,7 @@ var Packages = map[string]Package{
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
 	"scheduler":    {"api/v1alpha1", "pkg/patch", "pkg/tracker"},
+	"test/alerts":  {},
 	"test/chart":   {"charts"},
 	"test/envtest": {"api/v1alpha1", "charts", "cmd/dra-steward/app", "test/chart", "webhook"},
 	"test/evictor": {},

@@ -74,7 +74,7 @@ Exit codes: 0 clean, 1 something was found, 2 could not run.`,
 	})
 	root.AddCommand(serveCommand(streams), controllerCommand(streams), lintCommand(streams), explainCommand(streams),
 		devicesCommand(streams), configCommand(streams), policyCommand(streams),
-		nodeCommand(streams), versionCommand(streams))
+		nodeCommand(streams), metricsCommand(streams), versionCommand(streams))
 	return root
 }
 

@@ -148,7 +148,7 @@ func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config
 	if err := o.addPatchStatus(eviction, config, registry, log); err != nil {
 		return err
 	}
-	if err := o.addPolicyStatus(eviction, registry, log); err != nil {
+	if err := errors.Join(o.addPolicyStatus(eviction, registry, log), eviction.addMetrics(registry)); err != nil {
 		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -35,6 +35,7 @@ type serveOptions struct {
 	policies                               []string
 	policyNamespace, policyStatus          string
 	logLevel, logFormat                    string
+	decisions                              webhook.DecisionSettings
 }
 
 func serveCommand(streams Streams) *cobra.Command {
@@ -77,8 +78,9 @@ log say so.`,
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap beside these in which the controller's leader writes down what came of the policies")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data and --policy-namespace (default: the cluster that this runs in)")
-	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug (with every denial), info, warn or error")
+	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info (with denials and warnings), warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
+	decisionFlags(f, &o.decisions)
 	complete(c, "log-level", []string{"debug", "info", "warn", "error"})
 	complete(c, "log-format", []string{"json", "text"})
 	return c
@@ -100,6 +102,10 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
+	decisions, err := webhook.NewDecisions(o.decisions, log, registry)
+	if err != nil {
+		return err
+	}
 	world, err := o.world(registry, log)
 	if err != nil {
 		return err
@@ -109,8 +115,8 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 		return err
 	}
 	server := &webhook.Server{
-		Mutating:      webhook.Mutating(site.reviewer, log, metrics),
-		Validating:    site.validating(metrics),
+		Mutating:      webhook.Mutating(site.reviewer, log, metrics, webhook.LogDecisions(decisions)),
+		Validating:    site.validating(metrics, decisions),
 		CertDir:       o.certDir,
 		ShutdownDelay: o.shutdownDelay,
 		Log:           log,
@@ -172,8 +178,8 @@ func (o serveOptions) configMaps(site *configured, sources []policy.Source, regi
 }
 
 // validating denies and warns, and judges policies where it follows some.
-func (c *configured) validating(metrics *webhook.Metrics) admission.Handler {
-	handler := webhook.Validating(c.reviewer, c.log, metrics)
+func (c *configured) validating(metrics *webhook.Metrics, decisions *webhook.Decisions) admission.Handler {
+	handler := webhook.Validating(c.reviewer, c.log, metrics, webhook.LogDecisions(decisions))
 	if c.policies != nil {
 		handler = webhook.PolicyConfigMaps(handler, c.policies.check)
 	}

@@ -111,7 +111,7 @@ func TestServe(t *testing.T) {
 	if code := <-s.code; code != app.ExitClean {
 		t.Errorf("exit code %d", code)
 	}
-	if log := <-s.log; !strings.Contains(log, `"msg":"denied"`) || !strings.Contains(log, `"user":"jane"`) || !strings.Contains(log, "shutting down") {
+	if log := <-s.log; !strings.Contains(log, `"msg":"decision","verdict":"denied"`) || !strings.Contains(log, `"user":"jane"`) || !strings.Contains(log, "shutting down") {
 		t.Errorf("log:\n%s", log)
 	}
 }

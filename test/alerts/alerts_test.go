@@ -1,0 +1,176 @@
+package alerts
+
+import (
+	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/rules"
+)
+
+// recorded are series for every alert, a sample per minute in the notation of promtool:
+// those on which it fires within an hour, with what it says, and those on which it does
+// not.
+var recorded = map[string]struct{ fires, says, silent string }{
+	"DraStewardWebhookDown": {
+		fires:  `dra_steward_config_info{pod="a"} 1x10 stale`,
+		says:   "pass unchecked",
+		silent: "dra_steward_config_info{pod=\"a\"} 1x10 stale\n  dra_steward_config_info{pod=\"b\"} _x12 1x60",
+	},
+	"DraStewardWebhookNotRedundant": {
+		fires:  "dra_steward_config_info{pod=\"a\"} 1x60\n  dra_steward_config_info{pod=\"b\"} 1x10 stale",
+		says:   "one more node",
+		silent: "dra_steward_config_info{pod=\"a\"} 1x60\n  dra_steward_config_info{pod=\"b\"} 1x10 stale _x10 1x40",
+	},
+	"DraStewardConfigurationRefused": {
+		fires:  `dra_steward_config_load_failed{namespace="n",pod="a"} 0x10 1x50`,
+		says:   "in a. A restart",
+		silent: `dra_steward_config_load_failed{namespace="n",pod="a"} 0x10 1x4 0x50`,
+	},
+	"DraStewardPoliciesRefused": {
+		fires:  `dra_steward_policies_load_failed{namespace="n",pod="a"} 0x10 1x50`,
+		says:   "in a.",
+		silent: `dra_steward_policies_load_failed{namespace="n",pod="a"} 0x10 1x4 0x50`,
+	},
+	"DraStewardExemptionsExpired": {
+		fires:  `dra_steward_config_exemptions_expired{pod="a"} 2x80`,
+		says:   "2 exemptions",
+		silent: `dra_steward_config_exemptions_expired{pod="a"} 0x80`,
+	},
+	"DraStewardAdmissionErrors": {
+		fires:  `dra_steward_admission_answers_total{endpoint="validate",verdict="errored"} 0+6x60`,
+		says:   "0.10 requests per second to validate",
+		silent: "dra_steward_admission_answers_total{endpoint=\"validate\",verdict=\"errored\"} 0x10 1x50\n  dra_steward_admission_answers_total{endpoint=\"validate\",verdict=\"allowed\"} 0+600x60",
+	},
+	"DraStewardAdmissionSlow": {
+		fires:  buckets("0.1=0+90x60", "0.4=0+100x60", "+Inf=0+100x60"),
+		says:   "validate takes more than 370ms",
+		silent: buckets("0.1=0+100x60", "0.4=0+100x60", "+Inf=0+100x60"),
+	},
+	"DraStewardManyDenials": {
+		fires: answers("denied", "0+60x60") + answers("allowed", "0+30x60"),
+		says:  "1.0 writes of ResourceClaim per second are refused",
+		// As many, but few beside those that pass; and a burst that ends.
+		silent: answers("denied", "0+60x60") + answers("allowed", "0+600x60") +
+			`  dra_steward_admission_answers_total{endpoint="validate",kind="DeviceTaintRule",verdict="denied"} 0x20 0+60x5 300x40`,
+	},
+	"DraStewardPolicyErrors": {
+		fires:  `dra_steward_policy_results_total{code="DRA-TOL-001",mode="warn",result="timeout"} 0+1x60`,
+		says:   "DRA-TOL-001 ended 6 times with timeout",
+		silent: `dra_steward_policy_results_total{code="DRA-TOL-001",mode="warn",result="violation"} 0+1x60`,
+	},
+	"DraStewardControllerNotLeading": {
+		fires:  `dra_steward_controller_leading{pod="a"} 1x10 0x50`,
+		says:   "Nobody looks after",
+		silent: "dra_steward_controller_leading{pod=\"a\"} 1x10 0x50\n  dra_steward_controller_leading{pod=\"b\"} 0x12 1x50",
+	},
+	"DraStewardManyEvictions": {
+		fires:  "dra_steward_evictor_pod_deletions_total{source=\"rule\"} 0x10 0+8x10 80x40\n  dra_steward_evictor_pod_deletions_total{source=\"driver\"} 0x60",
+		says:   "pods were evicted in 10 minutes",
+		silent: `dra_steward_evictor_pod_deletions_total{source="rule"} 0+4x60`,
+	},
+	"DraStewardEvictionsFail": {
+		fires:  `dra_steward_evictor_evictions_failed_total{result="error"} 0+1x60`,
+		says:   "11 attempts",
+		silent: "dra_steward_evictor_evictions_failed_total{result=\"gone\"} 0+10x60\n  dra_steward_evictor_evictions_failed_total{result=\"error\"} 0x10 1x50",
+	},
+	"DraStewardClaimsStuckInDeletion": {
+		fires:  `dra_steward_claims_stuck_in_deletion{pod="a"} 0x10 3x10`,
+		says:   "3 ResourceClaims",
+		silent: `dra_steward_claims_stuck_in_deletion{pod="a"} 0x60`,
+	},
+}
+
+func buckets(series ...string) (text string) {
+	for _, s := range series {
+		le, samples, _ := strings.Cut(s, "=")
+		text += `  dra_steward_admission_seconds_bucket{endpoint="validate",le="` + le + `"} ` + samples + "\n"
+	}
+	return text
+}
+
+func answers(verdict, samples string) string {
+	return `  dra_steward_admission_answers_total{endpoint="validate",kind="ResourceClaim",verdict="` + verdict + `"} ` + samples + "\n"
+}
+
+func TestAlerts(t *testing.T) {
+	all := alerts(t, nil)
+	for _, name := range slices.Sorted(maps.Keys(recorded)) {
+		t.Run(name, func(t *testing.T) {
+			rule, ok := all[name]
+			if !ok {
+				t.Fatal("there is no such alert")
+			}
+			series := recorded[name]
+			if got := fired(t, rule, series.silent); got != "" {
+				t.Errorf("fires where it should not: %s", got)
+			}
+			if got := fired(t, rule, series.fires); !strings.Contains(got, series.says) || strings.Contains(got, "<error") {
+				t.Errorf("says %q, want %q in it", got, series.says)
+			}
+		})
+	}
+	for name := range all {
+		if _, ok := recorded[name]; !ok {
+			t.Errorf("%s: add series to recorded on which it fires, and on which it does not", name)
+		}
+	}
+}
+
+// fired evaluates a rule every minute and returns the description of the first alert that
+// fires; empty if none does.
+func fired(t *testing.T, rule rulefmt.Rule, series string) string {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, "load 1m\n  "+strings.TrimSpace(series)+"\n")
+	defer storage.Close()
+	query := rules.EngineQueryFunc(promqltest.NewTestEngine(t, false, 0, 100_000), storage)
+	expression, err := parser.NewParser(parser.Options{}).ParseExpr(rule.Expr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerting := rules.NewAlertingRule(rule.Alert, expression, time.Duration(rule.For), time.Duration(rule.KeepFiringFor),
+		labels.FromMap(rule.Labels), labels.FromMap(rule.Annotations), labels.EmptyLabels(), "", true, slog.New(slog.DiscardHandler))
+	for minute := range 80 {
+		at := time.Unix(0, 0).Add(time.Duration(minute) * time.Minute)
+		if _, err := alerting.Eval(t.Context(), 0, at, query, &url.URL{}, 0); err != nil {
+			t.Fatal(err)
+		}
+		// The series end after an hour: what is absent from then on says nothing.
+		for _, alert := range alerting.ActiveAlerts() {
+			if alert.State == rules.StateFiring && (minute <= 60 || strings.Contains(series, "x80")) {
+				return alert.Annotations.Get("description")
+			}
+		}
+	}
+	return ""
+}
+
+// TestAlertsOfWhatIsInstalled: an alert about something that is not installed would fire
+// for ever.
+func TestAlertsOfWhatIsInstalled(t *testing.T) {
+	if _, ok := alerts(t, values{"controller": values{"enabled": false}})["DraStewardControllerNotLeading"]; ok {
+		t.Error("without a controller none can lead")
+	}
+	if _, ok := alerts(t, values{"replicaCount": 1})["DraStewardWebhookNotRedundant"]; ok {
+		t.Error("one replica is what was asked for")
+	}
+}
+
+func TestMonitoringIsOffUnlessAsked(t *testing.T) {
+	for kind, name := range map[string]string{"PrometheusRule": "dra-steward", "PodMonitor": "dra-steward", "ConfigMap": "dra-steward-dashboard"} {
+		if rendered(t, kind, name, nil) == nil {
+			t.Errorf("%s %s is not there when it is asked for", kind, name)
+		}
+		if rendered(t, kind, name, values{"monitoring": values{}}) != nil {
+			t.Errorf("%s %s is there though nobody asked: its type may not exist", kind, name)
+		}
+	}
+}
