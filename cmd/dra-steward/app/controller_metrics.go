@@ -19,5 +19,5 @@ func (e *eviction) addMetrics(registry prometheus.Registerer) error {
 		<-ctx.Done()
 		return nil
 	})
-	return newClaimMetrics(registry, e.evictor.Claims.GetStore(), time.Now)
+	return newClaimMetrics(registry, e.claims.GetStore(), time.Now)
 }
