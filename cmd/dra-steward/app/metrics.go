@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/node"
+	"github.com/dra-steward/dra-steward/internal/policystatus"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/patchstatus"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -54,6 +55,7 @@ func Metrics() ([]Metric, error) {
 			func(r prometheus.Registerer) error { _, err := tracker.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := evictor.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := patchstatus.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := newLeaderMetrics(r); return err },
 			func(r prometheus.Registerer) error { return newClaimMetrics(r, nil, nil) },
 		},
