@@ -1,0 +1,208 @@
+package evictor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+// silence answers as told, after as long as the real one would take.
+type silence struct {
+	answers *bool
+	err     error
+}
+
+func (s silence) Probe(ctx context.Context) (bool, error) {
+	if s.err != nil || *s.answers {
+		return s.err == nil, s.err
+	}
+	after := time.NewTimer(evictor.ProbeAnswer)
+	defer after.Stop()
+	select {
+	case <-after.C:
+	case <-ctx.Done():
+	}
+	return false, ctx.Err()
+}
+
+func auto(answers *bool) evictor.Options {
+	return evictor.Options{Mode: evictor.ModeAuto, Prober: silence{answers: answers}}
+}
+
+// onAll has an ordinary pod and one on extended resources on each of two devices.
+func onAll() []runtime.Object {
+	objects := append(both(podOn("ns", "slice", "gpu-0")), both(extended(podOn("ns", "slice-extended", "gpu-0")))...)
+	objects = append(objects, both(podOn("ns", "rule", "gpu-1"))...)
+	return append(objects, both(extended(podOn("ns", "rule-extended", "gpu-1")))...)
+}
+
+// TestAutoAlone: nobody answers. For two minutes nobody is evicted, then everybody.
+func TestAutoAlone(t *testing.T) {
+	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
+	inBubble(t, auto(new(bool)), objects, func(b *bubble) {
+		b.pass(2 * time.Minute)
+		b.expect(nil)
+		b.expectCondition("rule", "none")
+		b.pass(3 * time.Minute)
+		if len(b.deleted) != 4 {
+			t.Errorf("deleted %v", b.deleted)
+		}
+		for name, at := range b.deleted {
+			if at < 2*time.Minute {
+				t.Errorf("%s was deleted after %s", name, at)
+			}
+		}
+		b.pass(time.Minute)
+		b.expectCondition("rule", "False Completed 1 2 pods evicted.")
+	})
+}
+
+// TestAutoBeside: the other controller answers. Only what it misses is evicted, after
+// the time that it has.
+func TestAutoBeside(t *testing.T) {
+	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
+	inBubble(t, auto(ptr.To(true)), objects, func(b *bubble) {
+		b.pass(time.Hour)
+		b.expect(deletions{"ns/slice-extended": 15 * time.Second, "ns/rule-extended": 15 * time.Second})
+		b.expectCondition("rule", "none")
+	})
+}
+
+// TestAutoSlicesOnly is Kubernetes 1.36: the other controller evicts for slices, as can
+// be seen from what it does to a pod, and does not answer for rules.
+func TestAutoSlicesOnly(t *testing.T) {
+	inBubble(t, auto(new(bool)), append(onAll(), sliceOf(1), ruleOn("rule", "gpu-1", seconds(0))), func(b *bubble) {
+		b.updateSlice(sliceOf(1, taint("broken", seconds(0))))
+		b.pass(5 * time.Second)
+		pod, err := b.CoreV1().Pods("ns").Get(b.Context(), "slice", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		markByKubernetes(pod)
+		b.updatePod(pod)
+		b.pass(20 * time.Minute)
+		// Since it was seen after five seconds.
+		b.expect(deletions{"ns/slice-extended": 20 * time.Second, "ns/rule": 3 * time.Minute, "ns/rule-extended": 3 * time.Minute})
+		b.expectCondition("rule", "False Completed 1 2 pods evicted.")
+	})
+}
+
+func markByKubernetes(pod *corev1.Pod) {
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByDeviceTaintManager", LastTransitionTime: metav1.Now(),
+	})
+}
+
+// TestAutoReturns: the other controller comes back, by an upgrade or a failover. From
+// its first sign on it has its part.
+func TestAutoReturns(t *testing.T) {
+	answers := new(bool)
+	objects := append(both(podOn("ns", "first", "gpu-0")), both(podOn("ns", "later", "gpu-1"))...)
+	objects = append(objects, both(extended(podOn("ns", "missed", "gpu-1")))...)
+	inBubble(t, auto(answers), append(objects, sliceOf(1), ruleOn("first", "gpu-0", seconds(0))), func(b *bubble) {
+		b.pass(5 * time.Minute)
+		if _, deleted := b.deleted["ns/first"]; !deleted {
+			t.Fatalf("deleted %v", b.deleted)
+		}
+		*answers = true
+		b.pass(2 * time.Minute)
+		b.createRule(ruleOn("later", "gpu-1", seconds(0)))
+		b.pass(20 * time.Minute)
+		if _, deleted := b.deleted["ns/later"]; deleted || len(b.deleted) != 2 {
+			t.Errorf("deleted %v", b.deleted)
+		}
+		// What was ours in the status is given up.
+		if c := b.condition("later", "EvictionInProgress"); c != nil {
+			t.Errorf("condition %+v", c)
+		}
+		*answers = false
+		b.pass(5 * time.Minute)
+		if _, deleted := b.deleted["ns/later"]; !deleted {
+			t.Errorf("deleted %v", b.deleted)
+		}
+	})
+}
+
+// TestAutoStatusIsASign: the other controller writes into the status of a rule, before
+// any probe.
+func TestAutoStatusIsASign(t *testing.T) {
+	pod, claim := podOn("ns", "pod", "gpu-0")
+	inBubble(t, auto(new(bool)), []runtime.Object{pod, claim, sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))}, func(b *bubble) {
+		b.pass(100 * time.Second)
+		r, err := b.ResourceV1().DeviceTaintRules().Get(b.Context(), "rule", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Status.Conditions = []metav1.Condition{{Type: "EvictionInProgress", Status: metav1.ConditionTrue, Reason: "PodsPendingEviction", LastTransitionTime: metav1.Now()}}
+		b.do(b.ResourceV1().DeviceTaintRules().UpdateStatus(b.Context(), r, metav1.UpdateOptions{}))
+		b.pass(100 * time.Second)
+		b.expect(nil)
+	})
+}
+
+// TestAutoCannotAsk: an error is no answer, and not the lack of one. What pods show
+// counts all the same.
+func TestAutoCannotAsk(t *testing.T) {
+	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](600)))
+	options := evictor.Options{Mode: evictor.ModeAuto, Prober: silence{err: errors.New("forbidden")}}
+	inBubble(t, options, []runtime.Object{pod, claim, sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))}, func(b *bubble) {
+		b.pass(12 * time.Minute)
+		b.expect(nil)
+		b.pass(3 * time.Minute)
+		if len(b.deleted) != 1 {
+			t.Errorf("deleted %v", b.deleted)
+		}
+	})
+}
+
+// TestRuleProber makes its rule in the version that is served, removes what was left
+// behind, and knows an answer.
+func TestRuleProber(t *testing.T) {
+	for name, answers := range map[string]bool{"answered": true, "not answered": false} {
+		t.Run(name, func(t *testing.T) {
+			client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+			client.PrependReactor("*", "devicetaintrules", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				switch {
+				case action.GetResource().Version != "v1beta2":
+					return true, nil, notFound()
+				case action.GetVerb() == "get" && !answers:
+					return true, &unstructured.Unstructured{Object: map[string]any{}}, nil
+				default:
+					return true, probed(), nil
+				}
+			})
+			got, err := evictor.RuleProber{Client: client, Answer: 1500 * time.Millisecond}.Probe(t.Context())
+			if err != nil || got != answers {
+				t.Errorf("got %t, %v", got, err)
+			}
+			last := client.Actions()[len(client.Actions())-1]
+			if last.GetVerb() != "delete" || last.GetResource().Version != "v1beta2" {
+				t.Errorf("the last call is %s %s", last.GetVerb(), last.GetResource())
+			}
+		})
+	}
+}
+
+func notFound() error {
+	return apierrors.NewNotFound(schema.GroupResource{Group: "resource.k8s.io", Resource: "devicetaintrules"}, evictor.ProbeName)
+}
+
+// probed is the rule with the condition of the other controller.
+func probed() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": "EvictionInProgress", "status": "False", "reason": "NoEffect"},
+	}}}}
+}

@@ -1,0 +1,182 @@
+package evictor_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/guard"
+)
+
+// broken is full with thresholds of ten pods and a share of devices that nothing exceeds.
+func broken() evictor.Options {
+	return evictor.Options{Mode: evictor.ModeFull, Thresholds: &guard.Thresholds{Pods: 10, Namespaces: 5, Percent: 100}}
+}
+
+func manyOn(device string, n int) (objects []runtime.Object) {
+	for i := range n {
+		objects = append(objects, both(podOn("ns", fmt.Sprint("on-", device, "-", i), device))...)
+	}
+	return objects
+}
+
+// TestBreakerRule: a rule that hits too much evicts nobody, says so and what would let
+// it go on; another rule is not concerned; and it goes on when that is acknowledged.
+func TestBreakerRule(t *testing.T) {
+	objects := append(manyOn("gpu-0", 30), manyOn("gpu-1", 3)...)
+	inBubble(t, broken(), append(objects, sliceOf(1)), func(b *bubble) {
+		b.createRule(ruleOn("large", "gpu-0", seconds(0)))
+		b.createRule(ruleOn("small", "gpu-1", seconds(0)))
+		b.pass(time.Hour)
+		if len(b.deleted) != 3 {
+			t.Errorf("%d deleted: %v", len(b.deleted), b.order)
+		}
+		b.expectCondition("large", "True PodsPendingEviction 1 30 pods need to be evicted in 1 namespace.")
+		b.expectCondition("small", "False Completed 1 3 pods evicted.")
+		c := b.condition("large", evictor.HeldCondition)
+		if c == nil || c.Reason != evictor.ReasonTooLarge || !strings.HasSuffix(c.Message, `30 pods are more than the threshold of 10. To go on, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=30,namespaces<=1"`) {
+			t.Fatalf("condition %+v", c)
+		}
+		writes := b.calls("patch", "devicetaintrules/status")
+		b.acknowledge("large", "pods<=29")
+		b.pass(time.Minute)
+		if len(b.deleted) != 3 {
+			t.Errorf("%d deleted above the ceiling", len(b.deleted))
+		}
+		b.acknowledge("large", "pods<=30,namespaces<=1")
+		b.pass(time.Minute)
+		if len(b.deleted) != 33 {
+			t.Errorf("%d deleted below the ceiling", len(b.deleted))
+		}
+		b.expectCondition("large", "False Completed 1 30 pods evicted.")
+		if more := b.calls("patch", "devicetaintrules/status") - writes; more > 8 {
+			t.Errorf("%d writes of the status", more)
+		}
+	})
+}
+
+func (b *bubble) acknowledge(rule, ceiling string) {
+	b.Helper()
+	b.updateRule(rule, func(r *resourceapi.DeviceTaintRule) {
+		r.Generation--
+		r.Annotations = map[string]string{v1alpha1.AcknowledgementAnnotation: ceiling}
+	})
+}
+
+// TestBreakerGrows: the rule hits few when it is written, and more later.
+func TestBreakerGrows(t *testing.T) {
+	objects := append(manyOn("gpu-0", 8), sliceOf(1))
+	inBubble(t, broken(), objects, func(b *bubble) {
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(time.Second)
+		if len(b.deleted) != 8 {
+			t.Fatalf("%d deleted", len(b.deleted))
+		}
+		for i := range 50 { // one by one, so that never many are pending
+			pod, claim := podOn("ns", fmt.Sprint("again-", i), "gpu-0")
+			b.do(b.ResourceV1().ResourceClaims("ns").Create(b.Context(), claim, metav1.CreateOptions{}))
+			b.do(b.CoreV1().Pods("ns").Create(b.Context(), pod, metav1.CreateOptions{}))
+			b.pass(10 * time.Second)
+		}
+		if len(b.deleted) != 10 {
+			t.Errorf("%d deleted", len(b.deleted))
+		}
+	})
+}
+
+// TestBreakerMends: what is paused goes on when it is no longer too large.
+func TestBreakerMends(t *testing.T) {
+	inBubble(t, broken(), append(manyOn("gpu-0", 12), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
+		b.pass(time.Minute)
+		b.expect(nil)
+		b.gone("ns", "on-gpu-0-0")
+		b.gone("ns", "on-gpu-0-1")
+		b.pass(2 * time.Second)
+		if len(b.deleted) != 10 {
+			t.Errorf("%d deleted", len(b.deleted))
+		}
+	})
+}
+
+// TestBreakerDriver: a driver that taints all its devices is not followed, however few
+// pods that hits, until an admin says so; the event names the driver and the key.
+func TestBreakerDriver(t *testing.T) {
+	all := sliceOf(1, taint("broken", seconds(0)))
+	for i := range all.Spec.Devices {
+		all.Spec.Devices[i].Taints = all.Spec.Devices[0].Taints
+	}
+	options := broken()
+	options.About = &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "dra-steward", Name: "dra-steward-controller"}
+	options.Thresholds = &guard.Thresholds{Pods: 10, Namespaces: 5, Percent: 25}
+	inBubble(t, options, append(append(manyOn("gpu-0", 2), manyOn("gpu-1", 1)...), sliceOf(1)), func(b *bubble) {
+		b.updateSlice(all)
+		b.pass(time.Hour)
+		b.expect(nil)
+		want := `Warning EvictionPaused The taints of driver gpu.example.com evict nobody for now: 100 % of the devices of the drivers are more than the threshold of 25 %. To go on, set acknowledged-impact.gpu.example.com: "pods<=3,namespaces<=1" here.`
+		if got := <-b.events.Events; got != want {
+			t.Errorf("event: %s\nwant:  %s", got, want)
+		}
+		b.controller.Confirm(evictor.Confirmation{Ceilings: map[string]guard.Ceiling{"gpu.example.com": {Pods: ptr.To(3)}}})
+		b.pass(2 * time.Second)
+		if len(b.deleted) != 3 {
+			t.Errorf("%d deleted", len(b.deleted))
+		}
+	})
+}
+
+// TestBreakerOneOfMany: a driver that taints the devices of one node of many is followed.
+func TestBreakerOneOfMany(t *testing.T) {
+	objects := manyOn("gpu-0", 3)
+	for i := range 4 {
+		slice := sliceOf(1)
+		slice.Name, slice.UID, slice.Spec.Pool.Name = fmt.Sprint("other-", i), types.UID(fmt.Sprint("other-", i)), fmt.Sprint("other-", i)
+		objects = append(objects, slice)
+	}
+	options := broken()
+	options.Thresholds.Percent = 25
+	inBubble(t, options, append(objects, sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
+		b.pass(time.Minute)
+		if len(b.deleted) != 3 {
+			t.Errorf("%d deleted", len(b.deleted))
+		}
+	})
+}
+
+// TestOlderRuleIsConfirmed: a rule from before the first start is reported, and acted on
+// once its author says what it may hit; older taints of slices once an admin does.
+func TestOlderRuleIsConfirmed(t *testing.T) {
+	objects := append(manyOn("gpu-1", 2), manyOn("gpu-0", 2)...)
+	options := broken()
+	options.ActSince = bubbleStart
+	inBubble(t, options, append(objects, sliceOf(1, taint("broken", seconds(-100))), ruleOn("old", "gpu-1", seconds(-100))), func(b *bubble) {
+		b.pass(time.Hour)
+		b.expect(nil)
+		c := b.condition("old", evictor.HeldCondition)
+		if c == nil || c.Reason != evictor.ReasonOlder || !strings.Contains(c.Message, `2 pods are left alone: the taint is older than the first start of dra-steward. To confirm it, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=2"`) {
+			t.Fatalf("condition %+v", c)
+		}
+		b.acknowledge("old", "pods<=2")
+		b.pass(time.Minute)
+		if len(b.deleted) != 2 {
+			t.Errorf("%d deleted", len(b.deleted))
+		}
+		if b.condition("old", evictor.HeldCondition) != nil {
+			t.Error("it still says that it is held")
+		}
+		b.controller.Confirm(evictor.Confirmation{ActSince: bubbleStart.Add(-time.Hour)})
+		b.pass(time.Minute)
+		if len(b.deleted) != 4 {
+			t.Errorf("%d deleted", len(b.deleted))
+		}
+	})
+}
