@@ -154,6 +154,18 @@ func (c *Cluster) createLog(component string) (*os.File, error) {
 	return file, nil
 }
 
+// RestartAPIServer stops the API server and starts it again at the same address, with the
+// same certificates; meanwhile it refuses connections.
+func (c *Cluster) RestartAPIServer(ctx context.Context) error {
+	if err := c.plane.APIServer.Stop(); err != nil {
+		return fmt.Errorf("stopping the API server: %w", err)
+	}
+	if err := c.plane.APIServer.Start(); err != nil {
+		return fmt.Errorf("starting the API server again: %w", err)
+	}
+	return c.waitReady(ctx)
+}
+
 // waitReady waits for /readyz and for the namespaces that everybody expects.
 func (c *Cluster) waitReady(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())

@@ -18,7 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +29,7 @@ import (
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
 
 const (
@@ -42,13 +46,63 @@ rules:
 `
 )
 
-func start(t *testing.T, controllers string) (*envtest.Cluster, kubernetes.Interface) {
+// alone switches the controller of Kubernetes off.
+var alone = map[string][]string{"controllers": {"*,-device-taint-eviction-controller"}}
+
+// A release is what a minor of Kubernetes needs to have DeviceTaintRules and extended
+// resources, and the version of its DeviceTaintRules.
+type release struct {
+	rules string
+	gates []string
+}
+
+// releases are the minors; on 1.34 DeviceTaintRules came with DRADeviceTaints.
+var releases = map[string]release{
+	"1.37": {rules: "v1"},
+	"1.36": {rules: "v1beta2", gates: []string{"DRADeviceTaintRules"}},
+	"1.35": {rules: "v1alpha3", gates: []string{"DRADeviceTaints", "DRADeviceTaintRules", "DRAExtendedResource"}},
+	"1.34": {rules: "v1alpha3", gates: []string{"DRADeviceTaints", "DRAExtendedResource"}},
+}
+
+// minor is that of the cluster, of those for which make test-long runs the tests.
+func minor() string {
+	version := os.Getenv(assets.VersionVariable)
+	if version == "" {
+		version = assets.DefaultVersion
+	}
+	return minorOf(version)
+}
+
+func minorOf(version string) string {
+	parts := strings.Split(version, ".")
+	return parts[0] + "." + parts[1]
+}
+
+// A world is a cluster, its administrator and the version of its DeviceTaintRules.
+type world struct {
+	kubernetes.Interface
+	*envtest.Cluster
+	rules dynamic.ResourceInterface
+}
+
+// options are those of a cluster that serves DeviceTaintRules.
+func options(t *testing.T, minor string, nodes ...string) envtest.Options {
+	o := envtest.Options{
+		Kubernetes: minor, ControllerManager: true, Scheduler: true, Nodes: nodes, AuditPolicy: auditPolicy,
+		FeatureGates: map[string]bool{}, Dir: t.TempDir(), Output: t.Output(),
+	}
+	for _, gate := range releases[minor].gates {
+		o.FeatureGates[gate] = true
+	}
+	if version := releases[minor].rules; version != "v1" {
+		o.RuntimeConfig = map[string]bool{"resource.k8s.io/" + version: true}
+	}
+	return o
+}
+
+func start(t *testing.T, o envtest.Options) *world {
 	t.Helper()
-	cluster, err := envtest.Start(t.Context(), envtest.Options{
-		ControllerManager: true, Scheduler: true, Nodes: []string{"node-0"}, AuditPolicy: auditPolicy,
-		ControllerManagerArgs: map[string][]string{"controllers": {controllers}},
-		Dir:                   t.TempDir(), Output: t.Output(),
-	})
+	cluster, err := envtest.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +111,26 @@ func start(t *testing.T, controllers string) (*envtest.Cluster, kubernetes.Inter
 			t.Error(err)
 		}
 	})
-	c, err := kubernetes.NewForConfig(cluster.Config())
-	if err != nil {
-		t.Fatal(err)
+	config := cluster.Config()
+	return &world{
+		Interface: kubernetes.NewForConfigOrDie(config), Cluster: cluster,
+		rules: dynamic.NewForConfigOrDie(config).Resource(resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource().WithVersion(releases[minorOf(cluster.Version())].rules)),
 	}
-	return cluster, c
 }
 
-// run starts the program as the chart's Deployment does, and returns how to end it.
-func run(t *testing.T, cluster *envtest.Cluster, values map[string]any) (stop func()) {
+// rule reads a rule, whatever the version.
+func (w *world) rule(ctx context.Context, name string) (*resourceapi.DeviceTaintRule, error) {
+	object, err := w.rules.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	rule := &resourceapi.DeviceTaintRule{}
+	return rule, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, rule)
+}
+
+// arguments installs what the chart has for the controller and returns the arguments of
+// its Deployment, with addresses and a kubeconfig for here.
+func arguments(t *testing.T, cluster *envtest.Cluster, values map[string]any) []string {
 	t.Helper()
 	objects, err := chart.Render(map[string]any{
 		"certificates": map[string]any{"existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"},
@@ -85,23 +150,33 @@ func run(t *testing.T, cluster *envtest.Cluster, values map[string]any) (stop fu
 			args[i] += "=127.0.0.1:0"
 		}
 	}
+	return append(args, "--kubeconfig="+kubeconfig)
+}
+
+// run starts the program as the chart's Deployment does, and returns how to end it.
+func run(t *testing.T, cluster *envtest.Cluster, values map[string]any) (stop func()) {
+	t.Helper()
+	args := arguments(t, cluster, values)
 	ctx, cancel := context.WithCancel(context.Background())
 	log := &buffer{}
 	code := make(chan int, 1)
-	go func() {
-		code <- app.Run(ctx, append(args, "--kubeconfig="+kubeconfig), app.Streams{Out: log, Err: log})
-	}()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 40*time.Second, true, func(context.Context) (bool, error) {
-		return strings.Contains(log.String(), `"msg":"leading"`), nil
-	}); err != nil {
-		t.Fatalf("the controller does not work: %v\n%s", err, log)
-	}
+	go func() { code <- app.Run(ctx, args, app.Streams{Out: log, Err: log}) }()
+	waitToLead(t, log)
 	return sync.OnceFunc(func() {
 		cancel()
 		if got := <-code; got != app.ExitClean || t.Failed() {
 			t.Errorf("the controller ended with exit code %d:\n%s", got, log)
 		}
 	})
+}
+
+func waitToLead(t *testing.T, log *buffer) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 90*time.Second, true, func(context.Context) (bool, error) {
+		return strings.Contains(log.String(), `"msg":"leading"`), nil
+	}); err != nil {
+		t.Fatalf("the controller does not work: %v\n%s", err, log)
+	}
 }
 
 // install applies the controller's rights and returns the arguments of its Deployment.
@@ -218,17 +293,28 @@ func pods(t *testing.T, c kubernetes.Interface, prefix string, n int, extended b
 	return names
 }
 
-// rule taints all devices of the driver; that this is more than the thresholds allow has
-// to be acknowledged.
-func rule(t *testing.T, c kubernetes.Interface, name string, effect resourceapi.DeviceTaintEffect, acknowledge string) {
+// taint creates a rule for all devices of the driver; that this is more than the
+// thresholds allow has to be acknowledged.
+func (w *world) taint(t *testing.T, name string, effect resourceapi.DeviceTaintEffect, acknowledge string) {
 	t.Helper()
-	r := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	metadata := map[string]any{"name": name}
 	if acknowledge != "" {
-		r.Annotations = map[string]string{v1alpha1.AcknowledgementAnnotation: acknowledge}
+		metadata["annotations"] = map[string]any{v1alpha1.AcknowledgementAnnotation: acknowledge}
 	}
-	r.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: new(driver)}
-	r.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/broken", Effect: effect}
-	must(c.ResourceV1().DeviceTaintRules().Create(t.Context(), r, metav1.CreateOptions{}))(t)
+	must(w.rules.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "resource.k8s.io/" + releases[minorOf(w.Version())].rules, "kind": "DeviceTaintRule", "metadata": metadata,
+		"spec": map[string]any{
+			"deviceSelector": map[string]any{"driver": driver},
+			"taint":          map[string]any{"key": "example.com/broken", "effect": string(effect)},
+		},
+	}}, metav1.CreateOptions{}))(t)
+}
+
+// effect changes that of a rule.
+func (w *world) effect(t *testing.T, name string, effect resourceapi.DeviceTaintEffect) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"taint":{"effect":%q}}}`, effect)
+	must(w.rules.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 }
 
 func gone(t *testing.T, c kubernetes.Interface, names []string) {
@@ -245,13 +331,13 @@ func gone(t *testing.T, c kubernetes.Interface, names []string) {
 }
 
 // condition waits until a rule has a condition with that message.
-func condition(t *testing.T, c kubernetes.Interface, name, kind, want string) {
+func (w *world) condition(t *testing.T, name, kind, want string) {
 	t.Helper()
 	last := "none"
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		r, err := c.ResourceV1().DeviceTaintRules().Get(ctx, name, metav1.GetOptions{})
+		r, err := w.rule(ctx, name)
 		if err != nil {
-			return false, err
+			return false, nil
 		}
 		for _, condition := range r.Status.Conditions {
 			if condition.Type == kind {
@@ -317,33 +403,33 @@ func writes(t *testing.T, cluster *envtest.Cluster) (all []string) {
 // extended resources. Observing writes nothing; supplementing evicts what it misses, a
 // taint that was there before excepted, and nobody twice.
 func TestBesideKubernetes(t *testing.T) {
-	cluster, c := start(t, "*")
+	c := start(t, options(t, minor(), "node-0"))
 	offer(t, c, 8)
 	missed := pods(t, c, "missed", 3, true)
 	plain := pods(t, c, "plain", 3, false)
 
-	stop := run(t, cluster, map[string]any{})
-	rule(t, c, "before", resourceapi.DeviceTaintEffectNoExecute, "")
+	stop := run(t, c.Cluster, map[string]any{})
+	c.taint(t, "before", resourceapi.DeviceTaintEffectNoExecute, "")
 	gone(t, c, plain)
 	stop()
-	if got := writes(t, cluster); len(got) > 0 {
+	if got := writes(t, c.Cluster); len(got) > 0 {
 		t.Errorf("observing wrote %q", got)
 	}
 
-	stop = run(t, cluster, map[string]any{"mode": "supplement"})
+	stop = run(t, c.Cluster, map[string]any{"mode": "supplement"})
 	defer stop()
-	condition(t, c, "before", "dra-steward.io/EvictionInProgress", "False NotStarted")
-	if got := evictions(t, cluster); len(got) != len(plain) {
+	c.condition(t, "before", "dra-steward.io/EvictionInProgress", "False NotStarted")
+	if got := evictions(t, c.Cluster); len(got) != len(plain) {
 		t.Errorf("installing evicted: %v", got)
 	}
 	begin := time.Now()
-	rule(t, c, "now", resourceapi.DeviceTaintEffectNoExecute, "pods<=3")
+	c.taint(t, "now", resourceapi.DeviceTaintEffectNoExecute, "pods<=3")
 	gone(t, c, missed)
 	if took := time.Since(begin); took < 14*time.Second {
 		t.Errorf("the other controller had only %s", took)
 	}
-	condition(t, c, "now", "dra-steward.io/EvictionInProgress", "False Completed 3 pods evicted.")
-	by := evictions(t, cluster)
+	c.condition(t, "now", "dra-steward.io/EvictionInProgress", "False Completed 3 pods evicted.")
+	by := evictions(t, c.Cluster)
 	for _, name := range missed {
 		if !slices.Equal(by[name], []string{ours}) {
 			t.Errorf("%s was deleted by %q", name, by[name])
@@ -354,7 +440,7 @@ func TestBesideKubernetes(t *testing.T) {
 			t.Errorf("%s was deleted by %q", name, by[name])
 		}
 	}
-	r := must(c.ResourceV1().DeviceTaintRules().Get(t.Context(), "now", metav1.GetOptions{}))(t)
+	r := must(c.rule(t.Context(), "now"))(t)
 	for _, fields := range r.ManagedFields {
 		if fields.Manager == "dra-steward-evictor" && strings.Contains(fields.FieldsV1.GetRawString(), `"type":"EvictionInProgress"`) {
 			t.Errorf("it wrote the condition of kube-controller-manager: %s", fields.FieldsV1.GetRawString())
@@ -369,40 +455,40 @@ func TestBesideKubernetes(t *testing.T) {
 // effect is None, the evictions, the report; ended midway and started anew, nothing is
 // lost and nothing done twice.
 func TestAlone(t *testing.T) {
-	cluster, c := start(t, "*,-device-taint-eviction-controller")
+	o := options(t, minor(), "node-0")
+	o.ControllerManagerArgs = alone
+	c := start(t, o)
 	const n = 40
 	offer(t, c, n)
 	all := append(pods(t, c, "plain", n-5, false), pods(t, c, "extended", 5, true)...)
 
 	values := map[string]any{"mode": "full", "evictionsPerSecond": 5}
-	stop := run(t, cluster, values)
+	stop := run(t, c.Cluster, values)
 	started := time.Now()
 	eventually(t, "the second of the start is over", func(context.Context) (bool, error) { return time.Since(started) > 2*time.Second, nil })
-	rule(t, c, "rule", resourceapi.DeviceTaintEffectNone, fmt.Sprint("pods<=", n))
-	condition(t, c, "rule", "EvictionInProgress", fmt.Sprintf("False NoEffect %d published devices selected. %d allocated devices selected. %d pods would be evicted in 1 namespace if the effect was NoExecute.", n, n, n))
-	r := must(c.ResourceV1().DeviceTaintRules().Get(t.Context(), "rule", metav1.GetOptions{}))(t)
-	r.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
-	must(c.ResourceV1().DeviceTaintRules().Update(t.Context(), r, metav1.UpdateOptions{}))(t)
-	eventually(t, "some are evicted", func(context.Context) (bool, error) { return len(evictions(t, cluster)) >= 10, nil })
+	c.taint(t, "rule", resourceapi.DeviceTaintEffectNone, fmt.Sprint("pods<=", n))
+	c.condition(t, "rule", "EvictionInProgress", fmt.Sprintf("False NoEffect %d published devices selected. %d allocated devices selected. %d pods would be evicted in 1 namespace if the effect was NoExecute.", n, n, n))
+	c.effect(t, "rule", resourceapi.DeviceTaintEffectNoExecute)
+	eventually(t, "some are evicted", func(context.Context) (bool, error) { return len(evictions(t, c.Cluster)) >= 10, nil })
 	stop()
-	if got := len(evictions(t, cluster)); got == n {
+	if got := len(evictions(t, c.Cluster)); got == n {
 		t.Errorf("all were evicted before it was ended")
 	}
-	stop = run(t, cluster, values)
+	stop = run(t, c.Cluster, values)
 	defer stop()
 	gone(t, c, all)
-	by := evictions(t, cluster)
+	by := evictions(t, c.Cluster)
 	for _, name := range all {
 		if !slices.Equal(by[name], []string{ours}) {
 			t.Errorf("%s was deleted by %q", name, by[name])
 		}
 	}
 	eventually(t, "the rule is done", func(ctx context.Context) (bool, error) {
-		r, err := c.ResourceV1().DeviceTaintRules().Get(ctx, "rule", metav1.GetOptions{})
+		r, err := c.rule(ctx, "rule")
 		return err == nil && len(r.Status.Conditions) == 1 && r.Status.Conditions[0].Reason == "Completed", err
 	})
 	patches := 0
-	for _, write := range writes(t, cluster) {
+	for _, write := range writes(t, c.Cluster) {
 		if strings.HasPrefix(write, "patch pods status") {
 			patches++
 		}
