@@ -1,15 +1,57 @@
 package webhook
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
+
+// A Certificate is what a server presents to API servers.
+type Certificate interface {
+	// GetCertificate returns it, an error while there is none.
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Start follows its changes until ctx ends.
+	Start(ctx context.Context) error
+}
+
+// certificate is the one of the options, or that of the files, which must be there.
+func (s *Server) certificate() (Certificate, error) {
+	if s.Certificate != nil {
+		return s.Certificate, nil
+	}
+	files, err := certwatcher.New(filepath.Join(s.CertDir, CertificateFile), filepath.Join(s.CertDir, KeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("no certificate to serve with: %w; put %s and %s into %s, or let --self-signed make them",
+			err, CertificateFile, KeyFile, s.CertDir)
+	}
+	return files, nil
+}
+
+// valid is nil for a certificate that an API server may accept now.
+func valid(c Certificate, now time.Time) error {
+	served, err := c.GetCertificate(nil)
+	if err != nil {
+		return err
+	}
+	switch leaf := served.Leaf; {
+	case leaf == nil:
+		return nil // nothing is known of it
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("the certificate has expired at %s: renew it", leaf.NotAfter.Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("the certificate is not valid before %s: is the clock right?", leaf.NotBefore.Format(time.RFC3339))
+	}
+	return nil
+}
 
 // AuthorityFile is where SelfSigned puts the certificate that a webhook
 // configuration's caBundle needs.

@@ -4,17 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
@@ -36,8 +33,11 @@ type Server struct {
 	// Mutating and Validating are the handlers; see the functions of that name.
 	Mutating, Validating admission.Handler
 	// CertDir holds CertificateFile and KeyFile. They are read again when they
-	// change.
+	// change. Not needed with Certificate.
 	CertDir string
+	// Certificate is served in place of files. Until it has one the server is not
+	// ready and refuses connections.
+	Certificate Certificate
 	// ShutdownDelay is how long the server goes on accepting requests after its
 	// context has ended, so that every API server has learned by then, from the
 	// failing readiness, that it is going away.
@@ -45,6 +45,7 @@ type Server struct {
 	Log           logr.Logger
 
 	serving atomic.Bool
+	served  atomic.Pointer[Certificate]
 }
 
 // shutdownTimeout bounds the wait for requests in flight. It is longer than the
@@ -58,11 +59,10 @@ const lastCall = time.Second
 // Serve answers requests on listener until ctx ends. Then it is no longer ready,
 // goes on for ShutdownDelay, stops accepting and answers what it has accepted.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	certificate, err := certwatcher.New(filepath.Join(s.CertDir, CertificateFile), filepath.Join(s.CertDir, KeyFile))
+	certificate, err := s.certificate()
 	if err != nil {
 		listener.Close()
-		return fmt.Errorf("no certificate to serve with: %w; put %s and %s into %s, or let --self-signed make them",
-			err, CertificateFile, KeyFile, s.CertDir)
+		return err
 	}
 	server := &http.Server{
 		Handler:           s.handler(),
@@ -79,6 +79,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, failed := errgroup.WithContext(background)
 	group.Go(func() error { return certificate.Start(background) })
+	s.served.Store(&certificate)
 	s.serving.Store(true)
 	defer s.serving.Store(false)
 	group.Go(func() error {
@@ -136,12 +137,26 @@ func drain(ctx context.Context, server *http.Server) error {
 	}
 }
 
-// Ready is nil while the server accepts requests and means to go on.
+// Ready is nil while the server accepts requests with a certificate that is valid, and
+// means to go on.
 func (s *Server) Ready(*http.Request) error {
 	if !s.serving.Load() {
 		return errors.New("the webhook server is not serving, or is about to stop")
 	}
-	return nil
+	return valid(*s.served.Load(), time.Now())
+}
+
+// Expires is when the certificate that is served ends; zero while there is none.
+func (s *Server) Expires() time.Time {
+	served := s.served.Load()
+	if served == nil {
+		return time.Time{}
+	}
+	certificate, err := (*served).GetCertificate(nil)
+	if err != nil || certificate.Leaf == nil {
+		return time.Time{}
+	}
+	return certificate.Leaf.NotAfter
 }
 
 func (s *Server) handler() http.Handler {

@@ -48,6 +48,7 @@ var Packages = map[string]Package{
 	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
 	"pkg/tracker":              {Floor: 3},
 	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/rotate":          {Floor: 3, Never: []string{controllerRuntime}},
 	"internal/fix":             {Floor: 3, Never: []string{clientGo, controllerRuntime}},
 	"internal/rulebook":        {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
@@ -60,6 +61,8 @@ var Packages = map[string]Package{
 	"pkg/policy":        {Floor: 2, Beside: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/config":   {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
+
+	"internal/certificate": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
 	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"policies":                    {Floor: 1, Importers: []string{"pkg/policy"}},

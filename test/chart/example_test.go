@@ -9,10 +9,6 @@ import (
 // The objects are what helm install would create; a test picks the ones it installs.
 func ExampleRender() {
 	objects, err := chart.Render(map[string]any{
-		"certificates": map[string]any{
-			"existingSecret": "dra-steward-tls",
-			"caBundle":       "-----BEGIN CERTIFICATE-----\n…",
-		},
 		"limits": map[string]any{"tolerationsPerRequest": 4},
 	}, chart.Options{Namespace: "devices"})
 	if err != nil {

@@ -23,9 +23,9 @@ type values = map[string]any
 
 const pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
 
-// with returns the values that every render needs, and more.
+// with returns values with a provided certificate, and more.
 func with(more values) values {
-	v := values{"certificates": values{"existingSecret": "dra-steward-tls", "caBundle": pem}}
+	v := values{"certificates": values{"mode": "provided", "existingSecret": "dra-steward-tls", "caBundle": pem}}
 	maps.Copy(v, more)
 	return v
 }

@@ -40,9 +40,14 @@ func TestRefusedValues(t *testing.T) {
 		"timeout of the status": {values{"webhooks": values{"claimStatus": values{"timeoutSeconds": 3}}}, "/webhooks/claimStatus/timeoutSeconds"},
 		"digest":                {values{"image": values{"digest": "latest"}}, "/image/digest"},
 		"replicas":              {values{"replicaCount": 0}, "/replicaCount"},
-		"no certificate":        {values{"certificates": values{}}, "kubectl -n dra-steward create secret tls"},
-		"only a Secret":         {values{"certificates": values{"existingSecret": "a"}}, `-addext "subjectAltName=DNS:dra-steward.dra-steward.svc"`},
-		"encoded caBundle":      {values{"certificates": values{"existingSecret": "a", "caBundle": "TUFB"}}, "--set-file certificates.caBundle"},
+		"certificate mode":      {values{"certificates": values{"mode": "magic"}}, "/certificates/mode"},
+		"no certificate":        {values{"certificates": values{"mode": "provided"}}, "kubectl -n dra-steward create secret tls"},
+		"only a Secret":         {values{"certificates": values{"mode": "provided", "existingSecret": "a"}}, `-addext "subjectAltName=DNS:dra-steward.dra-steward.svc"`},
+		"encoded caBundle":      {values{"certificates": values{"mode": "provided", "existingSecret": "a", "caBundle": "TUFB"}}, "--set-file certificates.caBundle"},
+		"a Secret of nobody":    {values{"certificates": values{"mode": "certManager", "existingSecret": "a"}}, "are for certificates.mode provided, which is certManager"},
+		"validity":              {values{"certificates": values{"selfManaged": values{"validity": "90d"}}}, "/certificates/selfManaged/validity"},
+		"kind of no issuer":     {values{"certificates": values{"mode": "certManager", "certManager": values{"issuerRef": values{"kind": "ClusterIssuer"}}}}, "issuerRef"},
+		"nobody to keep it":     {values{"certificates": values{}, "controller": values{"enabled": false}}, "controller.enabled false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(with(tt.values), Options{})

@@ -118,22 +118,55 @@ server:
 {{- end }}
 {{- end -}}
 
-{{- define "dra-steward.requireCertificate" -}}
-{{- $host := printf "%s.%s.svc" (include "dra-steward.fullname" .) .Release.Namespace -}}
-{{- $ca := .Values.certificates.caBundle -}}
-{{- if not (and .Values.certificates.existingSecret $ca) -}}
-{{- fail (printf (include "dra-steward.certificateHelp" .) $host $host .Release.Namespace .Release.Namespace) -}}
+{{- define "dra-steward.host" -}}
+{{ include "dra-steward.fullname" . }}.{{ .Release.Namespace }}.svc
 {{- end -}}
-{{- if not (contains "-----BEGIN CERTIFICATE-----" $ca) -}}
+
+{{- /* The Secret with the certificate, whoever makes it. */ -}}
+{{- define "dra-steward.certificateSecret" -}}
+{{- if eq (include "dra-steward.certificateMode" .) "provided" -}}
+{{- .Values.certificates.existingSecret -}}
+{{- else -}}
+{{ include "dra-steward.fullname" . }}-certificate
+{{- end -}}
+{{- end -}}
+
+{{- /* Values of charts that had no modes go on as they were. */ -}}
+{{- define "dra-steward.certificateMode" -}}
+{{- if and (eq .Values.certificates.mode "selfManaged") .Values.certificates.existingSecret -}}
+provided
+{{- else -}}
+{{ .Values.certificates.mode }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Empty unless the controller keeps the certificate. */ -}}
+{{- define "dra-steward.selfManaged" -}}
+{{- if eq (include "dra-steward.certificateMode" .) "selfManaged" }}true{{ end -}}
+{{- end -}}
+
+{{- define "dra-steward.requireCertificate" -}}
+{{- $ca := .Values.certificates.caBundle -}}
+{{- if ne (include "dra-steward.certificateMode" .) "provided" -}}
+{{- if or .Values.certificates.existingSecret $ca -}}
+{{- fail (printf "certificates.existingSecret and certificates.caBundle are for certificates.mode provided, which is %s: set the mode or leave them out" .Values.certificates.mode) -}}
+{{- end -}}
+{{- if and (include "dra-steward.selfManaged" .) (not .Values.controller.enabled) -}}
+{{- fail "controller.enabled false: nobody would keep the certificate of certificates.mode selfManaged; set the mode to certManager or provided, or leave the controller on" -}}
+{{- end -}}
+{{- else if not (and .Values.certificates.existingSecret $ca) -}}
+{{- $host := include "dra-steward.host" . -}}
+{{- fail (printf (include "dra-steward.certificateHelp" .) $host $host .Release.Namespace .Release.Namespace) -}}
+{{- else if not (contains "-----BEGIN CERTIFICATE-----" $ca) -}}
 {{- fail "certificates.caBundle: must be one or more certificates in PEM (-----BEGIN CERTIFICATE-----), not encoded once more; pass the file: --set-file certificates.caBundle=ca.crt" -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "dra-steward.certificateHelp" }}
 
-certificates.existingSecret and certificates.caBundle are required: the API server
-only talks to a webhook whose certificate it can verify. To make a pair that lasts
-a year:
+certificates.mode provided needs certificates.existingSecret and certificates.caBundle:
+the API server only talks to a webhook whose certificate it can verify. To make a pair
+that lasts a year:
 
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 \
     -keyout tls.key -out tls.crt -subj "/CN=%s" \
@@ -142,6 +175,7 @@ a year:
 
 and then install with
 
-  helm install … -n %s --set certificates.existingSecret=dra-steward-tls \
+  helm install … -n %s --set certificates.mode=provided \
+    --set certificates.existingSecret=dra-steward-tls \
     --set-file certificates.caBundle=tls.crt
 {{ end -}}

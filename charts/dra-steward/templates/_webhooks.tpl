@@ -1,5 +1,7 @@
 {{- /* What both webhook configurations share, one definition per idea. */ -}}
 
+{{- /* Nobody but who keeps the certificate writes caBundle: a chart that did would
+reset it at every upgrade. */ -}}
 {{- define "dra-steward.clientConfig" -}}
 clientConfig:
   service:
@@ -7,10 +9,20 @@ clientConfig:
     namespace: {{ .root.Release.Namespace }}
     path: {{ .path }}
     port: 443
+  {{- if eq (include "dra-steward.certificateMode" .root) "provided" }}
   caBundle: {{ .root.Values.certificates.caBundle | b64enc }}
+  {{- end }}
 admissionReviewVersions: [v1]
 sideEffects: None
 matchPolicy: Equivalent
+{{- end -}}
+
+{{- /* cert-manager writes the authority of this certificate into caBundle. */ -}}
+{{- define "dra-steward.injectAuthority" -}}
+{{- if eq (include "dra-steward.certificateMode" .) "certManager" }}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "dra-steward.fullname" . }}
+{{- end }}
 {{- end -}}
 
 {{- /* A namespace cannot forge this label: the API server sets it to the name. */ -}}

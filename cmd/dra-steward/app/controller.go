@@ -34,6 +34,7 @@ type controllerOptions struct {
 	kubeconfig                         string
 	healthAddress, metricsAddress      string
 	logLevel, logFormat                string
+	certificates                       certificateOptions
 }
 
 func controllerCommand(streams Streams) *cobra.Command {
@@ -63,7 +64,10 @@ ceiling is acknowledged: in that annotation, or in the ConfigMap under
 acknowledged-impact.DRIVER.
 
 Of several controllers one works, the one that holds the Lease --name. In every mode it says in the
-status of each ResourceSlicePatch what becomes of it.`,
+status of each ResourceSlicePatch what becomes of it.
+
+With --certificate-secret it also keeps the webhook's certificate: makes it, replaces it
+in time, and writes its authority into the webhook configurations.`,
 		Example: `  # What would it do in this cluster?
   dra-steward controller --kubeconfig ~/.kube/config --leader-elect=false --log-level debug
 
@@ -84,7 +88,7 @@ func (o controllerOptions) settings() (evictor.Settings, error) {
 		TolerationStart: evictor.TolerationStart(o.tolerationStart),
 		IgnorePodGroups: o.ignorePodGroups,
 	}
-	return s, errors.Join(evictor.Mode(o.mode).Validate(), s.Validate(), o.limits().Validate())
+	return s, errors.Join(evictor.Mode(o.mode).Validate(), s.Validate(), o.limits().Validate(), o.certificates.validate())
 }
 
 func (o controllerOptions) limits() evictor.Limits {
@@ -123,7 +127,7 @@ func (o controllerOptions) ownNamespace() (string, error) {
 	if o.namespace != "" {
 		return o.namespace, nil
 	}
-	if evictor.Mode(o.mode) == evictor.ModeObserve && !o.leaderElect {
+	if evictor.Mode(o.mode) == evictor.ModeObserve && !o.leaderElect && o.certificates.secret == "" {
 		return "", nil // nothing is kept anywhere
 	}
 	const file = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -149,6 +153,9 @@ func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config
 		return err
 	}
 	if err := errors.Join(o.addPolicyStatus(eviction, registry, log), eviction.addMetrics(registry)); err != nil {
+		return err
+	}
+	if err := o.addCertificates(eviction, config, registry, log); err != nil {
 		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -32,6 +32,7 @@ func (o *controllerOptions) addFlags(c *cobra.Command) {
 	complete(c, "log-level", []string{"debug", "info", "warn", "error"})
 	complete(c, "log-format", []string{"json", "text"})
 	o.addThresholds(c)
+	o.certificates.flags(c)
 }
 
 // addThresholds adds the flags of the circuit breaker.

@@ -26,7 +26,7 @@ import (
 )
 
 type serveOptions struct {
-	config, certDir                        string
+	config, certDir, certificateSecret     string
 	selfSigned                             []string
 	address, healthAddress, metricsAddress string
 	shutdownDelay                          time.Duration
@@ -50,7 +50,8 @@ the rules and policies that look beyond one object; else it needs no access to t
 Kubernetes API.
 
 The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
-kubernetes.io/tls is mounted) and read again whenever it changes. On SIGTERM the
+kubernetes.io/tls is mounted) and read again whenever it changes, or followed in the
+Secret of --certificate-secret, where the controller keeps it. On SIGTERM the
 readiness fails, requests are answered for --shutdown-delay more, and then those that
 were accepted are finished.
 
@@ -68,6 +69,7 @@ log say so.`,
 	f := c.Flags()
 	f.StringVar(&o.config, "config", "", "configuration file with the site's limits and defaults (default: the API server's limits)")
 	f.StringVar(&o.certDir, "cert-dir", "/etc/dra-steward/tls", "folder with tls.crt and tls.key")
+	f.StringVar(&o.certificateSecret, "certificate-secret", "", "Secret (namespace/name) with tls.crt and tls.key, followed in place of --cert-dir; it need not exist yet")
 	f.StringSliceVar(&o.selfSigned, "self-signed", nil, "for development: make a certificate for these host names and addresses if --cert-dir has none")
 	f.StringVar(&o.address, "address", ":9443", "address for admission requests (HTTPS)")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
@@ -77,7 +79,7 @@ log say so.`,
 	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library; a policy with the code of another replaces it (repeatable)")
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap beside these in which the controller's leader writes down what came of the policies")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data and --policy-namespace (default: the cluster that this runs in)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --policy-namespace and --certificate-secret (default: the cluster that this runs in)")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info (with denials and warnings), warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
 	decisionFlags(f, &o.decisions)
@@ -91,7 +93,7 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.selfSigned != nil {
+	if o.selfSigned != nil && o.certificateSecret == "" {
 		if err := webhook.SelfSigned(o.certDir, o.selfSigned); err != nil {
 			return fmt.Errorf("--self-signed: %w", err)
 		}
@@ -114,12 +116,20 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
+	certificate, err := o.certificate(log)
+	if err != nil {
+		return err
+	}
 	server := &webhook.Server{
 		Mutating:      webhook.Mutating(site.reviewer, log, metrics, webhook.LogDecisions(decisions)),
 		Validating:    site.validating(metrics, decisions),
 		CertDir:       o.certDir,
+		Certificate:   certificate,
 		ShutdownDelay: o.shutdownDelay,
 		Log:           log,
+	}
+	if err := registerExpiry(registry, server); err != nil {
+		return err
 	}
 	return serveAll(ctx, server, world, site, registry, o, log)
 }

@@ -133,7 +133,8 @@ func (w *world) rule(ctx context.Context, name string) (*resourceapi.DeviceTaint
 func arguments(t *testing.T, cluster *envtest.Cluster, values map[string]any) []string {
 	t.Helper()
 	objects, err := chart.Render(map[string]any{
-		"certificates": map[string]any{"existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"},
+		// The certificate is not the matter here.
+		"certificates": map[string]any{"mode": "provided", "existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"},
 		"controller":   values,
 	}, chart.Options{})
 	if err != nil {

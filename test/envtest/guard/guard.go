@@ -185,6 +185,6 @@ func with(values map[string]any, authority []byte) map[string]any {
 	for key, value := range values {
 		all[key] = value
 	}
-	all["certificates"] = map[string]any{"existingSecret": "dra-steward-tls", "caBundle": string(authority)}
+	all["certificates"] = map[string]any{"mode": "provided", "existingSecret": "dra-steward-tls", "caBundle": string(authority)}
 	return all
 }

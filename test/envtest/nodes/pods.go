@@ -80,9 +80,14 @@ func (p *pods) waitForSync(ctx context.Context) error {
 
 func (p *pods) enqueuePod(obj any) {
 	pod, ok := obj.(*corev1.Pod)
-	if ok && p.nodes.Has(pod.Spec.NodeName) {
+	if ok && p.ours(pod) {
 		p.queue.Add(cache.MetaObjectToName(pod).String())
 	}
+}
+
+// ours tells whether a pod is run here.
+func (p *pods) ours(pod *corev1.Pod) bool {
+	return p.nodes.Has(pod.Spec.NodeName) && (p.options.Except == nil || !p.options.Except(pod))
 }
 
 // enqueueUsers enqueues the pods that a claim is reserved for.
@@ -128,7 +133,7 @@ func (p *pods) sync(ctx context.Context, key string) (again time.Duration, err e
 		return 0, err
 	}
 	pod, ok := obj.(*corev1.Pod)
-	if !ok || !p.nodes.Has(pod.Spec.NodeName) {
+	if !ok || !p.ours(pod) {
 		return 0, nil
 	}
 	step, again := decide(pod, p.claimOf(pod), p.options.Grace, time.Now())

@@ -29,9 +29,7 @@ func TestMain(m *testing.M) {
 // installed installs the type as the chart ships it, and returns what uses it.
 func installed(t *testing.T) dynamic.ResourceInterface {
 	t.Helper()
-	const pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
-	files, err := chart.Manifests(map[string]any{"certificates": map[string]any{"existingSecret": "a", "caBundle": pem}},
-		chart.Options{KubeVersion: cluster.Version()})
+	files, err := chart.Manifests(nil, chart.Options{KubeVersion: cluster.Version()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,172 @@
+package certificate
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+)
+
+const host = "dra-steward.dra-steward.svc"
+
+var settings = Settings{Hosts: []string{host}, Validity: 90 * 24 * time.Hour, RenewBefore: 30 * 24 * time.Hour, Settle: 2 * time.Minute}
+
+// pair makes one as it is made for a cluster.
+func pair(t *testing.T, hosts ...string) Pair {
+	t.Helper()
+	chain, key, err := certutil.GenerateSelfSignedCertKeyWithOptions(certutil.SelfSignedCertKeyOptions{Host: hosts[0], AlternateDNS: hosts[1:], MaxAge: settings.Validity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Pair{chain, key}
+}
+
+func TestDecide(t *testing.T) {
+	now := time.Now()
+	old, next, foreign := pair(t, host), pair(t, host), pair(t, "other.svc")
+	trusted := func(ago time.Duration) Seen { return Seen{Now: now, Trusted: now.Add(-ago), Served: now.Add(-ago)} }
+	serving := State{}.Prepare(old).Promote()
+	both := serving.Prepare(next)
+	for name, tt := range map[string]struct {
+		state State
+		seen  Seen
+		want  Action
+		until time.Time
+	}{
+		"nothing":                         {State{}, Seen{Now: now}, Issue, time.Time{}},
+		"for another host":                {State{}.Prepare(foreign).Promote(), trusted(time.Hour), Issue, time.Time{}},
+		"first, not yet trusted":          {State{}.Prepare(old), Seen{Now: now}, Wait, time.Time{}},
+		"first, trusted: nothing to lose": {State{}.Prepare(old), trusted(0), Promote, time.Time{}},
+		"good":                            {serving, trusted(time.Hour), Wait, old.Expires().Add(-settings.RenewBefore)},
+		"good, but a new one is wanted":   {serving, Seen{Now: now, Renew: true}, Issue, time.Time{}},
+		"wanted, and on its way":          {both, Seen{Now: now, Renew: true}, Wait, time.Time{}},
+		"about to expire":                 {serving, Seen{Now: old.Expires().Add(-settings.RenewBefore)}, Issue, time.Time{}},
+		"expired":                         {serving, Seen{Now: old.Expires().Add(time.Second)}, Issue, time.Time{}},
+		"next not trusted":                {both, Seen{Now: now}, Wait, time.Time{}},
+		"next trusted just now":           {both, trusted(0), Wait, now.Add(settings.Settle)},
+		"next settled":                    {both, trusted(settings.Settle), Promote, time.Time{}},
+		"next expired too":                {both, Seen{Now: next.Expires().Add(time.Second), Trusted: now}, Issue, time.Time{}},
+		"promoted just now":               {both.Promote(), trusted(0), Wait, now.Add(settings.Settle)},
+		"promoted, caBundle is behind":    {both.Promote(), Seen{Now: now, Served: now.Add(-time.Hour)}, Wait, next.Expires().Add(-settings.RenewBefore)},
+		"taken up everywhere":             {both.Promote(), trusted(settings.Settle), Retire, time.Time{}},
+		"retired":                         {both.Promote().Retire(), trusted(settings.Settle), Wait, next.Expires().Add(-settings.RenewBefore)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := settings.Decide(tt.state, tt.seen)
+			if got.Action != tt.want || !got.Until.Equal(tt.until) || got.Reason == "" {
+				t.Errorf("got %+v, want %s until %v", got, tt.want, tt.until)
+			}
+		})
+	}
+}
+
+// TestState: what is written is read again, and what is broken counts as missing.
+func TestState(t *testing.T) {
+	old, next := pair(t, host), pair(t, host)
+	state := State{}.Prepare(old).Promote().Prepare(next)
+	if got := Parse(state.Data()); !bytes.Equal(got.Bundle(), state.Bundle()) || len(got.Authorities) != 2 || string(got.Next.PrivateKey) != string(next.PrivateKey) {
+		t.Errorf("read again: %d authorities", len(got.Authorities))
+	}
+	retired := state.Promote().Retire()
+	if len(retired.Authorities) != 1 || retired.Authorities[0].Equal(state.Authorities[0]) {
+		t.Error("the old authority must go, the new one stay")
+	}
+	if data := retired.Data(); data[NextCertificateKey] != nil || data[CertificateKey] == nil {
+		t.Error("the next pair is still there")
+	}
+	for name, change := range map[string]func(map[string][]byte){
+		"key of another pair": func(d map[string][]byte) { d[PrivateKeyKey] = next.PrivateKey },
+		"garbage":             func(d map[string][]byte) { d[CertificateKey] = []byte("garbage") },
+		"a key and no more":   func(d map[string][]byte) { delete(d, CertificateKey) },
+	} {
+		data := state.Data()
+		change(data)
+		if got := Parse(data); !got.Serving.empty() || got.Next.empty() || len(got.Authorities) != 2 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if !(Parse(nil).Empty()) {
+		t.Error("nothing is something")
+	}
+	if got := Parse(map[string][]byte{AuthoritiesKey: append([]byte("junk\n"), state.Bundle()...)}); len(got.Authorities) != 2 || !got.Empty() {
+		t.Errorf("authorities after junk: %d", len(got.Authorities))
+	}
+}
+
+// TestNothingIsServedUntrusted follows three years day by day: at every moment the
+// serving pair is valid and its authority has been trusted for the time to settle, and no
+// more than two authorities are trusted.
+func TestNothingIsServedUntrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var state State
+		var trusted, served time.Time
+		s, rotations := settings, 0
+		s.Settle = 2 * 24 * time.Hour
+		announced := map[string]time.Time{}
+		for start := time.Now(); time.Since(start) < 3*365*24*time.Hour; <-time.After(24 * time.Hour) {
+			now := time.Now()
+			if trusted.IsZero() {
+				trusted = now
+				for _, authority := range state.Authorities {
+					if _, ok := announced[string(authority.Raw)]; !ok {
+						announced[string(authority.Raw)] = now
+					}
+				}
+			}
+			switch decision := s.Decide(state, Seen{Now: now, Trusted: trusted, Served: served}); decision.Action {
+			case Issue:
+				state, trusted = state.Prepare(pair(t, host)), time.Time{}
+			case Promote:
+				first := state.Serving.empty()
+				state, served = state.Promote(), now
+				chain, err := state.Serving.chain()
+				if at, ok := announced[string(chain[1].Raw)]; err != nil || !ok || !first && now.Sub(at) < s.Settle {
+					t.Fatalf("%v: served %v after it was announced: %v", now, now.Sub(at), err)
+				}
+				rotations++
+			case Retire:
+				state, trusted = state.Retire(), time.Time{}
+			}
+			if reason := s.unusable(state.Serving, now); reason != "" && now.Sub(start) > 2*24*time.Hour {
+				t.Fatalf("%v: the certificate %s", now, reason)
+			}
+			if len(state.Authorities) > 2 {
+				t.Fatalf("%v: %d authorities", now, len(state.Authorities))
+			}
+		}
+		if rotations < 15 || rotations > 20 {
+			t.Errorf("%d certificates in three years, want one every 60 days", rotations)
+		}
+	})
+}
+
+func TestSettings(t *testing.T) {
+	for want, change := range map[string]func(*Settings){
+		"":                   func(*Settings) {},
+		"certificate hosts":  func(s *Settings) { s.Hosts = nil },
+		"at least 2h0m0s":    func(s *Settings) { s.Validity = time.Hour },
+		"at least an hour":   func(s *Settings) { s.RenewBefore = s.Validity },
+		"more than 0":        func(s *Settings) { s.RenewBefore = 0 },
+		"half of the":        func(s *Settings) { s.Settle = s.RenewBefore },
+		"time to settle -1s": func(s *Settings) { s.Settle = -time.Second },
+	} {
+		s := settings
+		change(&s)
+		if err := s.Validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"), []byte("key"))
+	f.Fuzz(func(t *testing.T, certificate, key []byte) {
+		state := Parse(map[string][]byte{CertificateKey: certificate, PrivateKeyKey: key, AuthoritiesKey: certificate})
+		if got := settings.Decide(state, Seen{Now: time.Now()}); got.Action != Issue {
+			t.Errorf("%+v of garbage", got)
+		}
+	})
+}

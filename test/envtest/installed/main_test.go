@@ -1,0 +1,161 @@
+package installed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dra-steward/dra-steward/test/chart"
+	"github.com/dra-steward/dra-steward/test/envtest"
+)
+
+const (
+	namespace = "dra-steward"
+	secret    = "dra-steward-certificate"
+	driver    = "gpu.example.com"
+)
+
+var (
+	cluster *envtest.Cluster
+	refusal error
+	kubelet *Kubelet
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(Main(tests{m}, envtest.Options{Scheduler: true, AuditPolicy: auditPolicy}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err }))
+}
+
+// tests end the pods before the control plane.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	code := m.M.Run()
+	if kubelet == nil {
+		return code
+	}
+	if err := kubelet.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// auditPolicy writes down what the release's accounts do.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+  - level: Metadata
+    userGroups: ["system:serviceaccounts:dra-steward"]
+  - level: None
+`
+
+// needsCluster skips where there is none, and starts the kubelet once.
+func needsCluster(t *testing.T) (client.Client, kubernetes.Interface) {
+	t.Helper()
+	if refusal != nil {
+		t.Skip(refusal)
+	}
+	if kubelet == nil {
+		var err error
+		if kubelet, err = StartKubelet(context.Background(), cluster, namespace, "node-1", "node-2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(cluster.Config(), client.Options{})
+	must(t, err)
+	config := cluster.Config()
+	config.WarningHandler = rest.NoWarnings{}
+	clients, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	return c, clients
+}
+
+// install applies the chart and waits until it runs.
+func install(t *testing.T, values map[string]any) (client.Client, kubernetes.Interface) {
+	t.Helper()
+	c, clients := needsCluster(t)
+	_, err := Apply(t.Context(), cluster, values, chart.Options{})
+	must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			logs(t)
+		}
+	})
+	settle(t, c)
+	return c, clients
+}
+
+func settle(t *testing.T, c client.Client) {
+	t.Helper()
+	eventually(t, "the release runs", func(ctx context.Context) error { return Available(ctx, c, namespace) })
+}
+
+func logs(t *testing.T) {
+	for _, component := range []string{"webhook", "controller"} {
+		for _, pod := range kubelet.Pods(component) {
+			t.Logf("%s at %s:\n%s", pod.Object.Name, pod.Address, kubelet.Log(pod.Object.Name))
+		}
+	}
+}
+
+// eventually waits until check has nothing to say.
+func eventually(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v: %v", what, err, last)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// badClaim is one that the webhook denies: 17 tolerations.
+func badClaim() *resourceapi.ResourceClaim {
+	claim := goodClaim()
+	for i := range 17 {
+		claim.Spec.Devices.Requests[0].Exactly.Tolerations = append(claim.Spec.Devices.Requests[0].Exactly.Tolerations,
+			resourceapi.DeviceToleration{Key: "example.com/fault-" + string(rune('a'+i)), Operator: resourceapi.DeviceTolerationOpExists})
+	}
+	return claim
+}
+
+func goodClaim() *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Namespace: metav1.NamespaceDefault},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
+			Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: driver}}}}},
+	}
+}
+
+// guarded says whether the API server asks the webhook: what it must deny is denied.
+func guarded(ctx context.Context, clients kubernetes.Interface) error {
+	_, err := clients.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(ctx, badClaim(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case err == nil:
+		return errors.New("a bad claim passes")
+	case !strings.Contains(err.Error(), "claims.validate.dra-steward.io"):
+		return err
+	}
+	return nil
+}

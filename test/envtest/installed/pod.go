@@ -1,0 +1,193 @@
+package installed
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// A Pod is one process.
+type Pod struct {
+	// Object is the pod when it was bound to a node.
+	Object  *corev1.Pod
+	Address string
+	Started time.Time
+
+	kubelet *Kubelet
+	once    sync.Once
+	deleted chan struct{} // closed when it is to end
+	process *exec.Cmd
+	mutex   sync.Mutex // guards process and ready
+	ready   time.Time
+}
+
+// Ready is when the readiness probe succeeded first; zero if it has not yet.
+func (p *Pod) Ready() time.Time {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.ready
+}
+
+// URL is where a port of the container answers HTTP.
+func (p *Pod) URL(port, path string) string {
+	for _, known := range p.Object.Spec.Containers[0].Ports {
+		if known.Name == port {
+			return fmt.Sprintf("http://%s:%d%s", p.Address, known.ContainerPort, path)
+		}
+	}
+	return "no port " + port
+}
+
+// Kill ends the process at once, as if it had crashed. The pod stays, not ready.
+func (p *Pod) Kill() error { return p.signal(syscall.SIGKILL) }
+
+// Signal sends a signal to the process, such as SIGSTOP.
+func (p *Pod) Signal(s syscall.Signal) error { return p.signal(s) }
+
+func (p *Pod) signal(s syscall.Signal) error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.process.Process.Signal(s)
+}
+
+// Memory is what the process holds in RAM, in bytes.
+func (p *Pod) Memory() (int64, error) {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", p.process.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if value, found := strings.CutPrefix(lines.Text(), "VmRSS:"); found {
+			kilobytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s: no VmRSS", file.Name())
+}
+
+func (p *Pod) terminate() { p.once.Do(func() { close(p.deleted) }) }
+
+// run is the pod's life.
+func (p *Pod) run(ctx context.Context) error {
+	release, err := assign(p.Address)
+	if err != nil {
+		return err
+	}
+	defer release()
+	log, err := os.Create(filepath.Join(p.kubelet.dir, p.Object.Name+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	command, err := p.command(ctx)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", p.Object.Name, err)
+	}
+	command.Stdout, command.Stderr = log, log
+	p.mutex.Lock()
+	p.process = command
+	err = command.Start()
+	p.mutex.Unlock()
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	probing, stop := context.WithCancel(ctx)
+	defer stop()
+	var probes sync.WaitGroup
+	defer probes.Wait()
+	probes.Go(func() { p.probe(probing) })
+	select {
+	case <-ctx.Done():
+	case <-p.deleted:
+	case err := <-ended: // a crash: no process, and so not ready, until it is deleted
+		fmt.Fprintln(log, "the process ended:", err)
+		stop()
+		select {
+		case <-ctx.Done():
+		case <-p.deleted:
+		}
+		return p.kubelet.remove(context.WithoutCancel(ctx), p.Object)
+	}
+	return p.end(ctx, command, ended)
+}
+
+// end gives the process its grace period, and removes the pod.
+func (p *Pod) end(ctx context.Context, command *exec.Cmd, ended <-chan error) error {
+	_ = command.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-ended:
+		if err != nil {
+			return fmt.Errorf("pod %s did not end well: %w\n%s", p.Object.Name, err, p.kubelet.Log(p.Object.Name))
+		}
+	case <-time.After(time.Duration(*p.Object.Spec.TerminationGracePeriodSeconds) * time.Second):
+		_ = command.Process.Kill()
+		<-ended
+		return fmt.Errorf("pod %s outlived its grace period\n%s", p.Object.Name, p.kubelet.Log(p.Object.Name))
+	}
+	return p.kubelet.remove(context.WithoutCancel(ctx), p.Object)
+}
+
+// probe asks the readiness probe for as long as the pod lives.
+func (p *Pod) probe(ctx context.Context) {
+	probe := p.Object.Spec.Containers[0].ReadinessProbe
+	client := &http.Client{Timeout: time.Duration(max(probe.TimeoutSeconds, 1)) * time.Second}
+	url := p.URL(probe.HTTPGet.Port.StrVal, probe.HTTPGet.Path)
+	if probe.HTTPGet.Port.Type == intstr.Int {
+		url = fmt.Sprintf("http://%s:%d%s", p.Address, probe.HTTPGet.Port.IntVal, probe.HTTPGet.Path)
+	}
+	period := time.NewTicker(time.Duration(max(probe.PeriodSeconds, 1)) * time.Second)
+	defer period.Stop()
+	told, failures := false, int32(0)
+	_ = p.kubelet.status(ctx, p, false)
+	for {
+		good := asks(ctx, client, url)
+		switch {
+		case good && !told:
+			p.mutex.Lock()
+			if p.ready.IsZero() {
+				p.ready = time.Now()
+			}
+			p.mutex.Unlock()
+			failures, told = 0, p.kubelet.status(ctx, p, true) == nil
+		case good:
+			failures = 0
+		default:
+			if failures++; told && failures >= max(probe.FailureThreshold, 1) {
+				told = p.kubelet.status(ctx, p, false) != nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-period.C:
+		}
+	}
+}
+
+func asks(ctx context.Context, client *http.Client, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode < http.StatusBadRequest
+}
