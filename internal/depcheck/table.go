@@ -41,6 +41,7 @@ var Packages = map[string]Package{
 	"pkg/podresources":      {Floor: 4},
 	"internal/node":         {Floor: 4, Beside: []string{"pkg/podresources"}},
 	"internal/lint":         {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/audit":        {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/facts":        {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/policystatus": {Floor: 4, Never: []string{controllerRuntime}},
 

@@ -21,6 +21,14 @@ func (s severities) of(id string) Severity { return s[id] }
 // ownSeverities are for a Reviewer that no configuration was given to.
 var ownSeverities = defaultSeverities()
 
+// Severity returns that of a rule or default, as the site has decided.
+func (r Reviewer) Severity(id string) Severity {
+	if r.severities == nil {
+		return ownSeverities.of(id)
+	}
+	return r.severities.of(id)
+}
+
 // defaultSeverities are those that the rules have by themselves.
 func defaultSeverities() severities {
 	all := severities{FieldDropped: Warning}
