@@ -100,12 +100,34 @@ func (r Report) text(out io.Writer) error {
 			modes = append(modes, string(mode))
 		}
 		fmt.Fprintf(w, "%s (today %s): %s\n", code.Code, strings.Join(modes, ", "), code.counts())
-		for ; next < len(r.Findings) && r.Findings[next].Code == code.Code; next++ {
-			fmt.Fprintf(w, "  %s\n", r.Findings[next])
+		start := next
+		for next < len(r.Findings) && r.Findings[next].Code == code.Code {
+			next++
 		}
+		lines(w, r.Findings[start:next])
 	}
 	fmt.Fprintln(w, r.summary())
 	return w.Flush()
+}
+
+// lines writes a line for each thing that is wrong with an object, however often it is.
+func lines(w io.Writer, findings []Finding) {
+	type what struct{ kind, namespace, name, message string }
+	var order []Finding
+	more := map[what]int{}
+	of := func(f Finding) what { return what{f.Kind, f.Namespace, f.Name, f.Message} }
+	for _, f := range findings {
+		if more[of(f)]++; more[of(f)] == 1 {
+			order = append(order, f)
+		}
+	}
+	for _, f := range order {
+		others := ""
+		if n := more[of(f)] - 1; n > 0 {
+			others = fmt.Sprintf(" (and at %s)", counted(n, "more place"))
+		}
+		fmt.Fprintf(w, "  %s%s\n", f, others)
+	}
 }
 
 // counts says how many objects are refused, and where.

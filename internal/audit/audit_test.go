@@ -1,0 +1,152 @@
+package audit_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/audit"
+	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func claim(namespace, name, metadata, request string) audit.Object {
+	return object("ResourceClaim", fmt.Sprintf(`{"metadata": {"namespace": %q, "name": %q%s}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"%s}}]}}}`,
+		namespace, name, metadata, request))
+}
+
+func object(kind, text string) audit.Object {
+	return audit.Object{Kind: schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: kind}, JSON: []byte(text)}
+}
+
+const (
+	wildcard = `, "tolerations": [{"operator": "Exists"}]`
+	forever  = `, "tolerations": [{"key": "a.example.com/x", "operator": "Exists", "effect": "NoExecute"}]`
+	all      = `, "allocationMode": "All"`
+)
+
+func judged(t *testing.T, o audit.Options, objects ...audit.Object) (audit.Report, []string) {
+	t.Helper()
+	set, err := policy.Parse(t.Context(), policy.Library())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Policies, o.Now = set, now
+	auditor, err := audit.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []audit.Finding
+	for _, one := range objects {
+		findings, err := auditor.Judge(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, findings...)
+	}
+	report := audit.Make(map[string]int{"ResourceClaim": len(objects)}, found)
+	var lines []string
+	for _, f := range report.Findings {
+		lines = append(lines, fmt.Sprintf("%s %s %s/%s", f.Code, f.Today, f.Namespace, f.Name))
+	}
+	return report, lines
+}
+
+// TestRaise: what warns today is refused, what is off is not, and what --raise names is
+// although it is off.
+func TestRaise(t *testing.T) {
+	objects := []audit.Object{claim("team-a", "wild", "", wildcard), claim("team-b", "all", "", all), claim("team-b", "ever", "", forever), claim("team-b", "good", "", "")}
+	loose := v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{
+		Modes:      map[string]v1alpha1.PolicyMode{"DRA-CLAIM-002": "audit", "DRA-TOL-004": "off"},
+		Namespaces: []v1alpha1.PolicyNamespaces{{Names: []string{"team-a"}, Modes: map[string]v1alpha1.PolicyMode{"DRA-TOL-001": "warn"}}},
+	}}
+	for name, tt := range map[string]struct {
+		options audit.Options
+		want    []string
+	}{
+		"own modes": {audit.Options{}, []string{"DRA-CLAIM-002 warn team-b/all", "DRA-TOL-001 deny team-a/wild", "DRA-TOL-002 warn team-a/wild", "DRA-TOL-004 warn team-a/wild", "DRA-TOL-004 warn team-b/ever"}},
+		"modes of a site": {audit.Options{Configuration: loose},
+			[]string{"DRA-CLAIM-002 audit team-b/all", "DRA-TOL-001 warn team-a/wild", "DRA-TOL-002 warn team-a/wild"}},
+		"one that is off": {audit.Options{Configuration: loose, Raise: []string{"DRA-TOL-004"}}, []string{"DRA-TOL-004 off team-a/wild", "DRA-TOL-004 off team-b/ever"}},
+		"switched off":    {audit.Options{Configuration: v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{Disabled: true}}, Raise: []string{"DRA-TOL-001"}}, []string{"DRA-TOL-001 off team-a/wild"}},
+		"a rule": {audit.Options{Configuration: v1alpha1.StewardConfiguration{Rules: map[string]v1alpha1.Rule{"request-tolerations-max": {Severity: "warning"}}}, Raise: []string{"request-tolerations-max"}},
+			nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, got := judged(t, tt.options, objects...); !slices.Equal(got, tt.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+// TestRuleIsRaised from a warning.
+func TestRuleIsRaised(t *testing.T) {
+	many := claim("team-a", "many", "", `, "tolerations": [`+strings.TrimSuffix(strings.Repeat(`{"key": "a.example.com/x", "operator": "Exists", "effect": "NoSchedule"},`, 17), ",")+`]`)
+	warns := v1alpha1.StewardConfiguration{Rules: map[string]v1alpha1.Rule{"request-tolerations-max": {Severity: "warning"}}}
+	if _, got := judged(t, audit.Options{Configuration: warns, Raise: []string{"request-tolerations-max"}}, many); !slices.Equal(got, []string{"request-tolerations-max warn team-a/many"}) {
+		t.Error(got)
+	}
+}
+
+func TestUnknownName(t *testing.T) {
+	_, err := audit.New(audit.Options{Raise: []string{"DRA-TOL-999"}})
+	if err == nil || !strings.Contains(err.Error(), `neither a policy nor a rule "DRA-TOL-999"`) {
+		t.Error(err)
+	}
+}
+
+// TestGenerated: a claim of a template is marked, not left out, for owners can be forged.
+func TestGenerated(t *testing.T) {
+	made := claim("team-a", "made", `, "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"}, "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true}]`, wildcard)
+	report, _ := judged(t, audit.Options{Raise: []string{"DRA-TOL-001"}}, made)
+	if len(report.Findings) != 1 || !report.Findings[0].Generated {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestTimes: a rule whose taint is as old as it is by itself is right, whenever it is
+// audited; one that was backdated is not.
+func TestTimes(t *testing.T) {
+	rule := func(name, added string) audit.Object {
+		return object("DeviceTaintRule", fmt.Sprintf(`{"metadata": {"name": %q, "creationTimestamp": "2026-01-01T00:00:00Z"},
+			"spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "example.com/x", "effect": "NoSchedule", "timeAdded": %q}}}`, name, added))
+	}
+	_, got := judged(t, audit.Options{Raise: []string{"DRA-RULE-005"}}, rule("at-once", "2026-01-01T00:00:00Z"), rule("changed", "2026-02-01T00:00:00Z"),
+		rule("backdated", "2020-01-01T00:00:00Z"), rule("ahead", "2030-01-01T00:00:00Z"))
+	if want := []string{"DRA-RULE-005 deny /ahead", "DRA-RULE-005 deny /backdated"}; !slices.Equal(got, want) {
+		t.Error(got)
+	}
+}
+
+// TestOrder: a report does not depend on the order in which objects are read.
+func TestOrder(t *testing.T) {
+	objects := []audit.Object{claim("b", "x", "", wildcard), claim("a", "y", "", wildcard), claim("a", "x", "", forever), claim("b", "z", "", all)}
+	var texts []string
+	for range 2 {
+		report, _ := judged(t, audit.Options{}, objects...)
+		var text bytes.Buffer
+		for _, output := range audit.Outputs() {
+			if err := report.Write(output, &text, lint.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		texts = append(texts, text.String())
+		slices.Reverse(objects)
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("%s\n%s", texts[0], texts[1])
+	}
+	want := "DRA-TOL-001 (today deny): would refuse 2 objects (a 1, b 1)\n  ResourceClaim a/y: spec.devices.requests[gpu].exactly.tolerations[0].key: a toleration with an empty key tolerates every taint; name"
+	if !strings.Contains(texts[0], want) || !strings.Contains(texts[0], "4 objects judged, 4 would be refused\n") {
+		t.Error(texts[0])
+	}
+}
