@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const onlyPatched = "- schedulerName: default-scheduler" + patched
+const onlyPatched = "profiles:\n- schedulerName: default-scheduler" + patched
 
 // A pod waits for an attribute that nobody publishes. With the patch it is bound, the
 // published slice stays what it is, and without the patch the pod stays where it is.
@@ -125,7 +125,7 @@ func (w *world) isSaid(t *testing.T, reason, note string) {
 // Two profiles of one process, with our plugin and with that of Kubernetes, never give a
 // device away twice, and one sees patches.
 func TestTwoProfiles(t *testing.T) {
-	w := start(t, "- schedulerName: stock\n- schedulerName: patched"+patched, "node-0", "node-1")
+	w := start(t, "profiles:\n- schedulerName: stock\n- schedulerName: patched"+patched, "node-0", "node-1")
 	w.installType(t)
 	w.grant(t)
 	w.patch(t, "rack", `{attributes: {dc.example.com/rack: {string: r12}}}`)

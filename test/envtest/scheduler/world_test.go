@@ -64,18 +64,27 @@ const patched = `
 `
 
 // start starts a control plane with our scheduler.
-func start(t *testing.T, profiles string, nodes ...string) *world {
+func start(t testing.TB, configuration string, nodes ...string) *world {
 	t.Helper()
 	file, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := envtest.Start(t.Context(), envtest.Options{
+	return startProgram(t, file, configuration, nodes...)
+}
+
+// startProgram starts a control plane with a scheduler, "" for the released one.
+func startProgram(t testing.TB, file, configuration string, nodes ...string) *world {
+	t.Helper()
+	options := envtest.Options{
 		Kubernetes:        "1.37", // a scheduler must not be newer than its API server
-		ControllerManager: true, Scheduler: true, Nodes: nodes, Dir: t.TempDir(), Output: t.Output(),
-		SchedulerProgram: file, SchedulerArgs: map[string][]string{"sole-scheduler": {"true"}},
-		SchedulerConfiguration: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n" + profiles,
-	})
+		ControllerManager: true, Scheduler: true, Nodes: nodes, Dir: t.TempDir(), Output: t.Output(), SchedulerProgram: file,
+		SchedulerConfiguration: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" + configuration,
+	}
+	if file != "" {
+		options.SchedulerArgs = map[string][]string{"sole-scheduler": {"true"}}
+	}
+	cluster, err := envtest.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +98,12 @@ func start(t *testing.T, profiles string, nodes ...string) *world {
 		}
 	})
 	w := &world{Cluster: cluster}
-	if w.Interface, err = kubernetes.NewForConfig(cluster.Config()); err != nil {
+	config := cluster.Config()
+	config.QPS = -1
+	if w.Interface, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
-	untyped, err := dynamic.NewForConfig(cluster.Config())
+	untyped, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +115,7 @@ func start(t *testing.T, profiles string, nodes ...string) *world {
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // installType installs ResourceSlicePatch as the chart ships it.
-func (w *world) installType(t *testing.T) {
+func (w *world) installType(t testing.TB) {
 	t.Helper()
 	text, err := os.ReadFile("../../../charts/dra-steward/files/crds/dra-steward.io_resourceslicepatches.yaml")
 	if err != nil {
@@ -124,7 +135,7 @@ func (w *world) installType(t *testing.T) {
 }
 
 // grant lets the scheduler read patches.
-func (w *world) grant(t *testing.T) {
+func (w *world) grant(t testing.TB) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "patches"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"dra-steward.io"}, Resources: []string{"resourceslicepatches"}, Verbs: []string{"list", "watch"}},
@@ -141,7 +152,7 @@ func (w *world) grant(t *testing.T) {
 }
 
 // publish publishes devices of one node, and a class of the driver's devices.
-func (w *world) publish(t *testing.T, node string, devices ...resourceapi.Device) {
+func (w *world) publish(t testing.TB, node string, devices ...resourceapi.Device) {
 	t.Helper()
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: resourceapi.DeviceClassSpec{
 		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}},
@@ -158,7 +169,7 @@ func (w *world) publish(t *testing.T, node string, devices ...resourceapi.Device
 }
 
 // ask creates a claim with a selector and a pod that uses it.
-func (w *world) ask(t *testing.T, name, profile, selector string) {
+func (w *world) ask(t testing.TB, name, profile, selector string) {
 	t.Helper()
 	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: driver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}
 	if selector != "" {
@@ -183,7 +194,7 @@ func plainPod(name, profile string) *corev1.Pod {
 	}}
 }
 
-func (w *world) create(t *testing.T, pod *corev1.Pod) {
+func (w *world) create(t testing.TB, pod *corev1.Pod) {
 	t.Helper()
 	if _, err := w.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -191,7 +202,7 @@ func (w *world) create(t *testing.T, pod *corev1.Pod) {
 }
 
 // device returns the device of a pod that is bound, "" if it is not.
-func (w *world) device(t *testing.T, name string) string {
+func (w *world) device(t testing.TB, name string) string {
 	t.Helper()
 	pod, err := w.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -209,7 +220,7 @@ func (w *world) device(t *testing.T, name string) string {
 }
 
 // isPending waits until the scheduler has said that there is no device for a pod.
-func (w *world) isPending(t *testing.T, name string) {
+func (w *world) isPending(t testing.TB, name string) {
 	t.Helper()
 	eventually(t, name+" is unschedulable", func() bool {
 		pod, err := w.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
@@ -226,14 +237,14 @@ func (w *world) isPending(t *testing.T, name string) {
 }
 
 // isBound waits until a pod is bound and returns its device.
-func (w *world) isBound(t *testing.T, name string) (device string) {
+func (w *world) isBound(t testing.TB, name string) (device string) {
 	t.Helper()
 	eventually(t, name+" is bound", func() bool { device = w.device(t, name); return device != "" })
 	return device
 }
 
 // patch creates a ResourceSlicePatch with the YAML of spec.devices.
-func (w *world) patch(t *testing.T, name, devices string) {
+func (w *world) patch(t testing.TB, name, devices string) {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte("{apiVersion: dra-steward.io/v1alpha1, kind: ResourceSlicePatch, metadata: {name: "+name+"}, spec: {devices: "+devices+"}}"), object); err != nil {
@@ -244,14 +255,14 @@ func (w *world) patch(t *testing.T, name, devices string) {
 	}
 }
 
-func (w *world) unpatch(t *testing.T, name string) {
+func (w *world) unpatch(t testing.TB, name string) {
 	t.Helper()
 	if err := w.patches.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		return holds(), nil

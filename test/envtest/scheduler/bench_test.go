@@ -1,0 +1,147 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
+)
+
+// BenchmarkPatchToBound waits with a pod for a patch: -benchtime 50x is 50 rounds.
+func BenchmarkPatchToBound(b *testing.B) {
+	w := start(b, onlyPatched, "node-0")
+	w.installType(b)
+	w.grant(b)
+	w.publish(b, "node-0", resourceapi.Device{Name: "a"})
+	var took []time.Duration
+	for i := range b.N {
+		name := fmt.Sprintf("round-%d", i)
+		w.ask(b, name, "", fmt.Sprintf(`device.attributes["dc.example.com"].?round.orValue(-1) == %d`, i))
+		w.isPending(b, name)
+		bound := w.bindings(b)
+		begin := time.Now()
+		w.patch(b, name, fmt.Sprintf(`{priority: %d, attributes: {dc.example.com/round: {int: %d}}}`, i, i))
+		took = append(took, (<-bound).Sub(begin))
+		w.unpatch(b, name)
+		if err := w.CoreV1().Pods("default").Delete(b.Context(), name, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		eventually(b, "the device is free", func() bool {
+			claim, err := w.ResourceV1().ResourceClaims("default").Get(b.Context(), name, metav1.GetOptions{})
+			return err == nil && claim.Status.Allocation == nil
+		})
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "ms-median")
+	b.ReportMetric(float64(took[len(took)-1].Milliseconds()), "ms-max")
+}
+
+// bindings returns the times at which pods are seen to be bound from now on.
+func (w *world) bindings(t testing.TB) <-chan time.Time {
+	t.Helper()
+	watch, err := w.CoreV1().Pods("default").Watch(t.Context(), metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := make(chan time.Time, 10000)
+	go func() {
+		defer watch.Stop()
+		seen := map[string]bool{}
+		for event := range watch.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok && !seen[pod.Name] && pod.DeletionTimestamp == nil {
+				seen[pod.Name] = true
+				times <- time.Now()
+			}
+		}
+	}()
+	return times
+}
+
+// BenchmarkThroughput schedules 500 pods with a claim each, beside the released
+// kube-scheduler, without its limit of requests. The pods are there when the scheduler
+// starts; measured is from the first binding to the last one.
+func BenchmarkThroughput(b *testing.B) {
+	const fast = "clientConnection: {qps: 5000, burst: 5000}\n"
+	for _, extra := range []int{0, 10000} {
+		b.Run(fmt.Sprintf("%d more slices/stock", extra), func(b *testing.B) {
+			throughput(b, func(nodes []string) *world { return startProgram(b, "", fast, nodes...) }, extra, 0)
+		})
+		for _, patches := range []int{0, 100, 1000} {
+			b.Run(fmt.Sprintf("%d more slices/%d patches", extra, patches), func(b *testing.B) {
+				throughput(b, func(nodes []string) *world { return start(b, fast+onlyPatched, nodes...) }, extra, patches)
+			})
+		}
+	}
+}
+
+func throughput(b *testing.B, start func(nodes []string) *world, extra, patches int) {
+	const pods, devices = 500, 64
+	var nodes []string
+	for i := range 10 {
+		nodes = append(nodes, fmt.Sprintf("node-%d", i))
+	}
+	for range b.N {
+		w := start(nodes)
+		w.installType(b)
+		w.grant(b)
+		var work []func()
+		for _, node := range nodes {
+			var all []resourceapi.Device
+			for i := range devices {
+				all = append(all, resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i)})
+			}
+			work = append(work, func() { w.publish(b, node, all...) })
+		}
+		for i := range extra {
+			work = append(work, func() { w.publish(b, fmt.Sprintf("other-%d", i), resourceapi.Device{Name: "gpu-0"}) })
+		}
+		for i := range patches {
+			work = append(work, func() {
+				w.patch(b, fmt.Sprintf("patch-%d", i), fmt.Sprintf(`{filter: {pool: node-%d}, attributes: {dc.example.com/rack-%d: {string: r}}}`, i%len(nodes), i%20))
+			})
+		}
+		if err := w.StopComponent(assets.Scheduler); err != nil {
+			b.Fatal(err)
+		}
+		for i := range pods {
+			work = append(work, func() { w.ask(b, fmt.Sprintf("pod-%d", i), "", "") })
+		}
+		parallel(work)
+		bound := w.bindings(b)
+		if err := w.StartComponent(b.Context(), assets.Scheduler); err != nil {
+			b.Fatal(err)
+		}
+		first := <-bound
+		last := first
+		for range pods - 1 {
+			last = <-bound
+		}
+		b.ReportMetric((pods-1)/last.Sub(first).Seconds(), "pods/s")
+	}
+}
+
+// parallel does work in the given order, some of it at a time.
+func parallel(work []func()) {
+	var all sync.WaitGroup
+	next := make(chan func())
+	for range 16 {
+		all.Go(func() {
+			for do := range next {
+				do()
+			}
+		})
+	}
+	for _, do := range work {
+		next <- do
+	}
+	close(next)
+	all.Wait()
+}
