@@ -43,6 +43,32 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{- define "dra-steward.schedulerName" -}}
+{{ include "dra-steward.fullname" . }}-scheduler
+{{- end -}}
+
+{{- define "dra-steward.schedulerImage" -}}
+{{- $image := .Values.scheduler.image -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $image.repository ($image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dra-steward.schedulerSelectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: scheduler
+{{- end -}}
+
+{{- define "dra-steward.schedulerLabels" -}}
+{{ include "dra-steward.schedulerSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
 {{- define "dra-steward.serviceAccountName" -}}
 {{- if .Values.serviceAccount.name -}}
 {{- .Values.serviceAccount.name -}}
@@ -96,6 +122,12 @@ exemptions:
 {{- end }}
 {{- if not (kindIs "invalid" .Values.systemUsers) }}
 systemUsers: {{ toJson .Values.systemUsers }}
+{{- else if .Values.scheduler.enabled }}
+systemUsers:
+  - system:kube-scheduler
+  - system:serviceaccount:kube-system:resource-claim-controller
+  - system:kube-controller-manager
+  - system:serviceaccount:{{ .Release.Namespace }}:{{ include "dra-steward.schedulerName" . }}
 {{- end }}
 {{- with .Values.opaqueParameters.schemas }}
 opaqueParameters:

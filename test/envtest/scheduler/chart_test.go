@@ -1,0 +1,138 @@
+package scheduler_test
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dra-steward/dra-steward/test/chart"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
+)
+
+// The scheduler of the chart, with its rights, arguments and configuration, takes over the
+// Lease of kube-scheduler and schedules by patches.
+func TestChart(t *testing.T) {
+	w := start(t, onlyPatched, "node-0") // a scheduler without leader election, which is stopped
+	if err := w.StopComponent(assets.Scheduler); err != nil {
+		t.Fatal(err)
+	}
+	w.installType(t)
+	w.publish(t, "node-0", resourceapi.Device{Name: "a"}, resourceapi.Device{Name: "b"})
+	kubeconfig, err := w.UserKubeconfig("system:serviceaccount:dra-steward:dra-steward-scheduler", "system:serviceaccounts", "system:serviceaccounts:dra-steward", "system:authenticated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := w.installScheduler(t, kubeconfig)
+	port := freePort(t)
+	command := exec.CommandContext(t.Context(), file, append(args, "--bind-address=127.0.0.1", "--secure-port="+port,
+		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)...)
+	command.Env = append(os.Environ(), "POD_NAMESPACE=dra-steward", "POD_NAME=scheduler-0")
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		text, _ := os.ReadFile(log.Name())
+		if t.Failed() {
+			t.Logf("%s", text)
+		}
+		if strings.Contains(string(text), "forbidden") {
+			t.Errorf("a right is missing:\n%s", text)
+		}
+	})
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	eventually(t, "the scheduler is ready", func() bool {
+		response, err := insecure.Get("https://127.0.0.1:" + port + "/readyz")
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	w.ask(t, "patched", "", `device.attributes["dc.example.com"].?rack.orValue("") == "r12"`)
+	w.isPending(t, "patched")
+	w.patch(t, "rack", `{filter: {device: b}, attributes: {dc.example.com/rack: {string: r12}}}`)
+	if got := w.isBound(t, "patched"); got != "node-0/b" {
+		t.Errorf("the pod got %s", got)
+	}
+	lease, err := w.CoordinationV1().Leases("kube-system").Get(t.Context(), "kube-scheduler", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		t.Errorf("the Lease: %v, %v", lease, err)
+	}
+}
+
+// installScheduler applies the scheduler's objects, except the Deployment, whose arguments
+// it returns; the kubeconfig stands in for the token of the pod.
+func (w *world) installScheduler(t *testing.T, kubeconfig string) (args []string) {
+	t.Helper()
+	objects, err := chart.Render(map[string]any{"scheduler": map[string]any{"enabled": true},
+		"certificates": map[string]any{"existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"}}, chart.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(w.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []*unstructured.Unstructured{{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "dra-steward"}}}}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	for _, object := range objects {
+		if object.GetLabels()["app.kubernetes.io/component"] != "scheduler" {
+			continue
+		}
+		switch object.GetKind() {
+		case "Deployment":
+			containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+			args, _, _ = unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		case "ConfigMap":
+			text, _, _ := unstructured.NestedString(object.Object, "data", "config.yaml")
+			if err := os.WriteFile(config, []byte(text+"clientConnection: {kubeconfig: "+kubeconfig+"}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, object)
+	}
+	for _, object := range all {
+		if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+	for i, arg := range args {
+		args[i] = strings.Replace(arg, "/etc/dra-steward/config.yaml", config, 1)
+	}
+	return args
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
