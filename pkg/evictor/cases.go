@@ -67,7 +67,7 @@ func (cs *cases) replan(c *podCase, d decision, now time.Time) changed {
 	had := c.plan.Evict()
 	cs.count(c, func() {
 		cs.ledger.add(c, d.plan, +1, now)
-		cs.ledger.add(c, c.plan, -1, now)
+		cs.out(c, now)
 		cs.ledger.would(c, d.would, +1)
 		cs.ledger.would(c, c.would, -1)
 		c.verdict, c.plan, c.would = d.verdict, d.plan, d.would
@@ -106,6 +106,16 @@ func (cs *cases) count(c *podCase, f func()) {
 	}
 }
 
+// out counts the plan of a case out. A pod that a worker has goes on counting for the
+// waves: it may be deleted already.
+func (cs *cases) out(c *podCase, now time.Time) {
+	if c.stage == acting {
+		cs.ledger.pend(c, c.plan, -1)
+	} else {
+		cs.ledger.add(c, c.plan, -1, now)
+	}
+}
+
 // leave takes a case off the agenda and from those that are paused.
 func (cs *cases) leave(c *podCase) {
 	cs.agenda.drop(c)
@@ -128,7 +138,7 @@ func (cs *cases) left(c *podCase, now time.Time) {
 		return
 	}
 	cs.count(c, func() {
-		cs.ledger.add(c, c.plan, -1, now)
+		cs.out(c, now)
 		cs.ledger.would(c, c.would, -1)
 		cs.leave(c)
 		c.verdict, c.plan, c.would = Verdict{}, plan{}, Verdict{}
@@ -183,10 +193,15 @@ func (cs *cases) postpone(c *podCase, until time.Time) {
 	cs.agenda.put(c, until)
 }
 
-// evicted notes that a pod that was taken has been deleted by us, for the reasons of
-// p. It stays known until it is gone, so that nothing is done or counted twice.
+// evicted notes that a pod that was taken has been deleted by us, for the reasons of p.
 func (cs *cases) evicted(c *podCase, p Verdict) {
 	cs.ledger.evicted(p)
+	cs.over(c)
+}
+
+// over notes that there is nothing more to do about a pod that was taken. It stays known
+// until we are told that it is gone, so that nothing is done or counted twice.
+func (cs *cases) over(c *podCase) {
 	if cs.byUID[c.uid] != c {
 		return
 	}

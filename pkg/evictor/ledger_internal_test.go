@@ -38,7 +38,7 @@ func TestCasesKeepCount(t *testing.T) {
 					c := taken[0]
 					taken = taken[1:]
 					[]func(){
-						func() { cs.evicted(c, c.plan.Verdict) }, func() { cs.left(c, now) }, func() { cs.postpone(c, now.Add(time.Second)) },
+						func() { cs.evicted(c, c.plan.Verdict) }, func() { cs.over(c) }, func() { cs.postpone(c, now.Add(time.Second)) },
 						func() {
 							if cs.byUID[c.uid] == c && c.plan.Evict() {
 								cs.pause(c)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -44,8 +45,9 @@ type ruleState struct {
 	quiet time.Time
 	// wrote is what was last written as EvictionInProgress.
 	wrote *metav1.Condition
-	// swept is the generation for which all pods were looked at that it concerns.
-	swept int64
+	// swept is the spec for which all pods were looked at that it concerns, but for
+	// the time of its taint.
+	swept *resourceapi.DeviceTaintRuleSpec
 	// selects is how many published devices it selects, as of published.
 	selects   int
 	published uint64
@@ -71,11 +73,11 @@ func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 	s.mutex.Lock()
 	r := s.rules[after.Name]
 	if r == nil {
-		r = &ruleState{uid: after.UID, swept: -1}
+		r = &ruleState{uid: after.UID}
 		s.rules[after.Name] = r
 	}
 	if none := after.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone; none != r.none {
-		r.none = none
+		r.none, r.swept = none, nil
 		s.none.Add(map[bool]int32{true: 1, false: -1}[none])
 	}
 	wrote := r.wrote
@@ -243,14 +245,19 @@ func (s *statuses) settled(name string, pending bool, now time.Time) (settled bo
 const sweepPeriod = 50 * time.Millisecond
 
 // sweep says whether all pods have been decided about that a rule with the effect None
-// concerns, and has that done once for each generation.
+// concerns, and has that done once for each selector and taint.
 func (s *statuses) sweep(rule *resourceapi.DeviceTaintRule) bool {
 	merged := s.c.options.Tracker.Snapshot().Rule(rule.Name)
 	if merged == nil || merged.UID != rule.UID || merged.Generation != rule.Generation {
 		return false
 	}
-	again := false
-	s.change(rule.Name, func(r *ruleState) { again, r.swept = r.swept != rule.Generation, rule.Generation })
+	spec, again := rule.Spec, false
+	spec.Taint.TimeAdded = nil
+	s.change(rule.Name, func(r *ruleState) {
+		if r.swept == nil || !equality.Semantic.DeepEqual(*r.swept, spec) {
+			r.swept, r.published, again = &spec, 0, true
+		}
+	})
 	if again {
 		s.c.dirty.add(s.c.options.Usage.Concerned(s.c.options.Usage.Allocated(rule.Spec.DeviceSelector)...)...)
 	}
@@ -262,7 +269,7 @@ func (s *statuses) selects(rule *resourceapi.DeviceTaintRule) (n int) {
 	as := s.published.Load()
 	known := false
 	s.change(rule.Name, func(r *ruleState) {
-		if known = r.published == as && r.swept == rule.Generation; known {
+		if known = r.published == as; known {
 			n = r.selects
 		}
 	})

@@ -125,11 +125,19 @@ func (s *sightings) keep(id DeviceID, taints []resourceapi.DeviceTaint) {
 	}
 }
 
-// changedDevices returns the devices whose taints differ between two versions of a
-// slice, either of which may be nil, or that one of them lacks.
+// changedDevices returns the devices whose taints that can evict differ between two
+// versions of a slice, either of which may be nil, or that one of them lacks.
 func changedDevices(before, after *resourceapi.ResourceSlice) map[DeviceID][]resourceapi.DeviceTaint {
-	had, has := taintsOf(before), taintsOf(after)
 	changed := map[DeviceID][]resourceapi.DeviceTaint{}
+	if sameDevices(before, after) { // as nearly always
+		for i := range after.Spec.Devices {
+			if taints := after.Spec.Devices[i].Taints; !sameTaints(before.Spec.Devices[i].Taints, taints) {
+				changed[idOf(after, i)] = taints
+			}
+		}
+		return changed
+	}
+	had, has := taintsOf(before), taintsOf(after)
 	for id, taints := range has {
 		if old, was := had[id]; !was || !sameTaints(old, taints) {
 			changed[id] = taints
@@ -143,25 +151,55 @@ func changedDevices(before, after *resourceapi.ResourceSlice) map[DeviceID][]res
 	return changed
 }
 
+// sameDevices says whether two slices have the same devices at the same places.
+func sameDevices(a, b *resourceapi.ResourceSlice) bool {
+	if a == nil || b == nil || a.Spec.Driver != b.Spec.Driver || a.Spec.Pool.Name != b.Spec.Pool.Name || len(a.Spec.Devices) != len(b.Spec.Devices) {
+		return false
+	}
+	for i := range a.Spec.Devices {
+		if a.Spec.Devices[i].Name != b.Spec.Devices[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
+func idOf(slice *resourceapi.ResourceSlice, i int) DeviceID {
+	return DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name}
+}
+
 func taintsOf(slice *resourceapi.ResourceSlice) map[DeviceID][]resourceapi.DeviceTaint {
 	if slice == nil {
 		return nil
 	}
 	all := make(map[DeviceID][]resourceapi.DeviceTaint, len(slice.Spec.Devices))
 	for i := range slice.Spec.Devices {
-		all[DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name}] = slice.Spec.Devices[i].Taints
+		all[idOf(slice, i)] = slice.Spec.Devices[i].Taints
 	}
 	return all
 }
 
+// sameTaints says whether two lists have the same taints that evict, or that a preview
+// speaks of; since when does not matter for the latter.
 func sameTaints(a, b []resourceapi.DeviceTaint) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Key != b[i].Key || a[i].Value != b[i].Value || a[i].Effect != b[i].Effect || !a[i].TimeAdded.Equal(b[i].TimeAdded) {
+	i, j := 0, 0
+	for {
+		i, j = nextTaint(a, i), nextTaint(b, j)
+		if i == len(a) || j == len(b) {
+			return i == len(a) && j == len(b)
+		}
+		if a[i].Key != b[j].Key || a[i].Value != b[j].Value || a[i].Effect != b[j].Effect ||
+			a[i].Effect == resourceapi.DeviceTaintEffectNoExecute && !a[i].TimeAdded.Equal(b[j].TimeAdded) {
 			return false
 		}
+		i, j = i+1, j+1
 	}
-	return true
+}
+
+// nextTaint is the place of the first taint that counts, from i on.
+func nextTaint(taints []resourceapi.DeviceTaint, i int) int {
+	for i < len(taints) && taints[i].Effect != resourceapi.DeviceTaintEffectNoExecute && taints[i].Effect != resourceapi.DeviceTaintEffectNone {
+		i++
+	}
+	return i
 }

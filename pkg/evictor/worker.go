@@ -129,8 +129,7 @@ func (c *Controller) evict(ctx context.Context, e eviction) {
 		c.retry(e, err)
 	case result == gone:
 		c.options.Metrics.evicted(e.plan.Verdict, string(gone))
-		c.finish(func() { c.cases.left(e.of, time.Now()) })
-		c.dirty.add(e.of.pod)
+		c.finish(func() { c.cases.over(e.of) })
 	default:
 		now := time.Now()
 		c.options.Metrics.evicted(e.plan.Verdict, string(deleted))
