@@ -28,7 +28,7 @@ type Package struct {
 //
 //	5  commands              cmd
 //	4  doing                 webhook, evictor, patchstatus, podresources, lint, facts
-//	3  judging and looking   review, rulebook, fix, usage on tracker
+//	3  judging and looking   review, rulebook, fix, usage on tracker, why on both
 //	2  deciding              validate and drain on patch, mutate, toleration, policy, config, manifest
 //	1  saying                api, policies, charts, cdi, example, quantity
 var Packages = map[string]Package{
@@ -48,6 +48,7 @@ var Packages = map[string]Package{
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
 	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
 	"pkg/tracker":              {Floor: 3},
+	"pkg/why":                  {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Pure: true},
 	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/rotate":          {Floor: 3, Never: []string{controllerRuntime}},
 	"internal/fix":             {Floor: 3, Never: []string{clientGo, controllerRuntime}},

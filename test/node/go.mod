@@ -49,6 +49,7 @@ require (
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/tools v0.49.0 // indirect
 	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
+	k8s.io/component-helpers v0.37.0 // indirect
 	sigs.k8s.io/controller-runtime v0.25.2 // indirect
 )
 

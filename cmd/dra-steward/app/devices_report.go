@@ -8,9 +8,11 @@ import (
 	"text/tabwriter"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // deviceReport is one device as devices -o json writes it.
@@ -21,6 +23,17 @@ type deviceReport struct {
 	Slice   string          `json:"slice"`
 	Taints  []tracker.Taint `json:"taints,omitempty"`
 	Patched []patchedReport `json:"patched,omitempty"`
+	// AllocatedTo are the claims that have the device.
+	AllocatedTo []holderReport `json:"allocatedTo,omitempty"`
+	// Node is where it is, empty if that is more than one.
+	Node string `json:"node,omitempty"`
+}
+
+// holderReport is a claim that has a device, and who uses the claim.
+type holderReport struct {
+	Namespace string   `json:"namespace"`
+	Claim     string   `json:"claim"`
+	UsedBy    []string `json:"usedBy,omitempty"`
 }
 
 // patchedReport is what patches did to one attribute or capacity.
@@ -83,38 +96,107 @@ func attributeValue(attribute resourceapi.DeviceAttribute) any {
 	}
 }
 
-func writeDevicesJSON(out io.Writer, view *tracker.Snapshot) error {
-	all := []deviceReport{}
-	for d := range view.Devices() {
-		all = append(all, reportDevice(d))
+// reportDevices reports all devices, with the claims that have them.
+func reportDevices(l *look) []deviceReport {
+	all, holders := []deviceReport{}, l.holders()
+	for d := range l.view.Devices() {
+		r := reportDevice(d)
+		for _, claim := range holders.Claims(usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}) {
+			holder := holderReport{Namespace: claim.Namespace, Claim: claim.Name}
+			for _, user := range claim.Status.ReservedFor {
+				holder.UsedBy = append(holder.UsedBy, user.Resource+"/"+user.Name)
+			}
+			r.AllocatedTo = append(r.AllocatedTo, holder)
+		}
+		for _, name := range []*string{d.Slice().Spec.NodeName, d.Published().NodeName} {
+			if name != nil {
+				r.Node = *name
+			}
+		}
+		all = append(all, r)
 	}
+	return all
+}
+
+// deviceWriters are the ways to write devices, by the value of --output.
+func deviceWriters() map[string]func(io.Writer, []deviceReport) error {
+	return map[string]func(io.Writer, []deviceReport) error{
+		"text": func(out io.Writer, all []deviceReport) error { return writeDevicesText(out, all, false) },
+		"wide": func(out io.Writer, all []deviceReport) error { return writeDevicesText(out, all, true) },
+		"json": func(out io.Writer, all []deviceReport) error { return writeJSON(out, all) },
+		"yaml": func(out io.Writer, all []deviceReport) error { return writeYAML(out, all) },
+		"name": func(out io.Writer, all []deviceReport) error {
+			for _, r := range all {
+				fmt.Fprintf(out, "%s/%s/%s\n", r.Driver, r.Pool, r.Device)
+			}
+			return nil
+		},
+	}
+}
+
+func writeJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
+	return encoder.Encode(value)
+}
+
+func writeYAML(out io.Writer, value any) error {
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
 }
 
 // writeDevicesText writes a line for each device, and one for each of its taints and
-// patched values.
-func writeDevicesText(out io.Writer, view *tracker.Snapshot) error {
+// patched values if there are several; wide has where the device is and who uses it, too.
+func writeDevicesText(out io.Writer, all []deviceReport, wide bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "DRIVER\tPOOL\tDEVICE\tWHAT\tFROM")
-	for d := range view.Devices() {
-		r := reportDevice(d)
+	header := "DRIVER\tPOOL\tDEVICE\tALLOCATED TO\tWHAT\tFROM"
+	if wide {
+		header = "DRIVER\tPOOL\tDEVICE\tNODE\tSLICE\tALLOCATED TO\tUSED BY\tWHAT\tFROM"
+	}
+	fmt.Fprintln(table, header)
+	for _, r := range all {
+		holders, users := r.holders()
+		start := fmt.Sprintf("%s\t%s\t%s\t%s", r.Driver, r.Pool, r.Device, holders)
+		if wide {
+			start = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Driver, r.Pool, r.Device, or(r.Node, "-"), r.Slice, holders, users)
+		}
 		if len(r.Taints)+len(r.Patched) == 0 {
-			fmt.Fprintf(table, "%s\t%s\t%s\t-\t-\n", r.Driver, r.Pool, r.Device)
+			fmt.Fprintf(table, "%s\t-\t-\n", start)
 		}
 		for _, taint := range r.Taints {
 			key := taint.Key
 			if taint.Value != "" {
 				key += "=" + taint.Value
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\ttaint %s:%s\t%s\n", r.Driver, r.Pool, r.Device, key, taint.Effect, taint.Source)
+			fmt.Fprintf(table, "%s\ttaint %s:%s\t%s\n", start, key, taint.Effect, taint.Source)
 		}
 		for _, p := range r.Patched {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.Driver, r.Pool, r.Device, p.what(), p.from())
+			fmt.Fprintf(table, "%s\t%s\t%s\n", start, p.what(), p.from())
 		}
 	}
 	return table.Flush()
+}
+
+// holders names the claims and who uses them, "-" for none.
+func (r deviceReport) holders() (claims, users string) {
+	for _, h := range r.AllocatedTo {
+		claims += "," + h.Namespace + "/" + h.Claim
+		for _, user := range h.UsedBy {
+			users += "," + user
+		}
+	}
+	return or(strings.TrimPrefix(claims, ","), "-"), or(strings.TrimPrefix(users, ","), "-")
+}
+
+func or(text, empty string) string {
+	if text == "" {
+		return empty
+	}
+	return text
 }
 
 func (p patchedReport) what() string {

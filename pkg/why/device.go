@@ -1,0 +1,220 @@
+package why
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+type poolID struct{ driver, name string }
+
+// A poolState is what is known of the newest generation of a pool.
+type poolState struct {
+	generation    int64
+	slices, total int64
+	devices       map[string]bool
+	twice         string
+}
+
+func pools(all []*resourceapi.ResourceSlice) map[poolID]poolState {
+	pools := map[poolID]poolState{}
+	for _, s := range all {
+		id := poolID{s.Spec.Driver, s.Spec.Pool.Name}
+		p, known := pools[id]
+		if known && s.Spec.Pool.Generation < p.generation {
+			continue
+		}
+		if !known || s.Spec.Pool.Generation > p.generation {
+			p = poolState{generation: s.Spec.Pool.Generation, total: s.Spec.Pool.ResourceSliceCount, devices: map[string]bool{}}
+		}
+		p.slices++
+		for _, d := range s.Spec.Devices {
+			if p.devices[d.Name] {
+				p.twice = d.Name
+			}
+			p.devices[d.Name] = true
+		}
+		pools[id] = p
+	}
+	return pools
+}
+
+// request judges every device for a request.
+func (q *question) request(ctx context.Context, r asked) Request {
+	report := Request{Name: r.name, Class: r.class, Wanted: r.count}
+	class := q.world.View.Class(r.class)
+	if class == nil {
+		report.Reason = ClassNotFound
+		report.Message = fmt.Sprintf("there is no DeviceClass %q: create it, or correct the name", r.class)
+		if q.world.NoClasses {
+			report.Message = fmt.Sprintf("DeviceClass %s cannot be read, and neither can it be said which devices it selects", r.class)
+		}
+		return report
+	}
+	fitting, selected := map[string]int{}, 0
+	for _, slice := range q.slices {
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			reason, message := q.device(ctx, r, class, slice, device)
+			report.Devices = append(report.Devices, Device{slice.Spec.Driver, slice.Spec.Pool.Name, device.Name, reason, message})
+			if reason != ClassSelector {
+				selected++
+			}
+			if reason != Fits {
+				continue
+			}
+			for _, node := range q.nodes {
+				if q.onNode(slice, device, node) {
+					fitting[node.Name]++
+				}
+			}
+		}
+	}
+	best := ""
+	for _, node := range sorted(fitting) {
+		best, report.Fitting = node, fitting[node]
+		break
+	}
+	switch {
+	case selected == 0:
+		report.Reason, report.Message = NoDevice, fmt.Sprintf("no ResourceSlice has a device that DeviceClass %s selects", r.class)
+	case report.Fitting == 0 || int64(report.Fitting) < r.count:
+		report.Reason, report.Message = Count, short(r, report.Fitting, best)
+	}
+	return report
+}
+
+func short(r asked, fitting int, node string) string {
+	wanted := fmt.Sprintf("%d devices are wanted", r.count)
+	switch {
+	case r.count == 0:
+		wanted = "all devices that match are wanted"
+	case r.count == 1:
+		wanted = "one device is wanted"
+	}
+	if fitting == 0 {
+		return wanted + ", none would do"
+	}
+	return fmt.Sprintf("%s, at most %d would do on one node (%s)", wanted, fitting, node)
+}
+
+// device returns the first reason against a device.
+func (q *question) device(ctx context.Context, r asked, class *resourceapi.DeviceClass, slice *resourceapi.ResourceSlice, device *resourceapi.Device) (Reason, string) {
+	pool := q.pools[poolID{slice.Spec.Driver, slice.Spec.Pool.Name}]
+	switch {
+	case slice.Spec.Pool.Generation < pool.generation:
+		return PoolObsolete, fmt.Sprintf("it is of generation %d of its pool, the driver publishes generation %d", slice.Spec.Pool.Generation, pool.generation)
+	case pool.slices != pool.total:
+		return PoolIncomplete, fmt.Sprintf("of %d ResourceSlices of its pool there are %d", pool.total, pool.slices)
+	case pool.twice != "":
+		return PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.twice)
+	case !q.anyNode(slice, device):
+		return NodeMismatch, "it is on " + where(slice, device) + ", " + q.mayRun()
+	}
+	if ok, failed, message := q.selects(ctx, class.Spec.Selectors, slice.Spec.Driver, device); !ok {
+		return either(failed, ClassSelectorError, ClassSelector), fmt.Sprintf("DeviceClass %s: %s", class.Name, message)
+	}
+	if ok, failed, message := q.selects(ctx, r.selectors, slice.Spec.Driver, device); !ok {
+		return either(failed, RequestSelectorError, RequestSelector), "the request: " + message
+	}
+	if message := q.taint(r, slice, device); message != "" {
+		return Tainted, message
+	}
+	if holder := q.holders[usage.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: device.Name}]; holder != nil && !r.admin {
+		return Taken, fmt.Sprintf("claim %s/%s has it, used by %s", holder.Namespace, holder.Name, consumers(holder))
+	}
+	return Fits, ""
+}
+
+func either(is bool, yes, no Reason) Reason {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// selects asks the selectors one after the other.
+func (q *question) selects(ctx context.Context, selectors []resourceapi.DeviceSelector, driver string, device *resourceapi.Device) (ok, failed bool, message string) {
+	for i, s := range selectors {
+		if s.CEL == nil {
+			return false, true, fmt.Sprintf("selector %d has no expression", i)
+		}
+		compiled := q.cache.GetOrCompile(s.CEL.Expression)
+		if compiled.Error != nil {
+			return false, true, fmt.Sprintf("selector %d does not compile: %s: %s", i, s.CEL.Expression, compiled.Error.Detail)
+		}
+		matches, _, err := compiled.DeviceMatches(ctx, dracel.Device{
+			Driver: driver, AllowMultipleAllocations: device.AllowMultipleAllocations, Attributes: device.Attributes, Capacity: device.Capacity,
+		})
+		if err != nil {
+			return false, true, fmt.Sprintf("selector %d fails, and kube-scheduler gives up at it: %s: %v", i, s.CEL.Expression, err)
+		}
+		if !matches {
+			return false, false, fmt.Sprintf("selector %d is false: %s", i, s.CEL.Expression)
+		}
+	}
+	return true, false, ""
+}
+
+// taint names the first taint that is not tolerated, and whose it is.
+func (q *question) taint(r asked, slice *resourceapi.ResourceSlice, device *resourceapi.Device) string {
+	for i, taint := range device.Taints {
+		if taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute || r.tolerated(taint) {
+			continue
+		}
+		key := taint.Key
+		if taint.Value != "" {
+			key += "=" + taint.Value
+		}
+		return fmt.Sprintf("taint %s:%s of %s is not tolerated", key, taint.Effect, q.source(slice, device.Name, i))
+	}
+	return ""
+}
+
+// source says whose a taint is: the driver's, or that of a rule.
+func (q *question) source(slice *resourceapi.ResourceSlice, device string, taint int) string {
+	for d := range q.world.View.SliceDevices(slice.Name) {
+		if d.Name() == device && taint < len(d.Taints()) {
+			return d.Taints()[taint].Source.String()
+		}
+	}
+	return "driver/" + slice.Spec.Driver
+}
+
+// where says where a device is.
+func where(slice *resourceapi.ResourceSlice, device *resourceapi.Device) string {
+	name, selector := slice.Spec.NodeName, slice.Spec.NodeSelector
+	if slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection {
+		name, selector = device.NodeName, device.NodeSelector
+	}
+	switch {
+	case name != nil:
+		return "node " + *name
+	case selector != nil:
+		return "the nodes of its node selector"
+	default:
+		return "all nodes"
+	}
+}
+
+// anyNode tells whether a device is on a node on which the pod may run.
+func (q *question) anyNode(slice *resourceapi.ResourceSlice, device *resourceapi.Device) bool {
+	for _, node := range q.nodes {
+		if q.onNode(slice, device, node) {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *question) onNode(slice *resourceapi.ResourceSlice, device *resourceapi.Device, node *corev1.Node) bool {
+	if slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection {
+		return matches(node, device.NodeName, device.AllNodes, device.NodeSelector)
+	}
+	return matches(node, slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)
+}

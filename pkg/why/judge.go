@@ -1,0 +1,137 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// judge asks the allocator of kube-scheduler, node by node.
+func (q *question) judge(ctx context.Context, report *Report) error {
+	report.Verdict = Unsatisfiable
+	for _, r := range report.Requests {
+		// The scheduler does not look at devices before all classes exist.
+		if r.Reason == ClassNotFound {
+			return nil
+		}
+	}
+	allocator, err := structured.NewAllocator(ctx, features(), q.allocatedState(), classes{q.world.View}, q.slices, q.cache)
+	if err != nil {
+		return fmt.Errorf("allocator of kube-scheduler: %w", err)
+	}
+	found, err := q.allocate(ctx, allocator, report, append([]*resourceapi.ResourceClaim{q.claim}, q.beside...))
+	if found || err != nil {
+		return err
+	}
+	if len(q.beside) > 0 && report.Message == "" {
+		alone := Report{}
+		if found, err = q.allocate(ctx, allocator, &alone, []*resourceapi.ResourceClaim{q.claim}); err != nil {
+			return err
+		}
+		if found {
+			report.Message = fmt.Sprintf("by itself it could be allocated on %s, but not together with the pod's other claims: %s", alone.Node, names(q.beside))
+			return nil
+		}
+	}
+	q.together(report)
+	return nil
+}
+
+// allocate looks for a node on which all claims can be allocated.
+func (q *question) allocate(ctx context.Context, allocator structured.Allocator, report *Report, claims []*resourceapi.ResourceClaim) (bool, error) {
+	for _, node := range q.nodes {
+		found, err := allocator.Allocate(ctx, node, claims)
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case errors.Is(err, structured.ErrFailedAllocationOnNode):
+			report.Message = err.Error()
+		case err != nil:
+			report.Message = "kube-scheduler gives up: " + err.Error()
+			return false, nil
+		case len(found) == len(claims):
+			report.Verdict, report.Node, report.Message = Allocatable, node.Name, ""
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func names(claims []*resourceapi.ResourceClaim) string {
+	var all []string
+	for _, claim := range claims {
+		all = append(all, claim.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// together says what is left to say where enough devices would do each by itself.
+func (q *question) together(report *Report) {
+	if len(q.nodes) == 0 {
+		report.Message = "there is no node on which the pod may run"
+		return
+	}
+	for _, r := range report.Requests {
+		if r.Reason != "" {
+			return
+		}
+	}
+	for i := range report.Requests {
+		report.Requests[i].Reason = Together
+		report.Requests[i].Message = "enough devices would do each by itself, but not together: because of constraints, shared counters, capacities or other requests"
+	}
+}
+
+// classes are what the allocator looks classes up in.
+type classes struct{ view *tracker.Snapshot }
+
+func (c classes) List() (all []*resourceapi.DeviceClass, err error) {
+	for class := range c.view.Classes() {
+		all = append(all, class)
+	}
+	return all, nil
+}
+
+func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	if class := c.view.Class(name); class != nil {
+		return class, nil
+	}
+	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
+}
+
+// allocatedState is what other claims have, as the scheduler counts it.
+func (q *question) allocatedState() structured.AllocatedState {
+	state := structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+	for _, claim := range q.world.Claims {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			if r.AdminAccess != nil && *r.AdminAccess {
+				continue
+			}
+			id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+			if r.ShareID == nil {
+				state.AllocatedDevices.Insert(id)
+				continue
+			}
+			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+			if r.ConsumedCapacity != nil {
+				state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+			}
+		}
+	}
+	return state
+}

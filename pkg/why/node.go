@@ -1,0 +1,169 @@
+package why
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// candidates finds the nodes on which the pod may run: by its node name, its node
+// selector and affinity, and by the other claims that have their devices already.
+func (q *question) candidates(pod *corev1.Pod) error {
+	all := q.world.Nodes
+	if len(all) == 0 {
+		all = spokenOf(q.slices)
+	}
+	if pod == nil {
+		q.nodes = all
+		return nil
+	}
+	for _, other := range q.world.Claims {
+		if other.Namespace == pod.Namespace && other.Name != q.claim.Name && other.Status.Allocation == nil && uses(pod, other) {
+			q.beside = append(q.beside, defaulted(other))
+		}
+	}
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	for _, node := range all {
+		if pod.Spec.NodeName != "" && pod.Spec.NodeName != node.Name {
+			continue
+		}
+		ok, err := affinity.Match(node)
+		if err != nil {
+			return fmt.Errorf("pod %s/%s: spec.affinity.nodeAffinity: %w", pod.Namespace, pod.Name, err)
+		}
+		if ok && q.othersAllow(pod, node) {
+			q.nodes = append(q.nodes, node)
+		}
+	}
+	return nil
+}
+
+// othersAllow tells whether the pod's other claims are allocated on a node, if they are.
+func (q *question) othersAllow(pod *corev1.Pod, node *corev1.Node) bool {
+	for _, claim := range q.world.Claims {
+		if claim.Namespace != pod.Namespace || claim.Status.Allocation == nil || claim.Status.Allocation.NodeSelector == nil {
+			continue
+		}
+		if uses(pod, claim) && !matches(node, nil, nil, claim.Status.Allocation.NodeSelector) {
+			return false
+		}
+	}
+	return true
+}
+
+// uses tells whether a pod names a claim.
+func uses(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err == nil && name != nil && *name == claim.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// matches is how the scheduler finds out whether a node is meant.
+func matches(node *corev1.Node, name *string, all *bool, selector *corev1.NodeSelector) bool {
+	wanted, every := "", false
+	if name != nil {
+		wanted = *name
+	}
+	if all != nil {
+		every = *all
+	}
+	ok, err := structured.NodeMatches(features(), node, wanted, every, selector)
+	return err == nil && ok // of an invalid selector the allocator speaks
+}
+
+// mayRun says where the pod may run.
+func (q *question) mayRun() string {
+	names := make([]string, 0, len(q.nodes))
+	for _, node := range q.nodes {
+		names = append(names, node.Name)
+	}
+	slices.Sort(names)
+	switch {
+	case len(names) == 0:
+		return "there is no node on which the pod may run"
+	case len(names) > 5:
+		return fmt.Sprintf("which is none of the %d nodes on which the pod may run", len(names))
+	default:
+		return "the pod may run on " + strings.Join(names, ", ")
+	}
+}
+
+// spokenOf makes the nodes that slices speak of.
+func spokenOf(all []*resourceapi.ResourceSlice) []*corev1.Node {
+	nodes := map[string]*corev1.Node{}
+	add := func(name *string, everywhere *bool, selector *corev1.NodeSelector) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
+		switch {
+		case name != nil && *name != "":
+			node.Name = *name
+		case selector != nil:
+			node = selectedBy(selector)
+		case everywhere == nil || !*everywhere:
+			return
+		default:
+			node.Name = "any"
+		}
+		if node.Name != "" && nodes[node.Name] == nil {
+			nodes[node.Name] = node
+		}
+	}
+	for _, s := range all {
+		add(s.Spec.NodeName, s.Spec.AllNodes, s.Spec.NodeSelector)
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			add(d.NodeName, d.AllNodes, d.NodeSelector)
+		}
+	}
+	if len(nodes) > 1 {
+		delete(nodes, "any") // what is on all nodes is on these
+	}
+	var result []*corev1.Node
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		result = append(result, nodes[name])
+	}
+	return result
+}
+
+// selectedBy makes a node that the first term of a selector selects, as far as it says
+// what a label is.
+func selectedBy(selector *corev1.NodeSelector) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
+	for _, term := range selector.NodeSelectorTerms[:min(1, len(selector.NodeSelectorTerms))] {
+		for _, r := range term.MatchFields {
+			if r.Operator == corev1.NodeSelectorOpIn && len(r.Values) > 0 {
+				node.Name = r.Values[0]
+			}
+		}
+		for _, r := range term.MatchExpressions {
+			if r.Operator == corev1.NodeSelectorOpIn && len(r.Values) > 0 {
+				node.Labels[r.Key] = r.Values[0]
+			} else if r.Operator == corev1.NodeSelectorOpExists {
+				node.Labels[r.Key] = ""
+			}
+		}
+	}
+	if node.Name == "" && len(node.Labels) > 0 {
+		node.Name = "node with " + labelText(node.Labels)
+	}
+	return node
+}
+
+func labelText(labels map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		all = append(all, key+"="+labels[key])
+	}
+	return strings.Join(all, ",")
+}

@@ -1,0 +1,261 @@
+// Package why_test holds what `why` and `devices` say against a real control plane: a
+// kube-scheduler that places pods, and an API server that shows an asker only what it may
+// see.
+package why_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
+)
+
+const (
+	driver    = "gpu.example.com"
+	namespace = "team-a"
+)
+
+var cluster *envtest.Cluster
+
+func TestMain(m *testing.M) {
+	options := envtest.Options{Scheduler: true, Nodes: []string{"node-0", "node-1"}}
+	switch minor() {
+	case "1.34", "1.35":
+		options.FeatureGates = map[string]bool{"DRADeviceTaints": true}
+	}
+	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
+}
+
+// minor is that of the control plane.
+func minor() string {
+	version := os.Getenv(assets.VersionVariable)
+	if version == "" {
+		version = assets.DefaultVersion
+	}
+	parts := strings.Split(version, ".")
+	return parts[0] + "." + parts[1]
+}
+
+// must is for what has no reason to fail.
+func must[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+func device(name, model string, taints ...resourceapi.DeviceTaint) resourceapi.Device {
+	return resourceapi.Device{Name: name, Taints: taints,
+		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: &model}}}
+}
+
+// publish makes the devices and the class.
+func publish(t *testing.T, c kubernetes.Interface) {
+	t.Helper()
+	must(c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
+	must(c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-b"}}, metav1.CreateOptions{}))(t)
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "gpu.example.com"`}}}
+	must(c.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}))(t)
+	pool := func(name, node string, slices int64, devices ...resourceapi.Device) {
+		s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		s.Spec.Driver, s.Spec.NodeName = driver, &node
+		s.Spec.Pool = resourceapi.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: slices}
+		s.Spec.Devices = devices
+		must(c.ResourceV1().ResourceSlices().Create(t.Context(), s, metav1.CreateOptions{}))(t)
+	}
+	hot := resourceapi.DeviceTaint{Key: "gpu.example.com/hot", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	pool("whole", "node-0", 1, device("free", "free"), device("single", "single"), device("tainted", "tainted", hot), device("two", "pair"))
+	pool("half", "node-0", 2, device("half", "half"))
+	pool("other", "node-1", 1, device("far", "far"))
+}
+
+// submit makes a claim of a class with a selector, and a pod that uses it.
+func submit(t *testing.T, c kubernetes.Interface, namespace, name, class, expression string, change func(*resourceapi.ExactDeviceRequest, *corev1.Pod)) {
+	t.Helper()
+	r := &resourceapi.ExactDeviceRequest{DeviceClassName: class}
+	r.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pod.Spec.Containers = []corev1.Container{{Name: "train", Image: "registry.example.com/train:1"}}
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+	if change != nil {
+		change(r, pod)
+	}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: r}}
+	must(c.ResourceV1().ResourceClaims(namespace).Create(t.Context(), claim, metav1.CreateOptions{}))(t)
+	must(c.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+}
+
+// judged waits until the scheduler has said something of a pod: where it runs, or why not.
+func judged(t *testing.T, c kubernetes.Interface, namespace, name string) (node, message string) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		pod, err := c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		node, message = pod.Spec.NodeName, ""
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				message = condition.Message
+			}
+		}
+		return node != "" || message != "", nil
+	}); err != nil {
+		t.Fatalf("the scheduler says nothing of pod %s: %v", name, err)
+	}
+	return node, message
+}
+
+// run runs the program and returns what it writes, with its exit code.
+func run(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = app.Run(t.Context(), args, app.Streams{Out: &stdout, Err: &stderr})
+	if code == app.ExitFailed {
+		return stderr.String(), code
+	}
+	return stdout.String(), code
+}
+
+const model = `device.attributes["gpu.example.com"].model == `
+
+// TestWhy: of claims that fail for one reason each the scheduler says that they do, and
+// why says the same and the reason.
+func TestWhy(t *testing.T) {
+	c := must(kubernetes.NewForConfig(cluster.Config()))(t)
+	publish(t, c)
+	submit(t, c, "team-b", "holder", "gpu", model+`"single"`, nil)
+	if node, message := judged(t, c, "team-b", "holder"); node == "" {
+		t.Fatalf("the holder has no device: %s", message)
+	}
+	cases := []struct {
+		name, class, expression string
+		change                  func(*resourceapi.ExactDeviceRequest, *corev1.Pod)
+		scheduler               string // what it says; empty if the pod runs
+		reason, message         string
+	}{
+		{"fine", "gpu", model + `"free"`, nil, "", "", "allocated: gpu.example.com/whole/free"},
+		{"no-class", "none", "true", nil, "device class none does not exist", "", `there is no DeviceClass "none"`},
+		{"no-model", "gpu", model + `"H100"`, nil, "cannot allocate all claims", "RequestSelector", "selector 0 is false: " + model + `"H100"`},
+		{"no-attribute", "gpu", `device.attributes["gpu.example.com"].missing == "x"`, nil, "no such key: missing", "RequestSelectorError", "no such key: missing"},
+		{"tainted", "gpu", model + `"tainted"`, nil, "cannot allocate all claims", "Tainted", "taint gpu.example.com/hot:NoSchedule of driver/gpu.example.com is not tolerated"},
+		{"taken", "gpu", model + `"single"`, nil, "cannot allocate all claims", "Taken", "claim team-b/holder has it, used by pod holder"},
+		{"incomplete", "gpu", model + `"half"`, nil, "cannot allocate all claims", "PoolIncomplete", "of 2 ResourceSlices of its pool there are 1"},
+		{"count", "gpu", model + `"pair"`, func(r *resourceapi.ExactDeviceRequest, _ *corev1.Pod) { r.Count = 2 }, "cannot allocate all claims", "", "2 devices are wanted, at most 1 would do on one node (node-0)"},
+		{"elsewhere", "gpu", model + `"far"`, func(_ *resourceapi.ExactDeviceRequest, pod *corev1.Pod) {
+			pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "node-0"}
+		}, "cannot allocate all claims", "NodeMismatch", "it is on node node-1, the pod may run on node-0"},
+	}
+	for _, tt := range cases {
+		submit(t, c, namespace, tt.name, tt.class, tt.expression, tt.change)
+	}
+	kubeconfig := must(cluster.UserKubeconfig("admin", "system:masters"))(t)
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			node, said := judged(t, c, namespace, tt.name)
+			if (node != "") != (tt.scheduler == "") || !strings.Contains(said, tt.scheduler) {
+				t.Errorf("the scheduler: node %q, %q; expected %q", node, said, tt.scheduler)
+			}
+			for _, argument := range []string{"claim/" + tt.name, "pod/" + tt.name} {
+				out, code := run(t, "why", argument, "-n", namespace, "--kubeconfig", kubeconfig)
+				if (code == app.ExitClean) != (node != "") || code == app.ExitFailed {
+					t.Errorf("%s: exit code %d, the pod's node is %q", argument, code, node)
+				}
+				if !strings.Contains(out, tt.message) || !strings.Contains(out, tt.reason) {
+					t.Errorf("%s: does not say %q %q:\n%s", argument, tt.reason, tt.message, out)
+				}
+				if tt.scheduler != "" && !strings.Contains(out, "kube-scheduler said of pod team-a/"+tt.name) {
+					t.Errorf("%s: does not say what the scheduler said:\n%s", argument, out)
+				}
+			}
+		})
+	}
+	t.Run("asker", func(t *testing.T) { testAsker(t, c) })
+	t.Run("devices", func(t *testing.T) { testDevices(t, kubeconfig) })
+}
+
+// testAsker asks as somebody who may read claims and pods of one namespace only.
+func testAsker(t *testing.T, c kubernetes.Interface) {
+	read := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch"}}
+	}
+	subject := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant"}}
+	meta := metav1.ObjectMeta{Name: "tenant"}
+	must(c.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{read("resource.k8s.io", "resourceclaims"), read("", "pods")}}, metav1.CreateOptions{}))(t)
+	must(c.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"}}, metav1.CreateOptions{}))(t)
+	kubeconfig := must(cluster.UserKubeconfig("tenant"))(t)
+	if out, code := run(t, "why", "claim/taken", "-n", namespace, "--kubeconfig", kubeconfig, "--timeout", "3s"); code != app.ExitFailed || !strings.Contains(out, "ResourceSlice cannot be read") {
+		t.Errorf("without the right to slices: %d\n%s", code, out)
+	}
+	must(c.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{read("resource.k8s.io", "resourceslices", "deviceclasses")}}, metav1.CreateOptions{}))(t)
+	must(c.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "tenant"}}, metav1.CreateOptions{}))(t)
+	out, code := run(t, "why", "claim/taken", "-n", namespace, "--kubeconfig", kubeconfig)
+	if code == app.ExitFailed || strings.Contains(out, "team-b") {
+		t.Errorf("%d: what the asker may not see is said:\n%s", code, out)
+	}
+	for _, note := range []string{"claims of other namespaces cannot be read", "nodes cannot be read", "DeviceTaintRule cannot be read"} {
+		if !strings.Contains(out, note) && (minor() == "1.37" || !strings.HasPrefix(note, "DeviceTaintRule")) {
+			t.Errorf("does not say %q:\n%s", note, out)
+		}
+	}
+}
+
+// testDevices writes the devices in each form.
+func testDevices(t *testing.T, kubeconfig string) {
+	devices := func(output string) string {
+		out, code := run(t, "devices", "--kubeconfig", kubeconfig, "-o", output)
+		if code != app.ExitClean {
+			t.Fatalf("%s: exit code %d: %s", output, code, out)
+		}
+		return out
+	}
+	if got := devices("name"); got != "gpu.example.com/half/half\ngpu.example.com/other/far\ngpu.example.com/whole/free\ngpu.example.com/whole/single\ngpu.example.com/whole/tainted\ngpu.example.com/whole/two\n" {
+		t.Errorf("names:\n%s", got)
+	}
+	for output, decode := range map[string]func([]byte, any) error{"json": json.Unmarshal, "yaml": func(text []byte, into any) error { return yaml.Unmarshal(text, into) }} {
+		var all []struct {
+			Device, Node, Slice string
+			Taints              []struct{ Key, Effect string }
+			AllocatedTo         []struct {
+				Namespace, Claim string
+				UsedBy           []string
+			}
+		}
+		if err := decode([]byte(devices(output)), &all); err != nil {
+			t.Fatal(err)
+		}
+		if len(all) != 6 || fmt.Sprint(all[3]) != "{single node-0 whole [] [{team-b holder [pods/holder]}]}" || fmt.Sprint(all[4].Taints) != "[{gpu.example.com/hot NoSchedule}]" {
+			t.Errorf("%s: %+v", output, all)
+		}
+	}
+	wide := devices("wide")
+	for _, want := range []string{"ALLOCATED TO", "team-b/holder", "pods/holder", "taint gpu.example.com/hot:NoSchedule", "driver/gpu.example.com", "node-1"} {
+		if !strings.Contains(wide, want) {
+			t.Errorf("wide does not say %q:\n%s", want, wide)
+		}
+	}
+	if text := devices("text"); strings.Contains(text, "pods/holder") || !strings.Contains(text, "team-b/holder") {
+		t.Errorf("text:\n%s", text)
+	}
+}
