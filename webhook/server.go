@@ -162,7 +162,7 @@ func (s *Server) Expires() time.Time {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating} {
-		mux.Handle("POST "+path, &admission.Webhook{Handler: handler, LogConstructor: s.logger})
+		mux.Handle("POST "+path, lean{&admission.Webhook{Handler: handler, LogConstructor: s.logger}, s.Log})
 	}
 	return s.leaving(mux)
 }

@@ -272,6 +272,10 @@ func decode[T any](what string, data []byte) (*T, error) {
 		return nil, fmt.Errorf("the %s has a number with an exponent or a length that no quantity needs; write it in a shorter form", what)
 	}
 	obj := new(T)
+	if lean(data, obj) {
+		return obj, nil
+	}
+	obj = new(T)
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
 		return nil, fmt.Errorf("the %s is no %T: %w", what, *obj, err)
 	}
