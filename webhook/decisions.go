@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,7 @@ import (
 // DecisionSettings say which answers are logged. The zero value logs none.
 type DecisionSettings struct {
 	// Denied and Warned are the parts of the denied requests, and of those that passed
-	// with warnings, that are logged: 0 (none) to 1 (all). Which ones follows from the
+	// with warnings or with findings for the audit log only, that are logged: 0 (none) to 1 (all). Which ones follows from the
 	// UID of the request, so that every replica and both endpoints choose the same.
 	Denied, Warned float64
 	// PerSecond is the most lines per second; 0 is no limit. A client that tries again
@@ -71,12 +72,15 @@ func LogDecisions(d *Decisions) Option { return func(h *handler) { h.decisions =
 
 // record logs an answer, if it says anything and its turn has come.
 func (d *Decisions) record(endpoint string, req admission.Request, answer review.Answer) {
-	if d == nil || len(answer.Findings) == 0 {
+	if d == nil || len(answer.Findings)+len(answer.Audited) == 0 {
 		return
 	}
 	verdict, part := "warned", d.settings.Warned
-	if answer.Denied() {
+	switch {
+	case answer.Denied():
 		verdict, part = verdictDenied, d.settings.Denied
+	case len(answer.Findings) == 0:
+		verdict = "audited"
 	}
 	switch {
 	case part == 0: // switched off
@@ -98,7 +102,7 @@ func (d *Decisions) record(endpoint string, req admission.Request, answer review
 // described are the rules of the findings, each once, and the findings as people see them.
 func described(answer review.Answer) (rules, findings []string) {
 	seen := map[string]bool{}
-	for _, finding := range answer.Findings {
+	for _, finding := range append(slices.Clone(answer.Findings), answer.Audited...) {
 		if !seen[finding.Rule] {
 			seen[finding.Rule] = true
 			rules = append(rules, finding.Rule)

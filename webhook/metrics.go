@@ -8,6 +8,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // Metrics count what the webhooks answer. No label carries a namespace, a name or
@@ -37,7 +38,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"endpoint", "kind", "operation", "verdict"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_findings_total",
-			Help: "Problems found in admission requests, by the ID of the rule and severity (error, warning).",
+			Help: "Problems found in admission requests, by the ID of the rule and severity (error, warning, audit).",
 		}, []string{"rule", "severity"}),
 		exempted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_exempted_total",
@@ -86,6 +87,9 @@ func (m *Metrics) count(answer review.Answer) {
 	}
 	for _, finding := range answer.Findings {
 		m.findings.WithLabelValues(finding.Rule, finding.Severity.String()).Inc()
+	}
+	for _, finding := range answer.Audited {
+		m.findings.WithLabelValues(finding.Rule, validate.Audit.String()).Inc()
 	}
 	for _, e := range answer.Exempted {
 		m.exempted.WithLabelValues(e.Rule).Inc()

@@ -15,6 +15,9 @@ const (
 // StewardConfiguration is what a site decides. An empty one is complete.
 type StewardConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
+	// Mode is how strict the webhook is: observe, warn, default or enforce; empty is
+	// default. What is set for single rules and policies counts more.
+	Mode Mode `json:"mode,omitempty"`
 	// Limits are sizes that may be lower than the API server's.
 	Limits Limits `json:"limits,omitempty"`
 	// Defaults say what is filled in.
@@ -165,3 +168,19 @@ func unmarshalWord(data []byte, word *string) error {
 	}
 	return json.Unmarshal(data, word)
 }
+
+// Mode is a step of the ladder, each stricter than the one before.
+type Mode string
+
+const (
+	// ModeObserve refuses nothing, warns nobody and fills in nothing: what would have
+	// been said is in metrics, the audit log and the log.
+	ModeObserve Mode = "observe"
+	// ModeWarn refuses nothing and warns.
+	ModeWarn Mode = "warn"
+	// ModeDefault does what rules and policies do by themselves: what contradicts the
+	// documented API is refused, all else is warned about.
+	ModeDefault Mode = "default"
+	// ModeEnforce also refuses what policies warn about by themselves.
+	ModeEnforce Mode = "enforce"
+)

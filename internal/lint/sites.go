@@ -175,13 +175,18 @@ func (s *Sites) Site(file config.File) (*Site, error) {
 }
 
 func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
+	if err := review.CheckMode(c.Mode); err != nil {
+		return nil, err
+	}
+	// How strict a cluster is by now says nothing about what is wrong with a manifest.
+	c.Mode = v1alpha1.ModeDefault
 	reviewer, err := review.New(c)
 	if err != nil {
 		return nil, err
 	}
 	reviewer.World = s.World
 	if s.Policies != nil {
-		settings, err := review.PolicySettings(c.Policies)
+		settings, err := review.PolicySettings(c)
 		if err != nil {
 			return nil, err
 		}

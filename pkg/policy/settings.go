@@ -15,6 +15,8 @@ import (
 type Settings struct {
 	// Disabled switches all policies off.
 	Disabled bool
+	// Own returns what becomes of the mode that a policy has by itself; nil leaves it.
+	Own func(Mode) Mode
 	// Modes replace the modes of the METADATA, by code.
 	Modes map[string]Mode
 	// Parameters replace single parameters of the METADATA, by code and name.
@@ -62,10 +64,13 @@ func (s scope) find(parameters []ast.Ref) scope {
 }
 
 // newScope is what the METADATA say, without what a site says.
-func newScope(set *Set) scope {
+func newScope(set *Set, own func(Mode) Mode) scope {
 	s := scope{modes: map[string]Mode{}, values: map[string]map[string]any{}}
 	for _, policy := range set.policies {
 		s.modes[policy.Code] = policy.Mode
+		if own != nil {
+			s.modes[policy.Code] = own(policy.Mode)
+		}
 		s.values[policy.Code] = set.defaults[policy.Code]
 	}
 	return s
@@ -106,7 +111,7 @@ type scopes struct {
 }
 
 func newScopes(set *Set, settings Settings) (scopes, error) {
-	cluster, err := newScope(set).with(set, "", settings.Modes, settings.Parameters)
+	cluster, err := newScope(set, settings.Own).with(set, "", settings.Modes, settings.Parameters)
 	all := scopes{cluster, map[string]scope{}}
 	errs := []error{err}
 	for i, override := range settings.Namespaces {

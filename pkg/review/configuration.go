@@ -11,15 +11,16 @@ import (
 // New makes a Reviewer that judges as c says. It refuses values out of range, all
 // of them in one error; each that is about a field of c is a [k8s.io/apimachinery/pkg/util/validation/field.Error].
 func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
-	severities, wrongRules := siteSeverities(c.Rules)
+	severities, wrongRules := siteSeverities(c.Mode, c.Rules)
 	exemptions, wrongExemptions := siteExemptions(c)
 	parameters, wrongSchemas := Parameters(c)
 	publishers, wrongDrivers := sitePublishers(c.Drivers)
 	profile, wrongServer := serverProfile(c.Server)
-	_, wrongPolicies := PolicySettings(c.Policies)
+	_, wrongPolicies := PolicySettings(c)
 	r := Reviewer{
 		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile, Parameters: parameters,
 		severities: severities, exemptions: exemptions, publishers: publishers, onPolicyError: c.Policies.OnError, expressions: &validate.Expressions{},
+		observes: c.Mode == v1alpha1.ModeObserve,
 	}
-	return r, errors.Join(r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongPolicies)
+	return r, errors.Join(CheckMode(c.Mode), r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongPolicies)
 }

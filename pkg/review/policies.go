@@ -15,6 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // maxPolicyTimeout is below the time that API servers wait for the webhook.
@@ -25,9 +26,10 @@ const maxOtherPlaces = 2
 
 // PolicySettings returns what a site has decided about the policies. Each error is one
 // of a field.
-func PolicySettings(p v1alpha1.Policies) (policy.Settings, error) {
+func PolicySettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
+	p := c.Policies
 	at := field.NewPath("policies")
-	s := policy.Settings{Disabled: p.Disabled}
+	s := policy.Settings{Disabled: p.Disabled, Own: func(own policy.Mode) policy.Mode { return policyMode(c.Mode, own) }}
 	var errs []error
 	if p.Timeout != nil {
 		if s.Timeout = p.Timeout.Duration; s.Timeout <= 0 || s.Timeout > maxPolicyTimeout {
@@ -97,6 +99,9 @@ func (a *Answer) judge(r Reviewer, req policy.Request, claim *copied) {
 		}
 		if r.onPolicyError == v1alpha1.PolicyMode(policy.Deny) && failure.Mode == policy.Deny {
 			severity = Error
+		}
+		if r.observes {
+			severity = validate.Audit
 		}
 		message := fmt.Sprintf("the write could not be judged, which is no fault of its author: %v", failure.Err)
 		a.weigh(Finding{id, severity, field.ErrorTypeInternal, "", message}, claim, failure.Mode)

@@ -24,7 +24,7 @@ func withPolicies(t *testing.T, c v1alpha1.StewardConfiguration, sources ...poli
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := review.PolicySettings(c.Policies)
+	settings, err := review.PolicySettings(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,10 +159,10 @@ deny contains {"paths": [], "message": "x"} if to_number(input.namespace) > 1
 
 // TestPolicySettings names every wrong field.
 func TestPolicySettings(t *testing.T) {
-	_, err := review.PolicySettings(v1alpha1.Policies{
+	_, err := review.PolicySettings(v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{
 		Modes: map[string]v1alpha1.PolicyMode{"A-1": "x"}, Parameters: map[string]json.RawMessage{"A-1": json.RawMessage("[]")},
 		OnError: "audit", Timeout: &metav1.Duration{Duration: time.Minute}, Namespaces: []v1alpha1.PolicyNamespaces{{}},
-	})
+	}})
 	for _, place := range []string{"policies.modes[A-1]", "policies.parameters[A-1]", "policies.onError", "policies.timeout", "policies.namespaces[0].names"} {
 		if !strings.Contains(fmt.Sprint(err), place) {
 			t.Errorf("%s is not named: %v", place, err)

@@ -85,6 +85,8 @@ type Reviewer struct {
 	severities severities
 	exemptions exemptions
 	publishers map[string]validate.Publishers
+	// observes tells that no answer may show that there is anybody.
+	observes bool
 	// onPolicyError is warn or deny; empty is warn.
 	onPolicyError v1alpha1.PolicyMode
 }
@@ -102,7 +104,8 @@ type Answer struct {
 	// Effect says what the object does to others, as far as the World shows; empty for
 	// most kinds.
 	Effect string
-	// Audited are what policies in the mode audit object to: for the audit log only.
+	// Audited are what rules with the severity audit and policies in that mode object to:
+	// for the audit log only.
 	Audited []Finding
 	// Decision is what the policies have said.
 	Decision policy.Decision

@@ -40,10 +40,10 @@ func defaultSeverities() severities {
 	return all
 }
 
-// siteSeverities are the rules' own with what a site has decided. An unknown rule or
+// siteSeverities are the rules' own in a mode, with what a site has decided. An unknown rule or
 // severity is an error; all of them in one.
-func siteSeverities(rules map[string]v1alpha1.Rule) (severities, error) {
-	all := defaultSeverities()
+func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severities, error) {
+	all := defaultSeverities().inMode(mode)
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(rules)) {
 		severity, err := validate.ParseSeverity(string(rules[id].Severity))
@@ -56,7 +56,7 @@ func siteSeverities(rules map[string]v1alpha1.Rule) (severities, error) {
 		case severity == Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
 			return d.ID == id && d.Beyond && slices.Equal(d.Kinds, []string{"ResourceSlice"})
 		}):
-			errs = append(errs, field.Forbidden(at.Child("severity"), "it looks at other slices of the pool, and by those no driver is stopped: warning or off"))
+			errs = append(errs, field.Forbidden(at.Child("severity"), "it looks at other slices of the pool, and by those no driver is stopped: warning, audit or off"))
 		default:
 			all[id] = severity
 		}

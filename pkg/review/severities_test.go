@@ -52,7 +52,7 @@ func TestUnknownSeverities(t *testing.T) {
 	_, err := review.New(v1alpha1.StewardConfiguration{Rules: map[string]v1alpha1.Rule{
 		"claim-device-max": {Severity: "off"}, "claim-devices-max": {Severity: "deny"},
 	}})
-	for _, want := range []string{`rules[claim-device-max]: Invalid value: "claim-device-max": there is no such rule`, `rules[claim-devices-max].severity: Unsupported value: "deny": supported values: "error", "warning", "off"`} {
+	for _, want := range []string{`rules[claim-device-max]: Invalid value: "claim-device-max": there is no such rule`, `rules[claim-devices-max].severity: Unsupported value: "deny": supported values: "error", "warning", "audit", "off"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

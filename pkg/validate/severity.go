@@ -13,13 +13,15 @@ const (
 	Error Severity = iota
 	// Warning lets it pass and tells the author.
 	Warning
+	// Audit lets it pass and tells the audit log, the log and the metrics.
+	Audit
 	// Off says nothing.
 	Off
 )
 
-var severities = [...]string{"error", "warning", "off"}
+var severities = [...]string{"error", "warning", "audit", "off"}
 
-// String returns "error", "warning" or "off".
+// String returns "error", "warning", "audit" or "off".
 func (s Severity) String() string {
 	if s < Error || s > Off {
 		return fmt.Sprintf("severity %d", int(s))
@@ -40,5 +42,5 @@ func ParseSeverity(name string) (Severity, error) {
 			return Severity(s), nil
 		}
 	}
-	return Error, fmt.Errorf("severity %q: must be error, warning or off", name)
+	return Error, fmt.Errorf("severity %q: must be error, warning, audit or off", name)
 }

@@ -57,7 +57,7 @@ func newPolicyEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.
 	if set == nil {
 		return nil, nil
 	}
-	settings, err := review.PolicySettings(c.Policies)
+	settings, err := review.PolicySettings(c)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,97 @@
+package review
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// Modes are the steps of the ladder, from the one that only looks on to the one that
+// refuses most. docs/operations.md has what each means for each kind of rule.
+func Modes() []v1alpha1.Mode {
+	return []v1alpha1.Mode{v1alpha1.ModeObserve, v1alpha1.ModeWarn, v1alpha1.ModeDefault, v1alpha1.ModeEnforce}
+}
+
+// CheckMode refuses a mode that does not exist. Empty is the default.
+func CheckMode(m v1alpha1.Mode) error {
+	if m == "" || slices.Contains(Modes(), m) {
+		return nil
+	}
+	return field.NotSupported(field.NewPath("mode"), m, Modes())
+}
+
+// ruleSeverity is what becomes in a mode of the severity that a rule has by itself. A rule
+// that only warns does not know enough to refuse: no mode makes it an error.
+func ruleSeverity(m v1alpha1.Mode, own Severity) Severity {
+	switch m {
+	case v1alpha1.ModeObserve:
+		return max(own, validate.Audit)
+	case v1alpha1.ModeWarn:
+		return max(own, Warning)
+	}
+	return own
+}
+
+// policyMode is what becomes in a mode of the mode that a policy has by itself. A policy
+// that is off stays off, since it needs parameters; one in audit stays there.
+func policyMode(m v1alpha1.Mode, own policy.Mode) policy.Mode {
+	says := own == policy.Deny || own == policy.Warn
+	switch {
+	case says && m == v1alpha1.ModeObserve:
+		return policy.Audit
+	case says && m == v1alpha1.ModeWarn:
+		return policy.Warn
+	case says && m == v1alpha1.ModeEnforce:
+		return policy.Deny
+	}
+	return own
+}
+
+// inMode applies the mode to what rules have by themselves.
+func (s severities) inMode(m v1alpha1.Mode) severities {
+	all := severities{}
+	for _, id := range ruleIDs() {
+		if severity := ruleSeverity(m, s.of(id)); severity != Error {
+			all[id] = severity
+		}
+	}
+	return all
+}
+
+// ruleIDs are those of everything that has a severity.
+func ruleIDs() []string {
+	ids := []string{FieldDropped}
+	for _, rule := range validate.Rules() {
+		ids = append(ids, rule.ID)
+	}
+	for _, d := range mutate.Defaults() {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+// always are the defaults that go on in the mode observe: who re-applies the manifest of
+// a claim whose tolerations were rewritten must not be refused, and a DeviceDrain, which
+// is our own, keeps the settings that it began with.
+var always = []string{"toleration-rewrite", "drain-settings"}
+
+// lookOn takes back what would be seen of a review in the mode observe.
+func (a *Answer) lookOn() {
+	a.Changes = slices.DeleteFunc(a.Changes, func(c mutate.Change) bool { return !slices.Contains(always, c.Default) })
+	a.Effect = ""
+}
+
+// setAside keeps the findings that are for the audit log only out of the answer.
+func (a *Answer) setAside() {
+	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
+		if f.Severity == validate.Audit {
+			a.Audited = append(a.Audited, f)
+		}
+		return f.Severity == validate.Audit
+	})
+}

@@ -1,0 +1,132 @@
+package review_test
+
+import (
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// inMode answers a claim with three tolerations, where two are allowed, of which one
+// tolerates everything, as the webhook does.
+func inMode(t *testing.T, c v1alpha1.StewardConfiguration) (mutated, validated review.Answer) {
+	t.Helper()
+	c.Limits.TolerationsPerRequest = 2
+	reviewer, err := review.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := review.PolicySettings(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := policy.Parse(t.Context(), policy.Library())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reviewer.Policies, err = policy.NewEngine(set, settings); err != nil {
+		t.Fatal(err)
+	}
+	reviewer.InCluster = true
+	req := review.Request{
+		Kind:      schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim"},
+		Namespace: "team", User: &authenticationv1.UserInfo{Username: "jane"},
+		Object: []byte(`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"a","namespace":"team"},
+			"spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"gpu","allocationMode":"All",
+			"tolerations":[{},{"key":"a","operator":"Exists","effect":"NoSchedule"},{"key":"b","operator":"Exists","effect":"NoSchedule"}]}}]}}}`),
+	}
+	if mutated, err = reviewer.Mutate(req); err != nil {
+		t.Fatal(err)
+	}
+	if validated, err = reviewer.Validate(req); err != nil {
+		t.Fatal(err)
+	}
+	return mutated, validated
+}
+
+// rulesOf lists the findings of a severity by rule.
+func rulesOf(findings []review.Finding, severity review.Severity) string {
+	var rules []string
+	for _, f := range findings {
+		if f.Severity == severity {
+			rules = append(rules, f.Rule)
+		}
+	}
+	return strings.Join(rules, " ")
+}
+
+// TestModes walks the ladder with one claim: a limit of the site, a policy that repeats
+// the documented API (DRA-TOL-001), and one that advises (DRA-CLAIM-002).
+func TestModes(t *testing.T) {
+	const limit, documented, advice = "request-tolerations-max", "DRA-TOL-001", "DRA-CLAIM-002"
+	for mode, want := range map[v1alpha1.Mode]struct {
+		denied, warned, audited []string
+		changes                 bool
+	}{
+		v1alpha1.ModeObserve: {audited: []string{limit, documented, advice}},
+		v1alpha1.ModeWarn:    {warned: []string{limit, documented, advice}, changes: true},
+		"":                   {denied: []string{limit, documented}, warned: []string{advice}, changes: true},
+		v1alpha1.ModeEnforce: {denied: []string{limit, documented, advice}, changes: true},
+	} {
+		t.Run("mode "+string(mode), func(t *testing.T) {
+			mutated, validated := inMode(t, v1alpha1.StewardConfiguration{Mode: mode})
+			if (len(mutated.Changes) > 0) != want.changes || len(validated.Changes) > 0 {
+				t.Errorf("fills in %v, want that to be %v", mutated.Changes, want.changes)
+			}
+			if validated.Denied() != (want.denied != nil) {
+				t.Errorf("denied is %v: %v", validated.Denied(), validated.Findings)
+			}
+			var audited []string
+			for _, f := range validated.Audited {
+				audited = append(audited, f.Rule)
+			}
+			for what, of := range map[string]struct {
+				got  string
+				want []string
+			}{
+				"denied":  {rulesOf(validated.Findings, review.Error), want.denied},
+				"warned":  {rulesOf(validated.Findings, review.Warning), want.warned},
+				"audited": {strings.Join(audited, " "), want.audited},
+			} {
+				for _, rule := range of.want {
+					if !strings.Contains(of.got, rule) {
+						t.Errorf("%s: %q lacks %s", what, of.got, rule)
+					}
+				}
+				if of.want == nil && of.got != "" {
+					t.Errorf("%s: %q, want nothing", what, of.got)
+				}
+			}
+			if mode == v1alpha1.ModeObserve && len(mutated.Findings) > 0 {
+				t.Errorf("who writes sees %v", mutated.Findings)
+			}
+		})
+	}
+}
+
+// TestOverridesWin: what is set for a rule or a policy counts more than the mode.
+func TestOverridesWin(t *testing.T) {
+	_, answer := inMode(t, v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeObserve,
+		Rules:    map[string]v1alpha1.Rule{"request-tolerations-max": {Severity: "error"}},
+		Policies: v1alpha1.Policies{Modes: map[string]v1alpha1.PolicyMode{"DRA-TOL-001": "warn"}}})
+	if rulesOf(answer.Findings, review.Error) != "request-tolerations-max" || rulesOf(answer.Findings, review.Warning) != "DRA-TOL-001" {
+		t.Errorf("in observe: %v", answer.Findings)
+	}
+	_, answer = inMode(t, v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeEnforce,
+		Rules:    map[string]v1alpha1.Rule{"request-tolerations-max": {Severity: "audit"}},
+		Policies: v1alpha1.Policies{Modes: map[string]v1alpha1.PolicyMode{"DRA-TOL-001": "off"}}})
+	if strings.Contains(rulesOf(answer.Findings, review.Error), "request-tolerations-max") || strings.Contains(rulesOf(answer.Findings, review.Error), "DRA-TOL-001") {
+		t.Errorf("in enforce: %v", answer.Findings)
+	}
+}
+
+func TestUnknownMode(t *testing.T) {
+	if _, err := review.New(v1alpha1.StewardConfiguration{Mode: "strict"}); err == nil || !strings.Contains(err.Error(), `mode: Unsupported value: "strict": supported values: "observe", "warn", "default", "enforce"`) {
+		t.Errorf("got %v", err)
+	}
+}
