@@ -78,7 +78,7 @@ func (o Options) reviewer(c v1alpha1.StewardConfiguration) (review.Reviewer, err
 	if o.Policies == nil {
 		return r, nil
 	}
-	settings, err := review.PolicySettings(c.Policies)
+	settings, err := review.PolicySettings(c)
 	if err != nil {
 		return r, err
 	}
@@ -146,7 +146,7 @@ func (a *Auditor) finding(at Finding, f review.Finding) Finding {
 		}
 		return at
 	}
-	at.Today = map[review.Severity]policy.Mode{review.Error: policy.Deny, review.Warning: policy.Warn, validate.Off: policy.Off}[a.today.Severity(f.Rule)]
+	at.Today = map[review.Severity]policy.Mode{review.Error: policy.Deny, review.Warning: policy.Warn, validate.Audit: policy.Audit, validate.Off: policy.Off}[a.today.Severity(f.Rule)]
 	return at
 }
 

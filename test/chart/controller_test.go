@@ -71,3 +71,34 @@ func TestControllerIsApart(t *testing.T) {
 		t.Errorf("a first install must only observe: %q", args)
 	}
 }
+
+// TestModeOfEvictions: only the last step of the ladder evicts, and what is set for the
+// controller counts more.
+func TestModeOfEvictions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		values values
+		want   string
+	}{
+		"a first install":    {nil, "observe"},
+		"observe":            {values{"mode": "observe"}, "observe"},
+		"warn":               {values{"mode": "warn"}, "observe"},
+		"enforce":            {values{"mode": "enforce"}, "auto"},
+		"enforce, overruled": {values{"mode": "enforce", "controller": values{"mode": "observe"}}, "observe"},
+		"observe, overruled": {values{"mode": "observe", "controller": values{"mode": "full"}}, "full"},
+	} {
+		r := render(t, with(tt.values), Options{})
+		if got := argument(t, r.controller.deployment.Spec.Template.Spec.Containers[0], "--mode"); got != tt.want {
+			t.Errorf("%s: the controller runs in %s, want %s", name, got, tt.want)
+		}
+		deletes := false
+		for _, rule := range r.controller.clusterRole.Rules {
+			deletes = deletes || slices.Contains(rule.Resources, "pods") && slices.Contains(rule.Verbs, "delete")
+		}
+		if deletes != (tt.want != "observe") {
+			t.Errorf("%s: may delete pods: %v", name, deletes)
+		}
+	}
+	if _, err := Render(with(values{"mode": "strict"}), Options{}); err == nil || !strings.Contains(err.Error(), "/mode") {
+		t.Errorf("a mode that there is not: %v", err)
+	}
+}

@@ -92,6 +92,11 @@ default
 {{- if kindIs "bool" .Values.defaults.finalizer -}}off{{- else -}}{{ .Values.defaults.finalizer }}{{- end -}}
 {{- end -}}
 
+{{- /* What the controller does: what is set for it, or what follows from the mode. */ -}}
+{{- define "dra-steward.evictionMode" -}}
+{{- .Values.controller.mode | default (ternary "auto" "observe" (eq .Values.mode "enforce")) -}}
+{{- end -}}
+
 {{- /* The configuration file: what the site sets, nothing that it leaves to upstream. */ -}}
 {{- define "dra-steward.config" -}}
 {{- $limits := dict -}}
@@ -102,6 +107,7 @@ default
 {{- end -}}
 apiVersion: dra-steward.io/v1alpha1
 kind: StewardConfiguration
+mode: {{ .Values.mode }}
 {{- with $limits }}
 limits:
   {{- toYaml . | nindent 2 }}
