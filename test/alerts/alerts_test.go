@@ -45,6 +45,12 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "2 exemptions",
 		silent: `dra_steward_config_exemptions_expired{pod="a"} 0x80`,
 	},
+	"DraStewardCertificateExpires": {
+		fires: `dra_steward_serving_certificate_expiry_timestamp_seconds{namespace="n",pod="a"} 80000x60`,
+		says:  "trusting a in 21h",
+		// One that is valid for long, and one that is not there yet.
+		silent: "dra_steward_serving_certificate_expiry_timestamp_seconds{namespace=\"n\",pod=\"a\"} 8000000x60\n  dra_steward_serving_certificate_expiry_timestamp_seconds{namespace=\"n\",pod=\"b\"} 0x60",
+	},
 	"DraStewardAdmissionErrors": {
 		fires:  `dra_steward_admission_answers_total{endpoint="validate",verdict="errored"} 0+6x60`,
 		says:   "0.10 requests per second to validate",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/node"
 	"github.com/dra-steward/dra-steward/internal/policystatus"
+	"github.com/dra-steward/dra-steward/internal/rotate"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/patchstatus"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -50,12 +51,14 @@ func Metrics() ([]Metric, error) {
 				return err
 			},
 			func(r prometheus.Registerer) error { _, err := newPolicyMetrics(r); return err },
+			func(r prometheus.Registerer) error { return registerExpiry(r, &webhook.Server{}) },
 		},
 		"controller": {
 			func(r prometheus.Registerer) error { _, err := tracker.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := evictor.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := patchstatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := rotate.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := newLeaderMetrics(r); return err },
 			func(r prometheus.Registerer) error { return newClaimMetrics(r, nil, nil) },
 		},

@@ -34,7 +34,7 @@ func (o serveOptions) certificate(log logr.Logger) (webhook.Certificate, error) 
 }
 
 // registerExpiry tells when the certificate that is served ends.
-func registerExpiry(registry *prometheus.Registry, server *webhook.Server) error {
+func registerExpiry(registry prometheus.Registerer, server *webhook.Server) error {
 	return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dra_steward_serving_certificate_expiry_timestamp_seconds",
 		Help: "When the certificate that is served to API servers ends, as Unix time; 0 while there is none.",
