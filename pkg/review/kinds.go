@@ -139,13 +139,10 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		}
 	}
 	answer.exempt(r.exemptions, req)
-	answer.setAside()
+	answer.setAside(r.observes)
 	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
-	if check && k.effect != nil && r.InCluster && !answer.Denied() {
+	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
 		answer.Effect = k.effect(obj, validate.Conditions{World: r.World, Expressions: r.expressions})
-	}
-	if r.observes {
-		answer.lookOn()
 	}
 	return answer, nil
 }

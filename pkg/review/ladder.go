@@ -80,14 +80,12 @@ func ruleIDs() []string {
 // is our own, keeps the settings that it began with.
 var always = []string{"toleration-rewrite", "drain-settings"}
 
-// lookOn takes back what would be seen of a review in the mode observe.
-func (a *Answer) lookOn() {
-	a.Changes = slices.DeleteFunc(a.Changes, func(c mutate.Change) bool { return !slices.Contains(always, c.Default) })
-	a.Effect = ""
-}
-
-// setAside keeps the findings that are for the audit log only out of the answer.
-func (a *Answer) setAside() {
+// setAside keeps the findings that are for the audit log only out of the answer, and who
+// observes, what would be changed.
+func (a *Answer) setAside(observes bool) {
+	if observes {
+		a.Changes = slices.DeleteFunc(a.Changes, func(c mutate.Change) bool { return !slices.Contains(always, c.Default) })
+	}
 	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
 		if f.Severity == validate.Audit {
 			a.Audited = append(a.Audited, f)

@@ -79,14 +79,19 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		silent: "dra_steward_controller_leading{pod=\"a\"} 1x10 0x50\n  dra_steward_controller_leading{pod=\"b\"} 0x12 1x50",
 	},
 	"DraStewardManyEvictions": {
-		fires:  "dra_steward_evictor_pod_deletions_total{source=\"rule\"} 0x10 0+8x10 80x40\n  dra_steward_evictor_pod_deletions_total{source=\"driver\"} 0x60",
+		fires:  `dra_steward_evictor_pod_deletions_total{pod="a"} 0x10 0+8x10 80x40`,
 		says:   "pods were evicted in 10 minutes",
-		silent: `dra_steward_evictor_pod_deletions_total{source="rule"} 0+4x60`,
+		silent: `dra_steward_evictor_pod_deletions_total{pod="a"} 0+4x60`,
 	},
 	"DraStewardEvictionsFail": {
-		fires:  `dra_steward_evictor_evictions_failed_total{result="error"} 0+1x60`,
+		fires:  `dra_steward_evictor_evictions_total{driver="gpu",result="error"} 0+1x60`,
 		says:   "11 attempts",
-		silent: "dra_steward_evictor_evictions_failed_total{result=\"gone\"} 0+10x60\n  dra_steward_evictor_evictions_failed_total{result=\"error\"} 0x10 1x50",
+		silent: "dra_steward_evictor_evictions_total{driver=\"gpu\",result=\"gone\"} 0+10x60\n  dra_steward_evictor_evictions_total{driver=\"gpu\",result=\"error\"} 0x10 1x50",
+	},
+	"DraStewardEvictionsPaused": {
+		fires:  `dra_steward_evictor_paused_causes{pod="a"} 0x10 1x50`,
+		says:   "1 DeviceTaintRules or drivers",
+		silent: `dra_steward_evictor_paused_causes{pod="a"} 0x60`,
 	},
 	"DraStewardClaimsStuckInDeletion": {
 		fires:  `dra_steward_claims_stuck_in_deletion{pod="a"} 0x10 3x10`,

@@ -38,7 +38,32 @@ type Metric struct {
 // process are left out.
 func Metrics() ([]Metric, error) {
 	all := map[string]*Metric{}
-	for component, register := range map[string][]func(prometheus.Registerer) error{
+	for component, register := range registrations() {
+		list := &metricList{}
+		for _, add := range register {
+			if err := add(list); err != nil {
+				return nil, err
+			}
+		}
+		for _, m := range list.metrics {
+			if all[m.Name] == nil {
+				all[m.Name] = &m
+			}
+			all[m.Name].Components = append(all[m.Name].Components, component)
+		}
+	}
+	var sorted []Metric
+	for _, m := range all {
+		slices.Sort(m.Components)
+		sorted = append(sorted, *m)
+	}
+	slices.SortFunc(sorted, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
+	return sorted, nil
+}
+
+// registrations are what makes the metrics of each command.
+func registrations() map[string][]func(prometheus.Registerer) error {
+	return map[string][]func(prometheus.Registerer) error{
 		"serve": {
 			func(r prometheus.Registerer) error { _, err := webhook.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error {
@@ -65,27 +90,7 @@ func Metrics() ([]Metric, error) {
 		"node": {
 			func(r prometheus.Registerer) error { _, err := node.NewMetrics(r, nil); return err },
 		},
-	} {
-		list := &metricList{}
-		for _, add := range register {
-			if err := add(list); err != nil {
-				return nil, err
-			}
-		}
-		for _, m := range list.metrics {
-			if all[m.Name] == nil {
-				all[m.Name] = &m
-			}
-			all[m.Name].Components = append(all[m.Name].Components, component)
-		}
 	}
-	var sorted []Metric
-	for _, m := range all {
-		slices.Sort(m.Components)
-		sorted = append(sorted, *m)
-	}
-	slices.SortFunc(sorted, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
-	return sorted, nil
 }
 
 // A metricList is a registerer that only writes down what it is given.
