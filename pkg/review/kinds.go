@@ -138,7 +138,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 			return Answer{}, err
 		}
 	}
-	answer.exempt(r.exemptions, req)
+	answer.exempt(r, req)
 	answer.setAside(r.observes)
 	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {

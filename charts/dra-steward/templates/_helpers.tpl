@@ -163,6 +163,10 @@ defaults:
 rules:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- if .Values.protectedLabels.keys }}
+protectedLabels:
+  {{- toYaml .Values.protectedLabels | nindent 2 }}
+{{- end }}
 {{- with .Values.exemptions }}
 exemptions:
   {{- toYaml . | nindent 2 }}
