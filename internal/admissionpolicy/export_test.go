@@ -187,3 +187,13 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 }
+
+// TestSelectorsAreLeftOut: an exemption that selects by labels exempts nobody in CEL.
+func TestSelectorsAreLeftOut(t *testing.T) {
+	now := time.Now()
+	o := Options{Now: now, Exemptions: []v1alpha1.Exemption{{Rules: []string{"*"}, Reason: "gold", Expires: metav1.NewTime(now.Add(time.Hour)),
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}}}
+	if conditions, left := o.exempt("DRA-TOL-001"); len(conditions) > 0 || len(left) != 1 || !strings.Contains(left[0].Reason, "by labels") {
+		t.Errorf("%v, %v", conditions, left)
+	}
+}
