@@ -116,7 +116,7 @@ func (r Reviewer) PolicyDigests() map[string]string {
 	}
 	for _, p := range r.Policies.Set().Policies() {
 		hash := sha256.New()
-		fmt.Fprintln(hash, r.Policies.Digest(p.Code))
+		fmt.Fprintln(hash, r.observes, r.Policies.Digest(p.Code))
 		for _, e := range r.exemptions.list {
 			if names(e, p.Code) {
 				e.Reason = ""
