@@ -25,6 +25,15 @@ test-short: ## run what needs no control plane
 test-long: ## run the tests on the control planes and the code of Kubernetes 1.36, 1.35 and 1.34
 	@$(CITEST) long
 
+SLICES ?= 1000 10000
+
+bench-long: ## measure the tracker beside upstream's: SLICES; 10,000 take half an hour and 8 GB
+	@cd test/tracker && go test -c -o "$(CACHE)/bin/tracker.test" . && for n in $(SLICES); do \
+	  echo "$$n slices"; \
+	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='Build|Memory|Rule|Patch' -test.benchtime=3x && \
+	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='SliceUpdate|Status' -test.benchtime=100x || exit 1; \
+	done
+
 COUNT ?= 100000
 SEED ?= 1
 MINOR ?= 1.37
