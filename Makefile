@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./internal/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-short test-long bench-long oracle lint generate
+.PHONY: help build demo test test-short test-long oracle lint generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -25,25 +25,12 @@ test-short: ## run what needs no control plane
 test-long: ## run the tests on the control planes and the code of Kubernetes 1.36, 1.35 and 1.34
 	@$(CITEST) long
 
-SLICES ?= 1000 10000
-
-bench-long: ## measure the tracker beside upstream's: SLICES; 10,000 take half an hour and 8 GB
-	@cd test/tracker && go test -c -o "$(CACHE)/bin/tracker.test" . && for n in $(SLICES); do \
-	  echo "$$n slices"; \
-	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='Build|Memory|Rule|Patch' -test.benchtime=3x && \
-	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='SliceUpdate|Status' -test.benchtime=100x || exit 1; \
-	done
-
 COUNT ?= 100000
 SEED ?= 1
 MINOR ?= 1.37
 
 oracle: ## hold rules and defaults against an API server's own code: COUNT, SEED, MINOR
 	@cd test/oracle && go build -o "$(CACHE)/bin/oracle" ./cmd/oracle && exec "$(CACHE)/bin/oracle" -count $(COUNT) -seed $(SEED) -minor $(MINOR)
-
-bench-long: ## measure the evictor beside that of Kubernetes, 10,000 pods included
-	cd test/evictor && EVICTOR_LONG=1 go test -run '^$$' -bench . -benchtime 1x -timeout 60m .
-	cd test/evictor && go test -run '^$$' -bench Events -benchtime 100x .
 
 lint: ## check formatting, vet and staticcheck
 	@$(CITEST) lint

@@ -55,6 +55,11 @@ func newHandler(h handler, options []Option) handler {
 	return h
 }
 
+// Guarding returns the handler that judges by what a write would hit. metrics may be nil.
+func Guarding(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
+	return newHandler(handler{"guard", source, review.Reviewer.Guard, log, metrics, nil}, options)
+}
+
 // Handle answers one request. It has no side effects but metrics and logs, so a dry
 // run is answered like any other.
 func (h handler) Handle(_ context.Context, req admission.Request) admission.Response {

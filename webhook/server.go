@@ -19,6 +19,7 @@ import (
 const (
 	MutatePath   = "/mutate"
 	ValidatePath = "/validate"
+	GuardPath    = "/guard"
 )
 
 // Files of the certificate directory, as a Secret of type kubernetes.io/tls has
@@ -32,6 +33,8 @@ const (
 type Server struct {
 	// Mutating and Validating are the handlers; see the functions of that name.
 	Mutating, Validating admission.Handler
+	// Guarding is the handler of that name; nil for none.
+	Guarding admission.Handler
 	// CertDir holds CertificateFile and KeyFile. They are read again when they
 	// change. Not needed with Certificate.
 	CertDir string
@@ -49,7 +52,7 @@ type Server struct {
 }
 
 // shutdownTimeout bounds the wait for requests in flight. It is longer than the
-// longest timeout that the chart allows a webhook (3 s) by far.
+// longest timeout that the chart allows a webhook (5 s) by far.
 const shutdownTimeout = 20 * time.Second
 
 // lastCall is how long connections may still send requests once no more are accepted:
@@ -161,7 +164,10 @@ func (s *Server) Expires() time.Time {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating} {
+	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating, GuardPath: s.Guarding} {
+		if handler == nil {
+			continue
+		}
 		mux.Handle("POST "+path, lean{&admission.Webhook{Handler: handler, LogConstructor: s.logger}, s.Log})
 	}
 	return s.leaving(mux)

@@ -28,7 +28,7 @@ func Gaps() []Gap {
 		{"another effect with the time of the old one", []string{"taint-time-renew"}, ""},
 		{"a taint of the future", []string{"taint-time-future"}, ""},
 		{"two taints with one key and effect", []string{"taint-duplicate"}, ""},
-		{"a DeviceTaintRule for everything, or without a driver", []string{"taint-rule-everything", "taint-rule-driver"}, ""},
+		{"a DeviceTaintRule for everything, or without a driver", []string{"taint-rule-everything", "taint-rule-driver", "taint-rule-acknowledgement"}, ""},
 		{"fields that are dropped while a feature gate is off", []string{"field-dropped"}, "in a cluster the mutating webhook warns, the only one to see them"},
 		{"what only newer API servers take", []string{"device-taints-max", "slice-devices-max", "taint-effect", "slice-content"}, "lint --kubernetes-version"},
 		{"a step on which an API server crashes", []string{"capacity-step"}, "in a cluster the mutating webhook refuses it"},

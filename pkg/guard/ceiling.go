@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,12 @@ func (e CeilingError) Error() string {
 	if len(text) > maxAcknowledgement {
 		text = text[:maxAcknowledgement] + "…"
 	}
-	return fmt.Sprintf("%q: %s; right is a list such as pods<=120,namespaces<=4, of devices, claims, pods and namespaces", text, e.Problem)
+	return fmt.Sprintf("%q: %s", text, e.Detail())
+}
+
+// Detail is the problem with what would be right, without the text.
+func (e CeilingError) Detail() string {
+	return e.Problem + "; right is a list such as pods<=120,namespaces<=4, of devices, claims, pods and namespaces"
 }
 
 // ParseCeiling reads an acknowledgement: "pods<=120,namespaces<=4". Each of devices,
@@ -91,6 +97,13 @@ func Acknowledged(annotations map[string]string) (*Ceiling, error) {
 	return &c, nil
 }
 
+// AcknowledgesPods tells whether an object says how many pods it may hit, which is the
+// least that who selects everything has to say.
+func AcknowledgesPods(annotations map[string]string) bool {
+	c, err := Acknowledged(annotations)
+	return err == nil && c != nil && c.Pods != nil
+}
+
 // CeilingOf is the lowest ceiling that lets an impact pass.
 func CeilingOf(c Counts) Ceiling { return Ceiling{Pods: &c.Pods, Namespaces: &c.Namespaces} }
 
@@ -116,10 +129,8 @@ func names() []string { return []string{devices, claims, pods, namespaces} }
 // String is what ParseCeiling reads.
 func (c Ceiling) String() string {
 	var items []string
-	for _, name := range names() {
-		if limit := *c.limit(name); limit != nil {
-			items = append(items, fmt.Sprintf("%s<=%d", name, *limit))
-		}
+	for name, limit := range c.Limits() {
+		items = append(items, fmt.Sprintf("%s<=%d", name, limit))
 	}
 	return strings.Join(items, ",")
 }
@@ -135,4 +146,15 @@ func (c Ceiling) Equal(other Ceiling) bool {
 		a, b := *c.limit(name), *other.limit(name)
 		return (a == nil) != (b == nil) || a != nil && *a != *b
 	})
+}
+
+// Limits yields what a ceiling speaks of with its limit.
+func (c Ceiling) Limits() iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		for _, name := range names() {
+			if limit := *c.limit(name); limit != nil && !yield(name, *limit) {
+				return
+			}
+		}
+	}
 }

@@ -2,6 +2,8 @@ package guard
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // Widens tells whether a write of a DeviceTaintRule lets it evict what it did not evict
@@ -17,6 +19,14 @@ func Widens(old, rule *resourceapi.DeviceTaintRule) bool {
 		return true
 	}
 	return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)
+}
+
+// WidensDrain tells whether a write of a DeviceDrain begins to drain: it is neither
+// paused nor a dry run, and the stored one was. Which devices are drained cannot be
+// changed. old is nil on creation.
+func WidensDrain(old, drain *v1alpha1.DeviceDrain) bool {
+	drains := func(d *v1alpha1.DeviceDrain) bool { return d != nil && !d.Spec.Paused && !d.Spec.DryRun }
+	return drains(drain) && !drains(old)
 }
 
 // Everything tells whether a rule selects all devices of the cluster.

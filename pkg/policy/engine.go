@@ -39,25 +39,24 @@ func NewEngine(set *Set, settings Settings) (*Engine, error) {
 	case settings.CacheSize > 0:
 		e.cache = lru.New(settings.CacheSize)
 	}
-	e.groups, err = newGroups(set, &e.scopes)
+	e.groups, err = newGroups(set, &e.scopes, settings.Only)
 	return e, err
 }
 
 // Set returns the policies.
 func (e *Engine) Set() *Set { return e.set }
 
-// Mode returns the mode of a policy in a namespace, as far as names decide.
+// Mode returns the mode of a policy in a namespace.
 func (e *Engine) Mode(code, namespace string) Mode {
 	if e.disabled {
 		return Off
 	}
-	return e.scopes.named(namespace).modes[code]
+	return e.scopes.in(namespace).modes[code]
 }
 
-// Parameters returns the parameters of a policy in a namespace, as far as names decide.
-// Nothing may change them.
+// Parameters returns the parameters of a policy in a namespace. Nothing may change them.
 func (e *Engine) Parameters(code, namespace string) map[string]any {
-	return e.scopes.named(namespace).values[code]
+	return e.scopes.in(namespace).values[code]
 }
 
 // Applies tells whether there is a policy for the write, so that Evaluate has something
@@ -75,7 +74,7 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	if group == nil {
 		return Decision{}
 	}
-	in := e.scopes.of(req)
+	in := e.scopes.in(req.Namespace)
 	key, keep := "", false
 	if e.cache != nil && group.pure {
 		key, keep = cacheKey(req, group)
@@ -157,7 +156,8 @@ func (g *group) asked(s *subject) ([]*judge, *question) {
 // tolerate weakens what is denied and stands in the stored object already.
 func (d *Decision) tolerate(ctx context.Context, e *Engine, req Request, in scope) {
 	denied := func(v Violation) bool { return v.Mode == Deny }
-	if absent(req.Old) || !slices.ContainsFunc(d.Violations, denied) {
+	// What is counted is what the write hits, and the stored object does not yet.
+	if req.Impact != nil || absent(req.Old) || !slices.ContainsFunc(d.Violations, denied) {
 		return
 	}
 	stored := req

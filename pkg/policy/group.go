@@ -7,6 +7,8 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // part is a set of the parts of the input, a bit for each of parts().
@@ -31,7 +33,11 @@ type groupKey struct {
 }
 
 func groupOf(req Request) groupKey {
-	return groupKey{req.Kind, partsOf(has(req.Object)), req.GeneratedBy != "" && req.GeneratedBy != User}
+	names := has(req.Object)
+	if req.Impact != nil {
+		names = append(names, NeedsImpact)
+	}
+	return groupKey{req.Kind, partsOf(names), req.GeneratedBy != "" && req.GeneratedBy != User}
 }
 
 // has names the parts of the input that are not empty for an object.
@@ -103,10 +109,10 @@ func strongest(judges []*judge, in scope) Mode {
 }
 
 // newGroups prepares a query for every combination of policies that can apply.
-func newGroups(set *Set, all *scopes) (map[groupKey]*group, error) {
+func newGroups(set *Set, all *scopes, only string) (map[groupKey]*group, error) {
 	groups := map[groupKey]*group{}
 	prepared := map[string]*group{}
-	judges, err := newJudges(set, all)
+	judges, err := newJudges(set, all, only)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +151,9 @@ func codes(policies []*judge) string {
 func (k groupKey) possible() part {
 	switch k.kind {
 	case "DeviceTaintRule":
-		return partsOf([]string{NeedsTaintRule})
+		return partsOf([]string{NeedsTaintRule, NeedsImpact})
+	case v1alpha1.DeviceDrainKind:
+		return partsOf([]string{NeedsImpact})
 	case "ResourceSlice":
 		return partsOf([]string{NeedsSlice})
 	case "DeviceClass":
@@ -169,12 +177,12 @@ func (k groupKey) policies(judges []*judge) (policies []*judge) {
 
 // newJudges prepares the policies that are in force anywhere, and looks up what their
 // guards want to know of the scopes.
-func newJudges(set *Set, all *scopes) ([]*judge, error) {
+func newJudges(set *Set, all *scopes, only string) ([]*judge, error) {
 	var judges []*judge
 	var parameters []ast.Ref
 	readers, guarding := newReaders(set.compiler), guarding{set.compiler, &parameters}
 	for _, policy := range set.policies {
-		if !all.anywhere(policy.Code) {
+		if !all.anywhere(policy.Code) || only != "" && !slices.Contains(policy.Needs, only) {
 			continue
 		}
 		one, err := set.ask(readers.policy(policy.Package), policy)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	blast "github.com/dra-steward/dra-steward/pkg/guard"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -39,7 +40,7 @@ func sameAsReference(t *testing.T, e *Engine, req Request) (said int) {
 	if group == nil {
 		return 0
 	}
-	s := subjectOf(req, e.scopes.named(req.Namespace))
+	s := subjectOf(req, e.scopes.in(req.Namespace))
 	got, want := group.evaluate(t.Context(), s), group.reference(t.Context(), s)
 	failures := func(d Decision) (all []string) {
 		for _, f := range d.Failures {
@@ -213,7 +214,7 @@ func anyWrite(random *rand.Rand) Request {
 			req.Old = anyRule(random, one)
 		}
 		if random.IntN(2) == 0 {
-			req.Impact = &Impact{Devices: random.IntN(5), DriverDevices: 5, Pods: random.IntN(5), Namespaces: random.IntN(30)}
+			req.Impact = &Impact{Counts: blast.Counts{Devices: random.IntN(5), DriverDevices: 5, Pods: random.IntN(5), Namespaces: random.IntN(30)}}
 		}
 	}
 	return req

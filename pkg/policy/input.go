@@ -5,6 +5,8 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // inputVersion is that of policies/input.schema.json.
@@ -79,6 +81,8 @@ func absent(object any) bool {
 	case *resourceapi.ResourceSlice:
 		return object == nil
 	case *resourceapi.DeviceTaintRule:
+		return object == nil
+	case *v1alpha1.DeviceDrain:
 		return object == nil
 	default:
 		return true

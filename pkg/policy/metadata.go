@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // Mode is what becomes of what a policy objects to.
@@ -45,16 +47,17 @@ const (
 	NeedsTaintRule   = "taintRule"
 	NeedsClass       = "class"
 	NeedsSlice       = "slice"
+	NeedsImpact      = "impact"
 )
 
 // parts are what Needs can name, in the order of the bits of a group.
 func parts() []string {
-	return []string{NeedsRequests, NeedsTolerations, NeedsConfigs, NeedsTaintRule, NeedsClass, NeedsSlice}
+	return []string{NeedsRequests, NeedsTolerations, NeedsConfigs, NeedsTaintRule, NeedsClass, NeedsSlice, NeedsImpact}
 }
 
 // Kinds are the kinds of objects that policies judge.
 func Kinds() []string {
-	return []string{"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule"}
+	return []string{"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule", v1alpha1.DeviceDrainKind}
 }
 
 // Metadata is what the METADATA of a policy's package says.

@@ -5,6 +5,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	blast "github.com/dra-steward/dra-steward/pkg/guard"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -32,7 +33,7 @@ type Request struct {
 	Facts Facts
 	// Parameters know the schemas of opaque parameters; nil knows none.
 	Parameters validate.Parameters
-	// Impact is what a taint rule would hit; nil if nobody has counted.
+	// Impact is what the write would hit; nil if nobody has counted.
 	Impact *Impact
 }
 
@@ -57,10 +58,8 @@ type Facts interface {
 	TaintKey(key string) (known, sure bool)
 }
 
-// Impact is what a taint rule hits.
-type Impact struct {
-	Devices, DriverDevices, Claims, Pods, Namespaces int
-}
+// Impact is what a write would hit.
+type Impact = blast.Impact
 
 // A Violation is one thing that a policy objects to.
 type Violation struct {

@@ -6,13 +6,14 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	blast "github.com/dra-steward/dra-steward/pkg/guard"
 )
 
 var (
-	ruleKeys     = keysOf("key", "value", "effect", "age", "timeChanged", "selector", "previewed", "old")
+	ruleKeys     = keysOf("key", "value", "effect", "age", "timeChanged", "selector", "previewed", "acknowledged", "old")
 	storedKeys   = keysOf("key", "value", "effect", "selector")
 	selectorKeys = keysOf("present", "empty", "driver", "pool", "device")
-	impactKeys   = keysOf("devices", "driverDevices", "claims", "pods", "namespaces")
 )
 
 func taintRule(req Request) *ast.Term {
@@ -31,7 +32,7 @@ func taintRule(req Request) *ast.Term {
 	}
 	taint := rule.Spec.Taint
 	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), age, truth(old == nil || !old.Spec.Taint.TimeAdded.Equal(taint.TimeAdded)), deviceSelector(rule.Spec.DeviceSelector),
-		truth(previewed(old, rule)), stored)
+		truth(previewed(old, rule)), truth(blast.AcknowledgesPods(rule.Annotations)), stored)
 }
 
 // previewed tells whether the stored rule was the preview of what is written: the same
@@ -66,11 +67,4 @@ func deviceSelector(selector *resourceapi.DeviceTaintSelector) *ast.Term {
 // selectsAll tells whether a selector is there and names nothing.
 func selectsAll(s *resourceapi.DeviceTaintSelector) bool {
 	return s != nil && s.Driver == nil && s.Pool == nil && s.Device == nil
-}
-
-func impact(i *Impact) *ast.Term {
-	if i == nil {
-		return ast.NullTerm()
-	}
-	return impactKeys.object(whole(int64(i.Devices)), whole(int64(i.DriverDevices)), whole(int64(i.Claims)), whole(int64(i.Pods)), whole(int64(i.Namespaces)))
 }

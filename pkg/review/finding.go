@@ -1,6 +1,9 @@
 package review
 
 import (
+	"cmp"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -27,6 +30,11 @@ type Finding struct {
 	Path string
 	// Message says what is wrong and what would be right, without the path.
 	Message string
+}
+
+// sort puts errors before warnings.
+func (a *Answer) sort() {
+	slices.SortStableFunc(a.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
 }
 
 // add appends what rules have found. Those that warnOnly names never weigh more than a

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/quantity"
+	"github.com/dra-steward/dra-steward/pkg/guard"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -25,11 +25,11 @@ var kinds = map[name]kind{
 	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatusDrops, validate.ResourceClaimStatus).reads(validate.ResourceClaimDrops),
 	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, validate.ResourceClaimTemplate),
 	{"DeviceClass", ""}:           of(nil, validate.DeviceClassDrops, validate.DeviceClass),
-	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, validate.DeviceTaintRuleDrops, validate.DeviceTaintRule, "v1beta2", "v1alpha3"),
+	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, validate.DeviceTaintRuleDrops, validate.DeviceTaintRule, "v1beta2", "v1alpha3").guarded(guard.Widens),
 	{"DeviceTaintRule", "status"}: of(nil, validate.DeviceTaintRuleDrops, validate.DeviceTaintRuleStatus, "v1beta2", "v1alpha3"),
 
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch).own(validate.PatchEffect),
-	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain, nil, validate.DeviceDrain).own(nil),
+	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain, nil, validate.DeviceDrain).own(nil).guarded(guard.WidensDrain),
 }
 
 type name struct{ kind, subresource string }
@@ -38,6 +38,7 @@ type name struct{ kind, subresource string }
 type kind interface {
 	serves(version schema.GroupVersion) bool
 	review(r Reviewer, req Request, fill, check bool) (Answer, error)
+	guard(r Reviewer, req Request) (Answer, error)
 	server(r Reviewer, req Request) (field.ErrorList, error)
 }
 
@@ -56,6 +57,9 @@ type kindOf[T any] struct {
 	warnOnly map[string]bool
 	// effect says what an object does to others; nil for kinds that do nothing.
 	effect func(*T, validate.Conditions) string
+	// widens tells whether a write hits more than what is stored, which is nil on
+	// creation; nil for kinds that hit nobody.
+	widens func(old, object *T) bool
 }
 
 func of[T any](defaults mutate.Table[T], drops validate.Drops[*T], rules validate.Table[*T], olderVersions ...string) kindOf[T] {
@@ -138,9 +142,9 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 			return Answer{}, err
 		}
 	}
-	answer.exempt(r, req)
+	answer.exempt(r.exemptions, req)
 	answer.setAside(r.observes)
-	slices.SortStableFunc(answer.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	answer.sort()
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
 		answer.Effect = k.effect(obj, validate.Conditions{World: r.World, Expressions: r.expressions})
 	}
@@ -158,7 +162,7 @@ func (k kindOf[T]) policies(r Reviewer, answer *Answer, obj *T, old func() (*T, 
 		return err
 	}
 	asked.Old = stored
-	answer.judge(r, asked, r.copied(req, asked.Object))
+	answer.judge(r.Policies, r.onError(), asked, r.copied(req, asked.Object))
 	if req.Kind.Kind == "ResourceSlice" {
 		answer.warnOfPolicies()
 	}

@@ -44,13 +44,11 @@ func PolicySettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 	errs = append(errs, err)
 	for i, n := range p.Namespaces {
 		inside := at.Child("namespaces").Index(i)
-		if len(n.Names) == 0 && n.NamespaceSelector == nil {
-			errs = append(errs, field.Required(inside.Child("names"), "name the namespaces, or select them; for all of them there is policies.modes"))
+		if len(n.Names) == 0 {
+			errs = append(errs, field.Required(inside.Child("names"), "name the namespaces; for all of them there is policies.modes"))
 		}
-		selector, err := protectedSelector(c.ProtectedLabels, n.NamespaceSelector, inside.Child("namespaceSelector"))
-		errs = append(errs, err)
 		modes, parameters, err := policyChoices(inside, n.Modes, n.Parameters)
-		s.Namespaces = append(s.Namespaces, policy.Override{Names: n.Names, Selector: selector, Modes: modes, Parameters: parameters})
+		s.Namespaces = append(s.Namespaces, policy.Override{Names: n.Names, Modes: modes, Parameters: parameters})
 		errs = append(errs, err)
 	}
 	return s, errors.Join(errs...)
@@ -84,9 +82,9 @@ func isPolicy(id string) bool { return policyCode.MatchString(id) }
 
 // judge asks the policies. Deadlines are theirs: an API server that waits no longer for
 // an answer does not tell.
-func (a *Answer) judge(r Reviewer, req policy.Request, claim *copied) {
-	a.Decision = r.Policies.Evaluate(context.Background(), req)
-	a.leaveToPolicies(r.Policies, req)
+func (a *Answer) judge(engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *copied) {
+	a.Decision = engine.Evaluate(context.Background(), req)
+	a.leaveToPolicies(engine, req)
 	for _, v := range a.Decision.Violations {
 		finding := Finding{v.Code, Error, field.ErrorTypeForbidden, first(v.Paths), policyMessage(v)}
 		if v.Mode == policy.Warn {
@@ -99,15 +97,23 @@ func (a *Answer) judge(r Reviewer, req policy.Request, claim *copied) {
 		if id == "" {
 			id = PolicyError
 		}
-		if r.onPolicyError == v1alpha1.PolicyMode(policy.Deny) && failure.Mode == policy.Deny {
+		if onError == v1alpha1.PolicyMode(policy.Deny) && failure.Mode == policy.Deny {
 			severity = Error
 		}
-		if r.observes {
+		if onError == v1alpha1.PolicyMode(policy.Audit) {
 			severity = validate.Audit
 		}
 		message := fmt.Sprintf("the write could not be judged, which is no fault of its author: %v", failure.Err)
 		a.weigh(Finding{id, severity, field.ErrorTypeInternal, "", message}, claim, failure.Mode)
 	}
+}
+
+// onError is what becomes of a write that policies could not judge.
+func (r Reviewer) onError() v1alpha1.PolicyMode {
+	if r.observes {
+		return v1alpha1.PolicyMode(policy.Audit)
+	}
+	return r.onPolicyError
 }
 
 // PolicyError is the ID under which it is reported that policies could not be evaluated.
@@ -147,7 +153,7 @@ func (r Reviewer) policyRequest(req Request, name string, object any) policy.Req
 	}
 	p := policy.Request{
 		Kind: req.Kind.Kind, Name: name, Namespace: req.Namespace, GeneratedBy: r.generator(req), DryRun: req.DryRun,
-		Now: req.Now, Object: object, Raw: req.Object, World: r.World, Facts: r.Facts, Parameters: parameters, Impact: req.Impact,
+		Now: req.Now, Object: object, Raw: req.Object, World: r.World, Facts: r.Facts, Parameters: parameters,
 	}
 	if req.User != nil {
 		p.User, p.Groups = req.User.Username, req.User.Groups

@@ -33,8 +33,6 @@ type Request struct {
 	User *authenticationv1.UserInfo
 	// DryRun tells that nothing will be stored.
 	DryRun bool
-	// Impact is what a taint rule would hit now; nil if nobody has counted.
-	Impact *policy.Impact
 	// Now is the time of the write.
 	Now time.Time
 }
@@ -75,6 +73,9 @@ type Reviewer struct {
 	// knows of none. A claim from a template that is older, or of unknown age, is never
 	// refused.
 	PoliciesSince func(code string) (since time.Time, known bool)
+	// Impacts counts what a write would hit, and GuardPolicies judge by that; see Guard.
+	Impacts       Impacts
+	GuardPolicies *policy.Engine
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool
@@ -85,11 +86,11 @@ type Reviewer struct {
 	severities severities
 	exemptions exemptions
 	publishers map[string]validate.Publishers
-	protected  v1alpha1.ProtectedLabels
 	// observes tells that no answer may show that there is anybody.
 	observes bool
 	// onPolicyError is warn or deny; empty is warn.
 	onPolicyError v1alpha1.PolicyMode
+	guarding      guarding
 }
 
 // An Answer is what comes of a write.

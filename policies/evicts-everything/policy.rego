@@ -4,7 +4,8 @@
 #   `deviceSelector: {}` selects every device of the cluster. With NoExecute the rule
 #   removes all pods with devices, in every namespace, whatever their priority and
 #   without PodDisruptionBudgets. The API server accepts it. A rule that evicts already
-#   can still be narrowed, labelled and deleted.
+#   can still be narrowed, labelled and deleted; one that acknowledges how many pods it
+#   may evict (dra-steward.io/acknowledged-impact) is left to DRA-RULE-004.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/141422
 # custom:
@@ -21,6 +22,7 @@ import data.dra.lib.taintrules
 
 deny contains violation if {
 	input.taintRule.selector.empty
+	not input.taintRule.acknowledged
 	taintrules.evicts
 	violation := {
 		"paths": ["spec.deviceSelector"],

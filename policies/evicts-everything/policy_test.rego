@@ -5,7 +5,7 @@ import data.dra.taintrules.evicts_everything
 rule := {
 	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "age": 1, "timeChanged": true,
 	"selector": {"present": true, "empty": false, "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"},
-	"previewed": false, "old": null,
+	"previewed": false, "acknowledged": false, "old": null,
 }
 
 everything := {"present": true, "empty": true, "driver": "", "pool": "", "device": ""}
@@ -37,5 +37,7 @@ test_label_of_a_running_rule_passes if count(violations({"old": stored({})})) ==
 test_other_effect_passes if count(violations({"effect": "NoSchedule"})) == 0
 
 test_one_device_passes if count(violations({"selector": rule.selector})) == 0
+
+test_acknowledged_passes if count(violations({"acknowledged": true})) == 0
 
 test_no_selector_passes if count(violations({"selector": object.union(everything, {"present": false, "empty": false})})) == 0

@@ -2,52 +2,64 @@ package dra.taintrules.rule_impact_test
 
 import data.dra.taintrules.rule_impact
 
-rule := {
-	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "age": 1, "timeChanged": true,
-	"selector": {"present": true, "empty": false, "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"},
-	"previewed": false, "old": null,
+small := {
+	"devices": 2, "driverDevices": 100, "claims": 2, "pods": 2, "namespaces": 1, "everything": false,
+	"namespaceNames": ["ml"], "budgets": [], "acknowledged": {},
+	"acknowledge": "dra-steward.io/acknowledged-impact: \"pods<=2,namespaces<=1\"",
 }
 
-everything := {"present": true, "empty": true, "driver": "", "pool": "", "device": ""}
-
-small := {"devices": 2, "driverDevices": 100, "claims": 2, "pods": 2, "namespaces": 1}
-
-messages(impact, change) := {violation.message |
-	some violation in rule_impact.deny with input.taintRule as object.union(rule, change)
-		with input.impact as impact
+messages(change) := {violation.message |
+	some violation in rule_impact.deny with input.kind as "DeviceTaintRule"
+		with input.impact as object.union(small, change)
 		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5}}
 }
 
 test_many_devices_are_denied if {
-	messages(object.union(small, {"devices": 26}), {}) == {"hits 26 of the 100 devices of its drivers, more than 25 %: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance"}
+	messages({"devices": 26}) == {"hits 26 of the 100 devices of its drivers, more than the threshold of 25 %"}
 }
 
-test_many_pods_are_denied if {
-	messages(object.union(small, {"pods": 21}), {}) == {"evicts from 21 pods, more than 20: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance"}
+test_many_pods_are_denied if messages({"pods": 21}) == {"hits 21 pods, more than the threshold of 20"}
+
+test_many_namespaces_are_denied if messages({"namespaces": 6}) == {"hits 6 namespaces, more than the threshold of 5"}
+
+test_all_of_it_is_denied if count(messages({"devices": 9, "driverDevices": 9, "claims": 99, "pods": 99, "namespaces": 9})) == 3
+
+test_empty_selector_is_denied if {
+	messages({"everything": true, "devices": 0, "claims": 0, "pods": 0}) == {"an empty selector with the effect NoExecute evicts every pod of the cluster that uses a device, today's and tomorrow's"}
 }
 
-test_many_namespaces_are_denied if {
-	messages(object.union(small, {"namespaces": 6}), {}) == {"evicts from 6 namespaces, more than 5: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance"}
+test_empty_selector_with_other_acknowledgement_is_denied if {
+	count(messages({"everything": true, "acknowledged": {"namespaces": 9}})) == 1
 }
 
-test_all_of_it_is_denied if {
-	count(messages({"devices": 9, "driverDevices": 9, "claims": 99, "pods": 99, "namespaces": 9}, {})) == 3
+test_above_the_acknowledged_is_denied if {
+	messages({"pods": 31, "acknowledged": {"pods": 30}}) == {"hits 31 pods, more than the acknowledged 30"}
 }
 
-test_update_to_more_is_denied if {
-	old := {"key": rule.key, "value": "", "effect": "NoExecute", "selector": rule.selector}
-	count(messages(object.union(small, {"pods": 21}), {"selector": object.union(rule.selector, {"pool": "", "device": ""}), "old": old})) == 1
+test_acknowledged_less_than_the_threshold_is_denied if {
+	messages({"pods": 6, "acknowledged": {"pods": 5}}) == {"hits 6 pods, more than the acknowledged 5"}
 }
 
-test_few_pass if messages(small, {}) == set()
-
-test_the_only_device_passes if messages(object.union(small, {"devices": 1, "driverDevices": 1}), {}) == set()
-
-test_nobody_counts_passes if messages(null, {}) == set()
-
-test_other_effect_passes if messages(object.union(small, {"pods": 99}), {"effect": "NoSchedule"}) == set()
-
-test_running_rule_passes if {
-	old := {"key": rule.key, "value": "", "effect": "NoExecute", "selector": rule.selector}
-	messages(object.union(small, {"pods": 99}), {"old": old}) == set()
+test_not_acknowledged_is_denied if {
+	messages({"pods": 31, "namespaces": 9, "acknowledged": {"pods": 31}}) == {"hits 9 namespaces, more than the threshold of 5"}
 }
+
+test_acknowledged_passes if {
+	messages({"everything": true, "devices": 99, "pods": 31, "namespaces": 9, "acknowledged": {"pods": 31, "namespaces": 9}}) == set()
+}
+
+test_acknowledged_devices_pass if messages({"devices": 99, "acknowledged": {"devices": 99}}) == set()
+
+test_drain_of_many_is_denied if {
+	some violation in rule_impact.deny with input.kind as "DeviceDrain"
+		with input.impact as object.union(small, {"pods": 21})
+		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5}}
+	violation.paths == ["spec"]
+	violation.hint == "select fewer devices; or, to go on all the same, annotate it with dra-steward.io/acknowledged-impact: \"pods<=2,namespaces<=1\""
+}
+
+test_few_pass if messages({}) == set()
+
+test_the_only_device_passes if messages({"devices": 1, "driverDevices": 1}) == set()
+
+test_devices_that_nobody_counts_pass if messages({"devices": 9, "driverDevices": 0}) == set()

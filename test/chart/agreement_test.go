@@ -28,7 +28,9 @@ func TestTheWayOfARequest(t *testing.T) {
 				if string(h.ClientConfig.CABundle) != pem {
 					t.Errorf("%s: caBundle is not the value", h.Name)
 				}
-				if want := map[bool]string{true: "/mutate", false: "/validate"}[h.mutates]; *service.Path != want {
+				_, endpoint, _ := strings.Cut(h.Name, ".") // claims.validate.dra-steward.io
+				endpoint, _, _ = strings.Cut(endpoint, ".")
+				if want := "/" + endpoint; *service.Path != want {
 					t.Errorf("%s: path %s, want %s", h.Name, *service.Path, want)
 				}
 			}
@@ -156,6 +158,9 @@ func TestRights(t *testing.T) {
 		"[resource.k8s.io] [devicetaintrules] [list watch] []",
 		"[resource.k8s.io] [resourceclaimtemplates] [list] []",
 		"[] [namespaces] [get list watch] []",
+		"[resource.k8s.io] [resourceclaims] [list watch] []",
+		"[] [pods] [list watch] []",
+		"[policy] [poddisruptionbudgets] [list watch] []",
 	}; !slices.Equal(rights, want) {
 		t.Errorf("rights %q, the webhook needs %q", rights, want)
 	}

@@ -155,17 +155,15 @@ func (c *Cluster) createLog(component string) (*os.File, error) {
 }
 
 // RestartAPIServer stops the API server and starts it again at the same address, with the
-// same certificates; meanwhile it refuses connections. If watches keep it from ending in
-// time it is killed.
+// same certificates; meanwhile it refuses connections.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
-	stopped := c.plane.APIServer.Stop()
-	var err error
-	for range startAttempts { // the port of one that was killed is free a little later
-		if err = c.plane.APIServer.Start(); err == nil {
-			return c.waitReady(ctx)
-		}
+	if err := c.plane.APIServer.Stop(); err != nil {
+		return fmt.Errorf("stopping the API server: %w", err)
 	}
-	return fmt.Errorf("starting the API server again: %w", errors.Join(err, stopped))
+	if err := c.plane.APIServer.Start(); err != nil {
+		return fmt.Errorf("starting the API server again: %w", err)
+	}
+	return c.waitReady(ctx)
 }
 
 // waitReady waits for /readyz and for the namespaces that everybody expects.

@@ -62,6 +62,33 @@ request.operation == 'CREATE' ||
 !(has(object.spec) && has(oldObject.spec) && object.spec == oldObject.spec)
 {{- end -}}
 
+{{- /* A write of a DeviceTaintRule that lets it evict what it did not evict before.
+pkg/guard says the same in Go. */ -}}
+{{- define "dra-steward.evictsMore" -}}
+has(object.spec) && has(object.spec.deviceSelector) && object.spec.taint.effect == 'NoExecute' && !(
+  request.operation == 'UPDATE' && has(oldObject.spec) && has(oldObject.spec.deviceSelector) &&
+  oldObject.spec.taint.effect == 'NoExecute' && oldObject.spec.taint.key == object.spec.taint.key &&
+  (has(oldObject.spec.taint.value) ? oldObject.spec.taint.value : '') == (has(object.spec.taint.value) ? object.spec.taint.value : '')
+  {{- range $field := list "driver" "pool" "device" "deviceClassName" "selectors" }}
+  {{- $old := printf "oldObject.spec.deviceSelector.%s" $field }}
+  {{- $new := printf "object.spec.deviceSelector.%s" $field }}
+  && (!has({{ $old }}) || (has({{ $new }}) && {{ $new }} == {{ $old }}))
+  {{- end }}
+)
+{{- end -}}
+
+{{- /* A drain that is neither paused nor a dry run. */ -}}
+{{- define "dra-steward.drains" -}}
+has({{ . }}.spec) && !(has({{ . }}.spec.paused) && {{ . }}.spec.paused) && !(has({{ . }}.spec.dryRun) && {{ . }}.spec.dryRun)
+{{- end -}}
+
+{{- /* Our own controllers have the same thresholds; the API server vouches for the name. */ -}}
+{{- define "dra-steward.notOurs" -}}
+- name: not-our-controller
+  expression: >-
+    request.userInfo.username != 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "dra-steward.controllerName" . }}'
+{{- end -}}
+
 {{- define "dra-steward.hasFinalizer" -}}
 (has({{ . }}.metadata.finalizers) && 'resource.kubernetes.io/delete-protection' in {{ . }}.metadata.finalizers)
 {{- end -}}

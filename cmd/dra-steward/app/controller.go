@@ -29,6 +29,7 @@ type controllerOptions struct {
 	actSince                           string
 	breaker                            guard.Thresholds
 	leaderElect, patchStatus           bool
+	expireRules                        bool
 	namespace, name                    string
 	policyStatus, webhookSelector      string
 	kubeconfig                         string
@@ -149,7 +150,7 @@ func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config
 	if err != nil {
 		return err
 	}
-	if err := o.addPatchStatus(eviction, config, registry, log); err != nil {
+	if err := errors.Join(o.addPatchStatus(eviction, config, registry, log), o.addExpiry(eviction, config, log)); err != nil {
 		return err
 	}
 	if err := errors.Join(o.addPolicyStatus(eviction, registry, log), eviction.addMetrics(registry)); err != nil {

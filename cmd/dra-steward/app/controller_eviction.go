@@ -20,6 +20,7 @@ func (o *controllerOptions) addFlags(c *cobra.Command) {
 	f.Float64Var(&o.perNamespace, "evictions-per-second-and-namespace", 0, "most evictions per second in one namespace; 0 is no limit of its own")
 	f.StringVar(&o.actSince, "act-since", "", `leave older taints alone: a time (2026-01-02T15:04:05Z) or "always" (default: what the ConfigMap says)`)
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding the Lease")
+	f.BoolVar(&o.expireRules, "expire-rules", true, "delete DeviceTaintRules when the time of their annotation dra-steward.io/expires is over, in every mode")
 	f.BoolVar(&o.patchStatus, "patch-status", true, "say in the status of ResourceSlicePatches what becomes of them, in every mode")
 	f.StringVar(&o.namespace, "namespace", "", "namespace of Lease and ConfigMap (default: that of the pod)")
 	f.StringVar(&o.name, "name", "dra-steward-controller", "name of Lease and ConfigMap")

@@ -58,11 +58,7 @@ func newInformed(kubeconfig string, registerer prometheus.Registerer, log logr.L
 	if err != nil {
 		return nil, err
 	}
-	counts, err := facts.NewMetrics(registerer)
-	if err != nil {
-		return nil, err
-	}
-	namespaces, err := facts.NewNamespaces(client, counts, log)
+	namespaces, err := facts.NewNamespaces(client, registerer, log)
 	if err != nil {
 		return nil, err
 	}

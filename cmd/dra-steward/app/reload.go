@@ -34,6 +34,8 @@ type configured struct {
 	set *policy.Set
 	// policies are those of ConfigMaps; nil for none.
 	policies *policyConfigMaps
+	// guard counts what a write would hit; nil without --guard.
+	guard *impacts
 	// file is the one in force.
 	file config.File
 	// seen is the revision in force; empty while the file is one that was refused.
@@ -43,6 +45,9 @@ type configured struct {
 // reviewer returns the Reviewer in force.
 func (c *configured) reviewer() review.Reviewer {
 	reviewer := *c.inForce.Load()
+	if c.guard != nil {
+		reviewer.Impacts = c.guard
+	}
 	reviewer.Profile.Minor = cmp.Or(reviewer.Profile.Minor, c.minor())
 	return reviewer
 }
@@ -63,6 +68,9 @@ func (c *configured) use(file config.File, now time.Time) error {
 		return file.Locate(err)
 	}
 	if reviewer.Policies, err = newPolicyEngine(c.set, file.StewardConfiguration); err != nil {
+		return file.Locate(err)
+	}
+	if reviewer.GuardPolicies, err = newGuardEngine(c.set, file.StewardConfiguration); err != nil {
 		return file.Locate(err)
 	}
 	c.complete(&reviewer)

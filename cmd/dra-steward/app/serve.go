@@ -30,7 +30,7 @@ type serveOptions struct {
 	selfSigned                             []string
 	address, healthAddress, metricsAddress string
 	shutdownDelay                          time.Duration
-	liveData                               bool
+	liveData, guard                        bool
 	kubeconfig                             string
 	policies                               []string
 	policyNamespace, policyStatus          string
@@ -44,10 +44,11 @@ func serveCommand(streams Streams) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the admission webhook",
 		Long: `serve answers the admission requests of API servers over HTTPS: POST /mutate fills in
-defaults, POST /validate denies and warns. With --live-data it also reads DeviceClasses,
-ResourceSlices, DeviceTaintRules and the labels of namespaces from the API server, for
-the rules and policies that look beyond one object; else it needs no access to the
-Kubernetes API.
+defaults, POST /validate denies and warns, and with --guard POST /guard refuses taint
+rules and drains that hit more than the site allows. With --live-data it also reads
+DeviceClasses, ResourceSlices, DeviceTaintRules and the labels of namespaces from the API
+server, for the rules and policies that look beyond one object, and with --guard claims,
+pods and PodDisruptionBudgets; else it needs no access to the Kubernetes API.
 
 The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
 kubernetes.io/tls is mounted) and read again whenever it changes, or followed in the
@@ -75,11 +76,8 @@ log say so.`,
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on answering after SIGTERM, until API servers know that we are going")
-	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses, ResourceSlices, DeviceTaintRules and namespaces of the cluster, for what looks beyond one object")
-	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library; a policy with the code of another replaces it (repeatable)")
-	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
-	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap beside these in which the controller's leader writes down what came of the policies")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --policy-namespace and --certificate-secret (default: the cluster that this runs in)")
+	clusterFlags(f, &o)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --policy-namespace and --certificate-secret (default: the cluster that this runs in)")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info (with denials and warnings), warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
 	decisionFlags(f, &o.decisions)
@@ -116,6 +114,9 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
+	if site.guard, err = o.impacts(world); err != nil {
+		return err
+	}
 	certificate, err := o.certificate(log)
 	if err != nil {
 		return err
@@ -123,6 +124,7 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	server := &webhook.Server{
 		Mutating:      webhook.Mutating(site.reviewer, log, metrics, webhook.LogDecisions(decisions)),
 		Validating:    site.validating(metrics, decisions),
+		Guarding:      site.guarding(metrics, decisions),
 		CertDir:       o.certDir,
 		Certificate:   certificate,
 		ShutdownDelay: o.shutdownDelay,
@@ -190,7 +192,6 @@ func (o serveOptions) configMaps(site *configured, sources []policy.Source, regi
 // validating denies and warns, and judges policies where it follows some.
 func (c *configured) validating(metrics *webhook.Metrics, decisions *webhook.Decisions) admission.Handler {
 	handler := webhook.Validating(c.reviewer, c.log, metrics, webhook.LogDecisions(decisions))
-	handler = webhook.Namespaces(handler, c.reviewer, c.log, metrics)
 	if c.policies != nil {
 		handler = webhook.PolicyConfigMaps(handler, c.policies.check)
 	}
@@ -210,7 +211,7 @@ func serveAll(ctx context.Context, server *webhook.Server, world *informed, site
 	defer stop()
 	group, failed := errgroup.WithContext(background)
 	group.Go(func() error {
-		return serveHTTP(failed, at["--health-address"], healthHandler(server, world, site.policies))
+		return serveHTTP(failed, at["--health-address"], healthHandler(server, world, site))
 	})
 	group.Go(func() error { return serveHTTP(failed, at["--metrics-address"], site.metricsHandler(registry)) })
 	group.Go(func() error { return site.run(failed) })
@@ -219,6 +220,9 @@ func serveAll(ctx context.Context, server *webhook.Server, world *informed, site
 	}
 	if site.policies != nil {
 		group.Go(func() error { return site.policies.run(failed) })
+	}
+	if site.guard != nil {
+		group.Go(func() error { return site.guard.run(failed) })
 	}
 	admission, cancel := context.WithCancel(ctx)
 	defer cancel()

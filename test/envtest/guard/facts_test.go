@@ -144,11 +144,7 @@ func factsOf(t *testing.T, user string) (observedFacts, *logBuffer) {
 		t.Fatal(err)
 	}
 	tracked := tracker.New(tracker.Options{Sources: sources, Logger: log})
-	metrics, err := facts.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespaces, err := facts.NewNamespaces(client(t, config), metrics, log)
+	namespaces, err := facts.NewNamespaces(client(t, config), prometheus.NewRegistry(), log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,210 @@
+package taints
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/dra-steward/dra-steward/pkg/guard"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// Objects are those of a cluster that an impact is about.
+type Objects struct {
+	Claims  []*resourceapi.ResourceClaim
+	Pods    []*corev1.Pod
+	Budgets []*policyv1.PodDisruptionBudget
+	// Published are the devices of each driver.
+	Published map[string]int
+}
+
+// Index is the index of the objects.
+func (o Objects) Index() *usage.Index {
+	index := &usage.Index{}
+	for _, claim := range o.Claims {
+		index.SetClaim(claim)
+	}
+	for _, pod := range o.Pods {
+		index.SetPod(pod)
+	}
+	for _, budget := range o.Budgets {
+		index.SetBudget(budget)
+	}
+	return index
+}
+
+// A Report says who would have to go.
+type Report struct {
+	Selector *resourceapi.DeviceTaintSelector `json:"selector"`
+	Taint    resourceapi.DeviceTaint          `json:"taint"`
+	Counts   guard.Counts                     `json:"counts"`
+	Pods     []Pod                            `json:"pods"`
+	Budgets  []usage.BudgetImpact             `json:"budgets"`
+	// Tolerating are the claims that tolerate the taint for good.
+	Tolerating []types.NamespacedName `json:"tolerating"`
+	// Exceeded are the default thresholds that it is above.
+	Exceeded []string `json:"exceeded"`
+
+	summary guard.Impact
+}
+
+// A Pod is one that would have to go.
+type Pod struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Node      string   `json:"node"`
+	Owner     string   `json:"owner"`
+	Devices   []string `json:"devices"`
+	Budgets   []string `json:"budgets"`
+	// ToleratedUntil is when its time on the devices is over; nil is at once.
+	ToleratedUntil *metav1.Time `json:"toleratedUntil"`
+}
+
+// NewReport says what a taint would hit: as if its effect was NoExecute from now on, if
+// it has no time of its own.
+func NewReport(o Objects, selector *resourceapi.DeviceTaintSelector, taint resourceapi.DeviceTaint, now time.Time) Report {
+	taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+	if taint.TimeAdded == nil {
+		taint.TimeAdded = &metav1.Time{Time: now}
+	}
+	index := o.Index()
+	impact := index.Impact(selector, &taint)
+	r := Report{Selector: selector, Taint: taint, Budgets: impact.Budgets, Tolerating: impact.Tolerating}
+	r.summary = impact.Summary(func(driver string) int { return o.Published[driver] })
+	r.Counts = r.summary.Counts
+	for _, over := range guard.DefaultThresholds().Exceeded(r.Counts, nil) {
+		r.Exceeded = append(r.Exceeded, over.String())
+	}
+	hit := map[usage.DeviceID]bool{}
+	for _, id := range impact.Devices {
+		hit[id] = true
+	}
+	until := map[types.NamespacedName]*metav1.Time{}
+	for _, name := range impact.Claims {
+		for _, pod := range index.Pods(name.Namespace, name.Name) {
+			of := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+			at := toleratedUntil(index.Claim(name.Namespace, name.Name), hit, taint)
+			if earlier, known := until[of]; !known || earlier != nil && (at == nil || at.Before(earlier)) {
+				until[of] = at
+			}
+		}
+	}
+	r.addPods(o, index, impact, hit, until)
+	return r
+}
+
+// addPods adds the pods of an impact.
+func (r *Report) addPods(o Objects, index *usage.Index, impact usage.Impact, hit map[usage.DeviceID]bool, until map[types.NamespacedName]*metav1.Time) {
+	for _, pod := range o.Pods {
+		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		if _, is := slices.BinarySearchFunc(impact.Pods, name, compareNames); !is {
+			continue
+		}
+		row := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Owner: owner(pod), ToleratedUntil: until[name], Budgets: o.budgets(pod)}
+		for _, id := range index.Devices(pod.Namespace, pod.Name) {
+			if hit[id] {
+				row.Devices = append(row.Devices, id.String())
+			}
+		}
+		r.Pods = append(r.Pods, row)
+	}
+	slices.SortFunc(r.Pods, func(a, b Pod) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	if a.Namespace != b.Namespace {
+		return strings.Compare(a.Namespace, b.Namespace)
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// maxSeconds is the longest time that fits into a duration.
+const maxSeconds = int64(1<<63-1) / int64(time.Second)
+
+// toleratedUntil is the earliest end of a claim's time on the devices that are hit; nil if
+// one of them is not tolerated at all.
+func toleratedUntil(claim *resourceapi.ResourceClaim, hit map[usage.DeviceID]bool, taint resourceapi.DeviceTaint) *metav1.Time {
+	if claim == nil || claim.Status.Allocation == nil {
+		return nil
+	}
+	shortest := maxSeconds
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		if !hit[usage.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}] {
+			continue
+		}
+		tolerated := false
+		for _, t := range result.Tolerations {
+			if t.Effect == resourceapi.DeviceTaintEffectNoExecute && resourceclaim.ToleratesTaint(t, taint) {
+				tolerated = true
+				if t.TolerationSeconds != nil {
+					shortest = min(shortest, max(*t.TolerationSeconds, 0))
+				}
+			}
+		}
+		if !tolerated {
+			return nil
+		}
+	}
+	return &metav1.Time{Time: taint.TimeAdded.Add(time.Duration(shortest) * time.Second)}
+}
+
+// owner is the controller of a pod, such as ReplicaSet/web; "-" if nobody replaces it.
+func owner(pod *corev1.Pod) string {
+	if controller := metav1.GetControllerOf(pod); controller != nil {
+		return controller.Kind + "/" + controller.Name
+	}
+	return "-"
+}
+
+// budgets are those that speak of a pod.
+func (o Objects) budgets(pod *corev1.Pod) (names []string) {
+	for _, budget := range o.Budgets {
+		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+		if err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+			names = append(names, budget.Name)
+		}
+	}
+	return names
+}
+
+// WriteText writes the report for people.
+func (r Report) WriteText(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(r.Pods) > 0 {
+		fmt.Fprintln(table, "NAMESPACE\tPOD\tOWNER\tNODE\tDEVICES\tBUDGET\tTOLERATED UNTIL")
+	}
+	for _, pod := range r.Pods {
+		until := "not tolerated"
+		if pod.ToleratedUntil != nil {
+			until = pod.ToleratedUntil.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", pod.Namespace, pod.Name, pod.Owner, pod.Node,
+			strings.Join(pod.Devices, ","), orDash(pod.Budgets), until)
+	}
+	fmt.Fprintln(table, r.summary)
+	for _, over := range r.Exceeded {
+		fmt.Fprintf(table, "above the guard's default: %s; drain the devices instead, or acknowledge it with %s\n", over, guard.CeilingOf(r.Counts).Annotate())
+	}
+	if n := len(r.Tolerating); n > 0 {
+		fmt.Fprintf(table, "tolerated for good by %d more, first %s\n", n, r.Tolerating[0])
+	}
+	return table.Flush()
+}
+
+func orDash(names []string) string {
+	if len(names) == 0 {
+		return "-"
+	}
+	return strings.Join(names, ",")
+}

@@ -1,0 +1,69 @@
+package taints
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// ManagedBy is the label of the rules that "dra-steward taint" writes.
+const (
+	ManagedBy      = "app.kubernetes.io/managed-by"
+	ManagedByTaint = "dra-steward-taint"
+)
+
+// Name is that of the rule for a key on a target, always the same: to taint again is to
+// change the rule.
+func Name(t Target, key string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{t.Driver, t.Pool, t.Device, key}, "\x00")))
+	return "taint-" + readable(t) + "-" + hex.EncodeToString(sum[:5])
+}
+
+// readable is what people recognise of a target in a name: its last part.
+func readable(t Target) string {
+	part := t.Driver
+	for _, p := range []string{t.Pool, t.Device} {
+		if p != "" {
+			part = p
+		}
+	}
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(part))
+	return strings.Trim(name[:min(len(name), 63)], "-")
+}
+
+// An Intent is what somebody wants of a rule.
+type Intent struct {
+	Target Target
+	Taint  resourceapi.DeviceTaint
+	// Expires is when the rule shall go by itself; zero is never.
+	Expires time.Time
+	// Acknowledged is the ceiling of what it may hit; empty is none.
+	Acknowledged string
+}
+
+// Rule is what is applied.
+func (i Intent) Rule() *resourceapi.DeviceTaintRule {
+	rule := &resourceapi.DeviceTaintRule{
+		ObjectMeta: metav1.ObjectMeta{Name: Name(i.Target, i.Taint.Key), Labels: map[string]string{ManagedBy: ManagedByTaint}},
+		Spec:       resourceapi.DeviceTaintRuleSpec{DeviceSelector: i.Target.Selector(), Taint: i.Taint},
+	}
+	rule.Annotations = map[string]string{}
+	if !i.Expires.IsZero() {
+		rule.Annotations[v1alpha1.ExpiresAnnotation] = i.Expires.UTC().Format(time.RFC3339)
+	}
+	if i.Acknowledged != "" {
+		rule.Annotations[v1alpha1.AcknowledgementAnnotation] = i.Acknowledged
+	}
+	return rule
+}

@@ -1,0 +1,67 @@
+package guard
+
+import (
+	"fmt"
+	"strings"
+)
+
+// An Impact is what a taint or drain hits now, as policies and people are told.
+type Impact struct {
+	Counts
+	// Everything tells that it selects every device of the cluster.
+	Everything bool
+	// Acknowledged is what the object acknowledges; nil is nothing.
+	Acknowledged *Ceiling
+	// PodNames are the first of the pods, "namespace/name", NamespaceNames all of their
+	// namespaces, both in their order.
+	PodNames, NamespaceNames []string
+	// Budgets are the PodDisruptionBudgets that speak of one of the pods.
+	Budgets []Budget
+}
+
+// A Budget is a PodDisruptionBudget that is hit.
+type Budget struct {
+	Namespace, Name string
+	// Pods are how many of the pods it speaks of, Allowed how many may go now.
+	Pods, Allowed int
+}
+
+// Names that a message gives of each list: enough to recognise what is hit.
+const someNames = 3
+
+// String says in one line what is hit.
+func (i Impact) String() string {
+	if i.Claims == 0 {
+		return "hits nobody now: no claim has one of the devices"
+	}
+	text := fmt.Sprintf("hits %s and %s", count(i.Devices, "allocated device"), count(i.Claims, "claim"))
+	if i.Pods == 0 {
+		return text + "; no running pod uses them"
+	}
+	text += fmt.Sprintf(", %s in %s (%s): %s", count(i.Pods, "pod"), count(i.Namespaces, "namespace"), list(i.NamespaceNames, i.Namespaces), list(i.PodNames, i.Pods))
+	if len(i.Budgets) == 0 {
+		return text
+	}
+	var budgets []string
+	for _, b := range i.Budgets {
+		budgets = append(budgets, fmt.Sprintf("%s/%s (%s, %d may go now)", b.Namespace, b.Name, count(b.Pods, "pod"), b.Allowed))
+	}
+	return text + fmt.Sprintf("; and %s: %s", count(len(budgets), "PodDisruptionBudget"), list(budgets, len(budgets)))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// list is the first of some names.
+func list(names []string, total int) string {
+	shown := names[:min(len(names), someNames)]
+	text := strings.Join(shown, ", ")
+	if rest := total - len(shown); rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
+	}
+	return text
+}
