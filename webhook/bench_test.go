@@ -134,7 +134,8 @@ func (t typed) Handle(_ context.Context, req admission.Request) admission.Respon
 }
 
 // BenchmarkPolicies does the same with the whole library of policies and a claim with 32
-// tolerations: with decisions that are known ("") and without ("cold").
+// tolerations: with decisions that are known ("") and without ("cold"). To the one claim no
+// policy objects, of the other, "warned", some have to be evaluated.
 //
 //	go test ./webhook -run '^$' -bench Policies -benchtime 2000x
 func BenchmarkPolicies(b *testing.B) {
@@ -156,21 +157,23 @@ func BenchmarkPolicies(b *testing.B) {
 			all = append(all, one)
 		}
 	}
-	for _, senders := range []int{1, 8} {
-		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
-			compare(b, all, webhook.ValidatePath, reviewOf(b, "v1", create("ResourceClaim", demandingClaim(b))), senders)
-		})
+	for name, effect := range map[string]string{"good": "NoSchedule", "warned": "NoExecute"} {
+		for _, senders := range []int{1, 8} {
+			b.Run(fmt.Sprintf("%s/senders=%d", name, senders), func(b *testing.B) {
+				compare(b, all, webhook.ValidatePath, reviewOf(b, "v1", create("ResourceClaim", demandingClaim(b, effect))), senders)
+			})
+		}
 	}
 }
 
 // demandingClaim has eight requests of four tolerations.
-func demandingClaim(b *testing.B) []byte {
+func demandingClaim(b *testing.B, effect string) []byte {
 	b.Helper()
 	var requests []any
 	for i := range 8 {
 		var tolerations []any
 		for j := range 4 {
-			tolerations = append(tolerations, map[string]any{"key": fmt.Sprintf("example.com/fault-%d", j), "operator": "Exists", "effect": "NoSchedule"})
+			tolerations = append(tolerations, map[string]any{"key": fmt.Sprintf("example.com/fault-%d", j), "operator": "Exists", "effect": effect})
 		}
 		requests = append(requests, map[string]any{"name": fmt.Sprintf("gpu-%d", i), "exactly": map[string]any{"deviceClassName": "gpu.example.com",
 			"allocationMode": "ExactCount", "count": 1, "tolerations": tolerations}})

@@ -35,7 +35,7 @@ func policyCommand(streams Streams) *cobra.Command {
 	var paths []string
 	c.PersistentFlags().StringArrayVar(&paths, "policies", nil, "folder with policies, or bundle of OPA, beside the library (repeatable)")
 	c.AddCommand(policyListCommand(streams, &paths), policyTestCommand(streams, &paths), policyLintCommand(streams, &paths),
-		policyExplainCommand(streams, &paths), policyDocsCommand(streams, &paths), policyEvalCommand(streams, &paths), policyExportCommand(streams))
+		policyExplainCommand(streams, &paths), policyDocsCommand(streams, &paths), policyEvalCommand(streams, &paths), policyExportCommand(streams), policyBenchCommand(streams, &paths))
 	return c
 }
 
