@@ -18,7 +18,11 @@ type Probe struct {
 // Probe returns the probe of a policy; ok is false where it does not apply to the write or
 // is off.
 func (e *Engine) Probe(code string, req Request) (_ Probe, ok bool) {
-	if !e.Applies(req) || e.Mode(code, req.Namespace) == Off {
+	if !e.Applies(req) {
+		return Probe{}, false
+	}
+	in := e.scopes.of(req)
+	if in.modes[code] == Off {
 		return Probe{}, false
 	}
 	policies := e.groups[groupOf(req)].policies
@@ -26,7 +30,7 @@ func (e *Engine) Probe(code string, req Request) (_ Probe, ok bool) {
 	if i < 0 {
 		return Probe{}, false
 	}
-	return Probe{subjectOf(req, e.scopes.in(req.Namespace)), policies[i]}, true
+	return Probe{subjectOf(req, in), policies[i]}, true
 }
 
 // Run does what an evaluation does for this policy alone: it looks whether the policy may

@@ -136,7 +136,7 @@ func (o benchOptions) writes(streams Streams, args []string) (writes []policy.Re
 
 // costs measures each policy, then all together, then decisions that are known.
 func (o benchOptions) costs(ctx context.Context, set *policy.Set, file config.File, writes []policy.Request) ([]policyCost, error) {
-	settings, err := review.PolicySettings(file.Policies)
+	settings, err := review.PolicySettings(file.StewardConfiguration)
 	if err != nil {
 		return nil, file.Locate(err)
 	}
