@@ -1,13 +1,18 @@
 package webhook_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dra-steward/dra-steward/webhook"
@@ -46,5 +51,57 @@ func TestSelfSigned(t *testing.T) {
 	}
 	if err := webhook.SelfSigned(t.TempDir(), nil); err == nil {
 		t.Error("made a certificate for nobody")
+	}
+}
+
+// a is the certificate of a test.
+type a struct {
+	certificate *tls.Certificate
+	err         error
+}
+
+func (c a) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.certificate, c.err
+}
+
+func (c a) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// TestReadyWithACertificate: a server without one, or with one that no API server would
+// accept, is not ready, but runs.
+func TestReadyWithACertificate(t *testing.T) {
+	valid := func(from, to time.Duration) a {
+		return a{&tls.Certificate{Leaf: &x509.Certificate{NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(to)}}, nil}
+	}
+	for want, certificate := range map[string]a{
+		"":             valid(-time.Hour, time.Hour),
+		"no file yet":  {nil, errors.New("no file yet")},
+		"has expired":  valid(-2*time.Hour, -time.Hour),
+		"is the clock": valid(time.Hour, 2*time.Hour),
+	} {
+		server := &webhook.Server{Certificate: certificate, Log: logr.Discard()}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- server.Serve(ctx, listener) }()
+		eventually(t, "serving", func() error {
+			if err := server.Ready(nil); err != nil && strings.Contains(err.Error(), "not serving") {
+				return err
+			}
+			return nil
+		})
+		if err := server.Ready(nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if certificate.err == nil == server.Expires().IsZero() {
+			t.Errorf("expires %v", server.Expires())
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }

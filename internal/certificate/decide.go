@@ -85,7 +85,7 @@ func (s Settings) Decide(state State, seen Seen) Decision {
 		if reason := s.unusable(state.Next, seen.Now); reason != "" {
 			return Decision{Action: Issue, Reason: "the next certificate " + reason}
 		}
-		return s.promote(bad, seen)
+		return s.promote(bad != "" && !state.retired(), seen)
 	}
 	switch {
 	case bad != "":
@@ -105,12 +105,13 @@ func (s Settings) Decide(state State, seen Seen) Decision {
 	return Decision{Action: Retire, Reason: "nothing is served that these authorities signed"}
 }
 
-// promote decides about a next pair that is good.
-func (s Settings) promote(bad string, seen Seen) Decision {
+// promote decides about a next pair that is good. If nobody can be served with another one
+// there is nothing to wait for.
+func (s Settings) promote(alone bool, seen Seen) Decision {
 	switch settled := seen.Trusted.Add(s.Settle); {
 	case seen.Trusted.IsZero():
 		return Decision{Action: Wait, Reason: "not all webhooks trust the next authority yet"}
-	case bad == "" && seen.Now.Before(settled):
+	case !alone && seen.Now.Before(settled):
 		return Decision{Action: Wait, Reason: "API servers learn of the next authority", Until: settled}
 	}
 	return Decision{Action: Promote, Reason: "the next authority is trusted"}

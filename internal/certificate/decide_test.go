@@ -40,6 +40,8 @@ func TestDecide(t *testing.T) {
 		"for another host":                {State{}.Prepare(foreign).Promote(), trusted(time.Hour), Issue, time.Time{}},
 		"first, not yet trusted":          {State{}.Prepare(old), Seen{Now: now}, Wait, time.Time{}},
 		"first, trusted: nothing to lose": {State{}.Prepare(old), trusted(0), Promote, time.Time{}},
+		"first, beside an unknown one":    {State{}.Trusting(serving.Bundle()).Prepare(next), trusted(0), Wait, now.Add(settings.Settle)},
+		"and settled":                     {State{}.Trusting(serving.Bundle()).Prepare(next), trusted(settings.Settle), Promote, time.Time{}},
 		"good":                            {serving, trusted(time.Hour), Wait, old.Expires().Add(-settings.RenewBefore)},
 		"good, but a new one is wanted":   {serving, Seen{Now: now, Renew: true}, Issue, time.Time{}},
 		"wanted, and on its way":          {both, Seen{Now: now, Renew: true}, Wait, time.Time{}},

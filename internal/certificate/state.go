@@ -51,6 +51,16 @@ func Parse(data map[string][]byte) State {
 	return s.complete()
 }
 
+// Trusting returns the state in which the authorities of a caBundle are trusted, too: of a
+// certificate that is served although no Secret has it any more.
+func (s State) Trusting(bundle []byte) State {
+	s.Authorities = slices.Clone(s.Authorities)
+	for _, authority := range parse(bundle) {
+		s.trust(authority)
+	}
+	return s
+}
+
 // Data is the content of the Secret.
 func (s State) Data() map[string][]byte {
 	data := map[string][]byte{AuthoritiesKey: s.Bundle()}

@@ -48,7 +48,7 @@ func (r *Rotator) reconcile(ctx context.Context, now time.Time) (time.Duration, 
 	if r.memory.behind(secret) {
 		return atLast, nil // an event will follow
 	}
-	state, deleted := r.state(secret)
+	state, deleted := r.state(secret, hooks)
 	r.Metrics.holds(state.Serving)
 	if err := r.announce(ctx, state, hooks); err != nil {
 		return 0, err
@@ -95,14 +95,21 @@ func waitFor(decision certificate.Decision, now time.Time) time.Duration {
 	return min(max(decision.Until.Sub(now), time.Second), longest)
 }
 
-// state is what the Secret holds. One that was deleted goes on where it was: webhooks
-// serve the certificate still.
-func (r *Rotator) state(secret *corev1.Secret) (state certificate.State, deleted bool) {
-	if secret == nil {
-		return r.memory.state, !r.memory.state.Empty()
+// state is what the Secret holds. One that was deleted goes on where it was, since
+// webhooks serve the certificate still; a leader that has not seen it trusts whom the
+// webhooks' caBundle trusts.
+func (r *Rotator) state(secret *corev1.Secret, hooks []hook) (state certificate.State, deleted bool) {
+	if secret != nil {
+		r.memory.state = certificate.Parse(secret.Data)
+		return r.memory.state, false
 	}
-	r.memory.state = certificate.Parse(secret.Data)
-	return r.memory.state, false
+	if !r.memory.state.Empty() {
+		return r.memory.state, true
+	}
+	for _, h := range hooks {
+		state = state.Trusting(h.bundle)
+	}
+	return state, false
 }
 
 // look notes what is trusted and served, and says since when.

@@ -38,6 +38,7 @@ func TestTheWayOfARequest(t *testing.T) {
 				"Service": r.service.Spec.Selector, "Deployment": r.deployment.Spec.Selector.MatchLabels,
 				"PodDisruptionBudget": r.budget.Spec.Selector.MatchLabels,
 				"topology spread":     pod.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels,
+				"anti-affinity":       pod.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector.MatchLabels,
 			} {
 				if !labels.SelectorFromSet(selector).Matches(labels.Set(pod.Labels)) {
 					t.Errorf("%s does not select the pods", what)

@@ -9,14 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
 )
 
@@ -33,6 +34,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
 	os.Exit(Main(tests{m}, envtest.Options{Scheduler: true, AuditPolicy: auditPolicy}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err }))
 }
 
@@ -82,19 +84,38 @@ func needsCluster(t *testing.T) (client.Client, kubernetes.Interface) {
 	return c, clients
 }
 
-// install applies the chart and waits until it runs.
+// install is helm upgrade --install, and waits until all of it runs.
 func install(t *testing.T, values map[string]any) (client.Client, kubernetes.Interface) {
 	t.Helper()
 	c, clients := needsCluster(t)
-	_, err := Apply(t.Context(), cluster, values, chart.Options{})
-	must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			logs(t)
 		}
 	})
-	settle(t, c)
+	upgrading(t, func() {
+		newHelm(t, clients).release(t, values)
+		settle(t, c)
+		eventually(t, "a controller leads", func(ctx context.Context) error { return leads(ctx, clients) })
+	})
 	return c, clients
+}
+
+// leads is nil if one of the running controllers holds the Lease.
+func leads(ctx context.Context, clients kubernetes.Interface) error {
+	lease, err := clients.CoordinationV1().Leases(namespace).Get(ctx, "dra-steward-controller", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if holder := lease.Spec.HolderIdentity; holder == nil || *holder == "" {
+		return errors.New("nobody holds the Lease")
+	}
+	for _, pod := range kubelet.Pods("controller") {
+		if strings.Contains(kubelet.Log(pod.Object.Name), `"leading"`) && len(kubelet.Pods("controller")) == 1 {
+			return nil
+		}
+	}
+	return errors.New("the controller that runs does not lead yet")
 }
 
 func settle(t *testing.T, c client.Client) {

@@ -106,17 +106,21 @@ func (p *Pod) run(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
-	probing, stop := context.WithCancel(ctx)
-	defer stop()
+	probing, cancel := context.WithCancel(ctx)
 	var probes sync.WaitGroup
-	defer probes.Wait()
 	probes.Go(func() { p.probe(probing) })
+	stop := func() {
+		cancel()
+		probes.Wait()
+	}
+	defer stop()
 	select {
 	case <-ctx.Done():
 	case <-p.deleted:
 	case err := <-ended: // a crash: no process, and so not ready, until it is deleted
 		fmt.Fprintln(log, "the process ended:", err)
 		stop()
+		_ = p.kubelet.status(ctx, p, false)
 		select {
 		case <-ctx.Done():
 		case <-p.deleted:
