@@ -46,6 +46,7 @@ var Packages = map[string]Package{
 	"internal/audit":        {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/facts":        {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/policystatus": {Floor: 4, Never: []string{controllerRuntime}},
+	"pkg/evictor/drains":    {Floor: 4},
 
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
 	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},

@@ -61,7 +61,7 @@ func (d *Decision) noteReturns(in Input, pods []*candidate, from time.Time) {
 			if known != nil && !known.Returned && outlives(claim) && !pod.CreationTimestamp.Time.Before(known.Time.Truncate(time.Second)) {
 				known.Returned = true
 			}
-			if !since(claim, from) {
+			if since(in, claim, from) == "" {
 				continue
 			}
 			key := returnKey(pod)
@@ -76,22 +76,27 @@ func (d *Decision) noteReturns(in Input, pods []*candidate, from time.Time) {
 	}
 }
 
-// since tells whether a claim was allocated since the cordon took effect.
-func since(claim *resourceapi.ResourceClaim, from time.Time) bool {
+// since says how a claim was allocated although the drain had begun: by a toleration of
+// the cordon, or after it took effect; "" if neither. Times of the API have no unit below
+// a second.
+func since(in Input, claim *resourceapi.ResourceClaim, from time.Time) string {
 	at := allocated(claim)
-	// Times of the API have no unit below a second.
-	return !from.IsZero() && !at.IsZero() && at.After(from.Truncate(time.Second))
+	switch {
+	case at.IsZero():
+	case at.After(in.Drain.CreationTimestamp.Time) && tolerates(claim, in.Drain, in.Devices.Names):
+		return v1alpha1.BlockedTolerated
+	case !from.IsZero() && at.After(from.Truncate(time.Second)):
+		return v1alpha1.BlockedReallocated
+	}
+	return ""
 }
 
 // returned blocks a pod that came back until the back-off is over.
 func (d *Decision) returned(in Input, pod *candidate, from time.Time) *v1alpha1.DrainBlock {
 	for _, claim := range pod.claims {
 		reason, key := v1alpha1.BlockedReused, claim.UID
-		if since(claim, from) {
-			reason, key = v1alpha1.BlockedReallocated, returnKey(pod)
-			if tolerates(claim, in.Drain, in.Devices.Names) {
-				reason = v1alpha1.BlockedTolerated
-			}
+		if how := since(in, claim, from); how != "" {
+			reason, key = how, returnKey(pod)
 		} else if !outlives(claim) {
 			continue
 		}
@@ -117,7 +122,7 @@ func (d *Decision) beginAll(in Input, pod *candidate, from time.Time) {
 		if outlives(claim) {
 			d.begin(claim.UID, in.Now)
 		}
-		if since(claim, from) {
+		if since(in, claim, from) != "" {
 			d.begin(returnKey(pod), in.Now)
 		}
 	}

@@ -35,7 +35,7 @@ func strip(pod *corev1.Pod) *corev1.Pod {
 	kept.Status.ResourceClaimStatuses = pod.Status.ResourceClaimStatuses
 	kept.Status.ExtendedResourceClaimStatus = pod.Status.ExtendedResourceClaimStatus
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.DisruptionTarget {
+		if condition.Type == corev1.DisruptionTarget || condition.Type == corev1.PodReady { // of which budgets speak
 			kept.Status.Conditions = append(kept.Status.Conditions, condition)
 		}
 	}

@@ -28,8 +28,9 @@ type controllerOptions struct {
 	perSecond, perNamespace            float64
 	actSince                           string
 	breaker                            guard.Thresholds
-	leaderElect, patchStatus           bool
+	leaderElect, patchStatus, drains   bool
 	expireRules                        bool
+	drainBackoff                       time.Duration
 	namespace, name                    string
 	policyStatus, webhookSelector      string
 	kubeconfig                         string
@@ -65,7 +66,7 @@ ceiling is acknowledged: in that annotation, or in the ConfigMap under
 acknowledged-impact.DRIVER.
 
 Of several controllers one works, the one that holds the Lease --name. In every mode it says in the
-status of each ResourceSlicePatch what becomes of it.
+status of each ResourceSlicePatch what becomes of it, and carries out DeviceDrains.
 
 With --certificate-secret it also keeps the webhook's certificate: makes it, replaces it
 in time, and writes its authority into the webhook configurations.`,
@@ -156,7 +157,7 @@ func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config
 	if err := errors.Join(o.addPolicyStatus(eviction, registry, log), eviction.addMetrics(registry)); err != nil {
 		return err
 	}
-	if err := o.addCertificates(eviction, config, registry, log); err != nil {
+	if err := errors.Join(o.addCertificates(eviction, config, registry, log), o.addDrains(eviction, config, registry, log)); err != nil {
 		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

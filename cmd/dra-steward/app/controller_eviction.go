@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,8 @@ func (o *controllerOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding the Lease")
 	f.BoolVar(&o.expireRules, "expire-rules", true, "delete DeviceTaintRules when the time of their annotation dra-steward.io/expires is over, in every mode")
 	f.BoolVar(&o.patchStatus, "patch-status", true, "say in the status of ResourceSlicePatches what becomes of them, in every mode")
+	f.BoolVar(&o.drains, "drains", true, "carry out DeviceDrains, in every mode")
+	f.DurationVar(&o.drainBackoff, "drain-backoff", 5*time.Minute, "how long a drain leaves pods alone that came back; it doubles each time, up to an hour")
 	f.StringVar(&o.namespace, "namespace", "", "namespace of Lease and ConfigMap (default: that of the pod)")
 	f.StringVar(&o.name, "name", "dra-steward-controller", "name of Lease and ConfigMap")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster that this runs in)")

@@ -39,6 +39,8 @@ type eviction struct {
 	client, quiet kubernetes.Interface
 	informers     informers.SharedInformerFactory
 	claims, pods  cache.SharedIndexInformer
+	// budgets are read for drains only, and nil without.
+	budgets cache.SharedIndexInformer
 	// usage is the one index of who holds which device.
 	usage   *usage.Index
 	evictor evictor.Options
@@ -107,7 +109,7 @@ func (e *eviction) run(ctx context.Context) error {
 		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
 		e.evictor.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: evictor.FieldManager})
 	}
-	synced, unlisten, err := e.usage.Listen(usage.Informers{Claims: e.claims, Pods: e.pods})
+	synced, unlisten, err := e.usage.Listen(usage.Informers{Claims: e.claims, Pods: e.pods, Budgets: e.budgets})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/policystatus"
 	"github.com/dra-steward/dra-steward/internal/rotate"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/evictor/drains"
 	"github.com/dra-steward/dra-steward/pkg/patchstatus"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -84,6 +85,7 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { _, err := patchstatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := rotate.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := drains.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := newLeaderMetrics(r); return err },
 			func(r prometheus.Registerer) error { return newClaimMetrics(r, nil, nil) },
 		},

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/pkg/drain"
+	"github.com/dra-steward/dra-steward/pkg/evictor/drains"
+)
+
+// drainRequests are the requests per second of drains: the fastest evicts 100 pods.
+const drainRequests = 300
+
+// addDrains lets the leader carry out DeviceDrains, with clients of its own, so that
+// neither waits for other evictions.
+func (o controllerOptions) addDrains(e *eviction, config *rest.Config, registry prometheus.Registerer, log logr.Logger) error {
+	if !o.drains {
+		return nil
+	}
+	if o.drainBackoff < 0 {
+		return fmt.Errorf("--drain-backoff %s: must be positive, or 0 for 5m", o.drainBackoff)
+	}
+	metrics, err := drains.NewMetrics(registry)
+	if err != nil {
+		return err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = drainRequests, 2*drainRequests
+	client, err := drains.NewClient(config)
+	if err != nil {
+		return err
+	}
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("client for DeviceTaintRules: %w", err)
+	}
+	evictions, err := clientFor(config, drainRequests)
+	if err != nil {
+		return fmt.Errorf("client for evictions: %w", err)
+	}
+	e.budgets = e.informers.Policy().V1().PodDisruptionBudgets().Informer()
+	options := drains.Options{
+		Drains: client, Rules: untyped, Client: evictions,
+		Tracker: e.evictor.Tracker, Usage: e.usage,
+		TaintRules: e.evictor.Rules, Claims: e.claims, Pods: e.pods, Budgets: e.budgets,
+		Thresholds: *o.thresholds(), Settings: drain.Settings{Backoff: o.drainBackoff},
+		Metrics: metrics, Logger: log,
+	}
+	e.beside = append(e.beside, func(ctx context.Context) error {
+		options.UsageSynced = e.evictor.UsageSynced
+		controller, err := drains.New(options)
+		if err != nil {
+			return err
+		}
+		return controller.Run(ctx)
+	})
+	return e.budgets.SetTransform(withoutManagedFields)
+}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/drain"
+	"github.com/dra-steward/dra-steward/pkg/evictor/drains"
+	"github.com/dra-steward/dra-steward/pkg/guard"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// plan shows what a drain would do, and lets the API server say whether it may be.
+func (o drainOptions) plan(ctx context.Context, streams Streams, config *rest.Config, client *drains.Client, view *tracker.Snapshot, wanted *v1alpha1.DeviceDrain) error {
+	holders, err := holdersOf(ctx, config)
+	if err != nil {
+		return err
+	}
+	wanted = wanted.DeepCopy()
+	wanted.Spec.DryRun = true
+	in := drains.Look(wanted, view, holders, &patch.Compiler{})
+	in.Now, in.Thresholds = time.Now(), guard.DefaultThresholds()
+	decision := drain.Decide(in)
+	fmt.Fprintf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)
+	for _, name := range in.Devices.Names {
+		fmt.Fprintf(streams.Out, "cordon %s\n", name)
+	}
+	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
+	for i, pod := range decision.Order {
+		fmt.Fprintf(w, "evict %d.\t%s/%s\t%s\t%s\n", i+1, pod.Namespace, pod.Name, controllerOf(pod), budgetsOf(pod))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	blocked := meta.FindStatusCondition(decision.Status.Conditions, v1alpha1.DrainBlocked)
+	if blocked != nil && blocked.Status == metav1.ConditionTrue {
+		fmt.Fprintf(streams.Out, "blocked %s: %s\n", blocked.Reason, blocked.Message)
+	}
+	wanted.Spec.DryRun = false
+	if _, err := client.Create(ctx, wanted, true); err != nil {
+		return drainError(err)
+	}
+	if blocked != nil && blocked.Status == metav1.ConditionTrue {
+		return errFindings
+	}
+	return nil
+}
+
+func controllerOf(pod drain.Pod) string {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return owner.Kind + "/" + owner.Name
+	}
+	return "no controller"
+}
+
+func budgetsOf(pod drain.Pod) string {
+	text := "no budget"
+	for i, budget := range pod.Budgets {
+		if i == 0 {
+			text = ""
+		} else {
+			text += ", "
+		}
+		text += fmt.Sprintf("budget %s allows %d", budget.Name, budget.Status.DisruptionsAllowed)
+	}
+	return text
+}
+
+// holdersOf reads who holds which device.
+func holdersOf(ctx context.Context, config *rest.Config) (*usage.Index, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	holders := &usage.Index{}
+	claims, err := client.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("ResourceClaims: %w", err)
+	}
+	for i := range claims.Items {
+		holders.SetClaim(&claims.Items[i])
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("Pods: %w", err)
+	}
+	for i := range pods.Items {
+		holders.SetPod(&pods.Items[i])
+	}
+	budgets, err := client.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("PodDisruptionBudgets: %w", err)
+	}
+	for i := range budgets.Items {
+		holders.SetBudget(&budgets.Items[i])
+	}
+	return holders, nil
+}

@@ -1,0 +1,247 @@
+package drain_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// TestBudget: three replicas that want two to be ready leave the devices of a node, and
+// the watch never shows fewer. kubectl wait is the whole integration. Another node's pod
+// stays; deleting the drain lifts the cordon.
+func TestBudget(t *testing.T) {
+	s := newSite(t, "budget", 3)
+	s.publish(1, 2, 0) // so that all start on node 0
+	s.replicas("web", 3, "")
+	s.publish(1, 3, 3)
+	s.budget("web", "web", 2)
+	fewest := s.watched("web")
+	name := s.drain("", s.all(0))
+	s.wait(name, "Cordoned=False Settling")
+	created := s.get(name, t.Context()).CreationTimestamp
+	if out, err := cluster.Kubectl(t.Context(), "wait", "--for=condition=Drained", "--timeout=180s", "devicedrain/"+name).CombinedOutput(); err != nil {
+		t.Fatalf("kubectl wait: %v\n%s", err, out)
+	}
+	d := s.get(name, t.Context())
+	if cordoned := condition(d, v1alpha1.DrainCordoned); cordoned.LastTransitionTime.Sub(created.Time) < 10*time.Second {
+		t.Errorf("Cordoned %s after the creation", cordoned.LastTransitionTime.Sub(created.Time))
+	}
+	if n := fewest(); n < 2 {
+		t.Errorf("only %d were ready at a time", n)
+	}
+	if n := once(t, s.name); n != 3 || d.Status.Counts.Evicted != 3 {
+		t.Errorf("%d pods were evicted, %d are counted", n, d.Status.Counts.Evicted)
+	}
+	for _, node := range s.on("web") {
+		if node == "node-0" {
+			t.Error("a pod is on the drained node")
+		}
+	}
+	own := func(ctx context.Context) int {
+		list, err := rules.List(ctx, metav1.ListOptions{LabelSelector: "dra-steward.io/drain=" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items)
+	}
+	if n := own(t.Context()); n != 3 {
+		t.Errorf("%d rules cordon 3 devices", n)
+	}
+	if err := drains.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the cordon is lifted", func(ctx context.Context) (bool, error) { return own(ctx) == 0, nil })
+}
+
+// TestSharedClaim: three replicas share a named claim and want two to be ready. The
+// replacement uses the claim again: the drain says by whom, waits, and is done when the
+// owner has scaled down.
+func TestSharedClaim(t *testing.T) {
+	s := newSite(t, "shared", 1)
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "shared"}}
+	claim.Spec = s.request()
+	do(s, s.create(c.ResourceV1().ResourceClaims(s.name).Create(t.Context(), claim, metav1.CreateOptions{})))
+	s.replicas("web", 3, "shared")
+	s.budget("web", "web", 2)
+	fewest := s.watched("web")
+	spec := v1alpha1.DeviceDrainSpec{Selector: &v1alpha1.DrainSelector{Driver: &s.driver}, AtEnd: v1alpha1.EndUncordon}
+	name := s.drain("", spec)
+	blocked := s.wait(name, "Blocked=True ClaimReused")
+	if !strings.Contains(blocked.Message, "ReplicaSet/web") || !strings.Contains(blocked.Message, "shared/shared") {
+		t.Errorf("message %q", blocked.Message)
+	}
+	if n := once(t, s.name); n != 1 {
+		t.Errorf("%d pods were evicted, want 1", n)
+	}
+	s.eventually("it is tried again", func(context.Context) (bool, error) { return len(evicted(t, s.name)) == 2, nil })
+	all := asked(t, s.name, "pods", "eviction")
+	if pause := all[len(all)-1].StageTimestamp.Sub(all[0].StageTimestamp); pause < 19*time.Second {
+		t.Errorf("tried again after %s", pause)
+	}
+	s.wait(name, "Blocked=True ClaimReused")
+	if n := fewest(); n < 2 {
+		t.Errorf("only %d were ready at a time", n)
+	}
+	if d := condition(s.get(name, t.Context()), v1alpha1.DrainDrained); d.Status != metav1.ConditionFalse {
+		t.Errorf("drained: %+v", d)
+	}
+	s.scale("web", 0)
+	s.wait(name, "Drained=True Drained")
+	s.wait(name, "Cordoned=False Uncordoned")
+}
+
+// TestTwoBudgets: the Eviction API refuses a pod with two budgets; the drain says which,
+// and goes on when one is gone.
+func TestTwoBudgets(t *testing.T) {
+	s := newSite(t, "budgets", 1)
+	s.publish(1, 2, 0)
+	s.replicas("web", 1, "")
+	s.publish(1, 3, 1)
+	s.budget("one", "web", 0)
+	s.budget("two", "web", 0)
+	name := s.drain("", s.all(0))
+	if m := s.wait(name, "Blocked=True MoreThanOneBudget").Message; !strings.Contains(m, "(one, two)") {
+		t.Errorf("message %q", m)
+	}
+	s.wait(name, "Cordoned=True Cordoned")
+	if err := c.PolicyV1().PodDisruptionBudgets(s.name).Delete(t.Context(), "two", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(name, "Drained=True Drained")
+	if n := once(t, s.name); n != 1 || len(asked(t, s.name, "pods", "eviction")) != 1 {
+		t.Errorf("%d pods evicted in %d calls", n, len(asked(t, s.name, "pods", "eviction")))
+	}
+}
+
+// TestTolerating: the replacement tolerates everything and gets the device again. It is
+// left alone until the back-off is over.
+func TestTolerating(t *testing.T) {
+	s := newSite(t, "tolerating", 1)
+	s.publish(1, 2, 0)
+	template, err := c.ResourceV1().ResourceClaimTemplates(s.name).Get(t.Context(), "gpu", metav1.GetOptions{})
+	do(s, err)
+	template = &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: template.Name}}
+	template.Spec.Spec = s.request(resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists})
+	do(s, c.ResourceV1().ResourceClaimTemplates(s.name).Delete(t.Context(), "gpu", metav1.DeleteOptions{}))
+	do(s, s.create(c.ResourceV1().ResourceClaimTemplates(s.name).Create(t.Context(), template, metav1.CreateOptions{})))
+	s.replicas("monitor", 1, "")
+	name := s.drain("", s.all(0))
+	if m := s.wait(name, "Blocked=True Tolerated").Message; !strings.Contains(m, "ReplicaSet/monitor") {
+		t.Errorf("message %q", m)
+	}
+	if n := once(t, s.name); n != 1 {
+		t.Errorf("%d pods were evicted before", n)
+	}
+	s.eventually("it is tried again", func(context.Context) (bool, error) { return len(evicted(t, s.name)) == 2, nil })
+	all := asked(t, s.name, "pods", "eviction")
+	if pause := all[len(all)-1].StageTimestamp.Sub(all[0].StageTimestamp); pause < 19*time.Second {
+		t.Errorf("tried again after %s", pause)
+	}
+	s.scale("monitor", 0)
+	s.wait(name, "Drained=True Drained")
+}
+
+// TestOverlap: two drains of the same devices, a rule deleted by hand, the devices
+// replaced meanwhile: each pod is evicted once, and both are done.
+func TestOverlap(t *testing.T) {
+	s := newSite(t, "overlap", 4)
+	s.publish(1, 2, 0)
+	s.replicas("web", 4, "")
+	s.publish(1, 3, 4)
+	slow := s.all(0)
+	slow.EvictionsPerMinute = new(int32(30))
+	slow.AtEnd = v1alpha1.EndUncordon
+	a, b := s.drain("-a", slow), s.drain("-b", slow)
+	s.eventually("one is evicted", func(context.Context) (bool, error) { return len(evicted(t, s.name)) > 0, nil })
+	list, err := rules.List(t.Context(), metav1.ListOptions{LabelSelector: "dra-steward.io/drain=" + a})
+	do(s, err)
+	gone := list.Items[0]
+	do(s, rules.Delete(t.Context(), gone.GetName(), metav1.DeleteOptions{}))
+	s.publish(0, 4, 3)
+	s.publish(0, 5, 4)
+	s.eventually("the rule is there again", func(ctx context.Context) (bool, error) {
+		again, err := rules.Get(ctx, gone.GetName(), metav1.GetOptions{})
+		return err == nil && again.GetUID() != gone.GetUID(), nil
+	})
+	s.wait(a, "Drained=True Drained")
+	s.wait(b, "Drained=True Drained")
+	if n := once(t, s.name); n != 4 {
+		t.Errorf("%d pods were evicted, want 4", n)
+	}
+	total := s.get(a, t.Context()).Status.Counts.Evicted + s.get(b, t.Context()).Status.Counts.Evicted
+	if total != 4 {
+		t.Errorf("%d are counted", total)
+	}
+	s.eventually("both cordons are lifted", func(ctx context.Context) (bool, error) {
+		list, err := rules.List(ctx, metav1.ListOptions{LabelSelector: "dra-steward.io/drain in (" + a + "," + b + ")"})
+		return err == nil && len(list.Items) == 0, err
+	})
+}
+
+// TestDeadline: a budget that never allows anything holds until the deadline.
+func TestDeadline(t *testing.T) {
+	s := newSite(t, "deadline", 1)
+	s.publish(1, 2, 0)
+	s.replicas("web", 1, "")
+	s.budget("web", "web", 1)
+	spec := s.all(0)
+	spec.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: 20 * time.Second}, Action: v1alpha1.DeadlineDelete}
+	name := s.drain("", spec)
+	if m := s.wait(name, "Blocked=True BudgetBlocked").Message; !strings.Contains(m, "deadline/web") {
+		t.Errorf("message %q", m)
+	}
+	s.wait(name, "Drained=True Drained")
+	if n := s.get(name, t.Context()).Status.Counts; n.Deleted != 1 || n.Evicted != 0 {
+		t.Errorf("counts %+v", n)
+	}
+}
+
+// TestKilled: the controller is killed before the cordon, while it settles, between
+// evictions, and at the end. Nothing is lost, nothing done twice, and the counts are
+// right.
+func TestKilled(t *testing.T) {
+	s := newSite(t, "killed", 6)
+	s.publish(1, 2, 0)
+	s.replicas("web", 6, "")
+	s.publish(1, 3, 6)
+	s.budget("web", "web", 4)
+	fewest := s.watched("web")
+	again := func() {
+		t.Helper()
+		do(s, steward.kill())
+		do(s, steward.start())
+	}
+	spec := s.all(0)
+	spec.EvictionsPerMinute = new(int32(20))
+	do(s, steward.kill())
+	name := s.drain("", spec)
+	do(s, steward.start())
+	s.wait(name, "Cordoned=False Settling")
+	again()
+	for _, n := range []int{1, 3, 5} {
+		s.eventually("some are evicted", func(context.Context) (bool, error) { return len(evicted(t, s.name)) >= n, nil })
+		again()
+	}
+	s.wait(name, "Drained=True Drained")
+	again()
+	if n := once(t, s.name); n != 6 {
+		t.Errorf("%d pods were evicted, want 6", n)
+	}
+	if n := s.get(name, t.Context()).Status.Counts.Evicted; n != 6 {
+		t.Errorf("%d are counted", n)
+	}
+	if n := fewest(); n < 4 {
+		t.Errorf("only %d were ready at a time", n)
+	}
+	list, err := rules.List(t.Context(), metav1.ListOptions{LabelSelector: "dra-steward.io/drain=" + name})
+	do(s, err)
+	if len(list.Items) != 6 {
+		t.Errorf("%d rules, want 6", len(list.Items))
+	}
+}

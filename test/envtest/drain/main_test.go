@@ -1,0 +1,243 @@
+package drain_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/test/chart"
+	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
+)
+
+const (
+	ours = "system:serviceaccount:dra-steward:dra-steward-controller"
+	// argsVariable makes the test binary the program itself, so that it can be killed.
+	argsVariable = "DRA_STEWARD_TEST_ARGS"
+
+	auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete]
+`
+)
+
+// What the tests share: each has a namespace and a driver of its own.
+var (
+	cluster *envtest.Cluster
+	c       kubernetes.Interface
+	drains  dynamic.ResourceInterface
+	rules   dynamic.ResourceInterface
+	// steward is the controller.
+	steward *program
+)
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(argsVariable); args != "" {
+		os.Exit(app.Run(context.Background(), strings.Split(args, "\n"), app.Streams{Out: os.Stderr, Err: os.Stderr}))
+	}
+	// The older minors serve no DeviceTaintRules, and the newest one does.
+	without, choice := "^TestWithoutRules$", "test.skip"
+	if version := os.Getenv(assets.VersionVariable); version != "" && !strings.HasPrefix(assets.DefaultVersion, version) {
+		choice = "test.run"
+	}
+	// They wait most of the time, so that all go on at once.
+	if err := errors.Join(flag.Set(choice, without), flag.Set("test.parallel", "8")); err != nil {
+		panic(err)
+	}
+	os.Exit(envtest.Main(tests{m}, envtest.Options{
+		Kubernetes:        os.Getenv(assets.VersionVariable),
+		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{"node-0", "node-1"}, AuditPolicy: auditPolicy,
+	}, func(started *envtest.Cluster) {
+		cluster = started
+		if err := prepare(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			_ = cluster.Stop()
+			os.Exit(1)
+		}
+	}))
+}
+
+// tests end the controller before the cluster ends.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	defer func() { _ = steward.kill() }()
+	return t.M.Run()
+}
+
+// prepare installs what the chart has for the controller, and starts it.
+func prepare() (err error) {
+	if c, err = kubernetes.NewForConfig(cluster.Config()); err != nil {
+		return err
+	}
+	untyped, err := dynamic.NewForConfig(cluster.Config())
+	if err != nil {
+		return err
+	}
+	drains = untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.DeviceDrainResource))
+	rules = untyped.Resource(ruleResource())
+	objects, err := chart.Render(map[string]any{
+		"certificates": map[string]any{"existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"},
+		"controller":   map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true}},
+	}, chart.Options{})
+	if err != nil {
+		return err
+	}
+	args, err := install(objects)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := cluster.UserKubeconfig(ours, "system:serviceaccounts", "system:serviceaccounts:dra-steward")
+	if err != nil {
+		return err
+	}
+	steward = &program{args: append(args,
+		// A killed leader keeps the Lease for 15 s, each time.
+		"--leader-elect=false", "--kubeconfig="+kubeconfig, "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0")}
+	return steward.start()
+}
+
+func install(objects []*unstructured.Unstructured) (args []string, err error) {
+	admin, err := client.New(cluster.Config(), client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	all := []*unstructured.Unstructured{{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "dra-steward"},
+	}}}
+	for _, object := range objects {
+		controller := object.GetLabels()["app.kubernetes.io/component"] == "controller"
+		switch {
+		case controller && object.GetKind() == "Deployment":
+			containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+			args, _, _ = unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		case controller || object.GetKind() == "CustomResourceDefinition":
+			all = append(all, object)
+		}
+	}
+	for _, object := range all {
+		if err := admin.Apply(context.Background(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return args, wait.PollUntilContextTimeout(context.Background(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := drains.List(ctx, metav1.ListOptions{})
+		return err == nil, nil
+	})
+}
+
+// A program is dra-steward as a process that can be killed.
+type program struct {
+	args  []string
+	mutex sync.Mutex
+	run   *exec.Cmd
+	runs  int
+}
+
+func (p *program) log() string {
+	return filepath.Join(cluster.Dir(), fmt.Sprintf("dra-steward-%d.log", p.runs))
+}
+
+func (p *program) start() error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.runs++
+	log, err := os.Create(p.log())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.run = exec.Command(os.Args[0])
+	p.run.Env = append(os.Environ(), argsVariable+"="+strings.Join(p.args, "\n"))
+	p.run.Stdout, p.run.Stderr = log, log
+	return p.run.Start()
+}
+
+// kill is a SIGKILL: nothing is put in order, and the Lease is not released.
+func (p *program) kill() error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if err := p.run.Process.Kill(); err != nil {
+		return err
+	}
+	_ = p.run.Wait() // it was killed
+	return nil
+}
+
+// An entry is a line of the audit log.
+type entry struct {
+	Verb           string
+	User           struct{ Username string }
+	ObjectRef      struct{ Resource, Subresource, Namespace, Name string }
+	ResponseStatus struct{ Code int }
+	StageTimestamp time.Time
+}
+
+// asked returns what the controller has asked about the pods of a namespace, in order.
+func asked(t *testing.T, namespace, resource, subresource string) (all []entry) {
+	t.Helper()
+	file, err := os.Open(cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<22)
+	for lines.Scan() {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			continue // the last line is being written
+		}
+		if e.User.Username == ours && e.ObjectRef.Resource == resource && e.ObjectRef.Subresource == subresource && e.ObjectRef.Namespace == namespace {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// evicted counts the evictions of a namespace that were accepted, by pod.
+func evicted(t *testing.T, namespace string) map[string]int {
+	t.Helper()
+	by := map[string]int{}
+	for _, e := range asked(t, namespace, "pods", "eviction") {
+		if e.ResponseStatus.Code < 300 {
+			by[e.ObjectRef.Name]++
+		}
+	}
+	return by
+}
+
+// once fails if a pod was evicted twice.
+func once(t *testing.T, namespace string) int {
+	t.Helper()
+	by := evicted(t, namespace)
+	for pod, n := range by {
+		if n > 1 {
+			t.Errorf("%s was evicted %d times", pod, n)
+		}
+	}
+	return len(by)
+}

@@ -1,0 +1,268 @@
+package drain_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+func ruleResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: resourceapi.GroupName, Version: "v1", Resource: "devicetaintrules"}
+}
+
+// A site is what a test has of the cluster: a namespace, a driver and a class of the
+// test's name.
+type site struct {
+	*testing.T
+	name, driver string
+}
+
+// newSite publishes a number of devices on each node.
+func newSite(t *testing.T, name string, perNode int) site {
+	t.Helper()
+	t.Parallel()
+	s := site{t, name, name + ".example.com"}
+	do(s, s.create(c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})))
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: s.driver}}
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + s.driver + `"`}}}
+	do(s, s.create(c.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{})))
+	for node := range 2 {
+		s.publish(node, 1, perNode)
+	}
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	template.Spec.Spec = s.request()
+	do(s, s.create(c.ResourceV1().ResourceClaimTemplates(name).Create(t.Context(), template, metav1.CreateOptions{})))
+	return s
+}
+
+func (s site) create(_ any, err error) error { return err }
+
+func do(s site, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// publish writes the slice of a node.
+func (s site) publish(node int, generation int64, devices int) {
+	s.Helper()
+	name := fmt.Sprint("node-", node)
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-" + name}}
+	slice.Spec.Driver, slice.Spec.NodeName = s.driver, &name
+	slice.Spec.Pool = resourceapi.ResourcePool{Name: name, Generation: generation, ResourceSliceCount: 1}
+	for i := range devices {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", i),
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"node": {IntValue: new(int64(node))}}})
+	}
+	api := c.ResourceV1().ResourceSlices()
+	if had, err := api.Get(s.Context(), slice.Name, metav1.GetOptions{}); err == nil {
+		had.Spec = slice.Spec
+		do(s, s.create(api.Update(s.Context(), had, metav1.UpdateOptions{})))
+		return
+	}
+	do(s, s.create(api.Create(s.Context(), slice, metav1.CreateOptions{})))
+}
+
+func (s site) request(tolerations ...resourceapi.DeviceToleration) (spec resourceapi.ResourceClaimSpec) {
+	spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: s.driver, Tolerations: tolerations}}}
+	return spec
+}
+
+// replicas runs pods of a ReplicaSet, with claims from the template or with a named one.
+func (s site) replicas(name string, n int32, claim string) {
+	s.Helper()
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	set.Spec.Replicas = &n
+	labels := map[string]string{"app": name}
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template.Labels = labels
+	pod := &set.Spec.Template.Spec
+	pod.TerminationGracePeriodSeconds = new(int64(1))
+	pod.Containers = []corev1.Container{{Name: "train", Image: "registry.example.com/train:1"}}
+	pod.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	pod.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
+	if claim != "" {
+		pod.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: &claim}
+	}
+	do(s, s.create(c.AppsV1().ReplicaSets(s.name).Create(s.Context(), set, metav1.CreateOptions{})))
+	s.eventually("the replicas are ready", func(ctx context.Context) (bool, error) {
+		set, err := c.AppsV1().ReplicaSets(s.name).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && set.Status.ReadyReplicas == n, nil
+	})
+}
+
+func (s site) scale(name string, n int32) {
+	s.Helper()
+	scale, err := c.AppsV1().ReplicaSets(s.name).GetScale(s.Context(), name, metav1.GetOptions{})
+	do(s, err)
+	scale.Spec.Replicas = n
+	do(s, s.create(c.AppsV1().ReplicaSets(s.name).UpdateScale(s.Context(), name, scale, metav1.UpdateOptions{})))
+}
+
+func (s site) budget(name, app string, minimum int32) {
+	s.Helper()
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	b.Spec.MinAvailable = new(intstr.FromInt32(minimum))
+	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+	do(s, s.create(c.PolicyV1().PodDisruptionBudgets(s.name).Create(s.Context(), b, metav1.CreateOptions{})))
+	s.eventually("the budget is counted", func(ctx context.Context) (bool, error) {
+		b, err := c.PolicyV1().PodDisruptionBudgets(s.name).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && b.Status.ObservedGeneration == b.Generation && b.Status.ExpectedPods > 0, nil
+	})
+}
+
+// all selects the devices of a node.
+func (s site) all(node int) v1alpha1.DeviceDrainSpec {
+	return v1alpha1.DeviceDrainSpec{Selector: &v1alpha1.DrainSelector{Driver: &s.driver,
+		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(`device.attributes[%q].node == %d`, s.driver, node)}}}}}
+}
+
+// drain creates a drain of the test's name, with a suffix, with an acknowledgement of
+// what the test has.
+func (s site) drain(suffix string, spec v1alpha1.DeviceDrainSpec) string {
+	s.Helper()
+	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: s.name + suffix,
+		Annotations: map[string]string{v1alpha1.AcknowledgementAnnotation: "pods<=20"}}, Spec: spec}
+	d.APIVersion, d.Kind = v1alpha1.GroupVersion().String(), v1alpha1.DeviceDrainKind
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
+	do(s, err)
+	do(s, s.create(drains.Create(s.Context(), &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{})))
+	s.Cleanup(func() {
+		if s.Failed() {
+			s.Logf("drain %s: %+v", d.Name, s.get(d.Name, context.WithoutCancel(s.Context())).Status)
+		}
+		_ = drains.Delete(context.WithoutCancel(s.Context()), d.Name, metav1.DeleteOptions{})
+	})
+	return d.Name
+}
+
+func (s site) get(name string, ctx context.Context) *v1alpha1.DeviceDrain {
+	d := &v1alpha1.DeviceDrain{}
+	object, err := drains.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, d)
+	}
+	if err != nil {
+		s.Logf("drain %s: %v", name, err)
+	}
+	return d
+}
+
+// change updates the spec of a drain, or its annotations.
+func (s site) change(name string, change func(d *v1alpha1.DeviceDrain)) {
+	s.Helper()
+	s.eventually("the drain is changed", func(ctx context.Context) (bool, error) {
+		d := s.get(name, ctx)
+		change(d)
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
+		if err != nil {
+			return false, err
+		}
+		_, err = drains.Update(ctx, &unstructured.Unstructured{Object: fields}, metav1.UpdateOptions{})
+		return err == nil, nil
+	})
+}
+
+func condition(d *v1alpha1.DeviceDrain, kind string) (found metav1.Condition) {
+	for _, c := range d.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return found
+}
+
+// wait waits until a drain has a condition, as "Type=True Reason", and returns it.
+func (s site) wait(name, want string) metav1.Condition {
+	s.Helper()
+	kind, _, _ := strings.Cut(want, "=")
+	var got metav1.Condition
+	s.eventually(want, func(ctx context.Context) (bool, error) {
+		got = condition(s.get(name, ctx), kind)
+		return fmt.Sprintf("%s=%s %s", got.Type, got.Status, got.Reason) == want, nil
+	})
+	return got
+}
+
+func (s site) eventually(what string, check func(context.Context) (bool, error)) {
+	s.Helper()
+	if err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, 3*time.Minute, true, check); err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// on says on which node the pods of an app are that are not on their way out.
+func (s site) on(app string) (nodes []string) {
+	s.Helper()
+	list, err := c.CoreV1().Pods(s.name).List(s.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
+	do(s, err)
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			nodes = append(nodes, list.Items[i].Spec.NodeName)
+		}
+	}
+	return nodes
+}
+
+// watched follows the pods of an app, and returns the fewest that were ready at a time.
+func (s site) watched(app string) (fewest func() int) {
+	s.Helper()
+	list, err := c.CoreV1().Pods(s.name).List(s.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
+	do(s, err)
+	ready := map[string]bool{}
+	note := func(pod *corev1.Pod, gone bool) {
+		is := false
+		for _, condition := range pod.Status.Conditions {
+			is = is || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+		}
+		if ready[pod.Name] = is && !gone && pod.DeletionTimestamp == nil; !ready[pod.Name] {
+			delete(ready, pod.Name)
+		}
+	}
+	for i := range list.Items {
+		note(&list.Items[i], false)
+	}
+	least := len(ready)
+	w, err := c.CoreV1().Pods(s.name).Watch(s.Context(), metav1.ListOptions{LabelSelector: "app=" + app, ResourceVersion: list.ResourceVersion})
+	do(s, err)
+	var mutex sync.Mutex
+	go func() {
+		for event := range w.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok && s.Context().Err() != nil {
+				return
+			}
+			if !ok {
+				s.Errorf("watch of %s: %v", app, event.Object)
+				return
+			}
+			mutex.Lock()
+			note(pod, event.Type == "DELETED")
+			least = min(least, len(ready))
+			mutex.Unlock()
+		}
+	}()
+	s.Cleanup(w.Stop)
+	return func() int {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return least
+	}
+}
