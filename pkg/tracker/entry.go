@@ -17,7 +17,8 @@ type entry struct {
 	patched *patch.Result
 	// tainted are the devices with taints of rules, in the order of the slice.
 	tainted []tainted
-	// rules has the rule of each such taint: the last ones of each device.
+	// rules has the rule of each such taint: the last ones of each device. Devices that
+	// have no others share theirs.
 	rules []*rule
 }
 
@@ -61,9 +62,16 @@ func newEntry(published *resourceapi.ResourceSlice, patched *patch.Result, hits 
 	e.rules = make([]*rule, 0, nRules)
 	taints := make([]resourceapi.DeviceTaint, 0, nTaints)
 	left := hits.pinned
+	var alike *tainted // that of the devices without a taint or a rule of their own
 	for i := range devices {
 		var its []pinned
 		if its, left = pinnedTo(i, left); len(hits.all)+len(its) == 0 {
+			continue
+		}
+		shares := len(its)+len(devices[i].Taints) == 0
+		if shares && alike != nil {
+			devices[i].Taints = devices[alike.device].Taints
+			e.tainted = append(e.tainted, tainted{int32(i), alike.from, alike.to})
 			continue
 		}
 		from, fromTaint := len(e.rules), len(taints)
@@ -74,20 +82,29 @@ func newEntry(published *resourceapi.ResourceSlice, patched *patch.Result, hits 
 		}
 		devices[i].Taints = taints[fromTaint:len(taints):len(taints)]
 		e.tainted = append(e.tainted, tainted{int32(i), int32(from), int32(len(e.rules))})
+		if shares {
+			alike = &e.tainted[len(e.tainted)-1]
+		}
 	}
 	e.merged = withDevices(slice, devices)
 	return e
 }
 
 // count returns how many devices are tainted, by how many rules in sum, and how many
-// taints these devices have then.
+// taints these devices have then. Of devices that share their taints one counts.
 func count(slice *resourceapi.ResourceSlice, hits *hits) (devices, rules, taints int) {
-	left := hits.pinned
+	left, shared := hits.pinned, false
 	for i := range slice.Spec.Devices {
 		var its []pinned
 		its, left = pinnedTo(i, left)
-		if n := len(hits.all) + len(its); n > 0 {
-			devices, rules, taints = devices+1, rules+n, taints+n+len(slice.Spec.Devices[i].Taints)
+		n, own := len(hits.all)+len(its), len(slice.Spec.Devices[i].Taints)
+		if n == 0 {
+			continue
+		}
+		devices++
+		if shares := len(its)+own == 0; !shares || !shared {
+			rules, taints = rules+n, taints+n+own
+			shared = shared || shares
 		}
 	}
 	return devices, rules, taints

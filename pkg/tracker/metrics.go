@@ -39,7 +39,10 @@ func (c counts) minus(other counts) counts {
 }
 
 func (e *entry) counts() counts {
-	c := counts{devices: len(e.published.Spec.Devices), ruleTaints: len(e.rules)}
+	c := counts{devices: len(e.published.Spec.Devices)}
+	for _, t := range e.tainted {
+		c.ruleTaints += int(t.to - t.from)
+	}
 	for i := range e.published.Spec.Devices {
 		c.driverTaints += len(e.published.Spec.Devices[i].Taints)
 		for range (Device{e, i}).Patched() {

@@ -9,9 +9,10 @@ import (
 )
 
 // addPatchStatus lets the leader write the statuses of ResourceSlicePatches, with a
-// client of its own, so that no eviction waits for it.
+// client of its own, so that no eviction waits for it. Who looks on without being the
+// leader writes none.
 func (o controllerOptions) addPatchStatus(e *eviction, config *rest.Config, registry prometheus.Registerer, log logr.Logger) error {
-	if !o.patchStatus {
+	if !o.patchStatus || !o.leaderElect {
 		return nil
 	}
 	metrics, err := patchstatus.NewMetrics(registry)
