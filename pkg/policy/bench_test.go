@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
@@ -135,6 +136,39 @@ deny contains {"paths": t.paths, "message": "x"} if {
 		b.Run(fmt.Sprintf("load/more=%d", more), func(b *testing.B) {
 			for b.Loop() {
 				engine(b, policy.Settings{}, policy.Library(), source)
+			}
+		})
+	}
+}
+
+// BenchmarkNamespaces: what a decision costs with parameters and a mode of their own for
+// many namespaces, whose labels are known; and what it takes to make the engine.
+func BenchmarkNamespaces(b *testing.B) {
+	set := compiled(b, policy.Library())
+	for _, n := range []int{10, 1000, 10000} {
+		settings := policy.Settings{CacheSize: -1, Timeout: time.Minute}
+		for i := range n {
+			settings.Namespaces = append(settings.Namespaces, policy.Override{Names: []string{fmt.Sprintf("team-%d", i)},
+				Modes: map[string]policy.Mode{"DRA-CLAIM-002": policy.Deny}, Parameters: map[string]map[string]any{"DRA-TOL-005": {"maxSeconds": i + 1}}})
+		}
+		e, err := policy.NewEngine(set, settings)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("evaluate/namespaces=%d", n), func(b *testing.B) {
+			req := writing(demanding(false))
+			req.Namespace, req.Facts = fmt.Sprintf("team-%d", n-1), facts{"team": "a"}
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Evaluate(b.Context(), req)
+			}
+		})
+		b.Run(fmt.Sprintf("load/namespaces=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := policy.NewEngine(set, settings); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}
