@@ -19,6 +19,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	helmrelease "helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -63,13 +64,13 @@ func Manifests(values map[string]any, o Options) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	release := chartutil.ReleaseOptions{
+	options := chartutil.ReleaseOptions{
 		Name:      or(o.ReleaseName, charts.Name),
 		Namespace: or(o.Namespace, charts.Name),
 		Revision:  1,
 		IsInstall: true,
 	}
-	merged, err := chartutil.ToRenderValues(c, values, release, capabilities)
+	merged, err := chartutil.ToRenderValues(c, values, options, capabilities)
 	if err != nil {
 		return nil, fmt.Errorf("values of the chart: %w", err)
 	}
@@ -86,8 +87,19 @@ func Manifests(values map[string]any, o Options) (map[string]string, error) {
 	return out, nil
 }
 
-// Render renders the chart and returns its objects, ordered by file.
+// Render renders the chart and returns the objects of the release, ordered by file. What
+// helm makes at other times only is left out: see [Hooks].
 func Render(values map[string]any, o Options) ([]*unstructured.Unstructured, error) {
+	return rendered(values, o, false)
+}
+
+// Hooks are the objects that helm makes at certain times and that are no part of the
+// release, ordered by file.
+func Hooks(values map[string]any, o Options) ([]*unstructured.Unstructured, error) {
+	return rendered(values, o, true)
+}
+
+func rendered(values map[string]any, o Options, hooks bool) ([]*unstructured.Unstructured, error) {
 	files, err := Manifests(values, o)
 	if err != nil {
 		return nil, err
@@ -101,7 +113,9 @@ func Render(values map[string]any, o Options) ([]*unstructured.Unstructured, err
 		if err := yaml.UnmarshalStrict([]byte(files[name]), &object.Object); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		objects = append(objects, object)
+		if _, hook := object.GetAnnotations()[helmrelease.HookAnnotation]; hook == hooks {
+			objects = append(objects, object)
+		}
 	}
 	return objects, nil
 }

@@ -92,6 +92,23 @@ default
 {{- if kindIs "bool" .Values.defaults.finalizer -}}off{{- else -}}{{ .Values.defaults.finalizer }}{{- end -}}
 {{- end -}}
 
+{{- define "dra-steward.uninstallName" -}}
+{{ include "dra-steward.fullname" . }}-uninstall
+{{- end -}}
+
+{{- /* What helm uninstall makes first and deletes again: no part of the release. */ -}}
+{{- define "dra-steward.uninstallMetadata" -}}
+labels:
+  app.kubernetes.io/name: {{ .root.Chart.Name }}
+  app.kubernetes.io/instance: {{ .root.Release.Name }}
+  app.kubernetes.io/component: uninstall
+  app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+annotations:
+  helm.sh/hook: pre-delete
+  helm.sh/hook-weight: {{ .weight | quote }}
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}
+
 {{- /* What the controller does: what is set for it, or what follows from the mode. */ -}}
 {{- define "dra-steward.evictionMode" -}}
 {{- .Values.controller.mode | default (ternary "auto" "observe" (eq .Values.mode "enforce")) -}}

@@ -30,10 +30,16 @@ func TestServerTakesEveryObject(t *testing.T) {
 		"evicting":    {"controller": values{"mode": "full"}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			all, err := chart.Render(with(more), chart.Options{Namespace: namespace, KubeVersion: cluster.Version()})
+			options := chart.Options{Namespace: namespace, KubeVersion: cluster.Version()}
+			all, err := chart.Render(with(more), options)
 			if err != nil {
 				t.Fatal(err)
 			}
+			hooks, err := chart.Hooks(with(more), options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, hooks...)
 			for _, object := range all {
 				strict := client.WithFieldValidation(c, metav1.FieldValidationStrict)
 				if err := strict.Create(t.Context(), object, client.DryRunAll); err != nil {

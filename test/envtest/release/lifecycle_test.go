@@ -19,6 +19,7 @@ import (
 // this chart, other values, back again, and uninstall.
 func TestLifecycle(t *testing.T) {
 	h := newHelm(t, "lifecycle")
+	h.runHooks()
 	h.must(h.install(load(t, previous), with(nil)))
 	kept := h.storePatches()
 	if _, err := h.install(current(t), with(nil)); err == nil || !strings.Contains(err.Error(), "cannot re-use a name") {
