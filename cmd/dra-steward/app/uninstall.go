@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/drain"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
@@ -98,7 +99,7 @@ func ours(rule *unstructured.Unstructured) (by string, is bool) {
 		return "a probe of the controller", true
 	case labels[drain.DrainLabel] != "":
 		return "DeviceDrain " + labels[drain.DrainLabel], true
-	case labels["app.kubernetes.io/managed-by"] == "dra-steward":
+	case labels[taints.ManagedBy] == taints.ManagedByTaint:
 		return "dra-steward taint", true
 	}
 	for _, owner := range rule.GetOwnerReferences() {

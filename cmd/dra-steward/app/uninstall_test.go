@@ -15,7 +15,7 @@ import (
 func TestOursAndWhatItDoes(t *testing.T) {
 	for manifest, want := range map[string]string{
 		"metadata: {name: a, labels: {dra-steward.io/drain: firmware}}\nspec: {deviceSelector: {driver: d, device: x}, taint: {key: k, value: v, effect: NoSchedule}}": "DeviceDrain firmware: k=v:NoSchedule on driver d device x",
-		"metadata: {name: a, labels: {app.kubernetes.io/managed-by: dra-steward}}\nspec: {deviceSelector: {}, taint: {key: k, effect: NoExecute}}":                     "dra-steward taint: k:NoExecute on all devices",
+		"metadata: {name: a, labels: {app.kubernetes.io/managed-by: dra-steward-taint}}\nspec: {deviceSelector: {}, taint: {key: k, effect: NoExecute}}":               "dra-steward taint: k:NoExecute on all devices",
 		"metadata: {name: a, ownerReferences: [{apiVersion: dra-steward.io/v1alpha1, kind: DeviceDrain, name: b}]}":                                                    "DeviceDrain b: : on all devices",
 		"metadata: {name: dra-steward-probe}\nspec: {taint: {key: k, effect: None}}":                                                                                   "a probe of the controller: k:None on all devices",
 		"metadata: {name: a, labels: {app.kubernetes.io/managed-by: Helm}, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: b}]}":                             "",
