@@ -105,11 +105,14 @@ func TestFilesAreMounted(t *testing.T) {
 // TestServeKnowsTheArguments lets the program itself parse them.
 func TestServeKnowsTheArguments(t *testing.T) {
 	for _, v := range []values{with(nil), everything()} {
-		args := render(t, v, Options{}).deployment.Spec.Template.Spec.Containers[0].Args
-		command := exec.Command("go", append([]string{"run", "./cmd/dra-steward"}, append(slices.Clone(args), "--help")...)...)
-		command.Dir = "../.."
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Errorf("dra-steward %s: %v\n%s", strings.Join(args, " "), err, out)
+		r := render(t, v, Options{})
+		for _, pod := range []corev1.PodSpec{r.deployment.Spec.Template.Spec, r.controller.deployment.Spec.Template.Spec} {
+			args := pod.Containers[0].Args
+			command := exec.Command("go", append([]string{"run", "./cmd/dra-steward"}, append(slices.Clone(args), "--help")...)...)
+			command.Dir = "../.."
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Errorf("dra-steward %s: %v\n%s", strings.Join(args, " "), err, out)
+			}
 		}
 	}
 }
