@@ -85,21 +85,21 @@ func holdersOf(ctx context.Context, config *rest.Config) (*usage.Index, error) {
 	holders := &usage.Index{}
 	claims, err := client.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("ResourceClaims: %w", err)
+		return nil, fmt.Errorf("reading ResourceClaims: %w", err)
 	}
 	for i := range claims.Items {
 		holders.SetClaim(&claims.Items[i])
 	}
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("Pods: %w", err)
+		return nil, fmt.Errorf("reading pods: %w", err)
 	}
 	for i := range pods.Items {
 		holders.SetPod(&pods.Items[i])
 	}
 	budgets, err := client.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("PodDisruptionBudgets: %w", err)
+		return nil, fmt.Errorf("reading PodDisruptionBudgets: %w", err)
 	}
 	for i := range budgets.Items {
 		holders.SetBudget(&budgets.Items[i])
