@@ -34,6 +34,9 @@ type StewardConfiguration struct {
 	// scheduler, the resource claim controller and the controller manager; an empty
 	// list is nobody.
 	SystemUsers []string `json:"systemUsers,omitempty"`
+	// ProtectedLabels are the labels of namespaces by which exemptions and policies may
+	// select, because not everybody may change them.
+	ProtectedLabels ProtectedLabels `json:"protectedLabels,omitempty"`
 	// Exemptions take single rules back, for some and for a time.
 	Exemptions []Exemption `json:"exemptions,omitempty"`
 	// OpaqueParameters says what the parameters of drivers look like.
@@ -95,12 +98,16 @@ type Driver struct {
 // An Exemption takes rules back for the writes that it selects: those by one of its
 // users or of its groups, in one of its namespaces. What is left empty selects all; one of
 // the three must be set. Only what the API server vouches for selects: no annotation,
-// label or owner, which the author of an object sets as they like.
+// label or owner of the object, which its author sets as they like; of a namespace only the
+// labels of [ProtectedLabels].
 type Exemption struct {
 	// Rules are the IDs of the rules; "*" alone stands for all.
 	Rules []string `json:"rules"`
 	// Namespaces are names of namespaces.
 	Namespaces []string `json:"namespaces,omitempty"`
+	// NamespaceSelector selects namespaces by protected labels, beside those that are
+	// named.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// Users and Groups are names as the API server authenticates them, such as
 	// system:serviceaccount:ml:trainer.
 	Users  []string `json:"users,omitempty"`
@@ -109,6 +116,16 @@ type Exemption struct {
 	Reason string `json:"reason"`
 	// Expires is when the exemption ends, such as 2026-12-31T00:00:00Z.
 	Expires metav1.Time `json:"expires"`
+}
+
+// ProtectedLabels are labels of namespaces that only some may set, change or remove. The
+// webhook refuses it to others.
+type ProtectedLabels struct {
+	// Keys of the labels.
+	Keys []string `json:"keys,omitempty"`
+	// Users and Groups are who may change them, as the API server authenticates them.
+	Users  []string `json:"users,omitempty"`
+	Groups []string `json:"groups,omitempty"`
 }
 
 // Limits are the sizes that a site allows. Zero means what the API server allows; a

@@ -28,7 +28,10 @@ type Policies struct {
 // PolicyNamespaces is what is different in some namespaces.
 type PolicyNamespaces struct {
 	// Names of the namespaces.
-	Names      []string                   `json:"names"`
+	Names []string `json:"names,omitempty"`
+	// NamespaceSelector selects more of them by protected labels.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
 	Modes      map[string]PolicyMode      `json:"modes,omitempty"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 }

@@ -132,6 +132,10 @@ func (o Options) exempt(code string) (conditions []admissionv1.MatchCondition, l
 		if !e.Expires.After(o.Now) || !slices.Contains(e.Rules, code) && !slices.Contains(e.Rules, "*") {
 			continue
 		}
+		if e.NamespaceSelector != nil {
+			left = append(left, Left{code, fmt.Sprintf("the exemption %q selects namespaces by labels, which match conditions do not see: it is left out", e.Reason)})
+			continue
+		}
 		var who []string
 		if len(e.Users) > 0 {
 			who = append(who, "request.userInfo.username in "+literal(e.Users))

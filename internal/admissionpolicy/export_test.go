@@ -187,3 +187,20 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 }
+
+// TestSelectorsAreLeftOut: an exemption that selects by labels exempts nobody in CEL.
+func TestSelectorsAreLeftOut(t *testing.T) {
+	plain := export(t, policy.Settings{}, nil)
+	out := export(t, policy.Settings{}, func(o *admissionpolicy.Options) {
+		o.Exemptions = []v1alpha1.Exemption{{Rules: []string{"*"}, Reason: "gold", Expires: metav1.NewTime(now.Add(time.Hour)),
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}}
+	})
+	if len(out.Left) <= len(plain.Left) || len(out.Policies) != len(plain.Policies) {
+		t.Fatalf("left %v", out.Left)
+	}
+	for i := range out.Policies {
+		if len(out.Policies[i].Spec.MatchConditions) != len(plain.Policies[i].Spec.MatchConditions) {
+			t.Errorf("%s: %v", out.Policies[i].Name, out.Policies[i].Spec.MatchConditions)
+		}
+	}
+}

@@ -20,6 +20,7 @@ var impossibleDefaults = map[string]string{
 	"taint-time-keep":           "an admission policy of the API server has no clock to tell a reset time from a chosen one",
 	"toleration-operator-equal": "the API server does the same",
 	"toleration-rewrite":        "an admission policy of the API server cannot hash what it has to record",
+	"drain-settings":            "a drain without them means the same",
 }
 
 // ExportDefaults writes the defaults of a site as MutatingAdmissionPolicies.

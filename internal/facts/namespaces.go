@@ -40,7 +40,7 @@ type Namespaces struct {
 	lister   corelisters.NamespaceLister
 	informer cache.SharedIndexInformer
 	log      logr.Logger
-	misses   *prometheus.CounterVec
+	metrics  *Metrics
 
 	reading singleflight.Group
 	read    *utilcache.LRUExpireCache
@@ -50,16 +50,23 @@ type Namespaces struct {
 	barredBy sync.Once
 }
 
-// NewNamespaces prepares it; [Namespaces.Run] makes it work. The registerer gets its
-// metrics.
-func NewNamespaces(client kubernetes.Interface, registerer prometheus.Registerer, log logr.Logger) (*Namespaces, error) {
+// Metrics count what is read.
+type Metrics struct{ misses *prometheus.CounterVec }
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dra_steward_namespace_reads_total",
+		Help: "Namespaces that the watch had not shown yet and that were read for a write, by result (found, absent, error)."}, []string{"result"})}
+	return m, registerer.Register(m.misses)
+}
+
+// NewNamespaces prepares it; [Namespaces.Run] makes it work.
+func NewNamespaces(client kubernetes.Interface, metrics *Metrics, log logr.Logger) (*Namespaces, error) {
 	n := &Namespaces{client: client, log: log, read: utilcache.NewLRUExpireCache(readsKept), barred: make(chan struct{}),
-		factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(labelsOnly)),
-		misses: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dra_steward_namespace_reads_total",
-			Help: "Namespaces that the watch had not shown yet and that were read for a write, by result (found, absent, error)."}, []string{"result"})}
+		factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(labelsOnly)), metrics: metrics}
 	n.lister = n.factory.Core().V1().Namespaces().Lister()
 	n.informer = n.factory.Core().V1().Namespaces().Informer()
-	return n, errors.Join(registerer.Register(n.misses), n.informer.SetWatchErrorHandlerWithContext(n.failed))
+	return n, n.informer.SetWatchErrorHandlerWithContext(n.failed)
 }
 
 // labelsOnly saves the memory of what nobody looks at.
@@ -127,14 +134,14 @@ func (n *Namespaces) get(name string) map[string]string {
 	namespace, err := n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		n.misses.WithLabelValues("found").Inc()
+		n.metrics.misses.WithLabelValues("found").Inc()
 		labels := withName(namespace)
 		n.read.Add(name, labels, readKept)
 		return labels
 	case apierrors.IsNotFound(err):
-		n.misses.WithLabelValues("absent").Inc()
+		n.metrics.misses.WithLabelValues("absent").Inc()
 	default:
-		n.misses.WithLabelValues("error").Inc()
+		n.metrics.misses.WithLabelValues("error").Inc()
 		n.log.Error(fmt.Errorf("%w; grant get", err), "cannot read a namespace; its labels count as absent", "namespace", name)
 	}
 	n.read.Add(name, map[string]string(nil), readKept)

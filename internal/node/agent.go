@@ -3,7 +3,9 @@ package node
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -89,6 +91,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	for {
+		if err := a.replaced(); err != nil {
+			return err
+		}
 		a.watch(watcher)
 		a.Look(ctx, time.Now())
 		if !wait(ctx, pause, nil, nil) {
@@ -116,21 +121,40 @@ func wait(ctx context.Context, d time.Duration, files <-chan fsnotify.Event, obj
 	return true
 }
 
-// watch watches the folders that there are; one that comes later is found by a look.
-func (a *Agent) watch(watcher *fsnotify.Watcher) {
+// folders are what files are read from, for this process.
+func (a *Agent) folders() (all []string) {
 	dirs := a.CDI.Dirs
 	if len(dirs) == 0 {
 		dirs = cdi.DefaultDirs()
 	}
 	for _, dir := range dirs {
 		if real, err := cdi.HostPath(cmp.Or(a.CDI.HostRoot, "/"), dir); err == nil {
-			_ = watcher.Add(real) // absent, or watched already
+			all = append(all, real)
 		}
 	}
 	for _, file := range []string{a.Checkpoint, a.Plugins} {
 		if file != "" {
-			_ = watcher.Add(filepath.Dir(file))
+			all = append(all, filepath.Dir(file))
 		}
+	}
+	return all
+}
+
+// replaced is an error if a folder was removed on the node since it was mounted here: what
+// is in the new one of that name cannot be seen until the container starts again.
+func (a *Agent) replaced() error {
+	for _, dir := range a.folders() {
+		if info, err := os.Stat(dir); err == nil && isRemoved(info) {
+			return fmt.Errorf("%s was removed on the node after it was mounted here; a new start of the container mounts the new one", dir)
+		}
+	}
+	return nil
+}
+
+// watch watches the folders that there are; one that comes later is found by a look.
+func (a *Agent) watch(watcher *fsnotify.Watcher) {
+	for _, dir := range a.folders() {
+		_ = watcher.Add(dir) // absent, or watched already
 	}
 	for len(watcher.Events) > 0 { // what is looked at now
 		<-watcher.Events

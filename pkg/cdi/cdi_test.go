@@ -141,3 +141,32 @@ func checkReasons(t *testing.T, got string) {
 		}
 	}
 }
+
+// What is not mounted below the host root is not called missing.
+func TestVisible(t *testing.T) {
+	root := t.TempDir()
+	place(t, filepath.Join(root, "etc/cdi/gpu.json"), []byte(`{"cdiVersion": "0.6.0", "kind": "vendor.example/gpu", "devices": [{"name": "0", "containerEdits": {
+		"deviceNodes": [{"path": "/dev/gpu0"}],
+		"mounts": [{"hostPath": "/opt/lib", "containerPath": "/opt/lib"}, {"hostPath": "/usr/lib/gpu", "containerPath": "/usr/lib/gpu"}],
+		"hooks": [{"hookName": "createContainer", "path": "/usr/bin/hook"}]}}]}`))
+	for _, tt := range []struct {
+		visible, want []string
+	}{
+		{nil, []string{cdi.DeviceNodeMissing, cdi.MountMissing, cdi.MountMissing, cdi.HookMissing}},
+		{[]string{"/dev"}, []string{cdi.DeviceNodeMissing}},
+		{[]string{"/usr"}, []string{cdi.MountMissing, cdi.HookMissing}},
+		{[]string{"/de"}, nil},
+	} {
+		registry, err := cdi.Read(cdi.Options{HostRoot: root, Visible: tt.visible})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, problem := range registry.Check("vendor.example/gpu=0").Problems {
+			got = append(got, problem.Reason)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%v: got %v, want %v", tt.visible, got, tt.want)
+		}
+	}
+}

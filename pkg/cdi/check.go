@@ -1,6 +1,7 @@
 package cdi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,7 +55,7 @@ func (r *Registry) Check(id string) Result {
 	}
 	result.Spec, result.Version = f.path, f.spec.Version
 	for _, edits := range []specs.ContainerEdits{f.spec.ContainerEdits, f.spec.GetDevice(name).ContainerEdits} {
-		result.Problems = append(result.Problems, r.root.check(edits)...)
+		result.Problems = append(result.Problems, r.check(edits)...)
 	}
 	return result
 }
@@ -116,21 +117,26 @@ func (r *Registry) whyNot(kind, name string) Problem {
 	return Problem{NoSpec, "no specification of kind " + kind}
 }
 
-// check looks for what edits need of the host.
-func (h hostRoot) check(edits specs.ContainerEdits) (problems []Problem) {
+// check looks for what edits need of the host, as far as it can be seen.
+func (r *Registry) check(edits specs.ContainerEdits) (problems []Problem) {
 	for _, node := range edits.DeviceNodes {
-		problems = append(problems, h.checkNode(*node)...)
+		if r.sees(cmp.Or(node.HostPath, node.Path)) {
+			problems = append(problems, r.root.checkNode(*node)...)
+		}
 	}
 	for _, mount := range edits.Mounts {
-		if !binds(mount) {
+		if !binds(mount) || !r.sees(mount.HostPath) {
 			continue
 		}
-		if _, err := h.stat(mount.HostPath); err != nil {
+		if _, err := r.root.stat(mount.HostPath); err != nil {
 			problems = append(problems, Problem{MountMissing, fmt.Sprintf("mount %s: %v", mount.HostPath, reasonOf(err))})
 		}
 	}
 	for _, hook := range edits.Hooks {
-		info, err := h.stat(hook.Path)
+		if !r.sees(hook.Path) {
+			continue
+		}
+		info, err := r.root.stat(hook.Path)
 		switch {
 		case err != nil:
 			problems = append(problems, Problem{HookMissing, fmt.Sprintf("hook %s: %v", hook.Path, reasonOf(err))})
@@ -141,6 +147,14 @@ func (h hostRoot) check(edits specs.ContainerEdits) (problems []Problem) {
 	return problems
 }
 
+// sees says whether a path of the host would be below the host root if it existed.
+func (r *Registry) sees(path string) bool {
+	return len(r.visible) == 0 || slices.ContainsFunc(r.visible, func(folder string) bool {
+		below, err := filepath.Rel(folder, filepath.Clean(path))
+		return err == nil && filepath.IsLocal(below)
+	})
+}
+
 // binds says whether the source of a mount is a path of the host.
 func binds(m *specs.Mount) bool {
 	return m.Type == "" || m.Type == "bind" || slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
@@ -148,10 +162,7 @@ func binds(m *specs.Mount) bool {
 
 // checkNode lets the library fill in a device node from the one under the host root.
 func (h hostRoot) checkNode(node specs.DeviceNode) []Problem {
-	path := node.HostPath
-	if path == "" {
-		path = node.Path
-	}
+	path := cmp.Or(node.HostPath, node.Path)
 	real, err := h.node(path)
 	if err == nil {
 		node.HostPath = real

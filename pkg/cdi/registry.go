@@ -21,6 +21,10 @@ import (
 type Options struct {
 	// HostRoot is where the file system of the host is mounted; empty means "/".
 	HostRoot string
+	// Visible are the folders of the host that are below HostRoot, where that is not the
+	// whole file system. Device nodes, mounts and hooks elsewhere count as there: nobody
+	// can tell. Empty means all.
+	Visible []string
 	// Dirs are the directories of the runtime, as paths of the host, in rising order
 	// of precedence. Empty means /etc/cdi and /var/run/cdi.
 	Dirs []string
@@ -36,6 +40,7 @@ func Newest() string { return specs.CurrentVersion }
 // and any number of goroutines may use it.
 type Registry struct {
 	root       hostRoot
+	visible    []string
 	maxVersion string
 	files      []file
 	beside     []string  // like specifications, but where runtimes do not look
@@ -62,7 +67,7 @@ func Read(o Options) (*Registry, error) {
 	if o.MaxVersion != "" && !semver.IsValid(vPrefix(o.MaxVersion)) {
 		return nil, fmt.Errorf("newest CDI version %q: must be a version such as 0.8.0", o.MaxVersion)
 	}
-	r := &Registry{root: hostRoot(cmp.Or(o.HostRoot, "/")), maxVersion: o.MaxVersion}
+	r := &Registry{root: hostRoot(cmp.Or(o.HostRoot, "/")), visible: o.Visible, maxVersion: o.MaxVersion}
 	if info, err := os.Stat(string(r.root)); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("host root %q: must be a folder: %w", r.root, cmp.Or(err, fs.ErrInvalid))
 	}

@@ -27,6 +27,11 @@ func (e *Engine) Digest(code string) string {
 	for name, scope := range e.scopes.namespaces {
 		decided[name] = scope.decided(code)
 	}
+	for i, override := range e.scopes.overrides {
+		if override.Selector != nil {
+			decided[fmt.Sprint(i, override.Selector)] = []any{override.Modes[code], override.Parameters[code]}
+		}
+	}
 	_ = json.NewEncoder(hash).Encode([]any{e.disabled, decided}) // it was JSON before
 	return hex.EncodeToString(hash.Sum(nil))[:16]
 }

@@ -46,17 +46,18 @@ func NewEngine(set *Set, settings Settings) (*Engine, error) {
 // Set returns the policies.
 func (e *Engine) Set() *Set { return e.set }
 
-// Mode returns the mode of a policy in a namespace.
+// Mode returns the mode of a policy in a namespace, as far as names decide.
 func (e *Engine) Mode(code, namespace string) Mode {
 	if e.disabled {
 		return Off
 	}
-	return e.scopes.in(namespace).modes[code]
+	return e.scopes.named(namespace).modes[code]
 }
 
-// Parameters returns the parameters of a policy in a namespace. Nothing may change them.
+// Parameters returns the parameters of a policy in a namespace, as far as names decide.
+// Nothing may change them.
 func (e *Engine) Parameters(code, namespace string) map[string]any {
-	return e.scopes.in(namespace).values[code]
+	return e.scopes.named(namespace).values[code]
 }
 
 // Applies tells whether there is a policy for the write, so that Evaluate has something
@@ -74,7 +75,7 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	if group == nil {
 		return Decision{}
 	}
-	in := e.scopes.in(req.Namespace)
+	in := e.scopes.of(req)
 	key, keep := "", false
 	if e.cache != nil && group.pure {
 		key, keep = cacheKey(req, group)

@@ -40,7 +40,7 @@ func sameAsReference(t *testing.T, e *Engine, req Request) (said int) {
 	if group == nil {
 		return 0
 	}
-	s := subjectOf(req, e.scopes.in(req.Namespace))
+	s := subjectOf(req, e.scopes.named(req.Namespace))
 	got, want := group.evaluate(t.Context(), s), group.reference(t.Context(), s)
 	failures := func(d Decision) (all []string) {
 		for _, f := range d.Failures {

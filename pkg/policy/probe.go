@@ -21,7 +21,7 @@ func (e *Engine) Probe(code string, req Request) (_ Probe, ok bool) {
 	if !e.Applies(req) {
 		return Probe{}, false
 	}
-	in := e.scopes.in(req.Namespace)
+	in := e.scopes.of(req)
 	if in.modes[code] == Off {
 		return Probe{}, false
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Settings are what a site decides about its policies. Codes that no policy has are
@@ -33,10 +34,11 @@ type Settings struct {
 	Only string
 }
 
-// An Override is what is different in some namespaces.
+// An Override is what is different in some namespaces: those with a name, and those with
+// labels that the selector selects. Labels that are not known are selected by nothing.
 type Override struct {
-	// Names of the namespaces.
 	Names      []string
+	Selector   labels.Selector
 	Modes      map[string]Mode
 	Parameters map[string]map[string]any
 }
@@ -105,52 +107,4 @@ func (s scope) with(set *Set, at string, modes map[string]Mode, parameters map[s
 	value, err := ast.InterfaceToValue(out.values)
 	out.parameters = ast.NewTerm(value)
 	return out, errors.Join(append(errs, err)...)
-}
-
-// scopes are those of the cluster and of single namespaces.
-type scopes struct {
-	cluster    scope
-	namespaces map[string]scope
-}
-
-func newScopes(set *Set, settings Settings) (scopes, error) {
-	cluster, err := newScope(set, settings.Own).with(set, "", settings.Modes, settings.Parameters)
-	all := scopes{cluster, map[string]scope{}}
-	errs := []error{err}
-	for i, override := range settings.Namespaces {
-		for _, name := range override.Names {
-			s, err := all.in(name).with(set, fmt.Sprintf("namespaces[%d].", i), override.Modes, override.Parameters)
-			all.namespaces[name] = s
-			errs = append(errs, err)
-		}
-	}
-	return all, errors.Join(errs...)
-}
-
-// find looks up what guards look at.
-func (s *scopes) find(parameters []ast.Ref) {
-	s.cluster = s.cluster.find(parameters)
-	for name, one := range s.namespaces {
-		s.namespaces[name] = one.find(parameters)
-	}
-}
-
-func (s scopes) in(namespace string) scope {
-	if one, found := s.namespaces[namespace]; found {
-		return one
-	}
-	return s.cluster
-}
-
-// anywhere tells whether a policy is in force in some namespace.
-func (s scopes) anywhere(code string) bool {
-	if s.cluster.modes[code] != Off {
-		return true
-	}
-	for _, one := range s.namespaces {
-		if one.modes[code] != Off {
-			return true
-		}
-	}
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -38,11 +39,14 @@ const everyRule = "*"
 type exemptions struct {
 	systemUsers []string
 	list        []v1alpha1.Exemption
+	// selectors are those of the list, at the same places.
+	selectors []labels.Selector
 }
 
 // siteExemptions refuses exemptions that say too little; all of them in one error.
 func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 	var errs []error
+	var selectors []labels.Selector
 	for i, e := range c.Exemptions {
 		at := field.NewPath("exemptions").Index(i)
 		required := func(name, what string) { errs = append(errs, field.Required(at.Child(name), what)) }
@@ -60,11 +64,13 @@ func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 				errs = append(errs, field.Invalid(at.Child("rules").Index(j), id, noSuchRule))
 			}
 		}
-		if len(e.Namespaces)+len(e.Users)+len(e.Groups) == 0 {
+		if len(e.Namespaces)+len(e.Users)+len(e.Groups) == 0 && e.NamespaceSelector == nil {
 			errs = append(errs, field.Required(at, "name namespaces, users or groups; for everybody there is rules.<ID>.severity"))
 		}
+		selector, err := protectedSelector(c.ProtectedLabels, e.NamespaceSelector, at.Child("namespaceSelector"))
+		errs, selectors = append(errs, err), append(selectors, selector)
 	}
-	return exemptions{c.SystemUsers, c.Exemptions}, errors.Join(errs...)
+	return exemptions{c.SystemUsers, c.Exemptions, selectors}, errors.Join(errs...)
 }
 
 // Expired returns the exemptions that do not count any more at a time, by their places
@@ -79,9 +85,9 @@ func (r Reviewer) Expired(now time.Time) (places []int) {
 }
 
 // exempt takes out of the findings those that do not count for this write.
-func (a *Answer) exempt(x exemptions, req Request) {
+func (a *Answer) exempt(r Reviewer, req Request) {
 	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
-		reason, is := x.reason(f.Rule, req)
+		reason, is := r.reason(f.Rule, req)
 		if is {
 			a.Exempted = append(a.Exempted, Exempted{f, reason})
 		}
@@ -91,12 +97,13 @@ func (a *Answer) exempt(x exemptions, req Request) {
 
 // reason tells whether a rule does not count for a write, and why. What policies say of
 // a claim from a template has been weighed already.
-func (x exemptions) reason(rule string, req Request) (reason string, is bool) {
+func (r Reviewer) reason(rule string, req Request) (reason string, is bool) {
+	x := r.exemptions
 	if x.system(req) && !(isPolicy(rule) && x.generated(req)) {
 		return systemReason, true
 	}
-	for _, e := range x.list {
-		if e.Expires.After(req.Now) && selects(e, rule, req) {
+	for i, e := range x.list {
+		if e.Expires.After(req.Now) && names(e, rule) && r.inNamespace(i, req.Namespace) && by(e, req) {
 			return e.Reason, true
 		}
 	}
@@ -124,13 +131,27 @@ func names(e v1alpha1.Exemption, rule string) bool {
 	return slices.Contains(e.Rules, rule) || slices.Contains(e.Rules, everyRule)
 }
 
-func selects(e v1alpha1.Exemption, rule string, req Request) bool {
-	if !names(e, rule) {
+// inNamespace tells whether the exemption at a place is one in a namespace.
+func (r Reviewer) inNamespace(place int, namespace string) bool {
+	e, selector := r.exemptions.list[place], r.exemptions.selectors[place]
+	if len(e.Namespaces) == 0 && selector == nil {
+		return true
+	}
+	if namespace == "" {
 		return false
 	}
-	if len(e.Namespaces) > 0 && (req.Namespace == "" || !slices.Contains(e.Namespaces, req.Namespace)) {
+	if slices.Contains(e.Namespaces, namespace) {
+		return true
+	}
+	if selector == nil || r.Facts == nil {
 		return false
 	}
+	known := r.Facts.NamespaceLabels(namespace)
+	return known != nil && selector.Matches(labels.Set(known))
+}
+
+// by tells whether an exemption is one for the author of a write.
+func by(e v1alpha1.Exemption, req Request) bool {
 	return len(e.Users)+len(e.Groups) == 0 || req.User != nil && (slices.Contains(e.Users, req.User.Username) ||
 		slices.ContainsFunc(req.User.Groups, func(group string) bool { return slices.Contains(e.Groups, group) }))
 }

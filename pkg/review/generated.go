@@ -5,13 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
@@ -78,7 +76,7 @@ func (c *copied) why(code string) string {
 		return "the age of its template is not known"
 	case !created.After(since):
 		return fmt.Sprintf("its template is older than the policy, which is in force since %s", since.UTC().Format(time.RFC3339))
-	case c.reviewer.exemptions.maySpare(code, c.request.Namespace, created):
+	case c.reviewer.maySpare(code, c.request.Namespace, created):
 		return "the author of its template may have been exempt"
 	default:
 		return ""
@@ -100,10 +98,13 @@ func (c *copied) judge(f Finding) (Finding, bool) {
 
 // maySpare tells whether somebody could write in a namespace what a policy denies, at a
 // time.
-func (x exemptions) maySpare(code, namespace string, at time.Time) bool {
-	return slices.ContainsFunc(x.list, func(e v1alpha1.Exemption) bool {
-		return names(e, code) && e.Expires.After(at) && (len(e.Namespaces) == 0 || slices.Contains(e.Namespaces, namespace))
-	})
+func (r Reviewer) maySpare(code, namespace string, at time.Time) bool {
+	for i, e := range r.exemptions.list {
+		if names(e, code) && e.Expires.After(at) && r.inNamespace(i, namespace) {
+			return true
+		}
+	}
+	return false
 }
 
 // PolicyDigests say of each policy, by its code, what it denies: its text, its modes and
@@ -115,7 +116,7 @@ func (r Reviewer) PolicyDigests() map[string]string {
 	}
 	for _, p := range r.Policies.Set().Policies() {
 		hash := sha256.New()
-		fmt.Fprintln(hash, r.Policies.Digest(p.Code))
+		fmt.Fprintln(hash, r.observes, r.Policies.Digest(p.Code))
 		for _, e := range r.exemptions.list {
 			if names(e, p.Code) {
 				e.Reason = ""

@@ -121,7 +121,7 @@ func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
 	asked.Old = old
 	answer.measure(r, asked)
 	answer.soften(r.guarding.mode)
-	answer.exempt(r.exemptions, req)
+	answer.exempt(r, req)
 	answer.setAside(false)
 	answer.sort()
 	return answer, nil

@@ -142,7 +142,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 			return Answer{}, err
 		}
 	}
-	answer.exempt(r.exemptions, req)
+	answer.exempt(r, req)
 	answer.setAside(r.observes)
 	answer.sort()
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {

@@ -44,11 +44,13 @@ func PolicySettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 	errs = append(errs, err)
 	for i, n := range p.Namespaces {
 		inside := at.Child("namespaces").Index(i)
-		if len(n.Names) == 0 {
-			errs = append(errs, field.Required(inside.Child("names"), "name the namespaces; for all of them there is policies.modes"))
+		if len(n.Names) == 0 && n.NamespaceSelector == nil {
+			errs = append(errs, field.Required(inside.Child("names"), "name the namespaces, or select them; for all of them there is policies.modes"))
 		}
+		selector, err := protectedSelector(c.ProtectedLabels, n.NamespaceSelector, inside.Child("namespaceSelector"))
+		errs = append(errs, err)
 		modes, parameters, err := policyChoices(inside, n.Modes, n.Parameters)
-		s.Namespaces = append(s.Namespaces, policy.Override{Names: n.Names, Modes: modes, Parameters: parameters})
+		s.Namespaces = append(s.Namespaces, policy.Override{Names: n.Names, Selector: selector, Modes: modes, Parameters: parameters})
 		errs = append(errs, err)
 	}
 	return s, errors.Join(errs...)

@@ -13,7 +13,7 @@ func (a *Answer) leaveToPolicies(engine *policy.Engine, req policy.Request) {
 		return slices.ContainsFunc(a.Decision.Failures, func(f policy.Failure) bool { return f.Code == code || f.Code == "" })
 	}
 	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
-		code, replaced := engine.InsteadOf(f.Rule, req.Kind, req.Namespace)
+		code, replaced := engine.InsteadOf(f.Rule, req)
 		return replaced && !failed(code)
 	})
 }

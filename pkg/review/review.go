@@ -86,6 +86,7 @@ type Reviewer struct {
 	severities severities
 	exemptions exemptions
 	publishers map[string]validate.Publishers
+	protected  v1alpha1.ProtectedLabels
 	// observes tells that no answer may show that there is anybody.
 	observes bool
 	// onPolicyError is warn or deny; empty is warn.

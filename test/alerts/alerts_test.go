@@ -93,6 +93,26 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "1 DeviceTaintRules or drivers",
 		silent: `dra_steward_evictor_paused_causes{pod="a"} 0x60`,
 	},
+	"DraStewardDeviceUnresolvable": {
+		fires:  `dra_steward_node_cdi_unresolvable{namespace="n",pod="p",container="c",cdi="v/c=0",reason="no-spec"} _x10 1x10`,
+		says:   "v/c=0 of n/p, container c: no-spec",
+		silent: `dra_steward_node_cdi_unresolvable{namespace="n",pod="p",container="c",cdi="v/c=0",reason="no-spec"} _x10 1 stale`,
+	},
+	"DraStewardDeviceHeldTwice": {
+		fires:  `dra_steward_node_findings{namespace="n",pod="a",kind="held-twice"} 0x10 1x10`,
+		says:   "1 devices of the node of a",
+		silent: `dra_steward_node_findings{namespace="n",pod="a",kind="prepared-gone"} 0x10 1x10`,
+	},
+	"DraStewardTaintedDeviceInUse": {
+		fires:  `dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="false"} 60x60`,
+		says:   "n/p has d/l/x for",
+		silent: `dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="true"} 60x60`,
+	},
+	"DraStewardNodeSourceDown": {
+		fires:  `dra_steward_node_source_up{namespace="n",pod="a",source="podresources"} 1x10 0x30`,
+		says:   "a cannot read podresources",
+		silent: `dra_steward_node_source_up{namespace="n",pod="a",source="podresources"} 1x10 0x5 1x30`,
+	},
 	"DraStewardClaimsStuckInDeletion": {
 		fires:  `dra_steward_claims_stuck_in_deletion{pod="a"} 0x10 3x10`,
 		says:   "3 ResourceClaims",

@@ -32,9 +32,15 @@ var contract = map[string]struct {
 	"drains.validate.dra-steward.io":      {"devicedrains", ours, writes, 3, specChanges},
 	"slices.validate.dra-steward.io":      {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
 	policyHook:                            {"configmaps", v1, writes, 2, nil},
+	labelHook:                             {"namespaces", v1, writes, 2, []string{"protected-label-changes"}},
 	"taintrules.guard.dra-steward.io":     {"devicetaintrules", allVersions, writes, 5, []string{"not-being-deleted", "not-our-controller", "evicts-more"}},
 	"drains.guard.dra-steward.io":         {"devicedrains", ours, writes, 5, []string{"not-being-deleted", "not-our-controller", "begins-to-drain"}},
 }
+
+// labelHook is there only where a site selects namespaces by labels.
+const labelHook = "namespaces.validate.dra-steward.io"
+
+var protectingLabels = values{"protectedLabels": values{"keys": []any{"example.com/tier"}, "groups": []any{"admins"}}}
 
 // policyHook is the one exception to never looking into our own namespace.
 const policyHook = "policies.validate.dra-steward.io"
@@ -45,11 +51,14 @@ var (
 	allVersions = []string{"v1", "v1beta2", "v1alpha3"}
 	writes      = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 	specChanges = []string{"not-being-deleted", "spec-changes"}
-	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches", "devicedrains"}
+	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches", "devicedrains", "namespaces"}
 )
 
 func TestContract(t *testing.T) {
-	hooks := render(t, with(nil), Options{}).hooks()
+	hooks := render(t, with(protectingLabels), Options{}).hooks()
+	if without := render(t, with(nil), Options{}).hooks(); len(without) != len(hooks)-1 {
+		t.Errorf("%s is not left out where no label is protected", labelHook)
+	}
 	if len(hooks) != len(contract) {
 		t.Errorf("%d webhooks, want %d", len(hooks), len(contract))
 	}
@@ -63,10 +72,14 @@ func TestContract(t *testing.T) {
 		if slices.Equal(want.versions, ours) {
 			group = "dra-steward.io"
 		}
+		resources := []string{want.resource}
 		if h.Name == policyHook {
 			group = ""
 		}
-		if len(h.Rules) != 1 || !slices.Equal(rule.Resources, []string{want.resource}) ||
+		if h.Name == labelHook { // labels can be changed through all of them
+			group, resources = "", []string{"namespaces", "namespaces/status", "namespaces/finalize"}
+		}
+		if len(h.Rules) != 1 || !slices.Equal(rule.Resources, resources) ||
 			!slices.Equal(rule.APIGroups, []string{group}) || !slices.Equal(rule.APIVersions, want.versions) ||
 			!slices.Equal(rule.Operations, want.operations) {
 			t.Errorf("%s: rules are %v, want %v", h.Name, h.Rules, want)

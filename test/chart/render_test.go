@@ -35,9 +35,10 @@ func everything() values {
 		"rules":    values{"claim-devices-max": values{"severity": "warning"}},
 		"exemptions": []any{values{"rules": []any{"claim-empty"}, "namespaces": []any{"ml"}, "users": []any{"jane"}, "groups": []any{"admins"},
 			"reason": "until the queue is split", "expires": "2099-12-31T00:00:00Z"}},
-		"systemUsers": []any{"system:kube-scheduler"},
-		"drivers":     values{"gpu.example.com": values{"users": []any{"system:serviceaccount:gpu:driver"}, "groups": []any{"drivers"}}},
-		"server":      values{"kubernetesVersion": "1.36", "featureGates": values{"DRADeviceTaints": false}},
+		"systemUsers":     []any{"system:kube-scheduler"},
+		"protectedLabels": values{"keys": []any{"example.com/tier"}, "users": []any{"root"}, "groups": []any{"admins"}},
+		"drivers":         values{"gpu.example.com": values{"users": []any{"system:serviceaccount:gpu:driver"}, "groups": []any{"drivers"}}},
+		"server":          values{"kubernetesVersion": "1.36", "featureGates": values{"DRADeviceTaints": false}},
 		"opaqueParameters": values{"schemas": []any{values{"x-dra-driver": "gpu.acme.example.com", "type": "object",
 			"properties": values{"apiVersion": values{"const": "acme.example.com/v1"}, "kind": values{"const": "GPUConfig"}}}}},
 		"webhooks": values{

@@ -16,10 +16,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
+	"github.com/dra-steward/dra-steward/test/chart"
 )
 
 // A watch is our program on the node.
@@ -42,12 +44,7 @@ func (w *watch) Write(p []byte) (int, error) {
 // startWatch runs dra-steward node watch with the rights that it needs, and no others.
 func startWatch(w *world) *watch {
 	const user = "system:serviceaccount:dra-steward:node"
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "dra-steward-node"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-		{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices", "devicetaintrules"}, Verbs: []string{"list", "watch"}},
-		{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"get"}},
-	}}
+	role := chartRole(w)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta,
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}}
@@ -77,6 +74,25 @@ func startWatch(w *world) *watch {
 		}
 	})
 	return program
+}
+
+// chartRole is the role of the node agent, as the chart has it.
+func chartRole(w *world) *rbacv1.ClusterRole {
+	objects, err := chart.Render(map[string]any{"node": map[string]any{"enabled": true}}, chart.Options{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, object := range objects {
+		if object.GetKind() == "ClusterRole" && object.GetLabels()["app.kubernetes.io/component"] == "node" {
+			role := &rbacv1.ClusterRole{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
+				w.Fatal(err)
+			}
+			return role
+		}
+	}
+	w.Fatal("the chart has no role for the node agent")
+	return nil
 }
 
 // metrics returns the lines of a metric.

@@ -43,6 +43,47 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{- define "dra-steward.nodeName" -}}
+{{ include "dra-steward.fullname" . }}-node
+{{- end -}}
+
+{{- define "dra-steward.nodeSelectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: node
+{{- end -}}
+
+{{- define "dra-steward.nodeLabels" -}}
+{{ include "dra-steward.nodeSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- /* Where the node agent lives: it needs folders of the node and user 0, which the
+levels restricted and baseline of Pod Security refuse. A namespace that enforces one of
+them stops the installation here, and not later in a DaemonSet without pods. */ -}}
+{{- define "dra-steward.nodeNamespace" -}}
+{{- $namespace := .Values.node.namespace | default .Release.Namespace -}}
+{{- if not .Values.node.createNamespace -}}
+{{- $labels := (lookup "v1" "Namespace" "" $namespace | default dict).metadata | default dict | dig "labels" dict -}}
+{{- $level := get $labels "pod-security.kubernetes.io/enforce" -}}
+{{- if has $level (list "restricted" "baseline") -}}
+{{- fail (printf "node.enabled: namespace %s enforces the Pod Security level %s, and the node agent needs folders of the node: set node.createNamespace: true and node.namespace to a name of its own, or run kubectl label --overwrite namespace %s pod-security.kubernetes.io/enforce=privileged" $namespace $level $namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- $namespace -}}
+{{- end -}}
+
+{{- /* The folders of the node below /host: all of it, or those of CDI and what they name. */ -}}
+{{- define "dra-steward.nodeFolders" -}}
+{{- if has "/" .Values.node.hostPaths -}}
+["/"]
+{{- else -}}
+{{- concat .Values.node.cdiDirs .Values.node.hostPaths | uniq | toJson -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "dra-steward.schedulerName" -}}
 {{ include "dra-steward.fullname" . }}-scheduler
 {{- end -}}
@@ -138,6 +179,10 @@ defaults:
 {{- with .Values.rules }}
 rules:
   {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .Values.protectedLabels.keys }}
+protectedLabels:
+  {{- toYaml .Values.protectedLabels | nindent 2 }}
 {{- end }}
 {{- with .Values.exemptions }}
 exemptions:

@@ -58,7 +58,11 @@ func newInformed(kubeconfig string, registerer prometheus.Registerer, log logr.L
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := facts.NewNamespaces(client, registerer, log)
+	counts, err := facts.NewMetrics(registerer)
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := facts.NewNamespaces(client, counts, log)
 	if err != nil {
 		return nil, err
 	}

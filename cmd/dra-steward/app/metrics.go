@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/spf13/cobra"
 
+	"github.com/dra-steward/dra-steward/internal/facts"
 	"github.com/dra-steward/dra-steward/internal/node"
 	"github.com/dra-steward/dra-steward/internal/policystatus"
 	"github.com/dra-steward/dra-steward/internal/rotate"
@@ -77,6 +78,7 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 				return err
 			},
 			func(r prometheus.Registerer) error { _, err := newPolicyMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := facts.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { return registerExpiry(r, &webhook.Server{}) },
 		},
 		"controller": {

@@ -75,6 +75,7 @@ func nodeWatchCommand(streams Streams) *cobra.Command {
 	f.StringVar(&o.nodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node (default: $NODE_NAME)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster that this runs in)")
 	f.StringVar(&o.cdi.HostRoot, "host-root", "/", "where the file system of the node is mounted, for CDI specifications and what they name")
+	f.StringSliceVar(&o.cdi.Visible, "host-visible", nil, "folders of the node below --host-root, where that is not all of it; device nodes, mounts and hooks elsewhere are not looked for")
 	f.StringSliceVar(&o.cdi.Dirs, "cdi-dir", nil, "directories of the container runtime on the node, rising in precedence (default "+strings.Join(cdi.DefaultDirs(), ",")+")")
 	f.StringVar(&o.cdi.MaxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime knows (default "+cdi.Newest()+")")
 	f.StringVar(&o.socket, "pod-resources-socket", podresources.DefaultSocket, "socket of the kubelet's PodResources API; mount its folder")

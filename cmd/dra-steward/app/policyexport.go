@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -91,7 +94,27 @@ func exportPolicies(ctx context.Context, o exportOptions) (objects []any, left [
 	for i := range mutating {
 		objects = append(objects, mutating[i], bindings[i])
 	}
-	return objects, append(exported.Left, notExported...), nil
+	return objects, slices.Concat(exported.Left, notExported, selected(c.Policies)), nil
+}
+
+// selected are the modes and parameters of namespaces that are selected by labels.
+func selected(p v1alpha1.Policies) (left []admissionpolicy.Left) {
+	for i, n := range p.Namespaces {
+		if n.NamespaceSelector == nil {
+			continue
+		}
+		codes := map[string]bool{}
+		for code := range n.Modes {
+			codes[code] = true
+		}
+		for code := range n.Parameters {
+			codes[code] = true
+		}
+		for _, code := range slices.Sorted(maps.Keys(codes)) {
+			left = append(left, admissionpolicy.Left{Code: code, Reason: fmt.Sprintf("policies.namespaces[%d] selects namespaces by labels: what is different there is left out", i)})
+		}
+	}
+	return left
 }
 
 func writeExported(out io.Writer, objects []any, left []admissionpolicy.Left) error {

@@ -192,6 +192,7 @@ func (o serveOptions) configMaps(site *configured, sources []policy.Source, regi
 // validating denies and warns, and judges policies where it follows some.
 func (c *configured) validating(metrics *webhook.Metrics, decisions *webhook.Decisions) admission.Handler {
 	handler := webhook.Validating(c.reviewer, c.log, metrics, webhook.LogDecisions(decisions))
+	handler = webhook.Namespaces(handler, c.reviewer, c.log, metrics)
 	if c.policies != nil {
 		handler = webhook.PolicyConfigMaps(handler, c.policies.check)
 	}

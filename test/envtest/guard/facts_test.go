@@ -144,7 +144,11 @@ func factsOf(t *testing.T, user string) (observedFacts, *logBuffer) {
 		t.Fatal(err)
 	}
 	tracked := tracker.New(tracker.Options{Sources: sources, Logger: log})
-	namespaces, err := facts.NewNamespaces(client(t, config), prometheus.NewRegistry(), log)
+	metrics, err := facts.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespaces, err := facts.NewNamespaces(client(t, config), metrics, log)
 	if err != nil {
 		t.Fatal(err)
 	}

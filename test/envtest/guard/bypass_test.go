@@ -1,0 +1,111 @@
+package guard_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestForgedIdentity: what only the scheduler and the claim controller write by right
+// makes nobody else one of them.
+func TestForgedIdentity(t *testing.T) {
+	_, admin, _ := guarded(t, nil)
+	jane := editor(t, admin, "forger")
+	yes := true
+	for name, forge := range map[string]func(*metav1.ObjectMeta){
+		"the scheduler's annotation": func(m *metav1.ObjectMeta) {
+			m.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"}
+		},
+		"the controller's annotation": func(m *metav1.ObjectMeta) {
+			m.Annotations = map[string]string{"resource.kubernetes.io/pod-claim-name": "gpu"}
+		},
+		"an owner": func(m *metav1.ObjectMeta) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "pod", UID: "4f7ad1b2-1111-4c4c-9d9d-000000000000", Controller: &yes, BlockOwnerDeletion: &yes}}
+		},
+		"labels": func(m *metav1.ObjectMeta) {
+			m.Labels = map[string]string{"kubernetes.io/metadata.name": "kube-system", "dra-steward.io/exempt": "true"}
+		},
+		"a field manager": func(m *metav1.ObjectMeta) {
+			m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kube-scheduler", Operation: "Update", APIVersion: "resource.k8s.io/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forged := in("forger", claim("forged", resourceapi.DeviceToleration{}))
+			forge(&forged.ObjectMeta)
+			_, err := jane.ResourceV1().ResourceClaims("forger").Create(t.Context(), forged, metav1.CreateOptions{DryRun: dryRun.DryRun, FieldManager: "kube-scheduler"})
+			wantDenied(t, err, "DRA-TOL-001", "tolerations[0].key")
+		})
+	}
+}
+
+// TestSelfLabelledNamespace: a site allows by a label of the namespace what it denies
+// elsewhere. Who may change namespaces still cannot set the label, in no way; who is named
+// for it can.
+func TestSelfLabelledNamespace(t *testing.T) {
+	gold := map[string]any{"matchLabels": map[string]any{"example.com/tier": "gold"}}
+	_, admin, _ := guarded(t, map[string]any{
+		"protectedLabels": map[string]any{"keys": []any{"example.com/tier"}, "groups": []any{"platform-admins"}},
+		"policies":        map[string]any{"namespaces": []any{map[string]any{"namespaceSelector": gold, "parameters": map[string]any{"DRA-TOL-001": map[string]any{"allowed": true}}}}},
+		"exemptions":      []any{map[string]any{"rules": []any{"DRA-TOL-002"}, "namespaceSelector": gold, "reason": "the platform's own", "expires": "2099-12-31T00:00:00Z"}},
+	})
+	jane := editor(t, admin, "labelled")
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "namespaces"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"namespaces", "namespaces/status", "namespaces/finalize"}, Verbs: []string{"*"}}}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "namespaces"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "jane"}, {APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "platform-admins"}}}
+	_, roleErr := admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil || roleErr != nil {
+		t.Fatal(err, roleErr)
+	}
+	wildcard := func(ctx context.Context) error {
+		_, err := jane.ResourceV1().ResourceClaims("labelled").Create(ctx, in("labelled", claim("tolerant", resourceapi.DeviceToleration{})), dryRun)
+		return err
+	}
+	wantDenied(t, wildcard(t.Context()), "DRA-TOL-001")
+
+	const set = `{"metadata":{"labels":{"example.com/tier":"gold"}}}`
+	namespaces := jane.CoreV1().Namespaces()
+	eventually(t, "jane may change other labels", func(ctx context.Context) (bool, error) {
+		_, err := namespaces.Patch(ctx, "labelled", types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/other":"a"}}}`), metav1.PatchOptions{})
+		return err == nil, nil
+	})
+	eventually(t, "the label is protected", func(ctx context.Context) (bool, error) { // the API server takes a moment to send
+		_, err := namespaces.Patch(ctx, "labelled", types.MergePatchType, []byte(set), metav1.PatchOptions{DryRun: dryRun.DryRun})
+		return err != nil, nil
+	})
+	for _, subresource := range [][]string{nil, {"status"}} {
+		_, err := namespaces.Patch(t.Context(), "labelled", types.MergePatchType, []byte(set), metav1.PatchOptions{}, subresource...)
+		t.Log(err)
+		wantDenied(t, err, "example.com/tier", "protectedLabels", `"jane" is not`)
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%v is not Forbidden", err)
+		}
+	}
+	labelled, err := namespaces.Get(t.Context(), "labelled", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labelled.Labels["example.com/tier"] = "gold"
+	_, err = namespaces.Finalize(t.Context(), labelled, metav1.UpdateOptions{})
+	wantDenied(t, err, "example.com/tier")
+	_, err = namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "born-gold", Labels: map[string]string{"example.com/tier": "gold"}}}, metav1.CreateOptions{})
+	wantDenied(t, err, "example.com/tier")
+	wantDenied(t, wildcard(t.Context()), "DRA-TOL-001")
+
+	config, err := cluster.User("root", "platform-admins")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client(t, config).CoreV1().Namespaces().Patch(t.Context(), "labelled", types.MergePatchType, []byte(set), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the label counts", func(ctx context.Context) (bool, error) { return wildcard(ctx) == nil, nil })
+	_, err = namespaces.Patch(t.Context(), "labelled", types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/tier":null}}}`), metav1.PatchOptions{})
+	wantDenied(t, err, "example.com/tier")
+}
