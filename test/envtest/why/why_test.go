@@ -37,7 +37,9 @@ func TestMain(m *testing.M) {
 	options := envtest.Options{Scheduler: true, Nodes: []string{"node-0", "node-1"}}
 	switch minor() {
 	case "1.34", "1.35":
+		// The scheduler waits until it has read the rules.
 		options.FeatureGates = map[string]bool{"DRADeviceTaints": true}
+		options.APIServerArgs = map[string][]string{"runtime-config": {"resource.k8s.io/v1alpha3=true"}}
 	}
 	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
 }
