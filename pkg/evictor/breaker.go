@@ -21,6 +21,9 @@ type breaker struct {
 	// thresholds are nil where nothing is ever paused.
 	thresholds *guard.Thresholds
 	drivers    drivers
+	// warned are the drivers that have tainted more of their devices than the share of
+	// the thresholds.
+	warned map[string]bool
 	// broken are the causes that are paused, and what is too large.
 	broken map[cause][]guard.Excess
 }
@@ -39,6 +42,24 @@ func (b *breaker) excess(c cause, a *account) []guard.Excess {
 		counts.Devices, counts.DriverDevices = d.tainted, d.published
 	}
 	return b.thresholds.Exceeded(counts, a.ceiling)
+}
+
+// warn says that a driver has tainted many of its devices, once until it has fewer.
+func (b *breaker) warn(driver string, d driverCount) string {
+	if b.thresholds == nil {
+		return ""
+	}
+	many, warned := d.published > 1 && d.tainted*100 > d.published*b.thresholds.Percent, b.warned[driver]
+	if !many {
+		delete(b.warned, driver)
+		return ""
+	}
+	b.warned[driver] = true
+	if warned {
+		return ""
+	}
+	return fmt.Sprintf("Driver %s has given %d of its %d devices NoExecute taints, more than %d %%. If it is all of them nobody is evicted for it.",
+		driver, d.tainted, d.published, b.thresholds.Percent)
 }
 
 // open is the part of a plan whose causes are not paused, and the causes that are.

@@ -123,6 +123,10 @@ func TestBreakerDriver(t *testing.T) {
 		b.pass(time.Hour)
 		b.expect(nil)
 		want := `Warning EvictionPaused The taints of driver gpu.example.com evict nobody for now: 100 % of the devices of the drivers are more than the threshold of 25 %. To go on, set acknowledged-impact.gpu.example.com: "pods<=3,namespaces<=1" here.`
+		warning := "Warning DriverTaintsDevices Driver gpu.example.com has given 3 of its 3 devices NoExecute taints, more than 25 %. If it is all of them nobody is evicted for it."
+		if got := <-b.events.Events; got != warning {
+			t.Errorf("event: %s\nwant:  %s", got, warning)
+		}
 		if got := <-b.events.Events; got != want {
 			t.Errorf("event: %s\nwant:  %s", got, want)
 		}

@@ -108,9 +108,9 @@ func New(options Options) (*Controller, error) {
 		wake:    make(chan struct{}, 1),
 		limiter: newLimiter(options.Limits),
 		cases:   newCases(),
-		breaker: breaker{thresholds: options.Thresholds, broken: map[cause][]guard.Excess{}},
+		breaker: breaker{thresholds: options.Thresholds, warned: map[string]bool{}, broken: map[cause][]guard.Excess{}},
 	}
-	c.dirty = newBacklog(c.wakeUp)
+	c.dirty = newBacklog(c.changed)
 	c.outlook.Store(&outlook{shares: options.Mode.shares(), since: options.ActSince, confirmed: c.confirmed})
 	c.statuses = newStatuses(c)
 	return c, nil
@@ -155,7 +155,6 @@ func (c *Controller) decide(name types.NamespacedName) {
 	pod := c.options.Usage.Pod(name.Namespace, name.Name)
 	if pod == nil {
 		c.finish(func() { c.cases.gone(name, start) })
-		c.changed()
 		return
 	}
 	o := *c.outlook.Load()
@@ -174,7 +173,6 @@ func (c *Controller) decide(name types.NamespacedName) {
 		c.coexistence(func(o *Coexistence) { o.Seen(SliceSource) })
 	}
 	c.options.Metrics.decided(time.Since(start))
-	c.changed()
 	switch came {
 	case planned:
 		c.options.Logger.V(1).Info("Pod has to leave its devices", "pod", name, "verdict", d.plan.Explain(start))
@@ -201,8 +199,14 @@ func (c *Controller) look(change func(*outlook)) {
 
 // changed wakes whoever waits for the agenda, and brings the gauges up to date.
 func (c *Controller) changed() {
-	c.finish(func() { c.options.Metrics.pods(c.cases.states, len(c.breaker.broken)) })
-	c.wakeUp()
+	any := false
+	c.finish(func() {
+		any = len(c.cases.agenda)+len(c.breaker.broken) > 0
+		c.options.Metrics.pods(c.cases.states, len(c.breaker.broken))
+	})
+	if any {
+		c.wakeUp()
+	}
 }
 
 func (c *Controller) wakeUp() {

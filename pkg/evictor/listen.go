@@ -57,10 +57,6 @@ func as[T any](object any) *T {
 	return typed
 }
 
-func nameOf(pod *corev1.Pod) types.NamespacedName {
-	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-}
-
 func (c *Controller) sliceChanged(before, after *resourceapi.ResourceSlice) {
 	c.countDevices(before, after)
 	c.dirty.during(func() {
@@ -89,7 +85,17 @@ func (c *Controller) countDevices(before, after *resourceapi.ResourceSlice) {
 			}
 		}
 	}
-	c.finish(func() { c.breaker.drivers.set(slice.Name, count) })
+	var warning string
+	c.finish(func() {
+		c.breaker.drivers.set(slice.Name, count)
+		sum := c.breaker.drivers.of[slice.Spec.Driver]
+		warning = c.breaker.warn(slice.Spec.Driver, sum)
+		c.options.Metrics.devices(slice.Spec.Driver, sum)
+	})
+	if warning != "" {
+		c.options.Logger.Info("A driver has tainted many of its devices", "driver", slice.Spec.Driver, "because", warning)
+		c.report(corev1.EventTypeWarning, "DriverTaintsDevices", warning)
+	}
 }
 
 func evicts(taints []resourceapi.DeviceTaint) bool {
@@ -101,8 +107,7 @@ func evicts(taints []resourceapi.DeviceTaint) bool {
 func (c *Controller) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 	c.statuses.ruleChanged(before, after)
 	said := after != nil && c.acknowledge(after.UID, after.Annotations)
-	same := before != nil && after != nil && before.UID == after.UID && equality.Semantic.DeepEqual(before.Spec, after.Spec)
-	if same && !said {
+	if before != nil && after != nil && before.UID == after.UID && sameSpec(before.Spec, after.Spec) && !said {
 		return
 	}
 	c.dirty.during(func() {
@@ -120,6 +125,15 @@ func (c *Controller) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 	if said {
 		c.wakeUp()
 	}
+}
+
+// sameSpec says whether two rules evict the same, and preview the same: since when a taint
+// is there matters only if it evicts.
+func sameSpec(a, b resourceapi.DeviceTaintRuleSpec) bool {
+	if b.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
+		a.Taint.TimeAdded, b.Taint.TimeAdded = nil, nil
+	}
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 func (c *Controller) published(id DeviceID) bool {

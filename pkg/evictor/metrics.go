@@ -19,6 +19,7 @@ type Metrics struct {
 	pending   *prometheus.GaugeVec
 	broken    prometheus.Gauge
 	present   *prometheus.GaugeVec
+	tainted   *prometheus.GaugeVec
 	drivers   labels
 }
 
@@ -51,20 +52,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_evictor_rule_status_writes_total",
 			Help: "Writes of the status of DeviceTaintRules, by result.",
 		}, []string{"result"}),
-		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_evictor_pods",
-			Help: "Pods with an untolerated NoExecute taint: planned for eviction by us, paused by the circuit breaker, held since the taint is older than the first start, or only observed.",
-		}, []string{"state"}),
-		broken: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dra_steward_evictor_paused_causes",
-			Help: "DeviceTaintRules and drivers whose evictions the circuit breaker has paused.",
-		}),
-		present: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_evictor_in_tree_controller",
-			Help: "1 for what is known of the controller in kube-controller-manager: unknown, present or absent for taints from slices and from rules. Only in the mode auto.",
-		}, []string{"source", "presence"}),
 	}
-	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.cancelled, m.decisions, m.statuses, m.pending, m.broken, m.present} {
+	m.addGauges()
+	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.cancelled, m.decisions, m.statuses, m.pending, m.broken, m.present, m.tainted} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -72,9 +62,31 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
+func (m *Metrics) addGauges() {
+	m.pending = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "dra_steward_evictor_pods",
+		Help: "Pods with an untolerated NoExecute taint: planned for eviction by us, paused by the circuit breaker, held since the taint is older than the first start, or only observed.",
+	}, []string{"state"})
+	m.broken = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "dra_steward_evictor_paused_causes",
+		Help: "DeviceTaintRules and drivers whose evictions the circuit breaker has paused.",
+	})
+	m.tainted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "dra_steward_evictor_driver_devices",
+		Help: "Devices in ResourceSlices, by driver (the first 50): all that are published, and those with a NoExecute taint of the driver.",
+	}, []string{"driver", "state"})
+	m.present = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "dra_steward_evictor_in_tree_controller",
+		Help: "1 for what is known of the controller in kube-controller-manager: unknown, present or absent for taints from slices and from rules. Only in the mode auto.",
+	}, []string{"source", "presence"})
+}
+
 // mostDrivers bounds the label driver: tenants do not choose it, but who publishes
 // slices does.
 const mostDrivers = 50
+
+// other is the label of all further drivers.
+const other = "other"
 
 // evicted counts an attempt to evict a pod, once for each driver.
 func (m *Metrics) evicted(v Verdict, result string) {
@@ -105,6 +117,17 @@ func fromDriver(v Verdict) bool {
 	return v.Evict() && !v.Reasons[len(v.Reasons)-1].Taint.FromRule()
 }
 
+// devices notes how many devices a driver has.
+func (m *Metrics) devices(driver string, d driverCount) {
+	if m == nil {
+		return
+	}
+	if driver = m.drivers.label(driver); driver != other {
+		m.tainted.WithLabelValues(driver, "published").Set(float64(d.published))
+		m.tainted.WithLabelValues(driver, "tainted").Set(float64(d.tainted))
+	}
+}
+
 // took notes how long after it was due a pod was deleted.
 func (m *Metrics) took(after time.Duration) {
 	if m != nil {
@@ -125,7 +148,7 @@ func (l *labels) label(driver string) string {
 		l.known = map[string]bool{}
 	}
 	if !l.known[driver] && len(l.known) >= mostDrivers {
-		return "other"
+		return other
 	}
 	l.known[driver] = true
 	return driver

@@ -41,7 +41,11 @@ func (o outlook) plan(pod *corev1.Pod, verdict Verdict) plan {
 			p.Reasons = append(p.Reasons, r)
 		}
 	}
-	p.Verdict, p.held = p.settled(), p.held.settled()
+	if p.held = p.held.settled(); len(p.Reasons) == len(verdict.Reasons) {
+		p.Verdict = verdict // one list for both
+	} else {
+		p.Verdict = p.settled()
+	}
 	return p
 }
 
