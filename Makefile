@@ -43,10 +43,6 @@ MINOR ?= 1.37
 oracle: ## hold rules and defaults against an API server's own code: COUNT, SEED, MINOR
 	@cd test/oracle && go build -o "$(CACHE)/bin/oracle" ./cmd/oracle && exec "$(CACHE)/bin/oracle" -count $(COUNT) -seed $(SEED) -minor $(MINOR)
 
-bench-long: ## measure the evictor beside that of Kubernetes, 10,000 pods included
-	cd test/evictor && EVICTOR_LONG=1 go test -run '^$$' -bench . -benchtime 1x -timeout 60m .
-	cd test/evictor && go test -run '^$$' -bench Events -benchtime 100x .
-
 lint: ## check formatting, vet and staticcheck
 	@$(CITEST) lint
 
