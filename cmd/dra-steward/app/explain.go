@@ -8,24 +8,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
 func explainCommand(streams Streams) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "explain [RULE]",
-		Short: "Explain a rule or default with examples, or list all",
+		Short: "Explain a rule, default or policy, or list all",
 		Long: `explain prints what a rule or default does, why it exists, what the API server does
-about it, and examples with their outcome. RULE is the ID that stands in every
-message of dra-steward. Without RULE it lists all of them.`,
+about it, and examples with their outcome; of a policy of the library what
+"policy explain" prints, which knows those of a site too. RULE is the ID that stands in
+every message of dra-steward. Without RULE it lists all of them.`,
 		Example: `  dra-steward explain
-  dra-steward explain taint-time-keep`,
+  dra-steward explain taint-time-keep
+  dra-steward explain DRA-TOL-001`,
 		Args: cobra.MaximumNArgs(1),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return completeRules(args), cobra.ShellCompDirectiveNoFileComp
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return append(completeRules(args), completePolicies(c, nil, args)...), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			book, err := rulebook.Open()
+			if err != nil {
+				return err
+			}
+			policies, err := parsedPolicies(c, nil)
 			if err != nil {
 				return err
 			}
@@ -36,9 +44,9 @@ message of dra-steward. Without RULE it lists all of them.`,
 				_, err = fmt.Fprint(streams.Out, book.Markdown())
 				return err
 			case len(args) == 0:
-				return list(streams, book)
+				return list(streams, book, policies)
 			default:
-				return explain(streams, book, args[0])
+				return explain(streams, book, policies, args[0])
 			}
 		},
 	}
@@ -46,7 +54,14 @@ message of dra-steward. Without RULE it lists all of them.`,
 	return c
 }
 
-func explain(streams Streams, book rulebook.Book, id string) error {
+func explain(streams Streams, book rulebook.Book, policies *policy.Set, id string) error {
+	if p, found := policies.Policy(id); found {
+		_, err := fmt.Fprint(streams.Out, p.Markdown())
+		return err
+	}
+	if review.IsPolicy(id) {
+		return fmt.Errorf("the library has no policy %q; \"dra-steward policy explain %s --policies FOLDER\" explains those of a site", id, id)
+	}
 	entry, err := book.Find(id)
 	if err != nil {
 		return err
@@ -55,12 +70,27 @@ func explain(streams Streams, book rulebook.Book, id string) error {
 	return err
 }
 
-func list(streams Streams, book rulebook.Book) error {
+func list(streams Streams, book rulebook.Book, policies *policy.Set) error {
 	table := tabwriter.NewWriter(streams.Out, 0, 0, 2, ' ', 0)
 	for _, entry := range book {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", entry.ID, entry.What, entry.Summary())
 	}
+	for _, p := range policies.Policies() {
+		fmt.Fprintf(table, "%s\tpolicy\t%s\n", p.Code, p.Title)
+	}
 	return table.Flush()
+}
+
+// completePolicies offers the codes of policies to the shell.
+func completePolicies(c *cobra.Command, paths []string, args []string) (codes []string) {
+	set, err := parsedPolicies(c, paths)
+	if err != nil || len(args) > 0 {
+		return nil
+	}
+	for _, p := range set.Policies() {
+		codes = append(codes, cobra.CompletionWithDesc(p.Code, p.Title))
+	}
+	return codes
 }
 
 func completeRules(args []string) []string {

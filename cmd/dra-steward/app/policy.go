@@ -121,6 +121,9 @@ func policyExplainCommand(streams Streams, paths *[]string) *cobra.Command {
 		Use: "explain CODE", Short: "Explain a policy", Args: cobra.ExactArgs(1),
 		Long:    `explain prints what a policy is against, its mode, and its parameters with their defaults.`,
 		Example: `  dra-steward policy explain DRA-TOL-001`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return completePolicies(c, *paths, args), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			set, err := parsedPolicies(c, *paths)
 			if err != nil {

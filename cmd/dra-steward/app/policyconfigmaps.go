@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,8 +40,8 @@ type policyConfigMaps struct {
 	statusName string
 	sources    []policy.Source
 	// use puts policies into force, agrees tells whether it could.
-	use     func(*policy.Set, time.Time) error
-	agrees  func(*policy.Set) error
+	use     func(siteFiles, time.Time) error
+	agrees  func(siteFiles) error
 	log     logr.Logger
 	metrics *policyMetrics
 
@@ -109,10 +110,10 @@ func (p *policyConfigMaps) run(ctx context.Context) error {
 
 // load takes over what the ConfigMaps say now, if all of it is good.
 func (p *policyConfigMaps) load(ctx context.Context) {
-	set, err := p.compile(ctx, nil)
+	files, err := p.compile(ctx, nil)
 	now := time.Now()
 	if err == nil {
-		err = p.use(set, now)
+		err = p.use(files, now)
 	}
 	if err != nil {
 		p.metrics.refused()
@@ -120,33 +121,37 @@ func (p *policyConfigMaps) load(ctx context.Context) {
 		p.log.Error(err, "refused the policies of the ConfigMaps; the last good ones stay in force", "namespace", p.namespace)
 		return
 	}
-	p.metrics.took(set, now)
-	p.status.took(set.Revision(), now)
-	p.log.Info("took over policies", "revision", set.Revision(), "policies", len(set.Policies()))
+	p.metrics.took(files.revision(), now)
+	p.status.took(files.revision(), now)
+	p.log.Info("took over policies", "revision", files.revision(), "policies", len(files.set.Policies()), "schemas", len(files.schemas))
 }
 
-// compile makes a set of everything, with one ConfigMap as it would be stored.
-func (p *policyConfigMaps) compile(ctx context.Context, stored *corev1.ConfigMap) (*policy.Set, error) {
+// compile reads everything, with one ConfigMap as it would be stored.
+func (p *policyConfigMaps) compile(ctx context.Context, stored *corev1.ConfigMap) (files siteFiles, _ error) {
 	all, err := p.lister.ConfigMaps(p.namespace).List(labels.Everything())
 	if err != nil {
-		return nil, err
+		return files, err
 	}
 	if stored != nil {
 		all = append(slices.DeleteFunc(all, func(c *corev1.ConfigMap) bool { return c.Name == stored.Name }), stored)
 	}
 	slices.SortFunc(all, func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
 	sources := slices.Clone(p.sources)
+	var errs []error
 	for _, c := range all {
-		files := fstest.MapFS{}
-		for name, text := range c.Data {
-			if !strings.HasSuffix(name, ".rego") {
-				return nil, policy.Problem{File: p.sourceName(c.Name) + "/" + name, Message: "a key must be <name>.rego, or <name>_test.rego for tests"}
+		modules := fstest.MapFS{}
+		for _, name := range slices.Sorted(maps.Keys(c.Data)) {
+			switch {
+			case strings.HasSuffix(name, ".rego"):
+				modules[name] = &fstest.MapFile{Data: []byte(c.Data[name])}
+			default:
+				errs = append(errs, files.addSchema(p.sourceName(c.Name)+"/"+name, name, c.Data[name]))
 			}
-			files[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		sources = append(sources, policy.Source{Name: p.sourceName(c.Name), Files: files})
+		sources = append(sources, policy.Source{Name: p.sourceName(c.Name), Files: modules})
 	}
-	return compilePolicies(ctx, sources)
+	files.set, err = compilePolicies(ctx, sources)
+	return files, errors.Join(append(errs, err)...)
 }
 
 // sourceName is what messages call a ConfigMap.
@@ -159,9 +164,9 @@ func (p *policyConfigMaps) check(ctx context.Context, stored *corev1.ConfigMap) 
 	if stored.Labels[policyLabel] != "true" || stored.Namespace != p.namespace {
 		return nil
 	}
-	set, err := p.compile(ctx, stored)
+	files, err := p.compile(ctx, stored)
 	if err == nil {
-		err = p.agrees(set)
+		err = p.agrees(files)
 	}
 	var errs []error
 	for _, problem := range policy.Problems(err) {
@@ -203,9 +208,9 @@ func newPolicyMetrics(registerer prometheus.Registerer) (*policyMetrics, error) 
 
 func (m *policyMetrics) refused() { m.failed.Set(1) }
 
-func (m *policyMetrics) took(set *policy.Set, at time.Time) {
+func (m *policyMetrics) took(revision string, at time.Time) {
 	m.failed.Set(0)
 	m.success.Set(float64(at.Unix()))
 	m.info.Reset()
-	m.info.WithLabelValues(set.Revision()).Set(1)
+	m.info.WithLabelValues(revision).Set(1)
 }

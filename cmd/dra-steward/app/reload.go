@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,8 @@ type configured struct {
 	turn sync.Mutex
 	// set are the policies, nil for none.
 	set *policy.Set
+	// schemas are those of opaque parameters that ConfigMaps hold.
+	schemas []fs.FS
 	// policies are those of ConfigMaps; nil for none.
 	policies *policyConfigMaps
 	// guard counts what a write would hit; nil without --guard.
@@ -73,6 +76,11 @@ func (c *configured) use(file config.File, now time.Time) error {
 	if reviewer.GuardPolicies, err = newGuardEngine(c.set, file.StewardConfiguration); err != nil {
 		return file.Locate(err)
 	}
+	if len(c.schemas) > 0 {
+		if reviewer.Parameters, err = review.Parameters(file.StewardConfiguration, c.schemas...); err != nil {
+			return file.Locate(err)
+		}
+	}
 	c.complete(&reviewer)
 	if c.policies != nil {
 		reviewer.PoliciesSince = c.policies.status.inForceSince(reviewer.PolicyDigests())
@@ -87,27 +95,27 @@ func (c *configured) use(file config.File, now time.Time) error {
 	return nil
 }
 
-// usePolicies puts another set of policies into force, if the configuration agrees with
-// it.
-func (c *configured) usePolicies(set *policy.Set, now time.Time) error {
+// usePolicies puts other policies and schemas into force, all at once, if the
+// configuration agrees with them.
+func (c *configured) usePolicies(files siteFiles, now time.Time) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
-	before := c.set
-	c.set = set
+	set, schemas := c.set, c.schemas
+	c.set, c.schemas = files.set, files.schemas
 	err := c.use(c.file, now)
 	if err != nil {
-		c.set = before
+		c.set, c.schemas = set, schemas
 	}
 	return err
 }
 
-// agrees tells whether the configuration agrees with a set of policies: with its
-// parameters and their schemas.
-func (c *configured) agrees(set *policy.Set) error {
+// agrees tells whether the configuration agrees with policies: with their parameters and
+// the schemas of these.
+func (c *configured) agrees(files siteFiles) error {
 	c.turn.Lock()
 	file := c.file
 	c.turn.Unlock()
-	_, err := newPolicyEngine(set, file.StewardConfiguration)
+	_, err := newPolicyEngine(files.set, file.StewardConfiguration)
 	return file.Locate(err)
 }
 
