@@ -49,8 +49,12 @@ func (c *cluster) run(ctx context.Context) (stop func()) {
 		if uid != types.UID(name) {
 			c.t.Errorf("%s deleted as %s", name, uid)
 		}
-		c.deletions++
-		return c.client.ResourceV1().DeviceTaintRules().Delete(ctx, name, metav1.DeleteOptions{})
+		// The informer may not know yet that a rule is gone; then there is none to delete.
+		err := c.client.ResourceV1().DeviceTaintRules().Delete(ctx, name, metav1.DeleteOptions{})
+		if err == nil {
+			c.deletions++
+		}
+		return err
 	}})
 	factory.StartWithContext(ctx)
 	done := make(chan error, 1)
