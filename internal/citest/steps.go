@@ -14,11 +14,11 @@ import (
 var controlPlane = []string{"test/envtest"}
 
 // newestOnly are modules whose tests start a control plane of the newest minor, if they
-// can: test/node wants a kubelet with it.
-var newestOnly = []string{"test/node"}
+// can: test/node wants a kubelet with it, and test/certmanager nothing of a minor.
+var newestOnly = []string{"test/certmanager", "test/node"}
 
 // buildsFirst are the other modules whose first test run builds from Kubernetes.
-var buildsFirst = []string{"test/evictor", "test/node", oracle}
+var buildsFirst = []string{"test/certmanager", "test/evictor", "test/node", oracle}
 
 // oracle is the module that asks the API server's own code.
 const oracle = "test/oracle"

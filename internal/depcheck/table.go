@@ -92,14 +92,15 @@ var Packages = map[string]Package{
 // Modules are the own modules beside the root one, by folder, each with the
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
-	"scheduler":    {"api/v1alpha1", "pkg/patch", "pkg/tracker"},
-	"test/alerts":  {},
-	"test/chart":   {"charts"},
-	"test/envtest": {"api/v1alpha1", "charts", "cmd/dra-steward/app", "test/chart", "webhook"},
-	"test/evictor": {},
-	"test/node":    {"..."},
-	"test/oracle":  {"..."},
-	"test/tracker": {},
+	"scheduler":        {"api/v1alpha1", "pkg/patch", "pkg/tracker"},
+	"test/alerts":      {},
+	"test/certmanager": {},
+	"test/chart":       {"charts"},
+	"test/envtest":     {"api/v1alpha1", "charts", "cmd/dra-steward/app", "test/chart", "webhook"},
+	"test/evictor":     {},
+	"test/node":        {"..."},
+	"test/oracle":      {"..."},
+	"test/tracker":     {},
 }
 
 // NotRequired are modules that the root go.mod never names: who imports one of our
