@@ -3,6 +3,7 @@ package evictor_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,12 +22,18 @@ import (
 
 // silence answers as told, after as long as the real one would take.
 type silence struct {
-	answers *bool
+	answers *atomic.Bool
 	err     error
 }
 
+func answering() *atomic.Bool {
+	answers := new(atomic.Bool)
+	answers.Store(true)
+	return answers
+}
+
 func (s silence) Probe(ctx context.Context) (bool, error) {
-	if s.err != nil || *s.answers {
+	if s.err != nil || s.answers.Load() {
 		return s.err == nil, s.err
 	}
 	after := time.NewTimer(evictor.ProbeAnswer)
@@ -38,7 +45,7 @@ func (s silence) Probe(ctx context.Context) (bool, error) {
 	return false, ctx.Err()
 }
 
-func auto(answers *bool) evictor.Options {
+func auto(answers *atomic.Bool) evictor.Options {
 	return evictor.Options{Mode: evictor.ModeAuto, Prober: silence{answers: answers}}
 }
 
@@ -52,7 +59,7 @@ func onAll() []runtime.Object {
 // TestAutoAlone: nobody answers. For two minutes nobody is evicted, then everybody.
 func TestAutoAlone(t *testing.T) {
 	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
-	inBubble(t, auto(new(bool)), objects, func(b *bubble) {
+	inBubble(t, auto(new(atomic.Bool)), objects, func(b *bubble) {
 		b.pass(2 * time.Minute)
 		b.expect(nil)
 		b.expectCondition("rule", "none")
@@ -74,7 +81,7 @@ func TestAutoAlone(t *testing.T) {
 // the time that it has.
 func TestAutoBeside(t *testing.T) {
 	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
-	inBubble(t, auto(ptr.To(true)), objects, func(b *bubble) {
+	inBubble(t, auto(answering()), objects, func(b *bubble) {
 		b.pass(time.Hour)
 		b.expect(deletions{"ns/slice-extended": 15 * time.Second, "ns/rule-extended": 15 * time.Second})
 		b.expectCondition("rule", "none")
@@ -84,7 +91,7 @@ func TestAutoBeside(t *testing.T) {
 // TestAutoSlicesOnly is Kubernetes 1.36: the other controller evicts for slices, as can
 // be seen from what it does to a pod, and does not answer for rules.
 func TestAutoSlicesOnly(t *testing.T) {
-	inBubble(t, auto(new(bool)), append(onAll(), sliceOf(1), ruleOn("rule", "gpu-1", seconds(0))), func(b *bubble) {
+	inBubble(t, auto(new(atomic.Bool)), append(onAll(), sliceOf(1), ruleOn("rule", "gpu-1", seconds(0))), func(b *bubble) {
 		b.updateSlice(sliceOf(1, taint("broken", seconds(0))))
 		b.pass(5 * time.Second)
 		pod, err := b.CoreV1().Pods("ns").Get(b.Context(), "slice", metav1.GetOptions{})
@@ -109,7 +116,7 @@ func markByKubernetes(pod *corev1.Pod) {
 // TestAutoReturns: the other controller comes back, by an upgrade or a failover. From
 // its first sign on it has its part.
 func TestAutoReturns(t *testing.T) {
-	answers := new(bool)
+	answers := new(atomic.Bool)
 	objects := append(both(podOn("ns", "first", "gpu-0")), both(podOn("ns", "later", "gpu-1"))...)
 	objects = append(objects, both(extended(podOn("ns", "missed", "gpu-1")))...)
 	inBubble(t, auto(answers), append(objects, sliceOf(1), ruleOn("first", "gpu-0", seconds(0))), func(b *bubble) {
@@ -117,7 +124,7 @@ func TestAutoReturns(t *testing.T) {
 		if _, deleted := b.deleted["ns/first"]; !deleted {
 			t.Fatalf("deleted %v", b.deleted)
 		}
-		*answers = true
+		answers.Store(true)
 		b.pass(2 * time.Minute)
 		b.createRule(ruleOn("later", "gpu-1", seconds(0)))
 		b.pass(20 * time.Minute)
@@ -128,7 +135,7 @@ func TestAutoReturns(t *testing.T) {
 		if c := b.condition("later", "EvictionInProgress"); c != nil {
 			t.Errorf("condition %+v", c)
 		}
-		*answers = false
+		answers.Store(false)
 		b.pass(5 * time.Minute)
 		if _, deleted := b.deleted["ns/later"]; !deleted {
 			t.Errorf("deleted %v", b.deleted)
@@ -140,7 +147,7 @@ func TestAutoReturns(t *testing.T) {
 // any probe.
 func TestAutoStatusIsASign(t *testing.T) {
 	pod, claim := podOn("ns", "pod", "gpu-0")
-	inBubble(t, auto(new(bool)), []runtime.Object{pod, claim, sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))}, func(b *bubble) {
+	inBubble(t, auto(new(atomic.Bool)), []runtime.Object{pod, claim, sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))}, func(b *bubble) {
 		b.pass(100 * time.Second)
 		r, err := b.ResourceV1().DeviceTaintRules().Get(b.Context(), "rule", metav1.GetOptions{})
 		if err != nil {

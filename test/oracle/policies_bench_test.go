@@ -100,6 +100,7 @@ func benchmarkValidator(b *testing.B, claim *resourceapi.ResourceClaim, wild, sc
 	for b.Loop() {
 		attributes := admission.NewAttributesRecord(claim, nil, kind, claim.Namespace, claim.Name, resource, "", admission.Create, nil, false, &user.DefaultInfo{Name: "jane"})
 		versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: admission.NewLazyObject(claim)}
+		//lint:ignore SA1019 the API server sets it, too
 		versioned.VersionedObject.UseSchemalessTypeRef = schemaless
 		result := validator.Validate(b.Context(), resource, versioned, nil, nil, celapi.RuntimeCELCostBudget, nil)
 		if len(result.Decisions) != 1 || (result.Decisions[0].Action == validating.ActionDeny) != wild || wild && result.Decisions[0].Message != "tolerates every taint" {

@@ -32,7 +32,7 @@ func TestForgedIdentity(t *testing.T) {
 			m.Labels = map[string]string{"kubernetes.io/metadata.name": "kube-system", "dra-steward.io/exempt": "true"}
 		},
 		"a field manager": func(m *metav1.ObjectMeta) {
-			m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kube-scheduler", Operation: "Update", APIVersion: "resource.k8s.io/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}}
+			m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kube-scheduler", Operation: "Update", APIVersion: "resource.k8s.io/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{}`)}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

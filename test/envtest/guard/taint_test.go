@@ -1,0 +1,81 @@
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+)
+
+// TestTaintCommands takes a device out and puts it back by name, on the API server.
+func TestTaintCommands(t *testing.T) {
+	c := client(t, cluster.Config())
+	hot := resourceapi.DeviceTaint{Key: "gpu.example.com/hot", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	for pool, devices := range map[string][]resourceapi.Device{
+		"lane-1": {{Name: "a", Taints: []resourceapi.DeviceTaint{hot}}, {Name: "b"}}, "lane-2": {{Name: "b"}},
+	} {
+		create(t, c.ResourceV1().ResourceSlices(), slice(pool, devices...))
+		t.Cleanup(func() {
+			_ = c.ResourceV1().ResourceSlices().Delete(context.WithoutCancel(t.Context()), pool, metav1.DeleteOptions{})
+		})
+	}
+	untyped, err := dynamic.NewForConfig(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := untyped.Resource(taintRules())
+	const b, key = driver + "/lane-1/b", "example.com/suspect"
+	wantRun := func(code int, want string, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		got := app.Run(t.Context(), append(args, "--kubeconfig="+cluster.Kubeconfig()), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+		if got != code || !strings.Contains(out.String(), want) {
+			t.Fatalf("%v: exit code %d, want %d and %q in:\n%s", args, got, code, want, out.String())
+		}
+		return out.String()
+	}
+	effect := func(name string) (effect, expires string) {
+		t.Helper()
+		rule, err := rules.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var typed resourceapi.DeviceTaintRule
+		text, _ := rule.MarshalJSON()
+		if err := json.Unmarshal(text, &typed); err != nil {
+			t.Fatal(err)
+		}
+		return string(typed.Spec.Taint.Effect), typed.Annotations[v1alpha1.ExpiresAnnotation]
+	}
+
+	wantRun(app.ExitFailed, driver+"/lane-2/b", "taint", "b", key+":NoSchedule")
+	created := wantRun(app.ExitClean, "created: "+b, "taint", b, key+":NoSchedule")
+	name, _, _ := strings.Cut(strings.TrimPrefix(created[strings.Index(created, "devicetaintrule/"):], "devicetaintrule/"), " ")
+	wantRun(app.ExitClean, "unchanged", "taint", "lane-1/b", key+":NoSchedule")
+	wantRun(app.ExitClean, "until", "taint", b, key+":NoSchedule", "--for=2h")
+	if _, expires := effect(name); expires == "" {
+		t.Error("--for is not in the rule")
+	}
+	wantRun(app.ExitClean, "server dry run", "taint", b, key+":NoExecute", "--dry-run=server")
+	if got, _ := effect(name); got != "NoSchedule" {
+		t.Errorf("a dry run has changed the effect to %s", got)
+	}
+	wantRun(app.ExitClean, "changed", "taint", b, key+":NoExecute")
+	if got, expires := effect(name); got != "NoExecute" || expires != "" {
+		t.Errorf("effect %s, expires %q", got, expires)
+	}
+	wantRun(app.ExitClean, "hits nobody now", "impact", name)
+	wantRun(app.ExitClean, "", "impact", b, key+":NoExecute", "--output=json")
+	wantRun(app.ExitFailed, "no device", "taint", driver+"/lane-9/z", key+":NoSchedule")
+	wantRun(app.ExitClean, "deleted: "+b, "untaint", b, key)
+	wantRun(app.ExitClean, "nothing to do", "untaint", b, key)
+	wantRun(app.ExitFailed, "driver", "untaint", driver+"/lane-1/a", hot.Key)
+}
