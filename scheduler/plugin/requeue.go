@@ -80,6 +80,9 @@ func (p *patches) requeue() {
 			profile.logger.Error(err, "Pods that wait for devices are not tried again until something else changes")
 			continue
 		}
+		if len(objects) == 0 { // also before the scheduler is complete, which has no queue yet
+			continue
+		}
 		waiting := make(map[string]*corev1.Pod, len(objects))
 		for _, object := range objects {
 			pod := object.(*corev1.Pod)

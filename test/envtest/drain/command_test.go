@@ -85,7 +85,7 @@ func TestPage(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := page("typo.yaml")
-	if err == nil || !strings.Contains(out, "selector") || !strings.Contains(out, "evictionsPerMinute") || !strings.Contains(out, "deadline.action") {
+	if err == nil || !strings.Contains(out, "evictionsPerMinute") || !strings.Contains(out, "deadline.action") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for _, patch := range []string{

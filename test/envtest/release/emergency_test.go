@@ -20,7 +20,7 @@ func TestEmergency(t *testing.T) {
 		t.Fatal("docs/operations.md has no command of one line for an emergency")
 	}
 	h := newHelm(t, "emergency")
-	h.must(h.install(current(t), with(values{"fullnameOverride": "guard", "uninstall": values{"enabled": false}})))
+	h.must(h.install(current(t), with(values{"fullnameOverride": "guard", "uninstall": values{"enabled": false}, "crds": values{"keep": false}})))
 	if n := h.configurations(); n != 2 {
 		t.Fatalf("%d webhook configurations of ours, want 2", n)
 	}
@@ -31,11 +31,12 @@ func TestEmergency(t *testing.T) {
 	if n := h.configurations(); n != 0 {
 		t.Errorf("%d webhook configurations of ours are left", n)
 	}
-	h.must(h.upgrade(current(t), with(values{"fullnameOverride": "guard", "uninstall": values{"enabled": false}})))
+	h.must(h.upgrade(current(t), with(values{"fullnameOverride": "guard", "uninstall": values{"enabled": false}, "crds": values{"keep": false}})))
 	if n := h.configurations(); n != 2 {
 		t.Errorf("an upgrade brings back %d webhook configurations, want 2", n)
 	}
 	h.must(h.uninstall())
+	h.wantTypesGone() // the next release of this cluster brings its own
 }
 
 func (h helm) configurations() int {
