@@ -17,7 +17,7 @@ import (
 
 // TestTaintCommands takes a device out and puts it back by name, on the API server.
 func TestTaintCommands(t *testing.T) {
-	c := client(t, cluster.Config())
+	_, c, _ := guarded(t, nil)
 	hot := resourceapi.DeviceTaint{Key: "gpu.example.com/hot", Effect: resourceapi.DeviceTaintEffectNoSchedule}
 	for pool, devices := range map[string][]resourceapi.Device{
 		"lane-1": {{Name: "a", Taints: []resourceapi.DeviceTaint{hot}}, {Name: "b"}}, "lane-2": {{Name: "b"}},
