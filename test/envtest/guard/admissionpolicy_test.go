@@ -13,9 +13,11 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
@@ -215,10 +217,21 @@ func overwrite(t *testing.T, c kubernetes.Interface, seen *warnings, rule, old *
 		t.Fatal(err)
 	}
 	defer rules.Delete(t.Context(), old.Name, metav1.DeleteOptions{})
-	seen.take()
 	rule = rule.DeepCopy()
 	rule.ResourceVersion = stored.ResourceVersion
-	if _, err := rules.Update(t.Context(), rule, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	// kube-controller-manager may write the status in between.
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		seen.take()
+		_, err := rules.Update(t.Context(), rule, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsConflict(err) {
+			stored, get := rules.Get(t.Context(), rule.Name, metav1.GetOptions{})
+			if get != nil {
+				return get
+			}
+			rule.ResourceVersion = stored.ResourceVersion
+		}
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return codesIn(seen.take())
