@@ -109,7 +109,7 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 	switch {
 	case slice.Spec.Pool.Generation < pool.generation:
 		return PoolObsolete, fmt.Sprintf("it is of generation %d of its pool, the driver publishes generation %d", slice.Spec.Pool.Generation, pool.generation)
-	case pool.slices != pool.total:
+	case pool.slices != pool.total && !q.givesAway(r):
 		return PoolIncomplete, fmt.Sprintf("of %d ResourceSlices of its pool there are %d", pool.total, pool.slices)
 	case pool.twice != "":
 		return PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.twice)
@@ -128,7 +128,15 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 	if holder := q.holders[usage.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: device.Name}]; holder != nil && !r.admin {
 		return Taken, fmt.Sprintf("claim %s/%s has it, used by %s", holder.Namespace, holder.Name, consumers(holder))
 	}
+	if pool.slices != pool.total {
+		return Fits, fmt.Sprintf("would do, although of %d ResourceSlices of its pool there are %d: kube-scheduler before 1.35 does not wait for them", pool.total, pool.slices)
+	}
 	return Fits, ""
+}
+
+// givesAway tells whether the scheduler allocates from incomplete pools for a request.
+func (q *question) givesAway(r asked) bool {
+	return q.world.IncompletePools && r.mode != resourceapi.DeviceAllocationModeAll
 }
 
 func either(is bool, yes, no Reason) Reason {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -23,7 +24,7 @@ func (q *question) judge(ctx context.Context, report *Report) error {
 			return nil
 		}
 	}
-	allocator, err := structured.NewAllocator(ctx, features(), q.allocatedState(), classes{q.world.View}, q.slices, q.cache)
+	allocator, err := structured.NewAllocator(ctx, features(), q.allocatedState(), classes{q.world.View}, q.offered(), q.cache)
 	if err != nil {
 		return fmt.Errorf("allocator of kube-scheduler: %w", err)
 	}
@@ -43,6 +44,27 @@ func (q *question) judge(ctx context.Context, report *Report) error {
 	}
 	q.together(report)
 	return nil
+}
+
+// offered are the slices for the allocator, which is that of a newer kube-scheduler: to
+// it the pools of which slices are missing look complete, if that of the cluster does not
+// mind.
+func (q *question) offered() []*resourceapi.ResourceSlice {
+	for _, claim := range append([]*resourceapi.ResourceClaim{q.claim}, q.beside...) {
+		if slices.ContainsFunc(requests(claim), func(r asked) bool { return !q.givesAway(r) }) {
+			return q.slices
+		}
+	}
+	offered := slices.Clone(q.slices)
+	for i, slice := range offered {
+		pool := q.pools[poolID{slice.Spec.Driver, slice.Spec.Pool.Name}]
+		if slice.Spec.Pool.Generation == pool.generation && pool.slices < pool.total {
+			copied := *slice
+			copied.Spec.Pool.ResourceSliceCount = pool.slices
+			offered[i] = &copied
+		}
+	}
+	return offered
 }
 
 // allocate looks for a node on which all claims can be allocated.

@@ -128,17 +128,18 @@ func TestExplain(t *testing.T) {
 			many(2)(c)
 			request(c).Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
 		}), []any{class(), slice("n1", half...), rule}, nil, nil, "Allocatable gpu= 2"},
-		"taken":         {claim("c", nil), []any{class(), slice("n1", half...)}, []*resourceapi.ResourceClaim{holding("a", "n1", "gpu-0"), holding("b", "n1", "gpu-1")}, nil, "Unsatisfiable gpu=Count 2Taken"},
-		"admin":         {claim("c", func(c *resourceapi.ResourceClaim) { request(c).AdminAccess = new(true) }), []any{class(), slice("n1", half...)}, []*resourceapi.ResourceClaim{holding("a", "n1", "gpu-0", "gpu-1")}, nil, "Allocatable gpu= 2"},
-		"incomplete":    {claim("c", nil), []any{class(), incomplete}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
-		"a name twice":  {claim("c", nil), []any{class(), twice}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
-		"replaced":      {claim("c", many(2)), []any{class(), old, slice("n1", gpus(1)...)}, nil, nil, "Unsatisfiable gpu=Count 1 1PoolObsolete"},
-		"other node":    {claim("c", nil), []any{class(), slice("n1", half...)}, nil, []*corev1.Node{node("n2")}, "Unsatisfiable gpu=Count 2NodeMismatch"},
-		"no node":       {claim("c", nil), []any{class()}, nil, nil, "Unsatisfiable gpu=NoDevice"},
-		"all nodes":     {claim("c", nil), []any{class(), everywhere}, nil, nil, "Allocatable gpu= 2"},
-		"by device":     {claim("c", many(2)), []any{class(), perDevice}, nil, nil, "Unsatisfiable gpu=Count 2"},
-		"count by node": {claim("c", many(3)), []any{class(), slice("n1", half...), slice("n2", half...)}, nil, nil, "Unsatisfiable gpu=Count 4"},
-		"all":           {claim("c", func(c *resourceapi.ResourceClaim) { request(c).AllocationMode = resourceapi.DeviceAllocationModeAll }), []any{class(), slice("n1", half...)}, []*resourceapi.ResourceClaim{holding("a", "n1", "gpu-0")}, nil, "Unsatisfiable gpu=Together 1 1Taken"},
+		"taken":           {claim("c", nil), []any{class(), slice("n1", half...)}, []*resourceapi.ResourceClaim{holding("a", "n1", "gpu-0"), holding("b", "n1", "gpu-1")}, nil, "Unsatisfiable gpu=Count 2Taken"},
+		"admin":           {claim("c", func(c *resourceapi.ResourceClaim) { request(c).AdminAccess = new(true) }), []any{class(), slice("n1", half...)}, []*resourceapi.ResourceClaim{holding("a", "n1", "gpu-0", "gpu-1")}, nil, "Allocatable gpu= 2"},
+		"incomplete":      {claim("c", nil), []any{class(), incomplete}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
+		"incomplete, all": {claim("c", func(c *resourceapi.ResourceClaim) { request(c).AllocationMode = resourceapi.DeviceAllocationModeAll }), []any{class(), incomplete}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
+		"a name twice":    {claim("c", nil), []any{class(), twice}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
+		"replaced":        {claim("c", many(2)), []any{class(), old, slice("n1", gpus(1)...)}, nil, nil, "Unsatisfiable gpu=Count 1 1PoolObsolete"},
+		"other node":      {claim("c", nil), []any{class(), slice("n1", half...)}, nil, []*corev1.Node{node("n2")}, "Unsatisfiable gpu=Count 2NodeMismatch"},
+		"no node":         {claim("c", nil), []any{class()}, nil, nil, "Unsatisfiable gpu=NoDevice"},
+		"all nodes":       {claim("c", nil), []any{class(), everywhere}, nil, nil, "Allocatable gpu= 2"},
+		"by device":       {claim("c", many(2)), []any{class(), perDevice}, nil, nil, "Unsatisfiable gpu=Count 2"},
+		"count by node":   {claim("c", many(3)), []any{class(), slice("n1", half...), slice("n2", half...)}, nil, nil, "Unsatisfiable gpu=Count 4"},
+		"all":             {claim("c", func(c *resourceapi.ResourceClaim) { request(c).AllocationMode = resourceapi.DeviceAllocationModeAll }), []any{class(), slice("n1", half...)}, []*resourceapi.ResourceClaim{holding("a", "n1", "gpu-0")}, nil, "Unsatisfiable gpu=Together 1 1Taken"},
 		"alternatives": {claim("c", func(c *resourceapi.ResourceClaim) {
 			c.Spec.Devices.Requests[0].Exactly = nil
 			c.Spec.Devices.Requests[0].FirstAvailable = []resourceapi.DeviceSubRequest{
@@ -163,6 +164,35 @@ func TestExplain(t *testing.T) {
 				t.Errorf("got  %s\nwant %s\n%+v", got, tt.want, report)
 			}
 		})
+	}
+}
+
+// TestIncompletePools: a scheduler before 1.35 allocates one device of a pool of which a
+// slice is missing, but not all devices, and none of a pool that has a name twice.
+func TestIncompletePools(t *testing.T) {
+	incomplete := slice("n1", gpus(2)...)
+	incomplete.Spec.Pool.ResourceSliceCount = 2
+	twice := slice("n1", append(gpus(1), gpus(1)...)...)
+	all := claim("c", func(c *resourceapi.ResourceClaim) { request(c).AllocationMode = resourceapi.DeviceAllocationModeAll })
+	for _, tt := range []struct {
+		claim *resourceapi.ResourceClaim
+		slice *resourceapi.ResourceSlice
+		want  string
+	}{
+		{claim("c", nil), incomplete, "Allocatable gpu= 2"},
+		{all, incomplete, "Unsatisfiable gpu=Count 2PoolIncomplete"},
+		{claim("c", nil), twice, "Unsatisfiable gpu=Count 2PoolIncomplete"},
+	} {
+		r, err := World{View: tracker.Merge(class(), tt.slice), IncompletePools: true}.Explain(t.Context(), tt.claim, nil)
+		if err != nil || text(r) != tt.want {
+			t.Errorf("got %s, %v, want %s", text(r), err, tt.want)
+		}
+		if r.Verdict == Allocatable && r.Requests[0].Devices[0].Message != "would do, although of 2 ResourceSlices of its pool there are 1: kube-scheduler before 1.35 does not wait for them" {
+			t.Errorf("does not say that the pool is incomplete: %q", r.Requests[0].Devices[0].Message)
+		}
+	}
+	if incomplete.Spec.Pool.ResourceSliceCount != 2 {
+		t.Error("the published slice was changed")
 	}
 }
 

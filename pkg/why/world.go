@@ -30,6 +30,9 @@ type World struct {
 	// Patched looks at devices as ResourceSlicePatches make them, as a kube-scheduler does
 	// that is built with them. The stock one looks at what drivers publish.
 	Patched bool
+	// IncompletePools says that kube-scheduler is older than 1.35: it gives away devices of
+	// pools of which slices are missing, except to requests for all devices.
+	IncompletePools bool
 	// NoClasses says that DeviceClasses could not be read.
 	NoClasses bool
 	// Notes go into every report.

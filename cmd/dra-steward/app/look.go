@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -32,6 +33,8 @@ type look struct {
 	// notes say what could not be read; noClasses that these are DeviceClasses.
 	notes     []string
 	noClasses bool
+	// before135 says that the cluster is older than Kubernetes 1.35.
+	before135 bool
 }
 
 // lookOptions say where to look, and what for beside devices.
@@ -142,6 +145,9 @@ func (l *look) readView(ctx context.Context, config *rest.Config) error {
 // read reads what the command wants beside devices.
 func (o *lookOptions) read(ctx context.Context, client kubernetes.Interface, l *look) error {
 	var all metav1.ListOptions
+	if info, err := client.Discovery().ServerVersion(); err == nil {
+		l.before135 = older(info.GitVersion, "1.35")
+	}
 	if o.claims {
 		claims, err := client.ResourceV1().ResourceClaims("").List(ctx, all)
 		if apierrors.IsForbidden(err) && o.namespace != "" {
@@ -180,6 +186,13 @@ func (o *lookOptions) read(ctx context.Context, client kubernetes.Interface, l *
 		}
 	}
 	return nil
+}
+
+// older tells whether a version is before another; of one that cannot be read it is not
+// known, and it is taken for the newest.
+func older(version, other string) bool {
+	parsed, err := utilversion.ParseGeneric(version)
+	return err == nil && parsed.LessThan(utilversion.MustParseGeneric(other))
 }
 
 func pointers[T any](items []T) []*T {

@@ -28,7 +28,8 @@ func whyCommand(streams Streams) *cobra.Command {
 		Use:   "why CLAIM|POD",
 		Short: "Say why a claim, or the claims of a pod, have no devices",
 		Long: `why says of each request of a ResourceClaim and of each device the first thing that
-keeps the device from being allocated: its pool is incomplete, its node is none on which
+keeps the device from being allocated: its pool is incomplete (before Kubernetes 1.35
+that keeps nobody), its node is none on which
 the pod may run, a selector of the class or of the request is false or fails, a taint is
 not tolerated (and whose it is), another claim has it (and which, as far as you may see
 claims). The verdict is that of kube-scheduler's own allocator.
@@ -118,7 +119,7 @@ func (l *look) why(ctx context.Context, o whyOptions, claim *resourceapi.Resourc
 			}
 		}
 	}
-	world := why.World{View: l.view, Claims: l.claims, Nodes: l.nodes, Patched: o.patched, NoClasses: l.noClasses, Notes: l.notes}
+	world := why.World{View: l.view, Claims: l.claims, Nodes: l.nodes, Patched: o.patched, NoClasses: l.noClasses, IncompletePools: l.before135, Notes: l.notes}
 	for _, claim := range claims {
 		answer, err := world.Explain(ctx, claim, pod)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +88,7 @@ func publish(t *testing.T, c kubernetes.Interface) {
 	}
 	hot := resourceapi.DeviceTaint{Key: "gpu.example.com/hot", Effect: resourceapi.DeviceTaintEffectNoSchedule}
 	pool("whole", "node-0", 1, device("free", "free"), device("single", "single"), device("tainted", "tainted", hot), device("two", "pair"))
-	pool("half", "node-0", 2, device("half", "half"))
+	pool("half", "node-0", 2, device("half", "half"), device("spare", "spare"))
 	pool("other", "node-1", 1, device("far", "far"))
 }
 
@@ -142,6 +143,14 @@ func run(t *testing.T, args ...string) (out string, code int) {
 
 const model = `device.attributes["gpu.example.com"].model == `
 
+// A waiting is a pod with a claim, and what is to be said of it.
+type waiting struct {
+	name, class, expression string
+	change                  func(*resourceapi.ExactDeviceRequest, *corev1.Pod)
+	scheduler               string // what it says; empty if the pod runs
+	reason, message         string
+}
+
 // TestWhy: of claims that fail for one reason each the scheduler says that they do, and
 // why says the same and the reason.
 func TestWhy(t *testing.T) {
@@ -151,12 +160,7 @@ func TestWhy(t *testing.T) {
 	if node, message := judged(t, c, "team-b", "holder"); node == "" {
 		t.Fatalf("the holder has no device: %s", message)
 	}
-	cases := []struct {
-		name, class, expression string
-		change                  func(*resourceapi.ExactDeviceRequest, *corev1.Pod)
-		scheduler               string // what it says; empty if the pod runs
-		reason, message         string
-	}{
+	cases := []waiting{
 		{"fine", "gpu", model + `"free"`, nil, "", "", "allocated: gpu.example.com/whole/free"},
 		{"no-class", "none", "true", nil, "device class none does not exist", "", `there is no DeviceClass "none"`},
 		{"no-model", "gpu", model + `"H100"`, nil, "cannot allocate all claims", "RequestSelector", "selector 0 is false: " + model + `"H100"`},
@@ -168,6 +172,11 @@ func TestWhy(t *testing.T) {
 		{"elsewhere", "gpu", model + `"far"`, func(_ *resourceapi.ExactDeviceRequest, pod *corev1.Pod) {
 			pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "node-0"}
 		}, "cannot allocate all claims", "NodeMismatch", "it is on node node-1, the pod may run on node-0"},
+	}
+	if minor() == "1.34" {
+		// That scheduler does not wait until a pool is complete.
+		i := slices.IndexFunc(cases, func(c waiting) bool { return c.name == "incomplete" })
+		cases[i].scheduler, cases[i].reason, cases[i].message = "", "", "allocated: gpu.example.com/half/half"
 	}
 	for _, tt := range cases {
 		submit(t, c, namespace, tt.name, tt.class, tt.expression, tt.change)
@@ -193,8 +202,26 @@ func TestWhy(t *testing.T) {
 			}
 		})
 	}
+	t.Run("unused", func(t *testing.T) { testIncomplete(t, c, kubeconfig) })
 	t.Run("asker", func(t *testing.T) { testAsker(t, c) })
 	t.Run("devices", func(t *testing.T) { testDevices(t, kubeconfig) })
+}
+
+// testIncomplete asks about a claim for a device of the incomplete pool that the
+// scheduler does not know yet: why says what it would do.
+func testIncomplete(t *testing.T, c kubernetes.Interface, kubeconfig string) {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "unused"}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu",
+		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: model + `"spare"`}}}}}}
+	must(c.ResourceV1().ResourceClaims(namespace).Create(t.Context(), claim, metav1.CreateOptions{}))(t)
+	wantCode, want := app.ExitFindings, "PoolIncomplete"
+	if minor() == "1.34" {
+		wantCode, want = app.ExitClean, "kube-scheduler before 1.35 does not wait for them"
+	}
+	out, code := run(t, "why", "claim/unused", "-n", namespace, "--kubeconfig", kubeconfig)
+	if code != wantCode || !strings.Contains(out, want) {
+		t.Errorf("exit code %d, want %d with %q:\n%s", code, wantCode, want, out)
+	}
 }
 
 // testAsker asks as somebody who may read claims and pods of one namespace only.
@@ -232,7 +259,7 @@ func testDevices(t *testing.T, kubeconfig string) {
 		}
 		return out
 	}
-	if got := devices("name"); got != "gpu.example.com/half/half\ngpu.example.com/other/far\ngpu.example.com/whole/free\ngpu.example.com/whole/single\ngpu.example.com/whole/tainted\ngpu.example.com/whole/two\n" {
+	if got := devices("name"); got != "gpu.example.com/half/half\ngpu.example.com/half/spare\ngpu.example.com/other/far\ngpu.example.com/whole/free\ngpu.example.com/whole/single\ngpu.example.com/whole/tainted\ngpu.example.com/whole/two\n" {
 		t.Errorf("names:\n%s", got)
 	}
 	for output, decode := range map[string]func([]byte, any) error{"json": json.Unmarshal, "yaml": func(text []byte, into any) error { return yaml.Unmarshal(text, into) }} {
@@ -247,7 +274,7 @@ func testDevices(t *testing.T, kubeconfig string) {
 		if err := decode([]byte(devices(output)), &all); err != nil {
 			t.Fatal(err)
 		}
-		if len(all) != 6 || fmt.Sprint(all[3]) != "{single node-0 whole [] [{team-b holder [pods/holder]}]}" || fmt.Sprint(all[4].Taints) != "[{gpu.example.com/hot NoSchedule}]" {
+		if len(all) != 7 || fmt.Sprint(all[4]) != "{single node-0 whole [] [{team-b holder [pods/holder]}]}" || fmt.Sprint(all[5].Taints) != "[{gpu.example.com/hot NoSchedule}]" {
 			t.Errorf("%s: %+v", output, all)
 		}
 	}
