@@ -67,6 +67,10 @@ type Options struct {
 	// RuntimeConfig switches API groups and versions on or off, for example
 	// "resource.k8s.io/v1beta2".
 	RuntimeConfig map[string]bool
+	// DeviceTaintRules makes the API server serve them, in every version that the minor
+	// has, and switches on what the components need to follow them. What FeatureGates and
+	// RuntimeConfig say goes before it.
+	DeviceTaintRules bool
 	// AuditPolicy is the text of an audit policy; if set, the API server writes
 	// the file Cluster.AuditLog.
 	AuditPolicy string
@@ -110,6 +114,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	set, err := assets.Get(ctx, assets.Options{Kubernetes: o.Kubernetes, Binaries: o.binaries(), Output: o.Output})
 	if err != nil {
 		return nil, fmt.Errorf("control plane binaries: %w", err)
+	}
+	if o.DeviceTaintRules {
+		o = o.withTaintRules(minorOf(set.Kubernetes))
 	}
 	c := &Cluster{set: set, options: o, running: map[string]*process{}}
 	if err := c.start(ctx, o); err != nil {

@@ -15,22 +15,18 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
-	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
 const (
-	ours = "system:serviceaccount:dra-steward:dra-steward-controller"
+	ours = controller.User
 	// argsVariable makes the test binary the program itself, so that it can be killed.
 	argsVariable = "DRA_STEWARD_TEST_ARGS"
 
@@ -98,55 +94,16 @@ func prepare() (err error) {
 		return err
 	}
 	drains = untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.DeviceDrainResource))
-	rules = untyped.Resource(ruleResource())
-	objects, err := chart.Render(map[string]any{
-		"certificates": map[string]any{"existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"},
-		"controller":   map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true}},
-	}, chart.Options{})
-	if err != nil {
-		return err
-	}
-	args, err := install(objects)
-	if err != nil {
-		return err
-	}
-	kubeconfig, err := cluster.UserKubeconfig(ours, "system:serviceaccounts", "system:serviceaccounts:dra-steward")
-	if err != nil {
-		return err
-	}
-	steward = &program{args: append(args,
-		// A killed leader keeps the Lease for 15 s, each time.
-		"--leader-elect=false", "--kubeconfig="+kubeconfig, "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0")}
-	return steward.start()
-}
-
-func install(objects []*unstructured.Unstructured) (args []string, err error) {
-	admin, err := client.New(cluster.Config(), client.Options{})
-	if err != nil {
-		return nil, err
-	}
-	all := []*unstructured.Unstructured{{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "dra-steward"},
-	}}}
-	for _, object := range objects {
-		controller := object.GetLabels()["app.kubernetes.io/component"] == "controller"
-		switch {
-		case controller && object.GetKind() == "Deployment":
-			containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
-			args, _, _ = unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-		case controller || object.GetKind() == "CustomResourceDefinition":
-			all = append(all, object)
-		}
-	}
-	for _, object := range all {
-		if err := admin.Apply(context.Background(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-	}
-	return args, wait.PollUntilContextTimeout(context.Background(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := drains.List(ctx, metav1.ListOptions{})
-		return err == nil, nil
+	rules = untyped.Resource(cluster.DeviceTaintRules())
+	args, err := controller.Install(context.Background(), cluster, map[string]any{
+		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true}},
 	})
+	if err != nil {
+		return err
+	}
+	// A killed leader keeps the Lease for 15 s, each time.
+	steward = &program{args: append(args, "--leader-elect=false")}
+	return steward.start()
 }
 
 // A program is dra-steward as a process that can be killed.

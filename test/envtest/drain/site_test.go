@@ -15,16 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
-
-func ruleResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: resourceapi.GroupName, Version: "v1", Resource: "devicetaintrules"}
-}
 
 // A site is what a test has of the cluster: a namespace, a driver and a class of the
 // test's name.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
 // longVariable is set by make test-long: these tests take minutes, for that is how long
@@ -77,7 +78,7 @@ func TestAutoDefaults(t *testing.T) {
 	for _, minor := range []string{"1.36", "1.37"} {
 		t.Run(minor, func(t *testing.T) {
 			o := options(t, minor, "node-0")
-			o.FeatureGates, o.RuntimeConfig = nil, nil
+			o.DeviceTaintRules = false
 			w := start(t, o)
 			offer(t, w, 8)
 			plain, missed := pods(t, w, "plain", 2, false), pods(t, w, "missed", 2, true)
@@ -220,7 +221,7 @@ func (w *world) oldControllerManager(t *testing.T) (stop func()) {
 	c := exec.Command(set.Path(assets.ControllerManager), "--kubeconfig="+kubeconfig, "--leader-elect=false", "--bind-address=127.0.0.1",
 		"--secure-port=0", "--use-service-account-credentials", "--service-account-private-key-file="+keys[0], "--cert-dir="+t.TempDir(),
 		"--root-ca-file="+filepath.Join(w.Dir(), "ca.crt"))
-	log := &buffer{}
+	log := &proc.Log{}
 	c.Stdout, c.Stderr = log, log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

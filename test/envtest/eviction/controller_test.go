@@ -2,7 +2,6 @@ package eviction_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,19 +22,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
-	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
 const (
 	driver    = "gpu.example.com"
 	namespace = metav1.NamespaceDefault
-	ours      = "system:serviceaccount:dra-steward:dra-steward-controller"
+	ours      = controller.User
 
 	auditPolicy = `
 apiVersion: audit.k8s.io/v1
@@ -49,35 +45,6 @@ rules:
 // alone switches the controller of Kubernetes off.
 var alone = map[string][]string{"controllers": {"*,-device-taint-eviction-controller"}}
 
-// A release is what a minor of Kubernetes needs to have DeviceTaintRules and extended
-// resources, and the version of its DeviceTaintRules.
-type release struct {
-	rules string
-	gates []string
-}
-
-// releases are the minors; on 1.34 DeviceTaintRules came with DRADeviceTaints.
-var releases = map[string]release{
-	"1.37": {rules: "v1"},
-	"1.36": {rules: "v1beta2", gates: []string{"DRADeviceTaintRules"}},
-	"1.35": {rules: "v1alpha3", gates: []string{"DRADeviceTaints", "DRADeviceTaintRules", "DRAExtendedResource"}},
-	"1.34": {rules: "v1alpha3", gates: []string{"DRADeviceTaints", "DRAExtendedResource"}},
-}
-
-// minor is that of the cluster, of those for which make test-long runs the tests.
-func minor() string {
-	version := os.Getenv(assets.VersionVariable)
-	if version == "" {
-		version = assets.DefaultVersion
-	}
-	return minorOf(version)
-}
-
-func minorOf(version string) string {
-	parts := strings.Split(version, ".")
-	return parts[0] + "." + parts[1]
-}
-
 // A world is a cluster, its administrator and the version of its DeviceTaintRules.
 type world struct {
 	kubernetes.Interface
@@ -89,13 +56,10 @@ type world struct {
 func options(t *testing.T, minor string, nodes ...string) envtest.Options {
 	o := envtest.Options{
 		Kubernetes: minor, ControllerManager: true, Scheduler: true, Nodes: nodes, AuditPolicy: auditPolicy,
-		FeatureGates: map[string]bool{}, Dir: t.TempDir(), Output: t.Output(),
+		DeviceTaintRules: true, Dir: t.TempDir(), Output: t.Output(),
 	}
-	for _, gate := range releases[minor].gates {
-		o.FeatureGates[gate] = true
-	}
-	if version := releases[minor].rules; version != "v1" {
-		o.RuntimeConfig = map[string]bool{"resource.k8s.io/" + version: true}
+	if minor == "1.34" || minor == "1.35" {
+		o.FeatureGates = map[string]bool{"DRAExtendedResource": true}
 	}
 	return o
 }
@@ -114,7 +78,7 @@ func start(t *testing.T, o envtest.Options) *world {
 	config := cluster.Config()
 	return &world{
 		Interface: kubernetes.NewForConfigOrDie(config), Cluster: cluster,
-		rules: dynamic.NewForConfigOrDie(config).Resource(resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource().WithVersion(releases[minorOf(cluster.Version())].rules)),
+		rules: dynamic.NewForConfigOrDie(config).Resource(cluster.DeviceTaintRules()),
 	}
 }
 
@@ -128,102 +92,16 @@ func (w *world) rule(ctx context.Context, name string) (*resourceapi.DeviceTaint
 	return rule, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, rule)
 }
 
-// arguments installs what the chart has for the controller and returns the arguments of
-// its Deployment, with addresses and a kubeconfig for here.
-func arguments(t *testing.T, cluster *envtest.Cluster, values map[string]any) []string {
-	t.Helper()
-	objects, err := chart.Render(map[string]any{
-		// The certificate is not the matter here.
-		"certificates": map[string]any{"mode": "provided", "existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"},
-		"controller":   values,
-	}, chart.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := install(t, cluster, objects)
-	kubeconfig, err := cluster.UserKubeconfig(ours, "system:serviceaccounts", "system:serviceaccounts:dra-steward")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, arg := range args {
-		if strings.HasPrefix(arg, "--health-address") || strings.HasPrefix(arg, "--metrics-address") {
-			args[i], _, _ = strings.Cut(arg, "=")
-			args[i] += "=127.0.0.1:0"
-		}
-	}
-	return append(args, "--kubeconfig="+kubeconfig)
-}
-
 // run starts the program as the chart's Deployment does, and returns how to end it.
 func run(t *testing.T, cluster *envtest.Cluster, values map[string]any) (stop func()) {
 	t.Helper()
-	args := arguments(t, cluster, values)
-	ctx, cancel := context.WithCancel(context.Background())
-	log := &buffer{}
-	code := make(chan int, 1)
-	go func() { code <- app.Run(ctx, args, app.Streams{Out: log, Err: log}) }()
-	waitToLead(t, log)
+	args := must(controller.Install(t.Context(), cluster, map[string]any{"controller": values}))(t)
+	c := must(controller.Start(t.Context(), args))(t)
 	return sync.OnceFunc(func() {
-		cancel()
-		if got := <-code; got != app.ExitClean || t.Failed() {
-			t.Errorf("the controller ended with exit code %d:\n%s", got, log)
+		if err := c.Stop(); err != nil || t.Failed() {
+			t.Errorf("%v; its log:\n%s", err, c.Log())
 		}
 	})
-}
-
-func waitToLead(t *testing.T, log *buffer) {
-	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 90*time.Second, true, func(context.Context) (bool, error) {
-		return strings.Contains(log.String(), `"msg":"leading"`), nil
-	}); err != nil {
-		t.Fatalf("the controller does not work: %v\n%s", err, log)
-	}
-}
-
-// install applies the controller's rights and returns the arguments of its Deployment.
-func install(t *testing.T, cluster *envtest.Cluster, objects []*unstructured.Unstructured) (args []string) {
-	t.Helper()
-	c, err := client.New(cluster.Config(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := []*unstructured.Unstructured{{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "dra-steward"},
-	}}}
-	for _, object := range objects {
-		if object.GetLabels()["app.kubernetes.io/component"] != "controller" {
-			continue
-		}
-		if object.GetKind() == "Deployment" {
-			containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
-			args, _, _ = unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-			continue
-		}
-		all = append(all, object)
-	}
-	for _, object := range all {
-		if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership); err != nil {
-			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
-		}
-	}
-	return args
-}
-
-type buffer struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.String()
 }
 
 func eventually(t *testing.T, what string, check func(context.Context) (bool, error)) {
@@ -303,7 +181,7 @@ func (w *world) taint(t *testing.T, name string, effect resourceapi.DeviceTaintE
 		metadata["annotations"] = map[string]any{v1alpha1.AcknowledgementAnnotation: acknowledge}
 	}
 	must(w.rules.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "resource.k8s.io/" + releases[minorOf(w.Version())].rules, "kind": "DeviceTaintRule", "metadata": metadata,
+		"apiVersion": w.DeviceTaintRules().GroupVersion().String(), "kind": "DeviceTaintRule", "metadata": metadata,
 		"spec": map[string]any{
 			"deviceSelector": map[string]any{"driver": driver},
 			"taint":          map[string]any{"key": "example.com/broken", "effect": string(effect)},
@@ -404,7 +282,7 @@ func writes(t *testing.T, cluster *envtest.Cluster) (all []string) {
 // extended resources. Observing writes nothing; supplementing evicts what it misses, a
 // taint that was there before excepted, and nobody twice.
 func TestBesideKubernetes(t *testing.T) {
-	c := start(t, options(t, minor(), "node-0"))
+	c := start(t, options(t, "", "node-0"))
 	offer(t, c, 8)
 	missed := pods(t, c, "missed", 3, true)
 	plain := pods(t, c, "plain", 3, false)
@@ -456,7 +334,7 @@ func TestBesideKubernetes(t *testing.T) {
 // effect is None, the evictions, the report; ended midway and started anew, nothing is
 // lost and nothing done twice.
 func TestAlone(t *testing.T) {
-	o := options(t, minor(), "node-0")
+	o := options(t, "", "node-0")
 	o.ControllerManagerArgs = alone
 	c := start(t, o)
 	const n = 40

@@ -19,6 +19,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/pkg/guard"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
 // actAsProgram makes this test the program, so that it can be killed.
@@ -62,9 +64,11 @@ func TestThousand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := w.manyPods(t, name)
-			args := arguments(t, w.Cluster, values)
+			args := must(controller.Install(t.Context(), w.Cluster, map[string]any{"controller": values}))(t)
 			first := begin(t, args)
-			waitToLead(t, first.log)
+			eventually(t, "the first replica leads", func(context.Context) (bool, error) {
+				return strings.Contains(first.log.String(), `"msg":"leading"`), nil
+			})
 			second := begin(t, args)
 			later(t)
 			taint()
@@ -88,7 +92,7 @@ func TestThousand(t *testing.T) {
 // A program is a replica in a process of its own, which is started again when it ends,
 // as a kubelet does: it ends when it loses its Lease.
 type program struct {
-	log    *buffer
+	log    *proc.Log
 	mutex  sync.Mutex
 	now    *exec.Cmd
 	killed bool
@@ -98,7 +102,7 @@ type program struct {
 func begin(t *testing.T, args []string) *program {
 	t.Helper()
 	self := must(os.Executable())(t)
-	p := &program{log: &buffer{}, ended: make(chan struct{})}
+	p := &program{log: &proc.Log{}, ended: make(chan struct{})}
 	start := func() (*exec.Cmd, error) {
 		p.mutex.Lock()
 		defer p.mutex.Unlock()

@@ -105,7 +105,7 @@ func TestDroppedField(t *testing.T) {
 	_, c, seen := guarded(t, nil)
 	s := slice("dropped", gpus(1)...)
 	s.Spec.SkipNodeOperations = []resourceapi.SkipNodeOperation{"*"}
-	known := taintRules().Version == "v1" // an older server does not read the field at all
+	known := cluster.DeviceTaintRules().Version == "v1" // an older server does not read the field at all
 	eventually(t, "the warning", func(ctx context.Context) (bool, error) {
 		_, err := c.ResourceV1().ResourceSlices().Create(ctx, s, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		warned := strings.Contains(seen.take(), "spec.skipNodeOperations: dropped without the feature gate DRAOptionalNodeOperations")
@@ -117,7 +117,7 @@ func TestDroppedField(t *testing.T) {
 // before the server looks. One that has the gate off drops the field.
 func TestCrashingStep(t *testing.T) {
 	_, c, _ := guarded(t, nil)
-	if taintRules().Version == "v1alpha3" {
+	if cluster.DeviceTaintRules().Version == "v1alpha3" {
 		return
 	}
 	many, size, least := true, resource.MustParse("8Gi"), resource.MustParse("1Gi")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/facts"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
 // untyped is a client for the versions that the minor under test has.
@@ -45,9 +46,9 @@ func TestKeysThatExist(t *testing.T) {
 	if !warned(t.Context(), "rule.example.com/fautly") || !warned(t.Context(), "device.example.com/hot") {
 		t.Error("no warning about a key that nobody has")
 	}
-	rules := untyped(t).Resource(taintRules())
+	rules := untyped(t).Resource(cluster.DeviceTaintRules())
 	rule := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": taintRules().GroupVersion().String(), "kind": "DeviceTaintRule", "metadata": map[string]any{"name": "keys"},
+		"apiVersion": cluster.DeviceTaintRules().GroupVersion().String(), "kind": "DeviceTaintRule", "metadata": map[string]any{"name": "keys"},
 		"spec": map[string]any{"deviceSelector": map[string]any{"driver": "nobody.example.com"}, "taint": map[string]any{"key": "rule.example.com/fautly", "effect": "NoSchedule"}},
 	}}
 	if _, err := rules.Create(t.Context(), rule, metav1.CreateOptions{}); err != nil {
@@ -130,14 +131,14 @@ type observedFacts struct {
 }
 
 // factsOf follows the cluster as a user until the test ends.
-func factsOf(t *testing.T, user string) (observedFacts, *logBuffer) {
+func factsOf(t *testing.T, user string) (observedFacts, *proc.Log) {
 	t.Helper()
 	config, err := cluster.User(user)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config.WarningHandler = rest.NoWarnings{}
-	buffer := &logBuffer{}
+	buffer := &proc.Log{}
 	log := funcr.New(func(prefix, args string) { _, _ = buffer.Write([]byte(prefix + args + "\n")) }, funcr.Options{})
 	sources, err := tracker.NewSources(config, log, tracker.RuleKind)
 	if err != nil {

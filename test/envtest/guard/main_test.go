@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"strings"
@@ -11,14 +10,13 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
 const (
@@ -30,33 +28,16 @@ const (
 var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
-	options := envtest.Options{
-		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{node},
-		RuntimeConfig: map[string]bool{taintRules().GroupVersion().String(): true},
-	}
-	if taintRules().Version == "v1alpha3" {
-		options.FeatureGates = map[string]bool{"DRADeviceTaints": true} // on by default since 1.36
-	}
-	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
-}
-
-// taintRules are the DeviceTaintRules in the version that the minor under test has.
-func taintRules() schema.GroupVersionResource {
-	version := "v1"
-	switch minor := os.Getenv(assets.VersionVariable); {
-	case strings.HasPrefix(minor, "1.36"):
-		version = "v1beta2"
-	case strings.HasPrefix(minor, "1.35"), strings.HasPrefix(minor, "1.34"):
-		version = "v1alpha3"
-	}
-	return resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource().WithVersion(version)
+	os.Exit(envtest.Main(m, envtest.Options{
+		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{node}, DeviceTaintRules: true,
+	}, func(c *envtest.Cluster) { cluster = c }))
 }
 
 // guarded starts dra-steward for one test and returns a client whose warnings the
 // test sees.
 func guarded(t *testing.T, values map[string]any) (*guard.Guard, kubernetes.Interface, *warnings) {
 	t.Helper()
-	log := &logBuffer{}
+	log := &proc.Log{}
 	g, err := guard.Start(t.Context(), cluster, guard.Options{Values: values, Log: log})
 	if err != nil {
 		t.Fatalf("%v; its log:\n%s", err, log)
@@ -103,23 +84,6 @@ func (w *warnings) take() string {
 	texts := strings.Join(w.texts, "\n")
 	w.texts = nil
 	return texts
-}
-
-type logBuffer struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.String()
 }
 
 // eventually waits until check succeeds.

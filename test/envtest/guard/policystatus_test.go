@@ -18,6 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/policystatus"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
 const statusName = "dra-steward-policies"
@@ -50,7 +51,7 @@ func startController(t *testing.T) {
 	}
 	args = append(args[1:], args[0])
 	ctx, stop := context.WithCancel(context.Background())
-	log, code := &logBuffer{}, make(chan int, 1)
+	log, code := &proc.Log{}, make(chan int, 1)
 	go func() { code <- app.Run(ctx, args, app.Streams{Out: log, Err: log}) }()
 	t.Cleanup(func() {
 		stop()
@@ -125,7 +126,7 @@ func forget(t *testing.T, admin kubernetes.Interface) {
 func TestPolicyStatus(t *testing.T) {
 	g, admin, _ := guarded(t, nil)
 	t.Cleanup(func() { forget(t, admin) })
-	other, err := g.Another(t.Context(), &logBuffer{})
+	other, err := g.Another(t.Context(), &proc.Log{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func versionsOfTaintRules(t *testing.T, c kubernetes.Interface) (all []schema.Gr
 		}
 		for _, resource := range resources.APIResources {
 			if resource.Name == "devicetaintrules" {
-				all = append(all, taintRules().GroupResource().WithVersion(version))
+				all = append(all, cluster.DeviceTaintRules().GroupResource().WithVersion(version))
 			}
 		}
 	}
@@ -164,12 +164,12 @@ func TestRadius(t *testing.T) {
 			t.Fatal(err)
 		}
 		sentNothing(t, g, func() {
-			if _, err := ours.Resource(taintRules()).Create(t.Context(), ruleOf(taintRules(), "rack", rack, "NoExecute", ""), notStored); err != nil {
+			if _, err := ours.Resource(cluster.DeviceTaintRules()).Create(t.Context(), ruleOf(cluster.DeviceTaintRules(), "rack", rack, "NoExecute", ""), notStored); err != nil {
 				t.Error(err)
 			}
 		})
 	})
-	withoutGuard(t, g, untyped.Resource(taintRules()))
+	withoutGuard(t, g, untyped.Resource(cluster.DeviceTaintRules()))
 }
 
 func radiusOfNew(t *testing.T, rules dynamic.ResourceInterface, version schema.GroupVersionResource, seen *warnings) {
@@ -262,7 +262,7 @@ func radiusOfDrains(t *testing.T, c dynamic.Interface) {
 
 // withoutGuard stops dra-steward: nobody begins an eviction, and everybody can stop one.
 func withoutGuard(t *testing.T, g *guard.Guard, rules dynamic.ResourceInterface) {
-	always, version := context.WithoutCancel(t.Context()), taintRules()
+	always, version := context.WithoutCancel(t.Context()), cluster.DeviceTaintRules()
 	for _, name := range []string{"stopped", "deleted", "narrowed", "applied"} {
 		create(t, creator{rules}, ruleOf(version, name, driver+"/nowhere", "NoExecute", ""))
 		defer rules.Delete(always, name, metav1.DeleteOptions{})

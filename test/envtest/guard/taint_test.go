@@ -31,7 +31,7 @@ func TestTaintCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := untyped.Resource(taintRules())
+	rules := untyped.Resource(cluster.DeviceTaintRules())
 	const b, key = driver + "/lane-1/b", "example.com/suspect"
 	wantRun := func(code int, want string, args ...string) string {
 		t.Helper()

@@ -65,10 +65,10 @@ func TestEffectChangeRenewsTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := c.Resource(taintRules())
+	rules := c.Resource(cluster.DeviceTaintRules())
 	past := time.Now().Add(-time.Hour).Truncate(time.Second).UTC().Format(time.RFC3339)
 	rule := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": taintRules().GroupVersion().String(), "kind": "DeviceTaintRule",
+		"apiVersion": cluster.DeviceTaintRules().GroupVersion().String(), "kind": "DeviceTaintRule",
 		"metadata": map[string]any{"name": "maintenance"},
 		"spec": map[string]any{
 			"deviceSelector": map[string]any{"pool": "nowhere"},

@@ -1,7 +1,6 @@
 package patches_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -20,86 +19,28 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
-	"github.com/dra-steward/dra-steward/test/chart"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
 const steward = "dra-steward"
 
-// installController gives the controller its rights, and returns the arguments of its
-// Deployment and a kubeconfig with its identity.
-func installController(t *testing.T) (args []string) {
+// run starts the controller and returns how to end it.
+func run(t *testing.T, args []string) (stop func()) {
 	t.Helper()
-	const pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
-	objects, err := chart.Render(map[string]any{"certificates": map[string]any{"existingSecret": "a", "caBundle": pem}},
-		chart.Options{KubeVersion: cluster.Version(), Namespace: steward})
+	c, err := controller.Start(t.Context(), args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", steward), "apply", "-f", "-")
-	name := steward + "-controller"
-	for _, object := range objects {
-		if object.GetLabels()["app.kubernetes.io/component"] != "controller" {
-			continue
-		}
-		if object.GetKind() == "Deployment" {
-			containers := object.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)
-			for _, arg := range containers[0].(map[string]any)["args"].([]any) {
-				args = append(args, arg.(string))
-			}
-			continue
-		}
-		text, err := object.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		kubectl(t, string(text), "apply", "-f", "-")
-	}
-	args = slices.DeleteFunc(args, func(arg string) bool {
-		return strings.HasPrefix(arg, "--health-address") || strings.HasPrefix(arg, "--metrics-address")
-	})
-	kubeconfig, err := cluster.UserKubeconfig(fmt.Sprintf("system:serviceaccount:%s:%s", steward, name), "system:serviceaccounts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(args, "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--kubeconfig="+kubeconfig)
-}
-
-// runController runs the program until the function that it returns is called.
-func runController(t *testing.T, args []string) (stop func()) {
-	t.Helper()
-	log := &lines{}
-	ctx, cancel := context.WithCancel(t.Context())
-	code := make(chan int, 1)
-	go func() { code <- app.Run(ctx, args, app.Streams{Out: log, Err: log}) }()
 	stop = sync.OnceFunc(func() {
-		cancel()
-		if got := <-code; got != app.ExitClean || t.Failed() {
-			t.Errorf("the controller ended with %d:\n%s", got, log)
+		if err := c.Stop(); err != nil || t.Failed() {
+			t.Errorf("%v; its log:\n%s", err, c.Log())
 		}
-		if log := log.String(); strings.Contains(log, "Cannot write") || strings.Contains(log, "Cannot create") {
+		if log := c.Log(); strings.Contains(log, "Cannot write") || strings.Contains(log, "Cannot create") {
 			t.Errorf("a right is missing:\n%s", log)
 		}
 	})
 	t.Cleanup(stop)
 	return stop
-}
-
-type lines struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.String()
 }
 
 // stored reads a patch.
@@ -198,8 +139,11 @@ func TestStatus(t *testing.T) {
 		kubectl(t, "apiVersion: dra-steward.io/v1alpha1\nkind: ResourceSlicePatch\nmetadata: {"+name+"}\nspec:\n"+spec, "create", "-f", "-")
 		<-time.After(1100 * time.Millisecond) // ages have no unit below a second
 	}
-	args := installController(t)
-	stop := runController(t, args)
+	args, err := controller.Install(t.Context(), cluster, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, args)
 	want := map[string]string{
 		"status-red":   "125 devices in 1 slices ",
 		"status-blue":  "125 devices in 1 slices Applied=False/Outvoted Conflicting=True/Tied",
@@ -238,7 +182,7 @@ func TestStatus(t *testing.T) {
 	for name := range want {
 		versions[name] = stored(t, patches, name).ResourceVersion
 	}
-	runController(t, args)
+	run(t, args)
 	kubectl(t, "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: status-none}}", "create", "-f", "-")
 	defer kubectl(t, "", "delete", "deviceclass", "status-none")
 	until(map[string]string{"status-class": "10000 devices in 80 slices "})

@@ -13,7 +13,6 @@ import (
 	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/release"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,7 +23,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
 
 const (
@@ -40,23 +38,13 @@ type values = map[string]any
 var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
-	options := envtest.Options{ControllerManager: true, Kubectl: true, RuntimeConfig: map[string]bool{taintRules().GroupVersion().String(): true}}
-	if taintRules().Version == "v1alpha3" {
-		options.FeatureGates = map[string]bool{"DRADeviceTaints": true} // on by default since 1.36
-	}
+	options := envtest.Options{ControllerManager: true, Kubectl: true, DeviceTaintRules: true}
 	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
 }
 
 // taintRules is the kind of DeviceTaintRules in the version that the minor under test has.
 func taintRules() schema.GroupVersionKind {
-	version := "v1"
-	switch minor := os.Getenv(assets.VersionVariable); {
-	case strings.HasPrefix(minor, "1.36"):
-		version = "v1beta2"
-	case strings.HasPrefix(minor, "1.35"), strings.HasPrefix(minor, "1.34"):
-		version = "v1alpha3"
-	}
-	return resourceapi.SchemeGroupVersion.WithKind("DeviceTaintRule").GroupKind().WithVersion(version)
+	return cluster.DeviceTaintRules().GroupVersion().WithKind("DeviceTaintRule")
 }
 
 // with returns the values that every release here needs, and more.

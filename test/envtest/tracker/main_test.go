@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,46 +27,12 @@ import (
 	"github.com/dra-steward/dra-steward/charts"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
 
 var cluster *envtest.Cluster
 
-// ruleVersions are the newest versions of DeviceTaintRule, by minor, with what has to be
-// switched on for them.
-var ruleVersions = map[string]struct {
-	version string
-	gates   []string
-}{
-	"1.34": {"v1alpha3", []string{"DRADeviceTaints"}},
-	"1.35": {"v1alpha3", []string{"DRADeviceTaints", "DRADeviceTaintRules"}},
-	"1.36": {"v1beta2", []string{"DRADeviceTaints", "DRADeviceTaintRules"}},
-	"1.37": {"v1", nil},
-}
-
 func TestMain(m *testing.M) {
-	options := envtest.Options{}
-	r := ruleVersions[minor()]
-	for _, gate := range r.gates {
-		if options.FeatureGates == nil {
-			options.FeatureGates = map[string]bool{}
-		}
-		options.FeatureGates[gate] = true
-	}
-	if r.version != "v1" {
-		options.APIServerArgs = map[string][]string{"runtime-config": {"resource.k8s.io/" + r.version + "=true"}}
-	}
-	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
-}
-
-// minor is that of the API server.
-func minor() string {
-	version := os.Getenv(assets.VersionVariable)
-	if version == "" {
-		version = assets.DefaultVersion
-	}
-	parts := strings.Split(version, ".")
-	return parts[0] + "." + parts[1]
+	os.Exit(envtest.Main(m, envtest.Options{DeviceTaintRules: true}, func(c *envtest.Cluster) { cluster = c }))
 }
 
 // clients write as the administrator.
@@ -91,7 +56,7 @@ func newClients(t *testing.T) clients {
 	}
 	return clients{
 		Interface: typed,
-		rules:     untyped.Resource(schema.GroupVersionResource{Group: resourceapi.GroupName, Version: ruleVersions[minor()].version, Resource: "devicetaintrules"}),
+		rules:     untyped.Resource(cluster.DeviceTaintRules()),
 		patches:   untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource)),
 		crds:      untyped.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}),
 	}
@@ -206,7 +171,7 @@ func slice(i int, version int, devices int) *resourceapi.ResourceSlice {
 // rule makes a DeviceTaintRule of the version that is served.
 func rule(name, value string, selector map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "resource.k8s.io/" + ruleVersions[minor()].version, "kind": "DeviceTaintRule",
+		"apiVersion": cluster.DeviceTaintRules().GroupVersion().String(), "kind": "DeviceTaintRule",
 		"metadata": map[string]any{"name": name},
 		"spec": map[string]any{
 			"deviceSelector": selector,

@@ -24,7 +24,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
 
 const (
@@ -35,24 +34,8 @@ const (
 var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
-	options := envtest.Options{Scheduler: true, Nodes: []string{"node-0", "node-1"}}
-	switch minor() {
-	case "1.34", "1.35":
-		// The scheduler waits until it has read the rules.
-		options.FeatureGates = map[string]bool{"DRADeviceTaints": true}
-		options.APIServerArgs = map[string][]string{"runtime-config": {"resource.k8s.io/v1alpha3=true"}}
-	}
+	options := envtest.Options{Scheduler: true, Nodes: []string{"node-0", "node-1"}, DeviceTaintRules: true}
 	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
-}
-
-// minor is that of the control plane.
-func minor() string {
-	version := os.Getenv(assets.VersionVariable)
-	if version == "" {
-		version = assets.DefaultVersion
-	}
-	parts := strings.Split(version, ".")
-	return parts[0] + "." + parts[1]
 }
 
 // must is for what has no reason to fail.
@@ -244,7 +227,7 @@ func testAsker(t *testing.T, c kubernetes.Interface) {
 		t.Errorf("%d: what the asker may not see is said:\n%s", code, out)
 	}
 	for _, note := range []string{"claims of other namespaces cannot be read", "nodes cannot be read", "DeviceTaintRule cannot be read"} {
-		if !strings.Contains(out, note) && (minor() == "1.37" || !strings.HasPrefix(note, "DeviceTaintRule")) {
+		if !strings.Contains(out, note) && (cluster.Minor() == "1.37" || !strings.HasPrefix(note, "DeviceTaintRule")) {
 			t.Errorf("does not say %q:\n%s", note, out)
 		}
 	}
