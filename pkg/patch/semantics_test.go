@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/patch"
@@ -170,24 +171,37 @@ func TestPatchBeatsSlice(t *testing.T) {
 
 func TestHigherPriorityWinsThenOlder(t *testing.T) {
 	ten := int64(10)
-	old := object("old", 0, spec{Attributes: attrs{model: set(str("old"))}})
+	old := object("z-old", 0, spec{Attributes: attrs{model: set(str("old"))}}) // the last by name
 	young := object("young", 5, spec{Attributes: attrs{model: set(str("young"))}})
 	r := apply(t, slice(device("a", names{"model": str("published")})), young, old)
 	wantModels(t, r, "model", "old")
-	if !report(r, "young").Conflicting() || report(r, "old").Conflicting() {
+	if !report(r, "young").Conflicting() || report(r, "z-old").Conflicting() {
 		t.Error("the younger of two equal priorities conflicts, the older does not")
 	}
 	young.Spec.Devices.Priority = &ten
 	r = apply(t, slice(device("a", nil)), young, old)
 	wantModels(t, r, model, "young")
-	if report(r, "old").Conflicting() {
+	if report(r, "z-old").Conflicting() {
 		t.Error("a lower priority is no conflict")
 	}
+	old.Generation, young.Generation = 7, 1 // an edit does not make a patch younger
+	young.Spec.Devices.Priority = nil
+	wantModels(t, apply(t, slice(device("a", nil)), young, old), model, "old")
 }
 
 func TestNullRemovesAndNeverReachesCEL(t *testing.T) {
 	s := slice(device("a", names{"model": str("x"), "n": num(1)}))
-	r := apply(t, s, object("p", 0, spec{Attributes: attrs{model: null}}))
+	r := apply(t, s, object("p", 0, spec{Attributes: attrs{model: null, "gpu.example.com/none": null}}))
+	for expression, want := range map[string]bool{ // as the selector of a claim
+		`has(device.attributes["gpu.example.com"].model)`: false, `has(device.attributes["gpu.example.com"].none)`: false,
+		`device.attributes["gpu.example.com"].n == 1`: true,
+	} {
+		d := r.Slice.Spec.Devices[0]
+		compiled := dracel.GetCompiler(dracel.Features{}).CompileCELExpression(expression, dracel.Options{})
+		if got, _, err := compiled.DeviceMatches(t.Context(), dracel.Device{Driver: driver, Attributes: d.Attributes, Capacity: d.Capacity}); err != nil || got != want {
+			t.Errorf("%s = %t, %v", expression, got, err)
+		}
+	}
 	if want := (names{"n": num(1)}); !reflect.DeepEqual(r.Slice.Spec.Devices[0].Attributes, want) {
 		t.Error(cmp.Diff(want, r.Slice.Spec.Devices[0].Attributes))
 	}
@@ -259,6 +273,32 @@ func TestNoMatchIsTheSameSlice(t *testing.T) {
 	}
 	if r := patch.Apply(s, nil); r.Slice != s {
 		t.Error("no patches: the slice was copied")
+	}
+}
+
+// All selectors of the class have to hold, and those of the filter beside them.
+func TestClassContributesAllItsSelectors(t *testing.T) {
+	class := func(expressions ...string) *resourceapi.DeviceClass {
+		return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{Selectors: cel(expressions...).Selectors}}
+	}
+	s := slice(device("a", names{"n": num(1)}), device("b", names{"n": num(2)}), device("c", names{"n": num(3)}))
+	n := func(is string) string { return `device.attributes["gpu.example.com"].n ` + is }
+	for name, tc := range map[string]struct {
+		class []string
+		own   []string
+		want  string
+	}{
+		"no selector":  {nil, nil, "y y y"},
+		"both hold":    {[]string{n("> 1"), n("< 3")}, nil, "- y -"},
+		"with its own": {[]string{n("> 1")}, []string{n("!= 2")}, "- - y"},
+		"none":         {[]string{n("> 1"), n("< 2")}, nil, "- - -"},
+	} {
+		o := object("p", 0, spec{Filter: cel(tc.own...), Attributes: attrs{model: set(str("y"))}})
+		o.Spec.Devices.Filter.DeviceClassName = new("gpu")
+		var c patch.Compiler
+		if got := models(patch.Apply(s, []*patch.Patch{c.Compile(o, class(tc.class...))}).Slice, model); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
 	}
 }
 

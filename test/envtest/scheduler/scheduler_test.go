@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -123,8 +124,12 @@ func (w *world) isSaid(t *testing.T, reason, note string) {
 }
 
 // Two profiles of one process, with our plugin and with that of Kubernetes, never give a
-// device away twice, and one sees patches.
+// device away twice, and one sees patches. One round; 20 in make test-long.
 func TestTwoProfiles(t *testing.T) {
+	rounds := 1
+	if os.Getenv("DRA_STEWARD_LONG") != "" {
+		rounds = 20
+	}
 	w := start(t, "profiles:\n- schedulerName: stock\n- schedulerName: patched"+patched, "node-0", "node-1")
 	w.installType(t)
 	w.grant(t)
@@ -137,21 +142,46 @@ func TestTwoProfiles(t *testing.T) {
 		}
 		w.publish(t, node, all...)
 	}
-	var names []string
-	for i := range 2 * devices {
-		names = append(names, fmt.Sprintf("pod-%d", i))
-		if i%2 == 0 {
-			w.ask(t, names[i], "stock", "")
-		} else {
-			w.ask(t, names[i], "patched", `device.attributes["dc.example.com"].rack == "r12"`)
-		}
+	for round := range rounds {
+		w.twoProfiles(t, round, 2*devices)
 	}
+}
+
+// twoProfiles fills all devices with pods of two profiles, and empties them.
+func (w *world) twoProfiles(t *testing.T, round, n int) {
+	t.Helper()
+	var names []string
+	var work []func()
+	for i := range n {
+		name := fmt.Sprintf("pod-%d-%d", round, i)
+		names = append(names, name)
+		profile, selector := "stock", ""
+		if i%2 == 1 {
+			profile, selector = "patched", `device.attributes["dc.example.com"].rack == "r12"`
+		}
+		work = append(work, func() { w.ask(t, name, profile, selector) })
+	}
+	parallel(work)
 	var taken []string
 	for _, name := range names {
 		taken = append(taken, w.isBound(t, name))
 	}
 	slices.Sort(taken)
-	if once := slices.Compact(slices.Clone(taken)); len(once) != len(taken) {
+	once := slices.Compact(slices.Clone(taken))
+	t.Logf("round %d: %d pods have %d devices", round, len(taken), len(once))
+	if len(once) != len(taken) {
 		t.Errorf("devices were given away twice: %v", taken)
 	}
+	for _, name := range names {
+		if err := w.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.ResourceV1().ResourceClaims("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the devices are free", func() bool {
+		claims, err := w.ResourceV1().ResourceClaims("default").List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(claims.Items) == 0
+	})
 }
