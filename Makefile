@@ -31,7 +31,7 @@ bench-long: ## measure tracker and evictor beside those of Kubernetes, up to 10,
 	@cd test/tracker && go test -c -o "$(CACHE)/bin/tracker.test" . && for n in $(SLICES); do \
 	  echo "$$n slices"; \
 	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='Build|Memory|Rule|Patch' -test.benchtime=3x && \
-	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='SliceUpdate|Status' -test.benchtime=100x || exit 1; \
+	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='SliceUpdate|Status' -test.benchtime=2000x || exit 1; \
 	done
 	cd test/evictor && EVICTOR_LONG=1 go test -run '^$$' -bench . -benchtime 1x -timeout 60m .
 	cd test/evictor && go test -run '^$$' -bench Events -benchtime 100x .

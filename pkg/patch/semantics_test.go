@@ -210,8 +210,8 @@ func TestNullRemovesAndNeverReachesCEL(t *testing.T) {
 func TestCapacityIsReducedNotRemoved(t *testing.T) {
 	s := slice(resourceapi.Device{Name: "a", Capacity: sizes{"memory": size("80Gi")}})
 	r := apply(t, s, object("p", 0, spec{Capacity: caps{"gpu.example.com/memory": size("0")}}))
-	if got := r.Slice.Spec.Devices[0].Capacity["memory"]; !got.Value.IsZero() {
-		t.Errorf("memory = %s, want 0", got.Value.String())
+	if got, known := r.Slice.Spec.Devices[0].Capacity["memory"]; !known || !got.Value.IsZero() {
+		t.Errorf("memory is there: %t, with %s, want 0", known, got.Value.String())
 	}
 }
 

@@ -231,6 +231,12 @@ func TestBug7DevicesChangePlaces(t *testing.T) {
 			t.Error("the taint is on the wrong device")
 		}
 	})
+	// By positions nothing changes, by names everything does.
+	s := newState()
+	s.apply(map[objectKey]any{{SliceKind, "s"}: slice("s", "d", "p", "a", "b"), {RuleKind, "r"}: taintRule("r", selector("", "", "a"))})
+	if visible := s.apply(map[objectKey]any{{SliceKind, "s"}: slice("s", "d", "p", "b", "a"), {RuleKind, "r"}: taintRule("r", selector("", "", "b"))}); len(visible) != 1 {
+		t.Errorf("%d events, want one", len(visible))
+	}
 }
 
 // Bug 7, second part: the deletion of a rule that was missed recomputes all slices.

@@ -145,6 +145,18 @@ func TestTwoProfiles(t *testing.T) {
 	for round := range rounds {
 		w.twoProfiles(t, round, 2*devices)
 	}
+	w.anotherScheduler(t)
+}
+
+// anotherScheduler binds a pod with a claim as a second scheduler would, which ours tells.
+func (w *world) anotherScheduler(t *testing.T) {
+	t.Helper()
+	w.ask(t, "foreign", "elsewhere", "")
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}}
+	if err := w.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.isSaid(t, "AnotherScheduler", `scheduler "elsewhere" has bound pod default/foreign with ResourceClaims`)
 }
 
 // twoProfiles fills all devices with pods of two profiles, and empties them.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -36,6 +38,24 @@ func (c clients) allow(t *testing.T, name, user string, rules ...rbacv1.PolicyRu
 	}
 }
 
+// lines are those of a log.
+type lines struct {
+	mutex sync.Mutex
+	all   []string
+}
+
+func (l *lines) add(prefix, line string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.all = append(l.all, prefix+line)
+}
+
+func (l *lines) has(text string) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return slices.ContainsFunc(l.all, func(line string) bool { return strings.Contains(line, text) })
+}
+
 // TestAbsentAndForbidden: without the type of patches and without the right to read
 // rules the view goes on, and takes both in once they are there. It comes first, before
 // another test installs the type.
@@ -55,8 +75,14 @@ func TestAbsentAndForbidden(t *testing.T) {
 	if _, err := c.rules.Create(t.Context(), rule("hidden", "", map[string]any{}), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	tracked := started(t, config, tracker.Options{})
+	var log lines
+	tracked := started(t, config, tracker.Options{Logger: funcr.New(log.add, funcr.Options{})})
 	synced(t, tracked)
+	for _, want := range []string{`"Cannot watch, going on without" "kind"="ResourceSlicePatch" "reason"="NotInstalled"`, `"kind"="DeviceTaintRule" "reason"="Forbidden"`} {
+		if !log.has(want) {
+			t.Errorf("the log does not say %s", want)
+		}
+	}
 	if got := condition(tracked, tracker.PatchKind); got.Reason != tracker.ReasonNotInstalled || got.Available || !strings.Contains(got.Message, "CustomResourceDefinition") {
 		t.Errorf("patches: %+v", got)
 	}
@@ -124,9 +150,9 @@ func TestCutLine(t *testing.T) {
 	c := newClients(t)
 	c.installPatches(t)
 	defer c.clean(t)
-	slices := c.ResourceV1().ResourceSlices()
+	published := c.ResourceV1().ResourceSlices()
 	for i := range 3 {
-		if _, err := slices.Create(t.Context(), slice(i, 0, 2), metav1.CreateOptions{}); err != nil {
+		if _, err := published.Create(t.Context(), slice(i, 0, 2), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,7 +171,7 @@ func TestCutLine(t *testing.T) {
 	}
 
 	way.set(true)
-	if err := slices.Delete(t.Context(), "slice-0", metav1.DeleteOptions{}); err != nil {
+	if err := published.Delete(t.Context(), "slice-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.rules.Delete(t.Context(), "gone", metav1.DeleteOptions{}); err != nil {
@@ -154,7 +180,7 @@ func TestCutLine(t *testing.T) {
 	if _, err := c.rules.Create(t.Context(), rule("new", "", map[string]any{"pool": "pool-1"}), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := slices.Create(t.Context(), slice(9, 0, 1), metav1.CreateOptions{}); err != nil {
+	if _, err := published.Create(t.Context(), slice(9, 0, 1), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	way.set(false)

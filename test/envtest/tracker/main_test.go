@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,7 +112,7 @@ func eventually(t *testing.T, what string, check func(context.Context) (bool, er
 // started runs a tracker until the test ends.
 func started(t *testing.T, config *rest.Config, options tracker.Options) *tracker.Tracker {
 	t.Helper()
-	sources, err := tracker.NewSources(config, logr.Discard())
+	sources, err := tracker.NewSources(config, options.Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
