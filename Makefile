@@ -27,7 +27,7 @@ test-long: ## run the tests on the control planes and the code of Kubernetes 1.3
 
 SLICES ?= 1000 10000
 
-bench-long: ## measure tracker and evictor beside those of Kubernetes, up to 10,000 slices and pods
+bench-long: ## measure tracker, evictor and scheduler beside those of Kubernetes, up to 10,000 slices and pods
 	@cd test/tracker && go test -c -o "$(CACHE)/bin/tracker.test" . && for n in $(SLICES); do \
 	  echo "$$n slices"; \
 	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='Build|Memory|Rule|Patch' -test.benchtime=3x && \
@@ -35,6 +35,8 @@ bench-long: ## measure tracker and evictor beside those of Kubernetes, up to 10,
 	done
 	cd test/evictor && EVICTOR_LONG=1 go test -run '^$$' -bench . -benchtime 1x -timeout 60m .
 	cd test/evictor && go test -run '^$$' -bench Events -benchtime 100x .
+	cd test/envtest && go test -run '^$$' -bench PatchToBound -benchtime 50x ./scheduler
+	cd test/envtest && go test -run '^$$' -bench Throughput -benchtime 1x -timeout 2h ./scheduler
 
 COUNT ?= 100000
 SEED ?= 1

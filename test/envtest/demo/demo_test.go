@@ -37,10 +37,11 @@ type demonstration struct {
 	binaries string
 }
 
-// startDemo starts the program as make does, in a process group of its own.
+// startDemo starts the program as make does, in a process group of its own, on the newest
+// minor whichever is tested: that is what it shows.
 func startDemo(t *testing.T, args ...string) *demonstration {
 	t.Helper()
-	set, err := assets.Get(t.Context(), assets.Options{Output: t.Output()})
+	set, err := assets.Get(t.Context(), assets.Options{Kubernetes: assets.DefaultVersion, Output: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func startDemo(t *testing.T, args ...string) *demonstration {
 	}
 	d.Dir = "../../.."
 	d.Env = append(os.Environ(), actAsDemo+"=yes",
-		"XDG_CACHE_HOME="+d.cache, "TMPDIR="+d.tempDir, "KUBEBUILDER_ASSETS="+d.binaries)
+		"XDG_CACHE_HOME="+d.cache, "TMPDIR="+d.tempDir, "KUBEBUILDER_ASSETS="+d.binaries, assets.VersionVariable+"="+assets.DefaultVersion)
 	d.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	d.Cancel = func() error { return syscall.Kill(-d.Process.Pid, syscall.SIGKILL) }
 	output, err := d.StdoutPipe()

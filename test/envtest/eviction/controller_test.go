@@ -2,6 +2,7 @@ package eviction_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
@@ -58,7 +60,8 @@ func options(t *testing.T, minor string, nodes ...string) envtest.Options {
 		Kubernetes: minor, ControllerManager: true, Scheduler: true, Nodes: nodes, AuditPolicy: auditPolicy,
 		DeviceTaintRules: true, Dir: t.TempDir(), Output: t.Output(),
 	}
-	if minor == "1.34" || minor == "1.35" {
+	switch wanted := cmp.Or(minor, os.Getenv(assets.VersionVariable)); {
+	case strings.HasPrefix(wanted, "1.34"), strings.HasPrefix(wanted, "1.35"):
 		o.FeatureGates = map[string]bool{"DRAExtendedResource": true}
 	}
 	return o
