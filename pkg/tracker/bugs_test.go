@@ -249,6 +249,12 @@ func TestBug7MissedDeletion(t *testing.T) {
 	}
 	s.apply(batch)
 	before := s.current
+	w := &work{dirty: map[*entry]bool{}, budget: 1000}
+	s.changeRule(w, "r", nil)
+	if len(w.dirty) != 1 || w.budget < 0 {
+		t.Errorf("%d slices are looked at, budget %d; want that of pool3", len(w.dirty), w.budget)
+	}
+	s.changeRule(w, "r", batch[objectKey{RuleKind, "r"}].(*resourceapi.DeviceTaintRule))
 	box := newInbox()
 	box.handler(RuleKind).OnDelete(cache.DeletedFinalStateUnknown{Key: "r"})
 	batch, _ = box.take()
