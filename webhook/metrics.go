@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -17,6 +18,7 @@ type Metrics struct {
 	answers  *prometheus.CounterVec
 	findings *prometheus.CounterVec
 	exempted *prometheus.CounterVec
+	defaults *prometheus.CounterVec
 	policies *prometheus.CounterVec
 	asked    *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -44,6 +46,10 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_admission_exempted_total",
 			Help: "Problems found in admission requests that an exemption or the author's identity let pass, by the ID of the rule.",
 		}, []string{"rule"}),
+		defaults: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_admission_defaults_total",
+			Help: "Defaults of admission requests, by ID and result (filled, or withheld in the mode observe).",
+		}, []string{"default", "result"}),
 		policies: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_policy_results_total",
 			Help: "What policies said, by code, mode and result (violation, stored: the stored object has it already, error, timeout).",
@@ -58,7 +64,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.00005, 2, 14),
 		}, []string{"endpoint"}),
 	}
-	for _, c := range []prometheus.Collector{m.answers, m.findings, m.exempted, m.policies, m.asked, m.seconds} {
+	for _, c := range []prometheus.Collector{m.answers, m.findings, m.exempted, m.defaults, m.policies, m.asked, m.seconds} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -93,6 +99,11 @@ func (m *Metrics) count(answer review.Answer) {
 	}
 	for _, e := range answer.Exempted {
 		m.exempted.WithLabelValues(e.Rule).Inc()
+	}
+	for result, changes := range map[string][]mutate.Change{"filled": answer.Changes, "withheld": answer.Withheld} {
+		for _, change := range changes {
+			m.defaults.WithLabelValues(change.Default, result).Inc()
+		}
 	}
 	m.countPolicies(answer.Decision)
 }

@@ -146,7 +146,7 @@ func (a *Auditor) finding(at Finding, f review.Finding) Finding {
 		}
 		return at
 	}
-	at.Today = map[review.Severity]policy.Mode{review.Error: policy.Deny, review.Warning: policy.Warn, validate.Audit: policy.Audit, validate.Off: policy.Off}[a.today.Severity(f.Rule)]
+	at.Today = modeOf(a.today.Severity(f.Rule))
 	return at
 }
 

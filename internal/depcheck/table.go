@@ -44,6 +44,7 @@ var Packages = map[string]Package{
 	"internal/taints":       {Floor: 4, Pure: true},
 	"internal/lint":         {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/audit":        {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/report":       {Floor: 4, Beside: []string{"internal/audit", "pkg/evictor"}, Never: []string{controllerRuntime}, Pure: true},
 	"internal/facts":        {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/policystatus": {Floor: 4, Never: []string{controllerRuntime}},
 	"pkg/evictor/drains":    {Floor: 4},

@@ -84,6 +84,11 @@ var always = []string{"toleration-rewrite", "drain-settings"}
 // observes, what would be changed.
 func (a *Answer) setAside(observes bool) {
 	if observes {
+		for _, change := range a.Changes {
+			if !slices.Contains(always, change.Default) {
+				a.Withheld = append(a.Withheld, change)
+			}
+		}
 		a.Changes = slices.DeleteFunc(a.Changes, func(c mutate.Change) bool { return !slices.Contains(always, c.Default) })
 	}
 	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {

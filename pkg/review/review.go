@@ -100,6 +100,8 @@ type Answer struct {
 	Name string
 	// Changes are the defaults that were filled in.
 	Changes []mutate.Change
+	// Withheld are those that are not, because the mode is observe.
+	Withheld []mutate.Change
 	// Findings are what is wrong, errors before warnings.
 	Findings []Finding
 	// Exempted are what is wrong and passes all the same, for who reads the audit log.

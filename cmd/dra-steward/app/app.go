@@ -75,7 +75,7 @@ Exit codes: 0 clean, 1 something was found, 2 could not run.`,
 	root.AddCommand(serveCommand(streams), controllerCommand(streams), lintCommand(streams), explainCommand(streams),
 		devicesCommand(streams), impactCommand(streams), taintCommand(streams), untaintCommand(streams), whyCommand(streams), configCommand(streams), policyCommand(streams), auditCommand(streams),
 		nodeCommand(streams), metricsCommand(streams), uninstallCommand(streams), versionCommand(streams))
-	root.AddCommand(drainCommand(streams))
+	root.AddCommand(drainCommand(streams), reportCommand(streams))
 	return root
 }
 

@@ -163,6 +163,29 @@ func (s *stored) check(ctx context.Context, all []listing) error {
 	return fmt.Errorf("the user of the kubeconfig must not list %s: grant the verb list, or with --namespace audit one namespace", strings.Join(missing, ", "))
 }
 
+// surroundings reads what exists beside the objects that are judged, and returns the lists
+// of all.
+func (s *stored) surroundings(ctx context.Context) ([]listing, *surroundings, error) {
+	all := []listing{dra("deviceclasses", "DeviceClass", false), dra("resourceslices", "ResourceSlice", false), dra("resourceclaims", "ResourceClaim", true),
+		dra("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
+	if s.rules != "" {
+		all = append(all, listing{resourceapi.GroupName, s.rules, "devicetaintrules", "DeviceTaintRule", false})
+	}
+	if err := s.check(ctx, all); err != nil {
+		return nil, nil, err
+	}
+	around := &surroundings{labels: map[string]map[string]string{}, keys: map[string]bool{}}
+	for _, l := range all {
+		if l.namespaced {
+			continue
+		}
+		if err := s.each(ctx, l, func(data []byte) error { return around.add(l.gvk(), data) }); err != nil {
+			return nil, nil, err
+		}
+	}
+	return all, around, nil
+}
+
 // readCluster audits a cluster.
 func (o auditOptions) readCluster(ctx context.Context, _ Streams, options audit.Options) (audit.Report, error) {
 	s, err := newStored(o.kubeconfig, o.namespace)
@@ -172,25 +195,9 @@ func (o auditOptions) readCluster(ctx context.Context, _ Streams, options audit.
 	if options.Minor, err = s.look(); err != nil {
 		return audit.Report{}, err
 	}
-	claims, templates := dra("resourceclaims", "ResourceClaim", true), dra("resourceclaimtemplates", "ResourceClaimTemplate", true)
-	classes, slices := dra("deviceclasses", "DeviceClass", false), dra("resourceslices", "ResourceSlice", false)
-	rules := listing{resourceapi.GroupName, s.rules, "devicetaintrules", "DeviceTaintRule", false}
-	namespaces := listing{"", "v1", "namespaces", "Namespace", false}
-	all := []listing{classes, slices, claims, templates, namespaces}
-	if s.rules != "" {
-		all = append(all, rules)
-	}
-	if err := s.check(ctx, all); err != nil {
+	all, around, err := s.surroundings(ctx)
+	if err != nil {
 		return audit.Report{}, err
-	}
-	around := &surroundings{labels: map[string]map[string]string{}, keys: map[string]bool{}}
-	for _, l := range all {
-		if l.namespaced {
-			continue
-		}
-		if err := s.each(ctx, l, func(data []byte) error { return around.add(l.gvk(), data) }); err != nil {
-			return audit.Report{}, err
-		}
 	}
 	options.World, options.Facts = &around.Objects, around
 	found, err := newCollected(options)
@@ -198,7 +205,7 @@ func (o auditOptions) readCluster(ctx context.Context, _ Streams, options audit.
 		return audit.Report{}, err
 	}
 	for _, l := range all {
-		if l == namespaces || o.namespace != "" && !l.namespaced {
+		if l.kind == "Namespace" || o.namespace != "" && !l.namespaced {
 			continue
 		}
 		err := s.each(ctx, l, func(data []byte) error { return found.judge(audit.Object{Kind: l.gvk(), JSON: data}) })

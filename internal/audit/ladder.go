@@ -1,0 +1,150 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/turns"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// A Ladder judges stored objects as the webhook would on several steps of the ladder.
+type Ladder struct {
+	auditor *Auditor
+	steps   []rung
+}
+
+type rung struct {
+	mode     v1alpha1.Mode
+	reviewer review.Reviewer
+}
+
+// NewLadder returns one with a step for each mode. Impacts, which may be nil, count what
+// stored taint rules hit.
+func NewLadder(o Options, modes []v1alpha1.Mode, impacts review.Impacts) (*Ladder, error) {
+	l := &Ladder{auditor: &Auditor{now: o.Now}}
+	evaluations := &validate.Evaluations{}
+	for _, mode := range modes {
+		c := o.Configuration
+		c.Mode = mode
+		r, err := o.reviewer(c)
+		if err != nil {
+			return nil, err
+		}
+		r.Evaluations = evaluations
+		r.Turns = func(string) validate.Turns { return (&turns.Queue{Length: evaluationTime}).For("") }
+		if impacts != nil && o.Policies != nil {
+			settings, err := review.GuardSettings(c)
+			if err != nil {
+				return nil, err
+			}
+			if r.GuardPolicies, err = policy.NewEngine(o.Policies, settings); err != nil {
+				return nil, err
+			}
+			r.Impacts = impacts
+		}
+		l.steps = append(l.steps, rung{mode, r})
+	}
+	return l, nil
+}
+
+// An Outcome is what becomes of an object on one step, if its author wrote it now. The
+// codes of policies and IDs of rules and defaults are in the order of their names.
+type Outcome struct{ Refused, Warned, Defaulted []string }
+
+// Judge returns the outcome on each step, and the object's kind and name.
+func (l *Ladder) Judge(object Object) (name string, outcomes []Outcome, _ error) {
+	var meta metav1.PartialObjectMetadata
+	if err := json.Unmarshal(object.JSON, &meta); err != nil {
+		return "", nil, fmt.Errorf("%s: %w", object.Kind.Kind, err)
+	}
+	name = object.Kind.Kind + " " + fullName(meta.Namespace, meta.Name)
+	for _, step := range l.steps {
+		outcome, err := step.judge(review.Request{Kind: object.Kind, Object: object.JSON, Namespace: meta.Namespace, Now: l.auditor.timeOf(object)}, hasAllocation(object))
+		if err != nil {
+			return name, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		outcomes = append(outcomes, outcome)
+	}
+	return name, outcomes, nil
+}
+
+func (s rung) judge(req review.Request, allocated bool) (Outcome, error) {
+	filled, err := s.reviewer.Mutate(req)
+	if err != nil {
+		return Outcome{}, err
+	}
+	answers := []review.Answer{}
+	for _, judge := range s.judges() {
+		answer, err := judge(req)
+		if err != nil {
+			return Outcome{}, err
+		}
+		answers = append(answers, answer)
+	}
+	if allocated {
+		req.Subresource = "status"
+		answer, err := s.reviewer.Validate(req)
+		if err != nil {
+			return Outcome{}, err
+		}
+		answers = append(answers, answer)
+	}
+	refused, warned, defaulted := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, answer := range answers {
+		for _, f := range answer.Findings {
+			switch f.Severity {
+			case review.Error:
+				refused[f.Rule] = true
+			case review.Warning:
+				warned[f.Rule] = true
+			}
+		}
+	}
+	for _, change := range filled.Changes {
+		defaulted[change.Default] = true
+	}
+	return Outcome{slices.Sorted(maps.Keys(refused)), slices.Sorted(maps.Keys(warned)), slices.Sorted(maps.Keys(defaulted))}, nil
+}
+
+// judges are the endpoints that judge a write.
+func (s rung) judges() []func(review.Request) (review.Answer, error) {
+	if s.reviewer.Impacts == nil {
+		return []func(review.Request) (review.Answer, error){s.reviewer.Validate}
+	}
+	return []func(review.Request) (review.Answer, error){s.reviewer.Validate, s.reviewer.Guard}
+}
+
+// Weigh says what becomes on each step of a problem that a policy or rule of that code
+// finds in something new: deny, warn, audit or off.
+func (l *Ladder) Weigh(code string) (modes []policy.Mode) {
+	for _, step := range l.steps {
+		switch {
+		case review.IsPolicy(code) && step.reviewer.Policies != nil:
+			modes = append(modes, step.reviewer.Policies.Mode(code, ""))
+		default:
+			modes = append(modes, modeOf(step.reviewer.Severity(code)))
+		}
+	}
+	return modes
+}
+
+// Fills says on which steps defaults are filled in.
+func (l *Ladder) Fills() (fills []bool) {
+	for _, step := range l.steps {
+		fills = append(fills, step.mode != v1alpha1.ModeObserve)
+	}
+	return fills
+}
+
+// modeOf is a severity in the words of policies.
+func modeOf(s review.Severity) policy.Mode {
+	return map[review.Severity]policy.Mode{review.Error: policy.Deny, review.Warning: policy.Warn, validate.Audit: policy.Audit, validate.Off: policy.Off}[s]
+}

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// A Holder is what one namespace holds of one driver.
+type Holder struct {
+	Namespace string `json:"namespace"`
+	Driver    string `json:"driver"`
+	Devices   int    `json:"devices"`
+	Claims    int    `json:"claims"`
+	Pods      int    `json:"pods"`
+}
+
+// A Device is one that is allocated.
+type Device struct {
+	Device string   `json:"device"`
+	Claims []string `json:"claims"`
+	Pods   []string `json:"pods"`
+	Taints []string `json:"taints"`
+}
+
+// A Taint is one that devices have for the same reason.
+type Taint struct {
+	// Source is the driver, or the DeviceTaintRule.
+	Source tracker.Source `json:"source"`
+	Taint  string         `json:"taint"`
+	// Devices have it, Held of them are allocated, to claims that so many Pods use.
+	Devices int `json:"devices"`
+	Held    int `json:"held"`
+	Pods    int `json:"pods"`
+	// Dormant tells that nobody is there who would notice.
+	Dormant bool `json:"dormant"`
+}
+
+// began is since when a taint is there, as far as is known.
+func began(t evictor.Taint) time.Time {
+	if t.TimeAdded != nil {
+		return t.TimeAdded.Time
+	}
+	return t.Since
+}
+
+// everything selects all devices.
+var everything = &resourceapi.DeviceTaintSelector{}
+
+// held are the devices that are allocated, and who holds how many.
+func (in Input) held() ([]Device, []Holder) {
+	type share struct{ namespace, driver string }
+	type counts struct{ devices, claims, pods map[string]bool }
+	shares, devices := map[share]counts{}, []Device{}
+	ids := in.Holders.Allocated(everything)
+	slices.SortFunc(ids, usage.DeviceID.Compare)
+	for _, id := range ids {
+		device := Device{Device: id.String(), Claims: []string{}, Pods: []string{}, Taints: []string{}}
+		for _, claim := range in.Holders.Claims(id) {
+			of := share{claim.Namespace, id.Driver}
+			if shares[of].devices == nil {
+				shares[of] = counts{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+			}
+			device.Claims = append(device.Claims, claim.Namespace+"/"+claim.Name)
+			shares[of].devices[device.Device], shares[of].claims[claim.Name] = true, true
+			for _, pod := range in.Holders.Pods(claim.Namespace, claim.Name) {
+				device.Pods = append(device.Pods, pod.Namespace+"/"+pod.Name)
+				shares[of].pods[pod.Name] = true
+			}
+		}
+		for _, taint := range in.taintsOf(id) {
+			device.Taints = append(device.Taints, taint.String())
+		}
+		slices.Sort(device.Pods)
+		device.Pods = slices.Compact(device.Pods)
+		devices = append(devices, device)
+	}
+	holders := []Holder{}
+	for of, n := range shares {
+		holders = append(holders, Holder{of.namespace, of.driver, len(n.devices), len(n.claims), len(n.pods)})
+	}
+	slices.SortFunc(holders, func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(b.Devices, a.Devices), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Driver, b.Driver))
+	})
+	return devices, holders
+}
+
+// tainted is what has one taint.
+type tainted struct{ devices, held, pods map[string]bool }
+
+func (t tainted) add(in Input, id usage.DeviceID) {
+	t.devices[id.String()] = true
+	for _, claim := range in.Holders.Claims(id) {
+		t.held[id.String()] = true
+		for _, pod := range in.Holders.Pods(claim.Namespace, claim.Name) {
+			t.pods[pod.Namespace+"/"+pod.Name] = true
+		}
+	}
+}
+
+// taints are all of them, rules that select nothing included, by what they come from.
+func (in Input) taints() []Taint {
+	type one struct {
+		source tracker.Source
+		taint  string
+	}
+	all := map[one]tainted{}
+	of := func(source tracker.Source, taint resourceapi.DeviceTaint) tainted {
+		source.UID = ""
+		key := one{source, key(taint)}
+		if all[key].devices == nil {
+			all[key] = tainted{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+		}
+		return all[key]
+	}
+	for rule := range in.View.Rules() {
+		entry := of(tracker.Source{Kind: tracker.RuleSource, Name: rule.Name}, rule.Spec.Taint)
+		for _, id := range in.Holders.Allocated(rule.Spec.DeviceSelector) {
+			entry.add(in, id) // published or not
+		}
+	}
+	for d := range in.View.Devices() {
+		for _, taint := range d.Taints() {
+			of(taint.Source, taint.DeviceTaint).add(in, usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()})
+		}
+	}
+	taints := []Taint{}
+	for k, n := range all {
+		taints = append(taints, Taint{k.source, k.taint, len(n.devices), len(n.held), len(n.pods), len(n.held) == 0})
+	}
+	slices.SortFunc(taints, func(a, b Taint) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Source.String(), b.Source.String()), cmp.Compare(a.Taint, b.Taint))
+	})
+	return taints
+}
+
+func key(t resourceapi.DeviceTaint) string {
+	text := t.Key
+	if t.Value != "" {
+		text += "=" + t.Value
+	}
+	return text + ":" + string(t.Effect)
+}

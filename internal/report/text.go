@@ -1,0 +1,162 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+// Outputs are the forms in which a report is written. wide has every object and device.
+func Outputs() []string { return []string{"text", "wide", "json"} }
+
+// few is how many objects are named where not all are.
+const few = 3
+
+// Write writes the report in one of Outputs.
+func (r Report) Write(output string, out io.Writer) error {
+	switch output {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(r)
+	case "text", "wide":
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		r.ladder(w)
+		for _, step := range r.Steps[1:] {
+			step.explain(w, r.Replicas > 0, output == "wide")
+		}
+		r.holders(w, output == "wide")
+		r.taints(w)
+		for _, note := range r.Notes {
+			fmt.Fprintf(w, "\nnote: %s\n", note)
+		}
+		return w.Flush()
+	}
+	return fmt.Errorf("--output %q: must be one of %s", output, strings.Join(Outputs(), ", "))
+}
+
+// ladder writes a row for each step.
+func (r Report) ladder(w io.Writer) {
+	seen := "what the webhook has seen is not known"
+	if r.Replicas > 0 {
+		seen = "seen: what " + counted(r.Replicas, "replica") + " of the webhook counted since it started, which is at most what a step refuses"
+	}
+	fmt.Fprintf(w, "%s judged as if written now; %s\n", counted(r.Objects, "stored object"), seen)
+	fmt.Fprintln(w, "STEP\tREFUSES\tWARNS\tDEFAULTS\tEVICTS\tSEEN: REFUSES\tWARNS\tDEFAULTS")
+	for i, s := range r.Steps {
+		name := string(s.Mode)
+		if i == 0 {
+			name += " (today)"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t", name, s.Refused.Objects, s.Warned.Objects, s.Defaulted.Objects, len(s.Evicted))
+		if r.Replicas == 0 {
+			fmt.Fprintln(w, "-\t-\t-")
+			continue
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\n", s.Refused.Seen, s.Warned.Seen, s.Defaulted.Seen)
+	}
+}
+
+// explain says what a step does, and to whom.
+func (s Step) explain(w io.Writer, seen, wide bool) {
+	for _, part := range []struct {
+		what string
+		Group
+	}{{"refuse", s.Refused}, {"fill in", s.Defaulted}} {
+		if len(part.Codes) > 0 {
+			fmt.Fprintf(w, "\n%s would %s\n", s.Mode, part.what)
+		}
+		for _, code := range part.Codes {
+			times := ""
+			if seen {
+				times = fmt.Sprintf("seen %d\t", code.Seen)
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s%s\n", code.Code, counted(len(code.Objects), "object"), times, some(code.Objects, wide))
+		}
+	}
+	for _, part := range []struct {
+		what string
+		pods []Eviction
+	}{
+		{"evict", s.Evicted},
+		{"leave alone, for their taints are older than the step (controller.actSince)", s.Spared},
+		{"leave to kube-controller-manager", s.Left},
+	} {
+		if len(part.pods) > 0 && s.Evictions != evictor.ModeObserve {
+			fmt.Fprintf(w, "\n%s would %s\n", s.Mode, part.what)
+			pods(w, part.pods)
+		}
+	}
+}
+
+func pods(w io.Writer, evictions []Eviction) {
+	for _, e := range evictions {
+		fmt.Fprintf(w, "  %s\t%s\n", e.Pod, e.Reason)
+	}
+}
+
+// holders writes who holds what.
+func (r Report) holders(w io.Writer, wide bool) {
+	if len(r.Holders) == 0 {
+		fmt.Fprintln(w, "\nno device is allocated")
+		return
+	}
+	fmt.Fprintln(w, "\nNAMESPACE\tDRIVER\tDEVICES\tCLAIMS\tPODS")
+	for _, h := range r.Holders {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", h.Namespace, h.Driver, h.Devices, h.Claims, h.Pods)
+	}
+	if !wide {
+		return
+	}
+	fmt.Fprintln(w, "\nDEVICE\tCLAIMS\tPODS\tTAINTS")
+	for _, d := range r.Devices {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Device, dash(d.Claims), dash(d.Pods), dash(d.Taints))
+	}
+}
+
+func (r Report) taints(w io.Writer) {
+	if len(r.Taints) == 0 {
+		fmt.Fprintln(w, "\nno device is tainted")
+		return
+	}
+	fmt.Fprintln(w, "\nTAINT\tFROM\tDEVICES\tHELD\tPODS")
+	for _, t := range r.Taints {
+		dormant := ""
+		if t.Dormant {
+			dormant = "\tdormant: nobody is there"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d%s\n", t.Taint, t.Source, t.Devices, t.Held, t.Pods, dormant)
+	}
+}
+
+func some(names []string, all bool) string {
+	most := few
+	if all {
+		most = len(names)
+	}
+	most = min(most, len(names))
+	text := strings.Join(names[:most], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func dash(names []string) string {
+	if len(names) == 0 {
+		return "-"
+	}
+	return strings.Join(names, ",")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
