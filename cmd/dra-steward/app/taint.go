@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -162,7 +163,12 @@ func servedRules(config *rest.Config) (dynamic.ResourceInterface, string, error)
 func applyRule(ctx context.Context, streams Streams, rules dynamic.ResourceInterface, version string, intent taints.Intent, stored *resourceapi.DeviceTaintRule, dry []string) error {
 	rule := intent.Rule()
 	rule.APIVersion, rule.Kind = resourceapi.GroupName+"/"+version, "DeviceTaintRule"
-	data, err := json.Marshal(rule)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)
+	if err != nil {
+		return err
+	}
+	delete(fields, "status") // in Kubernetes 1.34 a rule has none
+	data, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}

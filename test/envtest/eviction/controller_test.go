@@ -60,8 +60,7 @@ func options(t *testing.T, minor string, nodes ...string) envtest.Options {
 		Kubernetes: minor, ControllerManager: true, Scheduler: true, Nodes: nodes, AuditPolicy: auditPolicy,
 		DeviceTaintRules: true, Dir: t.TempDir(), Output: t.Output(),
 	}
-	switch wanted := cmp.Or(minor, os.Getenv(assets.VersionVariable)); {
-	case strings.HasPrefix(wanted, "1.34"), strings.HasPrefix(wanted, "1.35"):
+	if strings.HasPrefix(cmp.Or(minor, os.Getenv(assets.VersionVariable)), "1.35") {
 		o.FeatureGates = map[string]bool{"DRAExtendedResource": true}
 	}
 	return o
@@ -69,6 +68,9 @@ func options(t *testing.T, minor string, nodes ...string) envtest.Options {
 
 func start(t *testing.T, o envtest.Options) *world {
 	t.Helper()
+	if strings.HasPrefix(cmp.Or(o.Kubernetes, os.Getenv(assets.VersionVariable)), "1.34") {
+		t.Skip("a DeviceTaintRule of Kubernetes 1.34 has no status and no effect None")
+	}
 	cluster, err := envtest.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

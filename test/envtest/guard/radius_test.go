@@ -187,7 +187,7 @@ func radiusOfNew(t *testing.T, rules dynamic.ResourceInterface, version schema.G
 		"acknowledged in other words": {rack, "NoExecute", "yes", []string{`"yes" has no <=`, "right is a list such as pods<=120,namespaces<=4"}, ""},
 		"one device":                  {rack + "/gpu-d", "NoExecute", "", nil, "hits 1 allocated device and 1 claim, 1 pod in 1 namespace (radius-1): radius-1/holder-3"},
 		"a device that nobody has":    {rack + "/gpu-h", "NoExecute", "", nil, "hits nobody now"},
-		"preview":                     {rack, "None", "", nil, ""},
+		"preview":                     {rack, preview(), "", nil, ""},
 		"cordon":                      {rack, "NoSchedule", "", nil, ""},
 	} {
 		_, err := rules.Create(t.Context(), ruleOf(version, "rack", tt.selector, tt.effect, tt.acknowledges), notStored)
@@ -202,10 +202,19 @@ func radiusOfNew(t *testing.T, rules dynamic.ResourceInterface, version schema.G
 	}
 }
 
+// preview is the effect that does nothing; Kubernetes 1.34 has none, and there it is the one
+// that evicts nobody.
+func preview() string {
+	if cluster.Minor() == "1.34" {
+		return string(resourceapi.DeviceTaintEffectNoSchedule)
+	}
+	return string(resourceapi.DeviceTaintEffectNone)
+}
+
 // radiusOfUpdates leaves nothing behind.
 func radiusOfUpdates(t *testing.T, rules dynamic.ResourceInterface, version schema.GroupVersionResource) {
 	always := context.WithoutCancel(t.Context())
-	create(t, creator{rules}, ruleOf(version, "preview", rack, "None", ""))
+	create(t, creator{rules}, ruleOf(version, "preview", rack, preview(), ""))
 	defer rules.Delete(always, "preview", metav1.DeleteOptions{})
 	create(t, creator{rules}, ruleOf(version, "running", rack+"/gpu-h", "NoExecute", ""))
 	defer rules.Delete(always, "running", metav1.DeleteOptions{})
@@ -219,7 +228,7 @@ func radiusOfUpdates(t *testing.T, rules dynamic.ResourceInterface, version sche
 	wantDenied(t, patch("running", `{"spec":{"deviceSelector":{"device":null,"pool":null,"driver":null}}}`), "an empty selector")
 	for name, with := range map[string]string{
 		"preview": `{` + acknowledges + `,"spec":{"taint":{"effect":"NoExecute"}}}`,
-		"running": `{"metadata":{"labels":{"a":"b"}},"spec":{"taint":{"effect":"None"},"deviceSelector":{"device":null}}}`,
+		"running": `{"metadata":{"labels":{"a":"b"}},"spec":{"taint":{"effect":"` + preview() + `"},"deviceSelector":{"device":null}}}`,
 	} {
 		if err := patch(name, with); err != nil {
 			t.Errorf("%s with %s: %v", name, with, err)
@@ -229,7 +238,7 @@ func radiusOfUpdates(t *testing.T, rules dynamic.ResourceInterface, version sche
 
 // applyAgain applies one manifest as GitOps does, in two ways, after it was stored.
 func applyAgain(t *testing.T, version schema.GroupVersionResource) {
-	rule := ruleOf(version, "gitops", rack, "None", "")
+	rule := ruleOf(version, "gitops", rack, preview(), "")
 	for _, way := range [][]string{{"apply", "-f", "-"}, {"apply", "--server-side", "--force-conflicts", "-f", "-"}} {
 		for range 2 {
 			kubectl(t, string(marshal(t, rule)), way...)
@@ -278,11 +287,11 @@ func withoutGuard(t *testing.T, g *guard.Guard, rules dynamic.ResourceInterface)
 		return err
 	}
 	for what, err := range map[string]error{
-		"NoExecute to None": patch("stopped", `{"spec":{"taint":{"effect":"None"}}}`),
+		"NoExecute to None": patch("stopped", `{"spec":{"taint":{"effect":"`+preview()+`"}}}`),
 		"narrowed":          patch("narrowed", `{"spec":{"deviceSelector":{"device":"gpu-a"}}}`),
 		"delete":            rules.Delete(t.Context(), "deleted", metav1.DeleteOptions{}),
 		"None is created": func() error {
-			_, err := rules.Create(t.Context(), ruleOf(version, "new", rack, "None", ""), notStored)
+			_, err := rules.Create(t.Context(), ruleOf(version, "new", rack, preview(), ""), notStored)
 			return err
 		}(),
 		"cordon is created": func() error {
