@@ -41,8 +41,13 @@ func newGuarding(c v1alpha1.StewardConfiguration) guarding {
 	}
 }
 
-// ruleImpact is the policy of the library whose parameters are the thresholds.
-const ruleImpact = "DRA-RULE-004"
+const (
+	// ruleImpact is the policy of the library whose parameters are the thresholds.
+	ruleImpact = "DRA-RULE-004"
+	// ruleEverything is the policy of the library about empty selectors, which is asked
+	// when rules are validated, too.
+	ruleEverything = "DRA-RULE-001"
+)
 
 // GuardSettings are the settings of the policies that judge by the impact of a write.
 // They are those of the site, but policies.disabled does not switch them off, and the
@@ -160,6 +165,17 @@ func (a *Answer) measure(r Reviewer, req policy.Request) {
 	a.Effect = impact.String()
 	req.Impact = &impact
 	a.judge(r.GuardPolicies, r.guarding.onError, req, nil)
+	a.sayOnce()
+}
+
+// sayOnce leaves of the problems with a rule that selects everything the one that its
+// validation reports as well: an API server asks both endpoints at the same time and hands
+// on the denial that comes first, and its author should read the same each time.
+func (a *Answer) sayOnce() {
+	everything := func(f Finding) bool { return f.Rule == ruleEverything && f.Severity == Error }
+	if slices.ContainsFunc(a.Findings, everything) {
+		a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool { return !everything(f) })
+	}
 }
 
 func (r Reviewer) count(object any) (guard.Impact, error) {

@@ -14,7 +14,7 @@
 #   mode: deny
 #   about: object
 #   kinds: [DeviceTaintRule]
-#   needs: [taintRule]
+#   needs: [taintRule, impact]
 #   replaces: [taint-rule-everything]
 package dra.taintrules.evicts_everything
 
@@ -27,6 +27,6 @@ deny contains violation if {
 	violation := {
 		"paths": ["spec.deviceSelector"],
 		"message": concat("", ["an empty selector with the effect NoExecute evicts every pod of the cluster that uses a device (taint ", taintrules.taint, ")"]),
-		"hint": "name a driver, pool or device; where everything is meant, a rule for each driver",
+		"hint": "name a driver, pool or device; where everything is meant, a rule for each driver, or dra-steward.io/acknowledged-impact with how many pods that may be (pods<=120)",
 	}
 }
