@@ -251,11 +251,15 @@ func TestOrdered(t *testing.T) {
 	w := newWorld(1)
 	var list ordered[*pool]
 	want := map[string]*pool{}
-	for range 300 {
+	for round := range 600 {
 		before, length := slices.Collect(list.all()), list.length
 		old := list
 		edits := map[string]edit[*pool]{}
-		for range w.IntN(400) {
+		n := w.IntN(400)
+		if round%2 == 0 {
+			n = 1
+		}
+		for range n {
 			name := w.some("", 3000)
 			edits[name] = edit[*pool]{key: name, item: &pool{name: name}, remove: w.IntN(3) == 0}
 		}

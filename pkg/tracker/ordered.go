@@ -67,8 +67,13 @@ func (o ordered[T]) from(key string) iter.Seq[T] {
 
 // apply returns the list with the edits, of which each has a key of its own.
 func (o ordered[T]) apply(edits []edit[T]) ordered[T] {
-	if len(edits) == 0 {
+	switch len(edits) {
+	case 0:
 		return o
+	case 1: // what happens all day
+		if changed, ok := o.applyOne(edits); ok {
+			return changed
+		}
 	}
 	edits = slices.SortedFunc(slices.Values(edits), func(a, b edit[T]) int { return cmp.Compare(a.key, b.key) })
 	changed := ordered[T]{chunks: make([][]T, 0, len(o.chunks)+len(edits)/chunkLength+1)}
@@ -82,6 +87,21 @@ func (o ordered[T]) apply(edits []edit[T]) ordered[T] {
 	}
 	changed.add(nil, edits)
 	return changed
+}
+
+// applyOne is apply for a single edit that leaves the number of chunks as it is.
+func (o ordered[T]) applyOne(edits []edit[T]) (changed ordered[T], ok bool) {
+	if len(o.chunks) == 0 {
+		return o, false
+	}
+	c := max(o.chunk(edits[0].key), 0)
+	chunk := merged(o.chunks[c], edits)
+	if len(chunk) == 0 || len(chunk) > chunkLength {
+		return o, false
+	}
+	changed = ordered[T]{chunks: slices.Clone(o.chunks), length: o.length + len(chunk) - len(o.chunks[c])}
+	changed.chunks[c] = chunk
+	return changed, true
 }
 
 // add appends a chunk with the edits that fall into it.
