@@ -156,7 +156,7 @@ func TestWhy(t *testing.T) {
 			pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "node-0"}
 		}, "cannot allocate all claims", "NodeMismatch", "it is on node node-1, the pod may run on node-0"},
 	}
-	if minor() == "1.34" {
+	if cluster.Minor() == "1.34" {
 		// That scheduler does not wait until a pool is complete.
 		i := slices.IndexFunc(cases, func(c waiting) bool { return c.name == "incomplete" })
 		cases[i].scheduler, cases[i].reason, cases[i].message = "", "", "allocated: gpu.example.com/half/half"
@@ -198,7 +198,7 @@ func testIncomplete(t *testing.T, c kubernetes.Interface, kubeconfig string) {
 		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: model + `"spare"`}}}}}}
 	must(c.ResourceV1().ResourceClaims(namespace).Create(t.Context(), claim, metav1.CreateOptions{}))(t)
 	wantCode, want := app.ExitFindings, "PoolIncomplete"
-	if minor() == "1.34" {
+	if cluster.Minor() == "1.34" {
 		wantCode, want = app.ExitClean, "kube-scheduler before 1.35 does not wait for them"
 	}
 	out, code := run(t, "why", "claim/unused", "-n", namespace, "--kubeconfig", kubeconfig)
