@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,7 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
@@ -29,7 +31,7 @@ func BenchmarkPatchToBound(b *testing.B) {
 		bound := w.bindings(b)
 		begin := time.Now()
 		w.patch(b, name, fmt.Sprintf(`{priority: %d, attributes: {dc.example.com/round: {int: %d}}}`, i, i))
-		took = append(took, (<-bound).Sub(begin))
+		took = append(took, next(b, bound).Sub(begin))
 		had := w.isBound(b, name)
 		w.unpatch(b, name)
 		if now := w.device(b, name); now != had {
@@ -54,25 +56,48 @@ func reportTimes(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-max")
 }
 
-// bindings returns the times at which pods are seen to be bound from now on.
+// bindings returns the times at which pods are seen to be bound from now on. It reads with
+// an informer: an API server ends the watch of one who reads too slowly.
 func (w *world) bindings(t testing.TB) <-chan time.Time {
 	t.Helper()
-	watch, err := w.CoreV1().Pods("default").Watch(t.Context(), metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()})
+	times := make(chan time.Time, 10000)
+	factory := informers.NewSharedInformerFactory(w.Interface, 0)
+	seen := map[string]bool{} // handlers are called one after the other
+	note := func(object any, initial bool) {
+		pod, ok := object.(*corev1.Pod)
+		if !ok || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || seen[pod.Name] {
+			return
+		}
+		seen[pod.Name] = true
+		if !initial {
+			times <- time.Now()
+		}
+	}
+	handle, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: note, UpdateFunc: func(_, object any) { note(object, false) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	times := make(chan time.Time, 10000)
-	go func() {
-		defer watch.Stop()
-		seen := map[string]bool{}
-		for event := range watch.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok && !seen[pod.Name] && pod.DeletionTimestamp == nil {
-				seen[pod.Name] = true
-				times <- time.Now()
-			}
-		}
-	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	factory.Start(ctx.Done())
+	t.Cleanup(func() { cancel(); factory.Shutdown() })
+	if !cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+		t.Fatal("the pods are not read")
+	}
 	return times
+}
+
+// next waits for the next binding.
+func next(t testing.TB, bound <-chan time.Time) time.Time {
+	t.Helper()
+	select {
+	case at := <-bound:
+		return at
+	case <-time.After(10 * time.Minute):
+		t.Fatal("no pod is bound any more")
+		return time.Time{}
+	}
 }
 
 // BenchmarkThroughput schedules 500 pods with a claim each, beside the released
@@ -130,17 +155,17 @@ func throughput(b *testing.B, start func(nodes []string) *world, extra, patches 
 		if err := w.StartComponent(b.Context(), assets.Scheduler); err != nil {
 			b.Fatal(err)
 		}
-		first := <-bound
+		first := next(b, bound)
 		last := first
 		for range pods - 1 {
-			last = <-bound
+			last = next(b, bound)
 		}
 		b.ReportMetric((pods-1)/last.Sub(first).Seconds(), "pods/s")
 		var took []time.Duration
 		for i := range 50 {
 			begin := time.Now()
 			w.ask(b, fmt.Sprintf("single-%d", i), "", "")
-			took = append(took, (<-bound).Sub(begin))
+			took = append(took, next(b, bound).Sub(begin))
 		}
 		reportTimes(b, took)
 	}
