@@ -47,6 +47,13 @@ type DeviceDrainStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	Attempts []DrainAttempt `json:"attempts,omitempty"`
+	// Turns are how many pods of an owner had their turn, of owners that have pods left.
+	// The first 512 are kept.
+	// +optional
+	// +listType=map
+	// +listMapKey=uid
+	// +kubebuilder:validation:MaxItems=512
+	Turns []DrainTurn `json:"turns,omitempty"`
 	// CompletionTime is when the drain came to its end, Drained or Failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
@@ -137,6 +144,18 @@ type DrainBlock struct {
 	// RetryTime is when it is tried again.
 	// +optional
 	RetryTime *metav1.Time `json:"retryTime,omitempty"`
+}
+
+// A DrainTurn says how often it was the turn of an owner.
+//
+// +kubebuilder:object:generate=true
+type DrainTurn struct {
+	// UID is that of the owner.
+	// +required
+	UID types.UID `json:"uid"`
+	// Count is how many of its pods had their turn.
+	// +required
+	Count int32 `json:"count"`
 }
 
 // A DrainAttempt remembers that pods were evicted and may come back.

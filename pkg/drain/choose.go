@@ -44,6 +44,7 @@ func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
 		}
 		d.Evict = append(d.Evict, v1alpha1.DrainPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Delete: force})
 		d.beginAll(in, pod, from)
+		d.takeTurn(pod)
 	}
 	if len(d.Evict) > 0 {
 		d.Status.Evicting = d.Evict

@@ -75,7 +75,8 @@ func (d *Decision) look(in Input, from time.Time, force bool) survey {
 			}
 		}
 	}
-	order(s.waiting, in.Drain.Spec.Order)
+	d.dropTurns(s.pods)
+	order(s.waiting, in.Drain.Spec.Order, d.turns())
 	return s
 }
 
@@ -117,8 +118,9 @@ func reserved(claim *resourceapi.ResourceClaim) (blocks []v1alpha1.DrainBlock) {
 	return blocks
 }
 
-// order sorts by the criteria, the first first, then by name.
-func order(pods []*candidate, criteria []v1alpha1.DrainOrder) {
+// order sorts by the criteria, the first first, then by name. had is how many pods of an
+// owner had their turn before.
+func order(pods []*candidate, criteria []v1alpha1.DrainOrder, had map[types.UID]int) {
 	if criteria == nil {
 		criteria = []v1alpha1.DrainOrder{v1alpha1.OrderPriority, v1alpha1.OrderOwnerSpread}
 	}
@@ -127,11 +129,10 @@ func order(pods []*candidate, criteria []v1alpha1.DrainOrder) {
 	if slices.Contains(criteria, v1alpha1.OrderPriority) {
 		slices.SortStableFunc(pods, byPriority)
 	}
-	turns := map[types.UID]int{}
 	for _, pod := range pods {
 		if owner := metav1.GetControllerOf(pod); owner != nil {
-			pod.turn = turns[owner.UID]
-			turns[owner.UID]++
+			pod.turn = had[owner.UID]
+			had[owner.UID]++
 		}
 	}
 	slices.SortStableFunc(pods, func(a, b *candidate) int {

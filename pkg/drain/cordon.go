@@ -4,17 +4,26 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// DrainLabel is the label of the rules of a drain; its value is the drain's name.
-const DrainLabel = v1alpha1.Group + "/drain"
+// What says to which drain a rule belongs. It is no owner reference: with the type
+// DeviceDrain the garbage collector would delete the rules, too, and put devices back into
+// use that somebody has taken out.
+const (
+	// DrainLabel is the name of the drain.
+	DrainLabel = v1alpha1.Group + "/drain"
+	// UIDAnnotation is its UID.
+	UIDAnnotation = v1alpha1.Group + "/drain-uid"
+)
 
 // Taint is the taint that cordons the devices of a drain.
 func Taint(d *v1alpha1.DeviceDrain) resourceapi.DeviceTaint {
@@ -33,24 +42,43 @@ func Taint(d *v1alpha1.DeviceDrain) resourceapi.DeviceTaint {
 // Rule is the rule that cordons one device of a drain. Its name depends on the drain and
 // the device alone, so that it is made once, whoever makes it.
 func Rule(d *v1alpha1.DeviceDrain, device v1alpha1.DeviceName) *resourceapi.DeviceTaintRule {
-	sum := sha256.Sum256([]byte(string(d.UID) + "/" + device.String()))
-	controls := true
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{
-		Name:   "drain-" + d.Name + "-" + hex.EncodeToString(sum[:5]),
-		Labels: map[string]string{DrainLabel: d.Name},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.DeviceDrainKind, Name: d.Name, UID: d.UID, Controller: &controls,
-		}},
+		Name:        ruleName(d, device),
+		Labels:      map[string]string{DrainLabel: d.Name},
+		Annotations: map[string]string{UIDAnnotation: string(d.UID)},
 	}}
 	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: &device.Driver, Pool: &device.Pool, Device: &device.Device}
 	rule.Spec.Taint = Taint(d)
 	return rule
 }
 
-// Owns tells whether a rule belongs to a drain.
-func Owns(d *v1alpha1.DeviceDrain, rule *resourceapi.DeviceTaintRule) bool {
-	owner := metav1.GetControllerOf(rule)
-	return owner != nil && owner.UID == d.UID
+func ruleName(d *v1alpha1.DeviceDrain, device v1alpha1.DeviceName) string {
+	sum := sha256.Sum256([]byte(string(d.UID) + "/" + device.String()))
+	return "drain-" + d.Name + "-" + hex.EncodeToString(sum[:5])
+}
+
+// OwnerOf says to which drain a rule belongs, "" if to none.
+func OwnerOf(rule *resourceapi.DeviceTaintRule) (name string, uid types.UID) {
+	name, uid = rule.Labels[DrainLabel], types.UID(rule.Annotations[UIDAnnotation])
+	if name == "" || uid == "" {
+		return "", ""
+	}
+	return name, uid
+}
+
+// Rules are those of a drain among all: those that say so, and those of which somebody
+// has taken away that they do.
+func Rules(d *v1alpha1.DeviceDrain, devices Devices, all iter.Seq[*resourceapi.DeviceTaintRule]) (rules []*resourceapi.DeviceTaintRule) {
+	names := map[string]bool{}
+	for _, device := range devices.Names {
+		names[ruleName(d, device)] = true
+	}
+	for rule := range all {
+		if _, uid := OwnerOf(rule); uid == d.UID || names[rule.Name] {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
 }
 
 // cordoned decides about the rules: what is to be written, and since when all are there.
@@ -76,9 +104,10 @@ func (d *Decision) cordon(in Input, wanted bool) (since time.Time, complete bool
 			complete = false
 		case !same(is, rule):
 			corrected := is.DeepCopy()
-			added := corrected.Spec.Taint.TimeAdded
 			corrected.Spec = rule.Spec
-			corrected.Spec.Taint.TimeAdded = added
+			corrected.Spec.Taint.TimeAdded = &metav1.Time{Time: in.Now.Truncate(time.Second)} // it has to settle again
+			metav1.SetMetaDataLabel(&corrected.ObjectMeta, DrainLabel, in.Drain.Name)
+			metav1.SetMetaDataAnnotation(&corrected.ObjectMeta, UIDAnnotation, string(in.Drain.UID))
 			d.Correct = append(d.Correct, corrected)
 			complete = false
 		default:
@@ -96,7 +125,9 @@ func (d *Decision) cordon(in Input, wanted bool) (since time.Time, complete bool
 func same(is, want *resourceapi.DeviceTaintRule) bool {
 	taint := is.Spec.Taint
 	taint.TimeAdded = nil
-	return equality.Semantic.DeepEqual(taint, want.Spec.Taint) && equality.Semantic.DeepEqual(is.Spec.DeviceSelector, want.Spec.DeviceSelector)
+	_, owner := OwnerOf(is)
+	_, ours := OwnerOf(want)
+	return owner == ours && equality.Semantic.DeepEqual(taint, want.Spec.Taint) && equality.Semantic.DeepEqual(is.Spec.DeviceSelector, want.Spec.DeviceSelector)
 }
 
 // written is when a rule got the effect that it has: the API server renews the time of a

@@ -304,8 +304,12 @@ func TestOrderAndLimits(t *testing.T) {
 	if want := []string{"a", "b", "a", "b", "a"}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}
+	var went []string
 	for w.drain.Status.CompletionTime == nil && w.since() < 5*time.Minute {
-		w.step(never)
+		if d := w.step(never); len(d.Evict) > 0 {
+			owner, _, _ := strings.Cut(d.Evict[0].Name, "-")
+			went = append(went, owner)
+		}
 		leaving := 0
 		for _, p := range w.pods {
 			if p.DeletionTimestamp != nil {
@@ -318,6 +322,9 @@ func TestOrderAndLimits(t *testing.T) {
 		w.pass(time.Second)
 	}
 	w.expect("Drained=True Drained")
+	if want := []string{"a", "b", "a", "b", "a"}; !slices.Equal(went, want) {
+		t.Errorf("went %v, want %v", went, want)
+	}
 }
 
 // TestKilled: killed at random in every phase, with replacements elsewhere and a budget:

@@ -6,8 +6,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/pkg/drain"
 	"github.com/dra-steward/dra-steward/pkg/evictor/drains"
@@ -53,6 +57,10 @@ func (o controllerOptions) addDrains(e *eviction, config *rest.Config, registry 
 	}
 	e.beside = append(e.beside, func(ctx context.Context) error {
 		options.UsageSynced = e.evictor.UsageSynced
+		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		defer broadcaster.Shutdown()
+		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
+		options.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: drains.FieldManager})
 		controller, err := drains.New(options)
 		if err != nil {
 			return err

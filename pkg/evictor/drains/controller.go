@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -22,10 +23,17 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
+// DeviceDrains is what a [Controller] needs of the API of drains; a [Client] has it.
+type DeviceDrains interface {
+	Informer() cache.SharedIndexInformer
+	UpdateStatus(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error)
+}
+
 // Options configure a [Controller].
 type Options struct {
-	// Drains reads and writes DeviceDrains, Rules writes DeviceTaintRules, Client evicts.
-	Drains *Client
+	// Drains reads and writes DeviceDrains, Rules writes DeviceTaintRules and reads the
+	// CustomResourceDefinition of drains, Client evicts.
+	Drains DeviceDrains
 	Rules  dynamic.Interface
 	Client kubernetes.Interface
 	// Tracker is the view of the devices, Usage who holds them. The caller runs the one
@@ -41,6 +49,8 @@ type Options struct {
 	Thresholds guard.Thresholds
 	// Settings are the times that drains keep.
 	Settings drain.Settings
+	// Recorder makes events about drains, their pods and rules; nil makes none.
+	Recorder record.EventRecorder
 	// Metrics may be nil.
 	Metrics *Metrics
 	// Logger gets what has no other place to go. The zero value discards it.
@@ -72,6 +82,10 @@ type Controller struct {
 	// written are the drains as they were written last.
 	written map[string]*v1alpha1.DeviceDrain
 	wrote   map[string]time.Time
+	// said are the events about drains, by name and reason, kept the rules of drains that
+	// went with their type.
+	said map[string]map[string]time.Time
+	kept map[types.UID]bool
 	// answers are what the API server has said about pods, for all drains.
 	answers answers
 	// cannot is why no rule can be written, until then.
@@ -96,7 +110,7 @@ func New(options Options) (*Controller, error) {
 		options: options, informer: options.Drains.Informer(), rules: ruleWriter{client: options.Rules},
 		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{}),
 		written: map[string]*v1alpha1.DeviceDrain{}, wrote: map[string]time.Time{}, active: map[string]struct{}{},
-		answers: newAnswers(),
+		said: map[string]map[string]time.Time{}, kept: map[types.UID]bool{}, answers: newAnswers(),
 	}, nil
 }
 
@@ -105,6 +119,7 @@ func New(options Options) (*Controller, error) {
 func (c *Controller) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	context.AfterFunc(ctx, c.queue.ShutDown)
 	var running sync.WaitGroup
 	defer running.Wait()
 	synced, stop, err := c.listen()
@@ -116,7 +131,6 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !cache.WaitFor(ctx, "drains", synced...) {
 		return nil
 	}
-	context.AfterFunc(ctx, c.queue.ShutDown)
 	for {
 		name, shutdown := c.queue.Get()
 		if shutdown {
@@ -159,6 +173,7 @@ func (c *Controller) newest(name string) *v1alpha1.DeviceDrain {
 func (c *Controller) forget(name string) {
 	delete(c.written, name)
 	delete(c.wrote, name)
+	delete(c.said, name)
 	c.activate(name, false)
 	c.options.Metrics.forget(name)
 }

@@ -83,6 +83,7 @@ func (c *Controller) evictAll(ctx context.Context, name string, pods []v1alpha1.
 		switch a.outcome {
 		case drain.Accepted:
 			c.answers.doomed[a.pod.UID], c.answers.names[a.pod.UID] = true, podName(a.pod.Namespace, a.pod.Name)
+			c.evictedEvent(name, a.pod)
 		case drain.Gone:
 		default:
 			c.answers.refusals[a.pod.UID] = a.refusal

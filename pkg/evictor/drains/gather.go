@@ -1,6 +1,7 @@
 package drains
 
 import (
+	"iter"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -19,12 +20,19 @@ func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) drain.Input 
 	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
 	in.CannotCordon = c.refused(now)
 	in.Outcomes, in.Doomed, in.Refusals = c.answers.outcomes, c.answers.doomed, c.answers.refusals
-	for _, object := range c.options.TaintRules.GetStore().List() {
-		if rule, ok := object.(*resourceapi.DeviceTaintRule); ok && drain.Owns(d, rule) {
-			in.Rules = append(in.Rules, rule)
+	in.Rules = drain.Rules(d, in.Devices, c.storedRules())
+	return in
+}
+
+// storedRules are all DeviceTaintRules.
+func (c *Controller) storedRules() iter.Seq[*resourceapi.DeviceTaintRule] {
+	return func(yield func(*resourceapi.DeviceTaintRule) bool) {
+		for _, object := range c.options.TaintRules.GetStore().List() {
+			if rule, ok := object.(*resourceapi.DeviceTaintRule); ok && !yield(rule) {
+				return
+			}
 		}
 	}
-	return in
 }
 
 // Look finds out which devices a drain is about, and who holds them. What it does not

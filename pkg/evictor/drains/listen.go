@@ -5,11 +5,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/drain"
 )
 
 // listen adds the handlers: a drain, or a rule of a drain, wakes that drain; whatever
@@ -73,9 +73,11 @@ func (c *Controller) ruleChanged(object any) {
 	if !ok {
 		return
 	}
-	if owner := metav1.GetControllerOf(rule); owner != nil && owner.Kind == v1alpha1.DeviceDrainKind {
-		c.queue.AddAfter(owner.Name, window)
+	if name, _ := drain.OwnerOf(rule); name != "" {
+		c.queue.AddAfter(name, window)
+		return
 	}
+	c.wakeAll() // somebody may have taken the owner away
 }
 
 // somethingChanged leaves out pods without claims, which are most.

@@ -70,7 +70,8 @@ func (w *ruleWriter) create(ctx context.Context, rule *resourceapi.DeviceTaintRu
 // correct writes the spec of a rule, if it is the rule that was read.
 func (w *ruleWriter) correct(ctx context.Context, rule *resourceapi.DeviceTaintRule) error {
 	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": rule.UID, "resourceVersion": rule.ResourceVersion}, "spec": rule.Spec,
+		"metadata": map[string]any{"uid": rule.UID, "resourceVersion": rule.ResourceVersion, "labels": rule.Labels, "annotations": rule.Annotations},
+		"spec":     rule.Spec,
 	})
 	if err != nil {
 		return err

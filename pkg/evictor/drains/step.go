@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +18,7 @@ import (
 // changes.
 func (c *Controller) step(ctx context.Context, name string) (wake time.Duration, err error) {
 	d := c.newest(name)
-	if err := c.uncordon(ctx, name, d); err != nil {
+	if err := c.orphans(ctx, name, d); err != nil {
 		return 0, err
 	}
 	if d == nil || d.DeletionTimestamp != nil {
@@ -84,11 +83,7 @@ func (c *Controller) write(ctx context.Context, d *v1alpha1.DeviceDrain, status 
 		return err
 	}
 	c.written[d.Name], c.wrote[d.Name] = written, now
-	for _, condition := range status.Conditions {
-		if was := find(before.Conditions, condition.Type); was.Status != condition.Status || was.Reason != condition.Reason {
-			c.options.Logger.Info("DeviceDrain", "drain", d.Name, "condition", condition.Type, "status", condition.Status, "reason", condition.Reason, "message", condition.Message)
-		}
-	}
+	c.announce(d, before.Conditions, status.Conditions, now)
 	return nil
 }
 
@@ -139,23 +134,4 @@ func (c *Controller) cordon(ctx context.Context, decision drain.Decision, now ti
 		c.until = now.Add(6 * period)
 	}
 	return err
-}
-
-// uncordon deletes the rules of drains of a name that are gone. The garbage collector
-// would, too, a minute later.
-func (c *Controller) uncordon(ctx context.Context, name string, d *v1alpha1.DeviceDrain) error {
-	for _, object := range c.options.TaintRules.GetStore().List() {
-		rule, ok := object.(*resourceapi.DeviceTaintRule)
-		if !ok || rule.DeletionTimestamp != nil {
-			continue
-		}
-		owner := metav1.GetControllerOf(rule)
-		if owner == nil || owner.Kind != v1alpha1.DeviceDrainKind || owner.Name != name || d != nil && d.DeletionTimestamp == nil && d.UID == owner.UID {
-			continue
-		}
-		if err := named(rule, "delete", c.rules.remove(ctx, rule)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -32,6 +34,14 @@ func TestBudget(t *testing.T) {
 	if cordoned := condition(d, v1alpha1.DrainCordoned); cordoned.LastTransitionTime.Sub(created.Time) < 10*time.Second {
 		t.Errorf("Cordoned %s after the creation", cordoned.LastTransitionTime.Sub(created.Time))
 	}
+	for _, reason := range []string{"Cordoned", "Evicting", "Drained"} {
+		s.event(metav1.NamespaceDefault, "DeviceDrain", name, reason)
+	}
+	for pod := range evicted(t, s.name) {
+		if e := s.event(s.name, "Pod", pod, "DeviceDrain"); !strings.Contains(e.Message, "DeviceDrain "+name) {
+			t.Errorf("event %q", e.Message)
+		}
+	}
 	if n := fewest(); n < 2 {
 		t.Errorf("only %d were ready at a time", n)
 	}
@@ -43,20 +53,13 @@ func TestBudget(t *testing.T) {
 			t.Error("a pod is on the drained node")
 		}
 	}
-	own := func(ctx context.Context) int {
-		list, err := rules.List(ctx, metav1.ListOptions{LabelSelector: "dra-steward.io/drain=" + name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(list.Items)
-	}
-	if n := own(t.Context()); n != 3 {
+	if n := len(s.cordon(t.Context(), name)); n != 3 {
 		t.Errorf("%d rules cordon 3 devices", n)
 	}
 	if err := drains.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("the cordon is lifted", func(ctx context.Context) (bool, error) { return own(ctx) == 0, nil })
+	s.eventually("the cordon is lifted", func(ctx context.Context) (bool, error) { return len(s.cordon(ctx, name)) == 0, nil })
 }
 
 // TestSharedClaim: three replicas share a named claim and want two to be ready. The
@@ -75,6 +78,9 @@ func TestSharedClaim(t *testing.T) {
 	blocked := s.wait(name, "Blocked=True ClaimReused")
 	if !strings.Contains(blocked.Message, "ReplicaSet/web") || !strings.Contains(blocked.Message, "shared/shared") {
 		t.Errorf("message %q", blocked.Message)
+	}
+	if e := s.event(metav1.NamespaceDefault, "DeviceDrain", name, "ClaimReused"); e.Type != corev1.EventTypeWarning || !strings.Contains(e.Message, "ReplicaSet/web") {
+		t.Errorf("event %s %q", e.Type, e.Message)
 	}
 	// On a slow machine the next try may have come before this is looked at.
 	if n := once(t, s.name); n < 1 || n > 2 {
@@ -185,22 +191,100 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
-// TestDeadline: a budget that never allows anything holds until the deadline.
+// TestDeadline: a budget that never allows anything holds until the deadline, and what
+// happens then is as the drain says.
 func TestDeadline(t *testing.T) {
-	s := newSite(t, "deadline", 1)
+	for action, after := range map[v1alpha1.DeadlineAction]func(s site, name string){
+		v1alpha1.DeadlineDelete: func(s site, name string) {
+			s.wait(name, "Drained=True Drained")
+			if n := s.get(name, s.Context()).Status.Counts; n.Deleted != 1 || n.Evicted != 0 {
+				s.Errorf("counts %+v", n)
+			}
+		},
+		v1alpha1.DeadlineKeep: func(s site, name string) {
+			s.wait(name, "Draining=False DeadlineExceeded")
+			do(s, c.PolicyV1().PodDisruptionBudgets(s.name).Delete(s.Context(), "web", metav1.DeleteOptions{}))
+			s.wait(name, "Blocked=False NotBlocked") // and yet:
+			s.untouched("web")
+			s.wait(name, "Cordoned=True Cordoned")
+			s.scale("web", 0)
+			s.wait(name, "Drained=True Drained")
+		},
+		v1alpha1.DeadlineFail: func(s site, name string) {
+			s.wait(name, "Failed=True DeadlineExceeded")
+			s.event(metav1.NamespaceDefault, "DeviceDrain", name, "DeadlineExceeded")
+			s.eventually("the cordon is lifted", func(ctx context.Context) (bool, error) { return len(s.cordon(ctx, name)) == 0, nil })
+			s.untouched("web")
+		},
+	} {
+		t.Run(string(action), func(t *testing.T) {
+			s := newSite(t, "deadline-"+strings.ToLower(string(action)), 1)
+			s.publish(1, 2, 0)
+			s.replicas("web", 1, "")
+			s.budget("web", "web", 1)
+			spec := s.all(0)
+			spec.AtEnd = v1alpha1.EndUncordon
+			if action == v1alpha1.DeadlineKeep {
+				spec.AtEnd = v1alpha1.EndHold
+			}
+			spec.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: 20 * time.Second}, Action: action}
+			name := s.drain("", spec)
+			if m := s.wait(name, "Blocked=True BudgetBlocked").Message; !strings.Contains(m, s.name+"/web") {
+				t.Errorf("message %q", m)
+			}
+			after(s, name)
+		})
+	}
+}
+
+// TestExtendedResource: the claim of a pod on an extended resource, which the scheduler
+// makes, holds a device as any other.
+func TestExtendedResource(t *testing.T) {
+	s := newSite(t, "extended", 1)
 	s.publish(1, 2, 0)
-	s.replicas("web", 1, "")
-	s.budget("web", "web", 1)
-	spec := s.all(0)
-	spec.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: 20 * time.Second}, Action: v1alpha1.DeadlineDelete}
-	name := s.drain("", spec)
-	if m := s.wait(name, "Blocked=True BudgetBlocked").Message; !strings.Contains(m, "deadline/web") {
+	class, err := c.ResourceV1().DeviceClasses().Get(t.Context(), s.driver, metav1.GetOptions{})
+	do(s, err)
+	class.Spec.ExtendedResourceName = new(s.driver + "/gpu")
+	do(s, s.create(c.ResourceV1().DeviceClasses().Update(t.Context(), class, metav1.UpdateOptions{})))
+	s.replicasOf("web", 1, func(pod *corev1.PodSpec) {
+		one := corev1.ResourceList{corev1.ResourceName(s.driver + "/gpu"): resource.MustParse("1")}
+		pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
+	})
+	s.publish(1, 3, 1)
+	name := s.drain("", s.all(0))
+	s.wait(name, "Drained=True Drained")
+	if n := once(t, s.name); n != 1 {
+		t.Errorf("%d pods were evicted, want 1", n)
+	}
+	s.eventually("it runs on the other node", func(context.Context) (bool, error) {
+		nodes := s.on("web")
+		return len(nodes) == 1 && nodes[0] == "node-1", nil
+	})
+}
+
+// TestPodGroup: a claim that is reserved for a PodGroup is not free while it is, whatever
+// becomes of pods.
+func TestPodGroup(t *testing.T) {
+	s := newSite(t, "group", 1)
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "training", Finalizers: []string{resourceapi.Finalizer}}}
+	claim.Spec = s.request()
+	claims := c.ResourceV1().ResourceClaims(s.name)
+	claim, err := claims.Create(t.Context(), claim, metav1.CreateOptions{})
+	do(s, err)
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: s.driver, Pool: "node-0", Device: "gpu-0"}}}}
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "training", UID: "a"}}
+	claim, err = claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
+	do(s, err)
+	name := s.drain("", s.all(0))
+	if m := s.wait(name, "Blocked=True ClaimReserved").Message; !strings.Contains(m, "podgroups/training") || !strings.Contains(m, "group/training") {
 		t.Errorf("message %q", m)
 	}
+	s.wait(name, "Cordoned=True Cordoned")
+	s.wait(name, "Drained=False ClaimsRemain")
+	claim.Status.ReservedFor, claim.Status.Allocation = nil, nil
+	do(s, s.create(claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})))
 	s.wait(name, "Drained=True Drained")
-	if n := s.get(name, t.Context()).Status.Counts; n.Deleted != 1 || n.Evicted != 0 {
-		t.Errorf("counts %+v", n)
-	}
 }
 
 // TestKilled: the controller is killed before the cordon, while it settles, between

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,8 +47,9 @@ var (
 	c       kubernetes.Interface
 	drains  dynamic.ResourceInterface
 	rules   dynamic.ResourceInterface
-	// steward is the controller.
-	steward *program
+	// steward is the controller, standby another one with leader election, which nobody has
+	// started.
+	steward, standby *program
 )
 
 func TestMain(m *testing.M) {
@@ -55,17 +57,24 @@ func TestMain(m *testing.M) {
 		os.Exit(app.Run(context.Background(), strings.Split(args, "\n"), app.Streams{Out: os.Stderr, Err: os.Stderr}))
 	}
 	// The older minors serve no DeviceTaintRules, and the newest one does.
-	without, choice := "^TestWithoutRules$", "test.skip"
+	which, choice := "^TestWithoutRules$|^TestLong", "test.skip"
 	if version := os.Getenv(assets.VersionVariable); version != "" && !strings.HasPrefix(assets.DefaultVersion, version) {
-		choice = "test.run"
+		which, choice = "^TestWithoutRules$", "test.run"
+	}
+	names := []string{"node-0", "node-1"}
+	if long() { // make test-long
+		which, choice = "^TestLong", "test.run"
+		for i := 2; i < 50; i++ {
+			names = append(names, fmt.Sprint("node-", i))
+		}
 	}
 	// They wait most of the time, so that all go on at once.
-	if err := errors.Join(flag.Set(choice, without), flag.Set("test.parallel", "8")); err != nil {
+	if err := errors.Join(flag.Set(choice, which), flag.Set("test.parallel", "12")); err != nil {
 		panic(err)
 	}
 	os.Exit(envtest.Main(tests{m}, envtest.Options{
 		Kubernetes:        os.Getenv(assets.VersionVariable),
-		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{"node-0", "node-1"}, AuditPolicy: auditPolicy,
+		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: names, AuditPolicy: auditPolicy,
 	}, func(started *envtest.Cluster) {
 		cluster = started
 		if err := prepare(); err != nil {
@@ -75,6 +84,8 @@ func TestMain(m *testing.M) {
 		}
 	}))
 }
+
+func long() bool { return os.Getenv("DRA_STEWARD_LONG") != "" }
 
 // tests end the controller before the cluster ends.
 type tests struct{ *testing.M }
@@ -95,19 +106,26 @@ func prepare() (err error) {
 	}
 	drains = untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.DeviceDrainResource))
 	rules = untyped.Resource(cluster.DeviceTaintRules())
-	args, err := controller.Install(context.Background(), cluster, map[string]any{
-		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true}},
-	})
+	args, err := install()
 	if err != nil {
 		return err
 	}
+	standby = &program{name: "standby", args: args}
 	// A killed leader keeps the Lease for 15 s, each time.
-	steward = &program{args: append(args, "--leader-elect=false")}
+	steward = &program{name: "dra-steward", args: append(slices.Clone(args), "--leader-elect=false")}
 	return steward.start()
+}
+
+// install applies what the chart has for the controller, and returns its arguments.
+func install() ([]string, error) {
+	return controller.Install(context.Background(), cluster, map[string]any{
+		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true}},
+	})
 }
 
 // A program is dra-steward as a process that can be killed.
 type program struct {
+	name  string
 	args  []string
 	mutex sync.Mutex
 	run   *exec.Cmd
@@ -115,7 +133,7 @@ type program struct {
 }
 
 func (p *program) log() string {
-	return filepath.Join(cluster.Dir(), fmt.Sprintf("dra-steward-%d.log", p.runs))
+	return filepath.Join(cluster.Dir(), fmt.Sprintf("%s-%d.log", p.name, p.runs))
 }
 
 func (p *program) start() error {

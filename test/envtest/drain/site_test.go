@@ -32,6 +32,12 @@ type site struct {
 func newSite(t *testing.T, name string, perNode int) site {
 	t.Helper()
 	t.Parallel()
+	return newSiteAlone(t, name, perNode)
+}
+
+// newSiteAlone is for tests during which no other runs.
+func newSiteAlone(t *testing.T, name string, perNode int) site {
+	t.Helper()
 	s := site{t, name, name + ".example.com"}
 	do(s, s.create(c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})))
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: s.driver}}
@@ -83,6 +89,18 @@ func (s site) request(tolerations ...resourceapi.DeviceToleration) (spec resourc
 // replicas runs pods of a ReplicaSet, with claims from the template or with a named one.
 func (s site) replicas(name string, n int32, claim string) {
 	s.Helper()
+	s.replicasOf(name, n, func(pod *corev1.PodSpec) {
+		pod.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+		pod.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
+		if claim != "" {
+			pod.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: &claim}
+		}
+	})
+}
+
+// replicasOf runs pods of a ReplicaSet that get their devices as needs says.
+func (s site) replicasOf(name string, n int32, needs func(pod *corev1.PodSpec)) {
+	s.Helper()
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	set.Spec.Replicas = &n
 	labels := map[string]string{"app": name}
@@ -91,16 +109,23 @@ func (s site) replicas(name string, n int32, claim string) {
 	pod := &set.Spec.Template.Spec
 	pod.TerminationGracePeriodSeconds = new(int64(1))
 	pod.Containers = []corev1.Container{{Name: "train", Image: "registry.example.com/train:1"}}
-	pod.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
-	pod.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
-	if claim != "" {
-		pod.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: &claim}
-	}
+	needs(pod)
 	do(s, s.create(c.AppsV1().ReplicaSets(s.name).Create(s.Context(), set, metav1.CreateOptions{})))
 	s.eventually("the replicas are ready", func(ctx context.Context) (bool, error) {
 		set, err := c.AppsV1().ReplicaSets(s.name).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && set.Status.ReadyReplicas == n, nil
 	})
+}
+
+// untouched fails if a pod of an app was evicted or deleted.
+func (s site) untouched(app string) {
+	s.Helper()
+	if n := len(evicted(s.T, s.name)) + len(asked(s.T, s.name, "pods", "")); n > 0 {
+		s.Errorf("%d pods were evicted or deleted", n)
+	}
+	if nodes := s.on(app); len(nodes) != 1 || nodes[0] != "node-0" {
+		s.Errorf("the pods of %s are on %v", app, nodes)
+	}
 }
 
 func (s site) scale(name string, n int32) {
@@ -173,6 +198,28 @@ func (s site) change(name string, change func(d *v1alpha1.DeviceDrain)) {
 		_, err = drains.Update(ctx, &unstructured.Unstructured{Object: fields}, metav1.UpdateOptions{})
 		return err == nil, nil
 	})
+}
+
+// event waits for an event about an object.
+func (s site) event(namespace, kind, name, reason string) corev1.Event {
+	s.Helper()
+	var found corev1.Event
+	s.eventually(fmt.Sprintf("an event %s about %s %s", reason, kind, name), func(ctx context.Context) (bool, error) {
+		list, err := c.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name + ",reason=" + reason})
+		if err != nil || len(list.Items) == 0 {
+			return false, err
+		}
+		found = list.Items[0]
+		return true, nil
+	})
+	return found
+}
+
+// cordon are the rules of a drain.
+func (s site) cordon(ctx context.Context, drain string) []unstructured.Unstructured {
+	list, err := rules.List(ctx, metav1.ListOptions{LabelSelector: "dra-steward.io/drain=" + drain})
+	do(s, err)
+	return list.Items
 }
 
 func condition(d *v1alpha1.DeviceDrain, kind string) (found metav1.Condition) {

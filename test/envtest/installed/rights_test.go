@@ -36,15 +36,16 @@ type event struct {
 // seldom are rights that TestRights need not make use of, with the reason why they are
 // there.
 var seldom = map[string]string{
-	"dra-steward-controller: create secrets " + secret:                  "an apply that creates is recorded as a patch; TestRights sees that it is refused without",
-	"dra-steward-controller: patch events":                              "counts up an event that occurs again, which takes the recorder minutes",
-	"dra-steward-controller: create devicetaintrules.resource.k8s.io":   "the cordon of a DeviceDrain: test/envtest/drain, TestBudget",
-	"dra-steward-controller: patch devicetaintrules.resource.k8s.io":    "the cordon of a DeviceDrain: test/envtest/drain, TestOverlap",
-	"dra-steward-controller: delete devicetaintrules.resource.k8s.io":   "the end of a cordon, and of what taint --for wrote: test/envtest/drain, TestBudget",
-	"dra-steward-controller: create pods/eviction":                      "the evictions of a DeviceDrain: test/envtest/drain, TestBudget",
-	"dra-steward-controller: update devicedrains/status.dra-steward.io": "what becomes of a DeviceDrain: test/envtest/drain, TestBudget",
-	"dra-steward: get namespaces":                                       "the labels of a namespace that the watch has not shown yet, where a policy asks for them: test/envtest/guard, TestLabelsOfNamespaces",
-	"dra-steward: list resourceclaimtemplates.resource.k8s.io":          "how old a template is, of whose claim a policy denies: test/envtest/guard, TestAgeOfTemplates",
+	"dra-steward-controller: create secrets " + secret:                                                       "an apply that creates is recorded as a patch; TestRights sees that it is refused without",
+	"dra-steward-controller: patch events":                                                                   "counts up an event that occurs again, which takes the recorder minutes",
+	"dra-steward-controller: create devicetaintrules.resource.k8s.io":                                        "the cordon of a DeviceDrain: test/envtest/drain, TestBudget",
+	"dra-steward-controller: patch devicetaintrules.resource.k8s.io":                                         "the cordon of a DeviceDrain: test/envtest/drain, TestOverlap",
+	"dra-steward-controller: delete devicetaintrules.resource.k8s.io":                                        "the end of a cordon, and of what taint --for wrote: test/envtest/drain, TestBudget",
+	"dra-steward-controller: get customresourcedefinitions.apiextensions.k8s.io devicedrains.dra-steward.io": "whether a drain went with its type: test/envtest/drain, TestTypeDeleted",
+	"dra-steward-controller: create pods/eviction":                                                           "the evictions of a DeviceDrain: test/envtest/drain, TestBudget",
+	"dra-steward-controller: update devicedrains/status.dra-steward.io":                                      "what becomes of a DeviceDrain: test/envtest/drain, TestBudget",
+	"dra-steward: get namespaces":                                                                            "the labels of a namespace that the watch has not shown yet, where a policy asks for them: test/envtest/guard, TestLabelsOfNamespaces",
+	"dra-steward: list resourceclaimtemplates.resource.k8s.io":                                               "how old a template is, of whose claim a policy denies: test/envtest/guard, TestAgeOfTemplates",
 }
 
 // fallback says of a right that it is for servers that cannot send all objects at the
