@@ -158,8 +158,14 @@ func (s site) all(node int) v1alpha1.DeviceDrainSpec {
 // what the test has.
 func (s site) drain(suffix string, spec v1alpha1.DeviceDrainSpec) string {
 	s.Helper()
+	return s.drainOf(suffix, spec, "pods<=20")
+}
+
+// drainOf creates a drain that acknowledges a ceiling.
+func (s site) drainOf(suffix string, spec v1alpha1.DeviceDrainSpec, ceiling string) string {
+	s.Helper()
 	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: s.name + suffix,
-		Annotations: map[string]string{v1alpha1.AcknowledgementAnnotation: "pods<=20"}}, Spec: spec}
+		Annotations: map[string]string{v1alpha1.AcknowledgementAnnotation: ceiling}}, Spec: spec}
 	d.APIVersion, d.Kind = v1alpha1.GroupVersion().String(), v1alpha1.DeviceDrainKind
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
 	do(s, err)
