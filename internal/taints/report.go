@@ -27,6 +27,15 @@ type Objects struct {
 	Budgets []*policyv1.PodDisruptionBudget
 	// Published are the devices of each driver.
 	Published map[string]int
+	// Thresholds are those of the site.
+	Thresholds Thresholds
+}
+
+// Thresholds are what may be hit without an acknowledgement.
+type Thresholds struct {
+	guard.Thresholds
+	// From says where they are from.
+	From string `json:"from"`
 }
 
 // Index is the index of the objects.
@@ -53,8 +62,9 @@ type Report struct {
 	Budgets  []usage.BudgetImpact             `json:"budgets"`
 	// Tolerating are the claims that tolerate the taint for good.
 	Tolerating []types.NamespacedName `json:"tolerating"`
-	// Exceeded are the default thresholds that it is above.
-	Exceeded []string `json:"exceeded"`
+	// Thresholds are those that it was held against, Exceeded are those that it is above.
+	Thresholds Thresholds `json:"thresholds"`
+	Exceeded   []string   `json:"exceeded"`
 
 	summary guard.Impact
 }
@@ -80,10 +90,10 @@ func NewReport(o Objects, selector *resourceapi.DeviceTaintSelector, taint resou
 	}
 	index := o.Index()
 	impact := index.Impact(selector, &taint)
-	r := Report{Selector: selector, Taint: taint, Budgets: impact.Budgets, Tolerating: impact.Tolerating}
+	r := Report{Selector: selector, Taint: taint, Budgets: impact.Budgets, Tolerating: impact.Tolerating, Thresholds: o.Thresholds}
 	r.summary = impact.Summary(func(driver string) int { return o.Published[driver] })
 	r.Counts = r.summary.Counts
-	for _, over := range guard.DefaultThresholds().Exceeded(r.Counts, nil) {
+	for _, over := range r.Thresholds.Exceeded(r.Counts, nil) {
 		r.Exceeded = append(r.Exceeded, over.String())
 	}
 	hit := map[usage.DeviceID]bool{}
@@ -194,7 +204,7 @@ func (r Report) WriteText(out io.Writer) error {
 	}
 	fmt.Fprintln(table, r.summary)
 	for _, over := range r.Exceeded {
-		fmt.Fprintf(table, "above the guard's default: %s; drain the devices instead, or acknowledge it with %s\n", over, guard.CeilingOf(r.Counts).Annotate())
+		fmt.Fprintf(table, "too much for the guard: %s (%s); drain the devices instead, or acknowledge it with %s\n", over, r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
 	}
 	if n := len(r.Tolerating); n > 0 {
 		fmt.Fprintf(table, "tolerated for good by %d more, first %s\n", n, r.Tolerating[0])

@@ -18,11 +18,12 @@ type Counts struct {
 // all; a site that has decided nothing has [DefaultThresholds].
 type Thresholds struct {
 	// Pods and Namespaces are the most that may be hit.
-	Pods, Namespaces int
+	Pods       int `json:"pods"`
+	Namespaces int `json:"namespaces"`
 	// Percent is the largest share of the devices of the drivers that are hit, 0 to 100.
 	// A single device always passes, and so does everything where DriverDevices is not
 	// known.
-	Percent int
+	Percent int `json:"percent"`
 }
 
 // DefaultThresholds are those of a site that has decided nothing: what one rack has.

@@ -2,6 +2,7 @@ package review
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,6 +92,31 @@ func GuardSettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 		errs = append(errs, field.NotSupported(at.Child("onError"), c.Guard.OnError, []string{"deny", "warn"}))
 	}
 	return s, errors.Join(errs...)
+}
+
+// Thresholds are those that a configuration gives to the guard, and to the controllers.
+// What a site's own policies make of them it does not say.
+func Thresholds(c v1alpha1.StewardConfiguration) guard.Thresholds {
+	t := guard.DefaultThresholds()
+	parameters := map[string]any{}
+	_ = json.Unmarshal(c.Policies.Parameters[ruleImpact], &parameters) // what is wrong with them the configuration's check says
+	for _, one := range []struct {
+		parameter string
+		value     *int
+		into      *int
+	}{
+		{"maxPods", c.Guard.Thresholds.Pods, &t.Pods},
+		{"maxNamespaces", c.Guard.Thresholds.Namespaces, &t.Namespaces},
+		{"maxPercent", c.Guard.Thresholds.Percent, &t.Percent},
+	} {
+		if one.value != nil {
+			*one.into = *one.value
+		}
+		if n, is := parameters[one.parameter].(float64); is {
+			*one.into = int(n)
+		}
+	}
+	return t
 }
 
 // Guard judges a write by what it would hit now: one that makes a DeviceTaintRule evict

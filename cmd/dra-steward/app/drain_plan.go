@@ -14,7 +14,6 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/drain"
 	"github.com/dra-steward/dra-steward/pkg/evictor/drains"
-	"github.com/dra-steward/dra-steward/pkg/guard"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -22,14 +21,19 @@ import (
 
 // plan shows what a drain would do, and lets the API server say whether it may be.
 func (o drainOptions) plan(ctx context.Context, streams Streams, config *rest.Config, client *drains.Client, view *tracker.Snapshot, wanted *v1alpha1.DeviceDrain) error {
-	holders, err := holdersOf(ctx, config)
+	reader, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
+	holders, err := holdersOf(ctx, reader)
+	if err != nil {
+		return err
+	}
+	thresholds := siteThresholds(ctx, reader)
 	wanted = wanted.DeepCopy()
 	wanted.Spec.DryRun = true
 	in := drains.Look(wanted, view, holders, &patch.Compiler{})
-	in.Now, in.Thresholds = time.Now(), guard.DefaultThresholds()
+	in.Now, in.Thresholds = time.Now(), thresholds.Thresholds
 	decision := drain.Decide(in)
 	fmt.Fprintf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)
 	for _, name := range in.Devices.Names {
@@ -45,6 +49,9 @@ func (o drainOptions) plan(ctx context.Context, streams Streams, config *rest.Co
 	blocked := meta.FindStatusCondition(decision.Status.Conditions, v1alpha1.DrainBlocked)
 	if blocked != nil && blocked.Status == metav1.ConditionTrue {
 		fmt.Fprintf(streams.Out, "blocked %s: %s\n", blocked.Reason, blocked.Message)
+		if blocked.Reason == v1alpha1.BlockedThreshold {
+			fmt.Fprintf(streams.Out, "thresholds: %s\n", thresholds.From)
+		}
 	}
 	wanted.Spec.DryRun = false
 	if _, err := client.Create(ctx, wanted, true); err != nil {
@@ -77,11 +84,7 @@ func budgetsOf(pod drain.Pod) string {
 }
 
 // holdersOf reads who holds which device.
-func holdersOf(ctx context.Context, config *rest.Config) (*usage.Index, error) {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
+func holdersOf(ctx context.Context, client kubernetes.Interface) (*usage.Index, error) {
 	holders := &usage.Index{}
 	claims, err := client.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
 	if err != nil {

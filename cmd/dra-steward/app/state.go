@@ -71,6 +71,7 @@ func (o readOptions) state(ctx context.Context, streams Streams) (*state, error)
 	}
 	s := &state{view: l.view}
 	s.objects.Published = usage.PublishedDevices(s.view.PublishedSlices())
+	s.objects.Thresholds = siteThresholds(ctx, client)
 	err = s.read(ctx, client)
 	if apierrors.IsForbidden(err) {
 		l.notes, err = append(l.notes, "who would have to go is not known: "+err.Error()), nil
@@ -111,6 +112,7 @@ func (s *state) read(ctx context.Context, client kubernetes.Interface) error {
 // stateOfFiles reads what files hold.
 func stateOfFiles(streams Streams, files []string) (*state, error) {
 	s, objects := &state{}, []any(nil)
+	s.objects.Thresholds = defaultThresholds("files do not say")
 	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(files...) {
 		if err != nil {
 			return nil, err

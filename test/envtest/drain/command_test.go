@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -51,6 +52,12 @@ func TestCommand(t *testing.T) {
 	if _, err := drains.Get(t.Context(), "command", metav1.GetOptions{}); err == nil {
 		t.Error("a dry run created the drain")
 	}
+	// The thresholds are those of the release, from where the chart puts them.
+	site := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dra-steward", Labels: map[string]string{"app.kubernetes.io/name": "dra-steward"}},
+		Data: map[string]string{"config.yaml": "apiVersion: dra-steward.io/v1alpha1\nkind: StewardConfiguration\nguard: {thresholds: {pods: 0}}\n"}}
+	do(s, s.create(c.CoreV1().ConfigMaps(s.name).Create(t.Context(), site, metav1.CreateOptions{})))
+	expect(t, app.ExitFindings, []string{"blocked AboveThreshold: 1 pods are more than the threshold of 0", "thresholds: ConfigMap command/dra-steward"}, full, "--dry-run")
+	do(s, c.CoreV1().ConfigMaps(s.name).Delete(t.Context(), site.Name, metav1.DeleteOptions{}))
 	expect(t, app.ExitClean, []string{"devicedrain command created"}, full, "--name=command", "--rate=30")
 	s.wait("command", "Blocked=True BudgetBlocked")
 	expect(t, app.ExitFindings, []string{"Blocked", "is not drained"}, full, "--name=command", "--wait", "--timeout=3s")

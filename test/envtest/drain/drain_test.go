@@ -194,6 +194,7 @@ func TestOverlap(t *testing.T) {
 // TestDeadline: a budget that never allows anything holds until the deadline, and what
 // happens then is as the drain says.
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	for action, after := range map[v1alpha1.DeadlineAction]func(s site, name string){
 		v1alpha1.DeadlineDelete: func(s site, name string) {
 			s.wait(name, "Drained=True Drained")
