@@ -328,6 +328,27 @@ func TestTwoDrains(t *testing.T) {
 	})
 }
 
+// TestLateIndex: the index of who holds what shows a pod for longer than the informer does;
+// nobody goes twice for that.
+func TestLateIndex(t *testing.T) {
+	inPlane(t, func(p *plane) {
+		p.do(func() {
+			for i := range 4 {
+				p.pod("web", i, "")
+			}
+			p.lag = 3 * time.Second
+		})
+		p.drain("firmware", 4, nil)
+		p.pass(time.Minute)
+		p.expect("firmware", "Drained=True Drained")
+		order, _ := p.went()
+		if n := p.get("firmware").Status.Counts.Evicted; n != 4 || len(order) != 4 {
+			t.Errorf("%d counted, %v evicted", n, order)
+		}
+		p.lag = 0
+	})
+}
+
 // TestConflict: a status that somebody else has changed is decided about anew, and nobody
 // goes before it is written.
 func TestConflict(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/drain"
@@ -23,7 +22,8 @@ import (
 type answers struct {
 	outcomes map[types.UID]drain.Outcome
 	refusals map[types.UID]drain.Refusal
-	// doomed are pods whose eviction was accepted, until the informer shows it.
+	// doomed are pods whose eviction was accepted, until the view of who holds what shows
+	// it, which is later than the informer.
 	doomed map[types.UID]bool
 	names  map[types.UID]types.NamespacedName
 }
@@ -33,12 +33,11 @@ func newAnswers() answers {
 		doomed: map[types.UID]bool{}, names: map[types.UID]types.NamespacedName{}}
 }
 
-// clean drops what the informer shows by now, and what is over.
-func (a answers) clean(pods cache.Store, now time.Time) {
+// clean drops what is seen of pods by now, by what decides about them, and what is over.
+func (a answers) clean(pod func(namespace, name string) *corev1.Pod, now time.Time) {
 	for uid := range a.doomed {
-		object, exists, err := pods.GetByKey(a.names[uid].String())
-		pod, ok := object.(*corev1.Pod)
-		if err == nil && (!exists || ok && (pod.UID != uid || pod.DeletionTimestamp != nil)) {
+		name := a.names[uid]
+		if seen := pod(name.Namespace, name.Name); seen == nil || seen.UID != uid || seen.DeletionTimestamp != nil {
 			delete(a.doomed, uid)
 			delete(a.names, uid)
 		}

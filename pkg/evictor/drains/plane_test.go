@@ -48,6 +48,8 @@ const (
 type plane struct {
 	*testing.T
 	begin time.Time
+	// lag is how late the index is.
+	lag time.Duration
 
 	mutex              sync.Mutex
 	sources            map[string]*cachetesting.FakeControllerSource
@@ -86,7 +88,7 @@ func inPlane(t *testing.T, test func(p *plane)) {
 			highestLeaving: map[string]int{}, thresholds: guard.Thresholds{Pods: 100, Namespaces: 100, Percent: 100}, replace: func(*corev1.Pod) {}}
 		p.definition = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 			"metadata": map[string]any{"name": "devicedrains.dra-steward.io", "creationTimestamp": p.begin.Add(-time.Hour).UTC().Format(time.RFC3339)}}}
-		for _, kind := range []string{"drains", "rules", "pods", "claims", "budgets", "slices"} {
+		for _, kind := range []string{"drains", "rules", "pods", "index", "claims", "budgets", "slices"} {
 			p.sources[kind] = cachetesting.NewFakeControllerSource()
 		}
 		slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
@@ -128,7 +130,8 @@ func (p *plane) start() {
 	}
 	slices := informer("slices", &resourceapi.ResourceSlice{})
 	options.Tracker = tracker.New(tracker.Options{Sources: tracker.Sources{Slices: slices, Rules: options.TaintRules}})
-	synced, unlisten, err := options.Usage.Listen(usage.Informers{Claims: options.Claims, Pods: options.Pods, Budgets: options.Budgets})
+	late := informer("index", &corev1.Pod{})
+	synced, unlisten, err := options.Usage.Listen(usage.Informers{Claims: options.Claims, Pods: late, Budgets: options.Budgets})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -138,7 +141,7 @@ func (p *plane) start() {
 		p.Fatal(err)
 	}
 	var running sync.WaitGroup
-	for _, what := range []cache.SharedIndexInformer{options.TaintRules, options.Claims, options.Pods, options.Budgets, slices} {
+	for _, what := range []cache.SharedIndexInformer{options.TaintRules, options.Claims, options.Pods, late, options.Budgets, slices} {
 		running.Go(func() { what.RunWithContext(ctx) })
 	}
 	for _, what := range []func(context.Context) error{options.Tracker.Run, controller.Run} {
@@ -380,6 +383,7 @@ func (p *plane) leaves(pod *corev1.Pod) {
 		defer p.mutex.Unlock()
 		delete(p.pods, pod.Name)
 		p.sources["pods"].Delete(pod.DeepCopy())
+		p.indexed(func() { p.sources["index"].Delete(pod.DeepCopy()) })
 		p.replace(pod)
 		for _, claim := range p.claims {
 			users := len(claim.Status.ReservedFor)
@@ -402,7 +406,17 @@ func (p *plane) leaves(pod *corev1.Pod) {
 
 func (p *plane) storePod(pod *corev1.Pod) {
 	p.sources["pods"].Modify(pod)
+	p.indexed(func() { p.sources["index"].Modify(pod.DeepCopy()) })
 	p.pods[pod.Name] = pod
+}
+
+// indexed shows something to the index of who holds what, which may be late.
+func (p *plane) indexed(show func()) {
+	if p.lag == 0 {
+		show()
+		return
+	}
+	time.AfterFunc(p.lag, show)
 }
 
 func (p *plane) storeClaim(claim *resourceapi.ResourceClaim) {

@@ -26,7 +26,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 		return 0, nil
 	}
 	now := time.Now()
-	c.answers.clean(c.options.Pods.GetStore(), now)
+	c.answers.clean(c.options.Usage.Pod, now)
 	decision := drain.Decide(c.gather(d, now))
 	c.activate(name, decision.Status.CompletionTime == nil)
 	c.options.Metrics.state(name, decision.Status)
