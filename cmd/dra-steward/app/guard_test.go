@@ -98,7 +98,7 @@ func TestGuardBeforeItHasRead(t *testing.T) {
 		if i.ready(nil) == nil {
 			t.Error("it is ready")
 		}
-		time.Sleep(guardPatience + time.Second)
+		<-time.After(guardPatience + time.Second)
 		if err := i.ready(nil); err != nil {
 			t.Errorf("everything else waits: %v", err)
 		}

@@ -188,7 +188,7 @@ func (p *plane) pass(d time.Duration) {
 		if left <= 0 {
 			return
 		}
-		time.Sleep(min(left, time.Second))
+		<-time.After(min(left, time.Second))
 	}
 }
 
