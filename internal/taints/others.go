@@ -17,8 +17,8 @@ func Same(taint, asked resourceapi.DeviceTaint) bool {
 }
 
 // Others says of each source of a taint on devices of a target, once, why "dra-steward
-// untaint" leaves it alone and what can be done.
-func Others(devices iter.Seq[tracker.Device], target Target, asked resourceapi.DeviceTaint) (problems []error) {
+// untaint" leaves it alone and what can be done. The rule called ours is left out.
+func Others(devices iter.Seq[tracker.Device], target Target, asked resourceapi.DeviceTaint, ours string) (problems []error) {
 	seen := map[tracker.Source]bool{}
 	for d := range devices {
 		id := usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}
@@ -30,6 +30,9 @@ func Others(devices iter.Seq[tracker.Device], target Target, asked resourceapi.D
 				continue
 			}
 			seen[taint.Source] = true
+			if taint.Source.Kind != tracker.DriverSource && taint.Source.Name == ours {
+				continue
+			}
 			if taint.Source.Kind == tracker.DriverSource {
 				problems = append(problems, fmt.Errorf("%s: the driver %s itself publishes the taint %s, and no other can take it back: "+
 					"repair the device, or have the driver acknowledge it (many drivers forget taints when their kubelet plugin restarts); "+

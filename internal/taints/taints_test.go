@@ -165,7 +165,7 @@ func TestOthers(t *testing.T) {
 	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: new("gpu.example.com")}
 	rule.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}
 	view := tracker.Merge(slice, rule)
-	problems := taints.Others(view.Devices(), taints.Target{Driver: "gpu.example.com", Pool: "node-1"}, resourceapi.DeviceTaint{Key: "example.com/broken"})
+	problems := taints.Others(view.Devices(), taints.Target{Driver: "gpu.example.com", Pool: "node-1"}, resourceapi.DeviceTaint{Key: "example.com/broken"}, "")
 	var texts []string
 	for _, problem := range problems {
 		texts = append(texts, problem.Error())
@@ -175,7 +175,10 @@ func TestOthers(t *testing.T) {
 		!strings.Contains(all, "kubectl delete devicetaintrule by-hand") {
 		t.Errorf("%d problems:\n%s", len(problems), all)
 	}
-	if got := taints.Others(view.Devices(), taints.Target{Driver: "gpu.example.com", Device: "gpu-1"}, resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}); len(got) > 0 {
+	if got := taints.Others(view.Devices(), taints.Target{Driver: "gpu.example.com"}, resourceapi.DeviceTaint{Key: "example.com/broken"}, "by-hand"); len(got) != 1 {
+		t.Errorf("beside by-hand: %v", got)
+	}
+	if got := taints.Others(view.Devices(), taints.Target{Driver: "gpu.example.com", Device: "gpu-1"}, resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}, ""); len(got) > 0 {
 		t.Errorf("%v", got)
 	}
 }

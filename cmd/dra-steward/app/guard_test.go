@@ -119,7 +119,7 @@ func crowd(t testing.TB, n int) *impacts {
 	}
 	var published []*resourceapi.ResourceSlice
 	for k := range n {
-		node, namespace := fmt.Sprintf("node-%05d", k/8), fmt.Sprintf("team-%02d", k%100)
+		node, namespace := fmt.Sprintf("node-%05d", k/8), fmt.Sprintf("team-%02d", k/8%100)
 		if k%8 == 0 {
 			slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com", Pool: resourceapi.ResourcePool{Name: node}}}
 			slice.Spec.Devices = make([]resourceapi.Device, 8)
@@ -127,7 +127,7 @@ func crowd(t testing.TB, n int) *impacts {
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("trainer-%05d", k), UID: types.UID(fmt.Sprintf("7d1f3c55-0000-4000-8000-%012d", k)),
 			ResourceVersion: fmt.Sprint(k), Labels: map[string]string{"app": "trainer", "pod-template-hash": "5d9f7c6b8"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprintf("trainer-%02d", k%100), UID: "a3f0c2e1-0000-4000-8000-000000000000", Controller: new(true)}}}}
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprintf("trainer-%02d", k/8%100), UID: "a3f0c2e1-0000-4000-8000-000000000000", Controller: new(true)}}}}
 		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod.Name + "-gpu-x7k2p", UID: types.UID(fmt.Sprintf("c1a1f3c5-0000-4000-8000-%012d", k)), ResourceVersion: fmt.Sprint(k),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}}}}
 		pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -17,10 +18,12 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/guard"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // taintOptions are the flags of taint and untaint.
@@ -219,7 +222,7 @@ func untaintDevice(ctx context.Context, streams Streams, o taintOptions, args []
 	if err != nil {
 		return err
 	}
-	target, err := taints.Resolve(args[0], state.devices())
+	target, err := taints.Resolve(args[0], state.tainted())
 	if err != nil {
 		return err
 	}
@@ -236,12 +239,34 @@ func untaintDevice(ctx context.Context, streams Streams, o taintOptions, args []
 	if err := rules.Delete(ctx, name, metav1.DeleteOptions{DryRun: dry, Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
+	for _, left := range taints.Others(state.view.Devices(), target, taint, name) {
+		fmt.Fprintf(streams.Err, "warning: still tainted: %v\n", left)
+	}
 	return said(streams, fmt.Sprintf("devicetaintrule/%s deleted: %s %s", name, target, taintText(stored.Spec.Taint)), time.Time{}, dry)
+}
+
+// tainted are all devices, and those of rules of "dra-steward taint" whose devices nobody
+// publishes any more.
+func (s *state) tainted() iter.Seq[usage.DeviceID] {
+	return func(yield func(usage.DeviceID) bool) {
+		for id := range s.devices() {
+			if !yield(id) {
+				return
+			}
+		}
+		for rule := range s.view.Rules() {
+			on := rule.Spec.DeviceSelector
+			if rule.Labels[taints.ManagedBy] == taints.ManagedByTaint && on != nil && on.Driver != nil &&
+				!yield(usage.DeviceID{Driver: *on.Driver, Pool: ptr.Deref(on.Pool, ""), Device: ptr.Deref(on.Device, "")}) {
+				return
+			}
+		}
+	}
 }
 
 // notOurs says who else taints the target, and what can be done about it.
 func notOurs(streams Streams, view *tracker.Snapshot, target taints.Target, taint resourceapi.DeviceTaint) error {
-	found := taints.Others(view.Devices(), target, taint)
+	found := taints.Others(view.Devices(), target, taint, "")
 	if len(found) == 0 {
 		fmt.Fprintf(streams.Out, "%s has no such taint: nothing to do\n", target)
 		return nil

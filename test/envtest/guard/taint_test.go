@@ -78,4 +78,13 @@ func TestTaintCommands(t *testing.T) {
 	wantRun(app.ExitClean, "deleted: "+b, "untaint", b, key)
 	wantRun(app.ExitClean, "nothing to do", "untaint", b, key)
 	wantRun(app.ExitFailed, "driver", "untaint", driver+"/lane-1/a", hot.Key)
+	// Beside our own taint is that of the driver, which stays; a device that is not
+	// published any more can be untainted all the same.
+	wantRun(app.ExitClean, "created", "taint", driver+"/lane-1/a", hot.Key+":NoSchedule")
+	wantRun(app.ExitClean, "still tainted", "untaint", driver+"/lane-1/a", hot.Key)
+	wantRun(app.ExitClean, "created", "taint", driver+"/lane-2/b", key+":None")
+	if err := c.ResourceV1().ResourceSlices().Delete(t.Context(), "lane-2", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantRun(app.ExitClean, "deleted: "+driver+"/lane-2/b", "untaint", "lane-2/b", key)
 }
