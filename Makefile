@@ -5,13 +5,31 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./internal/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-short test-long bench-long oracle lint generate
+.PHONY: help build image-root sbom demo test test-short test-long bench-long oracle lint generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## build the binary into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/dra-steward
+
+PROGRAM ?= dra-steward
+IMAGE_ROOT ?= bin/image/$(PROGRAM)
+# Nothing of the machine that builds goes into the program: no paths, no commit, no libc.
+REPRODUCIBLE = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w -buildid='
+
+image-root: ## all that goes into the image, below IMAGE_ROOT: program, SBOM, licence; PROGRAM=dra-steward-scheduler
+	@mkdir -p "$(IMAGE_ROOT)"
+ifeq ($(PROGRAM),dra-steward-scheduler)
+	@cd scheduler && $(REPRODUCIBLE) -o "$(abspath $(IMAGE_ROOT))/program" .
+else
+	@$(REPRODUCIBLE) -o "$(IMAGE_ROOT)/program" ./cmd/dra-steward
+endif
+	@cp LICENSE "$(IMAGE_ROOT)/LICENSE"
+	@cd image && env -u GOOS -u GOARCH go run ./sbom "$(abspath $(IMAGE_ROOT))/program" >"$(abspath $(IMAGE_ROOT))/bom.json"
+
+sbom: image-root ## write the bill of materials (CycloneDX) to standard output
+	@cat "$(IMAGE_ROOT)/bom.json"
 
 demo: ## run dra-steward against a real control plane; KEEP=1 leaves it running
 	@cd test/envtest && go build -o "$(CACHE)/bin/demo" ./demo && cd ../.. && exec "$(CACHE)/bin/demo" $(if $(KEEP),--keep)

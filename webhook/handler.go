@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,18 +35,20 @@ type handler struct {
 	metrics  *Metrics
 	// decisions logs the answers; nil logs none.
 	decisions *Decisions
+	// tracer records spans; nil records none.
+	tracer trace.Tracer
 }
 
 var _ admission.Handler = handler{}
 
 // Mutating returns the handler that fills in defaults. metrics may be nil.
 func Mutating(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
-	return newHandler(handler{"mutate", source, review.Reviewer.Mutate, log, metrics, nil}, options)
+	return newHandler(handler{"mutate", source, review.Reviewer.Mutate, log, metrics, nil, nil}, options)
 }
 
 // Validating returns the handler that denies and warns. metrics may be nil.
 func Validating(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
-	return newHandler(handler{"validate", source, review.Reviewer.Validate, log, metrics, nil}, options)
+	return newHandler(handler{"validate", source, review.Reviewer.Validate, log, metrics, nil, nil}, options)
 }
 
 func newHandler(h handler, options []Option) handler {
@@ -57,19 +60,21 @@ func newHandler(h handler, options []Option) handler {
 
 // Guarding returns the handler that judges by what a write would hit. metrics may be nil.
 func Guarding(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
-	return newHandler(handler{"guard", source, review.Reviewer.Guard, log, metrics, nil}, options)
+	return newHandler(handler{"guard", source, review.Reviewer.Guard, log, metrics, nil, nil}, options)
 }
 
 // Handle answers one request. It has no side effects but metrics and logs, so a dry
 // run is answered like any other.
-func (h handler) Handle(_ context.Context, req admission.Request) admission.Response {
+func (h handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	start := time.Now()
-	response, verdict := h.answer(req, start)
+	span := h.begin(ctx, req)
+	response, verdict := h.answer(req, start, span)
+	end(span, verdict)
 	h.metrics.observe(h.endpoint, req, verdict, time.Since(start))
 	return response
 }
 
-func (h handler) answer(req admission.Request, now time.Time) (admission.Response, string) {
+func (h handler) answer(req admission.Request, now time.Time, span trace.Span) (admission.Response, string) {
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
 	case admissionv1.Delete, admissionv1.Connect:
@@ -95,6 +100,7 @@ func (h handler) answer(req admission.Request, now time.Time) (admission.Respons
 	}
 	h.metrics.count(answer)
 	h.decisions.record(h.endpoint, req, answer)
+	told(span, answer)
 	if answer.Denied() {
 		return annotated(denied(req, answer), answer), verdictDenied
 	}

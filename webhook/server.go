@@ -170,7 +170,7 @@ func (s *Server) handler() http.Handler {
 		}
 		mux.Handle("POST "+path, lean{&admission.Webhook{Handler: handler, LogConstructor: s.logger}, s.Log})
 	}
-	return s.leaving(mux)
+	return s.leaving(traced(mux))
 }
 
 // leaving ends every connection that is used while the server is about to stop, with

@@ -94,6 +94,7 @@ var Packages = map[string]Package{
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
 	"scheduler":        {"api/v1alpha1", "pkg/patch", "pkg/tracker"},
+	"image":            {},
 	"test/alerts":      {},
 	"test/certmanager": {},
 	"test/chart":       {"charts"},

@@ -50,6 +50,7 @@ func everything() values {
 		"controller": values{"mode": "full", "actSince": "always", "replicaCount": 2, "emptyEffect": "NoSchedule",
 			"tolerationStart": "MaxOfTaintAndAllocation", "evictionsPerSecond": 5, "evictionsPerSecondAndNamespace": 0.5},
 		"log":                  values{"level": "debug", "format": "text"},
+		"tracing":              values{"endpoint": "http://collector.tracing:4318", "sampled": 0.5},
 		"shutdownDelaySeconds": 10,
 		"priorityClassName":    "system-cluster-critical",
 		"nodeSelector":         values{"kubernetes.io/os": "linux"},

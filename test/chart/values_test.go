@@ -39,6 +39,8 @@ func TestRefusedValues(t *testing.T) {
 		"timeout":               {values{"webhooks": values{"claims": values{"timeoutSeconds": 30}}}, "/webhooks/claims/timeoutSeconds"},
 		"timeout of the status": {values{"webhooks": values{"claimStatus": values{"timeoutSeconds": 3}}}, "/webhooks/claimStatus/timeoutSeconds"},
 		"digest":                {values{"image": values{"digest": "latest"}}, "/image/digest"},
+		"tracing endpoint":      {values{"tracing": values{"endpoint": "collector:4318"}}, "/tracing/endpoint"},
+		"tracing part":          {values{"tracing": values{"sampled": 2}}, "/tracing/sampled"},
 		"replicas":              {values{"replicaCount": 0}, "/replicaCount"},
 		"certificate mode":      {values{"certificates": values{"mode": "magic"}}, "/certificates/mode"},
 		"no certificate":        {values{"certificates": values{"mode": "provided"}}, "kubectl -n dra-steward create secret tls"},

@@ -57,11 +57,11 @@ func (o serveOptions) impacts(world *informed) (*impacts, error) {
 }
 
 // guarding judges by the impact of a write where somebody counts it.
-func (c *configured) guarding(metrics *webhook.Metrics, decisions *webhook.Decisions) admission.Handler {
+func (c *configured) guarding(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
 	if c.guard == nil {
 		return nil
 	}
-	return webhook.Guarding(c.reviewer, c.log, metrics, webhook.LogDecisions(decisions))
+	return webhook.Guarding(c.reviewer, c.log, metrics, options...)
 }
 
 // newImpacts prepares them; run makes them count. world may be nil.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -36,6 +35,7 @@ type serveOptions struct {
 	policyNamespace, policyStatus          string
 	logLevel, logFormat                    string
 	decisions                              webhook.DecisionSettings
+	tracing                                tracingOptions
 }
 
 func serveCommand(streams Streams) *cobra.Command {
@@ -80,7 +80,7 @@ log say so.`,
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --policy-namespace and --certificate-secret (default: the cluster that this runs in)")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info (with denials and warnings), warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
-	decisionFlags(f, &o.decisions)
+	recordingFlags(f, &o)
 	complete(c, "log-level", []string{"debug", "info", "warn", "error"})
 	complete(c, "log-format", []string{"json", "text"})
 	return c
@@ -97,15 +97,11 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 		}
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics, err := webhook.NewMetrics(registry)
+	recorded, err := o.recording(registry, log)
 	if err != nil {
 		return err
 	}
-	decisions, err := webhook.NewDecisions(o.decisions, log, registry)
-	if err != nil {
-		return err
-	}
+	defer recorded.end()
 	world, err := o.world(registry, log)
 	if err != nil {
 		return err
@@ -122,9 +118,9 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 		return err
 	}
 	server := &webhook.Server{
-		Mutating:      webhook.Mutating(site.reviewer, log, metrics, webhook.LogDecisions(decisions)),
-		Validating:    site.validating(metrics, decisions),
-		Guarding:      site.guarding(metrics, decisions),
+		Mutating:      webhook.Mutating(site.reviewer, log, recorded.metrics, recorded.options...),
+		Validating:    site.validating(recorded.metrics, recorded.options...),
+		Guarding:      site.guarding(recorded.metrics, recorded.options...),
 		CertDir:       o.certDir,
 		Certificate:   certificate,
 		ShutdownDelay: o.shutdownDelay,
@@ -190,8 +186,8 @@ func (o serveOptions) configMaps(site *configured, sources []policy.Source, regi
 }
 
 // validating denies and warns, and judges policies where it follows some.
-func (c *configured) validating(metrics *webhook.Metrics, decisions *webhook.Decisions) admission.Handler {
-	handler := webhook.Validating(c.reviewer, c.log, metrics, webhook.LogDecisions(decisions))
+func (c *configured) validating(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
+	handler := webhook.Validating(c.reviewer, c.log, metrics, options...)
 	handler = webhook.Namespaces(handler, c.reviewer, c.log, metrics)
 	if c.policies != nil {
 		handler = webhook.PolicyConfigMaps(handler, c.policies.check)

@@ -149,6 +149,10 @@ func (u *uninstall) lift(ctx context.Context, rules dynamic.ResourceInterface, r
 	return err
 }
 
+// drainUID is the annotation that binds a cordon to the life of its DeviceDrain: with it the
+// controller of a later release would lift the rule when that drain is deleted.
+const drainUID = v1alpha1.Group + "/drain-uid"
+
 // release makes a rule independent of our objects, with which the garbage collector would
 // delete it.
 func (u *uninstall) release(ctx context.Context, rules dynamic.ResourceInterface, rule *unstructured.Unstructured) error {
@@ -158,11 +162,12 @@ func (u *uninstall) release(ctx context.Context, rules dynamic.ResourceInterface
 			others = append(others, owner)
 		}
 	}
-	if u.dryRun || len(others) == len(rule.GetOwnerReferences()) {
+	_, bound := rule.GetAnnotations()[drainUID]
+	if u.dryRun || len(others) == len(rule.GetOwnerReferences()) && !bound {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": rule.GetUID(), "resourceVersion": rule.GetResourceVersion(), "ownerReferences": others}})
+		"uid": rule.GetUID(), "resourceVersion": rule.GetResourceVersion(), "ownerReferences": others, "annotations": map[string]any{drainUID: nil}}})
 	if err != nil {
 		return err
 	}

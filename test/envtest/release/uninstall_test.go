@@ -106,6 +106,7 @@ func (h helm) leave() {
 	selector := &resourceapi.DeviceTaintSelector{Driver: &driver, Pool: &pool, Device: &device}
 	for _, rule := range []*resourceapi.DeviceTaintRule{
 		{ObjectMeta: metav1.ObjectMeta{Name: "drain-firmware-0", Labels: map[string]string{"dra-steward.io/drain": "firmware"},
+			Annotations:     map[string]string{"dra-steward.io/drain-uid": string(drain.GetUID()), "example.com/kept": "yes"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "dra-steward.io/v1alpha1", Kind: "DeviceDrain", Name: "firmware", UID: drain.GetUID(), Controller: &controls}}},
 			Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: selector, Taint: resourceapi.DeviceTaint{Key: "dra-steward.io/drain", Value: "firmware", Effect: resourceapi.DeviceTaintEffectNoSchedule}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses"},
@@ -198,8 +199,8 @@ func (h helm) wantRule(name string, want bool) {
 	if (err == nil) != want {
 		h.t.Errorf("DeviceTaintRule %s is there: %v, want %v", name, err == nil, want)
 	}
-	if err == nil && len(rule.GetOwnerReferences()) > 0 {
-		h.t.Errorf("DeviceTaintRule %s depends on %v", name, rule.GetOwnerReferences())
+	if _, bound := rule.GetAnnotations()["dra-steward.io/drain-uid"]; err == nil && (bound || len(rule.GetOwnerReferences()) > 0) {
+		h.t.Errorf("DeviceTaintRule %s depends on %v, its drain: %v", name, rule.GetOwnerReferences(), bound)
 	}
 }
 

@@ -1,0 +1,18 @@
+# The image of dra-steward, and with --build-arg PROGRAM=dra-steward-scheduler that of the
+# scheduler. It holds one static program, its bill of materials and the licence: no shell, no
+# libc, no user that could become another.
+#
+#   docker build -t registry.example.com/dra-steward:0.1.0 .
+ARG GO=1.26
+FROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO} AS build
+ARG TARGETOS=linux
+ARG TARGETARCH=amd64
+ARG PROGRAM=dra-steward
+WORKDIR /src
+COPY . .
+RUN make image-root PROGRAM=${PROGRAM} GOOS=${TARGETOS} GOARCH=${TARGETARCH} IMAGE_ROOT=/image
+
+FROM scratch
+COPY --from=build /image/ /
+USER 65532:65532
+ENTRYPOINT ["/program"]

@@ -1,0 +1,190 @@
+package chart
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// securityPage has the table of rights between these lines.
+const (
+	securityPage = "../../docs/security.md"
+	rightsBegin  = "<!-- rights: go test ./test/chart -run TestSecurityPage -update -->\n"
+	rightsEnd    = "<!-- end of rights -->\n"
+)
+
+// everyRight switches on all that adds a right.
+func everyRight() values {
+	return values{"controller": values{"mode": "auto", "drains": values{"deadlineDelete": true}},
+		"node": values{"enabled": true, "namespace": "devices-node", "createNamespace": true}, "scheduler": values{"enabled": true}}
+}
+
+// A right is one rule of a role, with the comment of the template as its reason.
+type right struct{ component, where, what, why string }
+
+// rights are those of the roles that the chart renders, in their order.
+func rights(t *testing.T, v values) (all []right) {
+	t.Helper()
+	files, err := Manifests(v, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasSuffix(file, ".yaml") {
+			continue
+		}
+		for document := range strings.SplitSeq(files[file], "\n---\n") {
+			var node yaml.Node
+			if err := yaml.Unmarshal([]byte(document), &node); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if len(node.Content) > 0 {
+				all = append(all, explained(t, node.Content[0])...)
+			}
+		}
+	}
+	return all
+}
+
+func explained(t *testing.T, object *yaml.Node) (all []right) {
+	t.Helper()
+	var role struct {
+		Kind     string
+		Metadata struct {
+			Name      string
+			Namespace string
+			Labels    map[string]string
+		}
+		Rules []struct {
+			APIGroups     []string `yaml:"apiGroups"`
+			Resources     []string
+			ResourceNames []string `yaml:"resourceNames"`
+			Verbs         []string
+		}
+	}
+	if err := object.Decode(&role); err != nil || role.Kind != "Role" && role.Kind != "ClusterRole" {
+		return nil
+	}
+	var items []*yaml.Node
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		if object.Content[i].Value == "rules" {
+			items = object.Content[i+1].Content
+		}
+	}
+	why := ""
+	for i, rule := range role.Rules {
+		if comment := items[i].HeadComment; comment != "" {
+			why = strings.Join(strings.Fields(strings.ReplaceAll(comment, "#", " ")), " ")
+		}
+		if why == "" {
+			t.Errorf("%s %s: no comment says what %v of %v is for", role.Kind, role.Metadata.Name, rule.Verbs, rule.Resources)
+		}
+		var resources []string
+		for _, resource := range rule.Resources {
+			if group := rule.APIGroups[0]; group != "" {
+				resource += "." + group
+			}
+			resources = append(resources, resource)
+		}
+		what := fmt.Sprintf("%s %s", strings.Join(rule.Verbs, ", "), strings.Join(resources, ", "))
+		if len(rule.ResourceNames) > 0 {
+			what += " named " + strings.Join(rule.ResourceNames, ", ")
+		}
+		where := "everywhere"
+		if role.Kind == "Role" {
+			where = "own namespace"
+			if role.Metadata.Namespace != "dra-steward" {
+				where = role.Metadata.Namespace
+			}
+		}
+		all = append(all, right{role.Metadata.Labels["app.kubernetes.io/component"], where, what, why})
+	}
+	return all
+}
+
+// TestSecurityPage holds the table of docs/security.md to the roles that the chart renders,
+// and each right to a reason.
+func TestSecurityPage(t *testing.T) {
+	byDefault := map[string]bool{}
+	for _, r := range rights(t, nil) {
+		byDefault[r.component+r.where+r.what] = true
+	}
+	var table strings.Builder
+	table.WriteString("\n| component | may | where | by default | for |\n| --- | --- | --- | --- | --- |\n")
+	all := rights(t, everyRight())
+	for _, r := range rights(t, nil) { // what the default has alone
+		if !slices.ContainsFunc(all, func(o right) bool { return o.component == r.component && o.where == r.where && o.what == r.what }) {
+			all = append(all, r)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b right) int { return strings.Compare(order(a.component), order(b.component)) })
+	for _, r := range all {
+		is := "no"
+		if byDefault[r.component+r.where+r.what] {
+			is = "yes"
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", r.component, r.what, r.where, is, strings.TrimSuffix(r.why, "."))
+	}
+	table.WriteString("\n")
+	page, err := os.ReadFile(securityPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begun := strings.Cut(string(page), rightsBegin)
+	got, after, ended := strings.Cut(rest, rightsEnd)
+	if !begun || !ended {
+		t.Fatalf("%s lacks the lines between which the table is", securityPage)
+	}
+	if got == table.String() {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s differs from the roles of the chart; look at the difference after: go test -run TestSecurityPage -update", securityPage)
+	}
+	if err := os.WriteFile(securityPage, []byte(before+rightsBegin+table.String()+rightsEnd+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// order puts the components in that of the page.
+func order(component string) string {
+	return fmt.Sprint(slices.Index([]string{"webhook", "controller", "uninstall", "node", "scheduler"}, component), component)
+}
+
+// TestCannot holds what docs/security.md says that no component can do, whatever the values.
+func TestCannot(t *testing.T) {
+	for _, v := range []values{nil, everyRight(), with(values{"controller": values{"mode": "full"}})} {
+		for _, r := range rights(t, v) {
+			verbs, resources, _ := strings.Cut(r.what, " ")
+			for strings.HasSuffix(verbs, ",") {
+				var verb string
+				verb, resources, _ = strings.Cut(resources, " ")
+				verbs += " " + verb
+			}
+			writes := slices.ContainsFunc(strings.Split(verbs, ", "), func(verb string) bool { return verb != "get" && verb != "list" && verb != "watch" })
+			reads := !writes
+			secret := strings.HasPrefix(resources, "secrets")
+			for what, broken := range map[string]bool{
+				"the webhook writes nothing":                    r.component == "webhook" && writes,
+				"no wildcard":                                   r.component != "scheduler" && strings.Contains(r.what, "*"),
+				"no role, and nobody else's rights":             strings.Contains(r.what, "rbac.authorization.k8s.io") || strings.Contains(verbs, "impersonate") || strings.Contains(verbs, "escalate") || strings.Contains(verbs, "bind"),
+				"Secrets by name, in the own namespace":         secret && (r.where != "own namespace" || !strings.Contains(r.what, " named ")),
+				"no nodes are written":                          r.component != "scheduler" && strings.HasPrefix(resources, "nodes") && writes,
+				"no claims, slices or classes are written":      r.component != "scheduler" && writes && (strings.HasPrefix(resources, "resourceclaims") || strings.HasPrefix(resources, "resourceslices.") || strings.HasPrefix(resources, "deviceclasses")),
+				"no pod is created, changed or entered":         r.component != "scheduler" && (strings.HasPrefix(resources, "pods/exec") || strings.HasPrefix(resources, "pods ") && strings.Contains(verbs, "create")),
+				"webhook configurations are patched by name":    strings.Contains(resources, "webhookconfigurations") && !strings.Contains(r.what, " named "),
+				"the agent on nodes writes nothing but events":  r.component == "node" && writes && !strings.HasPrefix(resources, "events"),
+				"a right of the uninstall Job is for uninstall": r.component == "uninstall" && reads && secret,
+			} {
+				if broken {
+					t.Errorf("%s: %s may %s", what, r.component, r.what)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// Trace makes the handler record a span for each request: what it is about, the verdict and
+// the rules. With a traceparent in the HTTP request, which an API server sends that traces,
+// the span is a part of that trace.
+func Trace(tracer trace.Tracer) Option { return func(h *handler) { h.tracer = tracer } }
+
+// begin starts the span of a request; nil without a tracer.
+func (h handler) begin(ctx context.Context, req admission.Request) trace.Span {
+	if h.tracer == nil {
+		return nil
+	}
+	_, span := h.tracer.Start(ctx, "admission "+h.endpoint, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("dra_steward.request.uid", string(req.UID)),
+		attribute.String("dra_steward.request.operation", string(req.Operation)),
+		attribute.String("dra_steward.request.user", req.UserInfo.Username),
+		attribute.Bool("dra_steward.request.dry_run", req.DryRun != nil && *req.DryRun),
+		attribute.String("dra_steward.object.group", req.Kind.Group),
+		attribute.String("dra_steward.object.kind", req.Kind.Kind),
+		attribute.String("dra_steward.object.name", req.Name),
+		attribute.String("k8s.namespace.name", req.Namespace),
+	))
+	return span
+}
+
+// told adds what an answer says to a span, which may be nil.
+func told(span trace.Span, answer review.Answer) {
+	if span == nil || !span.IsRecording() {
+		return
+	}
+	rules, _ := described(answer)
+	span.SetAttributes(attribute.StringSlice("dra_steward.rules", rules), attribute.Bool("dra_steward.policies.cached", answer.Decision.Cached))
+}
+
+// end ends a span, which may be nil.
+func end(span trace.Span, verdict string) {
+	if span == nil {
+		return
+	}
+	span.SetAttributes(attribute.String("dra_steward.verdict", verdict))
+	if verdict == verdictErrored {
+		span.SetStatus(codes.Error, "the request cannot be judged")
+	}
+	span.End()
+}
+
+// traced hands on the trace that a request belongs to.
+func traced(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Traceparent") != "" {
+			r = r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
