@@ -29,7 +29,7 @@ type Package struct {
 //	5  commands              cmd
 //	4  doing                 webhook, evictor, patchstatus, podresources, lint, facts
 //	3  judging and looking   review, rulebook, fix, usage on tracker, why on both
-//	2  deciding              validate and drain on patch, mutate, toleration, policy, config, manifest
+//	2  deciding              validate, materialize and drain on patch, mutate, toleration, policy, config, manifest
 //	1  saying                api, policies, charts, cdi, example, quantity
 var Packages = map[string]Package{
 	"cmd/dra-steward":     {Floor: 5, Beside: []string{"cmd/dra-steward/app"}},
@@ -63,6 +63,7 @@ var Packages = map[string]Package{
 	"pkg/mutate":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/opaque":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/patch":         {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/materialize":   {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/toleration":    {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/policy":        {Floor: 2, Beside: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/config":   {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
