@@ -119,7 +119,11 @@ func errored(err error) admission.Response {
 func allowed(answer review.Answer) admission.Response {
 	response := admission.Allowed("")
 	for _, change := range answer.Changes {
-		response.Patches = append(response.Patches, jsonpatch.NewOperation("add", change.Pointer, change.Value))
+		operation := "add"
+		if change.Remove {
+			operation = "remove"
+		}
+		response.Patches = append(response.Patches, jsonpatch.NewOperation(operation, change.Pointer, change.Value))
 	}
 	response.Warnings = warnings(answer)
 	return response

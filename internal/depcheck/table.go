@@ -41,6 +41,7 @@ var Packages = map[string]Package{
 	"pkg/podresources":      {Floor: 4},
 	"internal/node":         {Floor: 4, Beside: []string{"pkg/podresources"}},
 	"internal/expiry":       {Floor: 4},
+	"internal/materializer": {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/taints":       {Floor: 4, Pure: true},
 	"internal/lint":         {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/audit":        {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},

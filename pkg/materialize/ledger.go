@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
 )
 
 // A Ledger says of the devices of a slice, by name, what their driver said where we wrote
@@ -114,3 +116,13 @@ func (e Entry) former(v Value, now time.Time) int {
 }
 
 func (f Former) counts(now time.Time) bool { return f.Until == 0 || now.Unix() < f.Until }
+
+// Explains tells whether a device has a value that we wrote, or did.
+func (l Ledger) Explains(device *resourceapi.Device, now time.Time) bool {
+	for k, e := range l[device.Name] {
+		if e.wrote(valueOf(device, k), now) {
+			return true
+		}
+	}
+	return false
+}

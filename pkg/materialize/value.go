@@ -108,3 +108,10 @@ func differing(a, b *resourceapi.Device) (keys []Key) {
 	each(b, a, false)
 	return keys
 }
+
+// SameDevices tells whether two versions of a slice agree in attributes and capacities.
+func SameDevices(a, b *resourceapi.ResourceSlice) bool {
+	return a == b || slices.EqualFunc(a.Spec.Devices, b.Spec.Devices, func(a, b resourceapi.Device) bool {
+		return a.Name == b.Name && len(differing(&a, &b)) == 0
+	})
+}

@@ -69,6 +69,8 @@ type Change struct {
 	Pointer string
 	// Value is what stands there now, in the form that encoding/json writes.
 	Value any
+	// Remove says that there is nothing now.
+	Remove bool
 }
 
 // A Warning says what looks wrong, and where.

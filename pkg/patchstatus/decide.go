@@ -47,12 +47,16 @@ const messageLength = 1000
 // classesRead says whether the view has the DeviceClasses: without them it is unknown
 // whether one is missing. now is the time of what changes.
 func Decide(r tracker.PatchReport, classesRead bool, now metav1.Time) v1alpha1.ResourceSlicePatchStatus {
+	return decide(r, classesRead, Written{}, now)
+}
+
+func decide(r tracker.PatchReport, classesRead bool, written Written, now metav1.Time) v1alpha1.ResourceSlicePatchStatus {
 	status := v1alpha1.ResourceSlicePatchStatus{
 		MatchedSlices:  number(r.Report.Slices),
 		MatchedDevices: number(r.Report.Devices),
 		SkippedKeys:    skipped(r),
 	}
-	for _, condition := range []metav1.Condition{accepted(r, classesRead), applied(r), conflicting(r), classNotFound(r, classesRead), celError(r)} {
+	for _, condition := range []metav1.Condition{accepted(r, classesRead), written.applied(applied(r)), written.conflicting(conflicting(r)), classNotFound(r, classesRead), celError(r)} {
 		condition.ObservedGeneration = r.Patch.Generation
 		condition.Message = shortened(condition.Message)
 		condition.LastTransitionTime = now

@@ -58,6 +58,9 @@ type Options struct {
 	// PerSecond is how many statuses are written, DefaultPerSecond if zero; ten may
 	// come at once.
 	PerSecond float64
+	// Written says how far patches are written into slices: of is to be asked again when
+	// version is another one. Nil is a cluster in which that is not done.
+	Written func() (version any, of func(patch string) Written)
 	// Metrics counts writes and events; nil counts nothing.
 	Metrics *Metrics
 	// Logger gets errors of the API server. The zero value discards them.
@@ -73,6 +76,8 @@ type Writer struct {
 	// all of it is written.
 	seen                  *tracker.Snapshot
 	classesRead, complete bool
+	version               any
+	written               func(patch string) Written
 }
 
 // A record is what the writer remembers of a patch.
@@ -98,6 +103,9 @@ func New(options Options) *Writer {
 	}
 	if options.PerSecond <= 0 {
 		options.PerSecond = DefaultPerSecond
+	}
+	if options.Written == nil {
+		options.Written = func() (any, func(string) Written) { return nil, func(string) Written { return Written{} } }
 	}
 	if options.Logger.GetSink() == nil {
 		options.Logger = logr.Discard()
@@ -135,10 +143,12 @@ type due struct {
 // look writes what differs in the newest view, as far as the rate allows.
 func (w *Writer) look(ctx context.Context, now time.Time) {
 	snapshot, classesRead := w.options.View.Snapshot(), hasClasses(w.options.View)
-	if snapshot == w.seen && classesRead == w.classesRead && w.complete {
+	version, written := w.options.Written()
+	if snapshot == w.seen && classesRead == w.classesRead && version == w.version && w.complete {
 		return
 	}
 	w.seen, w.classesRead, w.complete = snapshot, classesRead, true
+	w.version, w.written = version, written
 	for _, d := range w.differing(snapshot, now) {
 		if ctx.Err() != nil || !w.limiter.AllowN(now, 1) {
 			w.complete = false
@@ -164,7 +174,7 @@ func (w *Writer) differing(snapshot *tracker.Snapshot, now time.Time) (all []due
 			continue
 		}
 		known.over, known.version = "", ""
-		status := Decide(report, w.classesRead, metav1.NewTime(now).Rfc3339Copy())
+		status := decide(report, w.classesRead, w.written(p.Name), metav1.NewTime(now).Rfc3339Copy())
 		news := known.news(p, faults(report, w.classesRead))
 		if len(news) == 0 && equality.Semantic.DeepEqual(status, p.Status) {
 			continue

@@ -122,7 +122,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		answer.addWarnings(result.Warnings, severities)
 	}
 	if fill && !check && r.InCluster {
-		if err := k.ahead(r, &answer, obj, req, old, severities); err != nil {
+		if err := k.inCluster(r, &answer, obj, req, old, severities); err != nil {
 			return Answer{}, err
 		}
 	}

@@ -76,6 +76,8 @@ type Reviewer struct {
 	// Impacts counts what a write would hit, and GuardPolicies judge by that; see Guard.
 	Impacts       Impacts
 	GuardPolicies *policy.Engine
+	// Slices write ResourceSlicePatches into slices; nil leaves slices alone.
+	Slices Slices
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool

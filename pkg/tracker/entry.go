@@ -5,12 +5,15 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/pkg/materialize"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // An entry is one slice: as published, and merged. It is immutable.
 type entry struct {
-	published *resourceapi.ResourceSlice
+	// stored is what the API server has, published what the driver said: they differ where
+	// patches are written into slices.
+	stored, published *resourceapi.ResourceSlice
 	// merged is published itself where nothing changes it.
 	merged *resourceapi.ResourceSlice
 	// patched is what ResourceSlicePatches do to it; nil if they match no device.
@@ -40,12 +43,22 @@ func (e *entry) rulesOf(device int) []*rule {
 	return e.rules[e.tainted[at].from:e.tainted[at].to]
 }
 
+// publishedSlice returns what the driver said with a stored slice. One whose ledger cannot
+// be read stands for itself.
+func publishedSlice(old *entry, stored *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	if old != nil && old.stored == stored {
+		return old.published
+	}
+	published, _ := materialize.Published(stored)
+	return published
+}
+
 // newEntry merges a slice with what patches do to it, which may be nil, and the rules
 // that match it. For a rule it copies the slice without
 // what it refers to, the array of its devices, and the taints of devices that have new
 // ones; everything else is shared.
 func newEntry(published *resourceapi.ResourceSlice, patched *patch.Result, hits *hits) *entry {
-	e := &entry{published: published, merged: published, patched: patched}
+	e := &entry{stored: published, published: published, merged: published, patched: patched}
 	if patched != nil {
 		e.merged = patched.Slice
 	}
@@ -133,7 +146,7 @@ func withDevices(slice *resourceapi.ResourceSlice, devices []resourceapi.Device)
 
 // sameInputs reports whether the entry was made of the same slice and rules.
 func (e *entry) sameInputs(other *entry) bool {
-	return e.published == other.published && e.patched == other.patched && slices.Equal(e.tainted, other.tainted) && slices.Equal(e.rules, other.rules)
+	return e.stored == other.stored && e.published == other.published && e.patched == other.patched && slices.Equal(e.tainted, other.tainted) && slices.Equal(e.rules, other.rules)
 }
 
 // sameVersion reports whether two objects are the same version of one, as after a

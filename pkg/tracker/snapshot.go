@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // A Snapshot is the view at one time. It never changes, and neither may what it
@@ -73,6 +74,34 @@ func (s *Snapshot) Get(name string) *resourceapi.ResourceSlice {
 func (s *Snapshot) Published(name string) *resourceapi.ResourceSlice {
 	if e, found := s.slices.get(name); found {
 		return e.published
+	}
+	return nil
+}
+
+// Stored returns a slice as the API server has it, nil if there is none of that name. It
+// differs from Published where patches are written into slices ([materialize]).
+func (s *Snapshot) Stored(name string) *resourceapi.ResourceSlice {
+	if e, found := s.slices.get(name); found {
+		return e.stored
+	}
+	return nil
+}
+
+// StoredSlices yields all slices as the API server has them, pool by pool.
+func (s *Snapshot) StoredSlices() iter.Seq[*resourceapi.ResourceSlice] {
+	return func(yield func(*resourceapi.ResourceSlice) bool) {
+		for p := range s.pools.all() {
+			if !p.each(func(e *entry) bool { return yield(e.stored) }) {
+				return
+			}
+		}
+	}
+}
+
+// Patched returns what ResourceSlicePatches do to a slice, nil if no device matches.
+func (s *Snapshot) Patched(name string) *patch.Result {
+	if e, found := s.slices.get(name); found {
+		return e.patched
 	}
 	return nil
 }

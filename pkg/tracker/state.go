@@ -60,11 +60,11 @@ func (d delta) name() string {
 
 // work is one batch of changes.
 type work struct {
-	published map[string]*resourceapi.ResourceSlice // nil: deleted
-	dirty     map[*entry]bool
-	patched   map[string]bool // the dirty ones that a patch has changed for
-	classes   map[string]*resourceapi.DeviceClass
-	patches   map[string]*v1alpha1.ResourceSlicePatch
+	stored  map[string]*resourceapi.ResourceSlice // nil: deleted
+	dirty   map[*entry]bool
+	patched map[string]bool // the dirty ones that a patch has changed for
+	classes map[string]*resourceapi.DeviceClass
+	patches map[string]*v1alpha1.ResourceSlicePatch
 	// budget is how many devices may still be looked at to find out which slices a
 	// rule matches; below zero all slices count as changed, which is cheaper.
 	budget     int
@@ -77,14 +77,14 @@ type work struct {
 // slices can see, in the order of the names.
 func (s *state) apply(batch map[objectKey]any) []delta {
 	w := &work{
-		published: map[string]*resourceapi.ResourceSlice{}, dirty: map[*entry]bool{},
+		stored: map[string]*resourceapi.ResourceSlice{}, dirty: map[*entry]bool{},
 		patched: map[string]bool{}, patches: map[string]*v1alpha1.ResourceSlicePatch{}, classes: map[string]*resourceapi.DeviceClass{},
 		budget: 4*s.current.devices + 4*s.current.slices.length,
 	}
 	for key, object := range batch {
 		switch key.kind {
 		case SliceKind:
-			w.published[key.name], _ = object.(*resourceapi.ResourceSlice)
+			w.stored[key.name], _ = object.(*resourceapi.ResourceSlice)
 		case RuleKind:
 			rule, _ := object.(*resourceapi.DeviceTaintRule)
 			w.ruleEdits = append(w.ruleEdits, editOf(key.name, rule))
@@ -180,16 +180,18 @@ func (s *state) merge(w *work) (deltas, visible []delta) {
 		stale = s.current.slices.all()
 	}
 	for e := range stale {
-		if _, changed := w.published[e.key()]; !changed {
-			w.published[e.key()] = e.published
+		if _, changed := w.stored[e.key()]; !changed {
+			w.stored[e.key()] = e.stored
 		}
 	}
-	for name, slice := range w.published {
+	for name, stored := range w.stored {
 		old, _ := s.current.slices.get(name)
 		d := delta{old: old}
-		if slice != nil {
+		if stored != nil {
+			slice := publishedSlice(old, stored)
 			s.rules.match(slice, &s.scratch)
 			d.new = newEntry(slice, s.patchedSlice(w, old, slice), &s.scratch)
+			d.new.stored = stored
 		} else {
 			s.patches.Forget(name)
 		}
@@ -230,7 +232,7 @@ func (s *state) index(next *Snapshot, deltas []delta) {
 			}
 		}
 		if d.new != nil {
-			next.devices += len(d.new.published.Spec.Devices)
+			next.devices += len(d.new.stored.Spec.Devices)
 			touched[d.new.pool()] = append(touched[d.new.pool()], edit[*entry]{key: name, item: d.new})
 		}
 	}

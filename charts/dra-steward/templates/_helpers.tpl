@@ -294,3 +294,21 @@ and then install with
     --set certificates.existingSecret=dra-steward-tls \
     --set-file certificates.caBundle=tls.crt
 {{ end -}}
+
+{{- /* Patches reach schedulers in one way: in the slices, or in our scheduler. */ -}}
+{{- define "dra-steward.requireOneMode" -}}
+{{- if eq .Values.patches.mode "materialize" }}
+{{- if .Values.scheduler.enabled }}
+{{- range .Values.scheduler.profiles }}
+{{- if .patches }}
+{{- fail "patches.mode=materialize and scheduler.enabled both apply ResourceSlicePatches: choose one (docs/patches.md); to change over to the scheduler, set patches.mode=restore" }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if not (and .Values.liveData.enabled .Values.controller.enabled) }}
+{{- fail "patches.mode=materialize needs liveData.enabled, which reads the patches, and controller.enabled, which brings slices to them" }}
+{{- end }}
+{{- else if and (eq .Values.patches.mode "restore") (not .Values.controller.enabled) }}
+{{- fail "patches.mode=restore needs controller.enabled, which takes patches out of slices" }}
+{{- end }}
+{{- end -}}

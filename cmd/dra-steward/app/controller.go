@@ -33,6 +33,8 @@ type controllerOptions struct {
 	drainBackoff                       time.Duration
 	namespace, name                    string
 	policyStatus, webhookSelector      string
+	patches                            string
+	poolsPerSecond                     float64
 	kubeconfig                         string
 	healthAddress, metricsAddress      string
 	logLevel, logFormat                string
@@ -151,7 +153,7 @@ func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(o.addPatchStatus(eviction, config, registry, log), o.addExpiry(eviction, config, log)); err != nil {
+	if err := errors.Join(o.addMaterialize(eviction, config, registry, log), o.addPatchStatus(eviction, config, registry, log), o.addExpiry(eviction, config, log)); err != nil {
 		return err
 	}
 	if err := errors.Join(o.addPolicyStatus(eviction, registry, log), eviction.addMetrics(registry)); err != nil {

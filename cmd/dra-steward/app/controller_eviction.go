@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dra-steward/dra-steward/internal/materializer"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/guard"
 )
@@ -23,6 +24,8 @@ func (o *controllerOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding the Lease")
 	f.BoolVar(&o.expireRules, "expire-rules", true, "delete DeviceTaintRules when the time of their annotation dra-steward.io/expires is over, in every mode")
 	f.BoolVar(&o.patchStatus, "patch-status", true, "say in the status of ResourceSlicePatches what becomes of them, in every mode")
+	f.StringVar(&o.patches, "patches", string(materializer.None), "touch the ResourceSlices that are not what ResourceSlicePatches make of them: none, materialize, or restore to take patches back; as the webhook's flag of that name")
+	f.Float64Var(&o.poolsPerSecond, "touched-pools-per-second", materializer.DefaultPools, "most pools whose slices are touched, with --patches")
 	f.BoolVar(&o.drains, "drains", true, "carry out DeviceDrains, in every mode")
 	f.DurationVar(&o.drainBackoff, "drain-backoff", 5*time.Minute, "how long a drain leaves pods alone that came back; it doubles each time, up to an hour")
 	f.StringVar(&o.namespace, "namespace", "", "namespace of Lease and ConfigMap (default: that of the pod)")

@@ -23,7 +23,18 @@ func (o controllerOptions) addPatchStatus(e *eviction, config *rest.Config, regi
 	if err != nil {
 		return err
 	}
-	writer := patchstatus.New(patchstatus.Options{View: e.evictor.Tracker, Client: client, Metrics: metrics, Logger: log})
+	writer := patchstatus.New(patchstatus.Options{View: e.evictor.Tracker, Client: client, Written: e.written(), Metrics: metrics, Logger: log})
 	e.beside = append(e.beside, writer.Run)
 	return nil
+}
+
+// written says how far patches are written into slices; nil where that is not done.
+func (e *eviction) written() func() (any, func(string) patchstatus.Written) {
+	if e.toucher == nil {
+		return nil
+	}
+	return func() (any, func(string) patchstatus.Written) {
+		state := e.toucher.State()
+		return state, func(name string) patchstatus.Written { return patchstatus.Written(state.Patch(name)) }
+	}
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/dra-steward/dra-steward/internal/materializer"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -44,6 +45,8 @@ type eviction struct {
 	// usage is the one index of who holds which device.
 	usage   *usage.Index
 	evictor evictor.Options
+	// toucher brings slices to what patches make of them; nil where slices are left alone.
+	toucher *materializer.Toucher
 	// beside is what else the leader does, each until ctx ends.
 	beside []func(ctx context.Context) error
 	log    logr.Logger

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/facts"
+	"github.com/dra-steward/dra-steward/internal/materializer"
 	"github.com/dra-steward/dra-steward/internal/node"
 	"github.com/dra-steward/dra-steward/internal/policystatus"
 	"github.com/dra-steward/dra-steward/internal/rotate"
@@ -79,12 +80,14 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			},
 			func(r prometheus.Registerer) error { _, err := newPolicyMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := facts.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := materializer.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { return registerExpiry(r, &webhook.Server{}) },
 		},
 		"controller": {
 			func(r prometheus.Registerer) error { _, err := tracker.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := evictor.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := patchstatus.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := materializer.NewTouchMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := rotate.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := drains.NewMetrics(r); return err },

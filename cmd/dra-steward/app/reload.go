@@ -39,6 +39,8 @@ type configured struct {
 	policies *policyConfigMaps
 	// guard counts what a write would hit; nil without --guard.
 	guard *impacts
+	// slices writes patches into slices; nil leaves them alone.
+	slices review.Slices
 	// file is the one in force.
 	file config.File
 	// seen is the revision in force; empty while the file is one that was refused.
@@ -51,6 +53,7 @@ func (c *configured) reviewer() review.Reviewer {
 	if c.guard != nil {
 		reviewer.Impacts = c.guard
 	}
+	reviewer.Slices = c.slices
 	reviewer.Profile.Minor = cmp.Or(reviewer.Profile.Minor, c.minor())
 	return reviewer
 }

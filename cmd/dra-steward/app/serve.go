@@ -32,7 +32,7 @@ type serveOptions struct {
 	liveData, guard                        bool
 	kubeconfig                             string
 	policies                               []string
-	policyNamespace, policyStatus          string
+	policyNamespace, policyStatus, patches string
 	logLevel, logFormat                    string
 	decisions                              webhook.DecisionSettings
 	tracing                                tracingOptions
@@ -110,7 +110,7 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	if site.guard, err = o.impacts(world); err != nil {
+	if err := o.furnish(site, world, registry, log); err != nil {
 		return err
 	}
 	certificate, err := o.certificate(log)

@@ -1,6 +1,10 @@
 package app
 
-import "github.com/spf13/pflag"
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/dra-steward/dra-steward/internal/materializer"
+)
 
 // clusterFlags say what is read of the cluster, and which policies there are.
 func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
@@ -9,4 +13,5 @@ func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library; a policy with the code of another replaces it (repeatable)")
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap beside these in which the controller's leader writes down what came of the policies")
+	f.StringVar(&o.patches, "patches", string(materializer.None), "write ResourceSlicePatches into the slices that drivers publish: none, materialize (needs --live-data), or restore to take them back")
 }

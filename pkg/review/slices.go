@@ -1,0 +1,126 @@
+package review
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// Slices write ResourceSlicePatches into slices, and take them back.
+type Slices interface {
+	// Active tells whether slices without a ledger ([materialize.Annotation]) are of interest.
+	Active() bool
+	// Merge returns what is to be stored of a write; old is nil on creation. acceptable says
+	// why an API server would refuse a merged slice although it takes the driver's.
+	Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) materialize.Merged
+}
+
+// materializeID is the Default of the changes that patches make.
+const materializeID = "slice-patches"
+
+// inCluster does what only the mutating webhook can.
+func (k kindOf[T]) inCluster(r Reviewer, answer *Answer, object *T, req Request, old func() (*T, error), severities severities) error {
+	if err := k.materialize(r, answer, object, old, req); err != nil {
+		return err
+	}
+	return k.ahead(r, answer, object, req, old, severities)
+}
+
+// materialize writes patches into the object if it is a slice. Whatever comes of it, the
+// driver may publish.
+func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored func() (*T, error), req Request) error {
+	slice, is := any(object).(*resourceapi.ResourceSlice)
+	if !is || r.Slices == nil || !r.Slices.Active() && !hasLedger(req.Object) && !hasLedger(req.Old) {
+		return nil
+	}
+	before, err := stored()
+	if err != nil {
+		return err
+	}
+	old, _ := any(before).(*resourceapi.ResourceSlice)
+	merged := r.Slices.Merge(slice, old, req.Now, func(published, merged *resourceapi.ResourceSlice) error {
+		return newFault(published, merged, r.Profile)
+	})
+	answer.Changes = append(answer.Changes, sliceChanges(slice, merged.Slice)...)
+	return nil
+}
+
+// hasLedger is quick, and may be wrong in that it finds one.
+func hasLedger(object []byte) bool { return bytes.Contains(object, []byte(materialize.Annotation)) }
+
+// AcceptableSlice says why the newest API server would refuse a merged slice although it
+// takes the published one.
+func AcceptableSlice(published, merged *resourceapi.ResourceSlice) error {
+	return newFault(published, merged, validate.Profile{})
+}
+
+// newFault returns what an API server says of a merged slice and not of the published one.
+func newFault(published, merged *resourceapi.ResourceSlice, profile validate.Profile) error {
+	conditions := validate.Conditions{Profile: profile}
+	server := validate.ResourceSlice.Server()
+	after := server.Validate(merged, conditions)
+	if len(after) == 0 {
+		return nil
+	}
+	before := map[string]bool{}
+	for _, e := range server.Validate(published, conditions) {
+		before[e.Error()] = true
+	}
+	for _, e := range after {
+		if !before[e.Error()] {
+			return fmt.Errorf("the API server would refuse it: %w", e)
+		}
+	}
+	return nil
+}
+
+// sliceChanges are the changes from one form of a slice to another that differs in
+// annotations, attributes and capacities. Only those values are named that differ: of the
+// rest, what a newer API server knows stays.
+func sliceChanges(before, after *resourceapi.ResourceSlice) []mutate.Change {
+	if before == after {
+		return nil
+	}
+	c := changes{}
+	for i := range before.Spec.Devices {
+		a, b := &before.Spec.Devices[i], &after.Spec.Devices[i]
+		at := fmt.Sprintf("/spec/devices/%d/", i)
+		changed(&c, at+"attributes", a.Attributes, b.Attributes, func(a, b resourceapi.DeviceAttribute) bool {
+			return materialize.Value{Attribute: &a}.Equal(materialize.Value{Attribute: &b})
+		})
+		changed(&c, at+"capacity", a.Capacity, b.Capacity, func(a, b resourceapi.DeviceCapacity) bool {
+			return materialize.Value{Capacity: &a}.Equal(materialize.Value{Capacity: &b})
+		})
+	}
+	changed(&c, "/metadata/annotations", before.Annotations, after.Annotations, func(a, b string) bool { return a == b })
+	return c
+}
+
+type changes []mutate.Change
+
+func changed[K ~string, V any](c *changes, pointer string, before, after map[K]V, equal func(a, b V) bool) {
+	if before == nil && len(after) > 0 {
+		*c = append(*c, mutate.Change{Default: materializeID, Pointer: pointer, Value: after})
+		return
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	for _, k := range slices.Sorted(maps.Keys(before)) {
+		if _, has := after[k]; !has {
+			*c = append(*c, mutate.Change{Default: materializeID, Pointer: pointer + "/" + escape.Replace(string(k)), Remove: true})
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(after)) {
+		if v, had := before[k]; !had || !equal(v, after[k]) {
+			*c = append(*c, mutate.Change{Default: materializeID, Pointer: pointer + "/" + escape.Replace(string(k)), Value: after[k]})
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package materialize_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
+)
+
+const (
+	rack = `{attributes: {dc.example.com/rack: {string: r1}}}`
+	// idle is how long nothing may be written: 15 times what the driver waits.
+	idle = 15 * time.Second
+)
+
+// TestNoFight: two writes for each change of a patch and slice, ours and one of the driver,
+// and then none; the driver's values come back when the patch goes, although the driver
+// has taken over the others.
+func TestNoFight(t *testing.T) {
+	s := newSite(t, "materialize")
+	s.publish(one(device("a", "x"), device("b", "y")))
+	s.shows("a: model=x", "b: model=y")
+	s.quiet()
+	change := func(what string, change func(), want ...string) {
+		t.Helper()
+		ours, all := s.writes(controller.User), s.writes("")
+		change()
+		s.shows(want...)
+		s.quiet()
+		if ours, all = s.writes(controller.User)-ours, s.writes("")-all; ours != 1 || all != 2 {
+			t.Errorf("%s: %d writes, %d of them ours, want 2 and 1", what, all, ours)
+		}
+		s.shows(want...)
+	}
+	change("a patch", func() { s.patch("rack", rack) }, "a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
+	s.applied("rack", "True", "Patched", "2 of 2 devices")
+	s.stays(idle, "a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
+	change("a change", func() {
+		s.patch("rack", `{attributes: {dc.example.com/rack: {string: r2}, `+s.driver+`/model: {string: z}}}`)
+	}, "a: dc.example.com/rack=r2 model=z", "b: dc.example.com/rack=r2 model=z")
+	change("a removal", func() { s.unpatch("rack") }, "a: model=x", "b: model=y")
+	s.stays(idle, "a: model=x", "b: model=y")
+
+	// the driver was told of dropped fields, and of nothing else
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	dropped := 0
+	for _, err := range s.errs {
+		if is := (*resourceslice.DroppedFieldsError)(nil); !errors.As(err, &is) {
+			t.Errorf("the driver could not publish: %v", err)
+		}
+		dropped++
+	}
+	if dropped == 0 {
+		t.Error("no DroppedFieldsError: drivers that end at one need no warning any more")
+	}
+}
+
+// TestDriverLives: a driver that publishes something else, restarts, or loses its slice.
+func TestDriverLives(t *testing.T) {
+	s := newSite(t, "materialize")
+	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
+	s.publish(one(device("a", "x")))
+	s.shows("a: model=z")
+	s.quiet()
+	s.publish(one(device("a", "x2"), device("b", "y"))) // something else
+	s.shows("a: model=z", "b: model=z")
+	s.quiet()
+
+	// the slice is deleted by hand: the driver makes it anew, of what it took over
+	for _, slice := range s.slices() {
+		if err := s.c.ResourceV1().ResourceSlices().Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.shows("a: model=z", "b: model=z")
+	s.quiet()
+	s.unpatch("model")
+	s.shows("a: model=x2", "b: model=y")
+	s.stays(idle, "a: model=x2", "b: model=y")
+
+	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
+	s.shows("a: model=z", "b: model=z")
+	s.stop()
+	s.publish(one(device("a", "x3"))) // a restart with something else
+	s.shows("a: model=z")
+	s.unpatch("model")
+	s.shows("a: model=x3")
+	s.stays(idle, "a: model=x3")
+}
+
+// TestWebhookDown: what a driver publishes while nobody merges is merged later, and the
+// patch says so meanwhile.
+func TestWebhookDown(t *testing.T) {
+	s := newSite(t, "materialize")
+	s.patch("rack", rack)
+	s.publish(one(device("a", "x")), one(device("b", "y")))
+	s.shows("a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
+	s.applied("rack", "True", "Patched", "2 of 2 devices")
+	s.shutWebhook()
+	s.stop()
+	s.publish(one(device("a", "x2")), one(device("b", "y")))
+	s.shows("a: model=x2", "b: model=y")
+	s.applied("rack", "False", "NotWritten", "2 ResourceSlices")
+	s.openWebhook()
+	s.shows("a: dc.example.com/rack=r1 model=x2", "b: dc.example.com/rack=r1 model=y")
+	s.applied("rack", "True", "Patched", "2 of 2 devices")
+}
