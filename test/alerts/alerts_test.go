@@ -113,6 +113,11 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "a cannot read podresources",
 		silent: `dra_steward_node_source_up{namespace="n",pod="a",source="podresources"} 1x10 0x5 1x30`,
 	},
+	"DraStewardPatchesNotWritten": {
+		fires:  `dra_steward_materialize_slices{state="differing"} 0x10 3x30`,
+		says:   "3 ResourceSlices",
+		silent: `dra_steward_materialize_slices{state="differing"} 0x10 3x5 0x40`,
+	},
 	"DraStewardClaimsStuckInDeletion": {
 		fires:  `dra_steward_claims_stuck_in_deletion{pod="a"} 0x10 3x10`,
 		says:   "3 ResourceClaims",

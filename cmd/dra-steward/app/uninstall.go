@@ -19,6 +19,8 @@ import (
 // uninstallOptions are the flags of uninstall.
 type uninstallOptions struct {
 	namespace, controller string
+	webhook               string
+	restore               bool
 	configMaps            []string
 	taintRules            string
 	patience              time.Duration
@@ -36,7 +38,9 @@ const uninstallHelp = `uninstall prepares a cluster for the end of dra-steward, 
 device that was taken out of use comes back in silence. The chart runs it before helm
 uninstall deletes anything; run it with --dry-run to see what it would say.
 
-It stops the controller and waits until nobody holds its Lease, deletes the ConfigMaps and
+Where ResourceSlicePatches are written into slices (--patches), it switches webhook and
+controller to restore them and waits until no slice holds a value of a patch and no driver
+may bring one back. It stops the controller and waits until nobody holds its Lease, deletes the ConfigMaps and
 the Lease that were made at run time, and lists every DeviceTaintRule of ours that is in
 force, with the command that lifts it. With --taint-rules keep they stay, and no longer
 depend on the DeviceDrain that they were made for: deleting that, or its type, does not lift
@@ -62,6 +66,8 @@ func uninstallCommand(streams Streams) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.namespace, "namespace", "dra-steward", "namespace of the release")
 	f.StringVar(&o.controller, "controller", "dra-steward-controller", "name of the controller's Deployment, Lease and ConfigMap")
+	f.StringVar(&o.webhook, "webhook", "dra-steward", "name of the webhook's Deployment")
+	f.BoolVar(&o.restore, "restore-slices", true, "take ResourceSlicePatches out of ResourceSlices first, and wait until none is left")
 	f.StringArrayVar(&o.configMaps, "config-map", nil, "another ConfigMap that was made at run time, to delete (repeatable)")
 	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what becomes of DeviceTaintRules of ours: keep or lift")
 	f.DurationVar(&o.patience, "patience", time.Minute, "how long to wait for the controller to end")
@@ -82,7 +88,7 @@ func (o uninstallOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{u.stopController, u.settleRules, u.listRewritten, u.deleteRuntime} {
+	for _, step := range []func(context.Context) error{u.restoreSlices, u.stopController, u.settleRules, u.listRewritten, u.deleteRuntime} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/dra-steward/dra-steward/internal/materializer"
+	"github.com/dra-steward/dra-steward/pkg/materialize"
+)
+
+// restoringTime is how long to wait for drivers to give up what patches had written: they
+// write what they hold within 30 s.
+const restoringTime = 3 * time.Minute
+
+// restoreSlices takes patches out of slices, for which webhook and controller must still
+// work, and waits until no slice holds one and no driver may bring one back.
+func (u *uninstall) restoreSlices(ctx context.Context) error {
+	if !u.restore {
+		return nil
+	}
+	n, err := u.patchedSlices(ctx)
+	if err != nil || n == (materialize.Count{}) {
+		return err
+	}
+	u.say("take %d values of ResourceSlicePatches out of ResourceSlices, and wait for drivers to give up %d more", n.InForce, n.Waiting)
+	if u.dryRun {
+		return nil
+	}
+	for _, name := range []string{u.webhook, u.controller} {
+		if err := u.switchPatches(ctx, name); err != nil {
+			return fmt.Errorf("cannot switch %s/%s to --patches=%s: %w", u.namespace, name, materializer.Restore, err)
+		}
+	}
+	err = wait.PollUntilContextTimeout(ctx, time.Second, max(u.patience, restoringTime), true, func(ctx context.Context) (bool, error) {
+		var err error
+		n, err = u.patchedSlices(ctx)
+		return n.InForce+n.Waiting == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("%d values of patches are still in ResourceSlices, and %d may come back: restart the drivers, or see whether the webhook works (%w)", n.InForce, n.Waiting, err)
+	}
+	return nil
+}
+
+// patchedSlices counts the values of patches that slices hold.
+func (u *uninstall) patchedSlices(ctx context.Context) (n materialize.Count, err error) {
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		list, err := u.client.ResourceV1().ResourceSlices().List(ctx, options)
+		if err != nil {
+			return n, fmt.Errorf("cannot list ResourceSlices: %w", err)
+		}
+		for i := range list.Items {
+			ledger, err := materialize.LedgerOf(&list.Items[i])
+			if err != nil {
+				return n, fmt.Errorf("ResourceSlice %s: %w", list.Items[i].Name, err)
+			}
+			c := ledger.Count()
+			n.InForce, n.Waiting = n.InForce+c.InForce, n.Waiting+c.Waiting
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return n, nil
+		}
+	}
+}
+
+// switchPatches gives the pods of a Deployment another mode, if they have one.
+func (u *uninstall) switchPatches(ctx context.Context, name string) error {
+	deployment, err := u.client.AppsV1().Deployments(u.namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i, container := range deployment.Spec.Template.Spec.Containers {
+		at := slices.IndexFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--patches=") })
+		if at < 0 {
+			continue
+		}
+		path := fmt.Sprintf("/spec/template/spec/containers/%d/args/%d", i, at)
+		body, err := json.Marshal([]map[string]any{
+			{"op": "test", "path": path, "value": container.Args[at]},
+			{"op": "replace", "path": path, "value": "--patches=" + string(materializer.Restore)},
+		})
+		if err != nil {
+			return err
+		}
+		u.say("switch %s/%s to --patches=%s", u.namespace, name, materializer.Restore)
+		if _, err := u.client.AppsV1().Deployments(u.namespace).Patch(ctx, name, types.JSONPatchType, body, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
