@@ -1,6 +1,7 @@
 package evictor
 
 import (
+	"cmp"
 	"container/heap"
 	"time"
 
@@ -56,6 +57,11 @@ func (c *podCase) state() string {
 	return "observed"
 }
 
+// compare orders cases as the agenda has them.
+func (c *podCase) compare(d *podCase) int {
+	return cmp.Or(c.at.Compare(d.at), cmp.Compare(c.uid, d.uid))
+}
+
 // agenda is a heap of cases by their time. What is taken off it is gone: there are no
 // stale entries.
 type agenda []*podCase
@@ -63,7 +69,7 @@ type agenda []*podCase
 var _ heap.Interface = (*agenda)(nil)
 
 func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+func (a agenda) Less(i, j int) bool { return a[i].compare(a[j]) < 0 }
 func (a agenda) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
 	a[i].place, a[j].place = i, j

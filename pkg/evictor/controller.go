@@ -42,6 +42,9 @@ type Options struct {
 	// Thresholds pause the evictions of a rule or driver that hits more than they allow;
 	// nil never does.
 	Thresholds *guard.Thresholds
+	// Journal keeps what was evicted over restarts; nil keeps what the conditions of rules
+	// say, and the circuit breaker begins anew with each start.
+	Journal Journal
 	// About is the object that events are about which concern no pod and no rule; nil
 	// for none.
 	About *corev1.ObjectReference
@@ -79,6 +82,8 @@ type Controller struct {
 	cases   *cases
 	breaker breaker
 	coexist Coexistence
+	// written are the pods that the journal knows to be next.
+	written map[types.UID]struct{}
 }
 
 // New prepares a controller; [Controller.Run] makes it work.
@@ -126,6 +131,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	// What there is must be known before anybody decides.
 	if !cache.WaitFor(ctx, "evictor", c.options.UsageSynced...) {
 		return nil
+	}
+	if err := c.recall(ctx); err != nil {
+		return err
 	}
 	synced, rules, err := c.listen(ctx, &running)
 	if err != nil {

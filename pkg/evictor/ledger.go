@@ -57,9 +57,11 @@ type account struct {
 	pending int
 	// namespaces are those of the pending pods.
 	namespaces map[string]int
-	evicted    int
-	held       int
-	restored   bool
+	// evicted are those of all controllers, recalled those of the ones before as far as
+	// the journal knew.
+	evicted, recalled int
+	held              int
+	restored          bool
 	// preview is what a rule with the effect None would do.
 	preview struct {
 		pods       int
@@ -138,10 +140,11 @@ func (l *ledger) evicted(done Verdict) {
 	}
 }
 
-// restore takes over the count from before a restart, once.
+// restore takes over the count that the status of a rule has, once, as far as the journal
+// did not know it.
 func (l *ledger) restore(rule types.UID, evicted int) {
 	if a := l.of(cause{rule: rule}); !a.restored {
-		a.evicted, a.restored = a.evicted+evicted, true
+		a.evicted, a.restored = a.evicted+max(0, evicted-a.recalled), true
 	}
 }
 

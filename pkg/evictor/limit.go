@@ -53,17 +53,17 @@ func bucket(perSecond float64) *rate.Limiter {
 }
 
 // delay takes the tokens for a pod of namespace and returns zero, or takes none and
-// returns how long there are none.
-func (l *limiter) delay(namespace string, now time.Time) time.Duration {
+// returns how long there are none, for everybody or in that namespace alone.
+func (l *limiter) delay(namespace string, now time.Time) (wait time.Duration, everybody bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	all := l.all.ReserveN(now, 1)
 	if wait := all.DelayFrom(now); wait > 0 {
 		all.CancelAt(now)
-		return wait
+		return wait, true
 	}
 	if l.limits.PerNamespace == 0 {
-		return 0
+		return 0, false
 	}
 	own := l.namespaces[namespace]
 	if own == nil {
@@ -74,7 +74,7 @@ func (l *limiter) delay(namespace string, now time.Time) time.Duration {
 	if wait := its.DelayFrom(now); wait > 0 {
 		its.CancelAt(now)
 		all.CancelAt(now)
-		return wait
+		return wait, false
 	}
-	return 0
+	return 0, false
 }

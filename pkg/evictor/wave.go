@@ -22,6 +22,13 @@ type wave struct {
 	drivers    map[string]int
 	claims     map[types.NamespacedName]int
 	last       time.Time
+	// before is what the wave had hit when a controller before this one was ended; it is
+	// among devices and claims as far as it is still pending.
+	before struct{ devices, claims int }
+}
+
+func newWave() wave {
+	return wave{namespaces: map[string]int{}, devices: map[DeviceID]int{}, drivers: map[string]int{}, claims: map[types.NamespacedName]int{}}
 }
 
 // add counts a pod in (+1) or out (-1); pending is how many are without it.
@@ -30,7 +37,7 @@ func (w *wave) add(c *podCase, v Verdict, of cause, by, pending int, now time.Ti
 		*w = wave{}
 	}
 	if w.namespaces == nil {
-		*w = wave{namespaces: map[string]int{}, devices: map[DeviceID]int{}, drivers: map[string]int{}, claims: map[types.NamespacedName]int{}}
+		*w = newWave()
 	}
 	w.last = now
 	w.pods += by
@@ -45,7 +52,10 @@ func (w *wave) add(c *podCase, v Verdict, of cause, by, pending int, now time.Ti
 }
 
 func (w *wave) counts() guard.Counts {
-	return guard.Counts{Devices: len(w.devices), Claims: len(w.claims), Pods: w.pods, Namespaces: len(w.namespaces)}
+	return guard.Counts{
+		Devices: max(len(w.devices), w.before.devices), Claims: max(len(w.claims), w.before.claims),
+		Pods: w.pods, Namespaces: len(w.namespaces),
+	}
 }
 
 func change[K comparable](counts map[K]int, key K, by int) {

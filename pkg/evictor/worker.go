@@ -3,6 +3,8 @@ package evictor
 import (
 	"context"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // keepTime hands out the pods of the agenda when their time has come and the limits
@@ -10,7 +12,15 @@ import (
 func (c *Controller) keepTime(ctx context.Context) {
 	for {
 		due, wait := c.take(time.Now())
-		if due.of != nil {
+		switch {
+		case due.write != nil:
+			if err := c.write(ctx, due.write); err != nil {
+				c.options.Logger.Error(err, "Nobody is evicted until it can be written down, trying again")
+				wait = journalRetry
+				break
+			}
+			continue
+		case due.of != nil:
 			select {
 			case c.work <- due:
 				continue
@@ -22,6 +32,30 @@ func (c *Controller) keepTime(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// journalRetry is how long to wait after the journal could not be written.
+const journalRetry = time.Second
+
+// write has the journal know who is evicted next.
+func (c *Controller) write(ctx context.Context, record *Record) error {
+	if err := c.options.Journal.Save(ctx, *record); err != nil {
+		return err
+	}
+	c.finish(func() {
+		c.written = make(map[types.UID]struct{}, len(record.Next))
+		for _, pod := range record.Next {
+			c.written[pod.UID] = struct{}{}
+		}
+	})
+	return nil
+}
+
+// unwritten says whether the journal has to know of a pod before it is evicted. The mutex
+// is held.
+func (c *Controller) unwritten(of *podCase) bool {
+	_, known := c.written[of.uid]
+	return c.options.Journal != nil && !known
 }
 
 // sleep waits for a change of the agenda, at most for wait if that is positive; false
@@ -48,6 +82,8 @@ type eviction struct {
 	plan plan
 	// due is since when the pod could have been evicted.
 	due time.Time
+	// write is what the journal has to know first. Then there is no pod yet.
+	write *Record
 }
 
 // take returns the next pod to evict, or how long to wait; zero is until something
@@ -81,21 +117,38 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 		due := c.cases.take(now)
 		open, over := c.breaker.open(due.plan, &c.cases.ledger)
 		reports = append(reports, c.breakers(over))
-		if !open.Evict() {
-			c.cases.pause(due)
-			continue
+		if e, wait, next := c.admit(due, open, now); !next {
+			return e, wait
 		}
-		begin := open.begin(due.since)
-		if begin.After(now) {
-			c.cases.postpone(due, begin)
-			continue
-		}
-		if wait := c.limiter.delay(due.pod.Namespace, now); wait > 0 {
-			c.cases.postpone(due, now.Add(wait))
-			continue
-		}
-		return eviction{due, open, begin}, 0
 	}
+}
+
+// admit says whether a pod that was taken is evicted now, for what is open of its plan.
+// If not it puts the pod back and says how long to wait, or that it may be another's turn.
+func (c *Controller) admit(due *podCase, open plan, now time.Time) (e eviction, wait time.Duration, next bool) {
+	begin := open.begin(due.since)
+	switch {
+	case !open.Evict():
+		c.cases.pause(due)
+		return eviction{}, 0, true
+	case begin.After(now):
+		c.cases.postpone(due, begin)
+		return eviction{}, 0, true
+	case c.unwritten(due):
+		write := c.record(due, now)
+		c.cases.postpone(due, due.at)
+		return eviction{write: write}, 0, false
+	}
+	wait, everybody := c.limiter.delay(due.pod.Namespace, now)
+	switch {
+	case everybody:
+		c.cases.postpone(due, due.at)
+		return eviction{}, wait, false
+	case wait > 0:
+		c.cases.postpone(due, now.Add(wait))
+		return eviction{}, 0, true
+	}
+	return eviction{of: due, plan: open, due: begin}, 0, false
 }
 
 // evictAll is one worker.

@@ -13,8 +13,8 @@ func TestControllerRights(t *testing.T) {
 		"observe": "create events, delete devicetaintrules, patch resourceslicepatches/status, Role:create configmaps, Role:create events, Role:create leases, " +
 			"Role:get configmaps dra-steward-policies, Role:get leases dra-steward-controller, Role:patch events, Role:update configmaps dra-steward-policies, Role:update leases dra-steward-controller",
 		"full": "create events, delete devicetaintrules, delete pods, patch devicetaintrules/status, patch events, patch pods/status, patch resourceslicepatches/status, " +
-			"Role:create configmaps, Role:create configmaps, Role:create events, Role:create leases, Role:get configmaps dra-steward-controller, " +
-			"Role:get configmaps dra-steward-policies, Role:get leases dra-steward-controller, Role:patch events, Role:update configmaps dra-steward-policies, Role:update leases dra-steward-controller",
+			"Role:create configmaps, Role:create configmaps, Role:create events, Role:create leases, Role:get configmaps dra-steward-controller, Role:get configmaps dra-steward-controller-evictions, " +
+			"Role:get configmaps dra-steward-policies, Role:get leases dra-steward-controller, Role:patch configmaps dra-steward-controller-evictions, Role:patch events, Role:update configmaps dra-steward-policies, Role:update leases dra-steward-controller",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			c := render(t, with(values{"controller": values{"mode": mode, "drains": values{"enabled": false}}}), Options{Namespace: "devices"}).controller

@@ -107,6 +107,7 @@ func (e *eviction) run(ctx context.Context) error {
 	}
 	e.evictor.ActSince = said.ActSince
 	if evictor.Mode(e.options.mode) != evictor.ModeObserve {
+		e.evictor.Journal = evictor.ConfigMapJournal{Client: e.quiet, Namespace: e.options.namespace, Name: journalName(e.options.name)}
 		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 		defer broadcaster.Shutdown()
 		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
@@ -136,6 +137,9 @@ func (e *eviction) run(ctx context.Context) error {
 	e.informers.Shutdown()
 	return errors.Join(err, unlisten())
 }
+
+// journalName is the ConfigMap in which a controller writes down who was evicted.
+func journalName(controller string) string { return controller + "-evictions" }
 
 // lead does all that a leader does.
 func (e *eviction) lead(ctx context.Context, controller *evictor.Controller) error {

@@ -206,7 +206,7 @@ func (u *uninstall) listRewritten(ctx context.Context) error {
 // deleteRuntime deletes what was made at run time and helm does not know.
 func (u *uninstall) deleteRuntime(ctx context.Context) error {
 	background := metav1.DeleteOptions{}
-	for _, name := range append([]string{u.controller}, u.configMaps...) {
+	for _, name := range append([]string{u.controller, journalName(u.controller)}, u.configMaps...) {
 		u.say("delete ConfigMap %s/%s", u.namespace, name)
 		if u.dryRun {
 			continue

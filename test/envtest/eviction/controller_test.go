@@ -164,17 +164,23 @@ func pods(t *testing.T, c kubernetes.Interface, prefix string, n int, extended b
 		must(c.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 		names = append(names, pod.Name)
 	}
-	eventually(t, prefix+" run", func(ctx context.Context) (bool, error) {
-		list, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running"})
+	(&world{Interface: c}).run(t, names)
+	return names
+}
+
+// run waits until the pods run.
+func (w *world) run(t *testing.T, names []string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%q run", names), func(ctx context.Context) (bool, error) {
+		list, err := w.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running"})
 		running := 0
 		for i := range list.Items {
 			if slices.Contains(names, list.Items[i].Name) {
 				running++
 			}
 		}
-		return running == n, err
+		return running == len(names), err
 	})
-	return names
 }
 
 // taint creates a rule for all devices of the driver; that this is more than the
@@ -306,9 +312,14 @@ func TestBesideKubernetes(t *testing.T) {
 	if got := evictions(t, c.Cluster); len(got) != len(plain) {
 		t.Errorf("installing evicted: %v", got)
 	}
+	if err := c.rules.Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	more := pods(t, c, "more", 3, false)
+	history := c.watch(t)
 	begin := time.Now()
-	c.taint(t, "now", resourceapi.DeviceTaintEffectNoExecute, "pods<=3")
-	gone(t, c, missed)
+	c.taint(t, "now", resourceapi.DeviceTaintEffectNoExecute, "pods<=6")
+	gone(t, c, append(more, missed...))
 	if took := time.Since(begin); took < 14*time.Second {
 		t.Errorf("the other controller had only %s", took)
 	}
@@ -319,39 +330,107 @@ func TestBesideKubernetes(t *testing.T) {
 			t.Errorf("%s was deleted by %q", name, by[name])
 		}
 	}
-	for _, name := range plain {
+	for _, name := range append(plain, more...) {
 		if len(by[name]) != 1 || by[name][0] == ours {
 			t.Errorf("%s was deleted by %q", name, by[name])
 		}
 	}
+	eventually(t, "kube-controller-manager says that it is done", func(ctx context.Context) (bool, error) {
+		r, err := c.rule(ctx, "now")
+		return err == nil && slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Type == resourceapi.DeviceTaintConditionEvictionInProgress && c.Reason == "Completed"
+		}), err
+	})
+	history.expectNoFlips(t)
 	r := must(c.rule(t.Context(), "now"))(t)
 	for _, fields := range r.ManagedFields {
 		if fields.Manager == "dra-steward-evictor" && strings.Contains(fields.FieldsV1.GetRawString(), `"type":"EvictionInProgress"`) {
 			t.Errorf("it wrote the condition of kube-controller-manager: %s", fields.FieldsV1.GetRawString())
 		}
 	}
-	if !slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "EvictionInProgress" }) {
-		t.Errorf("kube-controller-manager's condition is missing: %+v", r.Status.Conditions)
+}
+
+// A history is what the conditions of rules have been, as a watch shows it.
+type history struct {
+	mutex sync.Mutex
+	// states are status and reason of each type, one for each change.
+	states map[string][]string
+}
+
+// watch begins a history.
+func (w *world) watch(t *testing.T) *history {
+	t.Helper()
+	events := must(w.rules.Watch(t.Context(), metav1.ListOptions{}))(t)
+	t.Cleanup(events.Stop)
+	h := &history{states: map[string][]string{}}
+	go func() {
+		for event := range events.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok {
+				h.add(object)
+			}
+		}
+	}()
+	return h
+}
+
+func (h *history) add(rule *unstructured.Unstructured) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	conditions, _, _ := unstructured.NestedSlice(rule.Object, "status", "conditions")
+	for _, one := range conditions {
+		condition, _ := one.(map[string]any)
+		of := fmt.Sprint(rule.GetName(), " ", condition["type"])
+		state := fmt.Sprint(condition["status"], " ", condition["reason"])
+		if known := h.states[of]; len(known) == 0 || known[len(known)-1] != state {
+			h.states[of] = append(known, state)
+		}
 	}
 }
 
-// TestAlone: without the other controller, full does it all: the preview while the
-// effect is None, the evictions, the report; ended midway and started anew, nothing is
+// expectNoFlips fails if a condition came back to what it had been.
+func (h *history) expectNoFlips(t *testing.T) {
+	t.Helper()
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if len(h.states) < 2 {
+		t.Errorf("the watch showed %v", h.states)
+	}
+	for of, states := range h.states {
+		sorted := slices.Sorted(slices.Values(states))
+		if len(slices.Compact(sorted)) != len(states) {
+			t.Errorf("%s: %q", of, states)
+		}
+	}
+}
+
+// TestAlone: without the other controller, full does it all, for pods with claims, with
+// extended resources and with the claim of their PodGroup: the preview while the effect is
+// None, the evictions, the report; ended midway and started anew, nothing is
 // lost and nothing done twice.
 func TestAlone(t *testing.T) {
 	o := options(t, "", "node-0")
 	o.ControllerManagerArgs = alone
+	groups := minor() == "1.37"
+	if groups {
+		allowGroups(&o)
+	}
 	c := start(t, o)
-	const n = 40
-	offer(t, c, n)
-	all := append(pods(t, c, "plain", n-5, false), pods(t, c, "extended", 5, true)...)
+	const devices = 40
+	offer(t, c, devices)
+	all := append(pods(t, c, "plain", devices-6, false), pods(t, c, "extended", 5, true)...)
+	if groups {
+		all = append(all, c.group(t, "gang", 4)...)
+	} else {
+		all = append(all, pods(t, c, "single", 1, false)...)
+	}
+	n := len(all)
 
 	values := map[string]any{"mode": "full", "evictionsPerSecond": 5}
 	stop := run(t, c.Cluster, values)
 	started := time.Now()
 	eventually(t, "the second of the start is over", func(context.Context) (bool, error) { return time.Since(started) > 2*time.Second, nil })
 	c.taint(t, "rule", resourceapi.DeviceTaintEffectNone, fmt.Sprint("pods<=", n))
-	c.condition(t, "rule", "EvictionInProgress", fmt.Sprintf("False NoEffect %d published devices selected. %d allocated devices selected. %d pods would be evicted in 1 namespace if the effect was NoExecute.", n, n, n))
+	c.condition(t, "rule", "EvictionInProgress", fmt.Sprintf("False NoEffect %d published devices selected. %d allocated devices selected. %d pods would be evicted in 1 namespace if the effect was NoExecute.", devices, devices, n))
 	c.effect(t, "rule", resourceapi.DeviceTaintEffectNoExecute)
 	eventually(t, "some are evicted", func(context.Context) (bool, error) { return len(evictions(t, c.Cluster)) >= 10, nil })
 	stop()

@@ -1,0 +1,200 @@
+package evictor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+// A book is a journal that outlives controllers.
+type book struct {
+	mutex sync.Mutex
+	text  []byte
+	saves int
+	err   error
+}
+
+func (b *book) Load(context.Context) (record evictor.Record, err error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if b.text == nil {
+		return record, nil
+	}
+	return record, json.Unmarshal(b.text, &record)
+}
+
+func (b *book) Save(_ context.Context, record evictor.Record) (err error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.saves++
+	if b.err != nil {
+		return b.err
+	}
+	b.text, err = json.Marshal(record)
+	return err
+}
+
+func (b *book) fail(err error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.err = err
+}
+
+// comes adds a pod on gpu-0, as after a rollout.
+func (b *bubble) comes(namespace, name string) {
+	b.Helper()
+	pod, claim := podOn(namespace, name, "gpu-0")
+	b.do(b.ResourceV1().ResourceClaims(namespace).Create(b.Context(), claim, metav1.CreateOptions{}))
+	b.do(b.CoreV1().Pods(namespace).Create(b.Context(), pod, metav1.CreateOptions{}))
+}
+
+// TestBreakerRestart: a controller that is killed after every few evictions stops at the
+// threshold like one that is not, for rules and for drivers, by pods and by namespaces;
+// and after a calm time it begins anew.
+func TestBreakerRestart(t *testing.T) {
+	for name, taints := range map[string][]runtime.Object{
+		"rule":   {sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))},
+		"driver": {sliceOf(1, taint("broken", seconds(0)))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := broken() // 10 pods
+			options.Thresholds.Namespaces = 4
+			journal := &book{}
+			options.Journal = journal
+			inBubble(t, options, taints, func(b *bubble) {
+				for i := range 30 {
+					b.comes("ns", fmt.Sprint("pod-", i))
+					b.pass(20 * time.Second)
+					if i%3 == 1 {
+						b.stop()
+						b.start(options)
+					}
+				}
+				if len(b.deleted) != 10 {
+					t.Errorf("%d deleted, the threshold is 10", len(b.deleted))
+				}
+				for i := range 30 {
+					name := fmt.Sprint("pod-", i)
+					if _, evicted := b.deleted["ns/"+name]; !evicted {
+						b.gone("ns", name)
+					}
+				}
+				b.pass(evictor.Calm)
+				for i := range 8 {
+					b.comes(fmt.Sprint("ns-", i), "later")
+					b.pass(20 * time.Second)
+					b.stop()
+					b.start(options)
+				}
+				b.pass(time.Minute)
+				if len(b.deleted) != 14 {
+					t.Errorf("%d deleted, 4 namespaces more than 10 pods are right", len(b.deleted))
+				}
+			})
+		})
+	}
+}
+
+// TestKilledAnywhere kills the controller at random times while a rule evicts exactly as
+// many pods as are acknowledged. If a kill made it count too many, some would be left; if
+// too few, those that come afterwards would be evicted, too. The rule knows the number.
+func TestKilledAnywhere(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 20 {
+		const n = 60
+		options := broken()
+		options.Limits = evictor.Limits{PerSecond: 7}
+		options.Journal = &book{}
+		rule := ruleOn("rule", "gpu-0", seconds(0))
+		rule.Annotations = map[string]string{v1alpha1.AcknowledgementAnnotation: fmt.Sprint("pods<=", n)}
+		inBubble(t, options, append(manyOn("gpu-0", n), sliceOf(1), rule), func(b *bubble) {
+			for range random.IntN(4) {
+				b.pass(time.Duration(random.IntN(3000)) * time.Millisecond)
+				b.stop()
+				b.start(options)
+			}
+			b.pass(time.Minute)
+			if len(b.deleted) != n {
+				t.Errorf("%d of %d deleted", len(b.deleted), n)
+			}
+			b.stop()
+			b.start(options)
+			b.comes("ns", "one-too-many")
+			b.pass(time.Minute)
+			if len(b.deleted) != n {
+				t.Errorf("%d deleted, the ceiling is %d", len(b.deleted), n)
+			}
+			if c := b.condition("rule", resourceapi.DeviceTaintConditionEvictionInProgress); c == nil || !strings.HasSuffix(c.Message, fmt.Sprintf(" %d pods evicted.", n)) {
+				t.Errorf("the rule says %+v", c)
+			}
+		})
+	}
+}
+
+// TestJournalFirst: nobody is evicted before it is written down, and once it can be there
+// is one write for the pods of ten seconds.
+func TestJournalFirst(t *testing.T) {
+	journal := &book{err: errors.New("the API server is down")}
+	options := full
+	options.Journal = journal
+	const n = 1000
+	inBubble(t, options, append(manyOn("gpu-0", n), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
+		b.pass(time.Minute)
+		b.expect(nil)
+		if tries := journal.saves; tries < 30 || tries > 61 {
+			t.Errorf("%d tries to write in a minute", tries)
+		}
+		journal.fail(nil)
+		before := journal.saves
+		b.pass(2 * time.Minute)
+		if len(b.deleted) != n {
+			t.Errorf("%d deleted", len(b.deleted))
+		}
+		if saves := journal.saves - before; saves > 7 {
+			t.Errorf("%d writes for %d pods, 20 a second", saves, n)
+		}
+	})
+}
+
+// TestConfigMapJournal: what is saved is loaded; what cannot be read is said.
+func TestConfigMapJournal(t *testing.T) {
+	client := fake.NewClientset()
+	j := evictor.ConfigMapJournal{Client: client, Namespace: "dra-steward", Name: "journal"}
+	if got, err := j.Load(t.Context()); err != nil || !reflect.DeepEqual(got, evictor.Record{}) {
+		t.Errorf("of no ConfigMap: %+v, %v", got, err)
+	}
+	for _, want := range []evictor.Record{
+		{Causes: []evictor.RecordedCause{{Rule: "uid", Evicted: 5, Pods: 4, Namespaces: []string{"ns"}, Devices: 3, Claims: 4, Drivers: []string{"a"}, Last: bubbleStart}}},
+		{Causes: []evictor.RecordedCause{{Driver: "a", Pods: 1, Last: bubbleStart}}, Next: []evictor.RecordedPod{{Namespace: "ns", Name: "pod", UID: "uid", Causes: []int{0}}}},
+	} {
+		if err := j.Save(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := j.Load(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("loaded %+v, %v\nwant   %+v", got, err, want)
+		}
+	}
+	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "dra-steward", Name: "journal"}, Data: map[string]string{"evictions": "{"}}
+	if _, err := client.CoreV1().ConfigMaps("dra-steward").Update(t.Context(), kept, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "ConfigMap dra-steward/journal: evictions: ") {
+		t.Errorf("of nonsense: %v", err)
+	}
+}
