@@ -3,6 +3,7 @@ package evictor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,6 +87,24 @@ func TestAutoBeside(t *testing.T) {
 		b.expect(deletions{"ns/slice-extended": 15 * time.Second, "ns/rule-extended": 15 * time.Second})
 		b.expectCondition("rule", "none")
 	})
+}
+
+// TestAutoWhileDeciding: the first sign of the other controller comes while pods are
+// decided about for the first time; none is forgotten.
+func TestAutoWhileDeciding(t *testing.T) {
+	for range 5 {
+		objects := []runtime.Object{sliceOf(1, taint("broken", seconds(0)))}
+		const n = 100
+		for i := range n {
+			objects = append(objects, both(extended(podOn("ns", fmt.Sprint("pod-", i), "gpu-0")))...)
+		}
+		inBubble(t, auto(answering()), objects, func(b *bubble) {
+			b.pass(time.Minute)
+			if len(b.deleted) != n {
+				t.Errorf("%d of %d deleted", len(b.deleted), n)
+			}
+		})
+	}
 }
 
 // TestAutoSlicesOnly is Kubernetes 1.36: the other controller evicts for slices, as can

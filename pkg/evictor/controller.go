@@ -165,7 +165,7 @@ func (c *Controller) decide(name types.NamespacedName) {
 		c.finish(func() { c.cases.gone(name, start) })
 		return
 	}
-	o := *c.outlook.Load()
+	o := c.outlook.Load()
 	d := decision{verdict: DecidePod(pod, c.options.Usage, c.view, c.options.Settings, start)}
 	d.plan = o.plan(pod, d.verdict)
 	if c.statuses.previewing() {
@@ -177,6 +177,9 @@ func (c *Controller) decide(name types.NamespacedName) {
 		came = c.cases.decided(name, pod.UID, d, start)
 		seen = c.notice(pod, start)
 	})
+	if c.outlook.Load() != o { // who changed it may not have known of this pod yet
+		c.dirty.add(name)
+	}
 	if seen {
 		c.coexistence(func(o *Coexistence) { o.Seen(SliceSource) })
 	}
