@@ -13,7 +13,7 @@ import (
 
 // allowGroups lets a cluster of 1.37 have PodGroups with claims.
 func allowGroups(o *envtest.Options) {
-	o.FeatureGates["GenericWorkload"], o.FeatureGates["DRAWorkloadResourceClaims"] = true, true
+	o.FeatureGates = map[string]bool{"GenericWorkload": true, "DRAWorkloadResourceClaims": true}
 	o.RuntimeConfig = map[string]bool{"scheduling.k8s.io/v1beta1": true}
 }
 
