@@ -59,7 +59,12 @@ func (b *book) fail(err error) {
 // comes adds a pod on gpu-0, as after a rollout.
 func (b *bubble) comes(namespace, name string) {
 	b.Helper()
-	pod, claim := podOn(namespace, name, "gpu-0")
+	b.comesOn(namespace, name, "gpu-0")
+}
+
+func (b *bubble) comesOn(namespace, name, device string) {
+	b.Helper()
+	pod, claim := podOn(namespace, name, device)
 	b.do(b.ResourceV1().ResourceClaims(namespace).Create(b.Context(), claim, metav1.CreateOptions{}))
 	b.do(b.CoreV1().Pods(namespace).Create(b.Context(), pod, metav1.CreateOptions{}))
 }

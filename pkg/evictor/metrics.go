@@ -13,6 +13,7 @@ type Metrics struct {
 	deletions prometheus.Counter
 	latency   prometheus.Histogram
 	evictions *prometheus.CounterVec
+	byRule    *prometheus.CounterVec
 	cancelled prometheus.Counter
 	decisions prometheus.Histogram
 	statuses  *prometheus.CounterVec
@@ -21,6 +22,7 @@ type Metrics struct {
 	present   *prometheus.GaugeVec
 	tainted   *prometheus.GaugeVec
 	drivers   labels
+	rules     labels
 }
 
 // NewMetrics registers the metrics.
@@ -39,6 +41,10 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_evictor_evictions_total",
 			Help: "Attempts to evict a pod, by the driver of the device, by what tainted it (rule, driver, or both), and by result (deleted, gone, error). From the 50th driver on it is other.",
 		}, []string{"driver", "reason", "result"}),
+		byRule: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_evictor_rule_evictions_total",
+			Help: "Attempts to evict a pod for a DeviceTaintRule, by its name while it exists and by result (deleted, gone, error). Of the rules that have evicted the first 50 have a name of their own, the others are _other.",
+		}, []string{"rule", "result"}),
 		cancelled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dra_steward_evictor_evictions_cancelled_total",
 			Help: "Evictions that were planned and are no longer necessary.",
@@ -54,7 +60,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"result"}),
 	}
 	m.addGauges()
-	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.cancelled, m.decisions, m.statuses, m.pending, m.broken, m.present, m.tainted} {
+	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.byRule, m.cancelled, m.decisions, m.statuses, m.pending, m.broken, m.present, m.tainted} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -81,12 +87,15 @@ func (m *Metrics) addGauges() {
 	}, []string{"source", "presence"})
 }
 
-// mostDrivers bounds the label driver: tenants do not choose it, but who publishes
-// slices does.
-const mostDrivers = 50
+// mostNames bounds the labels driver and rule: tenants do not choose them, but who
+// publishes slices or writes rules does.
+const mostNames = 50
 
-// other is the label of all further drivers.
-const other = "other"
+// other is the label of all further drivers, otherRules that of rules: none has this name.
+const (
+	other      = "other"
+	otherRules = "_other"
+)
 
 // evicted counts an attempt to evict a pod, once for each driver.
 func (m *Metrics) evicted(v Verdict, result string) {
@@ -105,7 +114,10 @@ func (m *Metrics) evicted(v Verdict, result string) {
 		drivers[r.Device.Driver] = true
 	}
 	for driver := range drivers {
-		m.evictions.WithLabelValues(m.drivers.label(driver), reason, result).Inc()
+		m.evictions.WithLabelValues(m.drivers.label(driver, other), reason, result).Inc()
+	}
+	for _, rule := range v.Rules() {
+		m.byRule.WithLabelValues(m.rules.label(rule.Name, otherRules), result).Inc()
 	}
 	if result == string(deleted) {
 		m.deletions.Inc()
@@ -122,7 +134,7 @@ func (m *Metrics) devices(driver string, d driverCount) {
 	if m == nil {
 		return
 	}
-	if driver = m.drivers.label(driver); driver != other {
+	if driver = m.drivers.label(driver, other); driver != other {
 		m.tainted.WithLabelValues(driver, "published").Set(float64(d.published))
 		m.tainted.WithLabelValues(driver, "tainted").Set(float64(d.tainted))
 	}
@@ -135,23 +147,38 @@ func (m *Metrics) took(after time.Duration) {
 	}
 }
 
-// labels are the drivers that have a label of their own.
+// forget drops what was counted for a rule that is gone.
+func (m *Metrics) forget(rule string) {
+	if m != nil && m.rules.forget(rule) {
+		m.byRule.DeletePartialMatch(prometheus.Labels{"rule": rule})
+	}
+}
+
+// labels are the names that have a label of their own.
 type labels struct {
 	mutex sync.Mutex
 	known map[string]bool
 }
 
-func (l *labels) label(driver string) string {
+func (l *labels) forget(name string) (known bool) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	known = l.known[name]
+	delete(l.known, name)
+	return known
+}
+
+func (l *labels) label(name, other string) string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.known == nil {
 		l.known = map[string]bool{}
 	}
-	if !l.known[driver] && len(l.known) >= mostDrivers {
+	if !l.known[name] && len(l.known) >= mostNames {
 		return other
 	}
-	l.known[driver] = true
-	return driver
+	l.known[name] = true
+	return name
 }
 
 func (m *Metrics) cancel() {

@@ -93,6 +93,7 @@ func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 }
 
 func (s *statuses) forget(rule *resourceapi.DeviceTaintRule) {
+	s.c.options.Metrics.forget(rule.Name)
 	s.mutex.Lock()
 	if r := s.rules[rule.Name]; r != nil {
 		if r.none {
