@@ -24,13 +24,13 @@ import (
 // NoExecute, reads that they are gone, and later puts the device back. Role and rule are
 // those of docs/monitor.
 func TestMonitor(t *testing.T) {
-	t.Run("beside Kubernetes", func(t *testing.T) {
-		testMonitor(t, nil, map[string]any{"mode": "auto"}, false)
-	})
-	t.Run("alone", func(t *testing.T) {
-		long(t)
-		testMonitor(t, alone, map[string]any{"mode": "full"}, true)
-	})
+	testMonitor(t, nil, map[string]any{"mode": "auto"}, false)
+}
+
+// TestLongMonitor is TestMonitor without the controller of Kubernetes.
+func TestLongMonitor(t *testing.T) {
+	long(t)
+	testMonitor(t, alone, map[string]any{"mode": "full"}, true)
 }
 
 func testMonitor(t *testing.T, arguments map[string][]string, values map[string]any, byUs bool) {
