@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"k8s.io/utils/lru"
 )
@@ -107,7 +108,7 @@ func (g *group) evaluate(ctx context.Context, s *subject) Decision {
 	if len(judges) == 0 {
 		return d
 	}
-	input := s.input(question.reads)
+	input := s.input(viewOf(s, judges, question))
 	results, err := question.put(ctx, input)
 	switch {
 	case topdown.IsCancel(err) || err != nil && ctx.Err() != nil:
@@ -164,7 +165,7 @@ func (d *Decision) tolerate(ctx context.Context, e *Engine, req Request, in scop
 	stored := req
 	stored.Object, stored.Old, stored.Raw = req.Old, nil, nil
 	group := e.groups[groupOf(stored)]
-	if group == nil || group.all.reads.any(fieldNamed("raw")) {
+	if group == nil || group.all.any(fieldNamed("raw")) {
 		return // what it reads of the stored object is not at hand
 	}
 	before := group.evaluate(ctx, subjectOf(stored, in))
@@ -176,14 +177,14 @@ func (d *Decision) tolerate(ctx context.Context, e *Engine, req Request, in scop
 }
 
 // add appends what a policy says.
-func (d *Decision) add(policy Metadata, in scope, result any, err error) {
+func (d *Decision) add(policy Metadata, in scope, said ast.Value, err error) {
 	mode := in.modes[policy.Code]
 	if mode == Off {
 		return
 	}
 	var violations []Violation
 	if err == nil {
-		violations, err = decode(policy, mode, result)
+		violations, err = decode(policy, mode, said)
 	}
 	if err != nil {
 		d.Failures = append(d.Failures, Failure{policy.Code, mode, topdown.IsCancel(err), err})

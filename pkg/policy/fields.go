@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/open-policy-agent/opa/v1/ast"
+import (
+	"math/bits"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
 
 // A field of an item of a list of the input, or of has: its name and its value.
 type listField struct {
@@ -30,6 +34,7 @@ var (
 		}),
 		fieldOf("wildcard", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].key == "") }),
 		fieldOf("noExecute", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].evicts()) }),
+		fieldOf("domainKey", func(d *devices, i int) scalar { return textOf(domainKey(d.tolerations[i].key)) }),
 		fieldOf("known", func(d *devices, i int) scalar { return d.tolerations[i].known }),
 		fieldOf("repeated", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].repeated) }),
 	}
@@ -68,18 +73,25 @@ var (
 	selectorsKey = ast.StringTerm("selectors")
 )
 
-// tableTerm is a list of the input; value makes what stands under key and is not simple.
-func tableTerm(table []listField, d *devices, length int, key *ast.Term, value func(item int) *ast.Term) *ast.Term {
-	terms := make([]*ast.Term, length)
-	for i := range terms {
-		object := ast.NewObjectWithCapacity(len(table) + 1)
-		for j := range table {
-			object.Insert(table[j].key, table[j].get(d, i).term())
+// tableTerm is the part of a list of the input that is used; value makes what stands under
+// key and is not simple.
+func tableTerm(v view, list int, d *devices, length int, key *ast.Term, value func(item int) *ast.Term) *ast.Term {
+	table, used := *listTables[list], v.uses[list].fields
+	terms := make([]*ast.Term, 0, length)
+	for i := range length {
+		if !v.has(list, i) {
+			continue
 		}
-		if value != nil {
+		object := ast.NewObjectWithCapacity(bits.OnesCount32(used & (2<<len(table) - 1)))
+		for j := range table {
+			if used&(1<<j) != 0 {
+				object.Insert(table[j].key, table[j].get(d, i).term())
+			}
+		}
+		if used&(1<<len(table)) != 0 {
 			object.Insert(key, value(i))
 		}
-		terms[i] = ast.NewTerm(object)
+		terms = append(terms, ast.NewTerm(object))
 	}
 	return ast.ArrayTerm(terms...)
 }

@@ -203,7 +203,7 @@ func newGroup(set *Set, policies []*judge) (*group, error) {
 	}
 	g.all = all
 	g.some = &questions{set: set, known: map[string]*question{}}
-	g.pure = !all.reads.any(fieldNamed("now") | fieldNamed("raw"))
+	g.pure = !all.any(fieldNamed("now") | fieldNamed("raw"))
 	return g, nil
 }
 

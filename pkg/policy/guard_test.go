@@ -21,7 +21,7 @@ import (
 // reference asks every policy of a group by itself, with the whole input.
 func (g *group) reference(ctx context.Context, s *subject) Decision {
 	d := Decision{Evaluated: true}
-	input := s.input(everything)
+	input := s.input(view{reading: reading{everything, uses{wholeList, wholeList}}})
 	for _, one := range g.policies {
 		results, err := one.one.put(ctx, input)
 		if err != nil {
@@ -156,15 +156,16 @@ func anyPolicy(random *rand.Rand, i int) string {
 		`input.claim.requests[0].class == "gpu"`, `input.tolerations[_].key == "b.example/y"`, "input.dryRun",
 	}
 	loops := []struct {
-		over  string
-		about []string
+		over          string
+		values, about []string
 	}{
-		{"input.tolerations", []string{`x.key == "a.example/x"`, "x.wildcard", "not x.wildcard", `x.key != ""`, "x.seconds > 3", "x.seconds == null", "x.noExecute", `x.effect == ""`,
+		{"input.tolerations", []string{"x", "x.key", "x.paths", "[x.domainKey, x.effect]", "count(input.tolerations)", "[y.key | some y in input.tolerations]", "[i | some i, y in input.tolerations; y.wildcard]",
+			"[y.paths | some y in input.tolerations; y.key == x.key]", "object.keys(x)", `input["tolerations"][0].value`, "x[field]", "input[field]"}, []string{`x.key == "a.example/x"`, "x.wildcard", "not x.wildcard", `x.key != ""`, "x.seconds > 3", "x.seconds == null", "x.noExecute", `x.effect == ""`,
 			"x.known == false", "x.key in %p.list", "not x.operator in %p.list", `to_number(x.value) > 1`, "count(x.paths) > 1", `startswith(x.key, "a")`, "not x.repeated", "input.has.keys[x.key]"}},
-		{"input.claim.requests", []string{`x.class == "gpu"`, `x.mode == "All"`, "x.count > 1", "not x.adminAccess", "x.alternative > 0", "count(x.selectors) == 0", "x.class in %p.list", `x.name != "r0"`}},
-		{"input.tolerationLists", []string{"x.length > 1", "x.length <= %p.limit"}},
-		{"input.classes", []string{"x.known", "not x.known", "count(x.selectors) == 0"}},
-		{"%p.list", []string{`x == "gpu"`, "input.has.keys[x]", `x != "Exists"`}},
+		{"input.claim.requests", []string{"x", "x.path", "[x.name, x.selectors]", "[y.mode | some y in input.claim.requests]", "input.claim", "count(input.claim.requests)"}, []string{`x.class == "gpu"`, `x.mode == "All"`, "x.count > 1", "not x.adminAccess", "x.alternative > 0", "count(x.selectors) == 0", "x.class in %p.list", `x.name != "r0"`}},
+		{"input.tolerationLists", []string{"x"}, []string{"x.length > 1", "x.length <= %p.limit"}},
+		{"input.classes", []string{"x"}, []string{"x.known", "not x.known", "count(x.selectors) == 0"}},
+		{"%p.list", []string{"x"}, []string{`x == "gpu"`, "input.has.keys[x]", `x != "Exists"`}},
 	}
 	pick := func(from []string, most int) (picked []string) {
 		for range random.IntN(most + 1) {
@@ -175,9 +176,16 @@ func anyPolicy(random *rand.Rand, i int) string {
 	body, value := pick(conditions, 2), `"none"`
 	if random.IntN(4) > 0 {
 		loop := loops[random.IntN(len(loops))]
-		body = append(body, "some x in "+loop.over)
+		value = loop.values[random.IntN(len(loop.values))]
+		if strings.HasSuffix(value, "[field]") {
+			body = append(body, `some field in ["key", "paths", "tolerations"]`)
+		}
+		if random.IntN(5) == 0 {
+			body, value = append(body, "some index, x in "+loop.over), "[index, "+value+"]"
+		} else {
+			body = append(body, "some x in "+loop.over)
+		}
 		body = append(append(body, pick(loop.about, 3)...), pick(conditions, 1)...)
-		value = "x"
 	}
 	var once []string
 	for _, one := range body {

@@ -80,14 +80,23 @@ func (d *devices) tolerates(key string) bool {
 	return false
 }
 
+// domainKey stands for all keys of the domain of a key; empty for a key without a domain.
+func domainKey(key string) string {
+	domain, _, prefixed := strings.Cut(key, "/")
+	if !prefixed {
+		return ""
+	}
+	return domain + "/*"
+}
+
 // keys is has.keys.
 func (d *devices) keys() *ast.Term {
 	keys := ast.NewObjectWithCapacity(2 * len(d.tolerations))
 	for i := range d.tolerations {
 		key := d.tolerations[i].key
 		keys.Insert(text(key), truth(true))
-		if domain, _, prefixed := strings.Cut(key, "/"); prefixed {
-			keys.Insert(text(domain+"/*"), truth(true))
+		if domain := domainKey(key); domain != "" {
+			keys.Insert(text(domain), truth(true))
 		}
 	}
 	return ast.NewTerm(keys)

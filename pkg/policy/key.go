@@ -24,7 +24,7 @@ func cacheKey(req Request, g *group) (_ string, ok bool) {
 	k.text(string(req.GeneratedBy))
 	k.truth(req.DryRun)
 	k.truth(absent(req.Old))
-	named := g.all.reads.any(fieldNamed("name"))
+	named := g.all.any(fieldNamed("name"))
 	k.truth(named)
 	if named {
 		k.text(req.Name)

@@ -56,6 +56,13 @@ func BenchmarkLibrary(b *testing.B) {
 	configured.Spec.Devices.Config[0].Opaque.Parameters.Raw = []byte(`{"apiVersion": "gpu.resource.example.com/v1alpha1", "kind": "GpuConfig"}`)
 	wildcard := claimOf(8, 4, false)
 	wildcard.Spec.Devices.Requests[0].Exactly.Tolerations[0].Key = ""
+	wildcardOf32, endless := claimOf(8, 4, true), claimOf(8, 4, true)
+	wildcardOf32.Spec.Devices.Requests[0].Exactly.Tolerations[0].Key = ""
+	for i := range endless.Spec.Devices.Requests {
+		for j := range endless.Spec.Devices.Requests[i].Exactly.Tolerations {
+			endless.Spec.Devices.Requests[i].Exactly.Tolerations[j].TolerationSeconds = nil
+		}
+	}
 	for _, bench := range []struct {
 		name  string
 		claim *resourceapi.ResourceClaim
@@ -66,6 +73,8 @@ func BenchmarkLibrary(b *testing.B) {
 		{"8 requests with the same 4 tolerations", claimOf(8, 4, false)},
 		{"8 requests with the same 4 tolerations, one denied", wildcard},
 		{"8 requests with 32 distinct tolerations", claimOf(8, 4, true)},
+		{"8 requests with 32 distinct tolerations, one denied", wildcardOf32},
+		{"8 requests with 32 distinct tolerations, each warned about", endless},
 	} {
 		for _, cache := range []struct {
 			name string

@@ -39,7 +39,7 @@ func (p Probe) Run(ctx context.Context) (asked bool, _ error) {
 	if !p.judge.guards.may(p.subject) {
 		return false, nil
 	}
-	_, err := p.judge.one.put(ctx, p.subject.input(p.judge.one.reads))
+	_, err := p.judge.one.put(ctx, p.subject.input(viewOf(p.subject, []*judge{p.judge}, p.judge.one)))
 	return true, err
 }
 
@@ -49,7 +49,7 @@ func (p Probe) Steps(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	count := &steps{}
-	results, err := p.judge.one.query.Eval(ctx, rego.EvalParsedInput(p.subject.input(p.judge.one.reads)), rego.EvalQueryTracer(count))
+	results, err := p.judge.one.query.Eval(ctx, rego.EvalParsedInput(p.subject.input(viewOf(p.subject, []*judge{p.judge}, p.judge.one))), rego.EvalQueryTracer(count))
 	if err == nil && len(results) != 1 {
 		err = errors.New("the query has no single result")
 	}

@@ -14,12 +14,12 @@ import (
 type question struct {
 	policies []Metadata
 	query    rego.PreparedEvalQuery
-	// reads is what the input must have.
-	reads fields
+	// reading is what the input must have.
+	reading
 }
 
 // ask makes a question of policies that read no more than reads.
-func (s *Set) ask(reads fields, policies ...Metadata) (*question, error) {
+func (s *Set) ask(reads reading, policies ...Metadata) (*question, error) {
 	var rules []*ast.Term
 	for _, policy := range policies {
 		rules = append(rules, ast.NewTerm(ast.MustParseRef("data."+policy.Package+".deny")))
@@ -30,17 +30,17 @@ func (s *Set) ask(reads fields, policies ...Metadata) (*question, error) {
 
 // askAll makes a question of several that are there for one policy each.
 func (s *Set) askAll(judges []*judge) (*question, error) {
-	var reads fields
+	var reads reading
 	var policies []Metadata
 	for _, one := range judges {
-		reads |= one.one.reads
+		reads.add(one.one.reading)
 		policies = append(policies, one.Metadata)
 	}
 	return s.ask(reads, policies...)
 }
 
 // put returns what each policy of a question objects to.
-func (q *question) put(ctx context.Context, input ast.Value) ([]any, error) {
+func (q *question) put(ctx context.Context, input ast.Value) ([]ast.Value, error) {
 	results, err := q.query.Eval(ctx, rego.EvalParsedInput(input))
 	if err != nil {
 		return nil, err
@@ -48,11 +48,15 @@ func (q *question) put(ctx context.Context, input ast.Value) ([]any, error) {
 	if len(results) != 1 || len(results[0].Expressions) != 1 {
 		return nil, errors.New("the query has no single result")
 	}
-	list, is := results[0].Expressions[0].Value.([]any)
-	if !is || len(list) != len(q.policies) {
+	list, is := results[0].Expressions[0].Value.(*ast.Array)
+	if !is || list.Len() != len(q.policies) {
 		return nil, fmt.Errorf("the query has no list with the results of %d policies", len(q.policies))
 	}
-	return list, nil
+	said := make([]ast.Value, list.Len())
+	for i := range said {
+		said[i] = list.Elem(i).Value
+	}
+	return said, nil
 }
 
 // maxQuestions is how many questions for parts of its policies a group keeps. Writes

@@ -27,17 +27,28 @@ func fieldNamed(name string) fields {
 // readers finds out what rules read, with all the rules that they use.
 type readers struct {
 	compiler *ast.Compiler
-	known    map[*ast.Rule]fields
+	known    map[*ast.Rule]reading
+}
+
+// reading is what is read of the input: fields, and parts of its lists.
+type reading struct {
+	fields
+	uses
+}
+
+func (r *reading) add(other reading) {
+	r.fields |= other.fields
+	r.uses.add(other.uses)
 }
 
 func newReaders(compiler *ast.Compiler) readers {
-	return readers{compiler, map[*ast.Rule]fields{}}
+	return readers{compiler, map[*ast.Rule]reading{}}
 }
 
 // policy returns what the rules at data.<path>.deny read.
-func (r readers) policy(path string) (reads fields) {
+func (r readers) policy(path string) (reads reading) {
 	for _, rule := range denials(r.compiler, path) {
-		reads |= r.rule(rule)
+		reads.add(r.rule(rule))
 	}
 	return reads
 }
@@ -46,16 +57,16 @@ func denials(compiler *ast.Compiler, path string) []*ast.Rule {
 	return compiler.GetRulesExact(ast.MustParseRef("data." + path + ".deny"))
 }
 
-func (r readers) rule(rule *ast.Rule) fields {
+func (r readers) rule(rule *ast.Rule) reading {
 	if reads, known := r.known[rule]; known {
 		return reads
 	}
-	r.known[rule] = 0 // rules are not recursive
-	reads := readBy(rule)
+	r.known[rule] = reading{} // rules are not recursive
+	reads := reading{readBy(rule), usesOf(rule)}
 	for node := rule; node != nil; node = node.Else {
 		for used := range r.compiler.Graph.Dependencies(node) {
 			if used, is := used.(*ast.Rule); is {
-				reads |= r.rule(used)
+				reads.add(r.rule(used))
 			}
 		}
 	}

@@ -41,47 +41,39 @@
 #         description: Groups whose members may.
 package dra.tolerations.reserved_keys
 
-deny contains violation if {
-	looked_for
+deny contains violation(toleration.paths, toleration.key) if {
 	some toleration in input.tolerations
-	reserved(toleration)
-	not input.namespace in input.parameters["DRA-TOL-002"].namespaces
-	not input.user.name in input.parameters["DRA-TOL-002"].users
-	not member
-	violation := {
-		"paths": toleration.paths,
-		"field": "key",
-		"message": concat("", ["tolerates a taint that is reserved for the platform: ", shown(toleration)]),
-		"hint": "leave it to the administrators of the devices; a claim without it does not get such a device",
-	}
+	not toleration.wildcard
+	toleration.key in input.parameters["DRA-TOL-002"].keys
+	not spared
 }
 
-looked_for if {
-	some key in input.parameters["DRA-TOL-002"].keys
-	input.has.keys[key]
+deny contains violation(toleration.paths, toleration.key) if {
+	some toleration in input.tolerations
+	toleration.domainKey in input.parameters["DRA-TOL-002"].keys
+	not spared
 }
 
-looked_for if {
+deny contains violation(toleration.paths, "an empty key stands for all keys") if {
 	input.has.wildcard == true
-	count(input.parameters["DRA-TOL-002"].keys) > 0
-}
-
-keys := {key | some key in input.parameters["DRA-TOL-002"].keys}
-
-reserved(toleration) if toleration.key in keys
-
-reserved(toleration) if concat("", [split(toleration.key, "/")[0], "/*"]) in keys
-
-reserved(toleration) if {
+	some toleration in input.tolerations
 	toleration.wildcard
-	count(keys) > 0
+	count(input.parameters["DRA-TOL-002"].keys) > 0
+	not spared
 }
 
-member if {
+spared if input.namespace in input.parameters["DRA-TOL-002"].namespaces
+
+spared if input.user.name in input.parameters["DRA-TOL-002"].users
+
+spared if {
 	some group in input.user.groups
 	group in input.parameters["DRA-TOL-002"].groups
 }
 
-shown(toleration) := toleration.key if not toleration.wildcard
-
-shown(toleration) := "an empty key stands for all keys" if toleration.wildcard
+violation(paths, shown) := {
+	"paths": paths,
+	"field": "key",
+	"message": concat("", ["tolerates a taint that is reserved for the platform: ", shown]),
+	"hint": "leave it to the administrators of the devices; a claim without it does not get such a device",
+}

@@ -11,13 +11,18 @@ toleration := {
 parameters := {"keys": ["gpu.nvidia.com/gpu-lost", "health.example.com/*"], "namespaces": ["gpu-operator"], "users": ["root"], "groups": ["admins"]}
 
 violations(change, namespace, user) := found if {
-	written := object.union(toleration, change)
+	changed := object.union(toleration, change)
+	written := object.union(changed, {"domainKey": domain_key(changed.key)})
 	found := reserved_keys.deny with input.tolerations as [written]
-		with input.has as {"wildcard": written.wildcard, "keys": {written.key: true, concat("", [split(written.key, "/")[0], "/*"]): true}}
+		with input.has.wildcard as written.wildcard
 		with input.namespace as namespace
 		with input.user as user
 		with input.parameters as {"DRA-TOL-002": parameters}
 }
+
+domain_key(key) := concat("", [split(key, "/")[0], "/*"]) if contains(key, "/")
+
+domain_key(key) := "" if not contains(key, "/")
 
 tenant := {"name": "jane", "groups": ["system:authenticated"]}
 
@@ -49,7 +54,7 @@ test_template_is_denied if {
 
 test_other_key_passes if count(violations({"key": "example.com/maintenance"}, "team-a", tenant)) == 0
 
-test_key_without_domain_passes if count(violations({"key": "health"}, "team-a", tenant)) == 0
+test_key_without_domain_passes if count(violations({"key": "health.example.com"}, "team-a", tenant)) == 0
 
 test_subdomain_passes if count(violations({"key": "x.health.example.com/ecc"}, "team-a", tenant)) == 0
 
@@ -61,7 +66,7 @@ test_group_is_allowed if count(violations({}, "team-a", {"name": "joe", "groups"
 
 test_nothing_reserved_passes if {
 	count(reserved_keys.deny) == 0 with input.tolerations as [object.union(toleration, {"key": "", "wildcard": true})]
-		with input.has as {"wildcard": true, "keys": {"": true}}
+		with input.has.wildcard as true
 		with input.namespace as "team-a"
 		with input.user as tenant
 		with input.parameters as {"DRA-TOL-002": object.union(parameters, {"keys": []})}

@@ -34,19 +34,19 @@ deny contains violation if {
 	violation := {
 		"paths": toleration.paths,
 		"field": "key",
-		"message": concat("", ["a toleration with an empty key tolerates every taint", scope(toleration)]),
+		"message": concat("", ["a toleration with an empty key tolerates every taint", scope(toleration.operator, toleration.value)]),
 		"hint": "name the key of the taint to tolerate, one toleration for each key",
 	}
 }
 
-scope(toleration) := "" if toleration.operator == "Exists"
+scope("Exists", _) := ""
 
-scope(toleration) := " that has no value" if {
-	toleration.operator != "Exists"
-	toleration.value == ""
+scope(operator, value) := " that has no value" if {
+	operator != "Exists"
+	value == ""
 }
 
-scope(toleration) := concat("", [" with the value ", toleration.value]) if {
-	toleration.operator != "Exists"
-	toleration.value != ""
+scope(operator, value) := concat("", [" with the value ", value]) if {
+	operator != "Exists"
+	value != ""
 }
