@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,6 +119,9 @@ func (c *configured) agrees(files siteFiles) error {
 	c.turn.Lock()
 	file := c.file
 	c.turn.Unlock()
+	if file.Name != "" {
+		file.Name = filepath.Base(file.Name) // who writes a ConfigMap knows nothing of our folders
+	}
 	_, err := newPolicyEngine(files.set, file.StewardConfiguration)
 	return file.Locate(err)
 }
