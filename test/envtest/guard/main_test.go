@@ -30,6 +30,7 @@ var cluster *envtest.Cluster
 func TestMain(m *testing.M) {
 	os.Exit(envtest.Main(m, envtest.Options{
 		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{node}, DeviceTaintRules: true,
+		AuditPolicy: auditPolicy,
 	}, func(c *envtest.Cluster) { cluster = c }))
 }
 

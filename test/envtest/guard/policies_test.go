@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -130,6 +131,12 @@ func TestSitePolicies(t *testing.T) {
 	t.Log(err)
 	wantDenied(t, err, "ConfigMap dra-steward/site/a.rego:15", "kee", "the ones in force stay")
 
+	applying := cluster.Kubectl(t.Context(), "apply", "-f", "-")
+	applying.Stdin = strings.NewReader(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "broken", "namespace": "` + release + `", "labels": {"dra-steward.io/policy": "true"}}, "data": {"b.rego": "package"}}`)
+	if out, err := applying.CombinedOutput(); err == nil || !strings.Contains(string(out), "ConfigMap dra-steward/broken/b.rego:1") {
+		t.Errorf("kubectl apply of a broken policy: %v\n%s", err, out)
+	}
+
 	withoutHook(t, admin)
 	if _, err := maps.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -169,6 +176,33 @@ func removeHook(t *testing.T, admin kubernetes.Interface, name string) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestKillSwitch: policies.disabled silences all policies at once, also those that deny, and
+// leaves the guard against rules that would evict everything.
+func TestKillSwitch(t *testing.T) {
+	denies := map[string]any{"modes": map[string]any{"DRA-CLAIM-002": "deny"}}
+	all := claim("all")
+	all.Spec.Devices.Requests[0].Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
+	everything := ruleOf(taintRules(), "kill-switch", "", "NoExecute", "")
+	for _, disabled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("disabled=%t", disabled), func(t *testing.T) {
+			denies["disabled"] = disabled
+			_, admin, _ := guarded(t, map[string]any{"policies": denies})
+			_, err := admin.ResourceV1().ResourceClaims(namespace).Create(t.Context(), all, dryRun)
+			if disabled && err != nil {
+				t.Error(err)
+			} else if !disabled {
+				wantDenied(t, err, "DRA-CLAIM-002")
+			}
+			untyped, err := dynamic.NewForConfig(cluster.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = untyped.Resource(taintRules()).Create(t.Context(), everything, dryRun)
+			wantDenied(t, err, "DRA-RULE-004", "an empty selector with the effect NoExecute")
+		})
 	}
 }
 

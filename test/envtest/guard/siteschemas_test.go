@@ -70,5 +70,5 @@ func TestParametersOfTheSite(t *testing.T) {
 	stored.Data["a.rego"] = with("string", `""`)
 	_, err = maps.Update(t.Context(), stored, metav1.UpdateOptions{})
 	t.Log(err)
-	wantDenied(t, err, "parameters.SITE-001", "got array, want string", "the ones in force stay")
+	wantDenied(t, err, " config.yaml:", "parameters.SITE-001", "got array, want string", "the ones in force stay")
 }

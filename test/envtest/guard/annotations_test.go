@@ -1,0 +1,77 @@
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// auditPolicy writes down who created which claim and what webhooks say of it.
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+  verbs: [create]
+  resources: [{group: resource.k8s.io, resources: [resourceclaims]}]
+- level: None
+`
+
+// TestAuditAnnotations: the audit log of the API server has what was refused and what an
+// exemption let pass, with its reason.
+func TestAuditAnnotations(t *testing.T) {
+	_, admin, _ := guarded(t, map[string]any{
+		"policies":   map[string]any{"modes": map[string]any{"DRA-TOL-004": "audit"}},
+		"exemptions": []any{map[string]any{"rules": []any{"DRA-TOL-001"}, "namespaces": []any{"audited"}, "reason": "until the queue is split", "expires": "2099-12-31T00:00:00Z"}}})
+	jane := editor(t, admin, "audited", "refused")
+	for _, name := range []string{"audited", "refused"} {
+		_, _ = jane.ResourceV1().ResourceClaims(name).Create(t.Context(), in(name, claim("in-the-log", resourceapi.DeviceToleration{})), dryRun)
+	}
+	wants := map[string]map[string]string{
+		"audited": {"claims.validate.dra-steward.io/exempted": "DRA-TOL-001): until the queue is split", "claims.validate.dra-steward.io/findings": "audit: spec.devices.requests[gpu].exactly.tolerations[0]"},
+		"refused": {"claims.validate.dra-steward.io/findings": "error: spec.devices.requests[gpu].exactly.tolerations[0].key: a toleration with an empty key tolerates every taint"},
+	}
+	eventually(t, "the audit log has both", func(context.Context) (bool, error) {
+		found := map[string]map[string]string{}
+		for _, event := range auditEvents(t) {
+			annotations := wants[event.ObjectRef.Namespace]
+			if event.User.Username != "jane" || annotations == nil {
+				continue
+			}
+			all := true
+			for key, want := range annotations {
+				all = all && strings.Contains(event.Annotations[key], want)
+			}
+			if all {
+				found[event.ObjectRef.Namespace] = event.Annotations
+			}
+		}
+		if len(found) == len(wants) {
+			t.Log(found)
+		}
+		return len(found) == len(wants), nil
+	})
+}
+
+// auditEvents are those in the audit log, of which the last line may be half written.
+func auditEvents(t *testing.T) (events []auditv1.Event) {
+	t.Helper()
+	text, err := os.ReadFile(cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var event auditv1.Event
+		if json.Unmarshal(line, &event) == nil && event.ObjectRef != nil {
+			events = append(events, event)
+		}
+	}
+	return events
+}
