@@ -219,6 +219,7 @@ func compare(b *testing.B, all []*contender, path string, body []byte, senders i
 		one.report(b, one.name)
 		if one.name != "" {
 			b.ReportMetric(all[0].perSecond()/one.perSecond(), "of-"+one.name)
+			b.ReportMetric(float64(one.cpu)/float64(all[0].cpu), "cpu-of-"+one.name)
 		}
 	}
 }
@@ -227,12 +228,15 @@ func compare(b *testing.B, all []*contender, path string, body []byte, senders i
 type sample struct {
 	each  []time.Duration
 	total time.Duration
+	// cpu is what client and server have used: on a busy machine it says more than the
+	// clock.
+	cpu time.Duration
 }
 
 // turn sends n requests by some senders at once and adds their times.
 func (s *sample) turn(b *testing.B, r *running, path string, body []byte, senders, n int) {
 	times := make([]time.Duration, n)
-	begin := time.Now()
+	begin, used := time.Now(), cpuTime(b)
 	var all sync.WaitGroup
 	for sender := range senders {
 		all.Go(func() {
@@ -247,6 +251,7 @@ func (s *sample) turn(b *testing.B, r *running, path string, body []byte, sender
 	}
 	all.Wait()
 	s.total += time.Since(begin)
+	s.cpu += cpuTime(b) - used
 	s.each = append(s.each, times...)
 }
 
@@ -272,6 +277,7 @@ func (s *sample) report(b *testing.B, name string) {
 	}
 	slices.Sort(s.each)
 	b.ReportMetric(s.perSecond(), prefix+"req/s")
+	b.ReportMetric(float64(s.cpu.Microseconds())/float64(len(s.each)), prefix+"cpu-µs")
 	for _, percent := range []int{50, 99} {
 		b.ReportMetric(s.each[(len(s.each)-1)*percent/100].Seconds()*1000, fmt.Sprintf("%sp%d-ms", prefix, percent))
 	}

@@ -182,14 +182,15 @@ func removeHook(t *testing.T, admin kubernetes.Interface, name string) {
 // TestKillSwitch: policies.disabled silences all policies at once, also those that deny, and
 // leaves the guard against rules that would evict everything.
 func TestKillSwitch(t *testing.T) {
-	denies := map[string]any{"modes": map[string]any{"DRA-CLAIM-002": "deny"}}
+	denies := map[string]any{"modes": map[string]any{"DRA-CLAIM-002": "deny", "DRA-RULE-001": "off"}}
+	rules := map[string]any{"taint-rule-everything": map[string]any{"severity": "off"}} // so that the guard alone objects
 	all := claim("all")
 	all.Spec.Devices.Requests[0].Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
 	everything := ruleOf(taintRules(), "kill-switch", "", "NoExecute", "")
 	for _, disabled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("disabled=%t", disabled), func(t *testing.T) {
 			denies["disabled"] = disabled
-			_, admin, _ := guarded(t, map[string]any{"policies": denies})
+			_, admin, _ := guarded(t, map[string]any{"policies": denies, "rules": rules})
 			_, err := admin.ResourceV1().ResourceClaims(namespace).Create(t.Context(), all, dryRun)
 			if disabled && err != nil {
 				t.Error(err)
