@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -82,6 +83,8 @@ type Metadata struct {
 	Replaces []string
 	// Parameters is the JSON schema of its parameters; nil if it has none.
 	Parameters map[string]any
+
+	schema *jsonschema.Schema // of Parameters
 	// Related are addresses with more about the problem.
 	Related []string
 	// Package is its path without "data.", File where it stands.
@@ -139,7 +142,7 @@ func (m *Metadata) read(values map[string]any) error {
 		return fmt.Errorf("custom: %w", err)
 	}
 	m.Code, m.Severity, m.Mode, m.About, m.Kinds, m.Needs, m.Replaces, m.Parameters = c.Code, c.Severity, c.Mode, c.About, c.Kinds, c.Needs, c.Replaces, c.Parameters
-	return m.check()
+	return errors.Join(m.check(), m.compileParameters())
 }
 
 var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)

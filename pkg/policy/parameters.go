@@ -42,10 +42,6 @@ func (m Metadata) CheckParameters(values map[string]any) error {
 		}
 		return nil
 	}
-	schema, err := m.parameterSchema()
-	if err != nil {
-		return err
-	}
 	data, err := json.Marshal(values)
 	if err != nil {
 		return err
@@ -54,28 +50,33 @@ func (m Metadata) CheckParameters(values map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if invalid := (*jsonschema.ValidationError)(nil); errors.As(schema.Validate(instance), &invalid) {
+	if invalid := (*jsonschema.ValidationError)(nil); errors.As(m.schema.Validate(instance), &invalid) {
 		_, problems, _ := strings.Cut(invalid.Error(), "\n")
 		return errors.New(strings.ReplaceAll(strings.TrimPrefix(problems, "- at '': "), "\n- at ", "; "))
 	}
 	return nil
 }
 
-func (m Metadata) parameterSchema() (*jsonschema.Schema, error) {
+// compileParameters prepares the schema of the parameters.
+func (m *Metadata) compileParameters() error {
+	if m.Parameters == nil {
+		return nil
+	}
 	data, err := json.Marshal(m.Parameters)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	if err := compiler.AddResource(m.Code+".json", document); err != nil {
-		return nil, err
+		return err
 	}
-	return compiler.Compile(m.Code + ".json")
+	m.schema, err = compiler.Compile(m.Code + ".json")
+	return err
 }
 
 // noLoader keeps a schema from reading files.

@@ -85,6 +85,10 @@ func newScope(set *Set, own func(Mode) Mode) scope {
 // with that.
 func (s scope) with(set *Set, at string, modes map[string]Mode, parameters map[string]map[string]any) (scope, error) {
 	out := scope{modes: maps.Clone(s.modes), values: maps.Clone(s.values)}
+	changed := slices.Collect(maps.Keys(out.values))
+	if s.parameters != nil {
+		changed = nil
+	}
 	var errs []error
 	for _, code := range slices.Sorted(maps.Keys(modes)) {
 		if !slices.Contains(Modes(), modes[code]) {
@@ -100,11 +104,36 @@ func (s scope) with(set *Set, at string, modes map[string]Mode, parameters map[s
 		}
 		out.values[code] = maps.Clone(out.values[code])
 		maps.Copy(out.values[code], parameters[code])
+		if s.parameters != nil {
+			changed = append(changed, code)
+		}
 		if err := policy.CheckParameters(out.values[code]); err != nil {
 			errs = append(errs, fmt.Errorf("%sparameters.%s: %w", at, code, err))
 		}
 	}
-	value, err := ast.InterfaceToValue(out.values)
-	out.parameters = ast.NewTerm(value)
+	var err error
+	out.parameters, err = parameterTerm(s.parameters, out.values, changed)
 	return out, errors.Join(append(errs, err)...)
+}
+
+// parameterTerm is the parameters as policies see them; those that have not changed are
+// shared with the ones before, nil for none.
+func parameterTerm(before *ast.Term, values map[string]map[string]any, changed []string) (*ast.Term, error) {
+	if before != nil && len(changed) == 0 {
+		return before, nil
+	}
+	object := ast.NewObjectWithCapacity(len(values))
+	if before != nil {
+		if all, is := before.Value.(ast.Object); is {
+			all.Foreach(object.Insert)
+		}
+	}
+	for _, code := range changed {
+		value, err := ast.InterfaceToValue(values[code])
+		if err != nil {
+			return nil, err
+		}
+		object.Insert(ast.StringTerm(code), ast.NewTerm(value))
+	}
+	return ast.NewTerm(object), nil
 }
