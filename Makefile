@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./internal/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root sbom demo test test-short test-long bench-long oracle lint generate
+.PHONY: help build image-root sbom demo test test-short test-long bench-long bench-policies oracle lint generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +55,12 @@ bench-long: ## measure tracker, evictor and scheduler beside those of Kubernetes
 	cd test/evictor && go test -run '^$$' -bench Events -benchtime 100x .
 	cd test/envtest && go test -run '^$$' -bench PatchToBound -benchtime 50x ./scheduler
 	cd test/envtest && go test -run '^$$' -bench Throughput -benchtime 1x -timeout 2h ./scheduler
+
+bench-policies: ## measure what policies cost: requests, decisions beside others, growth
+	go test ./webhook -run '^$$' -bench '^BenchmarkPolicies$$' -benchtime 2000x
+	go test ./pkg/policy -run '^$$' -bench 'Library/8|Growth/evaluate|Namespaces/evaluate' -benchtime 2000x -benchmem
+	go test ./pkg/policy -run '^$$' -bench '/load' -benchtime 3x -benchmem
+	cd test/oracle && go test . -run '^$$' -bench '^BenchmarkPolicies$$' -benchtime 1000x -benchmem
 
 COUNT ?= 100000
 SEED ?= 1

@@ -186,7 +186,7 @@ func TestKillSwitch(t *testing.T) {
 	rules := map[string]any{"taint-rule-everything": map[string]any{"severity": "off"}} // so that the guard alone objects
 	all := claim("all")
 	all.Spec.Devices.Requests[0].Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
-	everything := ruleOf(taintRules(), "kill-switch", "", "NoExecute", "")
+	everything := ruleOf(cluster.DeviceTaintRules(), "kill-switch", "", "NoExecute", "")
 	for _, disabled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("disabled=%t", disabled), func(t *testing.T) {
 			denies["disabled"] = disabled
@@ -201,7 +201,7 @@ func TestKillSwitch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = untyped.Resource(taintRules()).Create(t.Context(), everything, dryRun)
+			_, err = untyped.Resource(cluster.DeviceTaintRules()).Create(t.Context(), everything, dryRun)
 			wantDenied(t, err, "DRA-RULE-004", "an empty selector with the effect NoExecute")
 		})
 	}
