@@ -1,0 +1,194 @@
+package materialize_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
+)
+
+// devices is what the command of that name says.
+func (s *site) devices() string {
+	s.t.Helper()
+	var out, problems bytes.Buffer
+	if code := app.Run(s.t.Context(), []string{"devices", "--kubeconfig", cluster.Kubeconfig()}, app.Streams{Out: &out, Err: &problems}); code != app.ExitClean {
+		s.t.Fatalf("devices: %d %s", code, &problems)
+	}
+	return strings.Join(strings.Fields(out.String()), " ")
+}
+
+// TestModes: switched on, off, on again and to restore, nothing is lost; and readers are
+// told in every mode what the driver published and which patch says what.
+func TestModes(t *testing.T) {
+	s := newSite(t, "none")
+	truth := func() {
+		t.Helper()
+		if got := s.devices(); !strings.Contains(got, "/model]: z, published x patch/model") {
+			t.Errorf("devices says %q", got)
+		}
+	}
+	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
+	s.publish(one(device("a", "x")))
+	s.shows("a: model=x")
+	truth()
+	s.install("materialize")
+	s.shows("a: model=z")
+	s.quiet()
+	truth()
+	s.install("none") // what is written stays until somebody writes
+	truth()
+	s.install("materialize")
+	s.stays(5*time.Second, "a: model=z")
+	truth()
+	s.install("restore")
+	s.shows("a: model=x")
+	s.quiet()
+	s.shows("a: model=x")
+	truth()
+	s.install("materialize")
+	s.shows("a: model=z")
+}
+
+// TestUninstall: the step before helm uninstall switches to restore and waits until no slice
+// holds a value of a patch and no driver brings one back.
+func TestUninstall(t *testing.T) {
+	s := newSite(t, "materialize")
+	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
+	s.publish(one(device("a", "x")))
+	s.shows("a: model=z")
+	s.quiet()
+	deployments := s.c.AppsV1().Deployments(controller.Namespace)
+	for _, name := range []string{"dra-steward", "dra-steward-controller"} { // nobody runs their pods
+		labels := map[string]string{"app": name}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a", Args: []string{"x", "--patches=materialize"}}}}}}}
+		if _, err := deployments.Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = deployments.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}) })
+	}
+	ended := make(chan string, 1)
+	go func() {
+		var out bytes.Buffer
+		code := app.Run(t.Context(), []string{"uninstall", "--kubeconfig", cluster.Kubeconfig(), "--namespace", controller.Namespace}, app.Streams{Out: &out, Err: &out})
+		ended <- fmt.Sprintf("%d %s", code, &out)
+	}()
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		for _, name := range []string{"dra-steward", "dra-steward-controller"} {
+			d, err := deployments.Get(ctx, name, metav1.GetOptions{})
+			if err != nil || !slices.Equal(d.Spec.Template.Spec.Containers[0].Args, []string{"x", "--patches=restore"}) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Fatalf("the Deployments are not switched: %v", err)
+	}
+	s.install("restore") // as the Deployments do
+	s.shows("a: model=x")
+	s.quiet()
+	s.shutController()
+	select {
+	case got := <-ended:
+		if !strings.HasPrefix(got, "0 ") || !strings.Contains(got, "take 1 values of ResourceSlicePatches") {
+			t.Errorf("uninstall: %s", got)
+		}
+	case <-time.After(4 * time.Minute):
+		t.Fatal("uninstall does not end")
+	}
+	s.shutWebhook()
+	s.stays(5*time.Second, "a: model=x")
+}
+
+// TestLimits: a patch that a device has no room for, or whose value the API server refuses,
+// keeps no driver from publishing, and says so.
+func TestLimits(t *testing.T) {
+	s := newSite(t, "materialize")
+	s.patch("rack", `{attributes: {dc.example.com/rack: {string: r1}}, capacity: {`+s.driver+`/memory: {value: 4Gi}}}`)
+	crowded := device("a", "x")
+	for i := range 30 {
+		crowded.Attributes[resourceapi.QualifiedName(fmt.Sprintf("n%d", i))] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(i))}
+	}
+	crowded.AllowMultipleAllocations = ptr.To(true)
+	crowded.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("80Gi"),
+		RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("8Gi")), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse("8Gi"))}}}}
+	s.publish(one(crowded))
+	s.shows("a: model=x memory=80Gi")
+	s.stays(5*time.Second, "a: model=x memory=80Gi")
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, err := range s.errs {
+		t.Errorf("the driver could not publish: %v", err)
+	}
+}
+
+// TestPool: both slices of a pool are written together, and twice each; taints and the time
+// when they were added stay.
+func TestPool(t *testing.T) {
+	s := newSite(t, "materialize")
+	a := device("a", "x")
+	a.Taints = []resourceapi.DeviceTaint{{Key: "t", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	s.publish([][]resourceapi.Device{{a}, {device("b", "y")}})
+	s.shows("a: model=x", "b: model=y")
+	s.quiet()
+	added := func() (at metav1.Time) {
+		for _, slice := range s.slices() {
+			for _, d := range slice.Spec.Devices {
+				for _, taint := range d.Taints {
+					at = *taint.TimeAdded
+				}
+			}
+		}
+		return at
+	}
+	before, all := added(), s.writes("")
+	s.patch("rack", rack)
+	s.shows("a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
+	s.quiet()
+	if n := s.writes("") - all; n != 4 {
+		t.Errorf("%d writes for two slices, want 4", n)
+	}
+	if after := added(); before.IsZero() || !after.Equal(&before) {
+		t.Errorf("the time of the taint was %s and is %s", before, after)
+	}
+}
+
+// TestFatalDriver shows what docs/patches.md warns of: a driver that takes every error for
+// its end ends when a patch changes its slice.
+func TestFatalDriver(t *testing.T) {
+	s := newSite(t, "materialize")
+	s.publish(one(device("a", "x")))
+	s.shows("a: model=x")
+	s.patch("rack", rack)
+	s.shows("a: dc.example.com/rack=r1 model=x")
+	s.quiet()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	dropped := (*resourceslice.DroppedFieldsError)(nil)
+	if !slices.ContainsFunc(s.errs, func(err error) bool { return errors.As(err, &dropped) }) {
+		t.Fatalf("no DroppedFieldsError in %v: the warning in docs/patches.md is out of date", s.errs)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "patches.md"))
+	if err != nil || !strings.Contains(string(text), "DroppedFieldsError") {
+		t.Errorf("the docs do not say so: %v", err)
+	}
+}
