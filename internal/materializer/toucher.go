@@ -67,13 +67,13 @@ type Toucher struct {
 
 // A verdict is what was found of a slice.
 type verdict struct {
-	stored, published *resourceapi.ResourceSlice
-	result            any
-	differs           bool
-	since             time.Time
-	merged            materialize.Merged
-	count             materialize.Count
-	patches           []string
+	stored  *resourceapi.ResourceSlice
+	result  any
+	differs bool
+	since   time.Time
+	merged  materialize.Merged
+	count   materialize.Count
+	patches []string
 }
 
 type pause struct {
