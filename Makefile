@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./internal/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root sbom demo test test-short test-long bench-long bench-policies oracle lint generate
+.PHONY: help build image-root sbom demo test test-short test-long test-node bench-long bench-policies oracle lint generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,10 @@ test-short: ## run what needs no control plane
 
 test-long: ## run the tests on the control planes and the code of Kubernetes 1.36, 1.35 and 1.34
 	@$(CITEST) long
+
+test-node: ## run the tests of the node on containerd and runc: needs root, installs runc
+	@command -v runc >/dev/null || { echo "installing runc"; apt-get update >/dev/null && apt-get install -y --no-install-recommends runc >/dev/null; }
+	cd test/node && DRA_STEWARD_NODE_CONTAINERD=1 go test -count=1 -v -timeout=60m -run 'TestContainerd' .
 
 SLICES ?= 1000 10000
 

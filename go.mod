@@ -125,6 +125,7 @@ require (
 require (
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.46.0
 	go.opentelemetry.io/otel/sdk v1.46.0
+	k8s.io/cri-api v0.37.0
 )
 
 require (

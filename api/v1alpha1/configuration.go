@@ -45,8 +45,19 @@ type StewardConfiguration struct {
 	Policies Policies `json:"policies,omitempty"`
 	// Guard is what stands before writes that evict many pods at once.
 	Guard Guard `json:"guard,omitempty"`
+	// ForceDeletion says who may delete pods by force that hold devices.
+	ForceDeletion ForceDeletion `json:"forceDeletion,omitempty"`
 	// Lint is for "dra-steward lint" alone; the webhook does not look at it.
 	Lint Lint `json:"lint,omitempty"`
+}
+
+// ForceDeletion says who may delete pods by force (gracePeriodSeconds 0) that hold devices,
+// beside the kubelet of their node and the controllers that have to.
+type ForceDeletion struct {
+	// Users are names as the API server authenticates them.
+	Users []string `json:"users,omitempty"`
+	// Groups are names of groups.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // OpaqueParameters says what the parameters of drivers look like.

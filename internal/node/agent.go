@@ -37,6 +37,9 @@ type Options struct {
 	Checkpoint, Plugins string
 	// CDI says where the container runtime reads specifications.
 	CDI cdi.Options
+	// Runtime is the CRI socket of the container runtime, to ask whether it applies CDI
+	// ids; empty asks nobody.
+	Runtime string
 	// Interval is the time between looks; zero means DefaultInterval.
 	Interval time.Duration
 	// Events gets an event on the pod for each new finding; nil for none.
@@ -199,15 +202,10 @@ func still(listing *podresources.Listing, pods []*corev1.Pod) *podresources.List
 }
 
 func (a *Agent) taints(holdings []podresources.Holding) (taints []HeldTaint) {
-	devices := a.World.tracker.Snapshot()
 	for _, h := range holdings {
-		device, ok := devices.Device(h.Driver, h.Pool, h.Device)
-		if !ok {
-			continue
-		}
-		for _, taint := range device.Taints() {
-			expiry := toleration.Expires(h.Tolerations, taint.DeviceTaint, time.Time{})
-			taints = append(taints, HeldTaint{h, taint.DeviceTaint, expiry.Tolerated})
+		for _, taint := range a.World.Taints(h.Driver, h.Pool, h.Device) {
+			expiry := toleration.Expires(h.Tolerations, taint, time.Time{})
+			taints = append(taints, HeldTaint{h, taint, expiry.Tolerated})
 		}
 	}
 	return taints

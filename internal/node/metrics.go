@@ -31,7 +31,7 @@ func NewMetrics(registerer prometheus.Registerer, calls func() (sent, rejected i
 		cdi: describe("cdi_unresolvable", "CDI ids of containers that the container runtime would not resolve or apply, always 1: the next start of the container fails.",
 			"namespace", "pod", "container", "cdi", "reason", "source"),
 		findings: describe("findings", "Things that are wrong on this node, by kind.", "kind"),
-		up:       describe("source_up", "Whether a source could be read at last: podresources, checkpoint, device-plugins, cdi, api. One that is switched off is left out.", "source"),
+		up:       describe("source_up", "Whether a source could be read at last: podresources, checkpoint, device-plugins, runtime, cdi, api. One that is switched off is left out.", "source"),
 		stale:    describe("stale", "1 while the kubelet has just started and does not list its pods yet: what is shown is older."),
 		when:     describe("look_timestamp_seconds", "When this node was looked at for the last time."),
 		sent:     describe("podresources_calls_total", "Calls of the kubelet's PodResources API, retries included."),

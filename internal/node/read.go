@@ -52,7 +52,12 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Report) Input {
 		}
 		note("device-plugins", err)
 	}
-	registry, err := cdi.Read(a.CDI)
+	options := a.CDI
+	if a.Runtime != "" {
+		options, err = WithRuntime(ctx, a.Runtime, a.CDI)
+		note("runtime", err)
+	}
+	registry, err := cdi.Read(options)
 	note("cdi", err)
 	if err != nil {
 		in.Check = func(id string) cdi.Result { return cdi.Result{ID: id} }

@@ -3,11 +3,9 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
@@ -27,8 +26,7 @@ import (
 // on other nodes.
 type World struct {
 	client  kubernetes.Interface
-	factory informers.SharedInformerFactory // of the node
-	cluster informers.SharedInformerFactory // of all nodes
+	factory informers.SharedInformerFactory
 	pods    cache.SharedIndexInformer
 	tracker *tracker.Tracker
 	changed chan struct{}
@@ -37,29 +35,26 @@ type World struct {
 	claims map[string]*resourceapi.ResourceClaim // namespace/name -> claim of a pod of the node
 }
 
-// NewWorld prepares the view of a node. DeviceTaintRules are read if the API server has
-// them in version v1.
-func NewWorld(client kubernetes.Interface, node string, log logr.Logger) (*World, error) {
+// NewWorld prepares the view of a node. DeviceTaintRules are read in whatever version the
+// API server has them.
+func NewWorld(config *rest.Config, node string, log logr.Logger) (*World, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
 	here := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 	})
+	sources, err := tracker.NewNodeSources(config, log, node)
+	if err != nil {
+		return nil, err
+	}
 	w := &World{
 		client: client, changed: make(chan struct{}, 1), claims: map[string]*resourceapi.ResourceClaim{},
 		factory: informers.NewSharedInformerFactoryWithOptions(client, 0, here, informers.WithTransform(trim)),
-		cluster: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim)),
+		tracker: tracker.New(tracker.Options{Sources: sources, Logger: log}),
 	}
 	w.pods = w.factory.Core().V1().Pods().Informer()
-	sources := tracker.Sources{Slices: w.factory.Resource().V1().ResourceSlices().Informer()}
-	served, err := client.Discovery().ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
-	if err != nil {
-		return nil, fmt.Errorf("resource.k8s.io/v1 of the API server: %w", err)
-	}
-	for _, resource := range served.APIResources {
-		if resource.Name == "devicetaintrules" {
-			sources.Rules = w.cluster.Resource().V1().DeviceTaintRules().Informer()
-		}
-	}
-	w.tracker = tracker.New(tracker.Options{Sources: sources, Logger: log})
 	signal := func(any) {
 		select {
 		case w.changed <- struct{}{}:
@@ -85,13 +80,8 @@ func trim(object any) (any, error) {
 // Run keeps the view up to date until ctx ends.
 func (w *World) Run(ctx context.Context) error {
 	w.factory.StartWithContext(ctx)
-	w.cluster.StartWithContext(ctx)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return w.tracker.Run(ctx) })
-	err := group.Wait()
-	w.factory.Shutdown()
-	w.cluster.Shutdown()
-	return err
+	defer w.factory.Shutdown()
+	return w.tracker.Run(ctx)
 }
 
 // Ready is nil once everything has been read for the first time.
@@ -118,6 +108,18 @@ func (w *World) Pods() []*corev1.Pod {
 		}
 	}
 	return pods
+}
+
+// Taints returns the taints of a device of the node, from its slice and from rules.
+func (w *World) Taints(driver, pool, device string) (taints []resourceapi.DeviceTaint) {
+	known, ok := w.tracker.Snapshot().Device(driver, pool, device)
+	if !ok {
+		return nil
+	}
+	for _, taint := range known.Taints() {
+		taints = append(taints, taint.DeviceTaint)
+	}
+	return taints
 }
 
 // Claims returns the claims of pods. A claim that is allocated and reserved for its pod

@@ -46,6 +46,7 @@ func Gaps() []Gap {
 		{"slices for another node, or of another driver", []string{"slice-node-author", "slice-driver-author"}, ""},
 		{"an allocation of more devices than asked for, of one twice, of one that does not exist or that another claim holds", []string{"allocation-devices", "allocation-world"}, ""},
 		{"a claim that asks for nothing", []string{"claim-empty"}, "a slice with nothing in it is how a driver says that it has no devices"},
+		{"a pod deleted by force while its containers use its devices", []string{"pod-force-deletion"}, "off by default: forceDeletion.enabled in the chart"},
 		{"claims from templates, which a controller writes", nil, "every rule for a claim is one for its template, where the author is known"},
 		{"claims that the scheduler writes for extended resources", nil, "systemUsers in the configuration are never denied"},
 	}

@@ -48,6 +48,10 @@ func (r *Registry) Check(id string) Result {
 		result.Problems = []Problem{{InvalidName, err.Error()}}
 		return result
 	}
+	if r.disabled {
+		result.Problems = []Problem{{Disabled, "the container runtime is configured to leave CDI devices out: containers start without them"}}
+		return result
+	}
 	f, problem := r.find(vendor+"/"+class, name)
 	if f == nil {
 		result.Problems = []Problem{problem}

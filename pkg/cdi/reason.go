@@ -16,6 +16,7 @@ const (
 	MountMissing         = "mount-missing"
 	HookMissing          = "hook-missing"
 	HookNotExecutable    = "hook-not-executable"
+	Disabled             = "disabled"
 )
 
 // A Reason is a way in which an id fails. Its ID is in reports and metric labels.
@@ -42,5 +43,6 @@ func Reasons() []Reason {
 		{MountMissing, "A mount of the specification has no source on the host. The runtime resolves the device, and the container fails to start."},
 		{HookMissing, "A hook of the specification is not on the host. The runtime resolves the device, and the container fails to start."},
 		{HookNotExecutable, "A hook of the specification is no executable file. The runtime resolves the device, and the container fails to start."},
+		{Disabled, "The container runtime is configured to leave CDI devices out (enable_cdi = false in containerd up to 2.2): containers start without them, and no error says so. It was asked at its CRI socket."},
 	}
 }

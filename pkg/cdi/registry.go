@@ -31,6 +31,8 @@ type Options struct {
 	// MaxVersion is the newest cdiVersion that the runtime knows, such as 0.8.0. Empty
 	// means the newest that the library knows which this is built with (see Newest).
 	MaxVersion string
+	// Disabled tells that the runtime applies no id at all.
+	Disabled bool
 }
 
 // Newest returns the newest cdiVersion that this package can read.
@@ -42,6 +44,7 @@ type Registry struct {
 	root       hostRoot
 	visible    []string
 	maxVersion string
+	disabled   bool
 	files      []file
 	beside     []string  // like specifications, but where runtimes do not look
 	problems   []Problem // of directories
@@ -67,7 +70,7 @@ func Read(o Options) (*Registry, error) {
 	if o.MaxVersion != "" && !semver.IsValid(vPrefix(o.MaxVersion)) {
 		return nil, fmt.Errorf("newest CDI version %q: must be a version such as 0.8.0", o.MaxVersion)
 	}
-	r := &Registry{root: hostRoot(cmp.Or(o.HostRoot, "/")), visible: o.Visible, maxVersion: o.MaxVersion}
+	r := &Registry{root: hostRoot(cmp.Or(o.HostRoot, "/")), visible: o.Visible, maxVersion: o.MaxVersion, disabled: o.Disabled}
 	if info, err := os.Stat(string(r.root)); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("host root %q: must be a folder: %w", r.root, cmp.Or(err, fs.ErrInvalid))
 	}

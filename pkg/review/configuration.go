@@ -20,7 +20,7 @@ func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	_, wrongGuard := GuardSettings(c)
 	r := Reviewer{
 		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile, Parameters: parameters,
-		severities: severities, exemptions: exemptions, publishers: publishers, protected: c.ProtectedLabels, onPolicyError: c.Policies.OnError, guarding: newGuarding(c), expressions: &validate.Expressions{},
+		severities: severities, exemptions: exemptions, publishers: publishers, forceDeleters: validate.Deleters(c.ForceDeletion), protected: c.ProtectedLabels, onPolicyError: c.Policies.OnError, guarding: newGuarding(c), expressions: &validate.Expressions{},
 		observes: c.Mode == v1alpha1.ModeObserve,
 	}
 	return r, errors.Join(CheckMode(c.Mode), r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongGuard, wrongLabels)

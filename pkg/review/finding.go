@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -69,4 +70,15 @@ func (a *Answer) addWarnings(warnings []mutate.Warning, severities severities) {
 			a.Findings = append(a.Findings, Finding{w.Default, Warning, field.ErrorTypeInvalid, w.Path, w.Message})
 		}
 	}
+}
+
+func displayName(obj any) string {
+	meta, ok := obj.(metav1.Object)
+	if !ok {
+		return ""
+	}
+	if meta.GetName() == "" && meta.GetGenerateName() != "" {
+		return meta.GetGenerateName() + "*"
+	}
+	return meta.GetName()
 }

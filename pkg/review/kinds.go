@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
@@ -30,6 +29,8 @@ var kinds = map[name]kind{
 
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch).own(validate.PatchEffect),
 	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain, nil, validate.DeviceDrain).own(nil).guarded(guard.WidensDrain),
+
+	{validate.PodDeletionKind, ""}: of(nil, nil, validate.PodDeletions).own(nil),
 }
 
 type name struct{ kind, subresource string }
@@ -248,7 +249,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 		return nil, nil, err
 	}
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
-		World: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers}
+		World: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, ForceDeleters: r.forceDeleters}
 	if r.exemptions.system(req) {
 		conditions.World = nil // what looks there only warns, and nobody would read it
 	}
@@ -285,15 +286,4 @@ func decode[T any](what string, data []byte) (*T, error) {
 		return nil, fmt.Errorf("the %s is no %T: %w", what, *obj, err)
 	}
 	return obj, nil
-}
-
-func displayName(obj any) string {
-	meta, ok := obj.(metav1.Object)
-	if !ok {
-		return ""
-	}
-	if meta.GetName() == "" && meta.GetGenerateName() != "" {
-		return meta.GetGenerateName() + "*"
-	}
-	return meta.GetName()
 }

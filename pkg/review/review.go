@@ -85,10 +85,11 @@ type Reviewer struct {
 	// expressions remembers what came of compiling; nil remembers nothing.
 	expressions *validate.Expressions
 	// severities are those of a site; nil stands for the rules' own.
-	severities severities
-	exemptions exemptions
-	publishers map[string]validate.Publishers
-	protected  v1alpha1.ProtectedLabels
+	severities    severities
+	exemptions    exemptions
+	publishers    map[string]validate.Publishers
+	forceDeleters validate.Deleters
+	protected     v1alpha1.ProtectedLabels
 	// observes tells that no answer may show that there is anybody.
 	observes bool
 	// onPolicyError is warn or deny; empty is warn.

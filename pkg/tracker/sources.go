@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
@@ -91,6 +92,16 @@ func (s Sources) unavailable(kind Kind) <-chan struct{} {
 // installed or must not be read becomes a [Condition], the logger is told, and it is tried
 // again. With kinds only these are read, and ResourceSlices.
 func NewSources(config *rest.Config, logger logr.Logger, kinds ...Kind) (Sources, error) {
+	return newSources(config, logger, "", kinds)
+}
+
+// NewNodeSources is NewSources for who needs to know one node: of the slices only those
+// that are for it, so that what is read does not grow with the cluster, and the rules.
+func NewNodeSources(config *rest.Config, logger logr.Logger, node string) (Sources, error) {
+	return newSources(config, logger, node, []Kind{RuleKind})
+}
+
+func newSources(config *rest.Config, logger logr.Logger, node string, kinds []Kind) (Sources, error) {
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = runtime.ContentTypeProtobuf
 	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -112,6 +123,9 @@ func NewSources(config *rest.Config, logger logr.Logger, kinds ...Kind) (Sources
 	sources := Sources{health: newHealth(logger, read, time.Now())}
 	for _, kind := range read {
 		informer := sources.health.informer(kind, client, untyped)
+		if kind == SliceKind && node != "" {
+			informer = sources.health.observed(kind, &resourceapi.ResourceSlice{}, client, onNode(typed(client.ResourceV1().ResourceSlices()), node))
+		}
 		if err := informer.SetTransform(withoutManagedFields); err != nil {
 			return Sources{}, err
 		}
@@ -130,6 +144,21 @@ func typed[L runtime.Object](client interface {
 			return client.List(ctx, options)
 		},
 		WatchFuncWithContext: client.Watch,
+	}
+}
+
+// onNode lists and watches the slices of a node alone.
+func onNode(all *cache.ListWatch, node string) *cache.ListWatch {
+	here := fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, node).String()
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = here
+			return all.ListWithContextFunc(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = here
+			return all.WatchFuncWithContext(ctx, options)
+		},
 	}
 }
 

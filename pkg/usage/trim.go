@@ -44,6 +44,7 @@ func trimPod(pod *corev1.Pod) *corev1.Pod {
 	kept := &corev1.Pod{ObjectMeta: trimMeta(pod.ObjectMeta)}
 	kept.Labels = pod.Labels // budgets select by them
 	kept.Spec.NodeName = pod.Spec.NodeName
+	kept.Spec.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
 	kept.Spec.ResourceClaims = pod.Spec.ResourceClaims
 	kept.Spec.SchedulingGroup = pod.Spec.SchedulingGroup
 	kept.Status.Phase = pod.Status.Phase

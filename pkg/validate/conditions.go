@@ -19,6 +19,8 @@ type Conditions struct {
 	// Publishers are who may publish for a driver, by its name; anybody for a driver
 	// that is not named.
 	Publishers map[string]Publishers
+	// ForceDeleters are who may delete pods by force, beside those who have to.
+	ForceDeleters Deleters
 	// World is what exists beside the object; nil leaves out the rules that look
 	// there.
 	World World

@@ -26,6 +26,7 @@ func Rules() []Description {
 	all = describe(all, "DeviceClass", DeviceClass)
 	all = describe(all, "ResourceSlicePatch", ResourceSlicePatch)
 	all = describe(all, "DeviceDrain", DeviceDrain)
+	all = describe(all, PodDeletionKind, PodDeletions)
 	return all
 }
 

@@ -23,7 +23,7 @@ var oldest = environment.MustBaseEnvSet(version.MajorMinor(1, 34))
 // TestConditionsCompile compiles as the oldest API server does for a new webhook.
 func TestConditionsCompile(t *testing.T) {
 	compiler := cel.NewCompiler(oldest)
-	for _, v := range []values{with(nil), with(protectingLabels), with(values{"defaults": values{"finalizer": "off"}})} {
+	for _, v := range []values{with(nil), with(protectingLabels), with(judgingPods), with(values{"defaults": values{"finalizer": "off"}})} {
 		for _, h := range render(t, v, Options{}).hooks() {
 			for _, c := range h.MatchConditions {
 				accessor := &matchconditions.MatchCondition{Name: c.Name, Expression: c.Expression}

@@ -40,7 +40,7 @@ func startDriver(t testing.TB, client kubernetes.Interface, cdiDir string) *driv
 			t.Fatal(err)
 		}
 	}
-	helper, err := kubeletplugin.Start(t.Context(), d, kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(nodeName),
+	helper, err := kubeletplugin.Start(context.WithoutCancel(t.Context()), d, kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(nodeName),
 		kubeletplugin.KubeClient(client), kubeletplugin.PluginDataDirectoryPath(data),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubeletRoot, "plugins_registry")))
 	if err != nil {
@@ -49,7 +49,8 @@ func startDriver(t testing.TB, client kubernetes.Interface, cdiDir string) *driv
 	t.Cleanup(helper.Stop)
 	var devices []resourceapi.Device
 	for i := range deviceCount {
-		devices = append(devices, resourceapi.Device{Name: fmt.Sprintf("dev-%d", i)})
+		name := fmt.Sprintf("dev-%d", i)
+		devices = append(devices, resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"name": {StringValue: &name}}})
 	}
 	pools := map[string]resourceslice.Pool{nodeName: {Slices: []resourceslice.Slice{{Devices: devices}}}}
 	if err := helper.PublishResources(t.Context(), resourceslice.DriverResources{Pools: pools}); err != nil {

@@ -78,6 +78,13 @@ func enter() (int, error) {
 	}
 	command := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)
 	command.Env = append(os.Environ(), insideVariable+"="+kubelet)
+	if os.Getenv(containerdVariable) != "" {
+		programs, err := buildPrograms(ctx)
+		if err != nil {
+			return 0, err
+		}
+		command.Env = append(command.Env, programsVariable+"="+programs)
+	}
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.SysProcAttr = namespaces()
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }

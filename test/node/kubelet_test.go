@@ -101,6 +101,15 @@ func (k *kubelet) stop(t testing.TB) {
 	k.command = nil
 }
 
+// forget removes what it keeps about pods; the next one begins anew.
+func (k *kubelet) forget(t testing.TB) {
+	for _, name := range []string{"pods", "dra_manager_state", "cpu_manager_state", "memory_manager_state", "device-plugins/kubelet_internal_checkpoint"} {
+		if err := os.RemoveAll(filepath.Join(kubeletRoot, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // tail is the end of its log.
 func (k *kubelet) tail() string {
 	content, err := os.ReadFile(k.log)

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -68,14 +69,10 @@ func (w *world) createBase() {
 		}
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: adminNamespace, Labels: map[string]string{resourceapi.DRAAdminNamespaceLabelKey: "true"}}}
-	_, err := w.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-	must(err)
-	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: resourceapi.DeviceClassSpec{
-		ExtendedResourceName: ptr.To(extendedResource),
-		Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driverName)}}},
-	}}
-	_, err = w.client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{})
-	must(err)
+	if _, err := w.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		must(err)
+	}
+	w.createClass()
 	admin := exactly("watch", 1)
 	admin.Exactly.AdminAccess = ptr.To(true)
 	for _, claim := range []*resourceapi.ResourceClaim{
@@ -84,15 +81,33 @@ func (w *world) createBase() {
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shared"}, Spec: claimSpec(exactly("s", 1))},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: adminNamespace, Name: "monitor"}, Spec: claimSpec(admin)},
 	} {
-		_, err := w.client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
-		must(err)
+		w.createClaim(claim)
 	}
 	template := &resourceapi.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "alternatives"},
 		Spec:       resourceapi.ResourceClaimTemplateSpec{Spec: claimSpec(alternatives("either"), exactly("more", 1))},
 	}
-	_, err = w.client.ResourceV1().ResourceClaimTemplates("default").Create(ctx, template, metav1.CreateOptions{})
+	_, err := w.client.ResourceV1().ResourceClaimTemplates("default").Create(ctx, template, metav1.CreateOptions{})
 	must(err)
+}
+
+func (w *world) createClaim(claim *resourceapi.ResourceClaim) {
+	w.Helper()
+	if _, err := w.client.ResourceV1().ResourceClaims(claim.Namespace).Create(w.Context(), claim, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// createClass creates the class of the driver.
+func (w *world) createClass() {
+	w.Helper()
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: resourceapi.DeviceClassSpec{
+		ExtendedResourceName: ptr.To(extendedResource),
+		Selectors:            []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driverName)}}},
+	}}
+	if _, err := w.client.ResourceV1().DeviceClasses().Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // pods are one of each way to hold devices.

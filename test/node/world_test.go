@@ -33,7 +33,7 @@ var inside struct {
 func runInside(m *testing.M, kubelet string) int {
 	inside.kubelet = kubelet
 	return envtest.Main(m, envtest.Options{
-		ControllerManager: true, Scheduler: true,
+		ControllerManager: true, Scheduler: true, Kubectl: true,
 		APIServerArgs: map[string][]string{"authorization-mode": {"Node", "RBAC"}},
 	}, func(c *envtest.Cluster) { inside.cluster = c })
 }
@@ -43,7 +43,7 @@ type world struct {
 	testing.TB
 	client  kubernetes.Interface
 	kubelet *kubelet
-	runtime *containerRuntime
+	runtime *containerRuntime // nil with a real one
 	driver  *driver
 	cdiDir  string
 }
@@ -51,6 +51,19 @@ type world struct {
 // newWorld starts kubelet, runtime and driver and waits until the node is ready. Tests
 // that use it run one after the other: there is one node.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	var fake *containerRuntime
+	w := newWorldWith(t, func(cdiDir string) string {
+		fake = startRuntime(t, cdiDir)
+		return fake.socket
+	})
+	w.runtime = fake
+	return w
+}
+
+// newWorldWith starts a node with a container runtime that listens at the socket which
+// start returns.
+func newWorldWith(t *testing.T, start func(cdiDir string) string) *world {
 	t.Helper()
 	if refusal != "" {
 		t.Skip(refusal)
@@ -69,12 +82,15 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{TB: t, client: client, cdiDir: tempDir(t)}
-	w.runtime = startRuntime(t, w.cdiDir)
-	w.kubelet = newKubelet(t, inside.kubelet, kubeconfig, w.runtime.socket)
-	t.Cleanup(func() { w.kubelet.stop(t) })
+	w.kubelet = newKubelet(t, inside.kubelet, kubeconfig, start(w.cdiDir))
+	t.Cleanup(func() {
+		w.kubelet.stop(t)
+		w.kubelet.forget(t)
+	})
 	w.kubelet.start(t)
 	w.driver = startDriver(t, client, w.cdiDir)
 	t.Cleanup(func() {
+		w.clear()
 		if t.Failed() {
 			t.Log("end of the kubelet's log:\n" + w.kubelet.tail())
 		}
@@ -101,8 +117,14 @@ func newWorld(t *testing.T) *world {
 // eventually waits until a condition holds, and says what is missing if it does not.
 func (w *world) eventually(what string, holds func(context.Context) (bool, string)) {
 	w.Helper()
+	w.within(patience, what, holds)
+}
+
+// within is eventually with another patience.
+func (w *world) within(atMost time.Duration, what string, holds func(context.Context) (bool, string)) {
+	w.Helper()
 	var missing string
-	err := wait.PollUntilContextTimeout(w.Context(), 200*time.Millisecond, patience, true, func(ctx context.Context) (done bool, err error) {
+	err := wait.PollUntilContextTimeout(w.Context(), 200*time.Millisecond, atMost, true, func(ctx context.Context) (done bool, err error) {
 		done, missing = holds(ctx)
 		return done, nil
 	})

@@ -221,6 +221,10 @@ guard:
   thresholds:
     {{- toYaml . | nindent 4 }}
 {{- end }}
+{{- if or .Values.forceDeletion.users .Values.forceDeletion.groups }}
+forceDeletion:
+  {{- toYaml (omit .Values.forceDeletion "enabled") | nindent 2 }}
+{{- end }}
 {{- with .Values.drivers }}
 drivers:
   {{- toYaml . | nindent 2 }}

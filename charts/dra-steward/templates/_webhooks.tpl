@@ -89,6 +89,15 @@ has({{ . }}.spec) && !(has({{ . }}.spec.paused) && {{ . }}.spec.paused) && !(has
     request.userInfo.username != 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "dra-steward.controllerName" . }}'
 {{- end -}}
 
+{{- /* The controllers that remove pods of which nothing is left; validate.PodRemovers. */ -}}
+{{- define "dra-steward.notRemovers" -}}
+- name: not-a-controller
+  expression: >-
+    !(request.userInfo.username in ['system:kube-controller-manager',
+    'system:serviceaccount:kube-system:pod-garbage-collector',
+    'system:serviceaccount:kube-system:namespace-controller'])
+{{- end -}}
+
 {{- define "dra-steward.hasFinalizer" -}}
 (has({{ . }}.metadata.finalizers) && 'resource.kubernetes.io/delete-protection' in {{ . }}.metadata.finalizers)
 {{- end -}}

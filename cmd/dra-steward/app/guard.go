@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -48,27 +49,41 @@ type impacts struct {
 
 var _ review.Impacts = (*impacts)(nil)
 
-// impacts are nil without --guard.
-func (o serveOptions) impacts(world *informed) (*impacts, error) {
-	if !o.guard {
-		return nil, nil
+// count makes a site know the claims and pods of the cluster where something asks for them.
+func (o serveOptions) count(site *configured, world *informed) (err error) {
+	if o.guard || o.podDeletions {
+		site.guards, site.deletions = o.guard, o.podDeletions
+		site.guard, err = newImpacts(o.kubeconfig, world, o.guard)
 	}
-	return newImpacts(o.kubeconfig, world)
+	return err
+}
+
+// validating denies and warns, and judges policies where it follows some.
+func (c *configured) validating(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
+	handler := webhook.Validating(c.reviewer, c.log, metrics, options...)
+	handler = webhook.Namespaces(handler, c.reviewer, c.log, metrics)
+	if c.deletions {
+		handler = webhook.PodDeletions(handler, c.guard, c.reviewer, c.log, metrics, options...)
+	}
+	if c.policies != nil {
+		handler = webhook.PolicyConfigMaps(handler, c.policies.check)
+	}
+	return handler
 }
 
 // guarding judges by the impact of a write where somebody counts it.
 func (c *configured) guarding(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
-	if c.guard == nil {
+	if !c.guards {
 		return nil
 	}
 	return webhook.Guarding(c.reviewer, c.log, metrics, options...)
 }
 
 // newImpacts prepares them; run makes them count. world may be nil.
-func newImpacts(kubeconfig string, world *informed) (*impacts, error) {
+func newImpacts(kubeconfig string, world *informed, budgets bool) (*impacts, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or switch --guard off", err)
+		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or switch --guard and --pod-deletions off", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -78,11 +93,11 @@ func newImpacts(kubeconfig string, world *informed) (*impacts, error) {
 	if world != nil {
 		i.published = world.Slices
 	}
-	i.synced, _, err = i.index.Listen(usage.Informers{
-		Claims:  i.factory.Resource().V1().ResourceClaims().Informer(),
-		Pods:    i.factory.Core().V1().Pods().Informer(),
-		Budgets: i.factory.Policy().V1().PodDisruptionBudgets().Informer(),
-	})
+	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}
+	if budgets {
+		read.Budgets = i.factory.Policy().V1().PodDisruptionBudgets().Informer()
+	}
+	i.synced, _, err = i.index.Listen(read)
 	return i, err
 }
 
@@ -133,6 +148,17 @@ func (i *impacts) Impact(object any) (guard.Impact, error) {
 		return i.index.ImpactOn(devices, nil).Summary(i.publishedBy()), err
 	}
 	return guard.Impact{}, fmt.Errorf("nobody knows what a %T hits", object)
+}
+
+// Pod returns a pod that names a claim, nil if there is none of that name.
+func (i *impacts) Pod(namespace, name string) *corev1.Pod { return i.index.Pod(namespace, name) }
+
+// ClaimsOf returns the claims that are reserved for a pod.
+func (i *impacts) ClaimsOf(pod *corev1.Pod) (claims []*resourceapi.ResourceClaim, err error) {
+	for use := range usage.Uses(pod, i.index.Claim, true) {
+		claims = append(claims, use.Claim)
+	}
+	return claims, i.complete()
 }
 
 // publishedBy counts the devices that a driver publishes, once it is asked.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dra-steward/dra-steward/internal/node"
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )
@@ -37,6 +39,7 @@ type nodeCheckOptions struct {
 	maxVersion  string
 	kubeletRoot string
 	pluginsDir  string
+	criSocket   string
 	output      string
 }
 
@@ -54,7 +57,7 @@ func nodeCheckCommand(streams Streams) *cobra.Command {
   dra-steward node check vendor.example/gpu=0   # one
   dra-steward node check --host-root /host -o json
   dra-steward node check --max-cdi-version 0.6.0  # for an older runtime`,
-		RunE: func(_ *cobra.Command, ids []string) error { return nodeCheck(streams, o, ids) },
+		RunE: func(c *cobra.Command, ids []string) error { return nodeCheck(c.Context(), streams, o, ids) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.hostRoot, "host-root", "/", "where the file system of the node is mounted; all other paths are below it")
@@ -62,16 +65,24 @@ func nodeCheckCommand(streams Streams) *cobra.Command {
 	f.StringVar(&o.maxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime knows (default "+cdi.Newest()+", the newest that this program knows)")
 	f.StringVar(&o.kubeletRoot, "kubelet-root", "/var/lib/kubelet", "root directory of the kubelet")
 	f.StringVar(&o.pluginsDir, "device-plugins-dir", checkpoint.DevicePluginsDir, "folder with the kubelet's checkpoint of device plugins; empty leaves them out")
+	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to ask whether it applies CDI ids and where it reads specifications; empty asks nobody")
 	f.StringVarP(&o.output, "output", "o", "text", "how to print: text or json")
 	complete(c, "output", []string{"text", "json"})
 	return c
 }
 
-func nodeCheck(streams Streams, o nodeCheckOptions, ids []string) error {
+func nodeCheck(ctx context.Context, streams Streams, o nodeCheckOptions, ids []string) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("--output %q: must be text or json", o.output)
 	}
-	registry, err := cdi.Read(cdi.Options{HostRoot: o.hostRoot, Dirs: o.dirs, MaxVersion: o.maxVersion})
+	options := cdi.Options{HostRoot: o.hostRoot, Dirs: o.dirs, MaxVersion: o.maxVersion}
+	if o.criSocket != "" {
+		var err error
+		if options, err = node.WithRuntime(ctx, o.criSocket, options); err != nil {
+			return fmt.Errorf("--cri-socket: %w", err)
+		}
+	}
+	registry, err := cdi.Read(options)
 	if err != nil {
 		return err
 	}

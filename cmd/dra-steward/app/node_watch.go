@@ -49,7 +49,7 @@ corrected, for agents that speak it.`
 type nodeWatchOptions struct {
 	nodeName, kubeconfig string
 	cdi                  cdi.Options
-	socket               string
+	socket, criSocket    string
 	kubeletRoot, plugins string
 	serveSocket          string
 	interval             time.Duration
@@ -79,6 +79,7 @@ func nodeWatchCommand(streams Streams) *cobra.Command {
 	f.StringSliceVar(&o.cdi.Dirs, "cdi-dir", nil, "directories of the container runtime on the node, rising in precedence (default "+strings.Join(cdi.DefaultDirs(), ",")+")")
 	f.StringVar(&o.cdi.MaxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime knows (default "+cdi.Newest()+")")
 	f.StringVar(&o.socket, "pod-resources-socket", podresources.DefaultSocket, "socket of the kubelet's PodResources API; mount its folder")
+	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to ask whether it applies CDI ids and where it reads specifications; whoever can open it controls the node, so empty asks nobody")
 	f.StringVar(&o.kubeletRoot, "kubelet-root", "", "folder with the kubelet's "+checkpoint.DRAFile+"; empty leaves it out")
 	f.StringVar(&o.plugins, "device-plugins-dir", "", "folder with the kubelet's checkpoint of device plugins; empty leaves it out")
 	f.StringVar(&o.serveSocket, "serve-socket", "", "socket to answer the PodResources API at, corrected; empty for none")
@@ -146,7 +147,7 @@ func (o nodeWatchOptions) agent(streams Streams) (*node.Agent, *prometheus.Regis
 	if err != nil {
 		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	world, err := node.NewWorld(client, o.nodeName, log)
+	world, err := node.NewWorld(config, o.nodeName, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -157,7 +158,7 @@ func (o nodeWatchOptions) agent(streams Streams) (*node.Agent, *prometheus.Regis
 	if err != nil {
 		return nil, nil, err
 	}
-	options := node.Options{World: world, Kubelet: kubelet, CDI: o.cdi, Interval: o.interval, Metrics: metrics, Log: log}
+	options := node.Options{World: world, Kubelet: kubelet, CDI: o.cdi, Runtime: o.criSocket, Interval: o.interval, Metrics: metrics, Log: log}
 	if o.kubeletRoot != "" {
 		options.Checkpoint = filepath.Join(o.kubeletRoot, checkpoint.DRAFile)
 	}

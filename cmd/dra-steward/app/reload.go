@@ -38,8 +38,10 @@ type configured struct {
 	schemas []fs.FS
 	// policies are those of ConfigMaps; nil for none.
 	policies *policyConfigMaps
-	// guard counts what a write would hit; nil without --guard.
-	guard *impacts
+	// guard counts what a write would hit, and knows what pods hold; nil where neither
+	// guards nor deletions says that somebody asks.
+	guard             *impacts
+	guards, deletions bool
 	// slices writes patches into slices; nil leaves them alone.
 	slices review.Slices
 	// file is the one in force.
@@ -51,7 +53,7 @@ type configured struct {
 // reviewer returns the Reviewer in force.
 func (c *configured) reviewer() review.Reviewer {
 	reviewer := *c.inForce.Load()
-	if c.guard != nil {
+	if c.guards {
 		reviewer.Impacts = c.guard
 	}
 	reviewer.Slices = c.slices

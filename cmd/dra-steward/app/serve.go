@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -29,7 +28,7 @@ type serveOptions struct {
 	selfSigned                             []string
 	address, healthAddress, metricsAddress string
 	shutdownDelay                          time.Duration
-	liveData, guard                        bool
+	liveData, guard, podDeletions          bool
 	kubeconfig                             string
 	policies                               []string
 	policyNamespace, policyStatus, patches string
@@ -48,7 +47,8 @@ defaults, POST /validate denies and warns, and with --guard POST /guard refuses 
 rules and drains that hit more than the site allows. With --live-data it also reads
 DeviceClasses, ResourceSlices, DeviceTaintRules and the labels of namespaces from the API
 server, for the rules and policies that look beyond one object, and with --guard claims,
-pods and PodDisruptionBudgets; else it needs no access to the Kubernetes API.
+pods and PodDisruptionBudgets. With --pod-deletions it reads claims and pods, and refuses
+deletions by force of pods that hold devices. Else it needs no access to the Kubernetes API.
 
 The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
 kubernetes.io/tls is mounted) and read again whenever it changes, or followed in the
@@ -77,7 +77,7 @@ log say so.`,
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on answering after SIGTERM, until API servers know that we are going")
 	clusterFlags(f, &o)
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --policy-namespace and --certificate-secret (default: the cluster that this runs in)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --policy-namespace and --certificate-secret (default: the cluster that this runs in)")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info (with denials and warnings), warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
 	recordingFlags(f, &o)
@@ -183,16 +183,6 @@ func (o serveOptions) configMaps(site *configured, sources []policy.Source, regi
 	return newPolicyConfigMaps(&policyConfigMaps{
 		namespace: o.policyNamespace, statusName: o.policyStatus, sources: sources, use: site.usePolicies, agrees: site.agrees,
 		log: site.log, metrics: metrics}, o.kubeconfig)
-}
-
-// validating denies and warns, and judges policies where it follows some.
-func (c *configured) validating(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
-	handler := webhook.Validating(c.reviewer, c.log, metrics, options...)
-	handler = webhook.Namespaces(handler, c.reviewer, c.log, metrics)
-	if c.policies != nil {
-		handler = webhook.PolicyConfigMaps(handler, c.policies.check)
-	}
-	return handler
 }
 
 // serveAll serves admission, health and metrics. The latter two stay up until

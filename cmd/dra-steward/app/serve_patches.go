@@ -12,7 +12,7 @@ import (
 
 // furnish gives a site what counts and what merges.
 func (o serveOptions) furnish(site *configured, world *informed, registry *prometheus.Registry, log logr.Logger) (err error) {
-	if site.guard, err = o.impacts(world); err != nil {
+	if err := o.count(site, world); err != nil {
 		return err
 	}
 	merger, err := o.merger(world, registry, log)

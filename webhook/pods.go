@@ -1,0 +1,118 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// Pods knows the pods of a cluster that name claims, and the claims that they use.
+type Pods interface {
+	// Pod returns a pod, nil if there is none of that name that names a claim.
+	Pod(namespace, name string) *corev1.Pod
+	// ClaimsOf returns the claims that are reserved for a pod. An error says why nobody
+	// can tell now.
+	ClaimsOf(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, error)
+}
+
+// podDeletions judges deletions and evictions of pods and hands all else on.
+type podDeletions struct {
+	handler
+	next admission.Handler
+	pods Pods
+}
+
+// PodDeletions returns a handler for deletions and evictions of pods, before another one
+// for the rest. metrics may be nil.
+func PodDeletions(next admission.Handler, pods Pods, source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
+	return podDeletions{newHandler(handler{endpoint: "validate", source: source, step: review.Reviewer.Validate, log: log, metrics: metrics}, options), next, pods}
+}
+
+// Handle refuses a deletion by force of a pod that holds devices.
+func (p podDeletions) Handle(ctx context.Context, req admission.Request) admission.Response {
+	deletes := req.Operation == admissionv1.Delete && req.SubResource == ""
+	evicts := req.Operation == admissionv1.Create && req.SubResource == "eviction"
+	if req.Resource.Group != "" || req.Resource.Resource != "pods" || !deletes && !evicts {
+		return p.next.Handle(ctx, req)
+	}
+	start := time.Now()
+	response, verdict := p.judge(req, start)
+	p.metrics.observe(p.endpoint, req, verdict, time.Since(start))
+	return response
+}
+
+// judge lets pass what it cannot judge: a pod that nobody can delete is worse.
+func (p podDeletions) judge(req admission.Request, now time.Time) (admission.Response, string) {
+	answer, err := p.review(req, now)
+	if err != nil {
+		p.log.Error(err, "cannot judge the deletion of a pod, so it passes", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		return admission.Allowed("").WithWarnings("dra-steward cannot say whether the pod holds devices: " + err.Error()), verdictErrored
+	}
+	p.metrics.count(answer)
+	p.decisions.record(p.endpoint, req, answer)
+	if answer.Denied() {
+		return annotated(denied(req, answer), answer), verdictDenied
+	}
+	return annotated(allowed(answer), answer), verdictAllowed
+}
+
+func (p podDeletions) review(req admission.Request, now time.Time) (review.Answer, error) {
+	deletion, err := p.deletion(req)
+	if err != nil || deletion == nil {
+		return review.Answer{Name: req.Name}, err
+	}
+	object, err := json.Marshal(deletion)
+	if err != nil {
+		return review.Answer{}, err
+	}
+	reviewer := p.source()
+	reviewer.InCluster = true
+	answer, err := p.step(reviewer, review.Request{
+		Kind: schema.GroupVersionKind(v1alpha1.GroupVersion().WithKind(validate.PodDeletionKind)), Object: object,
+		Namespace: req.Namespace, User: &req.UserInfo, DryRun: req.DryRun != nil && *req.DryRun, Now: now,
+	})
+	answer.Name = deletion.Pod.Name
+	return answer, err
+}
+
+// deletion puts together what is asked for; nil if the pod is none that holds anything.
+func (p podDeletions) deletion(req admission.Request) (*validate.PodDeletion, error) {
+	var options metav1.DeleteOptions
+	pod := &corev1.Pod{}
+	if req.Operation == admissionv1.Delete {
+		if err := json.Unmarshal(req.OldObject.Raw, pod); err != nil {
+			return nil, fmt.Errorf("the stored object is no pod: %w", err)
+		}
+		if err := json.Unmarshal(req.Options.Raw, &options); err != nil {
+			return nil, fmt.Errorf("the options are none of a deletion: %w", err)
+		}
+	} else {
+		var eviction policyv1.Eviction // that of v1beta1 has the same fields
+		if err := json.Unmarshal(req.Object.Raw, &eviction); err != nil {
+			return nil, fmt.Errorf("the object is no eviction: %w", err)
+		}
+		if eviction.DeleteOptions != nil {
+			options = *eviction.DeleteOptions
+		}
+		pod = p.pods.Pod(req.Namespace, req.Name)
+	}
+	if pod == nil {
+		return nil, nil
+	}
+	claims, err := p.pods.ClaimsOf(pod)
+	return &validate.PodDeletion{GracePeriodSeconds: options.GracePeriodSeconds, Pod: *pod, Claims: claims}, err
+}
