@@ -205,7 +205,7 @@ func knows(t *testing.T, world *node.World, name string) {
 func taint(t *testing.T, worlds []*node.World, n int) {
 	t.Helper()
 	name := fmt.Sprintf("rule-%d", n)
-	createRule(t, name, nodeName(0))
+	defer createRule(t, name, nodeName(0))()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		for _, taint := range worlds[0].Taints(driver, nodeName(0), "dev-0") {
 			if taint.Key == "example.com/"+name {

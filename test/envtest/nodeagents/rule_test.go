@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// createRule taints a device of a pool in the version of the API server.
-func createRule(t *testing.T, name, pool string) {
+// createRule taints a device of a pool in the version of the API server, until it is removed.
+func createRule(t *testing.T, name, pool string) (remove func()) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
@@ -25,5 +25,11 @@ func createRule(t *testing.T, name, pool string) {
 	}}
 	if _, err := client.Resource(resource).Create(t.Context(), rule, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	// Every agent reads every rule: the next measurement is to begin without this one.
+	return func() {
+		if err := client.Resource(resource).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
 	}
 }
