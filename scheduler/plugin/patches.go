@@ -64,6 +64,9 @@ func startPatches(ctx context.Context, handle fwk.Handle, report *report) (*patc
 	if _, err := classes.Informer().AddEventHandler(handlers(func(object any) { p.noteClass(nameOf(object)) })); err != nil {
 		return nil, err
 	}
+	if _, err := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer().AddEventHandler(report.materialized()); err != nil {
+		return nil, err
+	}
 	go reader.Run(ctx)
 	go p.run(ctx, noted)
 	go p.report.run(ctx, p)

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -82,7 +83,7 @@ func (f *Factory) share(ctx context.Context, handle fwk.Handle) (*patches, error
 	if f.shared != nil {
 		return f.shared, nil
 	}
-	shared, err := startPatches(ctx, handle, newReport(handle.EventRecorder(), f.Regarding, f.Profiles))
+	shared, err := startPatches(ctx, handle, newReport(klog.FromContext(ctx).WithName("patches"), handle.EventRecorder(), f.Regarding, f.Profiles))
 	f.shared = shared
 	return shared, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
+	"github.com/dra-steward/dra-steward/pkg/materialize"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -31,18 +33,20 @@ const (
 type report struct {
 	recorder  events.EventRecorderLogger
 	regarding runtime.Object
+	logger    klog.Logger
 	patches   atomic.Int64
 
 	mutex    sync.Mutex // of what follows
 	profiles []string
 	strange  map[string]bool
+	twice    time.Time // when it was said last that patches are materialized
 }
 
-func newReport(recorder events.EventRecorderLogger, regarding runtime.Object, profiles []string) *report {
+func newReport(logger klog.Logger, recorder events.EventRecorderLogger, regarding runtime.Object, profiles []string) *report {
 	if regarding == nil {
 		regarding = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "kube-system", Namespace: "kube-system"}
 	}
-	return &report{recorder: recorder, regarding: regarding, profiles: slices.Clone(profiles), strange: map[string]bool{}}
+	return &report{logger: logger, recorder: recorder, regarding: regarding, profiles: slices.Clone(profiles), strange: map[string]bool{}}
 }
 
 func (r *report) addProfile(name string) {
@@ -53,7 +57,7 @@ func (r *report) addProfile(name string) {
 
 // run says when patches stop and start to count, until ctx ends.
 func (r *report) run(ctx context.Context, p *patches) {
-	logger := klog.FromContext(ctx).WithName("patches")
+	logger := r.logger
 	available := metrics.NewGauge(&metrics.GaugeOpts{Name: "dra_steward_scheduler_patches_available",
 		Help: "1 while ResourceSlicePatches are read and applied, 0 while pods are scheduled without them.", StabilityLevel: metrics.ALPHA})
 	number := metrics.NewGauge(&metrics.GaugeOpts{Name: "dra_steward_scheduler_patches",
@@ -135,6 +139,39 @@ func (r *report) foreign(synced func() bool) cache.ResourceEventHandler {
 			"scheduler %q has bound pod %s/%s with ResourceClaims. Two processes that allocate devices give some of them away twice: let one process serve all profiles",
 			after.Spec.SchedulerName, after.Namespace, after.Name))
 	}}
+}
+
+// materialized handles slices: one that the webhook has written patched values into shows
+// that patches are materialized, which is the other way to let them count.
+func (r *report) materialized() cache.ResourceEventHandler {
+	return handlers(func(object any) {
+		slice, ok := object.(*resourceapi.ResourceSlice)
+		if !ok || !r.isTwice(slice, time.Now()) {
+			return
+		}
+		message := fmt.Sprintf("ResourceSlice %s has values of ResourceSlicePatches written into it, which this scheduler applies as well: "+
+			"switch one of the two off, the chart's patches.mode or the plugin %s", slice.Name, Name)
+		r.logger.Error(nil, message)
+		r.recorder.Eventf(r.regarding, slice, corev1.EventTypeWarning, "PatchesMaterialized", "Scheduling", "%s", message)
+	})
+}
+
+// isTwice reports, from time to time, whether a slice has patched values written into it.
+func (r *report) isTwice(slice *resourceapi.ResourceSlice, now time.Time) bool {
+	if slice.Annotations[materialize.Annotation] == "" {
+		return false
+	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if now.Sub(r.twice) < repeatEvery {
+		return false
+	}
+	// A ledger that cannot be read is one of them all the same.
+	if ledger, err := materialize.LedgerOf(slice); err == nil && ledger.Count().InForce == 0 {
+		return false
+	}
+	r.twice = now
+	return true
 }
 
 // isStrange reports, once for each, whether a scheduler is none of our profiles.

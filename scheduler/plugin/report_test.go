@@ -4,6 +4,10 @@ import (
 	"testing"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/dra-steward/dra-steward/pkg/materialize"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -39,7 +43,7 @@ func TestWhatIsSaid(t *testing.T) {
 
 // A scheduler of another name that binds pods with claims is told of once.
 func TestStrangers(t *testing.T) {
-	r := newReport(nil, nil, []string{"stock"})
+	r := newReport(klog.Background(), nil, nil, []string{"stock"})
 	r.addProfile("patched")
 	for _, tt := range []struct {
 		name string
@@ -47,6 +51,39 @@ func TestStrangers(t *testing.T) {
 	}{{"stock", false}, {"patched", false}, {"other", true}, {"other", false}} {
 		if got := r.isStrange(tt.name); got != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// That patches are materialized, too, is told from time to time, and not of slices of which
+// nothing but the memory of that is left.
+func TestMaterialized(t *testing.T) {
+	slice := func(e materialize.Entry) *resourceapi.ResourceSlice {
+		s := &resourceapi.ResourceSlice{}
+		text, err := materialize.Ledger{"gpu-0": {materialize.Key{Name: "model"}: e}}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Annotations = map[string]string{materialize.Annotation: text}
+		return s
+	}
+	value := "a"
+	written := materialize.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &value}}
+	r := newReport(klog.Background(), nil, nil, nil)
+	begin := time.Unix(1e9, 0)
+	for i, tt := range []struct {
+		slice *resourceapi.ResourceSlice
+		after time.Duration
+		want  bool
+	}{
+		{&resourceapi.ResourceSlice{}, 0, false},
+		{slice(materialize.Entry{Former: []materialize.Former{{Value: written}}}), 0, false},
+		{slice(materialize.Entry{Written: written, Patch: "p"}), 0, true},
+		{slice(materialize.Entry{Written: written, Patch: "p"}), time.Second, false},
+		{slice(materialize.Entry{Written: written, Patch: "p"}), repeatEvery, true},
+	} {
+		if got := r.isTwice(tt.slice, begin.Add(tt.after)); got != tt.want {
+			t.Errorf("step %d: %t", i, got)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/materialize"
 )
 
 const onlyPatched = "profiles:\n- schedulerName: default-scheduler" + patched
@@ -146,6 +148,29 @@ func TestTwoProfiles(t *testing.T) {
 		w.twoProfiles(t, round, 2*devices)
 	}
 	w.anotherScheduler(t)
+	w.materialized(t)
+}
+
+// materialized writes into a slice what the webhook writes when patches are materialized,
+// which our scheduler tells.
+func (w *world) materialized(t *testing.T) {
+	t.Helper()
+	value := "r12"
+	entry := materialize.Entry{Written: materialize.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &value}}, Patch: "rack"}
+	ledger, err := materialize.Ledger{"gpu-0": {materialize.Key{Name: "dc.example.com/rack"}: entry}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices := w.ResourceV1().ResourceSlices()
+	slice, err := slices.Get(t.Context(), "node-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice.Annotations = map[string]string{materialize.Annotation: ledger}
+	if _, err := slices.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.isSaid(t, "PatchesMaterialized", "ResourceSlice node-0 has values of ResourceSlicePatches written into it")
 }
 
 // anotherScheduler binds a pod with a claim as a second scheduler would, which ours tells.
