@@ -56,7 +56,6 @@ type site struct {
 	steward  *controller.Controller
 	driver   string
 	plugin   *resourceslice.Controller
-	identity string
 
 	mutex sync.Mutex
 	errs  []error

@@ -22,8 +22,6 @@ import (
 	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
-const steward = "dra-steward"
-
 // run starts the controller and returns how to end it.
 func run(t *testing.T, args []string) (stop func()) {
 	t.Helper()
