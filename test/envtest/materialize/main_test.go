@@ -48,14 +48,14 @@ func TestMain(m *testing.M) {
 
 // A site is an installation, with the driver of one test.
 type site struct {
-	t        *testing.T
-	c        kubernetes.Interface
-	patches  dynamic.ResourceInterface
-	mode     string
-	guard    *guard.Guard
-	steward  *controller.Controller
-	driver   string
-	plugin   *resourceslice.Controller
+	t       *testing.T
+	c       kubernetes.Interface
+	patches dynamic.ResourceInterface
+	mode    string
+	guard   *guard.Guard
+	steward *controller.Controller
+	driver  string
+	plugin  *resourceslice.Controller
 
 	mutex sync.Mutex
 	errs  []error
