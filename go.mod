@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	// What the Kubernetes 0.37 libraries require. From v0.32 on the module has another
 	// path, cel.dev/cel-go: an upgrade to "latest" fails.
-	github.com/google/cel-go v0.29.2 // indirect
+	github.com/google/cel-go v0.29.2
 	go.yaml.in/yaml/v3 v3.0.5
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0

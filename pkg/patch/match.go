@@ -2,13 +2,11 @@ package patch
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/bits"
 	"reflect"
 
 	resourceapi "k8s.io/api/resource/v1"
-	dracel "k8s.io/dynamic-resource-allocation/cel"
 )
 
 // MaxCost bounds what all expressions of a filter together, those of its class
@@ -57,6 +55,8 @@ type Evaluation struct {
 	slice    *resourceapi.ResourceSlice
 	verdicts map[*program]*verdicts
 	spent    uint64
+	// views are those of the devices that an expression was evaluated for.
+	views []view
 }
 
 // Spent is what the evaluated expressions have cost, in the units of [MaxCost].
@@ -145,30 +145,11 @@ func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure st
 		if e.Limit > 0 && e.spent >= e.Limit {
 			return failed, 0, "not evaluated: the limit of cost is reached"
 		}
-		verdict, failure := p.evaluate(e.slice.Spec.Driver, &e.slice.Spec.Devices[device])
+		verdict, failure := p.evaluate(e.view(p, device))
 		v.set(device, verdict, failure)
 		e.spent += uint64(verdict / states)
 	}
 	return v.of[device] % states, v.of[device] / states, v.failures[device]
-}
-
-// evaluate needs no context to be cancelled by: the limit of cost bounds its time.
-func (p *program) evaluate(driver string, device *resourceapi.Device) (verdict uint32, failure string) {
-	matches, details, err := p.compiled.DeviceMatches(context.Background(), dracel.Device{
-		Driver: driver, AllowMultipleAllocations: device.AllowMultipleAllocations,
-		Attributes: device.Attributes, Capacity: device.Capacity,
-	})
-	verdict = no
-	switch {
-	case err != nil:
-		verdict, failure = failed, err.Error()
-	case matches:
-		verdict = yes
-	}
-	if details != nil && details.ActualCost() != nil {
-		verdict += states * uint32(min(*details.ActualCost(), MaxCost))
-	}
-	return verdict, failure
 }
 
 // A Match says which devices of a slice a patch applies to.

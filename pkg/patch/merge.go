@@ -12,7 +12,8 @@ func Apply(slice *resourceapi.ResourceSlice, patches []*Patch) Result {
 	return NewEvaluation(slice).Apply(patches)
 }
 
-// Apply applies patches to the slice of the evaluation.
+// Apply applies patches to the slice of the evaluation. Of that it keeps nothing but what
+// expressions said.
 func (e *Evaluation) Apply(patches []*Patch) Result {
 	var matches []Match
 	for _, p := range patches {
@@ -20,6 +21,7 @@ func (e *Evaluation) Apply(patches []*Patch) Result {
 			matches = append(matches, m)
 		}
 	}
+	e.views = nil // they need more memory than the slice
 	return Merge(e.slice, matches)
 }
 

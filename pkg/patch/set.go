@@ -66,6 +66,8 @@ func (s *Set) Apply(slice *resourceapi.ResourceSlice) *Result {
 	}
 	if !selected {
 		s.Forget(slice.Name)
+	} else {
+		evaluation.views = nil
 	}
 	if len(matches) == 0 {
 		return nil
