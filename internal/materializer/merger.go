@@ -33,6 +33,7 @@ type Merger struct {
 	ledgers *Ledgers
 	metrics *Metrics
 	log     logr.Logger
+	known   evaluations
 
 	stale atomic.Bool
 	// mutex guards what follows.
@@ -81,7 +82,10 @@ func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, 
 	case !m.patches.Known():
 		merged = draft.Keep()
 	default:
-		result := patch.Apply(draft.Slice, m.all())
+		all := m.all()
+		evaluation := m.known.take(incoming.Name).Next(draft.Slice)
+		result := evaluation.Apply(all)
+		m.known.put(draft.Slice, evaluation, len(all))
 		merged = draft.Merge(&result, func(slice *resourceapi.ResourceSlice) error { return acceptable(draft.Slice, slice) })
 	}
 	if merged.Refused != nil {

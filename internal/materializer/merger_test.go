@@ -1,6 +1,7 @@
 package materializer_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -103,6 +104,34 @@ func TestMerger(t *testing.T) {
 	}
 }
 
+// TestMergerRemembers: what an expression said of a device does not outlive a change of it, a
+// change of the patch, or a slice of that name of another driver.
+func TestMergerRemembers(t *testing.T) {
+	patches := []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", `device.attributes["gpu.example.com"].attribute_0 == "one"`)}
+	m := materializer.NewMerger(materializer.Materialize, materializer.Patches{
+		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
+	}, nil, nil, logr.Discard())
+	of := func(value, driver string) string {
+		s := slice("s", "a", 2, 1)
+		s.Spec.Driver = driver
+		s.Spec.Devices[0].Attributes["attribute_0"] = resourceapi.DeviceAttribute{StringValue: &value}
+		return rack(m.Merge(s, nil, time.Now(), accept).Slice)
+	}
+	for i, step := range []struct{ value, driver, want string }{
+		{"one", "gpu.example.com", "r1"}, {"two", "gpu.example.com", ""}, {"one", "gpu.example.com", "r1"},
+		{"one", "gpu.example.com", "r1"}, {"one", "other.example.com", ""}, {"one", "gpu.example.com", "r1"},
+	} {
+		if got := of(step.value, step.driver); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+	patches = []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r2", `device.attributes["gpu.example.com"].attribute_0 == "two"`)}
+	m.Handler().OnUpdate(nil, nil)
+	if one, two := of("one", "gpu.example.com"), of("two", "gpu.example.com"); one != "" || two != "r2" {
+		t.Errorf("after a change of the patch: %q and %q", one, two)
+	}
+}
+
 type view struct{ snapshot *tracker.Snapshot }
 
 type done chan struct{}
@@ -169,7 +198,9 @@ func TestToucher(t *testing.T) {
 
 // BenchmarkWebhook is what the webhook does for a write of a full slice (128 devices with 30
 // attributes) that a patch changes: read the request, merge, answer. "off" is without
-// patches. Each patch has an expression of its own and decides the same attribute.
+// patches. Each patch has an expression of its own and decides the same attribute. Those
+// are evaluated anew as for a slice that is new, unless it is "remembered" from the write
+// before, of which all devices but one are the same.
 func BenchmarkWebhook(b *testing.B) {
 	driver := slice("s", "a", 128, 30)
 	object, err := json.Marshal(driver)
@@ -195,16 +226,30 @@ func BenchmarkWebhook(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+		write := func(b *testing.B, object []byte) {
+			answer, err := reviewer.Mutate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), Object: object, Old: old, Now: time.Now()})
+			if err != nil || n > 0 && len(answer.Changes) < 128 {
+				b.Fatal(err, len(answer.Changes))
+			}
+			if _, err := json.Marshal(answer.Changes); err != nil {
+				b.Fatal(err)
+			}
+		}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
-				answer, err := reviewer.Mutate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), Object: object, Old: old, Now: time.Now()})
-				if err != nil || n > 0 && len(answer.Changes) < 128 {
-					b.Fatal(err, len(answer.Changes))
-				}
-				if _, err := json.Marshal(answer.Changes); err != nil {
-					b.Fatal(err)
-				}
+			for i := 0; b.Loop(); i++ {
+				write(b, bytes.Replace(object, []byte(`"name":"s"`), fmt.Appendf(nil, `"name":"s-%d"`, i), 1))
+			}
+		})
+		if n == 0 {
+			continue
+		}
+		other := bytes.Replace(object, []byte("value 2 of 7"), []byte("another value"), 1)
+		write(b, object)
+		b.Run(name+" remembered", func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				write(b, [][]byte{other, object}[i%2])
 			}
 		})
 	}
