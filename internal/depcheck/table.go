@@ -95,7 +95,7 @@ var Packages = map[string]Package{
 // Modules are the own modules beside the root one, by folder, each with the
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
-	"scheduler":        {"api/v1alpha1", "pkg/patch", "pkg/tracker"},
+	"scheduler":        {"api/v1alpha1", "pkg/materialize", "pkg/patch", "pkg/tracker"},
 	"image":            {},
 	"test/alerts":      {},
 	"test/certmanager": {},
