@@ -84,9 +84,9 @@ func checkRateLimit(w *world) {
 }
 
 // nodeCheck runs the program as on a node.
-func (w *world) nodeCheck() (int, string) {
+func (w *world) nodeCheck(flags ...string) (int, string) {
 	var out, errs strings.Builder
-	code := app.Run(w.Context(), []string{"node", "check", "--cdi-dir", w.cdiDir}, app.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+	code := app.Run(w.Context(), append([]string{"node", "check", "--cdi-dir", w.cdiDir}, flags...), app.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
 	return code, out.String() + errs.String()
 }
 

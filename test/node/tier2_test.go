@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 )
 
@@ -59,6 +60,33 @@ func TestContainerd(t *testing.T) {
 	w.eventually("the node is looked at", func(context.Context) (bool, string) { return len(watch.metrics("device_holder_info{")) > 0, "" })
 	t.Run("removed", func(t *testing.T) { checkRemoved(w, in, p, watch) })
 	t.Run("held twice", func(t *testing.T) { checkHeldTwice(w, watch) })
+}
+
+// TestContainerdWithoutCDI: containerd 2.2 that is told to leave CDI devices out starts the
+// container without its device, and says nothing. Its CRI socket does.
+func TestContainerdWithoutCDI(t *testing.T) {
+	var socket string
+	w := newWorldWith(t, func(cdiDir string) string {
+		socket = startContainerd(t, cdiDir, false).socket
+		return socket
+	})
+	w.createClass()
+	w.createClaim(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gpu"}, Spec: claimSpec(exactly("r", 1))})
+	w.run(real(pod("default", "gpu", named("gpu"), container("main", corev1.ResourceClaim{Name: "c"})))...)
+	if environment := w.environmentOf("gpu", "main"); len(environment) > 0 {
+		t.Errorf("this containerd applies CDI ids nevertheless: %v", environment)
+	}
+	if code, out := w.nodeCheck(); code != app.ExitClean {
+		t.Errorf("nobody can tell without the socket: %d %s", code, out)
+	}
+	if code, out := w.nodeCheck("--cri-socket", socket); code != app.ExitFindings || !strings.Contains(out, ": disabled: ") {
+		t.Errorf("node check --cri-socket: %d %s", code, out)
+	}
+	watch := startWatch(w, "--cri-socket", socket)
+	w.eventually("the metric says why", func(context.Context) (bool, string) {
+		lines := strings.Join(watch.metrics("cdi_unresolvable{"), "\n")
+		return strings.Contains(lines, `reason="disabled"`) && strings.Contains(lines, `pod="gpu"`), lines
+	})
 }
 
 // checkRemoved removes the specifications of a claim and of a device plugin under running

@@ -42,7 +42,7 @@ func (w *watch) Write(p []byte) (int, error) {
 }
 
 // startWatch runs dra-steward node watch with the rights that it needs, and no others.
-func startWatch(w *world) *watch {
+func startWatch(w *world, flags ...string) *watch {
 	const user = "system:serviceaccount:dra-steward:node"
 	role := chartRole(w)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta,
@@ -62,9 +62,9 @@ func startWatch(w *world) *watch {
 	ctx, stop := context.WithCancel(w.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- app.Run(ctx, []string{"node", "watch", "--node-name", nodeName, "--kubeconfig", kubeconfig, "--cdi-dir", w.cdiDir,
+		ended <- app.Run(ctx, append([]string{"node", "watch", "--node-name", nodeName, "--kubeconfig", kubeconfig, "--cdi-dir", w.cdiDir,
 			"--kubelet-root", kubeletRoot, "--device-plugins-dir", kubeletRoot + "/device-plugins", "--serve-socket", program.socket,
-			"--metrics-address", metricsAddress, "--health-address", "127.0.0.1:18081"},
+			"--metrics-address", metricsAddress, "--health-address", "127.0.0.1:18081"}, flags...),
 			app.Streams{In: strings.NewReader(""), Out: io.Discard, Err: program})
 	}()
 	w.Cleanup(func() {
