@@ -75,6 +75,7 @@ func TestListen(t *testing.T) {
 		if !cache.WaitFor(ctx, "the index", synced...) {
 			t.Fatal("not synced")
 		}
+		synctest.Wait() // until it watches: the fake API forgets what happens between list and watch
 		all := &resourceapi.DeviceTaintSelector{}
 		if got := index.Impact(all, nil); len(got.Pods) != 1 || len(got.Budgets) != 1 || got.Budgets[0].Pods != 1 {
 			t.Errorf("%+v", got)
