@@ -154,6 +154,10 @@ func (c *Cluster) createLog(component string) (*os.File, error) {
 	return file, nil
 }
 
+// Etcd returns the address of etcd, which serves it without TLS, also as JSON below /v3:
+// what is watched there goes on while the API server is restarted.
+func (c *Cluster) Etcd() string { return c.plane.Etcd.URL.String() }
+
 // RestartAPIServer stops the API server and starts it again at the same address, with the
 // same certificates; meanwhile it refuses connections. If watches keep it from ending in
 // time it is killed.

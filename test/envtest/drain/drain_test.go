@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -263,29 +264,37 @@ func TestExtendedResource(t *testing.T) {
 	})
 }
 
-// TestPodGroup: a claim that is reserved for a PodGroup is not free while it is, whatever
-// becomes of pods.
+// TestPodGroup: the pods of a gang share the claim of their PodGroup, which the scheduler
+// reserves for the group. It is not free while the group is there, whatever becomes of
+// the pods.
 func TestPodGroup(t *testing.T) {
 	s := newSite(t, "group", 1)
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "training", Finalizers: []string{resourceapi.Finalizer}}}
-	claim.Spec = s.request()
-	claims := c.ResourceV1().ResourceClaims(s.name)
-	claim, err := claims.Create(t.Context(), claim, metav1.CreateOptions{})
+	s.publish(1, 2, 0)
+	groups := c.SchedulingV1beta1().PodGroups(s.name)
+	group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "training"}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: 2}
+	group.Spec.ResourceClaims = []schedulingapi.PodGroupResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
+	do(s, s.create(groups.Create(t.Context(), group, metav1.CreateOptions{})))
+	s.replicasOf("worker", 2, func(pod *corev1.PodSpec) {
+		pod.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
+		pod.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
+	})
+	claims, err := c.ResourceV1().ResourceClaims(s.name).List(t.Context(), metav1.ListOptions{})
 	do(s, err)
-	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
-		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: s.driver, Pool: "node-0", Device: "gpu-0"}}}}
-	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "training", UID: "a"}}
-	claim, err = claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
-	do(s, err)
+	if len(claims.Items) != 1 || len(claims.Items[0].Status.ReservedFor) != 1 || claims.Items[0].Status.ReservedFor[0].Resource != "podgroups" {
+		t.Fatalf("the claims are %+v", claims.Items)
+	}
 	name := s.drain("", s.all(0))
-	if m := s.wait(name, "Blocked=True ClaimReserved").Message; !strings.Contains(m, "podgroups/training") || !strings.Contains(m, "group/training") {
+	s.eventually("a pod is evicted", func(context.Context) (bool, error) { return len(evicted(t, s.name)) > 0, nil })
+	s.scale("worker", 0)
+	if m := s.wait(name, "Blocked=True ClaimReserved").Message; !strings.Contains(m, "podgroups/training") || !strings.Contains(m, s.name+"/"+claims.Items[0].Name) {
 		t.Errorf("message %q", m)
 	}
 	s.wait(name, "Cordoned=True Cordoned")
 	s.wait(name, "Drained=False ClaimsRemain")
-	claim.Status.ReservedFor, claim.Status.Allocation = nil, nil
-	do(s, s.create(claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})))
+	do(s, groups.Delete(t.Context(), group.Name, metav1.DeleteOptions{}))
 	s.wait(name, "Drained=True Drained")
+	once(t, s.name)
 }
 
 // TestKilled: the controller is killed before the cordon, while it settles, between

@@ -56,26 +56,30 @@ func TestMain(m *testing.M) {
 	if args := os.Getenv(argsVariable); args != "" {
 		os.Exit(app.Run(context.Background(), strings.Split(args, "\n"), app.Streams{Out: os.Stderr, Err: os.Stderr}))
 	}
-	// The older minors serve no DeviceTaintRules, and the newest one does.
+	o := envtest.Options{
+		Kubernetes:        os.Getenv(assets.VersionVariable),
+		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{"node-0", "node-1"}, AuditPolicy: auditPolicy,
+		// So that there are PodGroups with claims.
+		FeatureGates:  map[string]bool{"GenericWorkload": true, "DRAWorkloadResourceClaims": true},
+		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
+	}
+	// The older minors serve no DeviceTaintRules and no PodGroups, and the newest one does.
 	which, choice := "^TestWithoutRules$|^TestLong", "test.skip"
 	if version := os.Getenv(assets.VersionVariable); version != "" && !strings.HasPrefix(assets.DefaultVersion, version) {
 		which, choice = "^TestWithoutRules$", "test.run"
+		o.FeatureGates, o.RuntimeConfig = nil, nil
 	}
-	names := []string{"node-0", "node-1"}
 	if long() { // make test-long
 		which, choice = "^TestLong", "test.run"
 		for i := 2; i < 50; i++ {
-			names = append(names, fmt.Sprint("node-", i))
+			o.Nodes = append(o.Nodes, fmt.Sprint("node-", i))
 		}
 	}
 	// They wait most of the time, so that all go on at once.
 	if err := errors.Join(flag.Set(choice, which), flag.Set("test.parallel", "12")); err != nil {
 		panic(err)
 	}
-	os.Exit(envtest.Main(tests{m}, envtest.Options{
-		Kubernetes:        os.Getenv(assets.VersionVariable),
-		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: names, AuditPolicy: auditPolicy,
-	}, func(started *envtest.Cluster) {
+	os.Exit(envtest.Main(tests{m}, o, func(started *envtest.Cluster) {
 		cluster = started
 		if err := prepare(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -125,11 +129,16 @@ func install() ([]string, error) {
 
 // A program is dra-steward as a process that can be killed.
 type program struct {
-	name  string
-	args  []string
-	mutex sync.Mutex
-	run   *exec.Cmd
-	runs  int
+	name string
+	args []string
+	// again starts it anew when it ends by itself, as a kubelet does: it ends when it
+	// loses its Lease.
+	again  bool
+	mutex  sync.Mutex
+	run    *exec.Cmd
+	ended  chan struct{}
+	killed bool
+	runs   int
 }
 
 func (p *program) log() string {
@@ -139,27 +148,47 @@ func (p *program) log() string {
 func (p *program) start() error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	p.killed = false
+	return p.begin()
+}
+
+func (p *program) begin() error {
 	p.runs++
 	log, err := os.Create(p.log())
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	p.run = exec.Command(os.Args[0])
-	p.run.Env = append(os.Environ(), argsVariable+"="+strings.Join(p.args, "\n"))
-	p.run.Stdout, p.run.Stderr = log, log
-	return p.run.Start()
+	run, ended := exec.Command(os.Args[0]), make(chan struct{})
+	run.Env = append(os.Environ(), argsVariable+"="+strings.Join(p.args, "\n"))
+	run.Stdout, run.Stderr = log, log
+	if err := run.Start(); err != nil {
+		return err
+	}
+	p.run, p.ended = run, ended
+	go func() {
+		_ = run.Wait() // that it was killed, or has lost its Lease
+		close(ended)
+		p.mutex.Lock()
+		defer p.mutex.Unlock()
+		if p.again && !p.killed {
+			_ = p.begin() // without it the test finds that nobody works
+		}
+	}()
+	return nil
 }
 
 // kill is a SIGKILL: nothing is put in order, and the Lease is not released.
 func (p *program) kill() error {
 	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	if err := p.run.Process.Kill(); err != nil {
-		return err
+	p.killed = true
+	err, ended := p.run.Process.Kill(), p.ended
+	p.mutex.Unlock()
+	<-ended
+	if p.again && errors.Is(err, os.ErrProcessDone) {
+		return nil
 	}
-	_ = p.run.Wait() // it was killed
-	return nil
+	return err
 }
 
 // An entry is a line of the audit log.

@@ -1,8 +1,14 @@
 package drain_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -251,7 +258,11 @@ func (s site) wait(name, want string) metav1.Condition {
 
 func (s site) eventually(what string, check func(context.Context) (bool, error)) {
 	s.Helper()
-	if err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, 3*time.Minute, true, check); err != nil {
+	most := 3 * time.Minute
+	if long() {
+		most = 15 * time.Minute
+	}
+	if err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, most, true, check); err != nil {
 		s.Fatalf("%s: %v", what, err)
 	}
 }
@@ -269,48 +280,87 @@ func (s site) on(app string) (nodes []string) {
 	return nodes
 }
 
-// watched follows the pods of an app, and returns the fewest that were ready at a time.
+// watched follows the pods of an app, and returns the fewest that were ready at a time. It
+// watches them in etcd, so that it sees each of their states, although the API server is
+// restarted meanwhile.
 func (s site) watched(app string) (fewest func() int) {
 	s.Helper()
 	list, err := c.CoreV1().Pods(s.name).List(s.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
 	do(s, err)
 	ready := map[string]bool{}
-	note := func(pod *corev1.Pod, gone bool) {
-		is := false
-		for _, condition := range pod.Status.Conditions {
-			is = is || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
-		}
-		if ready[pod.Name] = is && !gone && pod.DeletionTimestamp == nil; !ready[pod.Name] {
+	note := func(pod *corev1.Pod) {
+		if is := slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+			return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+		}); is && pod.DeletionTimestamp == nil && pod.Labels["app"] == app {
+			ready[pod.Name] = true
+		} else {
 			delete(ready, pod.Name)
 		}
 	}
 	for i := range list.Items {
-		note(&list.Items[i], false)
+		note(&list.Items[i])
 	}
 	least := len(ready)
-	w, err := c.CoreV1().Pods(s.name).Watch(s.Context(), metav1.ListOptions{LabelSelector: "app=" + app, ResourceVersion: list.ResourceVersion})
-	do(s, err)
 	var mutex sync.Mutex
-	go func() {
-		for event := range w.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok && s.Context().Err() != nil {
-				return
+	s.history("/registry/pods/"+s.name+"/", list.ResourceVersion, func(name string, value []byte) error {
+		mutex.Lock()
+		defer mutex.Unlock()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}} // that it is gone
+		if value != nil {
+			if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(value, nil, pod); err != nil {
+				return err
 			}
-			if !ok {
-				s.Errorf("watch of %s: %v", app, event.Object)
-				return
-			}
-			mutex.Lock()
-			note(pod, event.Type == "DELETED")
-			least = min(least, len(ready))
-			mutex.Unlock()
 		}
-	}()
-	s.Cleanup(w.Stop)
+		note(pod)
+		least = min(least, len(ready))
+		return nil
+	})
 	return func() int {
 		mutex.Lock()
 		defer mutex.Unlock()
 		return least
 	}
+}
+
+// history calls changed for each change in etcd below a prefix after a revision, in order;
+// what is deleted has no value.
+func (s site) history(prefix, after string, changed func(name string, value []byte) error) {
+	s.Helper()
+	revision, err := strconv.ParseInt(after, 10, 64)
+	do(s, err)
+	end := []byte(prefix)
+	end[len(end)-1]++
+	body, err := json.Marshal(map[string]any{"create_request": map[string]any{"key": []byte(prefix), "range_end": end, "start_revision": revision + 1}})
+	do(s, err)
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, cluster.Etcd()+"/v3/watch", bytes.NewReader(body))
+	do(s, err)
+	response, err := http.DefaultClient.Do(request)
+	do(s, err)
+	s.Cleanup(func() { _ = response.Body.Close() })
+	go func() {
+		for decoder := json.NewDecoder(response.Body); ; {
+			var line struct {
+				Result struct {
+					Canceled bool
+					Events   []struct {
+						Kv struct{ Key, Value []byte }
+					}
+				}
+			}
+			err := decoder.Decode(&line)
+			if err == nil && line.Result.Canceled {
+				err = errors.New("etcd has ended it")
+			}
+			for _, event := range line.Result.Events {
+				err = errors.Join(err, changed(strings.TrimPrefix(string(event.Kv.Key), prefix), event.Kv.Value))
+			}
+			if s.Context().Err() != nil {
+				return
+			}
+			if err != nil {
+				s.Errorf("watch of %s: %v", prefix, err)
+				return
+			}
+		}
+	}()
 }
