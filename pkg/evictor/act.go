@@ -3,13 +3,16 @@ package evictor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -31,6 +34,8 @@ const (
 	deleted outcome = "deleted"
 	// gone: the pod does not exist any more, or there is another one of its name.
 	gone outcome = "gone"
+	// unanswered is beside an error: the API server may have deleted the pod.
+	unanswered outcome = "unanswered"
 )
 
 // evictPod takes two calls: a condition into the status and the deletion, both for the
@@ -55,9 +60,19 @@ func evictPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod,
 		return gone, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("pod %s/%s: delete: %w", pod.Namespace, pod.Name, err)
+		return ended(err), fmt.Errorf("pod %s/%s: delete: %w", pod.Namespace, pod.Name, err)
 	}
 	return deleted, nil
+}
+
+// ended is unanswered if the request of an error may have been carried out nevertheless:
+// it timed out, or the connection broke.
+func ended(err error) outcome {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError || net.IsConnectionRefused(err) {
+		return ""
+	}
+	return unanswered
 }
 
 // isGone says whether the pod of the UID is gone: a conflict is one about the UID,

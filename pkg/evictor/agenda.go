@@ -35,6 +35,10 @@ type podCase struct {
 	// taken says that somebody else is about to end the pod.
 	taken    bool
 	failures int
+	// asked are the reasons of a deletion by us that had no answer: it may have been
+	// carried out. ending says that the pod is being deleted, by whomever.
+	asked  Verdict
+	ending bool
 	// place is the index in the heap, -1 outside.
 	place int
 }

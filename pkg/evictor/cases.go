@@ -39,6 +39,8 @@ type decision struct {
 	verdict Verdict
 	plan    plan
 	would   Verdict
+	// ending says that the pod is being deleted.
+	ending bool
 }
 
 func (d decision) idle() bool { return !d.verdict.Evict() && !d.would.Evict() }
@@ -56,6 +58,12 @@ func (cs *cases) decided(pod types.NamespacedName, uid types.UID, d decision, no
 		c = &podCase{pod: pod, uid: uid, place: -1}
 		cs.byUID[uid], cs.byName[pod] = c, uid
 	case c.stage == done:
+		return unchanged
+	}
+	c.ending = d.ending
+	switch {
+	case c.ending && c.stage != acting && c.asked.Evict():
+		cs.settle(c)
 		return unchanged
 	case c.verdict.Equal(d.verdict) && c.plan.equal(d.plan) && c.would.Equal(d.would):
 		return unchanged
@@ -137,6 +145,9 @@ func (cs *cases) left(c *podCase, now time.Time) {
 	if cs.byUID[c.uid] != c {
 		return
 	}
+	if c.stage != acting && c.asked.Evict() {
+		cs.settle(c)
+	}
 	cs.count(c, func() {
 		cs.out(c, now)
 		cs.ledger.would(c, c.would, -1)
@@ -178,9 +189,27 @@ func (cs *cases) resume() {
 	clear(cs.paused)
 }
 
+// settle counts a pod that goes, after a deletion by us that had no answer.
+func (cs *cases) settle(c *podCase) {
+	cs.count(c, func() { cs.leave(c) })
+	cs.over(c)
+}
+
+// unanswered puts a pod back that was taken, whose deletion for the reasons of p may have
+// been carried out.
+func (cs *cases) unanswered(c *podCase, p Verdict, until time.Time) {
+	c.asked = p
+	cs.postpone(c, until)
+}
+
 // postpone puts a pod back that was taken, until a time.
 func (cs *cases) postpone(c *podCase, until time.Time) {
-	if cs.byUID[c.uid] != c {
+	known := cs.byUID[c.uid] == c
+	if (c.ending || !known) && c.asked.Evict() {
+		cs.over(c)
+		return
+	}
+	if !known {
 		return
 	}
 	c.stage = waiting
@@ -195,13 +224,19 @@ func (cs *cases) postpone(c *podCase, until time.Time) {
 
 // evicted notes that a pod that was taken has been deleted by us, for the reasons of p.
 func (cs *cases) evicted(c *podCase, p Verdict) {
+	c.asked = Verdict{}
 	cs.ledger.evicted(p)
 	cs.over(c)
 }
 
 // over notes that there is nothing more to do about a pod that was taken. It stays known
-// until we are told that it is gone, so that nothing is done or counted twice.
+// until we are told that it is gone, so that nothing is done or counted twice. If an
+// earlier deletion by us had no answer it was that one.
 func (cs *cases) over(c *podCase) {
+	if asked := c.asked; asked.Evict() {
+		cs.evicted(c, asked)
+		return
+	}
 	if cs.byUID[c.uid] != c {
 		return
 	}

@@ -166,7 +166,7 @@ func (c *Controller) decide(name types.NamespacedName) {
 		return
 	}
 	o := c.outlook.Load()
-	d := decision{verdict: DecidePod(pod, c.options.Usage, c.view, c.options.Settings, start)}
+	d := decision{verdict: DecidePod(pod, c.options.Usage, c.view, c.options.Settings, start), ending: pod.DeletionTimestamp != nil}
 	d.plan = o.plan(pod, d.verdict)
 	if c.statuses.previewing() {
 		d.would = o.shares.ours(DecidePod(pod, c.options.Usage, c.view.preview(), c.options.Settings, start))

@@ -39,6 +39,7 @@ func TestCasesKeepCount(t *testing.T) {
 					taken = taken[1:]
 					[]func(){
 						func() { cs.evicted(c, c.plan.Verdict) }, func() { cs.over(c) }, func() { cs.postpone(c, now.Add(time.Second)) },
+						func() { cs.unanswered(c, c.plan.Verdict, now.Add(time.Second)) },
 						func() {
 							if cs.byUID[c.uid] == c && c.plan.Evict() {
 								cs.pause(c)
@@ -46,7 +47,7 @@ func TestCasesKeepCount(t *testing.T) {
 								cs.postpone(c, now)
 							}
 						},
-					}[random.IntN(4)]()
+					}[random.IntN(5)]()
 				}
 			}
 			recount(t, cs)
@@ -69,6 +70,9 @@ func TestCasesKeepCount(t *testing.T) {
 }
 
 func randomDecision(random *rand.Rand, now time.Time) decision {
+	if random.IntN(5) == 0 {
+		return decision{ending: true}
+	}
 	d := decision{verdict: randomVerdict(random, now), would: randomVerdict(random, now)}
 	d.plan.Verdict = d.verdict.Only(func(Reason) bool { return random.IntN(3) > 0 })
 	d.plan.held = d.verdict.Only(func(Reason) bool { return random.IntN(3) == 0 })

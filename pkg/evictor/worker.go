@@ -179,7 +179,7 @@ func (c *Controller) evict(ctx context.Context, e eviction) {
 	result, err := evictPod(ctx, c.options.Client, pod, conditionMessage(e.plan.Verdict), time.Now())
 	switch {
 	case err != nil:
-		c.retry(e, err)
+		c.retry(e, result, err)
 	case result == gone:
 		c.options.Metrics.evicted(e.plan.Verdict, string(gone))
 		c.finish(func() { c.cases.over(e.of) })
@@ -198,13 +198,17 @@ func (c *Controller) finish(f func()) {
 	f()
 }
 
-func (c *Controller) retry(e eviction, err error) {
+func (c *Controller) retry(e eviction, result outcome, err error) {
 	c.options.Metrics.evicted(e.plan.Verdict, "error")
 	var delay time.Duration
 	c.finish(func() {
 		e.of.failures++
 		delay = retryDelay(e.of.failures)
-		c.cases.postpone(e.of, time.Now().Add(delay))
+		if result == unanswered {
+			c.cases.unanswered(e.of, e.plan.Verdict, time.Now().Add(delay))
+		} else {
+			c.cases.postpone(e.of, time.Now().Add(delay))
+		}
 	})
 	c.options.Logger.Error(err, "Evicting failed, trying again", "pod", e.of.pod, "in", delay.String())
 }

@@ -93,6 +93,13 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "1 DeviceTaintRules or drivers",
 		silent: `dra_steward_evictor_paused_causes{pod="a"} 0x60`,
 	},
+	"DraStewardDriverTaintsItsDevices": {
+		fires: driverDevices("gpu", "published", "8x60") + driverDevices("gpu", "tainted", "0x10 5x50"),
+		says:  "Driver gpu has given 5 of its devices",
+		// Half of them, all for less than a minute, and a driver with a single device.
+		silent: driverDevices("gpu", "published", "8x60") + driverDevices("gpu", "tainted", "4x30 8 4x30") +
+			driverDevices("nic", "published", "1x60") + driverDevices("nic", "tainted", "1x60"),
+	},
 	"DraStewardDeviceUnresolvable": {
 		fires:  `dra_steward_node_cdi_unresolvable{namespace="n",pod="p",container="c",cdi="v/c=0",reason="no-spec"} _x10 1x10`,
 		says:   "v/c=0 of n/p, container c: no-spec",
@@ -131,6 +138,10 @@ func buckets(series ...string) (text string) {
 		text += `  dra_steward_admission_seconds_bucket{endpoint="validate",le="` + le + `"} ` + samples + "\n"
 	}
 	return text
+}
+
+func driverDevices(driver, state, samples string) string {
+	return `  dra_steward_evictor_driver_devices{driver="` + driver + `",state="` + state + `"} ` + samples + "\n"
 }
 
 func answers(verdict, samples string) string {

@@ -1,0 +1,94 @@
+package evictor_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+// TestUnanswered: a deletion that is answered with 504 counts if the pod goes, and once,
+// whether it was carried out by then or by the next attempt.
+func TestUnanswered(t *testing.T) {
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	timeout := apierrors.NewTimeoutError("the request did not complete within 34s", 1)
+	gone := func(b *bubble) error { return b.Tracker().Delete(pods, "ns", "pod") }
+	ends := func(b *bubble) error {
+		pod, _ := podOn("ns", "pod", "gpu-0")
+		pod.DeletionTimestamp = ptr.To(metav1.Now())
+		return b.Tracker().Update(pods, pod, "ns")
+	}
+	for name, test := range map[string]struct {
+		does     func(b *bubble) error // at the first attempt
+		late     time.Duration         // of its answer
+		err      error
+		later    func(b *bubble) error // before the second attempt
+		attempts int
+		counted  int
+	}{
+		"gone":                         {does: gone, err: timeout, attempts: 1, counted: 1},
+		"gone before the answer":       {does: gone, late: time.Second, err: timeout, attempts: 1, counted: 1},
+		"ends":                         {does: ends, err: timeout, attempts: 1, counted: 1},
+		"ends before the answer":       {does: ends, late: time.Second, err: timeout, attempts: 1, counted: 1},
+		"ends after the answer":        {later: ends, err: timeout, attempts: 1, counted: 1},
+		"gone after the answer":        {later: gone, err: timeout, attempts: 1, counted: 1},
+		"not carried out":              {err: timeout, attempts: 2, counted: 1},
+		"broken connection":            {later: ends, err: syscall.ECONNRESET, attempts: 1, counted: 1},
+		"refused, and ended by others": {later: ends, err: syscall.ECONNREFUSED, attempts: 1},
+		"denied, and ended by others":  {later: ends, err: apierrors.NewForbidden(pods.GroupResource(), "pod", nil), attempts: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, claim := podOn("ns", "pod", "gpu-0")
+			inBubble(t, full, []runtime.Object{sliceOf(1), pod, claim}, func(b *bubble) {
+				attempts := 0
+				b.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+					if attempts++; attempts > 1 {
+						return false, nil, nil
+					}
+					if test.does != nil {
+						if err := test.does(b); err != nil {
+							t.Error(err)
+						}
+					}
+					wait(test.late)
+					return true, nil, test.err
+				})
+				if test.later != nil {
+					go func() {
+						wait(3 * time.Millisecond) // the second attempt comes after 5 ms
+						if err := test.later(b); err != nil {
+							t.Error(err)
+						}
+					}()
+				}
+				b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+				b.pass(10 * time.Second)
+				_ = gone(b) // it may be already
+				b.pass(time.Minute)
+				if attempts != test.attempts {
+					t.Errorf("%d attempts, want %d", attempts, test.attempts)
+				}
+				if got := b.controller.Tally("rule"); got != (evictor.Tally{Evicted: test.counted}) {
+					t.Errorf("counted %+v, want %d", got, test.counted)
+				}
+				if c := b.condition("rule", "EvictionInProgress"); test.counted > 0 && (c == nil || c.Message != fmt.Sprint(test.counted, " pod evicted.")) {
+					t.Errorf("condition %+v", c)
+				}
+			})
+		})
+	}
+}
+
+func wait(d time.Duration) {
+	timer := time.NewTimer(d)
+	<-timer.C
+}
