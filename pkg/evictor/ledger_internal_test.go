@@ -69,6 +69,29 @@ func TestCasesKeepCount(t *testing.T) {
 	}
 }
 
+// TestUnansweredLate: the pod is seen to go before the answer, which is a timeout, comes.
+func TestUnansweredLate(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	pod := types.NamespacedName{Namespace: "ns", Name: "pod"}
+	verdict := Verdict{Reasons: []Reason{{At: now, Taint: Taint{Rule: Rule{Name: "rule", UID: "rule"}}}}}.settled()
+	for name, goes := range map[string]func(cs *cases){
+		"gone": func(cs *cases) { cs.gone(pod, now) },
+		"ends": func(cs *cases) { cs.decided(pod, "uid", decision{ending: true}, now) },
+	} {
+		cs := newCases()
+		d := decision{verdict: verdict}
+		d.plan.Verdict = verdict
+		cs.decided(pod, "uid", d, now)
+		c := cs.take(now)
+		goes(cs)
+		cs.unanswered(c, verdict, now)
+		recount(t, cs)
+		if got := cs.ledger.tally("rule"); got != (Tally{Evicted: 1}) {
+			t.Errorf("%s: counted %+v", name, got)
+		}
+	}
+}
+
 func randomDecision(random *rand.Rand, now time.Time) decision {
 	if random.IntN(5) == 0 {
 		return decision{ending: true}
