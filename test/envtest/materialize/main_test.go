@@ -56,6 +56,9 @@ type site struct {
 	steward *controller.Controller
 	driver  string
 	plugin  *resourceslice.Controller
+	// written is the number of writes that was seen last, since when there were as many.
+	written int
+	since   time.Time
 
 	mutex sync.Mutex
 	errs  []error
@@ -167,9 +170,8 @@ func (s *site) publish(pools ...[][]resourceapi.Device) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	soon := time.Second
 	s.plugin, err = resourceslice.StartController(context.WithoutCancel(s.t.Context()), resourceslice.Options{
-		DriverName: s.driver, KubeClient: c, Resources: resources, SyncDelay: &soon,
+		DriverName: s.driver, KubeClient: c, Resources: resources, SyncDelay: delay(),
 		ErrorHandler: func(_ context.Context, err error, _ string) {
 			s.mutex.Lock()
 			defer s.mutex.Unlock()
@@ -259,19 +261,42 @@ func (s *site) stays(during time.Duration, want ...string) {
 	s.shows(want...)
 }
 
-// quiet waits until nothing has been written for three of the driver's delays.
+// quiet waits until nothing has been written for longer than the driver's delay.
 func (s *site) quiet() {
 	s.t.Helper()
-	last, since := -1, time.Now()
-	err := wait.PollUntilContextTimeout(s.t.Context(), 200*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		if n := s.writes(""); n != last {
-			last, since = n, time.Now()
+	silence := 4 * time.Second
+	if long() {
+		silence = resourceslice.DefaultSyncDelay * 3 / 2
+	}
+	err := wait.PollUntilContextTimeout(s.t.Context(), 200*time.Millisecond, 10*time.Minute, true, func(context.Context) (bool, error) {
+		if n := s.writes(""); n != s.written {
+			s.written, s.since = n, time.Now()
 		}
-		return time.Since(since) > 4*time.Second, nil
+		return time.Since(s.since) > silence, nil
 	})
 	if err != nil {
 		s.t.Fatal("writes do not end")
 	}
+}
+
+// long is set in make test-long.
+func long() bool { return os.Getenv("DRA_STEWARD_LONG") != "" }
+
+// delay is how long the driver waits before it looks at what it has written: a second, or,
+// at length, the half minute that it waits by itself.
+func delay() *time.Duration {
+	if long() {
+		return nil
+	}
+	return new(time.Second)
+}
+
+// idle is how long nothing may be written.
+func idle() time.Duration {
+	if long() {
+		return time.Minute
+	}
+	return 5 * time.Second
 }
 
 func describe(all []resourceapi.ResourceSlice) (lines []string) {
@@ -321,6 +346,12 @@ func (s *site) writes(user string) (n int) {
 // applied waits for the condition Applied of a patch.
 func (s *site) applied(name, status, reason, message string) {
 	s.t.Helper()
+	s.condition(name, v1alpha1.PatchApplied, status, reason, message)
+}
+
+// condition waits for a condition of a patch.
+func (s *site) condition(name, kind, status, reason, message string) {
+	s.t.Helper()
 	var got map[string]any
 	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (bool, error) {
 		object, err := s.patches.Get(ctx, name, metav1.GetOptions{})
@@ -329,13 +360,14 @@ func (s *site) applied(name, status, reason, message string) {
 		}
 		all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 		for _, c := range all {
-			if got = c.(map[string]any); got["type"] == v1alpha1.PatchApplied {
+			if c := c.(map[string]any); c["type"] == kind {
+				got = c
 				return got["status"] == status && got["reason"] == reason && strings.Contains(got["message"].(string), message), nil
 			}
 		}
 		return false, nil
 	})
 	if err != nil {
-		s.t.Fatalf("patch %s: Applied is %v, want %s %s %q", name, got, status, reason, message)
+		s.t.Fatalf("patch %s: %s is %v, want %s %s %q", name, kind, got, status, reason, message)
 	}
 }

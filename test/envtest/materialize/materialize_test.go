@@ -3,7 +3,6 @@ package materialize_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -11,15 +10,11 @@ import (
 	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
-const (
-	rack = `{attributes: {dc.example.com/rack: {string: r1}}}`
-	// idle is how long nothing may be written: 15 times what the driver waits.
-	idle = 15 * time.Second
-)
+const rack = `{attributes: {dc.example.com/rack: {string: r1}}}`
 
 // TestNoFight: two writes for each change of a patch and slice, ours and one of the driver,
 // and then none; the driver's values come back when the patch goes, although the driver
-// has taken over the others.
+// has taken over the others. make test-long runs it with the driver's own delay.
 func TestNoFight(t *testing.T) {
 	s := newSite(t, "materialize")
 	s.publish(one(device("a", "x"), device("b", "y")))
@@ -38,12 +33,12 @@ func TestNoFight(t *testing.T) {
 	}
 	change("a patch", func() { s.patch("rack", rack) }, "a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
 	s.applied("rack", "True", "Patched", "2 of 2 devices")
-	s.stays(idle, "a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
+	s.stays(idle(), "a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
 	change("a change", func() {
 		s.patch("rack", `{attributes: {dc.example.com/rack: {string: r2}, `+s.driver+`/model: {string: z}}}`)
 	}, "a: dc.example.com/rack=r2 model=z", "b: dc.example.com/rack=r2 model=z")
 	change("a removal", func() { s.unpatch("rack") }, "a: model=x", "b: model=y")
-	s.stays(idle, "a: model=x", "b: model=y")
+	s.stays(idle(), "a: model=x", "b: model=y")
 
 	// the driver was told of dropped fields, and of nothing else
 	s.mutex.Lock()
@@ -81,7 +76,7 @@ func TestDriverLives(t *testing.T) {
 	s.quiet()
 	s.unpatch("model")
 	s.shows("a: model=x2", "b: model=y")
-	s.stays(idle, "a: model=x2", "b: model=y")
+	s.stays(idle(), "a: model=x2", "b: model=y")
 
 	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
 	s.shows("a: model=z", "b: model=z")
@@ -90,7 +85,7 @@ func TestDriverLives(t *testing.T) {
 	s.shows("a: model=z")
 	s.unpatch("model")
 	s.shows("a: model=x3")
-	s.stays(idle, "a: model=x3")
+	s.stays(idle(), "a: model=x3")
 }
 
 // TestWebhookDown: what a driver publishes while nobody merges is merged later, and the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
 	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
@@ -56,7 +58,7 @@ func TestModes(t *testing.T) {
 	s.install("none") // what is written stays until somebody writes
 	truth()
 	s.install("materialize")
-	s.stays(5*time.Second, "a: model=z")
+	s.stays(idle(), "a: model=z")
 	truth()
 	s.install("restore")
 	s.shows("a: model=x")
@@ -116,14 +118,15 @@ func TestUninstall(t *testing.T) {
 		t.Fatal("uninstall does not end")
 	}
 	s.shutWebhook()
-	s.stays(5*time.Second, "a: model=x")
+	s.stays(idle(), "a: model=x")
 }
 
 // TestLimits: a patch that a device has no room for, or whose value the API server refuses,
 // keeps no driver from publishing, and says so.
 func TestLimits(t *testing.T) {
 	s := newSite(t, "materialize")
-	s.patch("rack", `{attributes: {dc.example.com/rack: {string: r1}}, capacity: {`+s.driver+`/memory: {value: 4Gi}}}`)
+	s.patch("rack", rack)
+	s.patch("memory", `{capacity: {`+s.driver+`/memory: {value: 4Gi}}}`)
 	crowded := device("a", "x")
 	for i := range 30 {
 		crowded.Attributes[resourceapi.QualifiedName(fmt.Sprintf("n%d", i))] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(i))}
@@ -133,12 +136,49 @@ func TestLimits(t *testing.T) {
 		RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("8Gi")), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse("8Gi"))}}}}
 	s.publish(one(crowded))
 	s.shows("a: model=x memory=80Gi")
-	s.stays(5*time.Second, "a: model=x memory=80Gi")
+	s.stays(idle(), "a: model=x memory=80Gi")
+	s.condition("rack", v1alpha1.PatchConflicting, "True", "LimitReached", "1 devices have no room for attributes[dc.example.com/rack]")
+	s.condition("memory", v1alpha1.PatchConflicting, "True", "LimitReached", "1 values are not written into slices, such as capacity["+s.driver+"/memory] in device a: BelowPolicy")
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for _, err := range s.errs {
 		t.Errorf("the driver could not publish: %v", err)
 	}
+}
+
+// TestRefused: what the driver said of a slice, which cannot be compressed, does not fit into
+// the annotation: the slice is published without patches, and they say so.
+func TestRefused(t *testing.T) {
+	s := newSite(t, "materialize")
+	random := rand.New(rand.NewPCG(1, 2))
+	var devices []resourceapi.Device
+	var changes, want []string
+	for i := range resourceapi.ResourceSliceMaxDevices {
+		d := device(fmt.Sprintf("d%03d", i), "x")
+		line := d.Name + ": model=x" // "model" is before "n"
+		for j := range 31 {
+			name := fmt.Sprintf("n%02d", j)
+			var value [64]byte
+			for at := range value {
+				value[at] = '!' + byte(random.IntN('~'-'!'+1))
+			}
+			text := string(value[:])
+			d.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{StringValue: &text}
+			if i == 0 {
+				changes = append(changes, s.driver+"/"+name+": {string: z}")
+			}
+			line += fmt.Sprintf(" %s=%s", name, text)
+		}
+		devices, want = append(devices, d), append(want, line)
+	}
+	s.patch("all", "{attributes: {"+strings.Join(changes, ", ")+"}}")
+	s.publish(one(devices...))
+	s.shows(want...)
+	s.applied("all", "False", "Refused", "1 ResourceSlices are published without it: the annotations of ResourceSlice")
+	s.stays(idle(), want...)
+	s.unpatch("all")
+	s.patch("rack", rack) // what fits is written all the same
+	s.applied("rack", "True", "Patched", "128 of 128 devices")
 }
 
 // TestPool: both slices of a pool are written together, and twice each; taints and the time
