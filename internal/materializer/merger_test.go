@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -194,6 +195,44 @@ func TestToucher(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// TestElsewhere: nothing is touched while a scheduler applies patches, also not when that
+// cannot be asked any more; a restore is not kept from its work.
+func TestElsewhere(t *testing.T) {
+	for _, mode := range []materializer.Mode{materializer.Materialize, materializer.Restore} {
+		synctest.Test(t, func(t *testing.T) {
+			stored := slice("s", "a", 1, 1)
+			p := rackPatch("p", "r1", "")
+			if mode == materializer.Restore { // a slice that still has a value of ours
+				merger := materializer.NewMerger(materializer.Materialize, materializer.Patches{
+					All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values([]*v1alpha1.ResourceSlicePatch{p}) }, Known: func() bool { return true },
+				}, nil, nil, logr.Discard())
+				stored = merger.Merge(stored, nil, time.Now(), accept).Slice
+			}
+			said, broken, touches := "a scheduler does", error(nil), 0
+			toucher := materializer.NewToucher(materializer.TouchOptions{View: &view{tracker.Merge(p, stored)}, Mode: mode,
+				Touch:     func(context.Context, string) error { touches++; return nil },
+				Elsewhere: func(context.Context, time.Time) (string, error) { return said, broken }})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = toucher.Run(ctx) }()
+			<-time.After(10500 * time.Millisecond)
+			said, broken = "", errors.New("no connection")
+			<-time.After(10 * time.Second)
+			synctest.Wait()
+			if state := toucher.State(); mode == materializer.Materialize && (touches > 0 || state.Patch("p").Elsewhere == "" || state.Patch("q").Elsewhere == "") {
+				t.Errorf("%d touches, %+v", touches, state)
+			}
+			broken = nil
+			<-time.After(10 * time.Second)
+			synctest.Wait()
+			if state := toucher.State(); touches == 0 || state.Patch("p").Elsewhere != "" {
+				t.Errorf("%s: %d touches, %+v", mode, touches, state)
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
 }
 
 // BenchmarkWebhook is what the webhook does for a write of a full slice (128 devices with 30

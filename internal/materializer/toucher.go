@@ -44,6 +44,9 @@ type TouchOptions struct {
 	Touch func(ctx context.Context, name string) error
 	// Acceptable says why an API server would refuse a merged slice; nil refuses none.
 	Acceptable func(published, merged *resourceapi.ResourceSlice) error
+	// Elsewhere says who else applies patches, empty for nobody: with Materialize nothing is
+	// touched then. It may be nil.
+	Elsewhere func(ctx context.Context, now time.Time) (string, error)
 	// Ledgers may be nil.
 	Ledgers *Ledgers
 	// Interval is how often the view is looked at, DefaultInterval if zero.
@@ -63,6 +66,9 @@ type Toucher struct {
 	verdicts map[string]*verdict
 	pauses   map[Pool]pause
 	state    atomic.Pointer[State]
+	// elsewhere is what Elsewhere said when it was asked last.
+	elsewhere string
+	asked     time.Time
 }
 
 // A verdict is what was found of a slice.
@@ -116,6 +122,7 @@ func (t *Toucher) Run(ctx context.Context) error {
 
 // look touches the pools that differ, as far as the rate allows.
 func (t *Toucher) look(ctx context.Context, now time.Time) {
+	t.ask(ctx, now)
 	differing := t.judge(t.options.View.Snapshot(), now)
 	if state := t.sum(); !reflect.DeepEqual(state, t.state.Load()) {
 		t.state.Store(state)
@@ -126,7 +133,7 @@ func (t *Toucher) look(ctx context.Context, now time.Time) {
 		}
 	}
 	for pool, names := range differing {
-		due := !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < settle })
+		due := t.elsewhere == "" && !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < settle })
 		if !due || ctx.Err() != nil || !t.limiter.AllowN(now, 1) {
 			continue
 		}
@@ -203,7 +210,9 @@ type State struct {
 	// Slices hold a value of ours, Differing are not what they should be, Waiting hold none
 	// but their driver may still write one.
 	Slices, Differing, Waiting int
-	patches                    map[string]*PatchState
+	// Elsewhere says who else applies patches, so that nothing is written.
+	Elsewhere string
+	patches   map[string]*PatchState
 }
 
 // A PatchState is what is still to be done about a patch.
@@ -216,6 +225,8 @@ type PatchState struct {
 	// Blocked are the devices without a part of it, What the part in one.
 	Blocked int
 	What    string
+	// Elsewhere is that of the State.
+	Elsewhere string
 }
 
 // State returns what was found last, nil before.
@@ -223,14 +234,19 @@ func (t *Toucher) State() *State { return t.state.Load() }
 
 // Patch returns what is to be done about a patch.
 func (s *State) Patch(name string) PatchState {
-	if s == nil || s.patches[name] == nil {
+	switch {
+	case s == nil:
 		return PatchState{}
+	case s.patches[name] == nil:
+		return PatchState{Elsewhere: s.Elsewhere}
 	}
-	return *s.patches[name]
+	p := *s.patches[name]
+	p.Elsewhere = s.Elsewhere
+	return p
 }
 
 func (t *Toucher) sum() *State {
-	s := &State{patches: map[string]*PatchState{}}
+	s := &State{Elsewhere: t.elsewhere, patches: map[string]*PatchState{}}
 	for _, v := range t.verdicts {
 		if v.count.InForce > 0 {
 			s.Slices++

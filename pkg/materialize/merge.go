@@ -1,6 +1,7 @@
 package materialize
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -215,7 +216,7 @@ func (d *Draft) annotate(slice *resourceapi.ResourceSlice, ledger Ledger) Merged
 		}
 	}
 	if err == nil && text != "" && size > annotationsLimit {
-		err = fmt.Errorf("the annotations of ResourceSlice %s would have %d bytes with what the driver said before, of at most %d: let patches select fewer of its devices", slice.Name, size, annotationsLimit)
+		err = fmt.Errorf("the annotations of ResourceSlice %s would have %d bytes with what the driver said before, of at most %d: let patches select fewer of its devices", cmp.Or(slice.Name, slice.GenerateName), size, annotationsLimit)
 	}
 	if err != nil {
 		text, ledger = "", nil

@@ -22,6 +22,8 @@ type Written struct {
 	// one.
 	Blocked int
 	What    string
+	// Elsewhere says who else applies patches, so that none is written; empty for nobody.
+	Elsewhere string
 }
 
 // Reasons of Applied where patches are written into slices.
@@ -30,6 +32,8 @@ const (
 	ReasonNotWritten = "NotWritten"
 	// ReasonRefused: slices cannot have it.
 	ReasonRefused = "Refused"
+	// ReasonTwoModes: a scheduler applies patches, too.
+	ReasonTwoModes = "TwoModes"
 )
 
 func (w Written) applied(c metav1.Condition) metav1.Condition {
@@ -37,6 +41,8 @@ func (w Written) applied(c metav1.Condition) metav1.Condition {
 		return c
 	}
 	switch {
+	case w.Elsewhere != "":
+		return condition(v1alpha1.PatchApplied, false, ReasonTwoModes, "ResourceSlices are not written: "+w.Elsewhere)
 	case w.Refused > 0:
 		return condition(v1alpha1.PatchApplied, false, ReasonRefused, fmt.Sprintf("%d ResourceSlices are published without it: %s", w.Refused, w.Why))
 	case w.Differing > 0:

@@ -68,6 +68,7 @@ func startPatches(ctx context.Context, handle fwk.Handle, report *report) (*patc
 		return nil, err
 	}
 	go reader.Run(ctx)
+	go announce(ctx, handle.ClientSet())
 	go p.run(ctx, noted)
 	go p.report.run(ctx, p)
 	return p, nil

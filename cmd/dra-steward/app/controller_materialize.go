@@ -29,10 +29,14 @@ func (o controllerOptions) addMaterialize(e *eviction, config *rest.Config, regi
 	if err != nil {
 		return err
 	}
+	elsewhere, err := materializer.NewElsewhere(config)
+	if err != nil {
+		return err
+	}
 	ledgers := &materializer.Ledgers{}
 	e.evictor.Tracker.AddEventHandler(ledgers.Handler(time.Now))
 	e.toucher = materializer.NewToucher(materializer.TouchOptions{
-		View: e.evictor.Tracker, Mode: mode, Touch: touch, Acceptable: review.AcceptableSlice, Ledgers: ledgers,
+		View: e.evictor.Tracker, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, Ledgers: ledgers,
 		PoolsPerSecond: o.poolsPerSecond, Metrics: metrics, Logger: log,
 	})
 	e.beside = append(e.beside, func(ctx context.Context) error { return e.toucher.Run(ctx) })

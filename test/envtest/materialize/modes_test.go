@@ -14,6 +14,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/pkg/materialize"
 	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
@@ -67,6 +69,33 @@ func TestModes(t *testing.T) {
 	truth()
 	s.install("materialize")
 	s.shows("a: model=z")
+}
+
+// TestBoth: while a scheduler says by its Lease that it applies patches, none is written into
+// slices, and each says why; TestChart of the scheduler shows that it does say so.
+func TestBoth(t *testing.T) {
+	s := newSite(t, "materialize")
+	s.publish(one(device("a", "x")))
+	s.shows("a: model=x")
+	s.quiet()
+	leases := s.c.CoordinationV1().Leases(materialize.SchedulerLeaseNamespace)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: materialize.SchedulerLeaseName}, Spec: coordinationv1.LeaseSpec{
+		LeaseDurationSeconds: ptr.To(int32(3600)), RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))}}
+	lease, err := leases.Create(t.Context(), lease, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = leases.Delete(context.WithoutCancel(t.Context()), lease.Name, metav1.DeleteOptions{}) })
+	<-time.After(6 * time.Second) // it is asked every five seconds
+	s.patch("rack", rack)
+	s.applied("rack", "False", "TwoModes", "a scheduler applies ResourceSlicePatches itself (Lease kube-system/dra-steward-scheduler)")
+	s.stays(idle(), "a: model=x")
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-2 * time.Hour))) // it has ended
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("a: dc.example.com/rack=r1 model=x")
+	s.applied("rack", "True", "Patched", "1 of 1 devices")
 }
 
 // TestUninstall: the step before helm uninstall switches to restore and waits until no slice
@@ -156,7 +185,7 @@ func TestRefused(t *testing.T) {
 	for i := range resourceapi.ResourceSliceMaxDevices {
 		d := device(fmt.Sprintf("d%03d", i), "x")
 		line := d.Name + ": model=x" // "model" is before "n"
-		for j := range 31 {
+		for j := range 30 {
 			name := fmt.Sprintf("n%02d", j)
 			var value [64]byte
 			for at := range value {

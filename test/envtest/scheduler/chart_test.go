@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dra-steward/dra-steward/pkg/materialize"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
@@ -79,6 +81,17 @@ func TestChart(t *testing.T) {
 	if err != nil || lease.Spec.HolderIdentity == nil {
 		t.Errorf("the Lease: %v, %v", lease, err)
 	}
+	// what keeps patches from being written into slices as well
+	var renewed time.Time
+	eventually(t, "it renews the Lease that says that it applies patches", func() bool {
+		lease, err := w.CoordinationV1().Leases(materialize.SchedulerLeaseNamespace).Get(t.Context(), materialize.SchedulerLeaseName, metav1.GetOptions{})
+		if err != nil || *lease.Spec.LeaseDurationSeconds < 20 {
+			return false
+		}
+		before := renewed
+		renewed = lease.Spec.RenewTime.Time
+		return !before.IsZero() && renewed.After(before)
+	})
 }
 
 // installScheduler applies the scheduler's objects, except the Deployment, whose arguments

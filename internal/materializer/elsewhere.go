@@ -1,0 +1,65 @@
+package materializer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/pkg/materialize"
+)
+
+// askElsewhere is how often it is asked whether a scheduler applies patches.
+const askElsewhere = 5 * time.Second
+
+// NewElsewhere returns a function that says, by the Lease that it renews, whether a scheduler
+// applies ResourceSlicePatches itself; empty if none does. It needs the verb get for that
+// Lease.
+func NewElsewhere(config *rest.Config) (func(ctx context.Context, now time.Time) (string, error), error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for Leases: %w", err)
+	}
+	return func(ctx context.Context, now time.Time) (string, error) {
+		lease, err := client.CoordinationV1().Leases(materialize.SchedulerLeaseNamespace).Get(ctx, materialize.SchedulerLeaseName, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return "", nil
+		case err != nil:
+			return "", fmt.Errorf("whether a scheduler applies ResourceSlicePatches: %w", err)
+		case lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil ||
+			now.After(lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second)):
+			return "", nil
+		}
+		return fmt.Sprintf("a scheduler applies ResourceSlicePatches itself (Lease %s/%s): choose one of the two, "+
+			"patches.mode=restore for the scheduler, or no scheduler with the plugin PatchedDynamicResources (docs/patches.md)", lease.Namespace, lease.Name), nil
+	}, nil
+}
+
+// ask finds out, from time to time, whether patches are applied elsewhere. What was found
+// last counts while that cannot be known.
+func (t *Toucher) ask(ctx context.Context, now time.Time) {
+	if t.options.Elsewhere == nil || t.options.Mode != Materialize || !t.asked.IsZero() && now.Sub(t.asked) < askElsewhere {
+		return
+	}
+	t.asked = now
+	said, err := t.options.Elsewhere(ctx, now)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.options.Logger.Error(err, "Cannot find out who applies patches")
+		}
+		return
+	}
+	if said != t.elsewhere {
+		if said != "" {
+			t.options.Logger.Error(nil, "Slices are not written: "+said)
+		} else {
+			t.options.Logger.Info("Slices are written again: no scheduler applies patches")
+		}
+	}
+	t.elsewhere = said
+}

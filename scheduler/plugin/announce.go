@@ -1,0 +1,56 @@
+package plugin
+
+import (
+	"context"
+	"os"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/pkg/materialize"
+)
+
+const (
+	// announceEvery is how often the Lease is renewed, announcedFor how long it is in force.
+	announceEvery = 10 * time.Second
+	announcedFor  = 40 * time.Second
+)
+
+// announce renews the Lease that tells who writes patches into slices that they are applied
+// here, until ctx ends. All replicas do so, the one that works and those that wait.
+func announce(ctx context.Context, client kubernetes.Interface) {
+	logger, said := klog.FromContext(ctx), false
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		err := renew(ctx, client, metav1.NewMicroTime(time.Now()))
+		failed := err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil
+		if failed && !said {
+			logger.Error(err, "Cannot tell by the Lease that patches are applied by this scheduler",
+				"lease", materialize.SchedulerLeaseNamespace+"/"+materialize.SchedulerLeaseName)
+		}
+		said = failed
+	}, announceEvery)
+}
+
+func renew(ctx context.Context, client kubernetes.Interface, now metav1.MicroTime) error {
+	host, _ := os.Hostname() // for people only
+	leases := client.CoordinationV1().Leases(materialize.SchedulerLeaseNamespace)
+	lease, err := leases.Get(ctx, materialize.SchedulerLeaseName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	missing := err != nil
+	lease.Name = materialize.SchedulerLeaseName
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &host, LeaseDurationSeconds: ptr.To(int32(announcedFor.Seconds())), RenewTime: &now}
+	if missing {
+		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
+	} else {
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	}
+	return err
+}
