@@ -37,13 +37,6 @@ func (l *Ledgers) Of(pool Pool) materialize.Ledger {
 	return l.pools[pool]
 }
 
-// All returns what is known of all pools.
-func (l *Ledgers) All() map[Pool]materialize.Ledger {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return maps.Clone(l.pools)
-}
-
 // Learn notes what a slice says of its devices, in its ledger. Of a device that it says
 // nothing of, what was known is kept as long as it explains a value.
 func (l *Ledgers) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
@@ -73,18 +66,6 @@ func (l *Ledgers) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
 	if l.pools[pool] = next; len(next) == 0 {
 		delete(l.pools, pool)
 	}
-}
-
-// Add adds what was kept elsewhere, where nothing is known yet.
-func (l *Ledgers) Add(pool Pool, kept materialize.Ledger) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	next := maps.Clone(kept)
-	maps.Copy(next, l.pools[pool])
-	if l.pools == nil {
-		l.pools = map[Pool]materialize.Ledger{}
-	}
-	l.pools[pool] = next
 }
 
 // Handler learns of slices, as an informer or a tracker tells of them.
