@@ -450,6 +450,11 @@ func TestGone(t *testing.T) {
 		"type":            {func(p *plane) { p.definition = nil }, "its type was deleted:"},
 		"type, deleting":  {func(p *plane) { p.definition.SetDeletionTimestamp(new(metav1.Now())) }, "its type is being deleted"},
 		"type, made anew": {func(p *plane) { p.definition.SetCreationTimestamp(metav1.NewTime(time.Now().Add(time.Second))) }, "and made again"},
+		"type, made anew in the second of the rule": {func(p *plane) {
+			for _, rule := range p.rules {
+				p.definition.SetCreationTimestamp(rule.CreationTimestamp)
+			}
+		}, "and made again"},
 	} {
 		for _, running := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, running %v", name, running), func(t *testing.T) {

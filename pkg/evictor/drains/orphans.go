@@ -42,7 +42,8 @@ func (c *Controller) orphans(ctx context.Context, name string, d *v1alpha1.Devic
 }
 
 // typeIsGone says how the drain of a rule went with its type, "" if it did not: the type
-// is being deleted, is not there, or is another one, younger than the rule.
+// is being deleted, is not there, or is another one, not older than the rule: times have
+// seconds, and a cordon that stays by mistake is better than one that goes.
 func (c *Controller) typeIsGone(ctx context.Context, rule *resourceapi.DeviceTaintRule) (string, error) {
 	definitions := c.options.Rules.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	is, err := definitions.Get(ctx, definition, metav1.GetOptions{})
@@ -53,7 +54,7 @@ func (c *Controller) typeIsGone(ctx context.Context, rule *resourceapi.DeviceTai
 		return "", err
 	case is.GetDeletionTimestamp() != nil:
 		return "is being deleted", nil
-	case is.GetCreationTimestamp().After(rule.CreationTimestamp.Time):
+	case !is.GetCreationTimestamp().Time.Before(rule.CreationTimestamp.Time):
 		return "was deleted, and made again", nil
 	}
 	return "", nil

@@ -3,6 +3,7 @@ package drain_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -71,6 +72,11 @@ func TestTypeDeleted(t *testing.T) {
 	do(s, steward.kill())
 	do(s, s.create(install()))
 	do(s, steward.start())
+	s.Cleanup(func() {
+		if log, err := os.ReadFile(steward.log()); s.Failed() {
+			s.Logf("the log of the controller: %s %v", log, err)
+		}
+	})
 	kept("was deleted, and made again")
 	do(s, rules.Delete(t.Context(), rule.GetName(), metav1.DeleteOptions{}))
 }

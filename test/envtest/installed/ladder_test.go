@@ -58,8 +58,11 @@ func TestLadder(t *testing.T) {
 	c, clients := install(t, step("observe"))
 	h := newHelm(t, clients)
 	eventually(t, "observe", func(ctx context.Context) error { return onStep(ctx, "observe") })
-	stored, err := clients.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(t.Context(), badClaim(), metav1.CreateOptions{})
-	must(t, err)
+	var stored *resourceapi.ResourceClaim
+	eventually(t, "observed by every replica", func(ctx context.Context) (err error) {
+		stored, err = clients.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(ctx, badClaim(), metav1.CreateOptions{})
+		return err
+	})
 	t.Cleanup(func() {
 		_ = clients.ResourceV1().ResourceClaims(stored.Namespace).Delete(context.Background(), stored.Name, metav1.DeleteOptions{})
 	})
