@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,14 +135,22 @@ func TestMergerRemembers(t *testing.T) {
 	}
 }
 
-type view struct{ snapshot *tracker.Snapshot }
+type view struct {
+	snapshot atomic.Pointer[tracker.Snapshot]
+}
+
+func viewOf(objects ...any) *view {
+	v := &view{}
+	v.snapshot.Store(tracker.Merge(objects...))
+	return v
+}
 
 type done chan struct{}
 
 func (d done) Name() string          { return "view" }
 func (d done) Done() <-chan struct{} { return d }
 
-func (v *view) Snapshot() *tracker.Snapshot { return v.snapshot }
+func (v *view) Snapshot() *tracker.Snapshot { return v.snapshot.Load() }
 func (v *view) HasSyncedChecker() cache.DoneChecker {
 	d := make(done)
 	close(d)
@@ -153,25 +163,33 @@ func TestToucher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := rackPatch("p", "r1", "")
 		objects := []any{p, slice("a-0", "a", 1, 1), slice("a-1", "a", 1, 1), slice("b-0", "b", 1, 1)}
-		v := &view{tracker.Merge(objects...)}
-		var touched []string
+		v := viewOf(objects...)
+		var mutex sync.Mutex // guards calls
+		var calls []string
+		touched := func() []string {
+			synctest.Wait()
+			mutex.Lock()
+			defer mutex.Unlock()
+			return slices.Clone(calls)
+		}
 		start := time.Now()
 		toucher := materializer.NewToucher(materializer.TouchOptions{View: v, Mode: materializer.Materialize, PoolsPerSecond: 1, Touch: func(_ context.Context, name string) error {
-			touched = append(touched, fmt.Sprintf("%s at %s", name, time.Since(start)))
+			mutex.Lock()
+			defer mutex.Unlock()
+			calls = append(calls, fmt.Sprintf("%s at %s", name, time.Since(start)))
 			return nil
 		}})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = toucher.Run(ctx) }()
 		<-time.After(2500 * time.Millisecond)
-		synctest.Wait()
-		if len(touched) != 3 {
-			t.Fatalf("touched %q", touched)
+		if len(touched()) != 3 {
+			t.Fatalf("touched %q", touched())
 		}
 		if s := toucher.State(); s.Differing != 3 || s.Patch("p").Differing != 3 || s.Patch("q").Differing != 0 {
 			t.Errorf("state %+v", s)
 		}
 		<-time.After(10 * time.Minute)
-		if n := len(touched); n > 3*20 {
+		if n := len(touched()); n > 3*20 {
 			t.Errorf("%d touches in 10 minutes that do not help", n)
 		}
 		merger := materializer.NewMerger(materializer.Materialize, materializer.Patches{
@@ -182,12 +200,11 @@ func TestToucher(t *testing.T) {
 				objects[i] = merger.Merge(s, s, time.Now(), accept).Slice
 			}
 		}
-		v.snapshot = tracker.Merge(objects...)
-		before := len(touched)
+		v.snapshot.Store(tracker.Merge(objects...))
+		before := len(touched())
 		<-time.After(5 * time.Minute)
-		synctest.Wait()
-		if len(touched) != before {
-			t.Errorf("touched although all is well: %q", touched[before:])
+		if got := touched(); len(got) != before {
+			t.Errorf("touched although all is well: %q", got[before:])
 		}
 		if s := toucher.State(); s.Differing != 0 || s.Slices != 3 || s.Patch("p").Differing != 0 {
 			t.Errorf("state %+v", s)
@@ -210,25 +227,38 @@ func TestElsewhere(t *testing.T) {
 				}, nil, nil, logr.Discard())
 				stored = merger.Merge(stored, nil, time.Now(), accept).Slice
 			}
+			var mutex sync.Mutex // guards what follows
 			said, broken, touches := "a scheduler does", error(nil), 0
-			toucher := materializer.NewToucher(materializer.TouchOptions{View: &view{tracker.Merge(p, stored)}, Mode: mode,
-				Touch:     func(context.Context, string) error { touches++; return nil },
-				Elsewhere: func(context.Context, time.Time) (string, error) { return said, broken }})
+			locked := func(do func()) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				do()
+			}
+			toucher := materializer.NewToucher(materializer.TouchOptions{View: viewOf(p, stored), Mode: mode,
+				Touch: func(context.Context, string) error { locked(func() { touches++ }); return nil },
+				Elsewhere: func(context.Context, time.Time) (name string, err error) {
+					locked(func() { name, err = said, broken })
+					return name, err
+				}})
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() { _ = toucher.Run(ctx) }()
 			<-time.After(10500 * time.Millisecond)
-			said, broken = "", errors.New("no connection")
+			locked(func() { said, broken = "", errors.New("no connection") })
 			<-time.After(10 * time.Second)
 			synctest.Wait()
+			mutex.Lock()
 			if state := toucher.State(); mode == materializer.Materialize && (touches > 0 || state.Patch("p").Elsewhere == "" || state.Patch("q").Elsewhere == "") {
 				t.Errorf("%d touches, %+v", touches, state)
 			}
-			broken = nil
+			mutex.Unlock()
+			locked(func() { broken = nil })
 			<-time.After(10 * time.Second)
 			synctest.Wait()
+			mutex.Lock()
 			if state := toucher.State(); touches == 0 || state.Patch("p").Elsewhere != "" {
 				t.Errorf("%s: %d touches, %+v", mode, touches, state)
 			}
+			mutex.Unlock()
 			cancel()
 			synctest.Wait()
 		})
