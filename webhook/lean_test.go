@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -70,7 +71,12 @@ func TestLeanAnswers(t *testing.T) {
 		for _, content := range []string{"application/json", "text/plain"} {
 			for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
 				for _, chunked := range []bool{false, true} {
-					got, want := sent(t, ours, path, content, body, chunked), sent(t, theirs, path, content, body, chunked)
+					var got, want string
+					for again := true; again; {
+						second := time.Now().Unix() // which both fill in as timeAdded
+						got, want = sent(t, ours, path, content, body, chunked), sent(t, theirs, path, content, body, chunked)
+						again = time.Now().Unix() != second
+					}
 					if got != want {
 						t.Errorf("%s as %s to %s, chunked %t:\ngot  %.300s\nwant %.300s", name, content, path, chunked, got, want)
 					}
