@@ -26,6 +26,6 @@ func main() {
 	}
 	<-requests
 	if slices.Contains(os.Args, "-stubborn") {
-		time.Sleep(20 * time.Second)
+		<-time.After(20 * time.Second)
 	}
 }
