@@ -76,6 +76,13 @@ func getterFor(t *testing.T, o Options) *getter {
 // isolate hides what the machine that runs the test has installed.
 func isolate(t *testing.T) {
 	t.Helper()
+	// The go command leaves a process behind that writes its counters there, also when
+	// the test's folders are being removed.
+	config, err := os.UserConfigDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CONFIG_HOME", config)
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())

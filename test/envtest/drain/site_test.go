@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -137,10 +138,8 @@ func (s site) untouched(app string) {
 
 func (s site) scale(name string, n int32) {
 	s.Helper()
-	scale, err := c.AppsV1().ReplicaSets(s.name).GetScale(s.Context(), name, metav1.GetOptions{})
-	do(s, err)
-	scale.Spec.Replicas = n
-	do(s, s.create(c.AppsV1().ReplicaSets(s.name).UpdateScale(s.Context(), name, scale, metav1.UpdateOptions{})))
+	patch := fmt.Appendf(nil, `{"spec": {"replicas": %d}}`, n)
+	do(s, s.create(c.AppsV1().ReplicaSets(s.name).Patch(s.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "scale")))
 }
 
 func (s site) budget(name, app string, minimum int32) {
