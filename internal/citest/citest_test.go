@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +53,7 @@ func TestReport(t *testing.T) {
 			r := &Report{Strict: tt.strict, Allowed: allowed}
 			var out strings.Builder
 			r.read(strings.NewReader(tt.input), &out, true)
-			r.Print(&out)
+			r.Print(&out, time.Minute)
 			for _, want := range tt.want {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("%q is missing in:\n%s", want, out.String())
@@ -97,6 +98,31 @@ func TestSteps(t *testing.T) {
 	}
 	if !r.Failed() {
 		t.Error("a failed step must fail the run")
+	}
+}
+
+// TestBeside: a step that lets others run beside it counts as any other, and its output
+// stays in one piece.
+func TestBeside(t *testing.T) {
+	script := func(name, text string, beside bool) step {
+		return step{name: name, dir: ".", beside: beside, args: []string{"sh", "-c", text}}
+	}
+	started := filepath.Join(t.TempDir(), "started")
+	waits := fmt.Sprintf("until test -e %s; do sleep 0.01; done", started)
+	var out strings.Builder
+	r := &Report{}
+	runAll(t.Context(), []step{
+		script("first", "echo one; "+waits+"; echo two; exit 1", true),
+		script("second", "echo three; touch "+started, false),
+	}, &out, r)
+	if !strings.Contains(out.String(), "one\ntwo\n") || strings.Index(out.String(), "three") > strings.Index(out.String(), "one") {
+		t.Errorf("the output is mixed:\n%s", &out)
+	}
+	if !r.Failed() || len(r.steps) != 2 {
+		t.Errorf("steps are %q", r.steps)
+	}
+	if got := inOrder([]string{".", "image", "test/envtest", "test/node", "test/tracker"}); !slices.Equal(got, []string{".", "test/envtest", "test/node", "image", "test/tracker"}) {
+		t.Errorf("the order is %q", got)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Command citest runs the checks and tests of every module of the repository, one
-// step after the other, and ends with a summary: the time of each step, the
+// step after the other but for those that mostly wait, and ends with a summary: the time of each step, the
 // packages, and how many tests passed, failed and were skipped.
 //
 // A failed step does not stop the next one. With CI=true in the environment a
@@ -12,6 +12,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -45,22 +46,51 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		return 2
 	}
 	report := &Report{Strict: os.Getenv("CI") == "true", Allowed: allowed}
+	begin := time.Now()
+	runAll(ctx, steps, out, report)
+	report.Print(out, time.Since(begin))
+	if ctx.Err() != nil || report.Failed() {
+		return 1
+	}
+	return 0
+}
+
+// runAll runs the steps in their order. What one prints that runs beside others is
+// printed when it has ended.
+func runAll(ctx context.Context, steps []step, out io.Writer, report *Report) {
+	var beside []func()
 	for _, s := range steps {
 		if ctx.Err() != nil {
 			fmt.Fprintln(out, "citest: interrupted")
 			break
 		}
-		fmt.Fprintf(out, "== %s: %s\n", s.name, s)
-		begin := time.Now()
-		err := s.run(ctx, out, report)
-		report.step(s.name, time.Since(begin), err)
-		if err != nil {
-			fmt.Fprintf(out, "%s: %v\n", s.name, err)
+		if !s.beside {
+			s.runAndSay(ctx, out, report)
+			continue
 		}
+		fmt.Fprintf(out, "== %s: started, the next steps run beside it\n", s.name)
+		var text bytes.Buffer
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.runAndSay(ctx, &text, report)
+		}()
+		beside = append(beside, func() {
+			<-done
+			_, _ = text.WriteTo(out)
+		})
 	}
-	report.Print(out)
-	if ctx.Err() != nil || report.Failed() {
-		return 1
+	for _, end := range beside {
+		end()
 	}
-	return 0
+}
+
+func (s step) runAndSay(ctx context.Context, out io.Writer, report *Report) {
+	fmt.Fprintf(out, "== %s: %s\n", s.name, s)
+	begin := time.Now()
+	err := s.run(ctx, out, report)
+	report.step(s.name, time.Since(begin), err)
+	if err != nil {
+		fmt.Fprintf(out, "%s: %v\n", s.name, err)
+	}
 }

@@ -8,15 +8,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// A Report collects what the steps say.
+// A Report collects what the steps say, which may run at the same time.
 type Report struct {
 	// Strict makes a skipped test a failure unless Allowed lists it.
 	Strict  bool
 	Allowed []Skip
 
+	mutex    sync.Mutex
 	steps    []string
 	packages []string
 	failures []string
@@ -24,7 +26,6 @@ type Report struct {
 	passed   int
 	failed   int
 	broken   bool
-	total    time.Duration
 }
 
 // An event is a line of go test -json.
@@ -52,6 +53,8 @@ func (r *Report) read(in io.Reader, out io.Writer, isTest bool) {
 }
 
 func (r *Report) handle(e event, out io.Writer, output map[string]*strings.Builder, failed map[string]bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
 	id := e.Package + " " + e.Test
 	switch {
 	case e.Action == "build-output":
@@ -130,21 +133,22 @@ func (r *Report) skip(pkg, test, output string) {
 }
 
 func (r *Report) step(name string, took time.Duration, err error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
 	verdict := "ok"
 	if err != nil {
 		verdict = "FAILED"
 		r.broken = true
 	}
-	r.total += took
 	r.steps = append(r.steps, fmt.Sprintf("%-40s %8.1fs  %s", name, took.Seconds(), verdict))
 }
 
 // Failed says whether anything went wrong.
 func (r *Report) Failed() bool { return r.broken || r.failed > 0 }
 
-// Print writes the summary. Its last line has the numbers.
-func (r *Report) Print(out io.Writer) {
-	fmt.Fprintf(out, "== all steps together: %.0fs\n", r.total.Seconds())
+// Print writes the summary of a run that took so long. Its last line has the numbers.
+func (r *Report) Print(out io.Writer, took time.Duration) {
+	fmt.Fprintf(out, "== all steps together: %.0fs\n", took.Seconds())
 	for _, part := range []struct {
 		title string
 		lines []string

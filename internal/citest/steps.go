@@ -13,6 +13,9 @@ import (
 // controlPlane are the modules whose tests start a control plane.
 var controlPlane = []string{"test/envtest"}
 
+// waiting are the modules whose tests wait more than they compute.
+var waiting = []string{"test/node"}
+
 // newestOnly are modules whose tests start a control plane of the newest minor, if they
 // can: test/node wants a kubelet with it, and test/certmanager nothing of a minor.
 var newestOnly = []string{"test/certmanager", "test/node"}
@@ -34,6 +37,8 @@ type step struct {
 	args []string
 	// silent steps fail when the command prints anything, as gofmt -l does.
 	silent bool
+	// beside lets the next steps run at the same time: this one mostly waits.
+	beside bool
 }
 
 // String is what a person types to run the step alone.
@@ -57,10 +62,13 @@ func suite(name, root string) ([]step, error) {
 		return lint(modules)
 	case "short", "all":
 		steps, err := lint(modules)
-		for _, module := range modules {
-			if name == "all" || !slices.Contains(slices.Concat(controlPlane, newestOnly), module) {
-				steps = append(steps, test(module))
-			}
+		if name == "short" {
+			modules = slices.DeleteFunc(modules, func(module string) bool {
+				return slices.Contains(slices.Concat(controlPlane, newestOnly), module)
+			})
+		}
+		for _, module := range inOrder(modules) {
+			steps = append(steps, test(module))
 		}
 		return steps, err
 	case "long":
@@ -85,6 +93,21 @@ func findModules(root string) (modules []string, err error) {
 	})
 	slices.Sort(modules)
 	return modules, err
+}
+
+// inOrder puts what runs alone first and what mostly waits before the rest, which runs
+// beside it.
+func inOrder(modules []string) []string {
+	rank := func(module string) int {
+		switch {
+		case module == "." || slices.Contains(controlPlane, module):
+			return 0
+		case slices.Contains(waiting, module):
+			return 1
+		}
+		return 2
+	}
+	return slices.SortedStableFunc(slices.Values(modules), func(a, b string) int { return rank(a) - rank(b) })
 }
 
 func lint(modules []string) ([]step, error) {
@@ -112,7 +135,7 @@ func test(module string) step {
 		// The first run builds Kubernetes.
 		args = append(args, "-timeout=60m")
 	}
-	return step{name: "test " + module, dir: module, args: append(args, "./...")}
+	return step{name: "test " + module, dir: module, args: append(args, "./..."), beside: slices.Contains(waiting, module)}
 }
 
 func long(modules []string) (steps []step) {

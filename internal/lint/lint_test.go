@@ -113,19 +113,19 @@ func TestRunIsDeterministic(t *testing.T) {
 func TestReportsAreKeptOnly(t *testing.T) {
 	const document = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: a, annotations: {a: \"%s\"}}\nspec: {}\n"
 	l, text := linter(t), fmt.Sprintf(document, strings.Repeat("x", 100_000))
-	l.Reader = manifest.Reader{Stdin: &repeater{text: text, times: 400}}
+	l.Reader = manifest.Reader{Stdin: &repeater{text: text, times: 150}}
 	var most uint64
 	var memory runtime.MemStats
 	count := 0
 	for range l.Run(manifest.Stdin) {
-		if count++; count%100 == 0 {
+		if count++; count%50 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&memory)
 			most = max(most, memory.HeapAlloc)
 		}
 	}
-	if count != 400 || most > 20<<20 {
-		t.Errorf("%d objects of 40 MB, %d MB in use", count, most>>20)
+	if count != 150 || most > 10<<20 {
+		t.Errorf("%d objects of 15 MB, %d MB in use", count, most>>20)
 	}
 }
 

@@ -187,7 +187,7 @@ func (s slowStatus) ApplyStatus(ctx context.Context, _ *ac.DeviceTaintRuleApplyC
 // neither deleted nor counted again, however often its claim changes.
 func TestBug8FinalizersAndHeartbeats(t *testing.T) {
 	var objects []runtime.Object
-	const pods = 600
+	const pods = 200
 	for i := range pods {
 		objects = append(objects, both(podOn("ns", fmt.Sprint("pod-", i), "gpu-0"))...)
 	}

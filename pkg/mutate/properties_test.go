@@ -15,7 +15,7 @@ import (
 )
 
 // rounds is how many random objects a property is tried on.
-const rounds = 3000
+const rounds = 1000
 
 // randomSlice has few names, keys and times, so that taints meet their like: twice in
 // a device, in another device, with another effect.

@@ -119,8 +119,9 @@ func TestGuard(t *testing.T) {
 		"nobody counts, onError":    {v1alpha1.StewardConfiguration{Guard: v1alpha1.Guard{OnError: "warn"}}, broken, taintRule(t, ex, "d", ""), nil, []string{"warning guard-error: "}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			reviewer := guarding(t, tt.configuration, tt.hit)
 			for _, version := range []string{"v1", "v1beta2", "v1alpha3"} {
-				answer, err := guarding(t, tt.configuration, tt.hit).Guard(guardRequest(version, tt.object, tt.old))
+				answer, err := reviewer.Guard(guardRequest(version, tt.object, tt.old))
 				if err != nil {
 					t.Fatal(err)
 				}

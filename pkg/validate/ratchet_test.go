@@ -13,7 +13,7 @@ import (
 )
 
 // rounds is how many random objects a property is tried on.
-const rounds = 5000
+const rounds = 2000
 
 // fault is a problem as a rule could report it: a list that is too long by size, or,
 // with size 0, a wrong value. A list of faults is the object that is validated.
