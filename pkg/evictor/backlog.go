@@ -23,7 +23,7 @@ type backlog struct {
 }
 
 func newBacklog(idle func()) *backlog {
-	b := &backlog{idle: idle, waiting: map[types.NamespacedName]struct{}{}}
+	b := &backlog{idle: idle}
 	b.more.L = &b.mutex
 	return b
 }
@@ -33,6 +33,9 @@ func (b *backlog) add(pods ...types.NamespacedName) {
 	defer b.mutex.Unlock()
 	for _, pod := range pods {
 		if _, known := b.waiting[pod]; !known {
+			if b.waiting == nil {
+				b.waiting = map[types.NamespacedName]struct{}{}
+			}
 			b.waiting[pod] = struct{}{}
 			b.order = append(b.order, pod)
 		}
@@ -81,10 +84,10 @@ func (b *backlog) next() (types.NamespacedName, bool) {
 		return types.NamespacedName{}, false
 	}
 	pod := b.order[0]
-	if b.order = b.order[1:]; len(b.order) == 0 {
-		b.order = nil // gives the memory back
-	}
 	delete(b.waiting, pod)
+	if b.order = b.order[1:]; len(b.order) == 0 {
+		b.order, b.waiting = nil, nil // gives the memory back
+	}
 	b.busy++
 	return pod, true
 }

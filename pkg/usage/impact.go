@@ -65,8 +65,8 @@ func (i *Index) selected(selector *resourceapi.DeviceTaintSelector) iter.Seq[Dev
 			return
 		}
 		for driver, pools := range only(i.devices, selector.Driver) {
-			for pool, devices := range only(pools, selector.Pool) {
-				for device := range only(devices, selector.Device) {
+			for pool, held := range only(pools, selector.Pool) {
+				for device := range devicesOf(held, selector.Device) {
 					if !yield(DeviceID{driver, pool, device}) {
 						return
 					}
@@ -93,8 +93,9 @@ func (i *Index) impact(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTain
 	claims, tolerating := map[types.NamespacedName]struct{}{}, map[types.NamespacedName]struct{}{}
 	pods := map[types.NamespacedName]*corev1.Pod{}
 	for id := range devices {
-		for _, name := range i.devices[id.Driver][id.Pool][id.Device] {
-			if tolerates(i.claims[name], id, taint) {
+		for h := range i.holders(id) {
+			name := claimEntry{h.claim}.Key()
+			if tolerates(h.claim, id, taint) {
 				tolerating[name] = struct{}{}
 				continue
 			}
@@ -105,7 +106,7 @@ func (i *Index) impact(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTain
 		delete(tolerating, name) // for another device it does
 		for _, pod := range i.podsOf(name) {
 			if running(pod) {
-				pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod
+				pods[podEntry{pod}.Key()] = pod
 			}
 		}
 	}

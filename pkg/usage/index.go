@@ -2,13 +2,14 @@ package usage
 
 import (
 	"cmp"
-	"iter"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/internal/table"
 )
 
 // A DeviceID names a device. It need not be published (any more): a claim holds what
@@ -32,15 +33,16 @@ func compareNames(a, b types.NamespacedName) int {
 }
 
 // An Index joins claims and pods. The zero value is empty and ready for use, by several
-// goroutines at once. It keeps the objects that it is given and does not change them.
+// goroutines at once. It keeps the objects that it is given and does not change them, nor
+// must others: their names, and the names in them, are the keys under which it has them.
 type Index struct {
 	mutex  sync.RWMutex
-	claims map[types.NamespacedName]*resourceapi.ResourceClaim // allocated ones
-	pods   map[types.NamespacedName]*corev1.Pod                // those that name a claim
-	// devices has the claims that hold a device, by driver, pool and device.
-	devices map[string]map[string]map[string]sorted
-	// naming has the pods that name a claim, rightly or not.
-	naming   map[types.NamespacedName]sorted
+	claims table.Table[types.NamespacedName, claimEntry] // allocated ones
+	pods   table.Table[types.NamespacedName, podEntry]   // those that name a claim
+	// devices has what claims hold, by driver, pool and device.
+	devices map[string]map[string]*table.Table[string, holding]
+	// naming has the pods that name a claim, rightly or not, by the claim.
+	naming   table.Table[types.NamespacedName, naming]
 	budgets  map[string]map[string]*policyv1.PodDisruptionBudget // by namespace and name
 	watchers watchers
 }
@@ -49,38 +51,33 @@ type Index struct {
 func (i *Index) SetClaim(claim *resourceapi.ResourceClaim) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
-	had := i.claims[name]
-	if !sameDevices(had, claim) {
-		i.dropClaim(name)
-		i.addClaim(name, claim)
-	} else if had != nil {
-		i.claims[name] = claim
-	}
+	name := claimEntry{claim}.Key()
+	had := i.claims.Get(name).ResourceClaim
+	i.dropClaim(had)
+	i.addClaim(claim)
 	if !sameUse(had, claim) {
-		i.watchers.tell(i.naming[name]...)
+		i.tellNaming(name)
 	}
 }
 
-func (i *Index) addClaim(name types.NamespacedName, claim *resourceapi.ResourceClaim) {
+func (i *Index) addClaim(claim *resourceapi.ResourceClaim) {
 	if claim.Status.Allocation == nil {
 		return
 	}
-	if i.claims == nil {
-		i.claims = map[types.NamespacedName]*resourceapi.ResourceClaim{}
-		i.devices = map[string]map[string]map[string]sorted{}
+	if i.devices == nil {
+		i.devices = map[string]map[string]*table.Table[string, holding]{}
 	}
-	i.claims[name] = claim
-	for id := range allocated(claim) {
+	i.claims.Add(claimEntry{claim})
+	for at, id := range allocated(claim) {
 		pools := i.devices[id.Driver]
 		if pools == nil {
-			pools = map[string]map[string]sorted{}
+			pools = map[string]*table.Table[string, holding]{}
 			i.devices[id.Driver] = pools
 		}
 		if pools[id.Pool] == nil {
-			pools[id.Pool] = map[string]sorted{}
+			pools[id.Pool] = &table.Table[string, holding]{}
 		}
-		pools[id.Pool][id.Device] = pools[id.Pool][id.Device].with(name)
+		pools[id.Pool].Add(holding{claim, at})
 	}
 }
 
@@ -89,44 +86,25 @@ func (i *Index) DeleteClaim(namespace, name string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if i.claims[key] != nil {
-		i.dropClaim(key)
-		i.watchers.tell(i.naming[key]...)
+	if had := i.claims.Get(key).ResourceClaim; had != nil {
+		i.dropClaim(had)
+		i.tellNaming(key)
 	}
 }
 
-func (i *Index) dropClaim(name types.NamespacedName) {
-	claim := i.claims[name]
+// dropClaim forgets a claim that the index has, or nil.
+func (i *Index) dropClaim(claim *resourceapi.ResourceClaim) {
 	if claim == nil {
 		return
 	}
-	delete(i.claims, name)
-	for id := range allocated(claim) {
+	i.claims.Remove(claimEntry{claim})
+	for at, id := range allocated(claim) {
 		pools := i.devices[id.Driver]
-		if holders := pools[id.Pool][id.Device].without(name); len(holders) > 0 {
-			pools[id.Pool][id.Device] = holders
-			continue
-		}
-		if delete(pools[id.Pool], id.Device); len(pools[id.Pool]) > 0 {
+		if pools[id.Pool].Remove(holding{claim, at}); pools[id.Pool].Len() > 0 {
 			continue
 		}
 		if delete(pools, id.Pool); len(pools) == 0 {
 			delete(i.devices, id.Driver)
-		}
-	}
-}
-
-// allocated yields the devices of a claim. One that serves several requests, or is
-// allocated in shares, comes several times.
-func allocated(claim *resourceapi.ResourceClaim) iter.Seq[DeviceID] {
-	return func(yield func(DeviceID) bool) {
-		if claim == nil || claim.Status.Allocation == nil {
-			return
-		}
-		for _, result := range claim.Status.Allocation.Devices.Results {
-			if !yield(DeviceID{result.Driver, result.Pool, result.Device}) {
-				return
-			}
 		}
 	}
 }
@@ -136,28 +114,23 @@ func allocated(claim *resourceapi.ResourceClaim) iter.Seq[DeviceID] {
 func (i *Index) SetPod(pod *corev1.Pod) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	had := i.pods[name]
-	if had != nil && sameNames(had, pod) {
-		i.pods[name] = pod
-	} else {
-		i.dropPod(name)
-		i.addPod(name, pod)
-	}
-	if had != nil || i.pods[name] != nil {
+	name := podEntry{pod}.Key()
+	had := i.pods.Get(name).Pod
+	i.dropPod(had)
+	if added := i.addPod(pod); added || had != nil {
 		i.watchers.tell(name)
 	}
 }
 
-func (i *Index) addPod(name types.NamespacedName, pod *corev1.Pod) {
+func (i *Index) addPod(pod *corev1.Pod) (added bool) {
 	for claim := range named(pod) {
-		if i.pods == nil {
-			i.pods = map[types.NamespacedName]*corev1.Pod{}
-			i.naming = map[types.NamespacedName]sorted{}
+		if !added {
+			i.pods.Add(podEntry{pod})
+			added = true
 		}
-		i.pods[name] = pod
-		i.naming[claim.name] = i.naming[claim.name].with(name)
+		i.naming.Add(naming{pod, claim.at})
 	}
+	return added
 }
 
 // DeletePod tells that there is no pod of a name any more.
@@ -165,24 +138,27 @@ func (i *Index) DeletePod(namespace, name string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if i.pods[key] != nil {
-		i.dropPod(key)
+	if had := i.pods.Get(key).Pod; had != nil {
+		i.dropPod(had)
 		i.watchers.tell(key)
 	}
 }
 
-func (i *Index) dropPod(name types.NamespacedName) {
-	pod := i.pods[name]
+// dropPod forgets a pod that the index has, or nil.
+func (i *Index) dropPod(pod *corev1.Pod) {
 	if pod == nil {
 		return
 	}
-	delete(i.pods, name)
+	i.pods.Remove(podEntry{pod})
 	for claim := range named(pod) {
-		if left := i.naming[claim.name].without(name); len(left) > 0 {
-			i.naming[claim.name] = left
-		} else {
-			delete(i.naming, claim.name)
-		}
+		i.naming.Remove(naming{pod, claim.at})
+	}
+}
+
+// tellNaming tells of the pods that name a claim.
+func (i *Index) tellNaming(claim types.NamespacedName) {
+	for n := range i.naming.With(claim) {
+		i.watchers.tell(podEntry{n.pod}.Key())
 	}
 }
 

@@ -14,10 +14,13 @@ func (i *Index) Claims(id DeviceID) []*resourceapi.ResourceClaim {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
 	var claims []*resourceapi.ResourceClaim
-	for _, name := range i.devices[id.Driver][id.Pool][id.Device] {
-		claims = append(claims, i.claims[name])
+	for h := range i.holders(id) {
+		claims = append(claims, h.claim)
 	}
-	return claims
+	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
+		return compareNames(claimEntry{a}.Key(), claimEntry{b}.Key())
+	})
+	return slices.Compact(claims)
 }
 
 // Pods returns the pods that use an allocated claim, in the order of their names.
@@ -28,30 +31,31 @@ func (i *Index) Pods(namespace, claim string) []*corev1.Pod {
 }
 
 func (i *Index) podsOf(name types.NamespacedName) (pods []*corev1.Pod) {
-	claim := i.claims[name]
+	claim := i.claims.Get(name).ResourceClaim
 	if claim == nil {
 		return nil
 	}
-	for _, pod := range i.naming[name] {
-		if uses(i.pods[pod], claim) {
-			pods = append(pods, i.pods[pod])
+	for n := range i.naming.With(name) {
+		if uses(n.pod, claim) {
+			pods = append(pods, n.pod)
 		}
 	}
-	return pods
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return compareNames(podEntry{a}.Key(), podEntry{b}.Key()) })
+	return slices.Compact(pods) // one can name a claim twice
 }
 
 // Devices returns the devices that a pod holds, in their order, each once.
 func (i *Index) Devices(namespace, pod string) []DeviceID {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	object := i.pods[types.NamespacedName{Namespace: namespace, Name: pod}]
+	object := i.pods.Get(types.NamespacedName{Namespace: namespace, Name: pod}).Pod
 	if object == nil {
 		return nil
 	}
 	devices := map[DeviceID]struct{}{}
 	for r := range named(object) {
-		if claim := i.claims[r.name]; claim != nil && uses(object, claim) {
-			for id := range allocated(claim) {
+		if claim := i.claims.Get(r.name).ResourceClaim; claim != nil && uses(object, claim) {
+			for _, id := range allocated(claim) {
 				devices[id] = struct{}{}
 			}
 		}
@@ -63,14 +67,14 @@ func (i *Index) Devices(namespace, pod string) []DeviceID {
 func (i *Index) Claim(namespace, name string) *resourceapi.ResourceClaim {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	return i.claims[types.NamespacedName{Namespace: namespace, Name: name}]
+	return i.claims.Get(types.NamespacedName{Namespace: namespace, Name: name}).ResourceClaim
 }
 
 // Pod returns a pod that names a claim, nil if there is none of that name.
 func (i *Index) Pod(namespace, name string) *corev1.Pod {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	return i.pods[types.NamespacedName{Namespace: namespace, Name: name}]
+	return i.pods.Get(types.NamespacedName{Namespace: namespace, Name: name}).Pod
 }
 
 // Allocated returns the allocated devices that a selector of a DeviceTaintRule selects,
@@ -83,19 +87,10 @@ func (i *Index) Allocated(selector *resourceapi.DeviceTaintSelector) []DeviceID 
 
 // Count is how many devices Allocated returns.
 func (i *Index) Count(selector *resourceapi.DeviceTaintSelector) (n int) {
-	if selector == nil {
-		return 0
-	}
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	for _, pools := range only(i.devices, selector.Driver) {
-		for _, devices := range only(pools, selector.Pool) {
-			if selector.Device == nil {
-				n += len(devices)
-			} else if _, allocated := devices[*selector.Device]; allocated {
-				n++
-			}
-		}
+	for range i.selected(selector) {
+		n++
 	}
 	return n
 }
@@ -107,8 +102,10 @@ func (i *Index) Concerned(devices ...DeviceID) []types.NamespacedName {
 	defer i.mutex.RUnlock()
 	var pods []types.NamespacedName
 	for _, id := range devices {
-		for _, claim := range i.devices[id.Driver][id.Pool][id.Device] {
-			pods = append(pods, i.naming[claim]...)
+		for h := range i.holders(id) {
+			for n := range i.naming.With(claimEntry{h.claim}.Key()) {
+				pods = append(pods, podEntry{n.pod}.Key())
+			}
 		}
 	}
 	return pods

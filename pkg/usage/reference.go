@@ -12,6 +12,8 @@ import (
 // reference is a claim that a pod names.
 type reference struct {
 	name types.NamespacedName
+	// at is its place among those that the pod names.
+	at int
 	// made says that the claim was made for the pod, or for its PodGroup.
 	made, extended bool
 }
@@ -19,21 +21,31 @@ type reference struct {
 // named yields the claims that a pod names.
 func named(pod *corev1.Pod) iter.Seq[reference] {
 	return func(yield func(reference) bool) {
-		in := func(name string) types.NamespacedName {
-			return types.NamespacedName{Namespace: pod.Namespace, Name: name}
-		}
-		for i := range pod.Spec.ResourceClaims {
-			// An error is a claim that is not made yet, or a reference of a kind that is
-			// newer than this library.
-			name, made, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-			if err == nil && name != nil && !yield(reference{name: in(*name), made: made}) {
+		for at := range len(pod.Spec.ResourceClaims) + 1 {
+			if r, ok := nameAt(pod, at); ok && !yield(r) {
 				return
 			}
 		}
-		if e := pod.Status.ExtendedResourceClaimStatus; e != nil {
-			yield(reference{name: in(e.ResourceClaimName), made: true, extended: true})
-		}
 	}
+}
+
+// nameAt is the claim that a pod names at a place of its spec.resourceClaims, or after
+// the last for its extended resources.
+func nameAt(pod *corev1.Pod, at int) (r reference, ok bool) {
+	if at == len(pod.Spec.ResourceClaims) {
+		e := pod.Status.ExtendedResourceClaimStatus
+		if e == nil {
+			return reference{}, false
+		}
+		return reference{types.NamespacedName{Namespace: pod.Namespace, Name: e.ResourceClaimName}, at, true, true}, true
+	}
+	// An error is a claim that is not made yet, or a reference of a kind that is newer
+	// than this library.
+	name, made, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[at])
+	if err != nil || name == nil {
+		return reference{}, false
+	}
+	return reference{types.NamespacedName{Namespace: pod.Namespace, Name: *name}, at, made, false}, true
 }
 
 // isFor tells whether the claim was made for the pod, or with groups for its PodGroup, if

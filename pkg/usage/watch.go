@@ -9,11 +9,9 @@ import (
 // watchers are who wants to know of changes.
 type watchers []*func(pod types.NamespacedName)
 
-func (w watchers) tell(pods ...types.NamespacedName) {
+func (w watchers) tell(pod types.NamespacedName) {
 	for _, changed := range w {
-		for _, pod := range pods {
-			(*changed)(pod)
-		}
+		(*changed)(pod)
 	}
 }
 
@@ -25,8 +23,8 @@ func (w watchers) tell(pods ...types.NamespacedName) {
 func (i *Index) Watch(changed func(pod types.NamespacedName)) (stop func()) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	for pod := range i.pods {
-		changed(pod)
+	for pod := range i.pods.All() {
+		changed(pod.Key())
 	}
 	i.watchers = append(i.watchers, &changed)
 	return func() {
