@@ -74,6 +74,7 @@ func (r *hookRunner) look(ctx context.Context, h helm) {
 			return
 		}
 		var out bytes.Buffer
+		before := client.MergeFrom(pod.DeepCopy())
 		pod.Status.Phase = corev1.PodFailed
 		if app.Run(ctx, append(pod.Spec.Containers[0].Args, "--kubeconfig="+kubeconfig), app.Streams{Out: &out, Err: &out}) == app.ExitClean {
 			pod.Status.Phase = corev1.PodSucceeded
@@ -81,7 +82,7 @@ func (r *hookRunner) look(ctx context.Context, h helm) {
 		r.mutex.Lock()
 		r.out.Write(out.Bytes())
 		r.mutex.Unlock()
-		if err := h.client.Status().Update(ctx, pod); err != nil && ctx.Err() == nil {
+		if err := h.client.Status().Patch(ctx, pod, before); err != nil && ctx.Err() == nil {
 			h.t.Error(err)
 		}
 	}
