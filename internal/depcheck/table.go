@@ -91,6 +91,8 @@ var Packages = map[string]Package{
 	"internal/depcheck": {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/citest":   {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/doctest":  {Floor: 1, Importers: []string{"(tests)"}},
+	// The modules test/envtest and test/oracle build Kubernetes with it.
+	"internal/kubemodule": {Floor: 1, Importers: []string{"(tests)"}},
 }
 
 // Modules are the own modules beside the root one, by folder, each with the
@@ -101,7 +103,7 @@ var Modules = map[string][]string{
 	"test/alerts":      {},
 	"test/certmanager": {},
 	"test/chart":       {"charts"},
-	"test/envtest":     {"api/v1alpha1", "charts", "cmd/dra-steward/app", "test/chart", "webhook"},
+	"test/envtest":     {"api/v1alpha1", "charts", "cmd/dra-steward/app", "internal/kubemodule", "test/chart", "webhook"},
 	"test/evictor":     {},
 	"test/node":        {"..."},
 	"test/oracle":      {"..."},

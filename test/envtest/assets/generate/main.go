@@ -7,15 +7,13 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/mod/modfile"
+	"github.com/dra-steward/dra-steward/internal/kubemodule"
 )
 
 // modulePath is the path of the main modules; nothing imports them.
@@ -51,89 +49,22 @@ func generate(folder, version string, etcd bool) error {
 	if etcd {
 		name, module = "etcd", etcdModule
 	}
-	content, err := module(dir, version)
+	file, err := module(version)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(content), 0o644); err != nil {
-		return err
-	}
-	if _, err := goCommand(dir, "mod", "tidy"); err != nil {
-		return err
-	}
-	for _, ext := range []string{".mod", ".sum"} {
-		content, err := os.ReadFile(filepath.Join(dir, "go"+ext))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(folder, name+"-"+version+ext), content, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return kubemodule.Write(dir, file, filepath.Join(folder, name+"-"+version))
 }
 
-func etcdModule(dir, version string) (string, error) {
+func etcdModule(version string) (string, error) {
 	const path = "go.etcd.io/etcd/server/v3"
-	upstream, err := upstreamModule(dir, path+"@v"+version)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("module %setcd\n\ngo %s\n\ntool %s\n\nrequire %s v%s\n", modulePath, upstream.Go.Version, path, path, version), nil
+	return kubemodule.Module{Path: modulePath + "etcd", Tools: []string{path}}.On(path, version)
 }
 
-// kubeModule replaces the staging modules, which k8s.io/kubernetes takes from
-// its own tree, by their releases. 1.37.0 goes with 0.37.0.
-func kubeModule(dir, version string) (string, error) {
-	const path = "k8s.io/kubernetes"
-	upstream, err := upstreamModule(dir, path+"@v"+version)
-	if err != nil {
-		return "", err
-	}
-	var m strings.Builder
-	fmt.Fprintf(&m, "module %skube\n\ngo %s\n\n", modulePath, upstream.Go.Version)
-	for _, setting := range upstream.Godebug {
-		fmt.Fprintf(&m, "godebug %s=%s\n\n", setting.Key, setting.Value)
-	}
-	m.WriteString("tool (\n")
+func kubeModule(version string) (string, error) {
+	m := kubemodule.Module{Path: modulePath + "kube"}
 	for _, binary := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"} {
-		fmt.Fprintf(&m, "\t%s/cmd/%s\n", path, binary)
+		m.Tools = append(m.Tools, kubemodule.Path+"/cmd/"+binary)
 	}
-	fmt.Fprintf(&m, ")\n\nrequire %s v%s\n\nreplace (\n", path, version)
-	for _, r := range upstream.Replace {
-		if strings.HasPrefix(r.New.Path, "./staging/src/") {
-			fmt.Fprintf(&m, "\t%s => %s v0.%s\n", r.Old.Path, r.Old.Path, strings.TrimPrefix(version, "1."))
-		}
-	}
-	m.WriteString(")\n")
-	return m.String(), nil
-}
-
-// upstreamModule downloads a module and parses its go.mod.
-func upstreamModule(dir, module string) (*modfile.File, error) {
-	out, err := goCommand(dir, "mod", "download", "-json", module)
-	if err != nil {
-		return nil, err
-	}
-	var download struct{ GoMod string }
-	if err := json.Unmarshal(out, &download); err != nil {
-		return nil, err
-	}
-	content, err := os.ReadFile(download.GoMod)
-	if err != nil {
-		return nil, err
-	}
-	return modfile.Parse(download.GoMod, content, nil)
-}
-
-func goCommand(dir string, args ...string) ([]byte, error) {
-	cmd := exec.Command("go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
-	}
-	return out, nil
+	return m.Kubernetes(version)
 }
