@@ -63,3 +63,26 @@ func (t *Toucher) ask(ctx context.Context, now time.Time) {
 	}
 	t.elsewhere = said
 }
+
+// Follow asks, until ctx ends, whether patches are applied elsewhere: while they are, slices
+// are written as with [None]. It calls first when it knows, or cannot know, for the first
+// time. What was found last counts while that cannot be known, and nobody at the beginning.
+func (m *Merger) Follow(ctx context.Context, elsewhere func(ctx context.Context, now time.Time) (string, error), first func()) {
+	ticker := time.NewTicker(askElsewhere)
+	defer ticker.Stop()
+	for {
+		said, err := elsewhere(ctx, time.Now())
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.log.Error(err, "Cannot find out who applies patches")
+		case err == nil && m.elsewhere.Swap(said != "") != (said != ""):
+			m.log.Info("Who applies patches has changed", "elsewhere", said)
+		}
+		first()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

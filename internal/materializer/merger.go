@@ -35,7 +35,9 @@ type Merger struct {
 	log     logr.Logger
 	known   evaluations
 
-	stale atomic.Bool
+	// elsewhere tells that a scheduler applies patches.
+	elsewhere atomic.Bool
+	stale     atomic.Bool
 	// mutex guards what follows.
 	mutex    sync.Mutex
 	compiler patch.Compiler
@@ -66,9 +68,13 @@ func (m *Merger) Active() bool { return m.mode == Materialize || m.mode == Resto
 
 // Merge returns what is to be stored of a write; old is nil on creation.
 func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) materialize.Merged {
+	mode := m.mode
+	if mode == Materialize && m.elsewhere.Load() {
+		mode = None
+	}
 	w := materialize.Write{Incoming: incoming, Old: old, Known: m.ledgers.Of(PoolOf(incoming)), Now: now}
 	clean := incoming.Annotations[materialize.Annotation] == "" && len(w.Known) == 0 && (old == nil || old.Annotations[materialize.Annotation] == "")
-	if clean && m.mode != Materialize {
+	if clean && mode != Materialize {
 		return materialize.Merged{Slice: incoming}
 	}
 	draft, err := materialize.Read(w)
@@ -77,7 +83,7 @@ func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, 
 	}
 	var merged materialize.Merged
 	switch {
-	case m.mode != Materialize:
+	case mode != Materialize:
 		merged = draft.Merge(nil, nil)
 	case !m.patches.Known():
 		merged = draft.Keep()

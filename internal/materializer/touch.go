@@ -72,6 +72,7 @@ func patchesOf(result *patch.Result, ledger materialize.Ledger) []string {
 type TouchMetrics struct {
 	touches *prometheus.CounterVec
 	slices  *prometheus.GaugeVec
+	left    prometheus.Gauge
 }
 
 // NewTouchMetrics registers the metrics; an error says that their names are taken.
@@ -85,8 +86,12 @@ func NewTouchMetrics(registerer prometheus.Registerer) (*TouchMetrics, error) {
 			Name: "dra_steward_materialize_slices",
 			Help: "ResourceSlices by state: patched (hold a value of ours), differing (not what patches make of them), waiting (restored, but their driver may still write a value of ours).",
 		}, []string{"state"}),
+		left: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dra_steward_materialize_unrecorded",
+			Help: "Pools, in parts of 128 devices, of which no ConfigMap has room for what drivers said: it is remembered only while the webhook or the controller runs.",
+		}),
 	}
-	for _, c := range []prometheus.Collector{m.touches, m.slices} {
+	for _, c := range []prometheus.Collector{m.touches, m.slices, m.left} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -103,6 +108,12 @@ func (m *TouchMetrics) touched(err error) {
 		result = "error"
 	}
 	m.touches.WithLabelValues(result).Inc()
+}
+
+func (m *TouchMetrics) unrecorded(n int) {
+	if m != nil {
+		m.left.Set(float64(n))
+	}
 }
 
 func (m *TouchMetrics) set(s *State) {

@@ -27,10 +27,8 @@ type View interface {
 // The defaults of [TouchOptions], and the pace of touches.
 const (
 	DefaultInterval = time.Second
+	DefaultSettle   = time.Second
 	DefaultPools    = 5.0
-	// settle is how long a slice differs before it is touched: the webhook's replicas
-	// have to learn of a patch, too.
-	settle = time.Second
 	// maxPause is the longest time between two touches of a pool that do not help.
 	maxPause = time.Minute
 )
@@ -51,6 +49,9 @@ type TouchOptions struct {
 	Ledgers *Ledgers
 	// Interval is how often the view is looked at, DefaultInterval if zero.
 	Interval time.Duration
+	// Settle is how long a slice differs before it is touched, DefaultSettle if zero: the
+	// webhook's replicas have to learn of a patch, too.
+	Settle time.Duration
 	// PoolsPerSecond is how many pools are touched, DefaultPools if zero.
 	PoolsPerSecond float64
 	Metrics        *TouchMetrics
@@ -73,8 +74,10 @@ type Toucher struct {
 
 // A verdict is what was found of a slice.
 type verdict struct {
-	stored  *resourceapi.ResourceSlice
-	result  any
+	stored *resourceapi.ResourceSlice
+	result any
+	// known is the version of what was known of its pool.
+	known   uint64
 	differs bool
 	since   time.Time
 	merged  materialize.Merged
@@ -91,6 +94,9 @@ type pause struct {
 func NewToucher(options TouchOptions) *Toucher {
 	if options.Interval <= 0 {
 		options.Interval = DefaultInterval
+	}
+	if options.Settle <= 0 {
+		options.Settle = DefaultSettle
 	}
 	if options.PoolsPerSecond <= 0 {
 		options.PoolsPerSecond = DefaultPools
@@ -133,12 +139,12 @@ func (t *Toucher) look(ctx context.Context, now time.Time) {
 		}
 	}
 	for pool, names := range differing {
-		due := t.elsewhere == "" && !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < settle })
+		due := t.elsewhere == "" && !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < t.options.Settle })
 		if !due || ctx.Err() != nil || !t.limiter.AllowN(now, 1) {
 			continue
 		}
 		t.touch(ctx, pool, names)
-		length := min(max(2*t.pauses[pool].length, 2*settle), maxPause)
+		length := min(max(2*t.pauses[pool].length, 2*t.options.Settle), maxPause)
 		t.pauses[pool] = pause{now.Add(length), length}
 	}
 }
@@ -159,20 +165,22 @@ func (t *Toucher) judge(view *tracker.Snapshot, now time.Time) map[Pool][]string
 	next := make(map[string]*verdict, len(t.verdicts))
 	differing := map[Pool][]string{}
 	for stored := range view.StoredSlices() {
-		known := t.options.Ledgers.Of(PoolOf(stored))
+		pool := PoolOf(stored)
+		version := t.options.Ledgers.version(pool)
 		result := view.Patched(stored.Name)
 		v := t.verdicts[stored.Name]
-		if v == nil || v.stored != stored || v.result != any(result) {
+		if v == nil || v.stored != stored || v.result != any(result) || v.known != version {
 			was := v
-			v = t.verdict(view, stored, known, now)
+			v = t.verdict(view, stored, t.options.Ledgers.Of(pool), now)
+			v.known = version
 			if was != nil && was.differs && v.differs && was.stored == stored {
 				v.since = was.since
 			}
-			delete(t.pauses, PoolOf(stored))
+			delete(t.pauses, pool)
 		}
 		next[stored.Name] = v
 		if v.differs {
-			differing[PoolOf(stored)] = append(differing[PoolOf(stored)], stored.Name)
+			differing[pool] = append(differing[pool], stored.Name)
 		}
 	}
 	t.verdicts = next

@@ -30,6 +30,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "dra-steward.fullname" . }}-policies
 {{- end -}}
 
+{{- /* The ConfigMaps with what drivers said of slices that are gone: how their names begin,
+and all of them. */ -}}
+{{- define "dra-steward.patchRecords" -}}
+{{ include "dra-steward.controllerName" . }}-patches
+{{- end -}}
+
+{{- define "dra-steward.patchRecordNames" -}}
+{{- $names := list -}}
+{{- range $number := until 16 -}}
+{{- $names = append $names (printf "%s-%d" (include "dra-steward.patchRecords" $) $number) -}}
+{{- end -}}
+[{{ join ", " $names }}]
+{{- end -}}
+
 {{- define "dra-steward.controllerSelectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -33,7 +33,8 @@ type controllerOptions struct {
 	drainBackoff                       time.Duration
 	namespace, name                    string
 	policyStatus, webhookSelector      string
-	patches                            string
+	patches, patchRecords              string
+	patchSettle                        time.Duration
 	poolsPerSecond                     float64
 	kubeconfig                         string
 	healthAddress, metricsAddress      string
@@ -82,6 +83,7 @@ in time, and writes its authority into the webhook configurations.`,
 	}
 	o.addFlags(c)
 	o.policyFlags(c.Flags())
+	o.patchFlags(c.Flags())
 	return c
 }
 

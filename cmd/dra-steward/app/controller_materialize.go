@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/materializer"
@@ -33,12 +34,29 @@ func (o controllerOptions) addMaterialize(e *eviction, config *rest.Config, regi
 	if err != nil {
 		return err
 	}
-	ledgers := &materializer.Ledgers{}
-	e.evictor.Tracker.AddEventHandler(ledgers.Handler(time.Now))
+	ledgers, view := &materializer.Ledgers{}, e.evictor.Tracker
+	view.AddEventHandler(ledgers.Handler(view, time.Now))
 	e.toucher = materializer.NewToucher(materializer.TouchOptions{
-		View: e.evictor.Tracker, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, Ledgers: ledgers,
-		PoolsPerSecond: o.poolsPerSecond, Metrics: metrics, Logger: log,
+		View: view, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, Ledgers: ledgers,
+		Interval: o.patchSettle, Settle: o.patchSettle, PoolsPerSecond: o.poolsPerSecond, Metrics: metrics, Logger: log,
 	})
-	e.beside = append(e.beside, func(ctx context.Context) error { return e.toucher.Run(ctx) })
+	e.beside = append(e.beside, e.toucher.Run, func(ctx context.Context) error {
+		ledgers.Run(ctx, view)
+		return nil
+	})
+	if o.patchRecords == "" {
+		return nil
+	}
+	recorder := &materializer.Recorder{Client: e.quiet.CoreV1().ConfigMaps(o.namespace), Prefix: o.patchRecords, Ledgers: ledgers, View: view, Metrics: metrics, Logger: log}
+	e.beside = append(e.beside, recorder.Run)
 	return nil
 }
+
+func (o *controllerOptions) patchFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.patchRecords, "patch-records", "", "with --patches, keep what drivers said of slices that may end in ConfigMaps whose names begin so; empty keeps it in memory only")
+	f.DurationVar(&o.patchSettle, "patch-settle", materializer.DefaultSettle, "how long a slice is not what patches make of it before it is written: replicas of the webhook have to learn of a patch, too")
+}
+
+// recordsPrefix is how the names of the ConfigMaps begin in which the chart lets a controller
+// keep what drivers said.
+func recordsPrefix(controller string) string { return controller + "-patches" }

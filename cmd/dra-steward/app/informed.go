@@ -30,6 +30,10 @@ type informed struct {
 	facts     facts.Facts
 	templates *facts.Templates
 	server    serverVersion
+	// beside is what else reads the cluster, each until ctx ends; also says what it has not
+	// read yet, and may be nil.
+	beside []func(ctx context.Context)
+	also   func() error
 }
 
 var _ validate.World = (*informed)(nil)
@@ -80,12 +84,19 @@ func (w *informed) run(ctx context.Context) error {
 	running.Go(func() { w.server.run(ctx) })
 	running.Go(func() { w.patches.Run(ctx) })
 	running.Go(func() { w.facts.Namespaces.Run(ctx) })
+	for _, run := range w.beside {
+		running.Go(func() { run(ctx) })
+	}
 	return w.tracked.Run(ctx)
 }
 
 // ready is nil once everything has been read for the first time that can be.
 func (w *informed) ready(*http.Request) error {
-	return errors.Join(w.tracked.Ready(), w.patches.Ready(), w.facts.Namespaces.Ready())
+	err := errors.Join(w.tracked.Ready(), w.patches.Ready(), w.facts.Namespaces.Ready())
+	if w.also != nil {
+		err = errors.Join(err, w.also())
+	}
+	return err
 }
 
 // Class returns a DeviceClass by name, nil if there is none.

@@ -31,7 +31,8 @@ type serveOptions struct {
 	liveData, guard, podDeletions          bool
 	kubeconfig                             string
 	policies                               []string
-	policyNamespace, policyStatus, patches string
+	policyNamespace, policyStatus          string
+	patches, patchRecords                  string
 	logLevel, logFormat                    string
 	decisions                              webhook.DecisionSettings
 	tracing                                tracingOptions

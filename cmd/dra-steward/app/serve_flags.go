@@ -15,4 +15,5 @@ func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap beside these in which the controller's leader writes down what came of the policies")
 	f.StringVar(&o.patches, "patches", string(materializer.None), "write ResourceSlicePatches into the slices that drivers publish: none, materialize (needs --live-data), or restore to take them back")
+	f.StringVar(&o.patchRecords, "patch-records", "", "ConfigMaps (namespace/beginning of their names) in which the controller keeps what drivers said of slices that are gone")
 }

@@ -1,11 +1,18 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/internal/materializer"
 )
@@ -38,8 +45,66 @@ func (o serveOptions) merger(world *informed, registry *prometheus.Registry, log
 		return materializer.NewMerger(mode, materializer.Patches{}, nil, metrics, log), nil
 	}
 	ledgers := &materializer.Ledgers{}
-	merger := materializer.NewMerger(mode, materializer.Patches{All: world.Patches, Known: world.patches.Informer.HasSynced, Class: world.Class}, ledgers, metrics, log)
-	world.tracked.AddEventHandler(ledgers.Handler(time.Now))
+	begun := &beginning{}
+	merger := materializer.NewMerger(mode, materializer.Patches{
+		All: world.Patches, Class: world.Class,
+		Known: func() bool { return world.patches.Informer.HasSynced() && begun.err() == nil },
+	}, ledgers, metrics, log)
+	world.tracked.AddEventHandler(ledgers.Handler(world.tracked, time.Now))
+	world.beside = append(world.beside, func(ctx context.Context) { ledgers.Run(ctx, world.tracked) })
+	world.also = begun.err
+	if merger.Active() {
+		if err := o.remember(world, merger, ledgers, begun, log); err != nil {
+			return nil, err
+		}
+	}
 	_, err = world.patches.Informer.AddEventHandler(merger.Handler())
 	return merger, err
+}
+
+// beginning counts what has to be known before patches are merged.
+type beginning struct{ left atomic.Int32 }
+
+func (b *beginning) err() error {
+	if b.left.Load() > 0 {
+		return errors.New("what drivers said before, or whether a scheduler applies patches, is not read yet")
+	}
+	return nil
+}
+
+// remember reads what drivers said of slices that are gone, and asks whether a scheduler
+// applies patches.
+func (o serveOptions) remember(world *informed, merger *materializer.Merger, ledgers *materializer.Ledgers, begun *beginning, log logr.Logger) error {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = 50, 2*materializer.RecordConfigMaps
+	if namespace, prefix, given := strings.Cut(o.patchRecords, "/"); given {
+		client, err := coreclient.NewForConfig(config)
+		if err != nil {
+			return fmt.Errorf("client for ConfigMaps: %w", err)
+		}
+		begun.left.Add(1)
+		world.beside = append(world.beside, func(ctx context.Context) {
+			if err := ledgers.Load(ctx, client.ConfigMaps(namespace), prefix, world.tracked); err != nil && ctx.Err() == nil {
+				log.Error(err, "Cannot read what drivers said before of slices that are gone")
+			}
+			begun.left.Add(-1)
+		})
+	} else if o.patchRecords != "" {
+		return fmt.Errorf("--patch-records %q: must be a namespace and the beginning of a name, as in dra-steward/records", o.patchRecords)
+	}
+	if materializer.Mode(o.patches) != materializer.Materialize {
+		return nil
+	}
+	elsewhere, err := materializer.NewElsewhere(config)
+	if err != nil {
+		return err
+	}
+	begun.left.Add(1)
+	world.beside = append(world.beside, func(ctx context.Context) {
+		merger.Follow(ctx, elsewhere, sync.OnceFunc(func() { begun.left.Add(-1) }))
+	})
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/materializer"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
@@ -206,7 +207,11 @@ func (u *uninstall) listRewritten(ctx context.Context) error {
 // deleteRuntime deletes what was made at run time and helm does not know.
 func (u *uninstall) deleteRuntime(ctx context.Context) error {
 	background := metav1.DeleteOptions{}
-	for _, name := range append([]string{u.controller, journalName(u.controller)}, u.configMaps...) {
+	names := append([]string{u.controller, journalName(u.controller)}, u.configMaps...)
+	for i := range materializer.RecordConfigMaps {
+		names = append(names, materializer.RecordName(recordsPrefix(u.controller), i))
+	}
+	for _, name := range names {
 		u.say("delete ConfigMap %s/%s", u.namespace, name)
 		if u.dryRun {
 			continue

@@ -1,0 +1,117 @@
+package materialize_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/pkg/materialize"
+)
+
+func text(value string) materialize.Value {
+	return materialize.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To(value)}}
+}
+
+// ledgerOf has devices with one attribute each.
+func ledgerOf(devices int, published func(int) string) materialize.Ledger {
+	l := materialize.Ledger{}
+	for i := range devices {
+		l[fmt.Sprintf("gpu-%03d", i)] = map[materialize.Key]materialize.Entry{
+			{Name: "model"}: {Published: text(published(i)), Written: text("z"), Patch: "p", Former: []materialize.Former{{Value: text("y")}}},
+		}
+	}
+	return l
+}
+
+// TestRecords: what is written is read, in parts of a slice each; what does not fit is left
+// out, the largest first, and counted.
+func TestRecords(t *testing.T) {
+	ledger := ledgerOf(300, func(i int) string { return fmt.Sprint(i % 3) })
+	records := ledger.Records("gpu.example.com", "a")
+	if len(records) != 3 {
+		t.Fatalf("%d records", len(records))
+	}
+	data, left, err := materialize.EncodeRecords(records, 1<<20)
+	if err != nil || left != 0 {
+		t.Fatal(left, err)
+	}
+	if again, _, _ := materialize.EncodeRecords(records, 1<<20); !bytes.Equal(data, again) {
+		t.Error("equal records have other bytes")
+	}
+	read, err := materialize.DecodeRecords(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := materialize.Ledger{}
+	for _, r := range read {
+		if r.Driver != "gpu.example.com" || r.Pool != "a" {
+			t.Errorf("a record of %s %s", r.Driver, r.Pool)
+		}
+		for device, entries := range r.Ledger {
+			all[device] = entries
+		}
+	}
+	if !all.Equal(ledger) {
+		t.Error("another ledger is read")
+	}
+
+	random := rand.New(rand.NewPCG(1, 2))
+	small := ledgerOf(1, func(int) string { return "x" }).Records("gpu.example.com", "small")
+	large := ledgerOf(128, func(int) string { return fmt.Sprint(random.Uint64(), random.Uint64()) }).Records("gpu.example.com", "large")
+	data, left, err = materialize.EncodeRecords(append(large, small...), 1000)
+	if read, _ = materialize.DecodeRecords(data); err != nil || left != 1 || len(data) > 1000 || len(read) != 1 || read[0].Pool != "small" {
+		t.Errorf("%d bytes, %d left, read %v, %v", len(data), left, read, err)
+	}
+	if data, left, err = materialize.EncodeRecords(large, 10); data != nil || left != 1 || err != nil {
+		t.Errorf("nothing fits: %d bytes, %d left, %v", len(data), left, err)
+	}
+	if data, left, err = materialize.EncodeRecords(nil, 10); data != nil || left != 0 || err != nil {
+		t.Errorf("no records: %d bytes, %d left, %v", len(data), left, err)
+	}
+	if _, err := materialize.DecodeRecords([]byte("else")); err == nil {
+		t.Error("what nobody has written is read")
+	}
+}
+
+// TestLasting: a value that the driver was told better of does not last.
+func TestLasting(t *testing.T) {
+	told := materialize.Entry{Published: text("x"), Former: []materialize.Former{{Value: text("z"), Until: 5}}}
+	waiting := materialize.Entry{Published: text("x"), Former: []materialize.Former{{Value: text("y")}, {Value: text("z"), Until: 5}}}
+	ledger := materialize.Ledger{
+		"a": {{Name: "told"}: told, {Name: "waiting"}: waiting},
+		"b": {{Name: "told"}: told},
+		"c": {{Name: "told"}: {Published: text("x"), Written: text("z"), Patch: "p"}},
+	}
+	want := materialize.Ledger{"a": {{Name: "waiting"}: waiting}, "c": ledger["c"]}
+	if got := ledger.Lasting(); !got.Equal(want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// FuzzRecords: nothing that is read stops the program, and what can be read is written the
+// same again.
+func FuzzRecords(f *testing.F) {
+	data, _, err := materialize.EncodeRecords(ledgerOf(2, func(int) string { return "x" }).Records("d", "p"), 1<<20)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte{0x1f, 0x8b})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, err := materialize.DecodeRecords(data)
+		if err != nil {
+			return
+		}
+		again, left, err := materialize.EncodeRecords(records, 64<<20)
+		if err != nil || left != 0 {
+			t.Fatalf("%d left, %v", left, err)
+		}
+		if read, err := materialize.DecodeRecords(again); err != nil || len(read) != len(records) {
+			t.Fatalf("%d records of %d, %v", len(read), len(records), err)
+		}
+	})
+}
