@@ -23,7 +23,7 @@ import (
 
 // Records are kept in so many ConfigMaps, whose names are known beforehand, so that rights
 // can name them.
-const RecordConfigMaps = 16
+const RecordConfigMaps = 8
 
 const (
 	// recordKey is where a ConfigMap has its records.

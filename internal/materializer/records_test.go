@@ -3,8 +3,10 @@ package materializer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +191,17 @@ func TestRecorderFaults(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// TestRecordNames: the chart's rights name the ConfigMaps that there are.
+func TestRecordNames(t *testing.T) {
+	chart, err := os.ReadFile("../../charts/dra-steward/templates/_helpers.tpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("range $number := until %d -", materializer.RecordConfigMaps); !strings.Contains(string(chart), want) {
+		t.Errorf("the chart does not say %q", want)
+	}
 }
 
 // TestLoadFaults: what cannot be read, and what nobody can read, keeps the rest from nobody,

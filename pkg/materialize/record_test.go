@@ -115,3 +115,35 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+// TestRecordSizes: what docs/patches.md says of the room that records need.
+func TestRecordSizes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 3))
+	full := materialize.Ledger{}
+	for i := range resourceapi.ResourceSliceMaxDevices {
+		entries := map[materialize.Key]materialize.Entry{}
+		for j := range resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
+			entries[materialize.Key{Name: resourceapi.QualifiedName(fmt.Sprintf("attribute_%d", j))}] = materialize.Entry{
+				Published: text(fmt.Sprintf("%016x", random.Uint64())), Written: text(fmt.Sprint("patched ", j)), Patch: "all"}
+		}
+		full[fmt.Sprintf("gpu-%d", i)] = entries
+	}
+	var pools []materialize.Record
+	for i := range 1000 {
+		pool := materialize.Ledger{}
+		for j := range 8 {
+			pool[fmt.Sprintf("gpu-%d", j)] = map[materialize.Key]materialize.Entry{{Name: "model"}: {Published: text("A100"), Written: text("A100X"), Patch: "model"}}
+		}
+		pools = append(pools, pool.Records("gpu.example.com", fmt.Sprintf("node-%04d", i))...)
+	}
+	for what, tt := range map[string]struct {
+		records []materialize.Record
+		most    int
+	}{"a full slice": {full.Records("gpu.example.com", "a"), 64 << 10}, "1,000 pools": {pools, 8 << 10}} {
+		data, left, err := materialize.EncodeRecords(tt.records, 1<<20)
+		if err != nil || left > 0 || len(data) > tt.most {
+			t.Errorf("%s: %d bytes, at most %d; %d left, %v", what, len(data), tt.most, left, err)
+		}
+		t.Logf("%s: %d bytes", what, len(data))
+	}
+}

@@ -26,6 +26,12 @@ func TestPatchesInSlices(t *testing.T) {
 		if got := strings.Contains(files["templates/controller-clusterrole.yaml"], write); got != rights {
 			t.Errorf("%s: right to write slices %t, want %t", mode, got, rights)
 		}
+		const records = "dra-steward-controller-patches" // and a number
+		for _, name := range []string{"role.yaml", "controller-role.yaml", "deployment.yaml", "controller-deployment.yaml"} {
+			if got := strings.Contains(files["templates/"+name], records); got != rights {
+				t.Errorf("%s: %s names the ConfigMaps of what drivers said: %t, want %t", mode, name, got, rights)
+			}
+		}
 		for _, name := range []string{"deployment.yaml", "controller-deployment.yaml"} {
 			if !strings.Contains(files["templates/"+name], "--patches="+mode) {
 				t.Errorf("%s: %s has another mode", mode, name)

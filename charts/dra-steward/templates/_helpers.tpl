@@ -38,7 +38,7 @@ and all of them. */ -}}
 
 {{- define "dra-steward.patchRecordNames" -}}
 {{- $names := list -}}
-{{- range $number := until 16 -}}
+{{- range $number := until 8 -}}
 {{- $names = append $names (printf "%s-%d" (include "dra-steward.patchRecords" $) $number) -}}
 {{- end -}}
 [{{ join ", " $names }}]

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -37,38 +38,146 @@ rules:
 - level: Metadata
   verbs: [create, update, patch, delete]
   resources: [{group: resource.k8s.io, resources: [resourceslices]}]
+- level: Metadata
+  users: ["system:serviceaccount:dra-steward:dra-steward", "system:serviceaccount:dra-steward:dra-steward-controller"]
 - level: None
 `
 
-var cluster *envtest.Cluster
+var (
+	cluster *envtest.Cluster
+	shared  installation
+)
 
 func TestMain(m *testing.M) {
+	if os.Getenv(fatalDriver) != "" {
+		os.Exit(runFatalDriver())
+	}
+	flag.Parse()
+	// The tests wait most of the time, each for a driver of its own.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	os.Exit(envtest.Main(m, envtest.Options{AuditPolicy: auditPolicy}, func(c *envtest.Cluster) { cluster = c }))
 }
 
-// A site is an installation, with the driver of one test.
+// An installation is dra-steward in the cluster. Tests that change it run one after the
+// other, the rest beside each other after these, with the mode materialize.
+type installation struct {
+	mutex   sync.Mutex
+	mode    string
+	guard   *guard.Guard
+	steward *controller.Controller
+	// log is that of the webhook.
+	log *proc.Log
+}
+
+// use installs dra-steward in a mode, if it is not, and starts what does not run.
+func (i *installation) use(t *testing.T, mode string) {
+	t.Helper()
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	if i.mode != mode {
+		i.shut(t)
+	}
+	i.mode = mode
+	begin := time.Now()
+	i.openWebhook(t)
+	i.openController(t)
+	if since := time.Since(begin); since > time.Millisecond {
+		t.Logf("%s is installed after %s", mode, since)
+	}
+}
+
+// shut stops webhook and controller.
+func (i *installation) shut(t *testing.T) {
+	t.Helper()
+	i.shutWebhook(t)
+	i.shutController(t)
+}
+
+func (i *installation) values() map[string]any {
+	return map[string]any{"patches": map[string]any{"mode": i.mode, "poolsPerSecond": 50}}
+}
+
+func (i *installation) openWebhook(t *testing.T) {
+	t.Helper()
+	if i.guard != nil {
+		return
+	}
+	var err error
+	i.log = &proc.Log{}
+	if i.guard, err = guard.Start(t.Context(), cluster, guard.Options{Values: i.values(), Log: i.log}); err != nil {
+		t.Fatalf("%v; its log:\n%s", err, i.log)
+	}
+}
+
+func (i *installation) openController(t *testing.T) {
+	t.Helper()
+	if i.steward != nil {
+		return
+	}
+	args, err := controller.Install(t.Context(), cluster, i.values())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.steward, err = controller.Start(t.Context(), args); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shutWebhook stops the webhook; its configuration stays.
+func (i *installation) shutWebhook(t *testing.T) {
+	t.Helper()
+	if i.guard != nil {
+		if err := i.guard.Stop(); err != nil {
+			t.Error(err)
+		}
+		i.guard = nil
+	}
+}
+
+func (i *installation) shutController(t *testing.T) {
+	t.Helper()
+	if i.steward != nil {
+		if err := i.steward.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, i.steward.Log())
+		}
+		i.steward = nil
+	}
+}
+
+// logs shows what webhook and controller have logged, where a test has failed.
+func (i *installation) logs(t *testing.T) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	if i.log != nil {
+		t.Logf("log of the webhook:\n%s", i.log)
+	}
+	if i.steward != nil {
+		t.Logf("log of the controller:\n%s", i.steward.Log())
+	}
+}
+
+// A site is the driver of one test, with its patches, in an installation.
 type site struct {
 	t       *testing.T
 	c       kubernetes.Interface
 	patches dynamic.ResourceInterface
-	mode    string
-	guard   *guard.Guard
-	steward *controller.Controller
 	driver  string
 	plugin  *resourceslice.Controller
-	// written is the number of writes that was seen last, since when there were as many.
-	written int
-	since   time.Time
+	// patched are the patches that the test has made.
+	patched map[string]bool
 
 	mutex sync.Mutex
 	errs  []error
 }
 
-// newSite installs dra-steward in a mode.
+// newSite uses the shared installation in a mode.
 func newSite(t *testing.T, mode string) *site {
 	t.Helper()
-	s := &site{t: t, driver: strings.ToLower(t.Name()) + ".example.com"}
+	s := &site{t: t, driver: strings.ToLower(t.Name()) + ".example.com", patched: map[string]bool{}}
 	config := cluster.Config()
+	config.QPS, config.Burst = 100, 100
 	var err error
 	if s.c, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
@@ -78,73 +187,26 @@ func newSite(t *testing.T, mode string) *site {
 		t.Fatal(err)
 	}
 	s.patches = untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource))
-	s.install(mode)
 	t.Cleanup(func() {
+		if t.Failed() {
+			shared.logs(t)
+		}
 		s.stop()
-		s.shutWebhook()
-		s.shutController()
 		ctx := context.WithoutCancel(t.Context())
-		_ = s.patches.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-		_ = s.c.ResourceV1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		for name := range s.patched {
+			_ = s.patches.Delete(ctx, name, metav1.DeleteOptions{})
+		}
+		_ = s.c.ResourceV1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.driver=" + s.driver})
 	})
+	shared.use(t, mode)
 	return s
 }
 
-// install installs or upgrades webhook and controller.
-func (s *site) install(mode string) {
-	s.t.Helper()
-	s.mode = mode
-	s.shutWebhook()
-	s.shutController()
-	s.openWebhook()
-	args, err := controller.Install(s.t.Context(), cluster, s.values())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if s.steward, err = controller.Start(s.t.Context(), args); err != nil {
-		s.t.Fatal(err)
-	}
-}
+// user is the identity of the driver.
+func (s *site) user() string { return s.driver + "-driver" }
 
-func (s *site) values() map[string]any {
-	return map[string]any{"patches": map[string]any{"mode": s.mode, "poolsPerSecond": 50}}
-}
-
-func (s *site) openWebhook() {
-	s.t.Helper()
-	log := &proc.Log{}
-	var err error
-	if s.guard, err = guard.Start(s.t.Context(), cluster, guard.Options{Values: s.values(), Log: log}); err != nil {
-		s.t.Fatalf("%v; its log:\n%s", err, log)
-	}
-	s.t.Cleanup(func() {
-		if s.t.Failed() {
-			s.t.Logf("log of the webhook:\n%s", log)
-		}
-	})
-}
-
-// shutWebhook stops the webhook; its configuration stays.
-func (s *site) shutWebhook() {
-	if s.guard != nil {
-		if err := s.guard.Stop(); err != nil {
-			s.t.Error(err)
-		}
-		s.guard = nil
-	}
-}
-
-func (s *site) shutController() {
-	if s.steward != nil {
-		if err := s.steward.Stop(); err != nil {
-			s.t.Errorf("%v\n%s", err, s.steward.Log())
-		}
-		if s.t.Failed() {
-			s.t.Logf("log of the controller:\n%s", s.steward.Log())
-		}
-		s.steward = nil
-	}
-}
+// named is the name in the cluster of a patch of the test.
+func (s *site) named(patch string) string { return strings.ToLower(s.t.Name()) + "-" + patch }
 
 // publish starts the driver, or lets a running one publish something else. Each device is a
 // model and the memory in Gi.
@@ -162,7 +224,7 @@ func (s *site) publish(pools ...[][]resourceapi.Device) {
 		s.plugin.Update(resources)
 		return
 	}
-	config, err := cluster.User(s.driver+"-driver", "system:masters")
+	config, err := cluster.User(s.user(), "system:masters")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -171,7 +233,7 @@ func (s *site) publish(pools ...[][]resourceapi.Device) {
 		s.t.Fatal(err)
 	}
 	s.plugin, err = resourceslice.StartController(context.WithoutCancel(s.t.Context()), resourceslice.Options{
-		DriverName: s.driver, KubeClient: c, Resources: resources, SyncDelay: delay(),
+		DriverName: s.driver, KubeClient: c, Resources: resources, SyncDelay: new(delay()),
 		ErrorHandler: func(_ context.Context, err error, _ string) {
 			s.mutex.Lock()
 			defer s.mutex.Unlock()
@@ -207,6 +269,8 @@ func one(devices ...resourceapi.Device) [][]resourceapi.Device {
 // spec.devices beside the filter.
 func (s *site) patch(name, devices string) {
 	s.t.Helper()
+	name = s.named(name)
+	s.patched[name] = true
 	object := &unstructured.Unstructured{}
 	manifest := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {devices: %s}\n", v1alpha1.APIVersion, v1alpha1.ResourceSlicePatchKind, name, devices)
 	if err := yaml.Unmarshal([]byte(manifest), &object.Object); err != nil {
@@ -222,7 +286,7 @@ func (s *site) patch(name, devices string) {
 
 func (s *site) unpatch(name string) {
 	s.t.Helper()
-	if err := s.patches.Delete(s.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := s.patches.Delete(s.t.Context(), s.named(name), metav1.DeleteOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -250,53 +314,55 @@ func (s *site) shows(want ...string) {
 }
 
 // stays is shows, and that nothing is written for a while.
-func (s *site) stays(during time.Duration, want ...string) {
+func (s *site) stays(want ...string) {
 	s.t.Helper()
 	s.quiet()
 	before := s.writes("")
-	<-time.After(during) // nothing happens: there is nothing else to wait for
+	<-time.After(idle()) // nothing happens: there is nothing else to wait for
 	if after := s.writes(""); after != before {
-		s.t.Errorf("%d writes in %s in which nothing happens", after-before, during)
+		s.t.Errorf("%d writes in %s in which nothing happens", after-before, idle())
 	}
 	s.shows(want...)
 }
 
-// quiet waits until nothing has been written for longer than the driver's delay.
+// quiet waits until the driver has answered the last write of a slice with one of its own,
+// by which it takes over what is there, and a little longer than it waits for that.
 func (s *site) quiet() {
 	s.t.Helper()
-	silence := 4 * time.Second
-	if long() {
-		silence = resourceslice.DefaultSyncDelay * 3 / 2
-	}
-	err := wait.PollUntilContextTimeout(s.t.Context(), 200*time.Millisecond, 10*time.Minute, true, func(context.Context) (bool, error) {
-		if n := s.writes(""); n != s.written {
-			s.written, s.since = n, time.Now()
+	silence := 3 * delay()
+	written, since := -1, time.Now()
+	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 10*time.Minute, true, func(context.Context) (bool, error) {
+		all := s.written()
+		if n := len(all); n != written {
+			written, since = n, time.Now()
 		}
-		return time.Since(s.since) > silence, nil
+		answered := s.plugin == nil || len(all) == 0 || all[len(all)-1] == s.user()
+		return answered && time.Since(since) > silence, nil
 	})
 	if err != nil {
-		s.t.Fatal("writes do not end")
+		s.t.Fatalf("writes do not end: %q", s.written())
 	}
 }
 
 // long is set in make test-long.
 func long() bool { return os.Getenv("DRA_STEWARD_LONG") != "" }
 
-// delay is how long the driver waits before it looks at what it has written: a second, or,
-// at length, the half minute that it waits by itself.
-func delay() *time.Duration {
+// delay is how long the driver waits before it looks at what it has written: half a second,
+// or, at length, the half minute that it waits by itself.
+func delay() time.Duration {
 	if long() {
-		return nil
+		return resourceslice.DefaultSyncDelay
 	}
-	return new(time.Second)
+	return 500 * time.Millisecond
 }
 
-// idle is how long nothing may be written.
+// idle is how long nothing may be written: the next attempt of a driver or of ours would come
+// within two seconds, or the half minute.
 func idle() time.Duration {
 	if long() {
 		return time.Minute
 	}
-	return 5 * time.Second
+	return 3 * time.Second
 }
 
 func describe(all []resourceapi.ResourceSlice) (lines []string) {
@@ -320,27 +386,54 @@ func describe(all []resourceapi.ResourceSlice) (lines []string) {
 	return lines
 }
 
-// writes counts the writes of slices so far, of a user or all ("").
+// writes counts the writes of the driver's slices so far, of a user or all ("").
 func (s *site) writes(user string) (n int) {
 	s.t.Helper()
+	for _, by := range s.written() {
+		if user == "" || by == user {
+			n++
+		}
+	}
+	return n
+}
+
+// written are the users that have written slices of the driver, one for each write.
+func (s *site) written() (users []string) {
+	s.t.Helper()
+	for _, r := range requests(s.t) {
+		ours := r.User.Username == s.user() || strings.Contains(r.ObjectRef.Name, "-"+s.driver+"-")
+		if r.ObjectRef.Resource == "resourceslices" && r.Verb != "list" && r.Verb != "watch" && ours && r.ResponseStatus.Code < 300 {
+			users = append(users, r.User.Username)
+		}
+	}
+	return users
+}
+
+// A request is an entry of the audit log.
+type request struct {
+	Verb           string
+	User           struct{ Username string }
+	ObjectRef      struct{ Resource, Namespace, Name string }
+	ResponseStatus struct{ Code int }
+}
+
+// requests are those in the audit log.
+func requests(t *testing.T) (all []request) {
+	t.Helper()
 	file, err := os.Open(cluster.AuditLog())
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var entry struct {
-			Verb           string
-			User           struct{ Username string }
-			ResponseStatus struct{ Code int }
-		}
-		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.ResponseStatus.Code < 300 && (user == "" || entry.User.Username == user) {
-			n++
+		var r request
+		if json.Unmarshal(lines.Bytes(), &r) == nil {
+			all = append(all, r)
 		}
 	}
-	return n
+	return all
 }
 
 // applied waits for the condition Applied of a patch.
@@ -354,7 +447,7 @@ func (s *site) condition(name, kind, status, reason, message string) {
 	s.t.Helper()
 	var got map[string]any
 	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (bool, error) {
-		object, err := s.patches.Get(ctx, name, metav1.GetOptions{})
+		object, err := s.patches.Get(ctx, s.named(name), metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}

@@ -3,11 +3,8 @@ package materialize_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -45,7 +41,7 @@ func TestModes(t *testing.T) {
 	s := newSite(t, "none")
 	truth := func() {
 		t.Helper()
-		if got := s.devices(); !strings.Contains(got, "/model]: z, published x patch/model") {
+		if got := s.devices(); !strings.Contains(got, "/model]: z, published x patch/"+s.named("model")) {
 			t.Errorf("devices says %q", got)
 		}
 	}
@@ -53,21 +49,21 @@ func TestModes(t *testing.T) {
 	s.publish(one(device("a", "x")))
 	s.shows("a: model=x")
 	truth()
-	s.install("materialize")
+	shared.use(t, "materialize")
 	s.shows("a: model=z")
 	s.quiet()
 	truth()
-	s.install("none") // what is written stays until somebody writes
+	shared.use(t, "none") // what is written stays until somebody writes
 	truth()
-	s.install("materialize")
-	s.stays(idle(), "a: model=z")
+	shared.use(t, "materialize")
+	s.stays("a: model=z")
 	truth()
-	s.install("restore")
+	shared.use(t, "restore")
 	s.shows("a: model=x")
 	s.quiet()
 	s.shows("a: model=x")
 	truth()
-	s.install("materialize")
+	shared.use(t, "materialize")
 	s.shows("a: model=z")
 }
 
@@ -86,10 +82,17 @@ func TestBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = leases.Delete(context.WithoutCancel(t.Context()), lease.Name, metav1.DeleteOptions{}) })
-	<-time.After(6 * time.Second) // it is asked every five seconds
+	for what, log := range map[string]func() string{"webhook": shared.log.String, "controller": shared.steward.Log} { // they ask every five seconds
+		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			return strings.Contains(log(), "a scheduler applies ResourceSlicePatches itself"), nil
+		})
+		if err != nil {
+			t.Fatalf("the %s does not learn of the scheduler", what)
+		}
+	}
 	s.patch("rack", rack)
 	s.applied("rack", "False", "TwoModes", "a scheduler applies ResourceSlicePatches itself (Lease kube-system/dra-steward-scheduler)")
-	s.stays(idle(), "a: model=x")
+	s.stays("a: model=x")
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-2 * time.Hour))) // it has ended
 	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -134,10 +137,10 @@ func TestUninstall(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the Deployments are not switched: %v", err)
 	}
-	s.install("restore") // as the Deployments do
+	shared.use(t, "restore") // as the Deployments do
 	s.shows("a: model=x")
 	s.quiet()
-	s.shutController()
+	shared.shutController(t)
 	select {
 	case got := <-ended:
 		if !strings.HasPrefix(got, "0 ") || !strings.Contains(got, "take 1 values of ResourceSlicePatches") {
@@ -146,13 +149,14 @@ func TestUninstall(t *testing.T) {
 	case <-time.After(4 * time.Minute):
 		t.Fatal("uninstall does not end")
 	}
-	s.shutWebhook()
-	s.stays(idle(), "a: model=x")
+	shared.shutWebhook(t)
+	s.stays("a: model=x")
 }
 
 // TestLimits: a patch that a device has no room for, or whose value the API server refuses,
 // keeps no driver from publishing, and says so.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "materialize")
 	s.patch("rack", rack)
 	s.patch("memory", `{capacity: {`+s.driver+`/memory: {value: 4Gi}}}`)
@@ -165,7 +169,7 @@ func TestLimits(t *testing.T) {
 		RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("8Gi")), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse("8Gi"))}}}}
 	s.publish(one(crowded))
 	s.shows("a: model=x memory=80Gi")
-	s.stays(idle(), "a: model=x memory=80Gi")
+	s.stays("a: model=x memory=80Gi")
 	s.condition("rack", v1alpha1.PatchConflicting, "True", "LimitReached", "1 devices have no room for attributes[dc.example.com/rack]")
 	s.condition("memory", v1alpha1.PatchConflicting, "True", "LimitReached", "1 values are not written into slices, such as capacity["+s.driver+"/memory] in device a: BelowPolicy")
 	s.mutex.Lock()
@@ -178,6 +182,7 @@ func TestLimits(t *testing.T) {
 // TestRefused: what the driver said of a slice, which cannot be compressed, does not fit into
 // the annotation: the slice is published without patches, and they say so.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "materialize")
 	random := rand.New(rand.NewPCG(1, 2))
 	var devices []resourceapi.Device
@@ -204,7 +209,7 @@ func TestRefused(t *testing.T) {
 	s.publish(one(devices...))
 	s.shows(want...)
 	s.applied("all", "False", "Refused", "1 ResourceSlices are published without it: the annotations of ResourceSlice")
-	s.stays(idle(), want...)
+	s.stays(want...)
 	s.unpatch("all")
 	s.patch("rack", rack) // what fits is written all the same
 	s.applied("rack", "True", "Patched", "128 of 128 devices")
@@ -213,6 +218,7 @@ func TestRefused(t *testing.T) {
 // TestPool: both slices of a pool are written together, and twice each; taints and the time
 // when they were added stay.
 func TestPool(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "materialize")
 	a := device("a", "x")
 	a.Taints = []resourceapi.DeviceTaint{{Key: "t", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
@@ -238,26 +244,5 @@ func TestPool(t *testing.T) {
 	}
 	if after := added(); before.IsZero() || !after.Equal(&before) {
 		t.Errorf("the time of the taint was %s and is %s", before, after)
-	}
-}
-
-// TestFatalDriver shows what docs/patches.md warns of: a driver that takes every error for
-// its end ends when a patch changes its slice.
-func TestFatalDriver(t *testing.T) {
-	s := newSite(t, "materialize")
-	s.publish(one(device("a", "x")))
-	s.shows("a: model=x")
-	s.patch("rack", rack)
-	s.shows("a: dc.example.com/rack=r1 model=x")
-	s.quiet()
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	dropped := (*resourceslice.DroppedFieldsError)(nil)
-	if !slices.ContainsFunc(s.errs, func(err error) bool { return errors.As(err, &dropped) }) {
-		t.Fatalf("no DroppedFieldsError in %v: the warning in docs/patches.md is out of date", s.errs)
-	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "patches.md"))
-	if err != nil || !strings.Contains(string(text), "DroppedFieldsError") {
-		t.Errorf("the docs do not say so: %v", err)
 	}
 }
