@@ -77,7 +77,7 @@ func (s *Step) evict(in Input, due map[*corev1.Pod]evictor.Verdict, today bool) 
 			if since == nil {
 				return today // it works already, and nobody said since when
 			}
-			return !since.After(began(r.Taint))
+			return !since.After(began(*r.Taint))
 		})
 		if young.Evict() {
 			evicted = append(evicted, eviction(pod, young))

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A Prober asks the controller in kube-controller-manager for a sign of life.
@@ -77,14 +78,14 @@ func (c *Controller) coexistence(learn func(*Coexistence)) {
 // them. Such a pod is a probe that nobody had to make. The mutex is held.
 func (c *Controller) leftAlone(now time.Time) map[Source]bool {
 	left := map[Source]bool{}
-	for _, known := range c.cases.byUID {
+	for known := range c.cases.all() {
 		if known.stage == done || known.stage == acting {
 			continue
 		}
-		for _, r := range known.verdict.Reasons {
+		for _, r := range known.verdict.verdict().Reasons {
 			due := r.At
-			if known.seen.After(due) {
-				due = known.seen
+			if seen := c.cases.clock.time(known.seen); seen.After(due) {
+				due = seen
 			}
 			if !r.ExtendedResource && now.Sub(due) >= ProbeAnswer && !known.taken {
 				left[sourceOf(r)] = true
@@ -105,7 +106,7 @@ func sourceOf(r Reason) Source {
 // nothing: whoever wrote them can be gone. The mutex is held.
 func (c *Controller) notice(pod *corev1.Pod, now time.Time) (seen bool) {
 	condition := disruption(pod)
-	if known := c.cases.byUID[pod.UID]; known != nil {
+	if known := c.cases.of(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}); known != nil && known.uid == pod.UID {
 		known.taken = disrupted(pod)
 	}
 	return c.options.Mode == ModeAuto && condition != nil && condition.Reason == inTreeReason &&

@@ -1,16 +1,21 @@
 package evictor
 
 import (
+	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/internal/table"
 )
 
 // cases are all pods with a verdict, the agenda and the counts, kept consistent. It
 // has no lock and makes no call.
 type cases struct {
-	byUID  map[types.UID]*podCase
-	byName map[types.NamespacedName]types.UID
+	pods table.Table[types.NamespacedName, caseEntry]
+	// taints are the last ones of each cause, which most pods that it hits share.
+	taints map[cause]*Taint
+	clock  clock
 	agenda agenda
 	paused map[*podCase]struct{}
 	ledger ledger
@@ -19,11 +24,31 @@ type cases struct {
 }
 
 func newCases() *cases {
-	return &cases{
-		byUID: map[types.UID]*podCase{}, byName: map[types.NamespacedName]types.UID{},
-		paused: map[*podCase]struct{}{}, states: map[string]int{},
+	return &cases{taints: map[cause]*Taint{}, paused: map[*podCase]struct{}{}, states: map[string]int{}}
+}
+
+// caseEntry is a case among all, of which there is one for each name.
+type caseEntry struct{ *podCase }
+
+// Key implements [table.Entry].
+func (e caseEntry) Key() types.NamespacedName { return e.pod }
+
+// of is the case of the pod of that name, nil if there is none.
+func (cs *cases) of(pod types.NamespacedName) *podCase { return cs.pods.Get(pod).podCase }
+
+// all yields the cases, in no order.
+func (cs *cases) all() iter.Seq[*podCase] {
+	return func(yield func(*podCase) bool) {
+		for e := range cs.pods.All() {
+			if !yield(e.podCase) {
+				return
+			}
+		}
 	}
 }
+
+// known says whether a case is one of a pod that is there.
+func (cs *cases) known(c *podCase) bool { return cs.of(c.pod) == c }
 
 // change says what a new verdict means for a pod.
 type changed int
@@ -45,48 +70,54 @@ type decision struct {
 
 func (d decision) idle() bool { return !d.verdict.Evict() && !d.would.Evict() }
 
+func (d decision) equal(e decision) bool {
+	return d.verdict.Equal(e.verdict) && d.plan.equal(e.plan) && d.would.Equal(e.would)
+}
+
 // decided takes a new decision about a pod into account.
 func (cs *cases) decided(pod types.NamespacedName, uid types.UID, d decision, now time.Time) changed {
-	if had, ok := cs.byName[pod]; ok && had != uid {
+	if had := cs.of(pod); had != nil && had.uid != uid {
 		cs.gone(pod, now)
 	}
-	c := cs.byUID[uid]
+	c := cs.of(pod)
 	switch {
 	case c == nil && d.idle():
 		return unchanged
 	case c == nil:
 		c = &podCase{pod: pod, uid: uid, place: -1}
-		cs.byUID[uid], cs.byName[pod] = c, uid
+		cs.pods.Add(caseEntry{c})
 	case c.stage == done:
 		return unchanged
 	}
 	c.ending = d.ending
 	switch {
-	case c.ending && c.stage != acting && c.asked.Evict():
+	case c.ending && c.stage != acting && c.asked != nil:
 		cs.settle(c)
 		return unchanged
-	case c.verdict.Equal(d.verdict) && c.plan.equal(d.plan) && c.would.Equal(d.would):
+	case c.decision().equal(d):
 		return unchanged
 	}
 	return cs.replan(c, d, now)
 }
 
 func (cs *cases) replan(c *podCase, d decision, now time.Time) changed {
-	had := c.plan.Evict()
+	for _, v := range []Verdict{d.verdict, d.plan.Verdict, d.plan.held, d.would} {
+		cs.share(v)
+	}
+	had := c.plan != nil
 	cs.count(c, func() {
 		cs.ledger.add(c, d.plan, +1, now)
 		cs.out(c, now)
 		cs.ledger.would(c, d.would, +1)
-		cs.ledger.would(c, c.would, -1)
-		c.verdict, c.plan, c.would = d.verdict, d.plan, d.would
-		if c.seen.IsZero() && c.verdict.Evict() {
-			c.seen = now
+		cs.ledger.would(c, c.would.verdict(), -1)
+		c.set(d)
+		if c.seen == 0 && c.verdict != nil {
+			c.seen = cs.clock.moment(now)
 		}
 		cs.leave(c)
 	})
-	if !c.plan.Evict() {
-		c.failures = 0
-		c.since = time.Time{}
+	if c.plan == nil {
+		c.failures, c.since = 0, 0
 		if c.idle() && c.stage != acting {
 			cs.drop(c)
 		}
@@ -95,14 +126,29 @@ func (cs *cases) replan(c *podCase, d decision, now time.Time) changed {
 		}
 		return unchanged
 	}
-	if c.since.IsZero() {
-		c.since = now
+	if c.since == 0 {
+		c.since = cs.clock.moment(now)
 	}
 	if c.stage == waiting {
-		cs.agenda.put(c, c.plan.begin(c.since))
+		cs.agenda.put(c, cs.begin(c))
 	}
 	return planned
 }
+
+// share has the reasons of a verdict share their taints with those of others.
+func (cs *cases) share(v Verdict) {
+	for i := range v.Reasons {
+		r := &v.Reasons[i]
+		if last := cs.taints[causeOf(*r)]; last != nil && last.equal(r.Taint) {
+			r.Taint = last
+		} else {
+			cs.taints[causeOf(*r)] = r.Taint
+		}
+	}
+}
+
+// begin is when to carry out the plan of a case.
+func (cs *cases) begin(c *podCase) time.Time { return c.planned().begin(cs.clock.time(c.since)) }
 
 // count keeps the states right while f changes a case.
 func (cs *cases) count(c *podCase, f func()) {
@@ -118,9 +164,9 @@ func (cs *cases) count(c *podCase, f func()) {
 // waves: it may be deleted already.
 func (cs *cases) out(c *podCase, now time.Time) {
 	if c.stage == acting {
-		cs.ledger.pend(c, c.plan, -1)
+		cs.ledger.pend(c, c.planned(), -1)
 	} else {
-		cs.ledger.add(c, c.plan, -1, now)
+		cs.ledger.add(c, c.planned(), -1, now)
 	}
 }
 
@@ -135,33 +181,32 @@ func (cs *cases) leave(c *podCase) {
 
 // gone forgets the pod of that name.
 func (cs *cases) gone(pod types.NamespacedName, now time.Time) {
-	if c := cs.byUID[cs.byName[pod]]; c != nil {
+	if c := cs.of(pod); c != nil {
 		cs.left(c, now)
 	}
 }
 
 // left notes that a pod is gone or terminating without us.
 func (cs *cases) left(c *podCase, now time.Time) {
-	if cs.byUID[c.uid] != c {
+	if !cs.known(c) {
 		return
 	}
-	if c.stage != acting && c.asked.Evict() {
+	if c.stage != acting && c.asked != nil {
 		cs.settle(c)
 	}
 	cs.count(c, func() {
 		cs.out(c, now)
-		cs.ledger.would(c, c.would, -1)
+		cs.ledger.would(c, c.would.verdict(), -1)
 		cs.leave(c)
-		c.verdict, c.plan, c.would = Verdict{}, plan{}, Verdict{}
+		c.set(decision{})
 	})
 	cs.drop(c)
 }
 
 func (cs *cases) drop(c *podCase) {
 	cs.leave(c)
-	delete(cs.byUID, c.uid)
-	if cs.byName[c.pod] == c.uid {
-		delete(cs.byName, c.pod)
+	if cs.pods.Remove(caseEntry{c}); cs.pods.Len() == 0 {
+		clear(cs.taints)
 	}
 }
 
@@ -184,7 +229,7 @@ func (cs *cases) pause(c *podCase) {
 func (cs *cases) resume() {
 	for c := range cs.paused {
 		cs.count(c, func() { c.stage = waiting })
-		cs.agenda.put(c, c.plan.begin(c.since))
+		cs.agenda.put(c, cs.begin(c))
 	}
 	clear(cs.paused)
 }
@@ -198,14 +243,14 @@ func (cs *cases) settle(c *podCase) {
 // unanswered puts a pod back that was taken, whose deletion for the reasons of p may have
 // been carried out.
 func (cs *cases) unanswered(c *podCase, p Verdict, until time.Time) {
-	c.asked = p
+	c.asked = reasonsOf(p)
 	cs.postpone(c, until)
 }
 
 // postpone puts a pod back that was taken, until a time.
 func (cs *cases) postpone(c *podCase, until time.Time) {
-	known := cs.byUID[c.uid] == c
-	if (c.ending || !known) && c.asked.Evict() {
+	known := cs.known(c)
+	if (c.ending || !known) && c.asked != nil {
 		cs.over(c)
 		return
 	}
@@ -213,7 +258,7 @@ func (cs *cases) postpone(c *podCase, until time.Time) {
 		return
 	}
 	c.stage = waiting
-	if !c.plan.Evict() {
+	if c.plan == nil {
 		if c.idle() {
 			cs.drop(c)
 		}
@@ -224,7 +269,7 @@ func (cs *cases) postpone(c *podCase, until time.Time) {
 
 // evicted notes that a pod that was taken has been deleted by us, for the reasons of p.
 func (cs *cases) evicted(c *podCase, p Verdict) {
-	c.asked = Verdict{}
+	c.asked = nil
 	cs.ledger.evicted(p)
 	cs.over(c)
 }
@@ -233,16 +278,17 @@ func (cs *cases) evicted(c *podCase, p Verdict) {
 // until we are told that it is gone, so that nothing is done or counted twice. If an
 // earlier deletion by us had no answer it was that one.
 func (cs *cases) over(c *podCase) {
-	if asked := c.asked; asked.Evict() {
-		cs.evicted(c, asked)
+	if c.asked != nil {
+		cs.evicted(c, c.asked.verdict())
 		return
 	}
-	if cs.byUID[c.uid] != c {
+	if !cs.known(c) {
 		return
 	}
 	cs.count(c, func() {
-		cs.ledger.pend(c, c.plan, -1)
-		cs.ledger.would(c, c.would, -1)
-		c.plan, c.verdict, c.would, c.stage = plan{}, Verdict{}, Verdict{}, done
+		cs.ledger.pend(c, c.planned(), -1)
+		cs.ledger.would(c, c.would.verdict(), -1)
+		c.set(decision{})
+		c.stage = done
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,9 +201,7 @@ func (c *Controller) look(change func(*outlook)) {
 	c.outlook.Store(&o)
 	var known []types.NamespacedName
 	c.finish(func() {
-		for name := range c.cases.byName {
-			known = append(known, name)
-		}
+		known = slices.Collect(c.cases.pods.Keys())
 	})
 	c.dirty.add(known...)
 	c.statuses.all()
@@ -245,8 +244,9 @@ func (c *Controller) report(kind, reason, message string) {
 func (c *Controller) Verdict(pod types.NamespacedName) (verdict, plan Verdict) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if known := c.cases.byUID[c.cases.byName[pod]]; known != nil {
-		return known.verdict, known.plan.Verdict
+	if known := c.cases.of(pod); known != nil {
+		d := known.decision()
+		return d.verdict, d.plan.Verdict
 	}
 	return Verdict{}, Verdict{}
 }

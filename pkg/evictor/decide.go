@@ -29,8 +29,9 @@ func Decide(claim *resourceapi.ResourceClaim, taints Taints, settings Settings, 
 			if forever {
 				continue
 			}
+			its := taint // only of those that count
 			verdict.Reasons = append(verdict.Reasons, Reason{
-				Taint: taint, Device: device, Claim: name, ClaimUID: claim.UID,
+				Taint: &its, Device: device, Claim: name, ClaimUID: claim.UID,
 				TolerationSeconds: seconds,
 				At:                due(taint, seconds, claim.Status.Allocation, settings.TolerationStart, now),
 			})
@@ -71,12 +72,20 @@ func (v Verdict) settled() Verdict {
 		return a.At.Compare(b.At)
 	})
 	v.Reasons = slices.CompactFunc(v.Reasons, func(a, b Reason) bool { return a.compare(b) == 0 })
-	v.At = slices.MinFunc(v.Reasons, func(a, b Reason) int { return a.At.Compare(b.At) }).At
+	v.At = earliest(v.Reasons)
 	return v
+}
+
+// earliest is the time of reasons, of which there is one.
+func earliest(reasons []Reason) time.Time {
+	return slices.MinFunc(reasons, func(a, b Reason) int { return a.At.Compare(b.At) }).At
 }
 
 // Merge is the verdict of several claims together: the earliest time, all reasons.
 func Merge(verdicts ...Verdict) Verdict {
+	if len(verdicts) == 1 {
+		return verdicts[0].settled()
+	}
 	var merged Verdict
 	for _, v := range verdicts {
 		merged.Reasons = append(merged.Reasons, v.Reasons...)

@@ -69,7 +69,7 @@ func (c *Controller) record(first *podCase, now time.Time) *Record {
 	perSecond := cmp.Or(c.options.Limits.PerSecond, defaultPerSecond)
 	room := min(max(int(perSecond*recordSpan.Seconds()), 1), mostRecorded)
 	next := []*podCase{first}
-	for _, known := range c.cases.byUID {
+	for known := range c.cases.all() {
 		if known != first && known.stage == acting {
 			next = append(next, known)
 		}
@@ -78,7 +78,7 @@ func (c *Controller) record(first *podCase, now time.Time) *Record {
 	next = append(next, soon[:min(room, len(soon))]...)
 	for _, known := range next {
 		pod := RecordedPod{Namespace: known.pod.Namespace, Name: known.pod.Name, UID: known.uid}
-		for cause := range causes(known.plan.Verdict) {
+		for cause := range causes(known.plan.verdict()) {
 			if place, ok := places[cause]; ok {
 				pod.Causes = append(pod.Causes, place)
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,10 +39,10 @@ func TestCasesKeepCount(t *testing.T) {
 					c := taken[0]
 					taken = taken[1:]
 					[]func(){
-						func() { cs.evicted(c, c.plan.Verdict) }, func() { cs.over(c) }, func() { cs.postpone(c, now.Add(time.Second)) },
-						func() { cs.unanswered(c, c.plan.Verdict, now.Add(time.Second)) },
+						func() { cs.evicted(c, c.plan.verdict()) }, func() { cs.over(c) }, func() { cs.postpone(c, now.Add(time.Second)) },
+						func() { cs.unanswered(c, c.plan.verdict(), now.Add(time.Second)) },
 						func() {
-							if cs.byUID[c.uid] == c && c.plan.Evict() {
+							if cs.known(c) && c.plan != nil {
 								cs.pause(c)
 							} else {
 								cs.postpone(c, now)
@@ -52,7 +53,7 @@ func TestCasesKeepCount(t *testing.T) {
 			}
 			recount(t, cs)
 		}
-		for name := range cs.byName {
+		for _, name := range slices.Collect(cs.pods.Keys()) {
 			cs.gone(name, now)
 		}
 		recount(t, cs)
@@ -63,7 +64,7 @@ func TestCasesKeepCount(t *testing.T) {
 			a.gone = true
 			cs.ledger.tidy(of, a)
 		}
-		if len(cs.ledger.accounts)+len(cs.byUID)+len(cs.byName)+len(cs.agenda)+len(cs.paused)+len(cs.states) != 0 {
+		if len(cs.ledger.accounts)+len(cs.taints)+cs.pods.Len()+len(cs.agenda)+len(cs.paused)+len(cs.states) != 0 {
 			t.Fatalf("left behind: %+v", cs)
 		}
 	}
@@ -73,7 +74,7 @@ func TestCasesKeepCount(t *testing.T) {
 func TestUnansweredLate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pod := types.NamespacedName{Namespace: "ns", Name: "pod"}
-	verdict := Verdict{Reasons: []Reason{{At: now, Taint: Taint{Rule: Rule{Name: "rule", UID: "rule"}}}}}.settled()
+	verdict := Verdict{Reasons: []Reason{{At: now, Taint: &Taint{Rule: Rule{Name: "rule", UID: "rule"}}}}}.settled()
 	for name, goes := range map[string]func(cs *cases){
 		"gone": func(cs *cases) { cs.gone(pod, now) },
 		"ends": func(cs *cases) { cs.decided(pod, "uid", decision{ending: true}, now) },
@@ -105,7 +106,7 @@ func randomDecision(random *rand.Rand, now time.Time) decision {
 func randomVerdict(random *rand.Rand, now time.Time) Verdict {
 	var v Verdict
 	for range random.IntN(4) {
-		r := Reason{At: now.Add(time.Duration(random.IntN(5)) * time.Second), Device: DeviceID{Device: fmt.Sprint(random.IntN(2))}}
+		r := Reason{Taint: &Taint{}, At: now.Add(time.Duration(random.IntN(5)) * time.Second), Device: DeviceID{Device: fmt.Sprint(random.IntN(2))}}
 		if n := random.IntN(3); n > 0 {
 			r.Taint.Rule = Rule{Name: fmt.Sprint("rule-", n), UID: types.UID(fmt.Sprint("rule-", n))}
 		}
@@ -129,23 +130,23 @@ func recount(t *testing.T, cs *cases) {
 		}
 		return want[c]
 	}
-	for _, c := range cs.byUID {
-		for cause := range causes(c.plan.Verdict) {
+	for c := range cs.all() {
+		for cause := range causes(c.plan.verdict()) {
 			of(cause).pending++
 			of(cause).namespaces[c.pod.Namespace] = true
 		}
-		for cause := range causes(c.plan.held) {
+		for cause := range causes(c.held.verdict()) {
 			of(cause).held++
 		}
-		for cause := range causes(c.would) {
+		for cause := range causes(c.would.verdict()) {
 			of(cause).preview++
 			of(cause).previews[c.pod.Namespace] = true
 		}
 		if state := c.state(); state != "" {
 			states[state]++
 		}
-		if (c.place >= 0) != (c.stage == waiting && c.plan.Evict()) {
-			t.Fatalf("pod %s in stage %d with plan %t has place %d", c.pod, c.stage, c.plan.Evict(), c.place)
+		if (c.place >= 0) != (c.stage == waiting && c.plan != nil) {
+			t.Fatalf("pod %s in stage %d with plan %t has place %d", c.pod, c.stage, c.plan != nil, c.place)
 		}
 		if _, aside := cs.paused[c]; aside != (c.stage == paused) {
 			t.Fatalf("pod %s in stage %d is put aside: %t", c.pod, c.stage, aside)
@@ -167,7 +168,7 @@ func recount(t *testing.T, cs *cases) {
 		}
 	}
 	delete(cs.states, "")
-	if !maps.Equal(states, cs.states) || len(cs.byName) != len(cs.byUID) {
-		t.Fatalf("states: kept %v, counted %v; %d names of %d pods", cs.states, states, len(cs.byName), len(cs.byUID))
+	if !maps.Equal(states, cs.states) {
+		t.Fatalf("states: kept %v, counted %v", cs.states, states)
 	}
 }

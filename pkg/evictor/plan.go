@@ -19,6 +19,11 @@ func (p plan) equal(q plan) bool {
 	return p.shares == q.shares && p.Equal(q.Verdict) && p.held.Equal(q.held)
 }
 
+// whole says whether all reasons of a verdict are for us, which are then one list for both.
+func (p plan) whole(v Verdict) bool {
+	return len(p.Reasons) == len(v.Reasons) && (len(v.Reasons) == 0 || &p.Reasons[0] == &v.Reasons[0])
+}
+
 // outlook is what a plan is made by, beside the verdict.
 type outlook struct {
 	shares Shares

@@ -39,6 +39,12 @@ type Rule struct {
 // FromRule says whether a DeviceTaintRule sets the taint, not the driver.
 func (t Taint) FromRule() bool { return t.Rule != Rule{} }
 
+// equal says whether two taints are alike in everything.
+func (t *Taint) equal(u *Taint) bool {
+	return t.Key == u.Key && t.Value == u.Value && t.Effect == u.Effect && t.TimeAdded.Equal(u.TimeAdded) &&
+		t.Rule == u.Rule && t.Index == u.Index && t.Since.Equal(u.Since)
+}
+
 // String names the taint as kubectl does for those of nodes, and its origin.
 func (t Taint) String() string {
 	text := t.Key

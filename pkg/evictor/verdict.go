@@ -21,7 +21,8 @@ type Verdict struct {
 
 // A Reason is one taint of one device of one claim that is not tolerated for ever.
 type Reason struct {
-	Taint    Taint
+	// Taint is never nil. Reasons may share it; it is not changed.
+	Taint    *Taint
 	Device   DeviceID
 	Claim    types.NamespacedName
 	ClaimUID types.UID

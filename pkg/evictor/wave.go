@@ -18,9 +18,9 @@ const Calm = 10 * time.Minute
 type wave struct {
 	pods       int
 	namespaces map[string]int
-	devices    map[DeviceID]int
 	drivers    map[string]int
-	claims     map[types.NamespacedName]int
+	devices    distinct[DeviceID]
+	claims     distinct[types.NamespacedName]
 	last       time.Time
 	// before is what the wave had hit when a controller before this one was ended; it is
 	// among devices and claims as far as it is still pending.
@@ -28,7 +28,7 @@ type wave struct {
 }
 
 func newWave() wave {
-	return wave{namespaces: map[string]int{}, devices: map[DeviceID]int{}, drivers: map[string]int{}, claims: map[types.NamespacedName]int{}}
+	return wave{namespaces: map[string]int{}, drivers: map[string]int{}}
 }
 
 // add counts a pod in (+1) or out (-1); pending is how many are without it.
@@ -44,16 +44,16 @@ func (w *wave) add(c *podCase, v Verdict, of cause, by, pending int, now time.Ti
 	change(w.namespaces, c.pod.Namespace, by)
 	for _, r := range v.Reasons {
 		if causeOf(r) == of {
-			change(w.devices, r.Device, by)
+			w.devices.change(r.Device, by)
 			change(w.drivers, r.Device.Driver, by)
-			change(w.claims, r.Claim, by)
+			w.claims.change(r.Claim, by)
 		}
 	}
 }
 
 func (w *wave) counts() guard.Counts {
 	return guard.Counts{
-		Devices: max(len(w.devices), w.before.devices), Claims: max(len(w.claims), w.before.claims),
+		Devices: max(w.devices.count(), w.before.devices), Claims: max(w.claims.count(), w.before.claims),
 		Pods: w.pods, Namespaces: len(w.namespaces),
 	}
 }

@@ -115,7 +115,7 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 			return eviction{}, wait
 		}
 		due := c.cases.take(now)
-		open, over := c.breaker.open(due.plan, &c.cases.ledger)
+		open, over := c.breaker.open(due.planned(), &c.cases.ledger)
 		reports = append(reports, c.breakers(over))
 		if e, wait, next := c.admit(due, open, now); !next {
 			return e, wait
@@ -126,7 +126,7 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 // admit says whether a pod that was taken is evicted now, for what is open of its plan.
 // If not it puts the pod back and says how long to wait, or that it may be another's turn.
 func (c *Controller) admit(due *podCase, open plan, now time.Time) (e eviction, wait time.Duration, next bool) {
-	begin := open.begin(due.since)
+	begin := open.begin(c.cases.clock.time(due.since))
 	switch {
 	case !open.Evict():
 		c.cases.pause(due)
@@ -203,7 +203,7 @@ func (c *Controller) retry(e eviction, result outcome, err error) {
 	var delay time.Duration
 	c.finish(func() {
 		e.of.failures++
-		delay = retryDelay(e.of.failures)
+		delay = retryDelay(int(e.of.failures))
 		if result == unanswered {
 			c.cases.unanswered(e.of, e.plan.Verdict, time.Now().Add(delay))
 		} else {

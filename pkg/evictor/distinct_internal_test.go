@@ -1,0 +1,32 @@
+package evictor
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+func TestDistinct(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	var d distinct[int]
+	want := map[int]int{}
+	for step := range 5000 {
+		value := random.IntN(40)
+		by := 1
+		if random.IntN(2) == 0 && want[value] > 0 {
+			by = -1
+		}
+		d.change(value, by)
+		change(want, value, by)
+		if d.count() != len(want) {
+			t.Fatalf("after %d steps: %d, want %d", step, d.count(), len(want))
+		}
+	}
+	for value, n := range want {
+		for range n {
+			d.change(value, -1)
+		}
+	}
+	if d.count()+len(d.again) != 0 {
+		t.Errorf("left behind: %d, %v", d.count(), d.again)
+	}
+}
