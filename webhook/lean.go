@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"bytes"
-	stdjson "encoding/json"
 	"io"
 	"net/http"
 
@@ -48,9 +47,11 @@ func (l lean) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer r.Body.Close()
 	response := l.webhook.Handle(r.Context(), admission.Request{AdmissionRequest: *review.Request})
-	answer := admissionv1.AdmissionReview{Response: &response.AdmissionResponse}
-	answer.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
-	if err := stdjson.NewEncoder(w).Encode(answer); err != nil {
+	answer, err := answerOf(&response.AdmissionResponse)
+	if err == nil {
+		_, err = w.Write(answer)
+	}
+	if err != nil {
 		l.log.Error(err, "cannot write an answer")
 	}
 }

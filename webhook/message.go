@@ -64,12 +64,12 @@ func line(f review.Finding) string {
 	if f.Path == "" {
 		return withRule(f)
 	}
-	return f.Path + ": " + withRule(f)
+	return f.Path + ": " + f.Message + " (dra-steward rule " + f.Rule + ")"
 }
 
 // withRule is the message of a finding with the rule to ask "explain" for.
 func withRule(f review.Finding) string {
-	return fmt.Sprintf("%s (dra-steward rule %s)", f.Message, f.Rule)
+	return f.Message + " (dra-steward rule " + f.Rule + ")"
 }
 
 func shorten(lines []string) []string {
@@ -82,24 +82,59 @@ func shorten(lines []string) []string {
 // annotated adds to a response what the audit log shall know: the findings, and what
 // passed because of an exemption. The API server puts the webhook's name before the keys.
 func annotated(response admission.Response, answer review.Answer) admission.Response {
-	var findings, exempted []string
+	var findings, exempted notes
 	for _, f := range answer.Findings {
-		findings = append(findings, f.Severity.String()+": "+line(f))
+		findings.add(f.Severity.String()+": ", f)
 	}
 	for _, f := range answer.Audited {
-		findings = append(findings, "audit: "+line(f))
+		findings.add("audit: ", f)
 	}
 	for _, e := range answer.Exempted {
-		exempted = append(exempted, line(e.Finding)+": "+e.Reason)
+		exempted.add("", e.Finding, ": ", e.Reason)
 	}
-	for key, lines := range map[string][]string{"findings": findings, "exempted": exempted} {
-		if len(lines) == 0 {
-			continue
-		}
-		if response.AuditAnnotations == nil {
-			response.AuditAnnotations = map[string]string{}
-		}
-		response.AuditAnnotations[key] = strings.Join(shorten(lines), "\n")
+	if findings.count+exempted.count > 0 {
+		response.AuditAnnotations = map[string]string{}
+		findings.write(response.AuditAnnotations, "findings")
+		exempted.write(response.AuditAnnotations, "exempted")
 	}
 	return response
+}
+
+// notes are lines about findings.
+type notes struct {
+	text  strings.Builder
+	count int
+}
+
+func (n *notes) add(before string, f review.Finding, behind ...string) {
+	n.count++
+	if n.count > maxFindings {
+		return
+	}
+	n.text.Grow(len(before) + len(f.Path) + len(f.Message) + len(f.Rule) + 32)
+	if n.count > 1 {
+		n.text.WriteByte('\n')
+	}
+	n.text.WriteString(before)
+	if f.Path != "" {
+		n.text.WriteString(f.Path)
+		n.text.WriteString(": ")
+	}
+	n.text.WriteString(f.Message)
+	n.text.WriteString(" (dra-steward rule ")
+	n.text.WriteString(f.Rule)
+	n.text.WriteString(")")
+	for _, part := range behind {
+		n.text.WriteString(part)
+	}
+}
+
+func (n *notes) write(annotations map[string]string, key string) {
+	if n.count == 0 {
+		return
+	}
+	if n.count > maxFindings {
+		fmt.Fprintf(&n.text, "\nand %d more", n.count-maxFindings)
+	}
+	annotations[key] = n.text.String()
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 
 	"github.com/dra-steward/dra-steward/policies"
 )
@@ -259,10 +258,4 @@ func (s *Set) checkRules() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// prepare makes a query ready whose result stays a value of Rego.
-func (s *Set) prepare(query ast.Body) (rego.PreparedEvalQuery, error) {
-	return rego.New(rego.ParsedQuery(query), rego.Compiler(s.compiler), rego.Capabilities(capabilities()),
-		rego.StrictBuiltinErrors(true), rego.GenerateJSON(func(t *ast.Term, _ *rego.EvalContext) (any, error) { return t.Value, nil })).PrepareForEval(context.Background())
 }

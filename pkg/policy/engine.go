@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
-	"k8s.io/utils/lru"
 )
 
 // An Engine evaluates a Set as a site wants it. It does not change; several goroutines
@@ -20,7 +19,8 @@ type Engine struct {
 	groups   map[groupKey]*group
 	timeout  time.Duration
 	disabled bool
-	cache    *lru.Cache
+	// cache holds known decisions; nil keeps none.
+	cache *decisions
 }
 
 // NewEngine makes an engine. It refuses settings that the policies do not allow, all of
@@ -36,9 +36,9 @@ func NewEngine(set *Set, settings Settings) (*Engine, error) {
 	}
 	switch {
 	case settings.CacheSize == 0:
-		e.cache = lru.New(defaultCacheSize)
+		e.cache = newDecisions(defaultCacheSize)
 	case settings.CacheSize > 0:
-		e.cache = lru.New(settings.CacheSize)
+		e.cache = newDecisions(settings.CacheSize)
 	}
 	e.groups, err = newGroups(set, &e.scopes, settings.Only)
 	return e, err
@@ -77,25 +77,31 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 		return Decision{}
 	}
 	in := e.scopes.of(req)
-	key, keep := "", false
-	if e.cache != nil && group.pure {
-		key, keep = cacheKey(req, group)
+	if e.cache == nil || !group.pure {
+		return e.decide(ctx, group, req, in)
 	}
-	if keep {
-		if kept, found := e.cache.Get(key); found {
-			if decision, is := kept.(Decision); is {
-				decision.Cached = true
-				return decision
-			}
-		}
+	key := keyWriters.Get().(*keyWriter)
+	defer keyWriters.Put(key)
+	if !key.write(req, group) {
+		return e.decide(ctx, group, req, in)
 	}
+	if decision, found := e.cache.get(key.buffer); found {
+		return decision
+	}
+	decision := e.decide(ctx, group, req, in)
+	if len(decision.Failures) == 0 {
+		e.cache.add(key.buffer, decision)
+	}
+	return decision
+}
+
+// decide evaluates.
+func (e *Engine) decide(ctx context.Context, group *group, req Request, in scope) Decision {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	decision := group.evaluate(ctx, subjectOf(req, in))
 	decision.tolerate(ctx, e, req, in)
-	if keep && len(decision.Failures) == 0 {
-		e.cache.Add(key, decision)
-	}
+	decision.Told = tell(decision.Violations)
 	return decision
 }
 

@@ -4,19 +4,20 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// cacheKey holds everything that a decision about a claim or template depends on, the
+// write writes everything that a decision about a claim or template depends on, the
 // revisions apart, which belong to the engine: two writes have the same key only if the
-// policies see the same. ok is false for a write whose decision is not kept.
-func cacheKey(req Request, g *group) (_ string, ok bool) {
+// policies see the same. It returns false for a write whose decision is not kept.
+func (k *keyWriter) write(req Request, g *group) bool {
 	spec, base := specOf(req.Object)
 	if spec == nil {
-		return "", false
+		return false
 	}
-	k := keyWriter{buffer: make([]byte, 0, 1024)}
+	k.buffer = k.buffer[:0]
 	k.text(base)
 	k.text(req.Namespace)
 	k.text(req.User)
@@ -33,13 +34,10 @@ func cacheKey(req Request, g *group) (_ string, ok bool) {
 		k.labels(req.Facts.NamespaceLabels(req.Namespace))
 	}
 	if !k.world(req) {
-		return "", false
+		return false
 	}
 	old, _ := specOf(req.Old)
-	if !k.spec(spec) || old != nil && !k.spec(old) {
-		return "", false
-	}
-	return string(k.buffer), true
+	return k.spec(spec) && (old == nil || k.spec(old))
 }
 
 // spec writes a specification: its protocol buffer is one to one and always the same.
@@ -54,6 +52,8 @@ func (k *keyWriter) spec(spec *resourceapi.ResourceClaimSpec) bool {
 
 // keyWriter writes values that cannot be confused: each with its length.
 type keyWriter struct{ buffer []byte }
+
+var keyWriters = sync.Pool{New: func() any { return &keyWriter{make([]byte, 0, 4096)} }}
 
 func (k *keyWriter) text(s string) {
 	k.buffer = append(binary.AppendUvarint(k.buffer, uint64(len(s))), s...)

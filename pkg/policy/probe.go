@@ -2,10 +2,8 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"slices"
 
-	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
@@ -49,10 +47,7 @@ func (p Probe) Steps(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	count := &steps{}
-	results, err := p.judge.one.query.Eval(ctx, rego.EvalParsedInput(p.subject.input(viewOf(p.subject, []*judge{p.judge}, p.judge.one))), rego.EvalQueryTracer(count))
-	if err == nil && len(results) != 1 {
-		err = errors.New("the query has no single result")
-	}
+	_, err := p.judge.one.evaluate(ctx, p.subject.input(viewOf(p.subject, []*judge{p.judge}, p.judge.one)), count)
 	return count.evaluated, err
 }
 

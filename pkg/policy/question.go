@@ -2,18 +2,16 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 )
 
 // A question asks some policies at once what they object to.
 type question struct {
 	policies []Metadata
-	query    rego.PreparedEvalQuery
+	evaluator
 	// reading is what the input must have.
 	reading
 }
@@ -24,8 +22,8 @@ func (s *Set) ask(reads reading, policies ...Metadata) (*question, error) {
 	for _, policy := range policies {
 		rules = append(rules, ast.NewTerm(ast.MustParseRef("data."+policy.Package+".deny")))
 	}
-	query, err := s.prepare(ast.NewBody(ast.NewExpr(ast.ArrayTerm(rules...))))
-	return &question{policies, query, reads}, err
+	one, err := newEvaluator(s.compiler, ast.ArrayTerm(rules...))
+	return &question{policies, one, reads}, err
 }
 
 // askAll makes a question of several that are there for one policy each.
@@ -41,14 +39,11 @@ func (s *Set) askAll(judges []*judge) (*question, error) {
 
 // put returns what each policy of a question objects to.
 func (q *question) put(ctx context.Context, input ast.Value) ([]ast.Value, error) {
-	results, err := q.query.Eval(ctx, rego.EvalParsedInput(input))
+	result, err := q.evaluate(ctx, input)
 	if err != nil {
 		return nil, err
 	}
-	if len(results) != 1 || len(results[0].Expressions) != 1 {
-		return nil, errors.New("the query has no single result")
-	}
-	list, is := results[0].Expressions[0].Value.(*ast.Array)
+	list, is := result.(*ast.Array)
 	if !is || list.Len() != len(q.policies) {
 		return nil, fmt.Errorf("the query has no list with the results of %d policies", len(q.policies))
 	}

@@ -93,7 +93,9 @@ type Failure struct {
 type Decision struct {
 	// Violations are in the order of codes and paths. Nothing may change them.
 	Violations []Violation
-	Failures   []Failure
+	// Told is the same as people are told it, each thing once.
+	Told     []Told
+	Failures []Failure
 	// Evaluated tells whether any policy applied, Cached whether the decision was
 	// known.
 	Evaluated, Cached bool

@@ -21,9 +21,6 @@ import (
 // maxPolicyTimeout is below the time that API servers wait for the webhook.
 const maxPolicyTimeout = 2 * time.Second
 
-// maxOtherPlaces is how many places of a mistake a message names beside the first.
-const maxOtherPlaces = 2
-
 // PolicySettings returns what a site has decided about the policies. Each error is one
 // of a field.
 func PolicySettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
@@ -87,12 +84,12 @@ func isPolicy(id string) bool { return policyCode.MatchString(id) }
 func (a *Answer) judge(engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *copied) {
 	a.Decision = engine.Evaluate(context.Background(), req)
 	a.leaveToPolicies(engine, req)
-	for _, v := range a.Decision.Violations {
-		finding := Finding{v.Code, Error, field.ErrorTypeForbidden, first(v.Paths), policyMessage(v)}
-		if v.Mode == policy.Warn {
+	for _, told := range a.Decision.Told {
+		finding := Finding{told.Code, Error, field.ErrorTypeForbidden, told.Path, told.Message}
+		if told.Mode == policy.Warn {
 			finding.Severity = Warning
 		}
-		a.weigh(finding, claim, v.Mode)
+		a.weigh(finding, claim, told.Mode)
 	}
 	for _, failure := range a.Decision.Failures {
 		id, severity := failure.Code, Warning
@@ -120,32 +117,6 @@ func (r Reviewer) onError() v1alpha1.PolicyMode {
 
 // PolicyError is the ID under which it is reported that policies could not be evaluated.
 const PolicyError = "policy-error"
-
-func first(paths []string) string {
-	if len(paths) == 0 {
-		return ""
-	}
-	return paths[0]
-}
-
-// policyMessage says what is wrong, what would pass, what to do, and where else it is.
-func policyMessage(v policy.Violation) string {
-	message := v.Message
-	if len(v.Allowed) > 0 {
-		message += "; allowed: " + strings.Join(v.Allowed, ", ")
-	}
-	if v.Hint != "" {
-		message += "; " + v.Hint
-	}
-	if len(v.Paths) > 1 {
-		others := v.Paths[1:min(len(v.Paths), 1+maxOtherPlaces)]
-		message += "; also at " + strings.Join(others, ", ")
-		if rest := len(v.Paths) - 1 - len(others); rest > 0 {
-			message += fmt.Sprintf(" and %d more", rest)
-		}
-	}
-	return message
-}
 
 // policyRequest is what the policies are asked about.
 func (r Reviewer) policyRequest(req Request, name string, object any) policy.Request {
