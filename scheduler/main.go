@@ -16,6 +16,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"github.com/dra-steward/dra-steward/scheduler/plugin"
@@ -49,6 +50,10 @@ no other scheduler of the cluster handles pods with ResourceClaims.`
 		}
 		for _, profile := range configuration.Profiles {
 			factory.Profiles = append(factory.Profiles, profile.SchedulerName)
+			if preemptsFirst(profile) {
+				klog.Background().Error(nil, "Pods are evicted where it would do to take back a claim that nobody uses: "+
+					"disable DefaultPreemption in multiPoint, and enable it again behind "+plugin.Name, "profile", profile.SchedulerName)
+			}
 		}
 		if *sole {
 			return nil

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/materialize"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/scheduler/view"
 )
@@ -26,7 +27,7 @@ const (
 	window = 5 * time.Millisecond
 )
 
-// errNotRead sends a pod with a claim back to the queue until patches have been read.
+// errNotRead keeps pods with claims from being tried until patches have been read.
 var errNotRead = errors.New("ResourceSlicePatches have not been read yet")
 
 // patches keeps the view of all profiles up to date.
@@ -40,6 +41,7 @@ type patches struct {
 
 	mutex    sync.Mutex // of what follows
 	changed  map[string]bool
+	written  map[string]bool // the slices that patched values may be written into, by name
 	wake     chan struct{}
 	profiles []profile
 }
@@ -54,7 +56,7 @@ func startPatches(ctx context.Context, handle fwk.Handle, report *report) (*patc
 	classes := handle.SharedInformerFactory().Resource().V1().DeviceClasses()
 	p := &patches{
 		reader: reader, published: handle.SharedDRAManager().ResourceSlices(), classes: classes.Lister(),
-		settled: make(chan struct{}), wake: make(chan struct{}, 1), changed: map[string]bool{},
+		settled: make(chan struct{}), wake: make(chan struct{}, 1), changed: map[string]bool{}, written: map[string]bool{},
 		report: report,
 	}
 	noted, err := reader.Informer.AddEventHandler(handlers(func(object any) { p.note(nameOf(object)) }))
@@ -64,12 +66,13 @@ func startPatches(ctx context.Context, handle fwk.Handle, report *report) (*patc
 	if _, err := classes.Informer().AddEventHandler(handlers(func(object any) { p.noteClass(nameOf(object)) })); err != nil {
 		return nil, err
 	}
-	if _, err := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer().AddEventHandler(report.materialized()); err != nil {
+	listed, err := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer().AddEventHandler(p.noteSlices())
+	if err != nil {
 		return nil, err
 	}
 	go reader.Run(ctx)
 	go announce(ctx, handle.ClientSet())
-	go p.run(ctx, noted)
+	go p.run(ctx, noted, listed)
 	go p.report.run(ctx, p)
 	return p, nil
 }
@@ -89,9 +92,41 @@ func (p *patches) note(name string) {
 	p.mutex.Lock()
 	p.changed[name] = true
 	p.mutex.Unlock()
+	p.wakeUp()
+}
+
+func (p *patches) wakeUp() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
+	}
+}
+
+// noteSlices remembers which slices patched values may be written into.
+func (p *patches) noteSlices() cache.ResourceEventHandler {
+	there := func(object any) {
+		if slice, ok := object.(*resourceapi.ResourceSlice); ok {
+			written := slice.Annotations[materialize.Annotation] != ""
+			if p.noteSlice(slice.Name, written); written {
+				p.report.materialized(slice)
+			}
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: there, UpdateFunc: func(_, object any) { there(object) },
+		DeleteFunc: func(object any) { p.noteSlice(nameOf(object), false) },
+	}
+}
+
+func (p *patches) noteSlice(name string, written bool) {
+	p.mutex.Lock()
+	changes := p.written[name] != written
+	if p.written[name] = true; !written {
+		delete(p.written, name)
+	}
+	p.mutex.Unlock()
+	if changes {
+		p.wakeUp()
 	}
 }
 
@@ -105,9 +140,9 @@ func (p *patches) noteClass(class string) {
 	}
 }
 
-// run works changes in until ctx ends.
-func (p *patches) run(ctx context.Context, noted cache.ResourceEventHandlerRegistration) {
-	p.wait(ctx, noted)
+// run works changes in until ctx ends, when it has waited for patches and slices.
+func (p *patches) run(ctx context.Context, patches, slices cache.ResourceEventHandlerRegistration) {
+	p.wait(ctx, patches, slices)
 	p.work(ctx)
 	close(p.settled)
 	p.requeue()
@@ -130,13 +165,18 @@ func (p *patches) run(ctx context.Context, noted cache.ResourceEventHandlerRegis
 	}
 }
 
-// wait returns when all patches have been noted, or when there is no sense in waiting.
-func (p *patches) wait(ctx context.Context, noted cache.ResourceEventHandlerRegistration) {
+// wait returns when all patches and slices have been noted, or when there is no sense in
+// waiting.
+func (p *patches) wait(ctx context.Context, patches, slices cache.ResourceEventHandlerRegistration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	select {
-	case <-noted.HasSyncedChecker().Done():
+	case <-patches.HasSyncedChecker().Done():
 	case <-p.reader.Unavailable():
+	case <-ctx.Done():
+	}
+	select {
+	case <-slices.HasSyncedChecker().Done():
 	case <-ctx.Done():
 	}
 }
@@ -144,10 +184,10 @@ func (p *patches) wait(ctx context.Context, noted cache.ResourceEventHandlerRegi
 // work takes in what has changed and reports whether a device may look different.
 func (p *patches) work(ctx context.Context) bool {
 	p.mutex.Lock()
-	names := p.changed
+	names, written := p.changed, len(p.written) > 0
 	p.changed = map[string]bool{}
 	p.mutex.Unlock()
-	changed := false
+	changed := p.view.Written(written)
 	for name := range names {
 		if p.take(name) {
 			changed = true
@@ -180,12 +220,20 @@ func (p *patches) take(name string) bool {
 	return p.view.Put(patch, class)
 }
 
-// list returns slices with patches applied.
-func (p *patches) list(published []*resourceapi.ResourceSlice) ([]*resourceapi.ResourceSlice, error) {
+// isSettled tells that the view need not be waited for any more.
+func (p *patches) isSettled() bool {
 	select {
 	case <-p.settled:
-		return p.view.List(published), nil
+		return true
 	default:
+		return false
+	}
+}
+
+// list returns slices with patches applied.
+func (p *patches) list(published []*resourceapi.ResourceSlice) ([]*resourceapi.ResourceSlice, error) {
+	if !p.isSettled() {
 		return nil, errNotRead
 	}
+	return p.view.List(published), nil
 }

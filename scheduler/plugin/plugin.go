@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
@@ -32,10 +33,19 @@ const Name = "PatchedDynamicResources"
 // Plugin is the plugin for one profile.
 type Plugin struct {
 	*dynamicresources.DynamicResources
+	patches *patches // nil while devices are not scheduled at all
 }
 
 // Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
+
+// PreEnqueue keeps pods that may use devices out of the queue until patches have been read.
+func (p *Plugin) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+	if p.patches != nil && mayUseDevices(pod) && !p.patches.isSettled() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, errNotRead.Error())
+	}
+	return p.DynamicResources.PreEnqueue(ctx, pod)
+}
 
 // A Factory makes the plugin for the profiles of a process.
 type Factory struct {
@@ -59,9 +69,9 @@ func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handl
 	if err != nil {
 		return nil, err
 	}
+	var shared *patches
 	if features.EnableDynamicResourceAllocation {
-		shared, err := f.share(ctx, handle)
-		if err != nil {
+		if shared, err = f.share(ctx, handle); err != nil {
 			return nil, err
 		}
 		if err := shared.addProfile(ctx, handle); err != nil {
@@ -73,7 +83,7 @@ func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handl
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{inner.(*dynamicresources.DynamicResources)}, nil
+	return &Plugin{inner.(*dynamicresources.DynamicResources), shared}, nil
 }
 
 // share starts what the profiles share.

@@ -141,19 +141,16 @@ func (r *report) foreign(synced func() bool) cache.ResourceEventHandler {
 	}}
 }
 
-// materialized handles slices: one that the webhook has written patched values into shows
+// materialized tells of a slice that the webhook has written patched values into: that shows
 // that patches are materialized, which is the other way to let them count.
-func (r *report) materialized() cache.ResourceEventHandler {
-	return handlers(func(object any) {
-		slice, ok := object.(*resourceapi.ResourceSlice)
-		if !ok || !r.isTwice(slice, time.Now()) {
-			return
-		}
-		message := fmt.Sprintf("ResourceSlice %s has values of ResourceSlicePatches written into it, which this scheduler applies as well: "+
-			"switch one of the two off, the chart's patches.mode or the plugin %s", slice.Name, Name)
-		r.logger.Error(nil, message)
-		r.recorder.Eventf(r.regarding, slice, corev1.EventTypeWarning, "PatchesMaterialized", "Scheduling", "%s", message)
-	})
+func (r *report) materialized(slice *resourceapi.ResourceSlice) {
+	if !r.isTwice(slice, time.Now()) {
+		return
+	}
+	message := fmt.Sprintf("ResourceSlice %s has values of ResourceSlicePatches written into it. This scheduler goes by what the driver said and applies patches itself: "+
+		"switch one of the two off, the chart's patches.mode or the plugin %s", slice.Name, Name)
+	r.logger.Error(nil, message)
+	r.recorder.Eventf(r.regarding, slice, corev1.EventTypeWarning, "PatchesMaterialized", "Scheduling", "%s", message)
 }
 
 // isTwice reports, from time to time, whether a slice has patched values written into it.

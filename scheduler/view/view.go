@@ -7,6 +7,7 @@
 package view
 
 import (
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,23 +16,31 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/materialize"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
-// A View applies patches. Put, Delete and Rebuild are called by one goroutine at a time,
+// A View applies patches. Put, Delete, Written and Rebuild are called by one goroutine at a time,
 // List by any. The zero value has no patches.
 type View struct {
 	shown atomic.Pointer[merged] // nil while there are no patches
 	stale []*patch.Patch         // what the next Rebuild has to work in
+	fresh bool                   // the next Rebuild works everything in
 
 	mutex   sync.Mutex // of what follows
+	written bool
 	set     patch.Set
 	classes map[string]*resourceapi.DeviceClass // by the name of the patch that names it
 }
 
-// merged are slices with patches applied, by the slice they were made from.
+// merged are slices with patches applied. It does not change once it is made.
 type merged struct {
+	// slices has them by the slice they were made from.
 	slices map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice
+	// all are those of the published slices with this sum.
+	all  []*resourceapi.ResourceSlice
+	sum  uint64
+	seed maphash.Seed
 }
 
 // Put takes a patch in; class is the DeviceClass that its filter names, nil if there is
@@ -68,6 +77,17 @@ func (v *View) Delete(name string) bool {
 	return true
 }
 
+// Written says whether patched values are written into slices: those are then taken for what
+// their drivers said, by what is noted in them, from the next Rebuild on. It reports whether
+// that is new.
+func (v *View) Written(written bool) bool {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	changes := v.written != written
+	v.written, v.fresh = written, v.fresh || changes
+	return changes
+}
+
 // Len is the number of patches.
 func (v *View) Len() int {
 	v.mutex.Lock()
@@ -75,88 +95,115 @@ func (v *View) Len() int {
 	return v.set.Len()
 }
 
+// empty tells that slices are shown as they are.
+func (v *View) empty() bool {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return v.set.Len() == 0 && !v.written
+}
+
 // Rebuild shows the patches as they are now on the slices that there are. List goes on
 // with what was before until it is done.
 func (v *View) Rebuild(published []*resourceapi.ResourceSlice) {
 	last, stale := v.shown.Load(), v.stale
-	v.stale = nil
-	if v.Len() == 0 {
+	from := last
+	if v.fresh {
+		from = nil
+	}
+	v.stale, v.fresh = nil, false
+	if v.empty() {
 		v.shown.Store(nil)
-		v.forget(last, nil)
+		v.forget(last, &merged{})
 		return
 	}
-	next, _ := v.merge(published, last, stale)
+	next := v.merge(published, from, stale)
 	v.shown.Store(next)
-	v.forget(last, published)
+	v.forget(last, next)
 }
 
-// List returns the slices with patches applied, in the order of the given ones; those
-// themselves where there is nothing to apply. Nothing of it may be changed.
+// List returns the slices with patches applied, those themselves where there is nothing to
+// apply, in any order. Nothing of it may be changed.
 func (v *View) List(published []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	last := v.shown.Load()
 	if last == nil {
 		return published
 	}
-	all := make([]*resourceapi.ResourceSlice, len(published))
-	for i, slice := range published {
-		if all[i] = last.slices[slice]; all[i] == nil {
-			return v.extend(published, last)
-		}
+	if len(published) == len(last.all) && sum(last.seed, published) == last.sum {
+		return last.all
 	}
-	return all
+	next := v.merge(published, last, nil)
+	// Unless a Rebuild was faster: then the next List finds the same again.
+	if v.shown.CompareAndSwap(last, next) {
+		v.forget(last, next)
+	}
+	return next.all
 }
 
-// extend is List for slices of which some are new. What it finds is kept, unless a Rebuild
-// was faster: then the next List finds it again.
-func (v *View) extend(published []*resourceapi.ResourceSlice, last *merged) []*resourceapi.ResourceSlice {
-	next, all := v.merge(published, last, nil)
-	if v.shown.CompareAndSwap(last, next) {
-		v.forget(last, published)
+// sum tells lists of slices apart whatever their order is, since that of the scheduler's
+// list is another one each time. It costs a tenth of looking all of them up. Slices that
+// are shown are kept, so that no other one gets the address of one of them.
+func sum(seed maphash.Seed, published []*resourceapi.ResourceSlice) (sum uint64) {
+	for _, slice := range published {
+		sum += maphash.Comparable(seed, slice)
 	}
-	return all
+	return sum
 }
 
 // merge applies patches to the slices that are new or that a stale patch selects.
-func (v *View) merge(published []*resourceapi.ResourceSlice, last *merged, stale []*patch.Patch) (*merged, []*resourceapi.ResourceSlice) {
-	next := &merged{make(map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice, len(published))}
-	all := make([]*resourceapi.ResourceSlice, len(published))
-	for i, slice := range published {
-		if last != nil {
-			all[i] = last.slices[slice]
-		}
-		if all[i] == nil || selected(stale, slice) {
-			all[i] = v.apply(slice)
-		}
-		next.slices[slice] = all[i]
+func (v *View) merge(published []*resourceapi.ResourceSlice, last *merged, stale []*patch.Patch) *merged {
+	next := &merged{
+		slices: make(map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice, len(published)),
+		all:    make([]*resourceapi.ResourceSlice, len(published)), seed: maphash.MakeSeed(),
 	}
-	return next, all
+	next.sum = sum(next.seed, published)
+	for i, slice := range published {
+		shown := (*resourceapi.ResourceSlice)(nil)
+		if last != nil {
+			shown = last.slices[slice]
+		}
+		if shown == nil || selected(stale, slice) {
+			shown = v.apply(slice)
+		}
+		next.slices[slice], next.all[i] = shown, shown
+	}
+	return next
 }
 
 // apply locks for one slice at a time, so that List need not wait for a Rebuild.
 func (v *View) apply(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	if result := v.set.Apply(slice); result != nil {
+	published := slice
+	if v.written {
+		published, _ = materialize.Published(slice) // whose ledger cannot be read stands for itself
+	}
+	if result := v.set.Apply(published); result != nil {
 		return result.Slice
 	}
-	return slice
+	return published
 }
 
 // forget drops what is remembered of slices that are gone.
-func (v *View) forget(last *merged, published []*resourceapi.ResourceSlice) {
+func (v *View) forget(last, next *merged) {
 	if last == nil {
 		return
 	}
-	there := make(map[string]bool, len(published))
-	for _, slice := range published {
-		there[slice.Name] = true
+	gone := map[string]bool{}
+	for slice := range last.slices {
+		if _, there := next.slices[slice]; !there {
+			gone[slice.Name] = true
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	for slice := range next.slices { // of another version
+		delete(gone, slice.Name)
 	}
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	for slice := range last.slices {
-		if !there[slice.Name] {
-			v.set.Forget(slice.Name)
-		}
+	for name := range gone {
+		v.set.Forget(name)
 	}
 }
 

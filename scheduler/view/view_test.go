@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/scheduler/view"
 )
@@ -133,6 +136,74 @@ func TestRandomHistories(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Where patched values are written into slices, devices are what their drivers said with the
+// patches of now: as if nothing was written, whichever patches were.
+func TestWritten(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		var v view.View
+		v.Written(true)
+		driver, stored := slice("n", 1), slice("n", 1)
+		var last *v1alpha1.ResourceSlicePatch
+		for step := range 40 {
+			switch random.IntN(4) {
+			case 0: // the driver publishes, with the ledger that it finds
+				driver = slice("n", step)
+				published := driver.DeepCopy()
+				published.Annotations = stored.Annotations
+				stored = published
+			case 1: // what is written into slices lags behind
+				written := map[string]*v1alpha1.ResourceSlicePatch{"p": last}
+				if random.IntN(2) == 0 || last == nil {
+					written = map[string]*v1alpha1.ResourceSlicePatch{"q": rack("q", "old", 1, "")}
+				}
+				stored = write(t, stored, written)
+			case 2:
+				last = nil
+				v.Delete("p")
+			default:
+				last = rack("p", fmt.Sprint("r", random.IntN(3)), int64(step), "")
+				v.Put(last, nil)
+			}
+			v.Rebuild([]*resourceapi.ResourceSlice{stored})
+			objects := []any{driver}
+			if last != nil {
+				objects = append(objects, last)
+			}
+			want, got := tracker.Merge(objects...).Get("n"), v.List([]*resourceapi.ResourceSlice{stored})[0]
+			if !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
+				t.Fatalf("seed %d step %d: got %v, want %v", seed, step, got.Spec, want.Spec)
+			}
+		}
+		if !v.Written(false) || v.Written(false) {
+			t.Error("that nothing is written is new once")
+		}
+		v.Delete("p")
+		published := []*resourceapi.ResourceSlice{driver}
+		if v.Rebuild(published); v.List(published)[0] != driver {
+			t.Error("then slices are what they are")
+		}
+	}
+}
+
+// write writes patches into a slice as the webhook does.
+func write(t *testing.T, stored *resourceapi.ResourceSlice, patches map[string]*v1alpha1.ResourceSlicePatch) *resourceapi.ResourceSlice {
+	t.Helper()
+	var set patch.Set
+	for _, p := range patches {
+		set.Put(p, nil)
+	}
+	draft, err := materialize.Read(materialize.Write{Incoming: stored, Old: stored, Now: time.Unix(1e9, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := draft.Merge(set.Apply(draft.Slice), nil)
+	if merged.Refused != nil {
+		t.Fatal(merged.Refused)
+	}
+	return merged.Slice
 }
 
 // List may be called while patches are worked in.
