@@ -61,6 +61,9 @@ func TestChart(t *testing.T) {
 		if strings.Contains(string(text), "forbidden") {
 			t.Errorf("a right is missing:\n%s", text)
 		}
+		if strings.Contains(string(text), "Pods are evicted") {
+			t.Errorf("DefaultPreemption comes first:\n%s", text)
+		}
 	})
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	eventually(t, "the scheduler is ready", func() bool {

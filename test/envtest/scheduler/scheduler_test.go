@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/pkg/materialize"
 )
@@ -68,19 +69,44 @@ func TestPlacement(t *testing.T) {
 			if got := w.device(t, tt.name); got != tt.want {
 				t.Errorf("without the patch the pod has %q", got)
 			}
-			if err := w.CoreV1().Pods("default").Delete(t.Context(), tt.name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, "the device is free", func() bool {
-				claim, err := w.ResourceV1().ResourceClaims("default").Get(t.Context(), tt.name, metav1.GetOptions{})
-				return err == nil && claim.Status.Allocation == nil
-			})
+			w.free(t, tt.name)
 		})
 	}
+	w.atOnce(t)
 	slice, err := w.ResourceV1().ResourceSlices().Get(t.Context(), "node-0", metav1.GetOptions{})
 	if err != nil || slice.Generation != 1 {
 		t.Errorf("the published slice has changed: %v %v", slice, err)
 	}
+}
+
+// atOnce lets patches come while the pods that wait for them are being tried.
+func (w *world) atOnce(t *testing.T) {
+	t.Helper()
+	for round := range 10 {
+		name := fmt.Sprintf("at-once-%d", round)
+		parallel(t, []func(){
+			func() {
+				w.ask(t, name, "", fmt.Sprintf(`device.attributes["dc.example.com"].?round.orValue(-1) == %d`, round))
+			},
+			func() {
+				w.patch(t, name, fmt.Sprintf(`{priority: %d, attributes: {dc.example.com/round: {int: %d}}}`, round, round))
+			},
+		})
+		w.isBound(t, name)
+		w.free(t, name)
+	}
+}
+
+// free deletes a pod and waits until its device is free.
+func (w *world) free(t testing.TB, name string) {
+	t.Helper()
+	if err := w.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the device is free", func() bool {
+		claim, err := w.ResourceV1().ResourceClaims("default").Get(t.Context(), name, metav1.GetOptions{})
+		return err == nil && claim.Status.Allocation == nil
+	})
 }
 
 // Without the type, and without the right to read it, pods are scheduled as ever, with and
@@ -152,12 +178,13 @@ func TestTwoProfiles(t *testing.T) {
 }
 
 // materialized writes into a slice what the webhook writes when patches are materialized,
-// which our scheduler tells.
+// here one that is not there any more: our scheduler tells, and goes by what the driver said.
 func (w *world) materialized(t *testing.T) {
 	t.Helper()
-	value := "r12"
-	entry := materialize.Entry{Written: materialize.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &value}}, Patch: "rack"}
-	ledger, err := materialize.Ledger{"gpu-0": {materialize.Key{Name: "dc.example.com/rack"}: entry}}.Encode()
+	gold := resourceapi.DeviceAttribute{StringValue: ptr.To("gold")}
+	entry := materialize.Entry{Published: materialize.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("iron")}},
+		Written: materialize.Value{Attribute: &gold}, Patch: "gone"}
+	ledger, err := materialize.Ledger{"gpu-3": {materialize.Key{Name: "tier"}: entry}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,10 +194,28 @@ func (w *world) materialized(t *testing.T) {
 		t.Fatal(err)
 	}
 	slice.Annotations = map[string]string{materialize.Annotation: ledger}
+	for i := range slice.Spec.Devices {
+		if slice.Spec.Devices[i].Name == "gpu-3" {
+			slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"tier": gold}
+		}
+	}
 	if _, err := slices.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.isSaid(t, "PatchesMaterialized", "ResourceSlice node-0 has values of ResourceSlicePatches written into it")
+	selects := func(tier string) string {
+		return fmt.Sprintf(`device.attributes["dc.example.com"].rack == "r12" && device.attributes["gpu.example.com"].?tier.orValue("") == "%s"`, tier)
+	}
+	w.ask(t, "written", "patched", selects("gold"))
+	w.isPending(t, "written")
+	w.ask(t, "said", "patched", selects("iron"))
+	if got := w.isBound(t, "said"); got != "node-0/gpu-3" {
+		t.Errorf("the pod got %s", got)
+	}
+	w.ask(t, "stock", "stock", "")
+	if w.isBound(t, "stock"); w.device(t, "written") != "" {
+		t.Error("the value that was written counts")
+	}
 }
 
 // anotherScheduler binds a pod with a claim as a second scheduler would, which ours tells.
@@ -198,7 +243,7 @@ func (w *world) twoProfiles(t *testing.T, round, n int) {
 		}
 		work = append(work, func() { w.ask(t, name, profile, selector) })
 	}
-	parallel(work)
+	parallel(t, work)
 	var taken []string
 	for _, name := range names {
 		taken = append(taken, w.isBound(t, name))

@@ -59,8 +59,8 @@ type world struct {
 const patched = `
   plugins:
     multiPoint:
-      disabled: [{name: DynamicResources}]
-      enabled: [{name: PatchedDynamicResources, weight: 2}]
+      disabled: [{name: DynamicResources}, {name: DefaultPreemption}]
+      enabled: [{name: PatchedDynamicResources, weight: 2}, {name: DefaultPreemption}]
 `
 
 // start starts a control plane with our scheduler.
@@ -70,20 +70,17 @@ func start(t testing.TB, configuration string, nodes ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startProgram(t, file, configuration, nodes...)
+	return startWith(t, envtest.Options{
+		Scheduler: true, Nodes: nodes, SchedulerProgram: file, SchedulerArgs: map[string][]string{"sole-scheduler": {"true"}},
+		SchedulerConfiguration: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" + configuration,
+	})
 }
 
-// startProgram starts a control plane with a scheduler, "" for the released one.
-func startProgram(t testing.TB, file, configuration string, nodes ...string) *world {
+// startWith starts a control plane.
+func startWith(t testing.TB, options envtest.Options) *world {
 	t.Helper()
-	options := envtest.Options{
-		Kubernetes:        "1.37", // a scheduler must not be newer than its API server
-		ControllerManager: true, Scheduler: true, Nodes: nodes, Dir: t.TempDir(), Output: t.Output(), SchedulerProgram: file,
-		SchedulerConfiguration: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" + configuration,
-	}
-	if file != "" {
-		options.SchedulerArgs = map[string][]string{"sole-scheduler": {"true"}}
-	}
+	options.Kubernetes = "1.37" // a scheduler must not be newer than its API server
+	options.ControllerManager, options.Dir, options.Output = true, t.TempDir(), t.Output()
 	cluster, err := envtest.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
