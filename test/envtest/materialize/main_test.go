@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -57,7 +58,19 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	os.Exit(envtest.Main(m, envtest.Options{AuditPolicy: auditPolicy}, func(c *envtest.Cluster) { cluster = c }))
+	os.Exit(envtest.Main(closing{m}, envtest.Options{AuditPolicy: auditPolicy}, func(c *envtest.Cluster) { cluster = c }))
+}
+
+// closing runs tests, and ends what they share while there is an API server.
+type closing struct{ m *testing.M }
+
+func (c closing) Run() int {
+	code := c.m.Run()
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
 }
 
 // An installation is dra-steward in the cluster. Tests that change it run one after the
@@ -91,9 +104,12 @@ func (i *installation) use(t *testing.T, mode string) {
 // shut stops webhook and controller.
 func (i *installation) shut(t *testing.T) {
 	t.Helper()
-	i.shutWebhook(t)
-	i.shutController(t)
+	if err := i.stop(); err != nil {
+		t.Error(err)
+	}
 }
+
+func (i *installation) stop() error { return errors.Join(i.stopWebhook(), i.stopController()) }
 
 func (i *installation) values() map[string]any {
 	return map[string]any{"patches": map[string]any{"mode": i.mode, "poolsPerSecond": 50}}
@@ -128,22 +144,28 @@ func (i *installation) openController(t *testing.T) {
 // shutWebhook stops the webhook; its configuration stays.
 func (i *installation) shutWebhook(t *testing.T) {
 	t.Helper()
-	if i.guard != nil {
-		if err := i.guard.Stop(); err != nil {
-			t.Error(err)
-		}
-		i.guard = nil
+	if err := i.stopWebhook(); err != nil {
+		t.Error(err)
 	}
 }
 
-func (i *installation) shutController(t *testing.T) {
-	t.Helper()
-	if i.steward != nil {
-		if err := i.steward.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, i.steward.Log())
-		}
-		i.steward = nil
+func (i *installation) stopWebhook() error {
+	if i.guard == nil {
+		return nil
 	}
+	defer func() { i.guard = nil }()
+	return i.guard.Stop()
+}
+
+func (i *installation) stopController() error {
+	if i.steward == nil {
+		return nil
+	}
+	defer func() { i.steward = nil }()
+	if err := i.steward.Stop(); err != nil {
+		return fmt.Errorf("%w; its log:\n%s", err, i.steward.Log())
+	}
+	return nil
 }
 
 // logs shows what webhook and controller have logged, where a test has failed.
@@ -329,7 +351,7 @@ func (s *site) stays(want ...string) {
 // by which it takes over what is there, and a little longer than it waits for that.
 func (s *site) quiet() {
 	s.t.Helper()
-	silence := 3 * delay()
+	silence := delay() * 3 / 2
 	written, since := -1, time.Now()
 	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 10*time.Minute, true, func(context.Context) (bool, error) {
 		all := s.written()

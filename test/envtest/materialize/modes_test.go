@@ -140,7 +140,9 @@ func TestUninstall(t *testing.T) {
 	shared.use(t, "restore") // as the Deployments do
 	s.shows("a: model=x")
 	s.quiet()
-	shared.shutController(t)
+	if err := shared.stopController(); err != nil {
+		t.Error(err)
+	}
 	select {
 	case got := <-ended:
 		if !strings.HasPrefix(got, "0 ") || !strings.Contains(got, "take 1 values of ResourceSlicePatches") {
