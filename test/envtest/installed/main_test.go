@@ -156,7 +156,8 @@ func badClaim() *resourceapi.ResourceClaim {
 	claim := goodClaim()
 	for i := range 17 {
 		claim.Spec.Devices.Requests[0].Exactly.Tolerations = append(claim.Spec.Devices.Requests[0].Exactly.Tolerations,
-			resourceapi.DeviceToleration{Key: "example.com/fault-" + string(rune('a'+i)), Operator: resourceapi.DeviceTolerationOpExists})
+			resourceapi.DeviceToleration{Key: "example.com/fault-" + string(rune('a'+i)), Operator: resourceapi.DeviceTolerationOpExists,
+				Effect: resourceapi.DeviceTaintEffectNoSchedule})
 	}
 	return claim
 }
