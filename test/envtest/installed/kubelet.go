@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -168,6 +169,16 @@ func (k *Kubelet) status(ctx context.Context, p *Pod, ready bool) error {
 		_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return err == nil || apierrors.IsNotFound(err), nil
 	})
+}
+
+// finished tells the API server that the process of a pod has ended for good.
+func (k *Kubelet) finished(ctx context.Context, p *Pod, phase corev1.PodPhase) error {
+	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase)
+	_, err := k.client.CoreV1().Pods(p.Object.Namespace).Patch(ctx, p.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // runningStatus is that of a pod whose one container runs.

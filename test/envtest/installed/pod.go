@@ -106,6 +106,9 @@ func (p *Pod) run(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
+	if p.Object.Spec.RestartPolicy == corev1.RestartPolicyNever {
+		return p.complete(ctx, command, ended)
+	}
 	probing, cancel := context.WithCancel(ctx)
 	var probes sync.WaitGroup
 	probes.Go(func() { p.probe(probing) })
@@ -128,6 +131,22 @@ func (p *Pod) run(ctx context.Context) error {
 		return p.kubelet.remove(context.WithoutCancel(ctx), p.Object)
 	}
 	return p.end(ctx, command, ended)
+}
+
+// complete waits for the process of a Job, whose pod stays until it is deleted.
+func (p *Pod) complete(ctx context.Context, command *exec.Cmd, ended <-chan error) error {
+	select {
+	case <-ctx.Done():
+		return p.end(ctx, command, ended)
+	case <-p.deleted:
+		return p.end(ctx, command, ended)
+	case err := <-ended:
+		phase := corev1.PodSucceeded
+		if err != nil {
+			phase = corev1.PodFailed
+		}
+		return p.kubelet.finished(ctx, p, phase)
+	}
 }
 
 // end gives the process its grace period, and removes the pod.
@@ -154,8 +173,6 @@ func (p *Pod) probe(ctx context.Context) {
 	if probe.HTTPGet.Port.Type == intstr.Int {
 		url = fmt.Sprintf("http://%s:%d%s", p.Address, probe.HTTPGet.Port.IntVal, probe.HTTPGet.Path)
 	}
-	period := time.NewTicker(time.Duration(max(probe.PeriodSeconds, 1)) * time.Second)
-	defer period.Stop()
 	told, failures := false, int32(0)
 	_ = p.kubelet.status(ctx, p, false)
 	for {
@@ -178,9 +195,21 @@ func (p *Pod) probe(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-period.C:
+		case <-time.After(p.untilProbe(probe)):
 		}
 	}
+}
+
+// starting is how often a pod is asked until it is ready for the first time. A kubelet
+// waits a period of the probe, up to five seconds, in which tests would learn nothing.
+const starting = 200 * time.Millisecond
+
+// untilProbe is how long to wait for the next probe.
+func (p *Pod) untilProbe(probe *corev1.Probe) time.Duration {
+	if p.Ready().IsZero() {
+		return starting
+	}
+	return time.Duration(max(probe.PeriodSeconds, 1)) * time.Second
 }
 
 func asks(ctx context.Context, client *http.Client, url string) bool {

@@ -28,6 +28,11 @@ func TestServerTakesEveryObject(t *testing.T) {
 		"one replica": {"replicaCount": 1},
 		"no rights":   {"liveData": values{"enabled": false}, "policies": values{"configMaps": false}},
 		"evicting":    {"controller": values{"mode": "full"}},
+		"patches":     {"patches": values{"mode": "materialize"}},
+		"scheduler":   {"scheduler": values{"enabled": true}},
+		"nodes":       {"node": values{"enabled": true, "devicePlugins": true, "serveSocket": "/run/dra-steward/pods.sock"}},
+		"observing":   {"mode": "observe", "tracing": values{"endpoint": "http://collector:4317"}},
+		"enforcing":   {"mode": "enforce", "uninstall": values{"taintRules": "lift"}, "forceDeletion": values{"enabled": true}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			options := chart.Options{Namespace: namespace, KubeVersion: cluster.Version()}

@@ -40,8 +40,9 @@ func TestNodeAgentNeedsItsNamespace(t *testing.T) {
 
 func label(t *testing.T, h helm, namespace *corev1.Namespace, key, value string) {
 	t.Helper()
+	before := namespace.DeepCopy()
 	namespace.Labels[key] = value
-	if err := h.client.Update(t.Context(), namespace); err != nil {
+	if err := h.client.Patch(t.Context(), namespace, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 }
