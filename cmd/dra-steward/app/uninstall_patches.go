@@ -21,13 +21,18 @@ import (
 // write what they hold within 30 s.
 const restoringTime = 3 * time.Minute
 
+// stillTime is how long slices stay as they are until their drivers count as content with
+// them. A driver that never took a patched value over has nothing to write: what it saw was
+// restored before it would have written.
+const stillTime = 75 * time.Second
+
 // restoreSlices takes patches out of slices, for which webhook and controller must still
 // work, and waits until no slice holds one and no driver may bring one back.
 func (u *uninstall) restoreSlices(ctx context.Context) error {
 	if !u.restore {
 		return nil
 	}
-	n, err := u.patchedSlices(ctx)
+	n, _, err := u.patchedSlices(ctx)
 	if err != nil || n == (materialize.Count{}) {
 		return err
 	}
@@ -40,35 +45,56 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 			return fmt.Errorf("cannot switch %s/%s to --patches=%s: %w", u.namespace, name, materializer.Restore, err)
 		}
 	}
-	err = wait.PollUntilContextTimeout(ctx, time.Second, max(u.patience, restoringTime), true, func(ctx context.Context) (bool, error) {
-		var err error
-		n, err = u.patchedSlices(ctx)
-		return n.InForce+n.Waiting == 0, err
-	})
-	if err != nil {
+	if n, err = u.awaitDrivers(ctx); err != nil {
 		return fmt.Errorf("%d values of patches are still in ResourceSlices, and %d may come back: restart the drivers, or see whether the webhook works (%w)", n.InForce, n.Waiting, err)
 	}
 	return nil
 }
 
-// patchedSlices counts the values of patches that slices hold.
-func (u *uninstall) patchedSlices(ctx context.Context) (n materialize.Count, err error) {
+// awaitDrivers waits until no slice holds a value of a patch, and drivers have given up
+// what they took over or write nothing any more.
+func (u *uninstall) awaitDrivers(ctx context.Context) (n materialize.Count, err error) {
+	var versions string
+	since := time.Now()
+	err = wait.PollUntilContextTimeout(ctx, time.Second, max(u.patience, restoringTime), true, func(ctx context.Context) (bool, error) {
+		count, now, err := u.patchedSlices(ctx)
+		if err != nil {
+			return false, err
+		}
+		if n = count; now != versions {
+			versions, since = now, time.Now()
+		}
+		return n.InForce == 0 && (n.Waiting == 0 || time.Since(since) >= stillTime), nil
+	})
+	if err == nil && n.Waiting > 0 {
+		u.say("%d values are not waited for any longer: for %s no driver has written its slice", n.Waiting, stillTime)
+	}
+	return n, err
+}
+
+// patchedSlices counts the values of patches that slices hold, and returns the versions of
+// these slices.
+func (u *uninstall) patchedSlices(ctx context.Context) (n materialize.Count, versions string, err error) {
 	options := metav1.ListOptions{Limit: 500}
 	for {
 		list, err := u.client.ResourceV1().ResourceSlices().List(ctx, options)
 		if err != nil {
-			return n, fmt.Errorf("cannot list ResourceSlices: %w", err)
+			return n, "", fmt.Errorf("cannot list ResourceSlices: %w", err)
 		}
 		for i := range list.Items {
-			ledger, err := materialize.LedgerOf(&list.Items[i])
+			slice := &list.Items[i]
+			ledger, err := materialize.LedgerOf(slice)
 			if err != nil {
-				return n, fmt.Errorf("ResourceSlice %s: %w", list.Items[i].Name, err)
+				return n, "", fmt.Errorf("ResourceSlice %s: %w", slice.Name, err)
 			}
 			c := ledger.Count()
+			if c.InForce+c.Waiting > 0 {
+				versions += slice.Name + " " + slice.ResourceVersion + "\n"
+			}
 			n.InForce, n.Waiting = n.InForce+c.InForce, n.Waiting+c.Waiting
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
-			return n, nil
+			return n, versions, nil
 		}
 	}
 }

@@ -92,20 +92,10 @@ func (p *Pod) run(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	command, err := p.command(ctx)
-	if err != nil {
-		return fmt.Errorf("pod %s: %w", p.Object.Name, err)
-	}
-	command.Stdout, command.Stderr = log, log
-	p.mutex.Lock()
-	p.process = command
-	err = command.Start()
-	p.mutex.Unlock()
+	command, ended, err := p.start(ctx, log)
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
 	if p.Object.Spec.RestartPolicy == corev1.RestartPolicyNever {
 		return p.complete(ctx, command, ended)
 	}
@@ -131,6 +121,25 @@ func (p *Pod) run(ctx context.Context) error {
 		return p.kubelet.remove(context.WithoutCancel(ctx), p.Object)
 	}
 	return p.end(ctx, command, ended)
+}
+
+// start starts the process, which writes into log; how it ended is sent.
+func (p *Pod) start(ctx context.Context, log *os.File) (*exec.Cmd, <-chan error, error) {
+	command, err := p.command(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("pod %s: %w", p.Object.Name, err)
+	}
+	command.Stdout, command.Stderr = log, log
+	p.mutex.Lock()
+	p.process = command
+	err = command.Start()
+	p.mutex.Unlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	return command, ended, nil
 }
 
 // complete waits for the process of a Job, whose pod stays until it is deleted.
