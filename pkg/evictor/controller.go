@@ -187,7 +187,9 @@ func (c *Controller) decide(name types.NamespacedName) {
 	c.options.Metrics.decided(time.Since(start))
 	switch came {
 	case planned:
-		c.options.Logger.V(1).Info("Pod has to leave its devices", "pod", name, "verdict", d.plan.Explain(start))
+		if log := c.options.Logger.V(1); log.Enabled() { // the explanation takes longer than the decision
+			log.Info("Pod has to leave its devices", "pod", name, "verdict", d.plan.Explain(start))
+		}
 	case cancelled:
 		c.options.Metrics.cancel()
 		c.event(pod, "Cancelling deletion")
