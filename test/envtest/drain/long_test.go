@@ -21,12 +21,12 @@ const (
 	perDrain = 5
 )
 
-// TestLongDrain drains 300 devices of 25 nodes, or as many as DRAIN_PODS says, of 50 nodes
+// TestLongDrain drains 1,000 devices of 25 nodes, or as many as DRAIN_PODS says, of 50 nodes
 // there are, in five drains within one budget of a tenth of the pods, while the leader is
 // killed, another one takes over, and the API server is restarted: nobody is lost, nobody
 // goes twice, and the history of the pods never shows fewer ready than the budget wants.
 func TestLongDrain(t *testing.T) {
-	perNode := 300 / drained
+	perNode := 1000 / drained
 	if text := os.Getenv("DRAIN_PODS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < drained || n%drained > 0 {

@@ -24,9 +24,9 @@ const (
 	teams   = 100    // namespaces, with a PodDisruptionBudget each
 )
 
-// TestCrowd measures what webhooks and controller hold with 10,000 claims and pods, and how
+// TestMemoryWithPods measures what webhooks and controller hold with 10,000 claims and pods, and how
 // long an API server waits for the guard to refuse a rule on all of them.
-func TestCrowd(t *testing.T) {
+func TestMemoryWithPods(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
 		t.Skip("takes minutes; make test-long runs it")
 	}
