@@ -78,9 +78,12 @@ func (b *bubble) start(options evictor.Options) {
 	}
 	options.UsageSynced = synced
 	options.Tracker = tracker.New(tracker.Options{Sources: tracker.Sources{Slices: resource.ResourceSlices().Informer(), Rules: options.Rules}})
-	if _, slow := options.Client.(slowStatus); slow {
+	switch options.Client.(type) {
+	case slowStatus:
 		options.Client = slowStatus{Interface: b.Clientset}
-	} else {
+	case slowPods:
+		options.Client = slowPods{Interface: b.Clientset}
+	default:
 		options.Client = b.Clientset
 	}
 	b.registry = prometheus.NewRegistry()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ac "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -181,6 +183,58 @@ func (s slowStatus) RESTClient() rest.Interface { return nil }
 func (s slowStatus) ApplyStatus(ctx context.Context, _ *ac.DeviceTaintRuleApplyConfiguration, _ metav1.ApplyOptions) (*resourceapi.DeviceTaintRule, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
+}
+
+// TestSlowDeletions: while the deletions of some pods hang, others are decided about and
+// evicted, a rule gets its status, and whoever asks is answered.
+func TestSlowDeletions(t *testing.T) {
+	options := full
+	options.Client = slowPods{}
+	objects := []runtime.Object{sliceOf(1)}
+	for i := range 7 { // one worker is left
+		objects = append(objects, both(podOn(slowNamespace, fmt.Sprint("pod-", i), "gpu-0"))...)
+	}
+	inBubble(t, options, objects, func(b *bubble) {
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(time.Second)
+		pod, claim := podOn("ns", "late", "gpu-0")
+		b.do(b.ResourceV1().ResourceClaims("ns").Create(b.Context(), claim, metav1.CreateOptions{}))
+		b.do(b.CoreV1().Pods("ns").Create(b.Context(), pod, metav1.CreateOptions{}))
+		b.pass(time.Minute)
+		b.expect(deletions{"ns/late": time.Second})
+		if got, want := b.controller.Tally("rule"), (evictor.Tally{Pending: 7, Namespaces: 1, Evicted: 1}); got != want {
+			t.Errorf("counted %+v, want %+v", got, want)
+		}
+		rule, err := b.ResourceV1().DeviceTaintRules().Get(b.Context(), "rule", metav1.GetOptions{})
+		b.do(rule, err)
+		if len(rule.Status.Conditions) == 0 || !strings.HasPrefix(rule.Status.Conditions[0].Message, "7 pods need to be evicted") {
+			t.Errorf("conditions %+v", rule.Status.Conditions)
+		}
+	})
+}
+
+const slowNamespace = "slow"
+
+// slowPods answers deletions in one namespace when nobody asks any more.
+type slowPods struct{ kubernetes.Interface }
+
+type slowCore struct{ coreclient.CoreV1Interface }
+
+type slowPodClient struct{ coreclient.PodInterface }
+
+func (s slowPods) CoreV1() coreclient.CoreV1Interface { return slowCore{s.Interface.CoreV1()} }
+
+func (s slowCore) Pods(namespace string) coreclient.PodInterface {
+	pods := s.CoreV1Interface.Pods(namespace)
+	if namespace == slowNamespace {
+		return slowPodClient{pods}
+	}
+	return pods
+}
+
+func (slowPodClient) Delete(ctx context.Context, _ string, _ metav1.DeleteOptions) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // TestBug8FinalizersAndHeartbeats: a pod that stays for a while after its deletion is
