@@ -38,7 +38,7 @@ func TestMemoryWithPods(t *testing.T) {
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "everything"}}
 	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: new(driver)}
 	rule.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}
-	counted := fmt.Sprintf("%d pods in %d namespaces", crowded, teams)
+	counted := fmt.Sprintf("hits %d pods", crowded)
 	refused := func(ctx context.Context) (time.Duration, error) {
 		start := time.Now()
 		_, err := clients.ResourceV1().DeviceTaintRules().Create(ctx, rule, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -48,8 +48,8 @@ func TestMemoryWithPods(t *testing.T) {
 		}
 		return took, nil
 	}
-	eventually(t, "the guard knows of all", func(ctx context.Context) error {
-		_, err := refused(ctx)
+	eventually(t, "the guard knows of all", func(context.Context) error {
+		_, err := refused(t.Context()) // of which the last answer is what there is to say
 		return err
 	})
 	var took []time.Duration
