@@ -58,7 +58,7 @@ bench-long: ## measure tracker, evictor and scheduler beside those of Kubernetes
 	cd test/evictor && EVICTOR_LONG=1 go test -run '^$$' -bench . -benchtime 1x -timeout 60m .
 	cd test/evictor && go test -run '^$$' -bench Events -benchtime 100x .
 	cd test/envtest && go test -run '^$$' -bench PatchToBound -benchtime 50x ./scheduler
-	cd test/envtest && go test -run '^$$' -bench Throughput -benchtime 1x -timeout 2h ./scheduler
+	cd test/envtest && go test -run '^$$' -bench Throughput -benchtime 1x -timeout 1h ./scheduler
 
 bench-policies: ## measure what policies cost: requests, decisions beside others, growth
 	go test ./webhook -run '^$$' -bench '^BenchmarkPolicies$$' -benchtime 2000x
