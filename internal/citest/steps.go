@@ -162,8 +162,8 @@ func long(modules []string) (steps []step) {
 	}
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, step{
-			name: "drains, eviction, restarts, memory, patches in slices, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible)", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
+			name: "drains, eviction, restarts, memory, patches in slices, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches)", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
 		}, step{
 			name: "audit at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestAuditMany", "./guard"},
