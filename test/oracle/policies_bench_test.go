@@ -39,6 +39,7 @@ func BenchmarkPolicies(b *testing.B) {
 			one.Modes[p.Code] = policy.Off
 		}
 	}
+	b.Run("a rule that is only true", benchmarkBare)
 	for _, distinct := range []bool{false, true} {
 		for _, wild := range []bool{false, true} {
 			claim := toleratingClaim(distinct, wild)
@@ -159,6 +160,27 @@ deny contains message if {
 			if err != nil || len(results) != 1 || (len(results[0].Expressions[0].Value.([]any)) > 0) != wild {
 				b.Fatal(results, err)
 			}
+		}
+	}
+}
+
+// benchmarkBare is the least that OPA takes: a prepared query for one rule that looks at
+// one field.
+func benchmarkBare(b *testing.B) {
+	compiler, err := ast.CompileModules(map[string]string{"a.rego": "package bare\n\ndeny contains \"x\" if input.wildcard == true"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	query, err := rego.New(rego.Compiler(compiler), rego.Query("data.bare.deny")).PrepareForEval(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	input := ast.NewObject([2]*ast.Term{ast.StringTerm("wildcard"), ast.BooleanTerm(true)})
+	b.ReportAllocs()
+	defer reportCPU(b, cpuTime(b))
+	for b.Loop() {
+		if results, err := query.Eval(b.Context(), rego.EvalParsedInput(input)); err != nil || len(results) != 1 {
+			b.Fatal(results, err)
 		}
 	}
 }
