@@ -34,7 +34,7 @@ type controllerOptions struct {
 	namespace, name                    string
 	policyStatus, webhookSelector      string
 	patches, patchRecords              string
-	patchSettle                        time.Duration
+	patchSettle, statusGap             time.Duration
 	poolsPerSecond                     float64
 	kubeconfig                         string
 	healthAddress, metricsAddress      string

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/materializer"
+	"github.com/dra-steward/dra-steward/pkg/patchstatus"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
@@ -55,6 +56,7 @@ func (o controllerOptions) addMaterialize(e *eviction, config *rest.Config, regi
 func (o *controllerOptions) patchFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.patchRecords, "patch-records", "", "with --patches, keep what drivers said of slices that may end in ConfigMaps whose names begin so; empty keeps it in memory only")
 	f.DurationVar(&o.patchSettle, "patch-settle", materializer.DefaultSettle, "how long a slice is not what patches make of it before it is written: replicas of the webhook have to learn of a patch, too")
+	f.DurationVar(&o.statusGap, "patch-status-gap", patchstatus.DefaultGap, "least time between two writes of the status of one generation of a ResourceSlicePatch")
 }
 
 // recordsPrefix is how the names of the ConfigMaps begin in which the chart lets a controller

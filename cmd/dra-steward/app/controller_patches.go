@@ -23,7 +23,7 @@ func (o controllerOptions) addPatchStatus(e *eviction, config *rest.Config, regi
 	if err != nil {
 		return err
 	}
-	writer := patchstatus.New(patchstatus.Options{View: e.evictor.Tracker, Client: client, Written: e.written(), Metrics: metrics, Logger: log})
+	writer := patchstatus.New(patchstatus.Options{View: e.evictor.Tracker, Client: client, Written: e.written(), Gap: o.statusGap, Metrics: metrics, Logger: log})
 	e.beside = append(e.beside, writer.Run)
 	return nil
 }

@@ -78,21 +78,27 @@ func (c closing) Run() int {
 type installation struct {
 	mutex   sync.Mutex
 	mode    string
+	args    []string
 	guard   *guard.Guard
 	steward *controller.Controller
 	// log is that of the webhook.
 	log *proc.Log
 }
 
-// use installs dra-steward in a mode, if it is not, and starts what does not run.
-func (i *installation) use(t *testing.T, mode string) {
+// quick makes the controller write slices at once: too early now and then for the webhook, so
+// that it writes them again. Tests that count writes do without.
+const quick = "--patch-settle=200ms"
+
+// use installs dra-steward in a mode, if it is not, and starts what does not run. The
+// controller has these arguments beside those of the chart.
+func (i *installation) use(t *testing.T, mode string, args ...string) {
 	t.Helper()
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	if i.mode != mode {
+	if i.mode != mode || !slices.Equal(i.args, args) {
 		i.shut(t)
 	}
-	i.mode = mode
+	i.mode, i.args = mode, args
 	begin := time.Now()
 	i.openWebhook(t)
 	i.openController(t)
@@ -136,7 +142,7 @@ func (i *installation) openController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i.steward, err = controller.Start(t.Context(), args); err != nil {
+	if i.steward, err = controller.Start(t.Context(), append(append(args, "--patch-status-gap=1s"), i.args...)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -195,7 +201,7 @@ type site struct {
 }
 
 // newSite uses the shared installation in a mode.
-func newSite(t *testing.T, mode string) *site {
+func newSite(t *testing.T, mode string, args ...string) *site {
 	t.Helper()
 	s := &site{t: t, driver: strings.ToLower(t.Name()) + ".example.com", patched: map[string]bool{}}
 	config := cluster.Config()
@@ -220,7 +226,7 @@ func newSite(t *testing.T, mode string) *site {
 		}
 		_ = s.c.ResourceV1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.driver=" + s.driver})
 	})
-	shared.use(t, mode)
+	shared.use(t, mode, args...)
 	return s
 }
 

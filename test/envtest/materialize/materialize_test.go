@@ -93,7 +93,7 @@ func TestDriverLives(t *testing.T) {
 // TestWebhookDown: what a driver publishes while nobody merges is merged later, and the
 // patch says so meanwhile.
 func TestWebhookDown(t *testing.T) {
-	s := newSite(t, "materialize")
+	s := newSite(t, "materialize", quick)
 	s.patch("rack", rack)
 	s.publish(one(device("a", "x")), one(device("b", "y")))
 	s.shows("a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")

@@ -38,7 +38,7 @@ func (s *site) devices() string {
 // TestModes: switched on, off, on again and to restore, nothing is lost; and readers are
 // told in every mode what the driver published and which patch says what.
 func TestModes(t *testing.T) {
-	s := newSite(t, "none")
+	s := newSite(t, "none", quick)
 	truth := func() {
 		t.Helper()
 		if got := s.devices(); !strings.Contains(got, "/model]: z, published x patch/"+s.named("model")) {
@@ -49,30 +49,31 @@ func TestModes(t *testing.T) {
 	s.publish(one(device("a", "x")))
 	s.shows("a: model=x")
 	truth()
-	shared.use(t, "materialize")
+	shared.use(t, "materialize", quick)
 	s.shows("a: model=z")
 	s.quiet()
 	truth()
-	shared.use(t, "none") // what is written stays until somebody writes
+	shared.use(t, "none", quick) // what is written stays until somebody writes
 	truth()
-	shared.use(t, "materialize")
+	shared.use(t, "materialize", quick)
 	s.stays("a: model=z")
 	truth()
-	shared.use(t, "restore")
+	shared.use(t, "restore", quick)
 	s.shows("a: model=x")
 	s.quiet()
 	s.shows("a: model=x")
 	truth()
-	shared.use(t, "materialize")
+	shared.use(t, "materialize", quick)
 	s.shows("a: model=z")
 }
 
 // TestBoth: while a scheduler says by its Lease that it applies patches, none is written into
 // slices, and each says why; TestChart of the scheduler shows that it does say so.
 func TestBoth(t *testing.T) {
-	s := newSite(t, "materialize")
+	s := newSite(t, "materialize", quick)
+	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
 	s.publish(one(device("a", "x")))
-	s.shows("a: model=x")
+	s.shows("a: model=z")
 	s.quiet()
 	leases := s.c.CoordinationV1().Leases(materialize.SchedulerLeaseNamespace)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: materialize.SchedulerLeaseName}, Spec: coordinationv1.LeaseSpec{
@@ -92,19 +93,33 @@ func TestBoth(t *testing.T) {
 	}
 	s.patch("rack", rack)
 	s.applied("rack", "False", "TwoModes", "a scheduler applies ResourceSlicePatches itself (Lease kube-system/dra-steward-scheduler)")
-	s.stays("a: model=x")
+	s.stays("a: model=z")
+	told := func(published string) {
+		t.Helper()
+		for _, want := range []string{"/model]: z, published " + published + " patch/" + s.named("model"), "dc.example.com/rack]: r1"} {
+			if got := s.devices(); !strings.Contains(got, want) {
+				t.Errorf("devices says %q, want %q", got, want)
+			}
+		}
+	}
+	told("x")
+	s.publish(one(device("a", "x2"))) // what is published meanwhile is stored as it is
+	s.shows("a: model=x2")
+	s.stays("a: model=x2")
+	told("x2")
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-2 * time.Hour))) // it has ended
 	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.shows("a: dc.example.com/rack=r1 model=x")
+	s.shows("a: dc.example.com/rack=r1 model=z")
+	told("x2")
 	s.applied("rack", "True", "Patched", "1 of 1 devices")
 }
 
 // TestUninstall: the step before helm uninstall switches to restore and waits until no slice
 // holds a value of a patch and no driver brings one back.
 func TestUninstall(t *testing.T) {
-	s := newSite(t, "materialize")
+	s := newSite(t, "materialize", quick)
 	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
 	s.publish(one(device("a", "x")))
 	s.shows("a: model=z")
@@ -137,7 +152,7 @@ func TestUninstall(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the Deployments are not switched: %v", err)
 	}
-	shared.use(t, "restore") // as the Deployments do
+	shared.use(t, "restore", quick) // as the Deployments do
 	s.shows("a: model=x")
 	s.quiet()
 	if err := shared.stopController(); err != nil {

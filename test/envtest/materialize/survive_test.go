@@ -44,7 +44,7 @@ func (s *site) deleteSlices() {
 // controller that start then, also for a patch that went meanwhile and for one that changed.
 // Nothing is kept longer than that is of use, and nothing that they do is refused.
 func TestSurvives(t *testing.T) {
-	s := newSite(t, "materialize")
+	s := newSite(t, "materialize", quick)
 	s.records(0)
 	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
 	s.publish(one(device("a", "x"), device("b", "y")))
@@ -61,7 +61,7 @@ func TestSurvives(t *testing.T) {
 			t.Fatalf("the slice %s is not made anew without us: %s %v", before, after.Name, after.Annotations)
 		}
 		meanwhile()
-		shared.use(t, "materialize")
+		shared.use(t, "materialize", quick)
 	}
 	lose(func() { s.patch("model", `{attributes: {`+s.driver+`/model: {string: z2}}}`) })
 	s.shows("a: model=z2", "b: model=z2")
