@@ -159,8 +159,13 @@ func (d *Draft) decide(k Key, v Value, device string, old map[string]*resourceap
 
 // told notes that the driver has written a former value and gets another one in answer.
 func (e Entry) told(v Value, now time.Time) {
-	if at := e.former(v, now); at >= 0 && e.Former[at].Until == 0 {
-		e.Former[at].Until = now.Add(Settling).Unix()
+	if e.former(v, now) < 0 {
+		return
+	}
+	for i := range e.Former { // it holds this one, and so none of the others any more
+		if e.Former[i].Until == 0 {
+			e.Former[i].Until = now.Add(Settling).Unix()
+		}
 	}
 }
 
