@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,14 +129,40 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
+// A logged is what was logged, for several goroutines.
+type logged struct {
+	mutex sync.Mutex
+	text  strings.Builder
+}
+
+func (l *logged) add(text string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.text.WriteString(text)
+}
+
+func (l *logged) String() string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.String()
+}
+
 // TestRecorderFaults: nothing is written over before it has been read, what cannot be
 // written is tried again, and what has no room is said and counted.
 func TestRecorderFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
+		var mutex sync.Mutex // guards what follows
+		locked := func(do func()) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			do()
+		}
 		broken := map[string]bool{"get": true}
 		calls := map[string]int{}
 		client.PrependReactor("*", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			mutex.Lock()
+			defer mutex.Unlock()
 			calls[action.GetVerb()]++
 			if broken[action.GetVerb()] {
 				return true, nil, errors.New("no connection")
@@ -160,29 +187,33 @@ func TestRecorderFaults(t *testing.T) {
 		}
 		ledgers.Seed([]materialize.Record{{Driver: "d", Pool: "large", Ledger: ledger}}, viewOf().Snapshot().StoredSlices(), time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
-		var log strings.Builder
+		var log logged
 		r := materializer.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", Ledgers: ledgers, View: viewOf(),
-			Logger: funcr.New(func(_, args string) { log.WriteString(args) }, funcr.Options{})}
+			Logger: funcr.New(func(_, args string) { log.add(args) }, funcr.Options{})}
 		go func() { _ = r.Run(ctx) }()
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if calls["patch"]+calls["create"]+calls["delete"] > 0 || calls["get"] > 13 || !strings.Contains(log.String(), "no connection") {
-			t.Errorf("before anything is read: %v, log %s", calls, &log)
-		}
-		broken["get"] = false
+		locked(func() {
+			if calls["patch"]+calls["create"]+calls["delete"] > 0 || calls["get"] > 13 || !strings.Contains(log.String(), "no connection") {
+				t.Errorf("before anything is read: %v, log %s", calls, log.String())
+			}
+			broken["get"] = false
+		})
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		if got := names(t, client); len(got) > 0 || !strings.Contains(log.String(), "does not fit") {
-			t.Errorf("ConfigMaps %q, log %s", got, &log)
+			t.Errorf("ConfigMaps %q, log %s", got, log.String())
 		}
-		broken["patch"] = true
+		locked(func() { broken["patch"] = true })
 		ledgers.Learn(merging(nil, rackPatch("p", "r1", "")).Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice, time.Now())
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if calls["patch"] < 5 || calls["patch"] > 15 {
-			t.Errorf("%d attempts in a minute", calls["patch"])
-		}
-		broken["patch"] = false
+		locked(func() {
+			if calls["patch"] < 5 || calls["patch"] > 15 {
+				t.Errorf("%d attempts in a minute", calls["patch"])
+			}
+			broken["patch"] = false
+		})
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		if got := names(t, client); len(got) != 1 {
@@ -239,10 +270,15 @@ func TestLoadFaults(t *testing.T) {
 func TestYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := merging(nil, rackPatch("p", "r1", ""))
+		var mutex sync.Mutex // guards said and broken
 		said, broken := "", error(nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := make(chan struct{}, 100)
-		go m.Follow(ctx, func(context.Context, time.Time) (string, error) { return said, broken }, func() { first <- struct{}{} })
+		go m.Follow(ctx, func(context.Context, time.Time) (string, error) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			return said, broken
+		}, func() { first <- struct{}{} })
 		<-first
 		driver := own(slice("s", "a", 1, 1), "own")
 		stored := m.Merge(driver, nil, time.Now(), accept).Slice
@@ -254,7 +290,9 @@ func TestYields(t *testing.T) {
 			broken error
 			want   string
 		}{{"a scheduler", nil, "own"}, {"", errors.New("no connection"), "own"}, {"", nil, "r1"}} {
+			mutex.Lock()
 			said, broken = step.said, step.broken
+			mutex.Unlock()
 			<-time.After(10 * time.Second)
 			synctest.Wait()
 			if got := m.Merge(driver, stored, time.Now(), accept).Slice; rack(got) != step.want {
