@@ -103,20 +103,22 @@ func policyLister(maps []corev1.ConfigMap) corelisters.ConfigMapLister {
 	return corelisters.NewConfigMapLister(indexer)
 }
 
-// ask reads the counters of the webhook's replicas, and how the controller was started.
+// ask reads the counters of the webhook's replicas, and how the controller was started. Of
+// pods that are leaving it takes what they still say.
 func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod, maps []corev1.ConfigMap) error {
 	r.counters = report.Seen{Findings: map[string]int{}, Defaults: map[string]int{}}
 	controller := false
 	for i := range pods {
 		pod := &pods[i]
+		leaving := pod.DeletionTimestamp != nil
 		switch pod.Labels["app.kubernetes.io/component"] {
 		case "webhook":
 			err := count(ctx, client, pod, &r.counters)
-			if err != nil {
+			if err != nil && !leaving {
 				r.note("replica %s of the webhook does not tell what it has seen: %v", pod.Name, err)
 			}
 		case "controller":
-			if controller {
+			if controller || leaving {
 				continue
 			}
 			controller = true
