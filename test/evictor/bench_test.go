@@ -222,8 +222,12 @@ func BenchmarkEvents(b *testing.B) {
 	klog.SetLogger(logr.Discard())
 	const n = 10000
 	// The slices are made before, so that making them is in none of the figures.
-	clean, tainted := benchSlice(0), benchSlice(0)
-	tainted.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: ptr.To(metav1.Now())}}
+	var flips [2][]*resourceapi.ResourceSlice
+	for node := range 100 {
+		tainted := benchSlice(node)
+		tainted.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: ptr.To(metav1.Now())}}
+		flips[0], flips[1] = append(flips[0], tainted), append(flips[1], benchSlice(node))
+	}
 	for _, event := range []struct {
 		name        string
 		tolerations []resourceapi.DeviceToleration
@@ -232,16 +236,19 @@ func BenchmarkEvents(b *testing.B) {
 	}{
 		// What measuring itself takes.
 		{"nothing", nil, nil, func(_ *cluster, i int) {
-			version(tainted, 2*i+2)
-			version(clean, 2*i+3)
+			for _, slice := range flips[i%2] {
+				version(slice, i+2)
+			}
 		}},
 		{"one-device-rule", []resourceapi.DeviceToleration{forEver()}, nil, func(c *cluster, i int) {
 			c.rules.set(tainting(resourceapi.DeviceTaintEffectNoExecute, "gpu-0", int64(i+1)))
 			c.rules.remove("rule")
 		}},
+		// Drivers of 100 nodes taint a device each, and take the taints back in the next turn.
 		{"slice-taint-flip", []resourceapi.DeviceToleration{forEver()}, nil, func(c *cluster, i int) {
-			c.slices.set(version(tainted, 2*i+2))
-			c.slices.set(version(clean, 2*i+3))
+			for _, slice := range flips[i%2] {
+				c.slices.set(version(slice, i+2))
+			}
 		}},
 		// A changed rule is the only way to have the preview of Kubernetes counted anew.
 		{"none-preview/changed-rule", nil, func(c *cluster) {
@@ -271,7 +278,7 @@ func BenchmarkEvents(b *testing.B) {
 				for b.Loop() {
 					event.happens(c, i)
 					i++
-					pause(5 * time.Millisecond) // so that what follows each is not merged
+					pause(20 * time.Millisecond) // so that what follows each is not merged
 				}
 				quiet()
 				b.ReportMetric((processorTime()-used).Seconds()*1e6/float64(i), "cpu-µs/op")
