@@ -24,22 +24,30 @@ type Table[K comparable, E Entry[K]] struct {
 	// slots are a power of two. An entry is at the place of its hash, or in one of the
 	// slots that follow without a gap.
 	slots []E
-	used  int
+	used  int32
+	// keys is the number of different ones.
+	keys int32
 }
 
 // leastSlots is how small a table with entries is.
 const leastSlots = 4
 
 // Len is the number of entries.
-func (t *Table[K, E]) Len() int { return t.used }
+func (t *Table[K, E]) Len() int { return int(t.used) }
+
+// CountKeys is the number of different keys.
+func (t *Table[K, E]) CountKeys() int { return int(t.keys) }
 
 // Add adds an entry, also if it is there already.
 func (t *Table[K, E]) Add(e E) {
 	switch {
 	case t.slots == nil:
 		t.seed, t.slots = maphash.MakeSeed(), make([]E, leastSlots)
-	case (t.used+1)*4 > len(t.slots)*3:
+	case (t.Len()+1)*4 > len(t.slots)*3:
 		t.resize(len(t.slots) * 2)
+	}
+	if _, known := t.find(e.Key(), anyOf); !known {
+		t.keys++
 	}
 	t.put(e)
 	t.used++
@@ -65,15 +73,20 @@ func (t *Table[K, E]) Remove(e E) bool {
 	switch {
 	case t.used == 0:
 		t.slots = nil
-	case t.used*8 < len(t.slots) && len(t.slots) > leastSlots:
+	case t.Len()*8 < len(t.slots) && len(t.slots) > leastSlots:
 		var empty E
 		t.slots[at] = empty
 		t.resize(len(t.slots) / 2)
 	default:
 		t.close(at)
 	}
+	if _, left := t.find(e.Key(), anyOf); !left {
+		t.keys--
+	}
 	return true
 }
+
+func anyOf[E any](E) bool { return true }
 
 // close moves entries so that an empty slot at a place is no gap before any of them.
 func (t *Table[K, E]) close(gap int) {
@@ -102,7 +115,7 @@ func (t *Table[K, E]) resize(slots int) {
 
 // Get returns an entry with the key, the zero entry if there is none.
 func (t *Table[K, E]) Get(key K) (e E) {
-	if at, found := t.find(key, func(E) bool { return true }); found {
+	if at, found := t.find(key, anyOf); found {
 		e = t.slots[at]
 	}
 	return e
@@ -159,7 +172,7 @@ func (t *Table[K, E]) Keys() iter.Seq[K] {
 				continue
 			}
 			// The first with a key stands for all of them.
-			if first, _ := t.find(e.Key(), func(E) bool { return true }); first == at && !yield(e.Key()) {
+			if first, _ := t.find(e.Key(), anyOf); first == at && !yield(e.Key()) {
 				return
 			}
 		}

@@ -29,6 +29,9 @@ func check(t *testing.T, table *Table[int, ticket], want map[ticket]int) {
 	if got := slices.Collect(table.All()); table.Len() != len(all) || !slices.Equal(sorted(got), sorted(all)) {
 		t.Fatalf("%d entries: %v\nwant %v", table.Len(), got, all)
 	}
+	if got := table.CountKeys(); got != len(keys) {
+		t.Fatalf("%d keys, want %d", got, len(keys))
+	}
 	if got := slices.Sorted(table.Keys()); !slices.Equal(got, slices.Sorted(maps.Keys(keys))) {
 		t.Fatalf("keys %v, want %v", got, keys)
 	}

@@ -1,6 +1,8 @@
 package evictor
 
 import (
+	"iter"
+	"maps"
 	"sync"
 	"time"
 
@@ -127,17 +129,22 @@ func (s *sightings) keep(id DeviceID, taints []resourceapi.DeviceTaint) {
 
 // changedDevices returns the devices whose taints that can evict differ between two
 // versions of a slice, either of which may be nil, or that one of them lacks.
-func changedDevices(before, after *resourceapi.ResourceSlice) map[DeviceID][]resourceapi.DeviceTaint {
-	changed := map[DeviceID][]resourceapi.DeviceTaint{}
-	if sameDevices(before, after) { // as nearly always
+func changedDevices(before, after *resourceapi.ResourceSlice) iter.Seq2[DeviceID, []resourceapi.DeviceTaint] {
+	if !sameDevices(before, after) {
+		return maps.All(differences(taintsOf(before), taintsOf(after)))
+	}
+	return func(yield func(DeviceID, []resourceapi.DeviceTaint) bool) { // as nearly always
 		for i := range after.Spec.Devices {
-			if taints := after.Spec.Devices[i].Taints; !sameTaints(before.Spec.Devices[i].Taints, taints) {
-				changed[idOf(after, i)] = taints
+			taints := after.Spec.Devices[i].Taints
+			if !sameTaints(before.Spec.Devices[i].Taints, taints) && !yield(idOf(after, i), taints) {
+				return
 			}
 		}
-		return changed
 	}
-	had, has := taintsOf(before), taintsOf(after)
+}
+
+func differences(had, has map[DeviceID][]resourceapi.DeviceTaint) map[DeviceID][]resourceapi.DeviceTaint {
+	changed := map[DeviceID][]resourceapi.DeviceTaint{}
 	for id, taints := range has {
 		if old, was := had[id]; !was || !sameTaints(old, taints) {
 			changed[id] = taints

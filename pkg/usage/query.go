@@ -89,8 +89,18 @@ func (i *Index) Allocated(selector *resourceapi.DeviceTaintSelector) []DeviceID 
 func (i *Index) Count(selector *resourceapi.DeviceTaintSelector) (n int) {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	for range i.selected(selector) {
-		n++
+	if selector == nil {
+		return 0
+	}
+	for _, pools := range only(i.devices, selector.Driver) {
+		for _, held := range only(pools, selector.Pool) {
+			switch {
+			case selector.Device == nil:
+				n += held.CountKeys()
+			case held.Get(*selector.Device) != (holding{}):
+				n++
+			}
+		}
 	}
 	return n
 }
