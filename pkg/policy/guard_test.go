@@ -91,18 +91,7 @@ func TestGuardsOfAnyPolicy(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	said, guarded := 0, 0
 	for range 6 {
-		files := fstest.MapFS{}
-		for i := range 40 {
-			files[fmt.Sprintf("p%d.rego", i)] = &fstest.MapFile{Data: []byte(anyPolicy(random, i))}
-		}
-		set, err := Parse(t.Context(), Source{Name: "any", Files: files})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := NewEngine(set, Settings{Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := anyEngine(t, random, 40)
 		for _, group := range e.groups {
 			for _, one := range group.policies {
 				guarded += len(one.guards[0].always) + len(one.guards[0].loops)
@@ -115,6 +104,24 @@ func TestGuardsOfAnyPolicy(t *testing.T) {
 	if said < 1000 || guarded < 1000 {
 		t.Errorf("%d things were said, with %d parts of guards: that shows nothing", said, guarded)
 	}
+}
+
+// anyEngine has so many generated policies.
+func anyEngine(t *testing.T, random *rand.Rand, policies int) *Engine {
+	t.Helper()
+	files := fstest.MapFS{}
+	for i := range policies {
+		files[fmt.Sprintf("p%d.rego", i)] = &fstest.MapFile{Data: []byte(anyPolicy(random, i))}
+	}
+	set, err := Parse(t.Context(), Source{Name: "any", Files: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(set, Settings{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 const anyHeader = `# METADATA

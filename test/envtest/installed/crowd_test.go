@@ -28,7 +28,7 @@ const (
 // long an API server waits for the guard to refuse a rule on all of them.
 func TestMemoryWithPods(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("takes minutes; make test-long runs it")
+		t.Skip("10,000 claims and pods take minutes; make test-long runs it")
 	}
 	_, clients := install(t, nil)
 	measure(t, "without a claim")

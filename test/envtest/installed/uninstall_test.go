@@ -35,7 +35,7 @@ import (
 // patched value over when it is taken out.
 func TestUninstallWithPatches(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("takes minutes; make test-long runs it")
+		t.Skip("a driver waits 30 s before it writes, and the cluster is looked at for a minute after; make test-long runs it")
 	}
 	values := quick()
 	values["patches"], values["crds"] = map[string]any{"mode": "materialize"}, map[string]any{"keep": false}
