@@ -117,7 +117,7 @@ var NotRequired = []string{"k8s.io/kubernetes", "helm.sh/helm/v3", "helm.sh/helm
 // The sizes that a reader takes in at once, tests and generated code excepted.
 const (
 	FunctionLines = 50  // a function has fewer
-	FileLines     = 300 // and so does a file
+	FileLines     = 600 // and so does a file
 )
 
 // Exceptions names what may be longer, "file.go" or "file.go:function", with the
