@@ -2,12 +2,14 @@ package evictor
 
 import (
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/internal/table"
 	"github.com/dra-steward/dra-steward/pkg/guard"
 )
 
@@ -236,4 +238,250 @@ func (c *Controller) acknowledge(uid types.UID, annotations map[string]string) (
 		a.ceiling = ceiling
 	})
 	return changedSaying
+}
+
+// A Tally counts what one DeviceTaintRule does.
+type Tally struct {
+	// Pending pods are still to be evicted, now or later.
+	Pending int
+	// Namespaces are those of the pending pods.
+	Namespaces int
+	// Evicted pods were deleted because of the rule, among other reasons.
+	Evicted int
+	// Held pods would be evicted if the rule was confirmed.
+	Held int
+}
+
+// A cause is a DeviceTaintRule, or a driver that taints devices in its slices. Rules are
+// known by UID: a recreated rule begins anew.
+type cause struct {
+	rule   types.UID
+	driver string
+}
+
+func causeOf(r Reason) cause {
+	if r.Taint.FromRule() {
+		return cause{rule: r.Taint.Rule.UID}
+	}
+	return cause{driver: r.Device.Driver}
+}
+
+// causes are those of the reasons of a verdict, each once.
+func causes(v Verdict) map[cause]struct{} {
+	if !v.Evict() {
+		return nil
+	}
+	all := make(map[cause]struct{}, 1)
+	for _, r := range v.Reasons {
+		all[causeOf(r)] = struct{}{}
+	}
+	return all
+}
+
+// ledger counts per cause, kept up to date with each verdict so that reading costs
+// nothing.
+type ledger struct {
+	accounts map[cause]*account
+}
+
+// account is the count of one cause.
+type account struct {
+	pending int
+	// namespaces are those of the pending pods.
+	namespaces map[string]int
+	// evicted are those of all controllers, recalled those of the ones before as far as
+	// the journal knew.
+	evicted, recalled int
+	held              int
+	restored          bool
+	// preview is what a rule with the effect None would do.
+	preview struct {
+		pods       int
+		namespaces map[string]int
+	}
+	wave wave
+	// ceiling is what was acknowledged, nil for nothing.
+	ceiling *guard.Ceiling
+	// gone rules are dropped with their last pod.
+	gone bool
+}
+
+func (a *account) idle() bool {
+	return a.pending == 0 && a.held == 0 && a.preview.pods == 0
+}
+
+func (l *ledger) of(c cause) *account {
+	if l.accounts == nil {
+		l.accounts = map[cause]*account{}
+	}
+	a := l.accounts[c]
+	if a == nil {
+		a = &account{namespaces: map[string]int{}}
+		a.preview.namespaces = map[string]int{}
+		l.accounts[c] = a
+	}
+	return a
+}
+
+// add counts a pod in (+1) or out (-1).
+func (l *ledger) add(c *podCase, p plan, by int, now time.Time) {
+	for cause := range causes(p.Verdict) {
+		l.of(cause).wave.add(c, p.Verdict, cause, by, l.of(cause).pending, now)
+	}
+	l.pend(c, p, by)
+}
+
+// pend is add for a pod that goes on counting for the waves.
+func (l *ledger) pend(c *podCase, p plan, by int) {
+	for cause := range causes(p.Verdict) {
+		a := l.of(cause)
+		a.pending += by
+		change(a.namespaces, c.pod.Namespace, by)
+		l.tidy(cause, a)
+	}
+	for cause := range causes(p.held) {
+		a := l.of(cause)
+		a.held += by
+		l.tidy(cause, a)
+	}
+}
+
+// would counts a pod in (+1) or out (-1) that a rule with the effect None would evict.
+func (l *ledger) would(c *podCase, v Verdict, by int) {
+	for cause := range causes(v) {
+		a := l.of(cause)
+		a.preview.pods += by
+		change(a.preview.namespaces, c.pod.Namespace, by)
+		l.tidy(cause, a)
+	}
+}
+
+// tidy drops an account that there is nothing to remember of.
+func (l *ledger) tidy(c cause, a *account) {
+	if a.idle() && (a.gone || a.evicted == 0 && !a.restored && a.ceiling == nil && a.wave.pods == 0) {
+		delete(l.accounts, c)
+	}
+}
+
+// evicted counts a pod out that was deleted for the reasons of done.
+func (l *ledger) evicted(done Verdict) {
+	for cause := range causes(done) {
+		if a := l.accounts[cause]; a != nil {
+			a.evicted++
+		}
+	}
+}
+
+// restore takes over the count that the status of a rule has, once, as far as the journal
+// did not know it.
+func (l *ledger) restore(rule types.UID, evicted int) {
+	if a := l.of(cause{rule: rule}); !a.restored {
+		a.evicted, a.restored = a.evicted+max(0, evicted-a.recalled), true
+	}
+}
+
+// forget drops a rule that is gone, as soon as no pod has it as a reason any more.
+func (l *ledger) forget(rule types.UID) {
+	if a := l.accounts[cause{rule: rule}]; a != nil {
+		a.gone = true
+		l.tidy(cause{rule: rule}, a)
+	}
+}
+
+func (l *ledger) tally(rule types.UID) Tally {
+	a := l.accounts[cause{rule: rule}]
+	if a == nil {
+		return Tally{}
+	}
+	return Tally{Pending: a.pending, Namespaces: len(a.namespaces), Evicted: a.evicted, Held: a.held}
+}
+
+// Calm is how long nothing may have been pending for a rule or a driver until what it
+// has evicted no longer counts for the circuit breaker.
+const Calm = 10 * time.Minute
+
+// A wave is what one cause has hit since it last was calm: what is pending and what was
+// evicted. That it counts both keeps a slow rate, or a workload that comes back again and
+// again, from passing below the thresholds.
+type wave struct {
+	pods       int
+	namespaces map[string]int
+	drivers    map[string]int
+	devices    distinct[DeviceID]
+	claims     distinct[types.NamespacedName]
+	last       time.Time
+	// before is what the wave had hit when a controller before this one was ended; it is
+	// among devices and claims as far as it is still pending.
+	before struct{ devices, claims int }
+}
+
+func newWave() wave {
+	return wave{namespaces: map[string]int{}, drivers: map[string]int{}}
+}
+
+// add counts a pod in (+1) or out (-1); pending is how many are without it.
+func (w *wave) add(c *podCase, v Verdict, of cause, by, pending int, now time.Time) {
+	if by > 0 && pending == 0 && now.Sub(w.last) >= Calm {
+		*w = wave{}
+	}
+	if w.namespaces == nil {
+		*w = newWave()
+	}
+	w.last = now
+	w.pods += by
+	change(w.namespaces, c.pod.Namespace, by)
+	for _, r := range v.Reasons {
+		if causeOf(r) == of {
+			w.devices.change(r.Device, by)
+			change(w.drivers, r.Device.Driver, by)
+			w.claims.change(r.Claim, by)
+		}
+	}
+}
+
+func (w *wave) counts() guard.Counts {
+	return guard.Counts{
+		Devices: max(w.devices.count(), w.before.devices), Claims: max(w.claims.count(), w.before.claims),
+		Pods: w.pods, Namespaces: len(w.namespaces),
+	}
+}
+
+func change[K comparable](counts map[K]int, key K, by int) {
+	if counts[key] += by; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// distinct counts how many different values there are among those that were added and not
+// taken out again. It knows them by a hash of 63 bits alone: two of ten thousand have the
+// same one once in 10^11 times. The zero value has none.
+type distinct[K comparable] struct {
+	seed maphash.Seed
+	seen table.Table[uint64, hash]
+	// again is how often those are there that are more than once.
+	again map[uint64]int
+}
+
+// hash is an entry that is its own key, and never zero.
+type hash uint64
+
+// Key implements [table.Entry].
+func (h hash) Key() uint64 { return uint64(h) }
+
+func (d *distinct[K]) count() int { return d.seen.Len() }
+
+// change adds a value (+1) or takes it out (-1).
+func (d *distinct[K]) change(value K, by int) {
+	if d.again == nil {
+		d.seed, d.again = maphash.MakeSeed(), map[uint64]int{}
+	}
+	h := maphash.Comparable(d.seed, value) | 1
+	switch {
+	case d.again[h] > 0 || by > 0 && d.seen.Get(h) != 0:
+		change(d.again, h, by)
+	case by > 0:
+		d.seen.Add(hash(h))
+	default:
+		d.seen.Remove(hash(h))
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	resourceapi "k8s.io/api/resource/v1"
 )
 
 // Metrics counts what a tracker shows, by driver, and of devices with taints or patched
@@ -139,4 +140,154 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 	gauge(m.folded, max(0, len(names)-MaxDrivers))
 	m.collectDetail(gauge)
+}
+
+// MaxDetailSeries bounds the series that name devices. Where there would be more, the
+// devices of a pool are added up in one series with the device "", and if those are too
+// many as well, the pools of a driver with the pool "", and then all drivers. The metric
+// dra_steward_tracker_detail says which it is.
+const MaxDetailSeries = 1000
+
+// A detail is what one series counts: taints by source and effect, or with the source
+// PatchSource attributes and capacities that patches decide.
+type detail struct {
+	driver, pool, device string
+	source               SourceKind
+	effect               resourceapi.DeviceTaintEffect
+}
+
+// at is the detail at a level.
+func (d detail) at(level string) detail {
+	switch level {
+	case poolLevel:
+		d.device = ""
+	case driverLevel:
+		d.device, d.pool = "", ""
+	case clusterLevel:
+		d.device, d.pool, d.driver = "", "", ""
+	}
+	return d
+}
+
+// The levels of detail.
+const (
+	deviceLevel  = "device"
+	poolLevel    = "pool"
+	driverLevel  = "driver"
+	clusterLevel = "cluster"
+)
+
+func levels() []string { return []string{deviceLevel, poolLevel, driverLevel, clusterLevel} }
+
+// details are those of the devices of an entry; nil if nothing is special about them.
+func (e *entry) details() (all map[detail]int) {
+	add := func(device int, source SourceKind, effect resourceapi.DeviceTaintEffect) {
+		if all == nil {
+			all = map[detail]int{}
+		}
+		id := e.pool()
+		all[detail{id.driver, id.name, e.published.Spec.Devices[device].Name, source, effect}]++
+	}
+	for i := range e.published.Spec.Devices {
+		d := Device{e, i}
+		taints, own := d.Merged().Taints, len(d.Published().Taints)
+		for t := range taints {
+			source := DriverSource
+			if t >= own {
+				source = RuleSource
+			}
+			add(i, source, taints[t].Effect)
+		}
+		for range d.Patched() {
+			add(i, PatchSource, "")
+		}
+	}
+	return all
+}
+
+// describeDetail are the metrics of details.
+func describeDetail(m *Metrics) {
+	m.deviceTaints = prometheus.NewDesc("dra_steward_tracker_device_taints",
+		"Taints of devices, by source (driver or rule) and effect, for devices that have one. With too many of them by pool: see dra_steward_tracker_detail.",
+		[]string{"driver", "pool", "device", "source", "effect"}, nil)
+	m.devicePatches = prometheus.NewDesc("dra_steward_tracker_device_patched_keys",
+		"Attributes and capacities that ResourceSlicePatches decide, for devices that have one. With too many of them by pool: see dra_steward_tracker_detail.",
+		[]string{"driver", "pool", "device"}, nil)
+	m.detail = prometheus.NewDesc("dra_steward_tracker_detail",
+		"1 for what the series of single devices speak of: device, pool, driver or cluster, as there would be too many else.", []string{"metric", "level"}, nil)
+}
+
+// change works in the entries that a slice had and has.
+func (m *Metrics) change(d delta) {
+	if d.new != nil {
+		if d.new.tainted != nil || d.new.patched != nil || hasTaints(d.new.published) {
+			m.special[d.name()] = d.new
+			return
+		}
+	}
+	delete(m.special, d.name())
+}
+
+func hasTaints(slice *resourceapi.ResourceSlice) bool {
+	for i := range slice.Spec.Devices {
+		if len(slice.Spec.Devices[i].Taints) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// collectDetail adds up the details at the finest level that is within the bound.
+func (m *Metrics) collectDetail(gauge func(*prometheus.Desc, int, ...string)) {
+	taints, patches := sums{}, sums{}
+	for _, e := range m.special {
+		for d, n := range e.details() {
+			if d.source == PatchSource {
+				patches.add(d, n)
+			} else {
+				taints.add(d, n)
+			}
+		}
+	}
+	level, counted := taints.result()
+	gauge(m.detail, 1, "device_taints", level)
+	for d, n := range counted {
+		gauge(m.deviceTaints, n, d.driver, d.pool, d.device, string(d.source), string(d.effect))
+	}
+	level, counted = patches.result()
+	gauge(m.detail, 1, "device_patched_keys", level)
+	for d, n := range counted {
+		gauge(m.devicePatches, n, d.driver, d.pool, d.device)
+	}
+}
+
+// sums are details by level, nil for a level with too many of them.
+type sums map[string]map[detail]int
+
+func (s sums) add(d detail, n int) {
+	for _, level := range levels() {
+		counted, known := s[level]
+		switch at := d.at(level); {
+		case !known:
+			s[level] = map[detail]int{at: n}
+		case counted == nil:
+		case counted[at] == 0 && len(counted) >= MaxDetailSeries:
+			s[level] = nil
+		default:
+			counted[at] += n
+		}
+	}
+}
+
+// result is the finest level that is not too fine.
+func (s sums) result() (level string, counted map[detail]int) {
+	if len(s) == 0 {
+		return deviceLevel, nil
+	}
+	for _, level := range levels() {
+		if s[level] != nil {
+			return level, s[level]
+		}
+	}
+	return clusterLevel, nil
 }

@@ -1,8 +1,11 @@
 package tracker
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -218,4 +221,268 @@ func (s *Snapshot) ofDriver(driver string) iter.Seq[*pool] {
 			}
 		}
 	}
+}
+
+// A PatchReport says what a ResourceSlicePatch does to the devices of a [Snapshot], and
+// what is wrong with it.
+type PatchReport struct {
+	Patch *v1alpha1.ResourceSlicePatch
+	// Problems are the faults of the patch by itself.
+	Problems []patch.Problem
+	// Report counts slices and devices.
+	Report patch.Report
+}
+
+// PatchReports returns a report of each patch, in the order of their names. It looks at
+// every slice that a patch applies to: milliseconds for thousands of slices.
+func (s *Snapshot) PatchReports() []PatchReport {
+	byName := map[string]*patch.Report{}
+	reports := make([]PatchReport, 0, s.patches.length)
+	for e := range s.slices.all() {
+		if e.patched == nil {
+			continue
+		}
+		for p, report := range e.patched.Reports() {
+			if byName[p.Object.Name] == nil {
+				byName[p.Object.Name] = &patch.Report{}
+			}
+			byName[p.Object.Name].Add(report)
+		}
+	}
+	for p := range s.patches.all() {
+		report := PatchReport{Patch: p.object, Problems: p.compiled.Problems}
+		if found := byName[p.key()]; found != nil {
+			report.Report = *found
+		}
+		reports = append(reports, report)
+	}
+	return reports
+}
+
+// A pool is the slices of one driver's pool, in the order of their names. It is
+// immutable but for the index, which is made when first needed. A nil pool is empty.
+type pool struct {
+	name    string // poolKey
+	entries []*entry
+	index   atomic.Pointer[map[string]place]
+}
+
+// place is where a device is.
+type place struct {
+	entry  *entry
+	device int // index in the slice
+}
+
+// indexedPool is the number of slices from which on a pool has an index of its
+// devices: looking through fewer is as fast.
+const indexedPool = 4
+
+// poolKey is the place of a pool in the order of pools, which keeps those of a driver
+// together: the name of a driver has no slash.
+func poolKey(driver, name string) string { return driver + "/" + name }
+
+func (p *pool) key() string { return p.name }
+
+// each yields the slices; false says that it was stopped.
+func (p *pool) each(yield func(*entry) bool) bool {
+	if p == nil {
+		return true
+	}
+	for _, e := range p.entries {
+		if !yield(e) {
+			return false
+		}
+	}
+	return true
+}
+
+// with returns the pool with changed slices.
+func (p *pool) with(id poolID, edits []edit[*entry]) *pool {
+	slices.SortFunc(edits, func(a, b edit[*entry]) int { return cmp.Compare(a.key, b.key) })
+	if p == nil {
+		return &pool{name: poolKey(id.driver, id.name), entries: merged(nil, edits)}
+	}
+	return &pool{name: p.name, entries: merged(p.entries, edits)}
+}
+
+// find returns the place of a device. Of several with its name it is the one of the
+// highest generation of the pool, then the first by the name of its slice.
+func (p *pool) find(device string) (place, bool) {
+	if p == nil {
+		return place{}, false
+	}
+	if len(p.entries) >= indexedPool {
+		found, ok := p.indexed()[device]
+		return found, ok
+	}
+	var best place
+	for _, e := range p.entries {
+		if best.entry == nil || e.generation() > best.entry.generation() {
+			if i := deviceIndex(e.published, device); i >= 0 {
+				best = place{e, i}
+			}
+		}
+	}
+	return best, best.entry != nil
+}
+
+// indexed returns the index. Two readers that make it at once make the same one.
+func (p *pool) indexed() map[string]place {
+	if index := p.index.Load(); index != nil {
+		return *index
+	}
+	index := map[string]place{}
+	for _, e := range p.entries {
+		for i := range e.published.Spec.Devices {
+			name := e.published.Spec.Devices[i].Name
+			if had, ok := index[name]; !ok || e.generation() > had.entry.generation() {
+				index[name] = place{e, i}
+			}
+		}
+	}
+	p.index.Store(&index)
+	return index
+}
+
+func (e *entry) generation() int64 { return e.published.Spec.Pool.Generation }
+
+// deviceIndex returns the index of a device in a slice, -1 if it is not there.
+func deviceIndex(slice *resourceapi.ResourceSlice, name string) int {
+	for i := range slice.Spec.Devices {
+		if slice.Spec.Devices[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// keyed is what has a place in an ordered list.
+type keyed interface{ key() string }
+
+// ordered is an immutable list in the order of the keys, without duplicates. A changed
+// list shares all chunks with the old one that the change does not touch. The zero
+// value is empty.
+type ordered[T keyed] struct {
+	chunks [][]T
+	length int
+}
+
+// chunkLength bounds what one change copies.
+const chunkLength = 256
+
+// An edit puts an item in the place of the one with its key, or removes that.
+type edit[T keyed] struct {
+	key    string
+	item   T
+	remove bool
+}
+
+// get returns the item with a key.
+func (o ordered[T]) get(key string) (item T, found bool) {
+	chunk := o.chunk(key)
+	if chunk < 0 {
+		return item, false
+	}
+	at, found := slices.BinarySearchFunc(o.chunks[chunk], key, func(item T, key string) int { return cmp.Compare(item.key(), key) })
+	if found {
+		item = o.chunks[chunk][at]
+	}
+	return item, found
+}
+
+// chunk returns the last chunk that begins at or before the key, -1 if there is none.
+func (o ordered[T]) chunk(key string) int {
+	at, found := slices.BinarySearchFunc(o.chunks, key, func(chunk []T, key string) int { return cmp.Compare(chunk[0].key(), key) })
+	if found {
+		return at
+	}
+	return at - 1
+}
+
+// all yields the items in their order.
+func (o ordered[T]) all() iter.Seq[T] { return o.from("") }
+
+// from yields the items that are not before the key, in their order.
+func (o ordered[T]) from(key string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for c := max(o.chunk(key), 0); c < len(o.chunks); c++ {
+			for _, item := range o.chunks[c] {
+				if item.key() >= key && !yield(item) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// apply returns the list with the edits, of which each has a key of its own.
+func (o ordered[T]) apply(edits []edit[T]) ordered[T] {
+	switch len(edits) {
+	case 0:
+		return o
+	case 1: // what happens all day
+		if changed, ok := o.applyOne(edits); ok {
+			return changed
+		}
+	}
+	edits = slices.SortedFunc(slices.Values(edits), func(a, b edit[T]) int { return cmp.Compare(a.key, b.key) })
+	changed := ordered[T]{chunks: make([][]T, 0, len(o.chunks)+len(edits)/chunkLength+1)}
+	for c, chunk := range o.chunks {
+		n := len(edits)
+		if c+1 < len(o.chunks) {
+			n, _ = slices.BinarySearchFunc(edits, o.chunks[c+1][0].key(), func(e edit[T], key string) int { return cmp.Compare(e.key, key) })
+		}
+		changed.add(chunk, edits[:n])
+		edits = edits[n:]
+	}
+	changed.add(nil, edits)
+	return changed
+}
+
+// applyOne is apply for a single edit that leaves the number of chunks as it is.
+func (o ordered[T]) applyOne(edits []edit[T]) (changed ordered[T], ok bool) {
+	if len(o.chunks) == 0 {
+		return o, false
+	}
+	c := max(o.chunk(edits[0].key), 0)
+	chunk := merged(o.chunks[c], edits)
+	if len(chunk) == 0 || len(chunk) > chunkLength {
+		return o, false
+	}
+	changed = ordered[T]{chunks: slices.Clone(o.chunks), length: o.length + len(chunk) - len(o.chunks[c])}
+	changed.chunks[c] = chunk
+	return changed, true
+}
+
+// add appends a chunk with the edits that fall into it.
+func (o *ordered[T]) add(chunk []T, edits []edit[T]) {
+	if len(edits) > 0 {
+		chunk = merged(chunk, edits)
+	}
+	o.length += len(chunk)
+	for len(chunk) > chunkLength {
+		half := chunkLength / 2 // room for what comes
+		o.chunks = append(o.chunks, chunk[:half:half])
+		chunk = chunk[half:]
+	}
+	if len(chunk) > 0 {
+		o.chunks = append(o.chunks, chunk)
+	}
+}
+
+// merged returns the items with the edits, both in order.
+func merged[T keyed](items []T, edits []edit[T]) []T {
+	result := make([]T, 0, len(items)+len(edits))
+	for _, e := range edits {
+		n, found := slices.BinarySearchFunc(items, e.key, func(item T, key string) int { return cmp.Compare(item.key(), key) })
+		result = append(result, items[:n]...)
+		if found {
+			n++
+		}
+		items = items[n:]
+		if !e.remove {
+			result = append(result, e.item)
+		}
+	}
+	return append(result, items...)
 }

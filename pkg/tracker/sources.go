@@ -2,17 +2,23 @@ package tracker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -202,4 +208,313 @@ func withoutManagedFields(object any) (any, error) {
 		object.SetManagedFields(nil)
 	}
 	return object, nil
+}
+
+// The reasons of a [Condition].
+const (
+	// ReasonWaiting: nothing has been answered yet.
+	ReasonWaiting = "Waiting"
+	// ReasonWatching: the kind is read and watched.
+	ReasonWatching = "Watching"
+	// ReasonNotInstalled: the API server has no such kind. The view is complete
+	// without it, and the kind is tried again with growing delays of up to a minute.
+	ReasonNotInstalled = "NotInstalled"
+	// ReasonForbidden: the identity may not list and watch the kind. The view goes on
+	// without it.
+	ReasonForbidden = "Forbidden"
+	// ReasonUnreachable: the API server does not answer, or with another error.
+	ReasonUnreachable = "Unreachable"
+)
+
+// A Condition says how reading one kind goes.
+type Condition struct {
+	Kind Kind `json:"kind"`
+	// Available is true while the kind is read.
+	Available bool `json:"available"`
+	// Reason is one of the constants.
+	Reason string `json:"reason"`
+	// Message is for people: what is wrong, and what would make it right.
+	Message string `json:"message,omitempty"`
+	// Since is when Reason last changed.
+	Since time.Time `json:"since"`
+}
+
+// health keeps the conditions of the sources that are ours.
+type health struct {
+	logger     logr.Logger
+	mutex      sync.Mutex
+	conditions map[Kind]*Condition
+	dispensed  map[Kind]chan struct{} // closed when the view no longer waits for the kind
+}
+
+func newHealth(logger logr.Logger, read []Kind, now time.Time) *health {
+	h := &health{logger: logger, conditions: map[Kind]*Condition{}, dispensed: map[Kind]chan struct{}{}}
+	for _, kind := range read {
+		h.conditions[kind] = &Condition{Kind: kind, Reason: ReasonWaiting, Since: now}
+		if kind != SliceKind { // without slices there is nothing to show
+			h.dispensed[kind] = make(chan struct{})
+		}
+	}
+	return h
+}
+
+// observe notes how a list or a watch ended.
+func (h *health) observe(kind Kind, err error) {
+	reason, message := judge(kind, err)
+	if reason == "" {
+		return
+	}
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	c := h.conditions[kind]
+	c.Message = message
+	if c.Reason == reason {
+		return
+	}
+	if reason == ReasonWatching {
+		h.logger.V(1).Info("Watching", "kind", kind)
+	} else {
+		h.logger.Info("Cannot watch, going on without", "kind", kind, "reason", reason, "message", message)
+	}
+	c.Reason, c.Available, c.Since = reason, reason == ReasonWatching, time.Now()
+	if reason == ReasonNotInstalled || reason == ReasonForbidden {
+		if done := h.dispensed[kind]; done != nil && !isClosed(done) {
+			close(done)
+		}
+	}
+}
+
+// judge turns the result of a request into a reason; "" if it says nothing about the
+// kind: the end of a context, or what the informer answers by listing again.
+func judge(kind Kind, err error) (reason, message string) {
+	switch {
+	case err == nil:
+		return ReasonWatching, ""
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsTooManyRequests(err):
+		return "", ""
+	case apierrors.IsNotFound(err):
+		return ReasonNotInstalled, fmt.Sprintf("the API server has no %s: %v; %s", kind, err, remedies[kind])
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return ReasonForbidden, fmt.Sprintf("%s cannot be read: %v; grant list and watch", kind, err)
+	default:
+		return ReasonUnreachable, fmt.Sprintf("%s cannot be read: %v", kind, err)
+	}
+}
+
+// remedies say what installs a kind.
+var remedies = map[Kind]string{
+	SliceKind: "it comes with Kubernetes 1.34",
+	ClassKind: "it comes with Kubernetes 1.34",
+	PatchKind: "its CustomResourceDefinition comes with the chart of dra-steward",
+	RuleKind:  "it comes with Kubernetes 1.37, and before with the feature gate DRADeviceTaintRules and --runtime-config",
+}
+
+// list returns the conditions in the order of the kinds.
+func (h *health) list() (all []Condition) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	for _, kind := range allKinds() {
+		if c := h.conditions[kind]; c != nil {
+			all = append(all, *c)
+		}
+	}
+	return all
+}
+
+// Conditions say how reading each kind goes, in a fixed order. Of informers that the
+// caller runs they say only whether they have synced.
+func (t *Tracker) Conditions() []Condition {
+	if h := t.options.Sources.health; h != nil {
+		return h.list()
+	}
+	var all []Condition
+	for kind, informer := range t.options.Sources.all() {
+		c := Condition{Kind: kind, Reason: ReasonWaiting}
+		if informer.HasSynced() {
+			c.Reason, c.Available = ReasonWatching, true
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Ready is nil once the tracker has synced; before, it says what it waits for.
+func (t *Tracker) Ready() error {
+	if cache.IsDone(t.HasSyncedChecker()) {
+		return nil
+	}
+	conditions := slices.DeleteFunc(t.Conditions(), func(c Condition) bool { return c.Available })
+	if len(conditions) == 0 {
+		return errors.New("the view of the devices is being made")
+	}
+	all := make([]error, 0, len(conditions))
+	for _, c := range conditions {
+		if c.Message == "" {
+			c.Message = fmt.Sprintf("%s: not read yet", c.Kind)
+		}
+		all = append(all, errors.New(c.Message))
+	}
+	return errors.Join(all...)
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ruleVersions are the versions of DeviceTaintRule, newest first. They differ in
+// nothing but their name: each is read as v1.
+func ruleVersions() []schema.GroupVersionResource {
+	var all []schema.GroupVersionResource
+	for _, version := range []string{"v1", "v1beta2", "v1alpha3"} {
+		all = append(all, schema.GroupVersionResource{Group: resourceapi.GroupName, Version: version, Resource: "devicetaintrules"})
+	}
+	return all
+}
+
+// patchVersions are the versions of ResourceSlicePatch.
+func patchVersions() []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource)}
+}
+
+// convertingClient reads a kind in the first version that the API server has, as *T.
+type convertingClient[T any] struct {
+	client    dynamic.Interface
+	resources []schema.GroupVersionResource
+	last      atomic.Int32 // index of the version that worked last
+}
+
+func (c *convertingClient[T]) listWatch() *cache.ListWatch {
+	return &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}
+}
+
+// try calls f with the versions, first the one that worked last, until one is there.
+func (c *convertingClient[T]) try(f func(dynamic.ResourceInterface) error) (err error) {
+	last := int(c.last.Load())
+	order := slices.Concat(c.resources[last:last+1], c.resources[:last], c.resources[last+1:])
+	for _, resource := range order {
+		if err = f(c.client.Resource(resource)); !apierrors.IsNotFound(err) {
+			c.last.Store(int32(slices.Index(c.resources, resource)))
+			return err
+		}
+	}
+	return err
+}
+
+func (c *convertingClient[T]) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	result := &corev1.List{}
+	err := c.try(func(client dynamic.ResourceInterface) error {
+		list, err := client.List(ctx, options)
+		if err != nil {
+			return err
+		}
+		result.ListMeta = metav1.ListMeta{ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(), RemainingItemCount: list.GetRemainingItemCount()}
+		result.Items = make([]runtime.RawExtension, 0, len(list.Items))
+		for i := range list.Items {
+			object, err := convert[T](&list.Items[i])
+			if err != nil {
+				return err
+			}
+			result.Items = append(result.Items, runtime.RawExtension{Object: object})
+		}
+		return nil
+	})
+	return result, err
+}
+
+func (c *convertingClient[T]) watch(ctx context.Context, options metav1.ListOptions) (result watch.Interface, err error) {
+	err = c.try(func(client dynamic.ResourceInterface) error {
+		result, err = client.Watch(ctx, options)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return watch.Filter(result, func(event watch.Event) (watch.Event, bool) {
+		if object, ok := event.Object.(*unstructured.Unstructured); ok {
+			converted, err := convert[T](object)
+			if err != nil {
+				status := apierrors.NewInternalError(err).Status()
+				return watch.Event{Type: watch.Error, Object: &status}, true
+			}
+			event.Object = converted
+		}
+		return event, true
+	}), nil
+}
+
+// convert reads fields as *T.
+func convert[T any](object *unstructured.Unstructured) (runtime.Object, error) {
+	out := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, out); err != nil {
+		return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
+	}
+	result, ok := any(out).(runtime.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no API type", out)
+	}
+	return result, nil
+}
+
+// A PatchReader reads ResourceSlicePatches alone, for who has the slices from elsewhere and
+// applies the patches by itself, as the scheduler does with a [patch.Set].
+type PatchReader struct {
+	// Informer has *v1alpha1.ResourceSlicePatch.
+	Informer cache.SharedIndexInformer
+
+	health *health
+}
+
+// NewPatchReader returns one that reads nothing yet. What keeps it from reading
+// becomes its [Condition], the logger is told, and it is tried again.
+func NewPatchReader(config *rest.Config, logger logr.Logger) (*PatchReader, error) {
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for ResourceSlicePatches: %w", err)
+	}
+	health := newHealth(logger, []Kind{PatchKind}, time.Now())
+	informer := health.informer(PatchKind, nil, untyped)
+	if err := informer.SetTransform(withoutManagedFields); err != nil {
+		return nil, err
+	}
+	return &PatchReader{Informer: informer, health: health}, nil
+}
+
+// Run reads until ctx ends.
+func (s *PatchReader) Run(ctx context.Context) { s.Informer.RunWithContext(ctx) }
+
+// Condition says how reading goes.
+func (s *PatchReader) Condition() Condition { return s.health.list()[0] }
+
+// Unavailable returns a channel that is closed once the API server has said that it has no
+// patches or that they must not be read: who waits for the Informer to sync need not wait
+// any more.
+func (s *PatchReader) Unavailable() <-chan struct{} { return s.health.dispensed[PatchKind] }
+
+// Ready is nil once patches have been read, or cannot be; before, it says what it waits for.
+func (s *PatchReader) Ready() error {
+	if s.Informer.HasSynced() || isClosed(s.Unavailable()) {
+		return nil
+	}
+	if c := s.Condition(); c.Message != "" {
+		return errors.New(c.Message)
+	}
+	return fmt.Errorf("%s: not read yet", PatchKind)
+}
+
+// All returns the patches that have been read, in the order of their names.
+func (s *PatchReader) All() iter.Seq[*v1alpha1.ResourceSlicePatch] {
+	return func(yield func(*v1alpha1.ResourceSlicePatch) bool) {
+		for _, key := range slices.Sorted(slices.Values(s.Informer.GetStore().ListKeys())) {
+			object, exists, err := s.Informer.GetStore().GetByKey(key)
+			if p, ok := object.(*v1alpha1.ResourceSlicePatch); ok && exists && err == nil && !yield(p) {
+				return
+			}
+		}
+	}
 }
