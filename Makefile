@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./internal/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root sbom demo test test-short test-long test-node bench-long bench-policies oracle lint generate
+.PHONY: help build image-root sbom demo test test-short test-long test-node bench-long bench-policies oracle lint prose generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +75,9 @@ oracle: ## hold rules and defaults against an API server's own code: COUNT, SEED
 
 lint: ## check formatting, vet and staticcheck
 	@$(CITEST) lint
+
+prose: ## check pages, help and messages with vale against docs/glossary.md; needs a C compiler
+	@cd tools/prose && go run . ../..
 
 generate: ## write what is generated: documentation, deep copies, the schema and page of the chart
 	go generate ./...

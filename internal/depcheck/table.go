@@ -108,6 +108,7 @@ var Modules = map[string][]string{
 	"test/node":        {"..."},
 	"test/oracle":      {"..."},
 	"test/tracker":     {},
+	"tools/prose":      {},
 }
 
 // NotRequired are modules that the root go.mod never names: who imports one of our

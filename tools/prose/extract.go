@@ -1,0 +1,80 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+)
+
+// shipped are the folders whose Go strings users read.
+var shipped = []string{"api", "cmd", "internal", "pkg", "policies", "scheduler", "webhook"}
+
+// skipped are folders without texts for users, and dated records.
+func skipped(dir string) bool {
+	base := path.Base(dir)
+	return dir != "." && strings.HasPrefix(base, ".") || base == "testdata" || base == "examples" && dir != "examples" ||
+		slices.Contains([]string{"bin", "test", "tools", "docs/decisions"}, dir)
+}
+
+// extractor returns how the texts of a file are taken out of it, or nil for a file
+// without any. All of them keep the lines where they are.
+func extractor(name string) func(name, text string) (string, error) {
+	top, _, _ := strings.Cut(name, "/")
+	whole := func(_, text string) (string, error) { return text, nil }
+	switch path.Ext(name) {
+	case ".md":
+		return whole
+	case ".rego":
+		if !strings.HasSuffix(name, "_test.rego") {
+			return whole
+		}
+	case ".yaml", ".txt", ".json":
+		if top == "charts" {
+			return whole
+		}
+	case ".go":
+		if slices.Contains(shipped, top) && !strings.HasSuffix(name, "_test.go") {
+			return goStrings
+		}
+	}
+	return nil
+}
+
+// goStrings returns the string literals of a Go file, in their lines, everything else
+// blank. Import paths and struct tags are no texts.
+func goStrings(name, source string) (string, error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution|parser.ParseComments)
+	if err != nil || ast.IsGenerated(file) {
+		return "", err
+	}
+	other := map[token.Pos]bool{}
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.ImportSpec:
+			other[n.Path.Pos()] = true
+		case *ast.Field:
+			if n.Tag != nil {
+				other[n.Tag.Pos()] = true
+			}
+		}
+		return true
+	})
+	kept := []byte(strings.Repeat(" ", len(source)))
+	for i := range len(source) {
+		if source[i] == '\n' {
+			kept[i] = '\n'
+		}
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		if literal, is := node.(*ast.BasicLit); is && literal.Kind == token.STRING && !other[literal.Pos()] {
+			at := set.Position(literal.Pos()).Offset
+			copy(kept[at+1:], literal.Value[1:len(literal.Value)-1])
+		}
+		return true
+	})
+	return string(kept), nil
+}
