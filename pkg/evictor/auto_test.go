@@ -37,7 +37,7 @@ func (s silence) Probe(ctx context.Context) (bool, error) {
 	if s.err != nil || s.answers.Load() {
 		return s.err == nil, s.err
 	}
-	after := time.NewTimer(evictor.ProbeAnswer)
+	after := time.NewTimer(20 * time.Second)
 	defer after.Stop()
 	select {
 	case <-after.C:
@@ -47,7 +47,7 @@ func (s silence) Probe(ctx context.Context) (bool, error) {
 }
 
 func auto(answers *atomic.Bool) evictor.Options {
-	return evictor.Options{Mode: evictor.ModeAuto, Prober: silence{answers: answers}}
+	return evictor.Options{Mode: evictor.ModeAuto, InTreeDetector: silence{answers: answers}}
 }
 
 // onAll has an ordinary pod and one on extended resources on each of two devices.
@@ -59,7 +59,7 @@ func onAll() []runtime.Object {
 
 // TestAutoAlone: nobody answers. For two minutes nobody is evicted, then everybody.
 func TestAutoAlone(t *testing.T) {
-	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
+	objects := append(onAll(), sliceOf(1, taint("tripped", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
 	inBubble(t, auto(new(atomic.Bool)), objects, func(b *bubble) {
 		b.pass(2 * time.Minute)
 		b.expect(nil)
@@ -81,7 +81,7 @@ func TestAutoAlone(t *testing.T) {
 // TestAutoBeside: the other controller answers. Only what it misses is evicted, after
 // the time that it has.
 func TestAutoBeside(t *testing.T) {
-	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
+	objects := append(onAll(), sliceOf(1, taint("tripped", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
 	inBubble(t, auto(answering()), objects, func(b *bubble) {
 		b.pass(time.Hour)
 		b.expect(deletions{"ns/slice-extended": 15 * time.Second, "ns/rule-extended": 15 * time.Second})
@@ -93,7 +93,7 @@ func TestAutoBeside(t *testing.T) {
 // decided about for the first time; none is forgotten.
 func TestAutoWhileDeciding(t *testing.T) {
 	for range 5 {
-		objects := []runtime.Object{sliceOf(1, taint("broken", seconds(0)))}
+		objects := []runtime.Object{sliceOf(1, taint("tripped", seconds(0)))}
 		const n = 100
 		for i := range n {
 			objects = append(objects, both(extended(podOn("ns", fmt.Sprint("pod-", i), "gpu-0")))...)
@@ -111,7 +111,7 @@ func TestAutoWhileDeciding(t *testing.T) {
 // be seen from what it does to a pod, and does not answer for rules.
 func TestAutoSlicesOnly(t *testing.T) {
 	inBubble(t, auto(new(atomic.Bool)), append(onAll(), sliceOf(1), ruleOn("rule", "gpu-1", seconds(0))), func(b *bubble) {
-		b.updateSlice(sliceOf(1, taint("broken", seconds(0))))
+		b.updateSlice(sliceOf(1, taint("tripped", seconds(0))))
 		b.pass(5 * time.Second)
 		pod, err := b.CoreV1().Pods("ns").Get(b.Context(), "slice", metav1.GetOptions{})
 		if err != nil {
@@ -183,7 +183,7 @@ func TestAutoStatusIsASign(t *testing.T) {
 // counts all the same.
 func TestAutoCannotAsk(t *testing.T) {
 	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](600)))
-	options := evictor.Options{Mode: evictor.ModeAuto, Prober: silence{err: errors.New("forbidden")}}
+	options := evictor.Options{Mode: evictor.ModeAuto, InTreeDetector: silence{err: errors.New("forbidden")}}
 	inBubble(t, options, []runtime.Object{pod, claim, sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))}, func(b *bubble) {
 		b.pass(12 * time.Minute)
 		b.expect(nil)
@@ -210,7 +210,7 @@ func TestRuleProber(t *testing.T) {
 					return true, probed(), nil
 				}
 			})
-			got, err := evictor.RuleProber{Client: client, Answer: 1500 * time.Millisecond}.Probe(t.Context())
+			got, err := evictor.RuleProbe{Client: client, Answer: 1500 * time.Millisecond}.Probe(t.Context())
 			if err != nil || got != answers {
 				t.Errorf("got %t, %v", got, err)
 			}

@@ -13,40 +13,41 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/guard"
 )
 
-// breakerPeriod is how often what is paused is looked at again.
+// breakerPeriod is how often paused causes are checked.
 const breakerPeriod = time.Second
 
-// breaker pauses the evictions of a cause that has hit more than the thresholds, or what
-// was acknowledged, allow. The thresholds are those of the guard at admission: what hit
-// nobody there can hit thousands later. The mutex of the controller guards it.
+// breaker is the circuit breaker: it pauses the evictions of a cause with an impact above
+// the thresholds, or above the acknowledged impact. The guard checks the same thresholds
+// at admission, but the impact of a rule can grow later. The controller's mutex protects
+// it.
 type breaker struct {
-	// thresholds are nil where nothing is ever paused.
+	// thresholds are nil if the breaker is off.
 	thresholds *guard.Thresholds
 	drivers    drivers
-	// warned are the drivers that have tainted more of their devices than the share of
-	// the thresholds.
+	// warned are the drivers that taint more than the threshold's percentage of their
+	// devices.
 	warned map[string]bool
-	// broken are the causes that are paused, and what is too large.
-	broken map[cause][]guard.Excess
+	// tripped are the paused causes, with the exceeded thresholds.
+	tripped map[cause][]guard.Excess
 }
 
-// excess is what a cause has hit too much of.
-func (b *breaker) excess(c cause, a *account) []guard.Excess {
+// excess returns the thresholds that a cause exceeds.
+func (b *breaker) excess(c cause, a *causeStat) []guard.Excess {
 	if b.thresholds == nil || a == nil {
 		return nil
 	}
-	counts := a.wave.counts()
+	counts := a.window.counts()
 	if c.driver == "" {
-		for driver := range a.wave.drivers {
+		for driver := range a.window.drivers {
 			counts.DriverDevices += b.drivers.of[driver].published
 		}
-	} else if d := b.drivers.of[c.driver]; d.all() {
+	} else if d := b.drivers.of[c.driver]; d.allTainted() {
 		counts.Devices, counts.DriverDevices = d.tainted, d.published
 	}
 	return b.thresholds.Exceeded(counts, a.ceiling)
 }
 
-// warn says that a driver has tainted many of its devices, once until it has fewer.
+// warn returns a warning when a driver starts to taint many of its devices.
 func (b *breaker) warn(driver string, d driverCount) string {
 	if b.thresholds == nil {
 		return ""
@@ -60,15 +61,16 @@ func (b *breaker) warn(driver string, d driverCount) string {
 	if warned {
 		return ""
 	}
-	return fmt.Sprintf("Driver %s has given %d of its %d devices NoExecute taints, more than %d %%. If it is all of them nobody is evicted for it.",
+	return fmt.Sprintf("Driver %s has set NoExecute taints on %d of its %d devices, more than %d %%. If it taints all of them, their evictions are paused.",
 		driver, d.tainted, d.published, b.thresholds.Percent)
 }
 
-// open is the part of a plan whose causes are not paused, and the causes that are.
-func (b *breaker) open(p plan, l *ledger) (plan, map[cause][]guard.Excess) {
+// allowed returns the part of a plan whose causes are below the thresholds, and the causes
+// above them.
+func (b *breaker) allowed(p plan, l *causeStats) (plan, map[cause][]guard.Excess) {
 	var over map[cause][]guard.Excess
 	for of := range causes(p.Verdict) {
-		if excess := b.excess(of, l.accounts[of]); len(excess) > 0 {
+		if excess := b.excess(of, l.byCause[of]); len(excess) > 0 {
 			if over == nil {
 				over = map[cause][]guard.Excess{}
 			}
@@ -82,29 +84,29 @@ func (b *breaker) open(p plan, l *ledger) (plan, map[cause][]guard.Excess) {
 	return p, over
 }
 
-// mend forgets the causes that are no longer too large and says whether there were any.
-func (b *breaker) mend(l *ledger) (mended []cause) {
-	for of := range b.broken {
-		if excess := b.excess(of, l.accounts[of]); len(excess) > 0 {
-			b.broken[of] = excess
+// reset removes the tripped causes that are below the thresholds again, and returns them.
+func (b *breaker) reset(l *causeStats) (done []cause) {
+	for of := range b.tripped {
+		if excess := b.excess(of, l.byCause[of]); len(excess) > 0 {
+			b.tripped[of] = excess
 			continue
 		}
-		delete(b.broken, of)
-		mended = append(mended, of)
+		delete(b.tripped, of)
+		done = append(done, of)
 	}
-	return mended
+	return done
 }
 
-// breakers notes the causes that are paused and returns how to report those that were
-// not before. The mutex is held.
-func (c *Controller) breakers(over map[cause][]guard.Excess) (report func()) {
+// trip records the paused causes and returns a function that reports the new ones. The
+// mutex is held.
+func (c *Controller) trip(over map[cause][]guard.Excess) (report func()) {
 	var reports []func()
 	for of, excess := range over {
-		if c.breaker.broken[of] == nil {
-			counts := c.cases.ledger.of(of).wave.counts()
-			reports = append(reports, func() { c.broke(of, excess, counts) })
+		if c.breaker.tripped[of] == nil {
+			counts := c.states.causes.of(of).window.counts()
+			reports = append(reports, func() { c.reportTrip(of, excess, counts) })
 		}
-		c.breaker.broken[of] = excess
+		c.breaker.tripped[of] = excess
 	}
 	return func() {
 		for _, report := range reports {
@@ -113,34 +115,34 @@ func (c *Controller) breakers(over map[cause][]guard.Excess) (report func()) {
 	}
 }
 
-// mend goes on with what is no longer too large and returns how to report it. The mutex
-// is held.
-func (c *Controller) mend() (report func()) {
-	mended := c.breaker.mend(&c.cases.ledger)
-	if len(mended) > 0 {
-		c.cases.resume()
+// resetBreaker resumes causes that are below the thresholds again and returns a function
+// that reports them. The mutex is held.
+func (c *Controller) resetBreaker() (report func()) {
+	reset := c.breaker.reset(&c.states.causes)
+	if len(reset) > 0 {
+		c.states.resume()
 	}
 	return func() {
-		for _, of := range mended {
-			c.options.Logger.Info("Going on with evictions that were paused", "uid", of.rule, "driver", of.driver)
-			c.statuses.soon(of.rule)
+		for _, of := range reset {
+			c.options.Logger.Info("Resumed paused evictions", "uid", of.rule, "driver", of.driver)
+			c.statuses.requeueRule(of.rule)
 		}
 	}
 }
 
-func (c *Controller) broke(of cause, excess []guard.Excess, counts guard.Counts) {
-	words := because(excess)
+func (c *Controller) reportTrip(of cause, excess []guard.Excess, counts guard.Counts) {
+	words := describe(excess)
 	if of.driver == "" {
-		c.options.Logger.Info("Paused the evictions of a DeviceTaintRule", "uid", of.rule, "because", words, "acknowledge", guard.CeilingOf(counts).Annotate())
-		c.statuses.soon(of.rule)
+		c.options.Logger.Info("Paused the evictions of a DeviceTaintRule", "uid", of.rule, "reason", words, "acknowledge", guard.CeilingOf(counts).Annotate())
+		c.statuses.requeueRule(of.rule)
 		return
 	}
-	c.options.Logger.Info("Paused the evictions for the taints of a driver", "driver", of.driver, "because", words, "acknowledge", DriverCeiling(of.driver)+": "+guard.CeilingOf(counts).String())
-	c.report(corev1.EventTypeWarning, "EvictionPaused", fmt.Sprintf("The taints of driver %s evict nobody for now: %s. To go on, set %s: %q here.",
+	c.options.Logger.Info("Paused the evictions for the taints of a driver", "driver", of.driver, "reason", words, "acknowledge", DriverCeiling(of.driver)+": "+guard.CeilingOf(counts).String())
+	c.report(corev1.EventTypeWarning, "EvictionPaused", fmt.Sprintf("Paused the evictions for taints of driver %s: %s. To resume them, set %s: %q in this object.",
 		of.driver, words, DriverCeiling(of.driver), guard.CeilingOf(counts)))
 }
 
-func because(excess []guard.Excess) string {
+func describe(excess []guard.Excess) string {
 	var words []string
 	for _, one := range excess {
 		words = append(words, one.String())
@@ -148,23 +150,23 @@ func because(excess []guard.Excess) string {
 	return strings.Join(words, ", ")
 }
 
-// drivers count the devices of each driver, by what its slices say.
+// drivers counts the published devices per driver.
 type drivers struct {
 	slices map[string]driverCount
 	of     map[string]driverCount
 }
 
-// driverCount is the number of published devices, and of those that the driver itself
-// has given a NoExecute taint.
+// driverCount is the number of published devices, and of those to which the driver itself
+// gives a NoExecute taint.
 type driverCount struct {
 	driver             string
 	published, tainted int
 }
 
-// all says that the driver has tainted every device that it has, and more than one.
-func (d driverCount) all() bool { return d.published > 1 && d.tainted == d.published }
+// allTainted reports whether the driver has more than one device and taints all of them.
+func (d driverCount) allTainted() bool { return d.published > 1 && d.tainted == d.published }
 
-// set takes the count of a slice; a zero one is that of a slice that is gone.
+// set updates the count of a slice; zero removes it.
 func (d *drivers) set(slice string, now driverCount) {
 	if d.of == nil {
 		d.slices, d.of = map[string]driverCount{}, map[string]driverCount{}
@@ -187,60 +189,59 @@ func (d *drivers) add(c driverCount, by int) {
 	}
 }
 
-// DriverCeiling is the key under which an admin acknowledges what the taints of a driver
-// may hit.
+// DriverCeiling returns the key of the acknowledged impact of a driver's taints.
 func DriverCeiling(driver string) string { return "acknowledged-impact." + driver }
 
-// A Confirmation is what an admin has said since the start of the controller.
+// A Confirmation is what an admin confirms while the controller runs.
 type Confirmation struct {
 	// ActSince is as in [Options].
 	ActSince time.Time
-	// Ceilings are what the taints of drivers may hit, by driver.
+	// Ceilings are the acknowledged impacts of drivers' taints, by driver.
 	Ceilings map[string]guard.Ceiling
 }
 
-// Confirm takes what an admin has said into account, in place of what was said before.
-func (c *Controller) Confirm(said Confirmation) {
-	c.finish(func() {
-		for of, a := range c.cases.ledger.accounts {
+// Confirm replaces the previous confirmation.
+func (c *Controller) Confirm(confirmed Confirmation) {
+	c.locked(func() {
+		for of, a := range c.states.causes.byCause {
 			if of.driver != "" {
 				a.ceiling = nil
 			}
 		}
-		for driver, ceiling := range said.Ceilings {
-			c.cases.ledger.of(cause{driver: driver}).ceiling = &ceiling
+		for driver, ceiling := range confirmed.Ceilings {
+			c.states.causes.of(cause{driver: driver}).ceiling = &ceiling
 		}
 	})
-	if !c.outlook.Load().since.Equal(said.ActSince) {
-		c.look(func(o *outlook) { o.since = said.ActSince })
+	if !c.scope.Load().since.Equal(confirmed.ActSince) {
+		c.rescope(func(o *scope) { o.since = confirmed.ActSince })
 	}
 	c.wakeUp()
 }
 
-// confirmed says whether the author of a rule has acknowledged what it hits, so that its
-// age does not matter.
+// confirmed reports whether a rule has an acknowledged impact, so that its age does not
+// matter.
 func (c *Controller) confirmed(rule Rule) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	a := c.cases.ledger.accounts[cause{rule: rule.UID}]
+	a := c.states.causes.byCause[cause{rule: rule.UID}]
 	return a != nil && a.ceiling != nil
 }
 
-// acknowledge takes over what a rule says of what it may hit.
-func (c *Controller) acknowledge(uid types.UID, annotations map[string]string) (changedSaying bool) {
+// acknowledge updates the acknowledged impact of a rule.
+func (c *Controller) acknowledge(uid types.UID, annotations map[string]string) (updated bool) {
 	ceiling, err := guard.Acknowledged(annotations)
 	if err != nil {
-		c.options.Logger.Error(err, "An acknowledgement does not count", "uid", uid)
+		c.options.Logger.Error(err, "Ignored an invalid acknowledged impact", "uid", uid)
 	}
-	c.finish(func() {
-		a := c.cases.ledger.of(cause{rule: uid})
-		changedSaying = (a.ceiling == nil) != (ceiling == nil) || ceiling != nil && !a.ceiling.Equal(*ceiling)
+	c.locked(func() {
+		a := c.states.causes.of(cause{rule: uid})
+		updated = (a.ceiling == nil) != (ceiling == nil) || ceiling != nil && !a.ceiling.Equal(*ceiling)
 		a.ceiling = ceiling
 	})
-	return changedSaying
+	return updated
 }
 
-// A Tally counts what one DeviceTaintRule does.
+// A Tally has the counts of one DeviceTaintRule.
 type Tally struct {
 	// Pending pods are still to be evicted, now or later.
 	Pending int
@@ -248,12 +249,12 @@ type Tally struct {
 	Namespaces int
 	// Evicted pods were deleted because of the rule, among other reasons.
 	Evicted int
-	// Held pods would be evicted if the rule was confirmed.
+	// Held pods are evicted once the rule is confirmed.
 	Held int
 }
 
-// A cause is a DeviceTaintRule, or a driver that taints devices in its slices. Rules are
-// known by UID: a recreated rule begins anew.
+// A cause is a DeviceTaintRule, or a driver that taints devices in its slices. The UID
+// identifies a rule, so a recreated one starts from zero.
 type cause struct {
 	rule   types.UID
 	driver string
@@ -266,7 +267,7 @@ func causeOf(r Reason) cause {
 	return cause{driver: r.Device.Driver}
 }
 
-// causes are those of the reasons of a verdict, each once.
+// causes returns those of the reasons of a verdict, each once.
 func causes(v Verdict) map[cause]struct{} {
 	if !v.Evict() {
 		return nil
@@ -278,61 +279,59 @@ func causes(v Verdict) map[cause]struct{} {
 	return all
 }
 
-// ledger counts per cause, kept up to date with each verdict so that reading costs
-// nothing.
-type ledger struct {
-	accounts map[cause]*account
+// causeStats has the counts per cause. Each decision updates them, so reads are cheap.
+type causeStats struct {
+	byCause map[cause]*causeStat
 }
 
-// account is the count of one cause.
-type account struct {
+// causeStat has the counts of one cause.
+type causeStat struct {
 	pending int
 	// namespaces are those of the pending pods.
 	namespaces map[string]int
-	// evicted are those of all controllers, recalled those of the ones before as far as
-	// the journal knew.
+	// evicted includes the pods of previous controllers; recalled are those in the journal.
 	evicted, recalled int
 	held              int
 	restored          bool
-	// preview is what a rule with the effect None would do.
+	// preview is the impact of a rule with the effect None, if it were NoExecute.
 	preview struct {
 		pods       int
 		namespaces map[string]int
 	}
-	wave wave
-	// ceiling is what was acknowledged, nil for nothing.
+	window breakerWindow
+	// ceiling is the acknowledged impact, nil if there is none.
 	ceiling *guard.Ceiling
-	// gone rules are dropped with their last pod.
+	// gone: the rule is deleted. The counts are dropped with its last pod.
 	gone bool
 }
 
-func (a *account) idle() bool {
+func (a *causeStat) idle() bool {
 	return a.pending == 0 && a.held == 0 && a.preview.pods == 0
 }
 
-func (l *ledger) of(c cause) *account {
-	if l.accounts == nil {
-		l.accounts = map[cause]*account{}
+func (l *causeStats) of(c cause) *causeStat {
+	if l.byCause == nil {
+		l.byCause = map[cause]*causeStat{}
 	}
-	a := l.accounts[c]
+	a := l.byCause[c]
 	if a == nil {
-		a = &account{namespaces: map[string]int{}}
+		a = &causeStat{namespaces: map[string]int{}}
 		a.preview.namespaces = map[string]int{}
-		l.accounts[c] = a
+		l.byCause[c] = a
 	}
 	return a
 }
 
-// add counts a pod in (+1) or out (-1).
-func (l *ledger) add(c *podCase, p plan, by int, now time.Time) {
+// add adds (+1) or removes (-1) a pod.
+func (l *causeStats) add(c *podState, p plan, by int, now time.Time) {
 	for cause := range causes(p.Verdict) {
-		l.of(cause).wave.add(c, p.Verdict, cause, by, l.of(cause).pending, now)
+		l.of(cause).window.add(c, p.Verdict, cause, by, l.of(cause).pending, now)
 	}
 	l.pend(c, p, by)
 }
 
-// pend is add for a pod that goes on counting for the waves.
-func (l *ledger) pend(c *podCase, p plan, by int) {
+// pend is add for a pod that remains in the windows of the breaker.
+func (l *causeStats) pend(c *podState, p plan, by int) {
 	for cause := range causes(p.Verdict) {
 		a := l.of(cause)
 		a.pending += by
@@ -346,8 +345,8 @@ func (l *ledger) pend(c *podCase, p plan, by int) {
 	}
 }
 
-// would counts a pod in (+1) or out (-1) that a rule with the effect None would evict.
-func (l *ledger) would(c *podCase, v Verdict, by int) {
+// addPreview adds (+1) or removes (-1) a pod of a rule with the effect None.
+func (l *causeStats) addPreview(c *podState, v Verdict, by int) {
 	for cause := range causes(v) {
 		a := l.of(cause)
 		a.preview.pods += by
@@ -356,76 +355,75 @@ func (l *ledger) would(c *podCase, v Verdict, by int) {
 	}
 }
 
-// tidy drops an account that there is nothing to remember of.
-func (l *ledger) tidy(c cause, a *account) {
-	if a.idle() && (a.gone || a.evicted == 0 && !a.restored && a.ceiling == nil && a.wave.pods == 0) {
-		delete(l.accounts, c)
+// tidy drops the counts of a cause that are all zero.
+func (l *causeStats) tidy(c cause, a *causeStat) {
+	if a.idle() && (a.gone || a.evicted == 0 && !a.restored && a.ceiling == nil && a.window.pods == 0) {
+		delete(l.byCause, c)
 	}
 }
 
-// evicted counts a pod out that was deleted for the reasons of done.
-func (l *ledger) evicted(done Verdict) {
+// evicted counts a pod that was deleted for the reasons of done.
+func (l *causeStats) evicted(done Verdict) {
 	for cause := range causes(done) {
-		if a := l.accounts[cause]; a != nil {
+		if a := l.byCause[cause]; a != nil {
 			a.evicted++
 		}
 	}
 }
 
-// restore takes over the count that the status of a rule has, once, as far as the journal
-// did not know it.
-func (l *ledger) restore(rule types.UID, evicted int) {
+// restore adds, once, the count in the status of a rule, unless the journal had it.
+func (l *causeStats) restore(rule types.UID, evicted int) {
 	if a := l.of(cause{rule: rule}); !a.restored {
 		a.evicted, a.restored = a.evicted+max(0, evicted-a.recalled), true
 	}
 }
 
-// forget drops a rule that is gone, as soon as no pod has it as a reason any more.
-func (l *ledger) forget(rule types.UID) {
-	if a := l.accounts[cause{rule: rule}]; a != nil {
+// forget drops a deleted rule as soon as no pod has it as a reason.
+func (l *causeStats) forget(rule types.UID) {
+	if a := l.byCause[cause{rule: rule}]; a != nil {
 		a.gone = true
 		l.tidy(cause{rule: rule}, a)
 	}
 }
 
-func (l *ledger) tally(rule types.UID) Tally {
-	a := l.accounts[cause{rule: rule}]
+func (l *causeStats) tally(rule types.UID) Tally {
+	a := l.byCause[cause{rule: rule}]
 	if a == nil {
 		return Tally{}
 	}
 	return Tally{Pending: a.pending, Namespaces: len(a.namespaces), Evicted: a.evicted, Held: a.held}
 }
 
-// Calm is how long nothing may have been pending for a rule or a driver until what it
-// has evicted no longer counts for the circuit breaker.
-const Calm = 10 * time.Minute
+// breakerCalm is how long a rule or a driver has no pending pods until the circuit breaker
+// starts from zero.
+const breakerCalm = 10 * time.Minute
 
-// A wave is what one cause has hit since it last was calm: what is pending and what was
-// evicted. That it counts both keeps a slow rate, or a workload that comes back again and
-// again, from passing below the thresholds.
-type wave struct {
+// A breakerWindow has the impact of one cause since it last was calm: pending and evicted
+// pods. It counts both so that neither a low rate nor a workload that restarts again and
+// again stays below the thresholds.
+type breakerWindow struct {
 	pods       int
 	namespaces map[string]int
 	drivers    map[string]int
 	devices    distinct[DeviceID]
 	claims     distinct[types.NamespacedName]
 	last       time.Time
-	// before is what the wave had hit when a controller before this one was ended; it is
-	// among devices and claims as far as it is still pending.
+	// before is the impact that the previous controller recorded. Devices and claims that
+	// are still pending are in both.
 	before struct{ devices, claims int }
 }
 
-func newWave() wave {
-	return wave{namespaces: map[string]int{}, drivers: map[string]int{}}
+func newBreakerWindow() breakerWindow {
+	return breakerWindow{namespaces: map[string]int{}, drivers: map[string]int{}}
 }
 
-// add counts a pod in (+1) or out (-1); pending is how many are without it.
-func (w *wave) add(c *podCase, v Verdict, of cause, by, pending int, now time.Time) {
-	if by > 0 && pending == 0 && now.Sub(w.last) >= Calm {
-		*w = wave{}
+// add adds (+1) or removes (-1) a pod; pending is the number without it.
+func (w *breakerWindow) add(c *podState, v Verdict, of cause, by, pending int, now time.Time) {
+	if by > 0 && pending == 0 && now.Sub(w.last) >= breakerCalm {
+		*w = breakerWindow{}
 	}
 	if w.namespaces == nil {
-		*w = newWave()
+		*w = newBreakerWindow()
 	}
 	w.last = now
 	w.pods += by
@@ -439,7 +437,7 @@ func (w *wave) add(c *podCase, v Verdict, of cause, by, pending int, now time.Ti
 	}
 }
 
-func (w *wave) counts() guard.Counts {
+func (w *breakerWindow) counts() guard.Counts {
 	return guard.Counts{
 		Devices: max(w.devices.count(), w.before.devices), Claims: max(w.claims.count(), w.before.claims),
 		Pods: w.pods, Namespaces: len(w.namespaces),
@@ -452,13 +450,12 @@ func change[K comparable](counts map[K]int, key K, by int) {
 	}
 }
 
-// distinct counts how many different values there are among those that were added and not
-// taken out again. It knows them by a hash of 63 bits alone: two of ten thousand have the
-// same one once in 10^11 times. The zero value has none.
+// distinct counts different values. It stores a hash of 63 bits of each: the chance that
+// two of ten thousand have the same one is 1 in 10^11. The zero value is empty.
 type distinct[K comparable] struct {
 	seed maphash.Seed
 	seen table.Table[uint64, hash]
-	// again is how often those are there that are more than once.
+	// again has the further occurrences of values that are present more than once.
 	again map[uint64]int
 }
 
@@ -470,7 +467,7 @@ func (h hash) Key() uint64 { return uint64(h) }
 
 func (d *distinct[K]) count() int { return d.seen.Len() }
 
-// change adds a value (+1) or takes it out (-1).
+// change adds (+1) or removes (-1) a value.
 func (d *distinct[K]) change(value K, by int) {
 	if d.again == nil {
 		d.seed, d.again = maphash.MakeSeed(), map[uint64]int{}

@@ -18,8 +18,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/guard"
 )
 
-// broken is full with thresholds of ten pods and a share of devices that nothing exceeds.
-func broken() evictor.Options {
+// tripped is full with thresholds of ten pods and a share of devices that nothing exceeds.
+func tripped() evictor.Options {
 	return evictor.Options{Mode: evictor.ModeFull, Thresholds: &guard.Thresholds{Pods: 10, Namespaces: 5, Percent: 100}}
 }
 
@@ -34,7 +34,7 @@ func manyOn(device string, n int) (objects []runtime.Object) {
 // it go on; another rule is not concerned; and it goes on when that is acknowledged.
 func TestBreakerRule(t *testing.T) {
 	objects := append(manyOn("gpu-0", 30), manyOn("gpu-1", 3)...)
-	inBubble(t, broken(), append(objects, sliceOf(1)), func(b *bubble) {
+	inBubble(t, tripped(), append(objects, sliceOf(1)), func(b *bubble) {
 		b.createRule(ruleOn("large", "gpu-0", seconds(0)))
 		b.createRule(ruleOn("small", "gpu-1", seconds(0)))
 		b.pass(time.Hour)
@@ -44,7 +44,7 @@ func TestBreakerRule(t *testing.T) {
 		b.expectCondition("large", "True PodsPendingEviction 1 30 pods need to be evicted in 1 namespace.")
 		b.expectCondition("small", "False Completed 1 3 pods evicted.")
 		c := b.condition("large", evictor.HeldCondition)
-		if c == nil || c.Reason != evictor.ReasonTooLarge || !strings.HasSuffix(c.Message, `30 pods are more than the threshold of 10. To go on, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=30,namespaces<=1"`) {
+		if c == nil || c.Reason != evictor.ReasonTooLarge || !strings.HasSuffix(c.Message, `30 pods are more than the threshold of 10. To resume them, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=30,namespaces<=1"`) {
 			t.Fatalf("condition %+v", c)
 		}
 		writes := b.calls("patch", "devicetaintrules/status")
@@ -76,7 +76,7 @@ func (b *bubble) acknowledge(rule, ceiling string) {
 // TestBreakerGrows: the rule hits few when it is written, and more later.
 func TestBreakerGrows(t *testing.T) {
 	objects := append(manyOn("gpu-0", 8), sliceOf(1))
-	inBubble(t, broken(), objects, func(b *bubble) {
+	inBubble(t, tripped(), objects, func(b *bubble) {
 		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
 		b.pass(time.Second)
 		if len(b.deleted) != 8 {
@@ -96,7 +96,7 @@ func TestBreakerGrows(t *testing.T) {
 
 // TestBreakerMends: what is paused goes on when it is no longer too large.
 func TestBreakerMends(t *testing.T) {
-	inBubble(t, broken(), append(manyOn("gpu-0", 12), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
+	inBubble(t, tripped(), append(manyOn("gpu-0", 12), sliceOf(1, taint("tripped", seconds(0)))), func(b *bubble) {
 		b.pass(time.Minute)
 		b.expect(nil)
 		b.gone("ns", "on-gpu-0-0")
@@ -111,19 +111,19 @@ func TestBreakerMends(t *testing.T) {
 // TestBreakerDriver: a driver that taints all its devices is not followed, however few
 // pods that hits, until an admin says so; the event names the driver and the key.
 func TestBreakerDriver(t *testing.T) {
-	all := sliceOf(1, taint("broken", seconds(0)))
+	all := sliceOf(1, taint("tripped", seconds(0)))
 	for i := range all.Spec.Devices {
 		all.Spec.Devices[i].Taints = all.Spec.Devices[0].Taints
 	}
-	options := broken()
+	options := tripped()
 	options.About = &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "dra-steward", Name: "dra-steward-controller"}
 	options.Thresholds = &guard.Thresholds{Pods: 10, Namespaces: 5, Percent: 25}
 	inBubble(t, options, append(append(manyOn("gpu-0", 2), manyOn("gpu-1", 1)...), sliceOf(1)), func(b *bubble) {
 		b.updateSlice(all)
 		b.pass(time.Hour)
 		b.expect(nil)
-		want := `Warning EvictionPaused The taints of driver gpu.example.com evict nobody for now: 100 % of the devices of the drivers are more than the threshold of 25 %. To go on, set acknowledged-impact.gpu.example.com: "pods<=3,namespaces<=1" here.`
-		warning := "Warning DriverTaintsDevices Driver gpu.example.com has given 3 of its 3 devices NoExecute taints, more than 25 %. If it is all of them nobody is evicted for it."
+		want := `Warning EvictionPaused Paused the evictions for taints of driver gpu.example.com: 100 % of the devices of the drivers are more than the threshold of 25 %. To resume them, set acknowledged-impact.gpu.example.com: "pods<=3,namespaces<=1" in this object.`
+		warning := "Warning DriverTaintsDevices Driver gpu.example.com has set NoExecute taints on 3 of its 3 devices, more than 25 %. If it taints all of them, their evictions are paused."
 		if got := <-b.events.Events; got != warning {
 			t.Errorf("event: %s\nwant:  %s", got, warning)
 		}
@@ -146,9 +146,9 @@ func TestBreakerOneOfMany(t *testing.T) {
 		slice.Name, slice.UID, slice.Spec.Pool.Name = fmt.Sprint("other-", i), types.UID(fmt.Sprint("other-", i)), fmt.Sprint("other-", i)
 		objects = append(objects, slice)
 	}
-	options := broken()
+	options := tripped()
 	options.Thresholds.Percent = 25
-	inBubble(t, options, append(objects, sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
+	inBubble(t, options, append(objects, sliceOf(1, taint("tripped", seconds(0)))), func(b *bubble) {
 		b.pass(time.Minute)
 		if len(b.deleted) != 3 {
 			t.Errorf("%d deleted", len(b.deleted))
@@ -160,13 +160,13 @@ func TestBreakerOneOfMany(t *testing.T) {
 // once its author says what it may hit; older taints of slices once an admin does.
 func TestOlderRuleIsConfirmed(t *testing.T) {
 	objects := append(manyOn("gpu-1", 2), manyOn("gpu-0", 2)...)
-	options := broken()
+	options := tripped()
 	options.ActSince = bubbleStart
-	inBubble(t, options, append(objects, sliceOf(1, taint("broken", seconds(-100))), ruleOn("old", "gpu-1", seconds(-100))), func(b *bubble) {
+	inBubble(t, options, append(objects, sliceOf(1, taint("tripped", seconds(-100))), ruleOn("old", "gpu-1", seconds(-100))), func(b *bubble) {
 		b.pass(time.Hour)
 		b.expect(nil)
 		c := b.condition("old", evictor.HeldCondition)
-		if c == nil || c.Reason != evictor.ReasonOlder || !strings.Contains(c.Message, `2 pods are left alone: the taint is older than the first start of dra-steward. To confirm it, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=2"`) {
+		if c == nil || c.Reason != evictor.ReasonOlder || !strings.Contains(c.Message, `2 pods are not evicted: the taint is older than the first start of dra-steward. To confirm it, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=2"`) {
 			t.Fatalf("condition %+v", c)
 		}
 		b.acknowledge("old", "pods<=2")

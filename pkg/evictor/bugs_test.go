@@ -29,7 +29,7 @@ func one(added *metav1.Time, tolerations ...resourceapi.DeviceToleration) world 
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("claim")}}
 	return world{
 		taints: map[evictor.DeviceID][]evictor.Taint{d: {{DeviceTaint: resourceapi.DeviceTaint{
-			Key: "example.com/broken", Value: "xid-79", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: added,
+			Key: "example.com/tripped", Value: "xid-79", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: added,
 		}}}},
 		claims: map[string]*resourceapi.ResourceClaim{"ns/claim": claim},
 		pod:    pod,
@@ -116,7 +116,7 @@ func TestBug7TerminatingPods(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
 	w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(start))
 	expectNone(t, w.decide(evictor.Settings{}, start))
-	if got := evictor.Spare(w.pod); got != evictor.SparedTerminating {
+	if got := evictor.Exemption(w.pod); got != evictor.ExemptTerminating {
 		t.Errorf("spared since %q", got)
 	}
 }
@@ -169,7 +169,7 @@ func TestBug14FinishedPods(t *testing.T) {
 		w := one(ptr.To(metav1.NewTime(start)))
 		w.pod.Status.Phase = phase
 		expectNone(t, w.decide(evictor.Settings{}, start))
-		if got := evictor.Spare(w.pod); got != evictor.SparedFinished {
+		if got := evictor.Exemption(w.pod); got != evictor.ExemptFinished {
 			t.Errorf("%s: spared since %q", phase, got)
 		}
 	}

@@ -30,66 +30,65 @@ type Options struct {
 	Client kubernetes.Interface
 	// Recorder writes events about pods; nil writes none.
 	Recorder record.EventRecorder
-	// Tracker is the view of the devices. The caller runs it.
+	// Tracker is the merged view of the devices. The caller runs it.
 	Tracker *tracker.Tracker
 	// Rules has *resourceapi.DeviceTaintRule. The caller runs it.
 	Rules cache.SharedIndexInformer
-	// Usage knows the claims and the pods. The caller feeds it; UsageSynced is what
-	// [usage.Index.Listen] returned, if that does it.
+	// Usage is the index of claims and pods. The caller feeds it; UsageSynced is the
+	// result of [usage.Index.Listen], if that feeds it.
 	Usage       *usage.Index
 	UsageSynced []cache.DoneChecker
 	// Mode is [ModeObserve] if empty.
 	Mode Mode
-	// Prober asks whether kube-controller-manager evicts for rules. [ModeAuto] needs it.
-	Prober Prober
-	// Thresholds pause the evictions of a rule or driver that hits more than they allow;
-	// nil never does.
+	// InTreeDetector detects whether the in-tree controller evicts for rules. [ModeAuto] needs it.
+	InTreeDetector InTreeDetector
+	// Thresholds are those of the circuit breaker, which pauses the evictions of a rule or
+	// driver with a larger impact; nil switches it off.
 	Thresholds *guard.Thresholds
-	// Journal keeps what was evicted over restarts; nil keeps what the conditions of rules
-	// say, and the circuit breaker begins anew with each start.
+	// Journal persists the counts of evicted pods. With nil, a restart recovers the counts
+	// in the conditions of rules, and the circuit breaker starts from zero.
 	Journal Journal
-	// About is the object that events are about which concern no pod and no rule; nil
-	// for none.
+	// About is the object of events that concern no pod and no rule; nil for none.
 	About *corev1.ObjectReference
-	// Settings are where the semantics leave a choice.
+	// Settings select between possible semantics.
 	Settings Settings
-	// ActSince leaves taints alone that are older: they are decided about and counted,
-	// and nobody is evicted for them. Zero acts on all.
+	// ActSince holds evictions for older taints: their pods are counted, not evicted.
+	// Zero acts on all taints.
 	ActSince time.Time
 	// Limits are the rates of evictions.
 	Limits Limits
-	// Workers is how many pods are evicted at a time, 8 if zero.
+	// Workers is the number of pods that are evicted concurrently, 8 if zero.
 	Workers int
 	// Metrics may be nil.
 	Metrics *Metrics
-	// Logger gets what has no other place to go. The zero value discards it.
+	// Logger is optional.
 	Logger logr.Logger
 }
 
-// A Controller evicts pods from tainted devices. Its event handlers note which pods
-// may be concerned, one goroutine decides about them, workers call the API server. The
-// mutex is held for maps and numbers only, never during a call.
+// A Controller evicts pods from tainted devices. Its event handlers queue pods, one
+// goroutine decides about them, workers call the API server. The mutex guards maps and
+// numbers; it is never held during an API call.
 type Controller struct {
 	options Options
 	view    view
-	outlook atomic.Pointer[outlook]
-	dirty   *backlog
-	// work hands pods whose time has come to the workers.
+	scope   atomic.Pointer[scope]
+	dirty   *workQueue
+	// work hands pods that are due to the workers.
 	work chan eviction
-	// wake holds a token when the agenda has changed.
+	// wake holds a token when the queue of evictions has changed.
 	wake     chan struct{}
 	limiter  *limiter
 	statuses *statuses
 
 	mutex   sync.Mutex
-	cases   *cases
+	states  *podStates
 	breaker breaker
-	coexist Coexistence
+	inTree  inTreeState
 	// written are the pods that the journal knows to be next.
-	written map[types.UID]struct{}
+	journaled map[types.UID]struct{}
 }
 
-// New prepares a controller; [Controller.Run] makes it work.
+// New returns a controller; [Controller.Run] runs it.
 func New(options Options) (*Controller, error) {
 	if options.Tracker == nil || options.Rules == nil || options.Usage == nil {
 		return nil, errors.New("evictor: Tracker, Rules and Usage are required")
@@ -100,8 +99,8 @@ func New(options Options) (*Controller, error) {
 	if err := errors.Join(options.Mode.Validate(), options.Settings.Validate(), options.Limits.Validate()); err != nil {
 		return nil, fmt.Errorf("evictor: %w", err)
 	}
-	if options.Client == nil && options.Mode != ModeObserve || options.Prober == nil && options.Mode == ModeAuto {
-		return nil, fmt.Errorf("evictor: mode %s needs a Client, and auto a Prober", options.Mode)
+	if options.Client == nil && options.Mode != ModeObserve || options.InTreeDetector == nil && options.Mode == ModeAuto {
+		return nil, fmt.Errorf("evictor: mode %s requires a Client; auto also requires an InTreeDetector", options.Mode)
 	}
 	if options.Workers == 0 {
 		options.Workers = 8
@@ -111,27 +110,27 @@ func New(options Options) (*Controller, error) {
 	}
 	c := &Controller{
 		options: options,
-		view:    view{tracker: options.Tracker, rules: options.Rules.GetStore(), seen: &sightings{now: time.Now}},
+		view:    view{tracker: options.Tracker, rules: options.Rules.GetStore(), seen: &firstSeen{now: time.Now}},
 		work:    make(chan eviction),
 		wake:    make(chan struct{}, 1),
 		limiter: newLimiter(options.Limits),
-		cases:   newCases(),
-		breaker: breaker{thresholds: options.Thresholds, warned: map[string]bool{}, broken: map[cause][]guard.Excess{}},
+		states:  newPodStates(),
+		breaker: breaker{thresholds: options.Thresholds, warned: map[string]bool{}, tripped: map[cause][]guard.Excess{}},
 	}
-	c.dirty = newBacklog(c.changed)
-	c.outlook.Store(&outlook{shares: options.Mode.shares(), since: options.ActSince, confirmed: c.confirmed})
+	c.dirty = newWorkQueue(c.changed)
+	c.scope.Store(&scope{shares: options.Mode.shares(), since: options.ActSince, confirmed: c.confirmed})
 	c.statuses = newStatuses(c)
 	return c, nil
 }
 
-// Run works until ctx ends, and returns when everything it started has ended. It can
-// be called once.
+// Run blocks until ctx ends and all goroutines of the controller have returned. It can be
+// called once.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
 	defer running.Wait()
-	// What there is must be known before anybody decides.
+	// Decisions need all claims and pods.
 	if !cache.WaitFor(ctx, "evictor", c.options.UsageSynced...) {
 		return nil
 	}
@@ -147,7 +146,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	context.AfterFunc(ctx, c.dirty.close)
 	running.Go(func() { c.dirty.work(c.decide) })
-	running.Go(func() { c.keepTime(ctx) })
+	running.Go(func() { c.dispatch(ctx) })
 	if c.options.Mode != ModeObserve {
 		running.Go(func() { c.statuses.run(ctx) })
 	}
@@ -155,7 +154,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		running.Go(func() { c.probe(ctx) })
 	}
 	for range c.options.Workers {
-		running.Go(func() { c.evictAll(ctx) })
+		running.Go(func() { c.runWorker(ctx) })
 	}
 	<-ctx.Done()
 	return nil
@@ -165,32 +164,32 @@ func (c *Controller) decide(name types.NamespacedName) {
 	start := time.Now()
 	pod := c.options.Usage.Pod(name.Namespace, name.Name)
 	if pod == nil {
-		c.finish(func() { c.cases.gone(name, start) })
+		c.locked(func() { c.states.gone(name, start) })
 		return
 	}
-	o := c.outlook.Load()
+	o := c.scope.Load()
 	d := decision{verdict: DecidePod(pod, c.options.Usage, c.view, c.options.Settings, start), ending: pod.DeletionTimestamp != nil}
 	d.plan = o.plan(pod, d.verdict)
 	if c.statuses.previewing() {
-		d.would = o.shares.ours(DecidePod(pod, c.options.Usage, c.view.preview(), c.options.Settings, start))
+		d.preview = o.shares.ours(DecidePod(pod, c.options.Usage, c.view.preview(), c.options.Settings, start))
 	}
 	var came changed
 	seen := false
-	c.finish(func() {
-		came = c.cases.decided(name, pod.UID, d, start)
-		seen = c.notice(pod, start)
+	c.locked(func() {
+		came = c.states.decided(name, pod.UID, d, start)
+		seen = c.observePod(pod, start)
 	})
-	if c.outlook.Load() != o { // who changed it may not have known of this pod yet
+	if c.scope.Load() != o { // rescope may not have seen this pod yet
 		c.dirty.add(name)
 	}
 	if seen {
-		c.coexistence(func(o *Coexistence) { o.Seen(SliceSource) })
+		c.learn(func(o *inTreeState) { o.seen(fromSlices) })
 	}
 	c.options.Metrics.decided(time.Since(start))
 	switch came {
 	case planned:
-		if log := c.options.Logger.V(1); log.Enabled() { // the explanation takes longer than the decision
-			log.Info("Pod has to leave its devices", "pod", name, "verdict", d.plan.Explain(start))
+		if log := c.options.Logger.V(1); log.Enabled() { // the explanation costs more than the decision
+			log.Info("Planned the eviction of a pod", "pod", name, "verdict", d.plan.Explain(start))
 		}
 	case cancelled:
 		c.options.Metrics.cancel()
@@ -198,25 +197,25 @@ func (c *Controller) decide(name types.NamespacedName) {
 	}
 }
 
-// look changes the outlook, and has everything decided again that it matters for.
-func (c *Controller) look(change func(*outlook)) {
-	o := *c.outlook.Load()
+// rescope changes the scope and queues all pods with a state for a new decision.
+func (c *Controller) rescope(change func(*scope)) {
+	o := *c.scope.Load()
 	change(&o)
-	c.outlook.Store(&o)
+	c.scope.Store(&o)
 	var known []types.NamespacedName
-	c.finish(func() {
-		known = slices.Collect(c.cases.pods.Keys())
+	c.locked(func() {
+		known = slices.Collect(c.states.pods.Keys())
 	})
 	c.dirty.add(known...)
-	c.statuses.all()
+	c.statuses.requeueAll()
 }
 
-// changed wakes whoever waits for the agenda, and brings the gauges up to date.
+// changed wakes the dispatcher and updates the gauges.
 func (c *Controller) changed() {
 	any := false
-	c.finish(func() {
-		any = len(c.cases.agenda)+len(c.breaker.broken) > 0
-		c.options.Metrics.pods(c.cases.states, len(c.breaker.broken))
+	c.locked(func() {
+		any = len(c.states.queue)+len(c.breaker.tripped) > 0
+		c.options.Metrics.pods(c.states.byState, len(c.breaker.tripped))
 	})
 	if any {
 		c.wakeUp()
@@ -236,19 +235,19 @@ func (c *Controller) event(pod *corev1.Pod, message string) {
 	}
 }
 
-// report is an event about what is no object of its own.
+// report records an event about [Options].About.
 func (c *Controller) report(kind, reason, message string) {
 	if c.options.Recorder != nil && c.options.About != nil && c.options.Mode != ModeObserve {
 		c.options.Recorder.Event(c.options.About, kind, reason, message)
 	}
 }
 
-// Verdict returns what was decided about a pod, with the part that is for the
-// controller to carry out; zero values if it is not concerned.
+// Verdict returns the verdict on a pod, and the part of it that the controller carries
+// out; zero values for a pod without untolerated taints.
 func (c *Controller) Verdict(pod types.NamespacedName) (verdict, plan Verdict) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if known := c.cases.of(pod); known != nil {
+	if known := c.states.of(pod); known != nil {
 		d := known.decision()
 		return d.verdict, d.plan.Verdict
 	}
@@ -259,11 +258,11 @@ func (c *Controller) Verdict(pod types.NamespacedName) (verdict, plan Verdict) {
 func (c *Controller) Tally(rule types.UID) Tally {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return c.cases.ledger.tally(rule)
+	return c.states.causes.tally(rule)
 }
 
-// listen adds the handlers, which only note who may be concerned, and returns what to
-// wait for, and what to wait for where rules are served.
+// listen adds the event handlers. The controller waits for synced, and for rules if the
+// API server serves DeviceTaintRules.
 func (c *Controller) listen(ctx context.Context, running *sync.WaitGroup) (synced, rules cache.DoneChecker, _ error) {
 	handle, err := c.options.Rules.AddEventHandlerWithOptions(handler(c.ruleChanged), cache.HandlerOptions{Logger: &c.options.Logger})
 	if err != nil {
@@ -275,15 +274,14 @@ func (c *Controller) listen(ctx context.Context, running *sync.WaitGroup) (synce
 		<-ctx.Done()
 		stop()
 		c.options.Tracker.RemoveEventHandler(devices)
-		// The only error is that there is no such handler any more.
+		// The only error: the handler has been removed before.
 		_ = c.options.Rules.RemoveEventHandler(handle)
 	})
 	return devices, handle.HasSyncedChecker(), nil
 }
 
-// handler is one function for all events of a kind: the object before, nil for a new
-// one, and after, nil for a deleted one. A deletion that was missed hands over the last
-// state that was seen.
+// handler calls changed for all events of a kind, with the object before (nil if it is
+// new) and after (nil if it is deleted). For a missed deletion it is the last known state.
 func handler[T any](changed func(before, after *T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { changed(nil, as[T](object)) },
@@ -314,7 +312,7 @@ func (c *Controller) sliceChanged(before, after *resourceapi.ResourceSlice) {
 	})
 }
 
-// countDevices keeps the numbers of the devices of drivers.
+// countDevices updates the numbers of devices per driver.
 func (c *Controller) countDevices(before, after *resourceapi.ResourceSlice) {
 	if before == nil || after == nil || len(before.Spec.Devices) != len(after.Spec.Devices) {
 		c.statuses.published.Add(1)
@@ -333,14 +331,14 @@ func (c *Controller) countDevices(before, after *resourceapi.ResourceSlice) {
 		}
 	}
 	var warning string
-	c.finish(func() {
+	c.locked(func() {
 		c.breaker.drivers.set(slice.Name, count)
 		sum := c.breaker.drivers.of[slice.Spec.Driver]
 		warning = c.breaker.warn(slice.Spec.Driver, sum)
 		c.options.Metrics.devices(slice.Spec.Driver, sum)
 	})
 	if warning != "" {
-		c.options.Logger.Info("A driver has tainted many of its devices", "driver", slice.Spec.Driver, "because", warning)
+		c.options.Logger.Info("Driver taints many of its devices", "driver", slice.Spec.Driver, "reason", warning)
 		c.report(corev1.EventTypeWarning, "DriverTaintsDevices", warning)
 	}
 }
@@ -349,12 +347,12 @@ func evicts(taints []resourceapi.DeviceTaint) bool {
 	return slices.ContainsFunc(taints, func(t resourceapi.DeviceTaint) bool { return t.Effect == resourceapi.DeviceTaintEffectNoExecute })
 }
 
-// ruleChanged is for devices that no slice publishes, about which the tracker says
-// nothing; for what the rule acknowledges; and for its status.
+// ruleChanged handles what the tracker has no event for: allocated devices that no slice
+// publishes, acknowledged impact, and the status of the rule.
 func (c *Controller) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 	c.statuses.ruleChanged(before, after)
-	said := after != nil && c.acknowledge(after.UID, after.Annotations)
-	if before != nil && after != nil && before.UID == after.UID && sameSpec(before.Spec, after.Spec) && !said {
+	acknowledged := after != nil && c.acknowledge(after.UID, after.Annotations)
+	if before != nil && after != nil && before.UID == after.UID && sameSpec(before.Spec, after.Spec) && !acknowledged {
 		return
 	}
 	c.dirty.during(func() {
@@ -363,19 +361,19 @@ func (c *Controller) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 				continue
 			}
 			for _, id := range c.options.Usage.Allocated(rule.Spec.DeviceSelector) {
-				if said || !c.published(id) {
+				if acknowledged || !c.published(id) {
 					c.dirty.add(c.options.Usage.Concerned(id)...)
 				}
 			}
 		}
 	})
-	if said {
+	if acknowledged {
 		c.wakeUp()
 	}
 }
 
-// sameSpec says whether two rules evict the same, and preview the same: since when a taint
-// is there matters only if it evicts.
+// sameSpec reports whether two specs have the same evictions and the same preview. The
+// time of a taint matters only for NoExecute.
 func sameSpec(a, b resourceapi.DeviceTaintRuleSpec) bool {
 	if b.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
 		a.Taint.TimeAdded, b.Taint.TimeAdded = nil, nil
@@ -388,7 +386,7 @@ func (c *Controller) published(id DeviceID) bool {
 	return published
 }
 
-// served says whether the API server has DeviceTaintRules that can be read.
+// served reports whether the API server serves DeviceTaintRules and allows reading them.
 func (c *Controller) served() bool {
 	for _, condition := range c.options.Tracker.Conditions() {
 		if condition.Kind == tracker.RuleKind {
@@ -398,29 +396,29 @@ func (c *Controller) served() bool {
 	return true
 }
 
-// backlog are the pods that have to be decided about, each once, in their order. Unlike a
-// workqueue it knows for certain when there are none: that somebody is about to add more,
-// or decides about the last, counts.
-type backlog struct {
-	// idle is called whenever everything that was to be decided is.
+// workQueue holds the pods to decide about, each once, in the order of their arrival.
+// Unlike client-go's workqueue it knows when all work is done: an event handler that is
+// about to add pods, and a decision in progress, count as work.
+type workQueue struct {
+	// idle is called whenever all work is done.
 	idle func()
 
 	mutex   sync.Mutex
 	more    sync.Cond
 	order   []types.NamespacedName
 	waiting map[types.NamespacedName]struct{}
-	// busy is how many goroutines add pods or decide about one.
+	// busy is the number of goroutines that add pods or decide about one.
 	busy   int
 	closed bool
 }
 
-func newBacklog(idle func()) *backlog {
-	b := &backlog{idle: idle}
+func newWorkQueue(idle func()) *workQueue {
+	b := &workQueue{idle: idle}
 	b.more.L = &b.mutex
 	return b
 }
 
-func (b *backlog) add(pods ...types.NamespacedName) {
+func (b *workQueue) add(pods ...types.NamespacedName) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	for _, pod := range pods {
@@ -435,8 +433,8 @@ func (b *backlog) add(pods ...types.NamespacedName) {
 	b.more.Signal()
 }
 
-// during counts f, which adds pods, as something that is not done yet.
-func (b *backlog) during(f func()) {
+// during counts f, which adds pods, as work.
+func (b *workQueue) during(f func()) {
 	b.mutex.Lock()
 	b.busy++
 	b.mutex.Unlock()
@@ -444,7 +442,7 @@ func (b *backlog) during(f func()) {
 	b.rest()
 }
 
-func (b *backlog) rest() {
+func (b *workQueue) rest() {
 	b.mutex.Lock()
 	b.busy--
 	b.mutex.Unlock()
@@ -453,8 +451,8 @@ func (b *backlog) rest() {
 	}
 }
 
-// work calls decide with one pod after the other until close.
-func (b *backlog) work(decide func(types.NamespacedName)) {
+// work calls decide for one pod after the other until close.
+func (b *workQueue) work(decide func(types.NamespacedName)) {
 	for {
 		pod, ok := b.next()
 		if !ok {
@@ -465,8 +463,8 @@ func (b *backlog) work(decide func(types.NamespacedName)) {
 	}
 }
 
-// next waits for a pod and counts it as being decided about; false after close.
-func (b *backlog) next() (types.NamespacedName, bool) {
+// next waits for a pod and counts it as work in progress; false after close.
+func (b *workQueue) next() (types.NamespacedName, bool) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	for len(b.order) == 0 && !b.closed {
@@ -484,14 +482,14 @@ func (b *backlog) next() (types.NamespacedName, bool) {
 	return pod, true
 }
 
-// empty says that everything that was to be decided is.
-func (b *backlog) empty() bool {
+// empty reports whether all work is done.
+func (b *workQueue) empty() bool {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	return len(b.order) == 0 && b.busy == 0
 }
 
-func (b *backlog) close() {
+func (b *workQueue) close() {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.closed = true

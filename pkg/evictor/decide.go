@@ -21,7 +21,7 @@ type Claims interface {
 	Claim(namespace, name string) *resourceapi.ResourceClaim
 }
 
-// ClaimsFunc is a function as [Claims].
+// ClaimsFunc implements [Claims].
 type ClaimsFunc func(namespace, name string) *resourceapi.ResourceClaim
 
 // Claim calls the function.
@@ -29,79 +29,53 @@ func (f ClaimsFunc) Claim(namespace, name string) *resourceapi.ResourceClaim {
 	return f(namespace, name)
 }
 
-// Spared says why a pod is not evicted whatever the taints of its devices are. Empty
-// means that it is not spared.
-type Spared string
+// Exempt is the reason why no taint evicts a pod; empty for a pod that taints evict.
+type Exempt string
 
 const (
-	// SparedUnscheduled is a pod that is on no node yet. It uses no device, and the
-	// scheduler decides anew.
-	SparedUnscheduled Spared = "it is not scheduled"
-	// SparedFinished is a pod that has succeeded or failed: its containers are gone,
-	// though its claims can still be reserved for it.
-	SparedFinished Spared = "it has finished"
-	// SparedTerminating is a pod that is being deleted, by whomever.
-	SparedTerminating Spared = "it is being deleted already"
+	// ExemptUnscheduled: the pod has no node yet. It uses no device, and the scheduler
+	// takes taints into account.
+	ExemptUnscheduled Exempt = "not scheduled"
+	// ExemptFinished: the pod has succeeded or failed. It has no containers, but a claim
+	// can still be reserved for it.
+	ExemptFinished Exempt = "finished"
+	// ExemptTerminating: the pod is being deleted.
+	ExemptTerminating Exempt = "already being deleted"
 )
 
-// Spare says whether and why pod is spared.
-func Spare(pod *corev1.Pod) Spared {
+// Exemption returns the reason why no taint evicts the pod, if there is one.
+func Exemption(pod *corev1.Pod) Exempt {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return SparedTerminating
+		return ExemptTerminating
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
-		return SparedFinished
+		return ExemptFinished
 	case pod.Spec.NodeName == "":
-		return SparedUnscheduled
+		return ExemptUnscheduled
 	}
 	return ""
 }
 
-// DecidePod says when and why pod has to leave its devices: the earliest verdict of
-// its claims, with the reasons of all. Nobody is evicted whom [Spare] spares.
+// DecidePod returns when and why the pod is evicted: the earliest time of its claims, with
+// the reasons of all. The verdict is empty for a pod with an [Exemption].
 func DecidePod(pod *corev1.Pod, claims Claims, taints Taints, settings Settings, now time.Time) Verdict {
-	if Spare(pod) != "" {
+	if Exemption(pod) != "" {
 		return Verdict{}
 	}
 	var verdicts []Verdict
-	for _, used := range Used(pod, claims, settings) {
-		verdicts = append(verdicts, used.verdict(Decide(used.ResourceClaim, taints, settings, now)))
+	for used := range usage.Uses(pod, claims.Claim, !settings.IgnorePodGroups) {
+		v := Decide(used.Claim, taints, settings, now)
+		for i := range v.Reasons {
+			v.Reasons[i].ExtendedResource = used.ExtendedResource
+		}
+		verdicts = append(verdicts, v)
 	}
 	return Merge(verdicts...)
 }
 
-// UsedClaim is a claim that a pod uses.
-type UsedClaim struct {
-	*resourceapi.ResourceClaim
-	// ExtendedResource says that the scheduler made the claim for extended resources.
-	ExtendedResource bool
-}
-
-func (u UsedClaim) verdict(v Verdict) Verdict {
-	if !u.ExtendedResource {
-		return v
-	}
-	for i := range v.Reasons {
-		v.Reasons[i].ExtendedResource = true
-	}
-	return v
-}
-
-// Used returns the claims that pod uses: those that its spec names or that were made
-// for it from templates, and the one for its extended resources. A claim made for a
-// pod must be owned by this pod (or its PodGroup), and any claim must be reserved for
-// it, both by UID: it may be a claim for another pod of the same name.
-func Used(pod *corev1.Pod, claims Claims, settings Settings) (used []UsedClaim) {
-	for use := range usage.Uses(pod, claims.Claim, !settings.IgnorePodGroups) {
-		used = append(used, UsedClaim{ResourceClaim: use.Claim, ExtendedResource: use.ExtendedResource})
-	}
-	return used
-}
-
-// Decide says when and why the pods that use claim have to leave its devices. Only
-// what is stored in the allocation counts: the tolerations that were copied into it,
-// not those of the spec. A claim that is not allocated evicts nobody. now counts only
-// for taints of which nobody knows since when they are there.
+// Decide returns when and why the pods that use a claim are evicted. The tolerations are
+// those in the allocation, to which the scheduler copied them, not those of the spec. A
+// claim that is not allocated evicts no pod. now is the start of taints without a time.
 func Decide(claim *resourceapi.ResourceClaim, taints Taints, settings Settings, now time.Time) Verdict {
 	if claim.Status.Allocation == nil {
 		return Verdict{}
@@ -119,7 +93,7 @@ func Decide(claim *resourceapi.ResourceClaim, taints Taints, settings Settings, 
 			if forever {
 				continue
 			}
-			its := taint // only of those that count
+			its := taint // allocates, so only for taints that count
 			verdict.Reasons = append(verdict.Reasons, Reason{
 				Taint: &its, Device: device, Claim: name, ClaimUID: claim.UID,
 				TolerationSeconds: seconds,
@@ -127,10 +101,10 @@ func Decide(claim *resourceapi.ResourceClaim, taints Taints, settings Settings, 
 			})
 		}
 	}
-	return verdict.settled()
+	return verdict.normalized()
 }
 
-// due is when the toleration of a taint ends.
+// due returns when the toleration of a taint ends.
 func due(taint Taint, seconds *int64, allocation *resourceapi.AllocationResult, from TolerationStart, now time.Time) time.Time {
 	start := now
 	switch {
@@ -149,9 +123,9 @@ func due(taint Taint, seconds *int64, allocation *resourceapi.AllocationResult, 
 	return later(start, *seconds)
 }
 
-// settled is the verdict with its reasons sorted, none twice, and its time set to the
-// earliest of them. The same device can be in a claim twice, by two requests.
-func (v Verdict) settled() Verdict {
+// normalized sorts the reasons, removes duplicates, and sets the time to the earliest. A
+// device can be in a claim twice, for two requests.
+func (v Verdict) normalized() Verdict {
 	if len(v.Reasons) == 0 {
 		return Verdict{}
 	}
@@ -166,25 +140,25 @@ func (v Verdict) settled() Verdict {
 	return v
 }
 
-// earliest is the time of reasons, of which there is one.
+// earliest returns the earliest time of reasons, which are not empty.
 func earliest(reasons []Reason) time.Time {
 	return slices.MinFunc(reasons, func(a, b Reason) int { return a.At.Compare(b.At) }).At
 }
 
-// Merge is the verdict of several claims together: the earliest time, all reasons.
+// Merge combines the verdicts of several claims: the earliest time, all reasons.
 func Merge(verdicts ...Verdict) Verdict {
 	if len(verdicts) == 1 {
-		return verdicts[0].settled()
+		return verdicts[0].normalized()
 	}
 	var merged Verdict
 	for _, v := range verdicts {
 		merged.Reasons = append(merged.Reasons, v.Reasons...)
 	}
-	return merged.settled()
+	return merged.normalized()
 }
 
-// tolerance says for how many seconds tolerations tolerate a NoExecute taint: the
-// least of those that match, nil if none does; or for ever.
+// tolerance returns for how many seconds tolerations tolerate a NoExecute taint, the
+// least of those that match and nil if none does, or that they tolerate it for ever.
 func tolerance(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceTaint, empty EmptyEffect) (seconds *int64, forever bool) {
 	for _, t := range tolerations {
 		if !toleration.Tolerates(t, taint) {
@@ -203,11 +177,10 @@ func tolerance(tolerations []resourceapi.DeviceToleration, taint resourceapi.Dev
 	return seconds, false
 }
 
-// endOfTime is the last second that RFC 3339, and so the API, can write.
+// endOfTime is the last second that RFC 3339, and so the API, can represent.
 var endOfTime = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
 
-// later is start and seconds more, at most endOfTime. A time.Duration would overflow
-// after 292 years.
+// later adds seconds to start, up to endOfTime. A time.Duration overflows after 292 years.
 func later(start time.Time, seconds int64) time.Time {
 	if seconds >= endOfTime.Unix()-start.Unix() {
 		return endOfTime
@@ -215,25 +188,25 @@ func later(start time.Time, seconds int64) time.Time {
 	return time.Unix(start.Unix()+seconds, int64(start.Nanosecond())).In(start.Location())
 }
 
-// A Verdict says when and why. Its zero value evicts nobody.
+// A Verdict is when and why pods are evicted. The zero value evicts no pod.
 type Verdict struct {
-	// At is the earliest time of all reasons. It can lie in the past.
+	// At is the earliest time of all reasons. It can be in the past.
 	At time.Time
-	// Reasons are all that speak for an eviction, now or later: those of
-	// DeviceTaintRules by name of the rule, then those of drivers by driver, pool,
-	// device and place of the taint.
+	// Reasons are all reasons for an eviction, now or later: those of DeviceTaintRules
+	// by the name of the rule, then those of drivers by driver, pool, device and index of
+	// the taint.
 	Reasons []Reason
 }
 
 // A Reason is one taint of one device of one claim that is not tolerated for ever.
 type Reason struct {
-	// Taint is never nil. Reasons may share it; it is not changed.
+	// Taint is never nil. Reasons share it; it is read-only.
 	Taint    *Taint
 	Device   DeviceID
 	Claim    types.NamespacedName
 	ClaimUID types.UID
-	// ExtendedResource says that the pod reaches the claim through
-	// status.extendedResourceClaimStatus. Only [DecidePod] sets it.
+	// ExtendedResource is true for the claim in status.extendedResourceClaimStatus of the
+	// pod. Only [DecidePod] sets it.
 	ExtendedResource bool
 	// At is when the taint is no longer tolerated.
 	At time.Time
@@ -241,11 +214,10 @@ type Reason struct {
 	TolerationSeconds *int64
 }
 
-// Evict says whether there is anything to evict for.
+// Evict reports whether there is a reason.
 func (v Verdict) Evict() bool { return len(v.Reasons) > 0 }
 
-// Only is the verdict on the reasons that keep returns true for, with the time of
-// those.
+// Only returns the verdict for the reasons that keep returns true for.
 func (v Verdict) Only(keep func(Reason) bool) Verdict {
 	var kept Verdict
 	for _, reason := range v.Reasons {
@@ -253,10 +225,10 @@ func (v Verdict) Only(keep func(Reason) bool) Verdict {
 			kept.Reasons = append(kept.Reasons, reason)
 		}
 	}
-	return kept.settled()
+	return kept.normalized()
 }
 
-// Rules are the DeviceTaintRules among the reasons, each once, by name.
+// Rules returns the DeviceTaintRules among the reasons, each once, by name.
 func (v Verdict) Rules() []Rule {
 	var rules []Rule
 	for _, reason := range v.Reasons {
@@ -267,7 +239,7 @@ func (v Verdict) Rules() []Rule {
 	return rules
 }
 
-// Equal says whether two verdicts say the same: same time, same reasons.
+// Equal reports whether two verdicts have the same time and the same reasons.
 func (v Verdict) Equal(w Verdict) bool {
 	if !v.At.Equal(w.At) || len(v.Reasons) != len(w.Reasons) {
 		return false
@@ -298,8 +270,7 @@ func (r Reason) compare(s Reason) int {
 	)
 }
 
-// Explain says in words what the verdict says, one line for the time and one for each
-// reason, seen at now.
+// Explain describes the verdict at a time, in one line for the time and one per reason.
 func (v Verdict) Explain(now time.Time) string {
 	if !v.Evict() {
 		return "not evicted: no NoExecute taint of its devices is untolerated"
@@ -316,7 +287,7 @@ func (v Verdict) Explain(now time.Time) string {
 	return text.String()
 }
 
-// String says the reason in words.
+// String describes the reason.
 func (r Reason) String() string {
 	text := fmt.Sprintf("device %s has taint %s, and claim %s ", r.Device, r.Taint, r.Claim)
 	if r.ExtendedResource {
@@ -327,48 +298,45 @@ func (r Reason) String() string {
 	case r.TolerationSeconds == nil:
 		return text + "does not tolerate it: due " + at
 	case r.At.Equal(endOfTime):
-		return text + "tolerates it for longer than times can be written"
+		return text + "tolerates it until after the year 9999"
 	default:
 		return text + fmt.Sprintf("tolerates it for %ds: due %s", max(*r.TolerationSeconds, 0), at)
 	}
 }
 
-// DeviceID names a device. A name counts only within its pool, a pool within its
-// driver.
+// DeviceID names a device, which is unique within its pool, as a pool is within its driver.
 type DeviceID = usage.DeviceID
 
-// A Taint is one effective taint of a device, and where it comes from.
+// A Taint is one effective taint of a device, with its provenance.
 type Taint struct {
 	resourceapi.DeviceTaint
-	// Rule is the DeviceTaintRule that sets the taint. Its zero value says that the
-	// driver publishes it.
+	// Rule is the DeviceTaintRule that sets the taint, zero for a taint that the driver
+	// publishes.
 	Rule Rule
-	// Index is the place of the taint among those that the driver publishes for the
-	// device.
+	// Index is that of the taint among those that the driver publishes for the device.
 	Index int
-	// Since is used where DeviceTaint.TimeAdded is nil, which an API server without
-	// defaulting of taints leaves behind: when the rule was created, or when the taint
-	// was first seen.
+	// Since replaces a nil DeviceTaint.TimeAdded, which an API server without defaulting of
+	// taints leaves: when the rule was created, or the taint was first seen.
 	Since time.Time
 }
 
-// A Rule identifies one life of a DeviceTaintRule: who deletes and recreates one under
-// the same name has another.
+// A Rule identifies a DeviceTaintRule. A rule that is deleted and recreated under the same
+// name is another one.
 type Rule struct {
 	Name string
 	UID  types.UID
 }
 
-// FromRule says whether a DeviceTaintRule sets the taint, not the driver.
+// FromRule reports whether a DeviceTaintRule sets the taint.
 func (t Taint) FromRule() bool { return t.Rule != Rule{} }
 
-// equal says whether two taints are alike in everything.
+// equal reports whether two taints are equal in all fields.
 func (t *Taint) equal(u *Taint) bool {
 	return t.Key == u.Key && t.Value == u.Value && t.Effect == u.Effect && t.TimeAdded.Equal(u.TimeAdded) &&
 		t.Rule == u.Rule && t.Index == u.Index && t.Since.Equal(u.Since)
 }
 
-// String names the taint as kubectl does for those of nodes, and its origin.
+// String returns the taint in the notation of kubectl for nodes, and its origin.
 func (t Taint) String() string {
 	text := t.Key
 	if t.Value != "" {
@@ -382,70 +350,69 @@ func (t Taint) String() string {
 }
 
 // Taints looks up the effective taints of a device: those that its driver publishes in
-// the newest complete generation of the pool, then those of the DeviceTaintRules that
-// select the device by name, whether it is published or not. An empty result is a
-// healthy or unknown device. Taints with other effects than NoExecute may be among
-// them and do not count.
+// the newest generation of the pool, then those of the DeviceTaintRules that select the
+// device by name, published or not. The result is empty for a healthy or unknown device.
+// It can include taints with other effects than NoExecute, which are ignored.
 type Taints interface {
 	Taints(DeviceID) []Taint
 }
 
-// TaintsFunc is a function as [Taints].
+// TaintsFunc implements [Taints].
 type TaintsFunc func(DeviceID) []Taint
 
 // Taints calls the function.
 func (f TaintsFunc) Taints(device DeviceID) []Taint { return f(device) }
 
-// A plan is the part of a verdict that is for us to carry out.
+// A plan is the part of a verdict that this controller carries out.
 type plan struct {
 	Verdict
-	// held are the reasons that would be ours and wait for a confirmation.
+	// held are the reasons that wait for a confirmation.
 	held Verdict
-	// shares are what it was made by.
-	shares Shares
+	// shares are those that the plan was made with.
+	shares shares
 }
 
 func (p plan) equal(q plan) bool {
 	return p.shares == q.shares && p.Equal(q.Verdict) && p.held.Equal(q.held)
 }
 
-// whole says whether all reasons of a verdict are for us, which are then one list for both.
+// whole reports whether the plan shares the list of reasons with the verdict.
 func (p plan) whole(v Verdict) bool {
 	return len(p.Reasons) == len(v.Reasons) && (len(v.Reasons) == 0 || &p.Reasons[0] == &v.Reasons[0])
 }
 
-// outlook is what a plan is made by, beside the verdict.
-type outlook struct {
-	shares Shares
-	// since is when the controller was first started: older taints wait for a
-	// confirmation, so that installing evicts nobody.
+// scope selects the part of a verdict that this controller carries out.
+type scope struct {
+	shares shares
+	// since is when the controller was first started. Older taints wait for a
+	// confirmation, so that an installation evicts no pods.
 	since time.Time
-	// confirmed says whether somebody has confirmed a rule.
+	// confirmed reports whether the author has confirmed a rule.
 	confirmed func(Rule) bool
 }
 
-func (o outlook) plan(pod *corev1.Pod, verdict Verdict) plan {
+func (o scope) plan(pod *corev1.Pod, verdict Verdict) plan {
 	p := plan{shares: o.shares}
 	taken := disrupted(pod)
 	for _, r := range verdict.Reasons {
 		switch share := o.shares.of(r); {
-		case share == ShareNone || share == ShareMissed && taken:
+		case share == shareNone || share == shareMissed && taken:
 		case r.began().Before(o.since) && !(r.Taint.FromRule() && o.confirmed != nil && o.confirmed(r.Taint.Rule)):
 			p.held.Reasons = append(p.held.Reasons, r)
 		default:
 			p.Reasons = append(p.Reasons, r)
 		}
 	}
-	if p.held = p.held.settled(); len(p.Reasons) == len(verdict.Reasons) {
-		p.Verdict = verdict // one list for both
+	if p.held = p.held.normalized(); len(p.Reasons) == len(verdict.Reasons) {
+		p.Verdict = verdict // shares the list
 	} else {
-		p.Verdict = p.settled()
+		p.Verdict = p.normalized()
 	}
 	return p
 }
 
-// begin is when to carry the plan out if it has been known since a time: where it is for
-// what others miss, these have time to act first.
+// begin returns when to carry out a plan that is known since a time. Evictions that the
+// in-tree controller may miss start later, so that it can act first.
 func (p plan) begin(since time.Time) time.Time {
 	var first time.Time
 	for _, r := range p.Reasons {
@@ -453,7 +420,7 @@ func (p plan) begin(since time.Time) time.Time {
 		if since.After(at) {
 			at = since
 		}
-		if p.shares.of(r) == ShareMissed {
+		if p.shares.of(r) == shareMissed {
 			at = at.Add(SupplementGrace)
 		}
 		if first.IsZero() || at.Before(first) {
@@ -463,7 +430,7 @@ func (p plan) begin(since time.Time) time.Time {
 	return first
 }
 
-// began is when the taint was added, as far as that is known.
+// began returns when the taint was added, as far as known.
 func (r Reason) began() time.Time {
 	if !r.Taint.TimeAdded.IsZero() {
 		return r.Taint.TimeAdded.Time
@@ -474,18 +441,17 @@ func (r Reason) began() time.Time {
 	return r.At
 }
 
-// inTreeReason is the reason of the condition DisruptionTarget that the controller in
-// kube-controller-manager gives (PodReasonDeletionByDeviceTaintManager in its source).
+// inTreeReason is the reason of the condition DisruptionTarget that the in-tree controller
+// sets (PodReasonDeletionByDeviceTaintManager in its source).
 const inTreeReason = "DeletionByDeviceTaintManager"
 
-// disrupted says whether somebody else is about to end the pod.
+// disrupted reports whether another controller is about to terminate the pod.
 func disrupted(pod *corev1.Pod) bool {
 	c := disruption(pod)
 	return pod.DeletionTimestamp != nil || c != nil && c.Reason != DisruptionReason
 }
 
-// disruption is the condition that says that somebody is about to end the pod, nil if
-// nobody is.
+// disruption returns the condition DisruptionTarget if it is true, otherwise nil.
 func disruption(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {

@@ -12,12 +12,12 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
-// view shows the tracker's devices as [Taints]. Of a device that no slice publishes it
-// knows the taints of DeviceTaintRules, which select by name.
+// view implements [Taints] on a tracker. DeviceTaintRules select by name, so they also
+// taint a device that no slice publishes.
 type view struct {
 	tracker *tracker.Tracker
 	rules   cache.Store
-	seen    *sightings
+	seen    *firstSeen
 }
 
 // Taints implements [Taints].
@@ -38,7 +38,7 @@ func (v view) Taints(id DeviceID) (taints []Taint) {
 	return taints
 }
 
-// preview shows the taints that rules with the effect None would set if it was NoExecute.
+// preview returns the taints of rules with the effect None, as if it were NoExecute.
 func (v view) preview() Taints {
 	return TaintsFunc(func(id DeviceID) (taints []Taint) {
 		for _, t := range v.Taints(id) {
@@ -61,7 +61,7 @@ func (v view) ofRules(id DeviceID) (taints []Taint) {
 	return taints
 }
 
-// complete fills in what the API server has not: since when the taint is there.
+// complete sets Since for a taint without TimeAdded.
 func (v view) complete(id DeviceID, taint Taint) Taint {
 	if !taint.TimeAdded.IsZero() {
 		return taint
@@ -84,15 +84,15 @@ func selects(rule *resourceapi.DeviceTaintRule, id DeviceID) bool {
 		(s.Pool == nil || *s.Pool == id.Pool) && (s.Device == nil || *s.Device == id.Device)
 }
 
-// sightings remember when taints without a time were first seen, per device, until
-// the taints of the device change.
-type sightings struct {
+// firstSeen records when taints without a time were first seen, per device, until the
+// taints of the device change.
+type firstSeen struct {
 	now   func() time.Time
 	mutex sync.Mutex
 	first map[DeviceID]map[resourceapi.DeviceTaint]time.Time
 }
 
-func (s *sightings) since(id DeviceID, taint resourceapi.DeviceTaint) time.Time {
+func (s *firstSeen) since(id DeviceID, taint resourceapi.DeviceTaint) time.Time {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	taint.TimeAdded = nil
@@ -110,8 +110,8 @@ func (s *sightings) since(id DeviceID, taint resourceapi.DeviceTaint) time.Time 
 	return at
 }
 
-// keep forgets what is no longer among the taints of a device.
-func (s *sightings) keep(id DeviceID, taints []resourceapi.DeviceTaint) {
+// keep drops the taints that a device no longer has.
+func (s *firstSeen) keep(id DeviceID, taints []resourceapi.DeviceTaint) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	had := s.first[id]
@@ -127,8 +127,8 @@ func (s *sightings) keep(id DeviceID, taints []resourceapi.DeviceTaint) {
 	}
 }
 
-// changedDevices returns the devices whose taints that can evict differ between two
-// versions of a slice, either of which may be nil, or that one of them lacks.
+// changedDevices yields the devices that differ between two versions of a slice in their
+// taints that evict, or in their existence. Either version may be nil.
 func changedDevices(before, after *resourceapi.ResourceSlice) iter.Seq2[DeviceID, []resourceapi.DeviceTaint] {
 	if !sameDevices(before, after) {
 		return maps.All(differences(taintsOf(before), taintsOf(after)))
@@ -158,7 +158,7 @@ func differences(had, has map[DeviceID][]resourceapi.DeviceTaint) map[DeviceID][
 	return changed
 }
 
-// sameDevices says whether two slices have the same devices at the same places.
+// sameDevices reports whether two slices have the same devices in the same order.
 func sameDevices(a, b *resourceapi.ResourceSlice) bool {
 	if a == nil || b == nil || a.Spec.Driver != b.Spec.Driver || a.Spec.Pool.Name != b.Spec.Pool.Name || len(a.Spec.Devices) != len(b.Spec.Devices) {
 		return false
@@ -186,8 +186,8 @@ func taintsOf(slice *resourceapi.ResourceSlice) map[DeviceID][]resourceapi.Devic
 	return all
 }
 
-// sameTaints says whether two lists have the same taints that evict, or that a preview
-// speaks of; since when does not matter for the latter.
+// sameTaints reports whether two lists have the same NoExecute taints and the same None
+// taints, which are previewed. The time matters only for NoExecute.
 func sameTaints(a, b []resourceapi.DeviceTaint) bool {
 	i, j := 0, 0
 	for {
@@ -203,7 +203,7 @@ func sameTaints(a, b []resourceapi.DeviceTaint) bool {
 	}
 }
 
-// nextTaint is the place of the first taint that counts, from i on.
+// nextTaint returns the index of the first NoExecute or None taint, from i on.
 func nextTaint(taints []resourceapi.DeviceTaint, i int) int {
 	for i < len(taints) && taints[i].Effect != resourceapi.DeviceTaintEffectNoExecute && taints[i].Effect != resourceapi.DeviceTaintEffectNone {
 		i++
@@ -211,7 +211,7 @@ func nextTaint(taints []resourceapi.DeviceTaint, i int) int {
 	return i
 }
 
-// selected counts the devices in slices that a rule selects, each once.
+// selected returns the number of published devices that a rule selects.
 func (c *Controller) selected(rule *resourceapi.DeviceTaintRule) int {
 	snapshot := c.options.Tracker.Snapshot()
 	s := rule.Spec.DeviceSelector

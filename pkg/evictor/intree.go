@@ -17,146 +17,145 @@ import (
 )
 
 const (
-	// ProbeCount is how many probes in a row must have had no answer until the
-	// controller in kube-controller-manager is called absent, and ProbeSpan how far at
-	// least the first and the last of them are apart: a failover takes less.
-	ProbeCount = 3
-	ProbeSpan  = 2 * time.Minute
-	// ProbePeriod is the time between two probes that count.
-	ProbePeriod = ProbeSpan / (ProbeCount - 1)
-	// ProbeAnswer is how long the other controller has to answer one.
-	ProbeAnswer = 20 * time.Second
+	// probeCount is the number of unanswered probes in a row after which the in-tree
+	// controller counts as absent, and probeSpan the least time between the first and the
+	// last. A failover takes less.
+	probeCount = 3
+	probeSpan  = 2 * time.Minute
+	// probePeriod is the least time between two probes that count.
+	probePeriod = probeSpan / (probeCount - 1)
+	// probeAnswer is the time to answer a probe.
+	probeAnswer = 20 * time.Second
 )
 
-// A Source is where taints come from.
-type Source uint8
+// A taintSource is the origin of a taint.
+type taintSource uint8
 
 const (
-	// SliceSource are taints that drivers publish.
-	SliceSource Source = iota
-	// RuleSource are taints of DeviceTaintRules.
-	RuleSource
+	// fromSlices: drivers publish the taint.
+	fromSlices taintSource = iota
+	// fromRules: a DeviceTaintRule sets the taint.
+	fromRules
 )
 
-// String is what metrics and logs say.
-func (s Source) String() string { return [...]string{"slices", "rules"}[s] }
+// String returns the name in metrics and logs.
+func (s taintSource) String() string { return [...]string{"slices", "rules"}[s] }
 
-// A Presence says whether the controller in kube-controller-manager evicts.
-type Presence uint8
+// A presence is the detected state of the in-tree controller.
+type presence uint8
 
 const (
-	// Unknown is the beginning: then nobody is evicted.
-	Unknown Presence = iota
-	// Present means that it does.
-	Present
-	// Absent means that it does not.
-	Absent
+	// unknown is the initial state: no pods are evicted.
+	unknown presence = iota
+	// present: it evicts pods.
+	present
+	// absent: it does not evict pods.
+	absent
 )
 
-// String is what metrics and logs say.
-func (p Presence) String() string { return [...]string{"unknown", "present", "absent"}[p] }
+// String returns the name in metrics and logs.
+func (p presence) String() string { return [...]string{"unknown", "present", "absent"}[p] }
 
-// Coexistence finds out, for each source of taints, whether the controller in
-// kube-controller-manager evicts, from what is seen of it. The first sign of it counts at
-// once; its absence only after [ProbeCount] probes without an answer over [ProbeSpan].
-// The zero value knows nothing. It has no clock: times come with what was seen, and do
-// not run backwards.
-type Coexistence struct {
-	slices, rules sourceCoexistence
+// inTreeState is the detected state of the in-tree controller for each source of taints.
+// Its first action counts at once, its absence only after [probeCount] unanswered probes
+// over [probeSpan]. The zero value is unknown. Times are arguments and do not run
+// backwards.
+type inTreeState struct {
+	slices, rules inTreeSource
 }
 
-type sourceCoexistence struct {
-	presence Presence
-	// unanswered probes in a row, from first to last.
-	unanswered  int
+type inTreeSource struct {
+	presence presence
+	// count is the number of unanswered probes in a row, from first to last.
+	count       int
 	first, last time.Time
 }
 
-func (c *Coexistence) of(s Source) *sourceCoexistence {
-	if s == RuleSource {
+func (c *inTreeState) of(s taintSource) *inTreeSource {
+	if s == fromRules {
 		return &c.rules
 	}
 	return &c.slices
 }
 
-// Presence is what is known of a source.
-func (c *Coexistence) Presence(s Source) Presence { return c.of(s).presence }
+// presence returns the state for a source of taints.
+func (c *inTreeState) presence(s taintSource) presence { return c.of(s).presence }
 
-// Seen notes that the other controller has done something for a source. The one that
-// evicts for rules evicts for slices, too: it is one controller, with a feature gate.
-func (c *Coexistence) Seen(s Source) {
-	c.slices = sourceCoexistence{presence: Present}
-	if s == RuleSource {
-		c.rules = sourceCoexistence{presence: Present}
+// seen records an action of the in-tree controller for a source. If it evicts for rules it
+// also evicts for slices: it is one controller, and a feature gate adds rules.
+func (c *inTreeState) seen(s taintSource) {
+	c.slices = inTreeSource{presence: present}
+	if s == fromRules {
+		c.rules = inTreeSource{presence: present}
 	}
 }
 
-// Unanswered notes a probe that the other controller has not answered. Those that
-// follow another by less than [ProbePeriod] do not count.
-func (c *Coexistence) Unanswered(s Source, now time.Time) {
+// unanswered records an unanswered probe. It ignores those that follow another one by less
+// than [probePeriod].
+func (c *inTreeState) unanswered(s taintSource, now time.Time) {
 	of := c.of(s)
 	switch {
-	case of.unanswered == 0:
+	case of.count == 0:
 		of.first = now
-	case now.Sub(of.last) < ProbePeriod:
+	case now.Sub(of.last) < probePeriod:
 		return
 	}
-	of.unanswered++
+	of.count++
 	of.last = now
-	if of.unanswered >= ProbeCount && now.Sub(of.first) >= ProbeSpan {
-		of.presence = Absent
+	if of.count >= probeCount && now.Sub(of.first) >= probeSpan {
+		of.presence = absent
 	}
 }
 
-// Shares are our part.
-func (c *Coexistence) Shares() Shares {
-	return Shares{Slices: c.slices.shares(), Rules: c.rules.shares()}
+// shares returns the part of the evictions that is left for this controller.
+func (c *inTreeState) shares() shares {
+	return shares{Slices: c.slices.shares(), Rules: c.rules.shares()}
 }
 
-func (s sourceCoexistence) shares() ClassShares {
+func (s inTreeSource) shares() classShares {
 	switch s.presence {
-	case Present:
+	case present:
 		return presentShare
-	case Absent:
+	case absent:
 		return absentShare
 	}
-	return ClassShares{}
+	return classShares{}
 }
 
-// A Prober asks the controller in kube-controller-manager for a sign of life.
-type Prober interface {
-	// Probe returns whether there was an answer within [ProbeAnswer]. An error is no
-	// answer, and not the lack of one either: nobody could ask.
+// An InTreeDetector detects the in-tree eviction controller.
+type InTreeDetector interface {
+	// Probe reports whether the in-tree controller answered in time. After an error the
+	// state is unknown.
 	Probe(context.Context) (answered bool, err error)
 }
 
-// probe asks again and again, and looks whether pods are left alone that the other
-// controller would have evicted.
+// probe detects the in-tree controller periodically. Overdue pods that it has not evicted
+// count as unanswered probes.
 func (c *Controller) probe(ctx context.Context) {
 	for {
-		answered, err := c.options.Prober.Probe(ctx)
+		answered, err := c.options.InTreeDetector.Probe(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		now := time.Now()
-		c.coexistence(func(o *Coexistence) {
+		c.learn(func(o *inTreeState) {
 			switch {
 			case err != nil:
 			case answered:
-				o.Seen(RuleSource)
+				o.seen(fromRules)
 			default:
-				o.Unanswered(RuleSource, now)
+				o.unanswered(fromRules, now)
 			}
-			for source, left := range c.leftAlone(now) {
+			for source, left := range c.overdue(now) {
 				if left {
-					o.Unanswered(source, now)
+					o.unanswered(source, now)
 				}
 			}
 		})
 		if err != nil {
-			c.options.Logger.V(1).Info("Asking for the other controller failed", "error", err.Error())
+			c.options.Logger.V(1).Info("Cannot detect the in-tree eviction controller", "error", err.Error())
 		}
-		wait := time.NewTimer(ProbePeriod)
+		wait := time.NewTimer(probePeriod)
 		select {
 		case <-ctx.Done():
 			wait.Stop()
@@ -166,40 +165,40 @@ func (c *Controller) probe(ctx context.Context) {
 	}
 }
 
-// coexistence changes what is known of the other controller, and what is ours with it.
-func (c *Controller) coexistence(learn func(*Coexistence)) {
-	var before, after Coexistence
-	c.finish(func() {
-		before = c.coexist
-		learn(&c.coexist)
-		after = c.coexist
+// learn updates the state of the in-tree controller, and the shares that depend on it.
+func (c *Controller) learn(learn func(*inTreeState)) {
+	var before, after inTreeState
+	c.locked(func() {
+		before = c.inTree
+		learn(&c.inTree)
+		after = c.inTree
 	})
-	if before.Shares() == after.Shares() {
+	if before.shares() == after.shares() {
 		return
 	}
-	shares := after.Shares()
-	c.options.Logger.Info("What kube-controller-manager evicts has changed", "slices", after.slices.presence.String(), "rules", after.rules.presence.String())
+	shares := after.shares()
+	c.options.Logger.Info("Detected state of the in-tree eviction controller", "slices", after.slices.presence.String(), "rules", after.rules.presence.String())
 	c.options.Metrics.inTree(after)
-	c.report(corev1.EventTypeNormal, "ModeChanged", "The controller in kube-controller-manager is "+
-		after.slices.presence.String()+" for taints in slices, and "+after.rules.presence.String()+" for DeviceTaintRules.")
-	c.look(func(o *outlook) { o.shares = shares })
+	c.report(corev1.EventTypeNormal, "ModeChanged", "The in-tree eviction controller is "+
+		after.slices.presence.String()+" for taints in slices and "+after.rules.presence.String()+" for DeviceTaintRules.")
+	c.rescope(func(o *scope) { o.shares = shares })
 }
 
-// leftAlone says for which sources there are pods without extended resources that have
-// been due, and known to be, for so long that the other controller would have evicted
-// them. Such a pod is a probe that nobody had to make. The mutex is held.
-func (c *Controller) leftAlone(now time.Time) map[Source]bool {
-	left := map[Source]bool{}
-	for known := range c.cases.all() {
+// overdue returns the sources of taints with ordinary pods that have been due for so long
+// that a present in-tree controller would have evicted them. Such a pod is as good as an
+// unanswered probe. The mutex is held.
+func (c *Controller) overdue(now time.Time) map[taintSource]bool {
+	left := map[taintSource]bool{}
+	for known := range c.states.all() {
 		if known.stage == done || known.stage == acting {
 			continue
 		}
 		for _, r := range known.verdict.verdict().Reasons {
 			due := r.At
-			if seen := c.cases.clock.time(known.seen); seen.After(due) {
+			if seen := c.states.clock.time(known.seen); seen.After(due) {
 				due = seen
 			}
-			if !r.ExtendedResource && now.Sub(due) >= ProbeAnswer && !known.taken {
+			if !r.ExtendedResource && now.Sub(due) >= probeAnswer && !known.disrupted {
 				left[sourceOf(r)] = true
 			}
 		}
@@ -207,26 +206,26 @@ func (c *Controller) leftAlone(now time.Time) map[Source]bool {
 	return left
 }
 
-func sourceOf(r Reason) Source {
+func sourceOf(r Reason) taintSource {
 	if r.Taint.FromRule() {
-		return RuleSource
+		return fromRules
 	}
-	return SliceSource
+	return fromSlices
 }
 
-// notice learns from a pod which the other controller evicts. Old conditions say
-// nothing: whoever wrote them can be gone. The mutex is held.
-func (c *Controller) notice(pod *corev1.Pod, now time.Time) (seen bool) {
+// observePod reports whether the in-tree controller has just marked a pod. An old condition
+// is no evidence: its writer can be gone. The mutex is held.
+func (c *Controller) observePod(pod *corev1.Pod, now time.Time) (seen bool) {
 	condition := disruption(pod)
-	if known := c.cases.of(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}); known != nil && known.uid == pod.UID {
-		known.taken = disrupted(pod)
+	if known := c.states.of(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}); known != nil && known.uid == pod.UID {
+		known.disrupted = disrupted(pod)
 	}
 	return c.options.Mode == ModeAuto && condition != nil && condition.Reason == inTreeReason &&
-		now.Sub(condition.LastTransitionTime.Time) < ProbeSpan
+		now.Sub(condition.LastTransitionTime.Time) < probeSpan
 }
 
-// noticeRule learns from the status of a rule, which the other controller writes.
-func (c *Controller) noticeRule(before, after *resourceapi.DeviceTaintRule, wrote *metav1.Condition) bool {
+// observeRule reports whether the in-tree controller has written the status of a rule.
+func (c *Controller) observeRule(before, after *resourceapi.DeviceTaintRule, wrote *metav1.Condition) bool {
 	if c.options.Mode != ModeAuto || before == nil || after == nil {
 		return false
 	}
@@ -243,20 +242,20 @@ func sameCondition(a, b *metav1.Condition) bool {
 		strings.TrimSpace(a.Message) == strings.TrimSpace(b.Message) && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-// ProbeName is the DeviceTaintRule that a [RuleProber] makes and removes. It selects a
+// ProbeName is the DeviceTaintRule that a [RuleProbe] creates and deletes. It selects a
 // driver that does not exist and has the effect None.
 const ProbeName = "dra-steward-probe"
 
-// RuleProber makes a DeviceTaintRule that does nothing: the controller in
-// kube-controller-manager writes a condition into its status, if it knows rules.
-type RuleProber struct {
+// RuleProbe detects the in-tree controller with a DeviceTaintRule that has no effect: that
+// controller writes a condition to its status, if it handles rules.
+type RuleProbe struct {
 	Client dynamic.Interface
-	// Answer is how long to wait, [ProbeAnswer] if zero.
+	// Answer is how long to wait for the condition, 20 seconds if zero.
 	Answer time.Duration
 }
 
-// Probe implements [Prober]. It takes the newest version of the API that is served.
-func (p RuleProber) Probe(ctx context.Context) (answered bool, err error) {
+// Probe implements [InTreeDetector]. It uses the newest served version of the API.
+func (p RuleProbe) Probe(ctx context.Context) (answered bool, err error) {
 	for _, version := range []string{"v1", "v1beta2", "v1alpha3"} {
 		client := p.Client.Resource(schema.GroupVersionResource{Group: resourceapi.GroupName, Version: version, Resource: "devicetaintrules"})
 		if answered, err = p.probe(ctx, client, version); !apierrors.IsNotFound(err) {
@@ -269,7 +268,7 @@ func (p RuleProber) Probe(ctx context.Context) (answered bool, err error) {
 	return answered, nil
 }
 
-func (p RuleProber) probe(ctx context.Context, client dynamic.NamespaceableResourceInterface, version string) (answered bool, err error) {
+func (p RuleProbe) probe(ctx context.Context, client dynamic.NamespaceableResourceInterface, version string) (answered bool, err error) {
 	rule := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": resourceapi.GroupName + "/" + version, "kind": "DeviceTaintRule",
 		"metadata": map[string]any{"name": ProbeName},
@@ -278,7 +277,7 @@ func (p RuleProber) probe(ctx context.Context, client dynamic.NamespaceableResou
 			"taint":          map[string]any{"key": "dra-steward.io/probe", "effect": string(resourceapi.DeviceTaintEffectNone)},
 		},
 	}}
-	// One that was left behind could have an answer from long ago.
+	// A remaining rule can have an old condition.
 	if err := client.Delete(ctx, ProbeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return false, err
 	}
@@ -286,17 +285,17 @@ func (p RuleProber) probe(ctx context.Context, client dynamic.NamespaceableResou
 		return false, err
 	}
 	defer func() {
-		// What is left behind is deleted by the next one.
+		// The next probe deletes a rule that remains.
 		_ = client.Delete(context.WithoutCancel(ctx), ProbeName, metav1.DeleteOptions{})
 	}()
 	return p.wait(ctx, client)
 }
 
-// wait looks once a second whether somebody has written a condition.
-func (p RuleProber) wait(ctx context.Context, client dynamic.NamespaceableResourceInterface) (bool, error) {
+// wait checks once a second whether the rule has a condition.
+func (p RuleProbe) wait(ctx context.Context, client dynamic.NamespaceableResourceInterface) (bool, error) {
 	limit := p.Answer
 	if limit == 0 {
-		limit = ProbeAnswer
+		limit = probeAnswer
 	}
 	over := time.NewTimer(limit)
 	defer over.Stop()

@@ -16,40 +16,39 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// A Journal keeps what must not be forgotten when a controller is killed: how many pods
-// were evicted, without which the circuit breaker would begin anew with each start. It is
-// written before pods are evicted, with the names of the next ones, once for the pods of
-// ten seconds; so nothing that was evicted is missing in it, and what is in it and was not
-// evicted is still there.
+// A Journal persists the counts of evicted pods, so that the circuit breaker does not start
+// from zero when the controller restarts. The controller writes it before evictions, with
+// the names of the next pods, once for the pods of ten seconds. So it includes all evicted
+// pods, and a pod in it that was not evicted still exists.
 type Journal interface {
-	// Load returns what was saved last, the zero value if nothing was.
+	// Load returns the last saved record, zero if there is none.
 	Load(ctx context.Context) (Record, error)
-	// Save replaces it.
+	// Save replaces the record.
 	Save(ctx context.Context, record Record) error
 }
 
-// A Record is what a [Journal] keeps.
+// A Record is the content of a [Journal].
 type Record struct {
 	Causes []RecordedCause `json:"causes,omitempty"`
-	// Next are the pods that may have been evicted since.
+	// Next are the pods whose evictions follow.
 	Next []RecordedPod `json:"next,omitempty"`
 }
 
-// A RecordedCause is what a DeviceTaintRule or the taints of a driver had evicted.
+// A RecordedCause has the counts of a DeviceTaintRule, or of the taints of a driver.
 type RecordedCause struct {
-	// Rule is the UID of a rule, Driver a driver; one of them is set.
+	// Rule is the UID of a rule, Driver a driver. One of them is set.
 	Rule   types.UID `json:"rule,omitempty"`
 	Driver string    `json:"driver,omitempty"`
 	// Evicted are all pods, Pods those since the cause last was calm.
 	Evicted int `json:"evicted,omitempty"`
 	Pods    int `json:"pods,omitempty"`
-	// Namespaces are those of Pods; Devices and Claims are what the cause hits.
+	// Namespaces are those of Pods; Devices and Claims are the impact.
 	Namespaces []string `json:"namespaces,omitempty"`
 	Devices    int      `json:"devices,omitempty"`
 	Claims     int      `json:"claims,omitempty"`
 	// Drivers are those of the devices.
 	Drivers []string `json:"drivers,omitempty"`
-	// Last is when something last happened.
+	// Last is the time of the last change.
 	Last time.Time `json:"last"`
 }
 
@@ -58,28 +57,28 @@ type RecordedPod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
-	// Causes are the places of its causes in [Record].Causes.
+	// Causes are indexes into [Record].Causes.
 	Causes []int `json:"causes"`
 }
 
-// mostRecorded bounds how many pods a record names.
+// mostRecorded is the maximum number of pods in a record.
 const mostRecorded = 1000
 
-// recordSpan is for how long, at the limit of the rate, the pods of a record last.
+// recordSpan is how long the pods of a record last at the maximum rate.
 const recordSpan = 10 * time.Second
 
-// record is what to write down before first is evicted. The mutex is held.
-func (c *Controller) record(first *podCase, now time.Time) *Record {
-	record, places := c.cases.ledger.record(now)
+// record returns the record to save before first is evicted. The mutex is held.
+func (c *Controller) record(first *podState, now time.Time) *Record {
+	record, places := c.states.causes.record(now)
 	perSecond := cmp.Or(c.options.Limits.PerSecond, defaultPerSecond)
 	room := min(max(int(perSecond*recordSpan.Seconds()), 1), mostRecorded)
-	next := []*podCase{first}
-	for known := range c.cases.all() {
+	next := []*podState{first}
+	for known := range c.states.all() {
 		if known != first && known.stage == acting {
 			next = append(next, known)
 		}
 	}
-	soon := slices.SortedFunc(slices.Values(c.cases.agenda), (*podCase).compare)
+	soon := slices.SortedFunc(slices.Values(c.states.queue), (*podState).compare)
 	next = append(next, soon[:min(room, len(soon))]...)
 	for _, known := range next {
 		pod := RecordedPod{Namespace: known.pod.Namespace, Name: known.pod.Name, UID: known.uid}
@@ -94,35 +93,35 @@ func (c *Controller) record(first *podCase, now time.Time) *Record {
 	return record
 }
 
-// record is what the causes have evicted that are not calm, and their places in it.
-func (l *ledger) record(now time.Time) (*Record, map[cause]int) {
+// record returns a record of the causes that are not calm, and their indexes in it.
+func (l *causeStats) record(now time.Time) (*Record, map[cause]int) {
 	record, places := &Record{}, map[cause]int{}
-	for of, a := range l.accounts {
-		if a.pending == 0 && now.Sub(a.wave.last) >= Calm {
+	for of, a := range l.byCause {
+		if a.pending == 0 && now.Sub(a.window.last) >= breakerCalm {
 			continue
 		}
-		evicted := slices.DeleteFunc(slices.Sorted(maps.Keys(a.wave.namespaces)), func(namespace string) bool {
-			return a.wave.namespaces[namespace] <= a.namespaces[namespace] // all are pending
+		evicted := slices.DeleteFunc(slices.Sorted(maps.Keys(a.window.namespaces)), func(namespace string) bool {
+			return a.window.namespaces[namespace] <= a.namespaces[namespace] // all are pending
 		})
-		counts := a.wave.counts()
+		counts := a.window.counts()
 		places[of] = len(record.Causes)
 		record.Causes = append(record.Causes, RecordedCause{
 			Rule: of.rule, Driver: of.driver, Evicted: a.evicted,
-			Pods: a.wave.pods - a.pending, Namespaces: evicted, Devices: counts.Devices, Claims: counts.Claims,
-			Drivers: slices.Sorted(maps.Keys(a.wave.drivers)), Last: a.wave.last,
+			Pods: a.window.pods - a.pending, Namespaces: evicted, Devices: counts.Devices, Claims: counts.Claims,
+			Drivers: slices.Sorted(maps.Keys(a.window.drivers)), Last: a.window.last,
 		})
 	}
 	return record, places
 }
 
-// recall takes over what was written before this controller started.
+// recall loads the record of the previous controller.
 func (c *Controller) recall(ctx context.Context) error {
 	if c.options.Journal == nil {
 		return nil
 	}
 	record, err := c.options.Journal.Load(ctx)
 	if err != nil {
-		return fmt.Errorf("evictor: what was evicted before: %w", err)
+		return fmt.Errorf("evictor: load the eviction journal: %w", err)
 	}
 	for _, pod := range record.Next {
 		if there := c.options.Usage.Pod(pod.Namespace, pod.Name); there != nil && there.UID == pod.UID && there.DeletionTimestamp == nil {
@@ -134,15 +133,15 @@ func (c *Controller) recall(ctx context.Context) error {
 			}
 		}
 	}
-	c.finish(func() {
+	c.locked(func() {
 		for _, of := range record.Causes {
-			c.cases.ledger.recall(of)
+			c.states.causes.recall(of)
 		}
 	})
 	return nil
 }
 
-// add counts a pod that was evicted after the record was written.
+// add counts a pod that was evicted after the record was saved.
 func (r *RecordedCause) add(namespace string) {
 	r.Evicted++
 	r.Pods++
@@ -151,21 +150,21 @@ func (r *RecordedCause) add(namespace string) {
 	}
 }
 
-func (l *ledger) recall(r RecordedCause) {
+func (l *causeStats) recall(r RecordedCause) {
 	a := l.of(cause{rule: r.Rule, driver: r.Driver})
 	a.evicted, a.recalled = r.Evicted, r.Evicted
-	a.wave = newWave()
-	a.wave.pods, a.wave.last = r.Pods, r.Last
-	a.wave.before.devices, a.wave.before.claims = r.Devices, r.Claims
+	a.window = newBreakerWindow()
+	a.window.pods, a.window.last = r.Pods, r.Last
+	a.window.before.devices, a.window.before.claims = r.Devices, r.Claims
 	for _, namespace := range r.Namespaces {
-		a.wave.namespaces[namespace]++
+		a.window.namespaces[namespace]++
 	}
 	for _, driver := range r.Drivers {
-		a.wave.drivers[driver]++
+		a.window.drivers[driver]++
 	}
 }
 
-// ConfigMapJournal is a [Journal] in a ConfigMap of its own, one call for each Save.
+// ConfigMapJournal is a [Journal] in a ConfigMap of its own, with one API call per Save.
 type ConfigMapJournal struct {
 	Client          kubernetes.Interface
 	Namespace, Name string
@@ -181,7 +180,7 @@ func (j ConfigMapJournal) Load(ctx context.Context) (record Record, err error) {
 	}
 	if err == nil && kept.Data[journalKey] != "" {
 		if err = json.Unmarshal([]byte(kept.Data[journalKey]), &record); err != nil {
-			err = fmt.Errorf("%s: %w; delete the ConfigMap, and the circuit breaker counts anew", journalKey, err)
+			err = fmt.Errorf("%s: %w; delete the ConfigMap to start the circuit breaker from zero", journalKey, err)
 		}
 	}
 	if err != nil {

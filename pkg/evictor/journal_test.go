@@ -82,10 +82,10 @@ func (b *bubble) comesOn(namespace, name, device string) {
 func TestBreakerRestart(t *testing.T) {
 	for name, taints := range map[string][]runtime.Object{
 		"rule":   {sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))},
-		"driver": {sliceOf(1, taint("broken", seconds(0)))},
+		"driver": {sliceOf(1, taint("tripped", seconds(0)))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options := broken() // 10 pods
+			options := tripped() // 10 pods
 			options.Thresholds.Namespaces = 4
 			journal := &book{}
 			options.Journal = journal
@@ -107,7 +107,7 @@ func TestBreakerRestart(t *testing.T) {
 						b.gone("ns", name)
 					}
 				}
-				b.pass(evictor.Calm)
+				b.pass(10 * time.Minute)
 				for i := range 8 {
 					b.comes(fmt.Sprint("ns-", i), "later")
 					b.pass(20 * time.Second)
@@ -130,7 +130,7 @@ func TestKilledAnywhere(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 20 {
 		const n = 60
-		options := broken()
+		options := tripped()
 		options.Limits = evictor.Limits{PerSecond: 7}
 		options.Journal = &book{}
 		rule := ruleOn("rule", "gpu-0", seconds(0))
@@ -166,7 +166,7 @@ func TestJournalFirst(t *testing.T) {
 	options := full
 	options.Journal = journal
 	const n = 1000
-	inBubble(t, options, append(manyOn("gpu-0", n), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
+	inBubble(t, options, append(manyOn("gpu-0", n), sliceOf(1, taint("tripped", seconds(0)))), func(b *bubble) {
 		b.pass(time.Minute)
 		b.expect(nil)
 		if tries := journal.count(); tries < 30 || tries > 61 {

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of KEP-5055 under our prefix, and what they leave open. No label
-// takes a value that a tenant can choose.
+// Metrics are those of KEP-5055 under our prefix, and more. Tenants cannot choose the value
+// of a label.
 type Metrics struct {
 	deletions prometheus.Counter
 	latency   prometheus.Histogram
@@ -18,7 +18,7 @@ type Metrics struct {
 	decisions prometheus.Histogram
 	statuses  *prometheus.CounterVec
 	pending   *prometheus.GaugeVec
-	broken    prometheus.Gauge
+	tripped   prometheus.Gauge
 	present   *prometheus.GaugeVec
 	tainted   *prometheus.GaugeVec
 	drivers   labels
@@ -30,24 +30,24 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		deletions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dra_steward_evictor_pod_deletions_total",
-			Help: "Pods that were evicted.",
+			Help: "Evicted pods.",
 		}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "dra_steward_evictor_pod_deletion_duration_seconds",
-			Help:    "Time from when a pod was due, and known to be, to its deletion.",
+			Help:    "Time from when the controller could first evict a pod to its deletion.",
 			Buckets: []float64{.005, .025, .1, .5, 1, 2.5, 10, 30, 60, 120, 180, 240},
 		}),
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_evictor_evictions_total",
-			Help: "Attempts to evict a pod, by the driver of the device, by what tainted it (rule, driver, or both), and by result (deleted, gone, error). From the 50th driver on it is other.",
+			Help: "Attempts to evict a pod, by driver of the device, by origin of the taint (rule, driver or both), and by result (deleted, gone, error). The first 50 drivers have their own label, the rest is other.",
 		}, []string{"driver", "reason", "result"}),
 		byRule: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_evictor_rule_evictions_total",
-			Help: "Attempts to evict a pod for a DeviceTaintRule, by its name while it exists and by result (deleted, gone, error). Of the rules that have evicted the first 50 have a name of their own, the others are _other.",
+			Help: "Attempts to evict a pod for a DeviceTaintRule, by name of the rule while it exists and by result (deleted, gone, error). The first 50 rules with evictions have their own label, the rest is _other.",
 		}, []string{"rule", "result"}),
 		cancelled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dra_steward_evictor_evictions_cancelled_total",
-			Help: "Evictions that were planned and are no longer necessary.",
+			Help: "Cancelled evictions: the taint was removed, or is tolerated now.",
 		}),
 		decisions: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "dra_steward_evictor_decision_seconds",
@@ -56,11 +56,11 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}),
 		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_evictor_rule_status_writes_total",
-			Help: "Writes of the status of DeviceTaintRules, by result.",
+			Help: "Writes of the status of DeviceTaintRules, by result (written, failed).",
 		}, []string{"result"}),
 	}
 	m.addGauges()
-	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.byRule, m.cancelled, m.decisions, m.statuses, m.pending, m.broken, m.present, m.tainted} {
+	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.byRule, m.cancelled, m.decisions, m.statuses, m.pending, m.tripped, m.present, m.tainted} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -71,27 +71,28 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) addGauges() {
 	m.pending = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dra_steward_evictor_pods",
-		Help: "Pods with an untolerated NoExecute taint: planned for eviction by us, paused by the circuit breaker, held since the taint is older than the first start, or only observed.",
+		Help: "Pods with an untolerated NoExecute taint, by state: planned for eviction, paused by the circuit breaker, held because the taint is older than the first start, or only observed.",
 	}, []string{"state"})
-	m.broken = prometheus.NewGauge(prometheus.GaugeOpts{
+	m.tripped = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "dra_steward_evictor_paused_causes",
 		Help: "DeviceTaintRules and drivers whose evictions the circuit breaker has paused.",
 	})
 	m.tainted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dra_steward_evictor_driver_devices",
-		Help: "Devices in ResourceSlices, by driver (the first 50): all that are published, and those with a NoExecute taint of the driver.",
+		Help: "Devices in ResourceSlices, by driver (the first 50): all published ones, and those to which the driver gives a NoExecute taint.",
 	}, []string{"driver", "state"})
 	m.present = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dra_steward_evictor_in_tree_controller",
-		Help: "1 for what is known of the controller in kube-controller-manager: unknown, present or absent for taints from slices and from rules. Only in the mode auto.",
+		Help: "Detected state of the in-tree eviction controller, by source of taints (slices, rules): 1 for the current one of unknown, present and absent. Only in mode auto.",
 	}, []string{"source", "presence"})
 }
 
-// mostNames bounds the labels driver and rule: tenants do not choose them, but who
-// publishes slices or writes rules does.
+// mostNames bounds the labels driver and rule, whose values authors of slices and rules
+// choose.
 const mostNames = 50
 
-// other is the label of all further drivers, otherRules that of rules: none has this name.
+// other is the label of further drivers, otherRules that of further rules, which is not a
+// valid name.
 const (
 	other      = "other"
 	otherRules = "_other"
@@ -125,11 +126,11 @@ func (m *Metrics) evicted(v Verdict, result string) {
 }
 
 func fromDriver(v Verdict) bool {
-	// Those of rules come first.
+	// Reasons of rules come first.
 	return v.Evict() && !v.Reasons[len(v.Reasons)-1].Taint.FromRule()
 }
 
-// devices notes how many devices a driver has.
+// devices sets the number of devices of a driver.
 func (m *Metrics) devices(driver string, d driverCount) {
 	if m == nil {
 		return
@@ -140,21 +141,21 @@ func (m *Metrics) devices(driver string, d driverCount) {
 	}
 }
 
-// took notes how long after it was due a pod was deleted.
+// took observes the latency of an eviction.
 func (m *Metrics) took(after time.Duration) {
 	if m != nil {
 		m.latency.Observe(max(after, 0).Seconds())
 	}
 }
 
-// forget drops what was counted for a rule that is gone.
+// forget drops the series of a deleted rule.
 func (m *Metrics) forget(rule string) {
 	if m != nil && m.rules.forget(rule) {
 		m.byRule.DeletePartialMatch(prometheus.Labels{"rule": rule})
 	}
 }
 
-// labels are the names that have a label of their own.
+// labels are the names with their own label.
 type labels struct {
 	mutex sync.Mutex
 	known map[string]bool
@@ -204,24 +205,24 @@ func (m *Metrics) wroteStatus(err error) {
 	m.statuses.WithLabelValues(result).Inc()
 }
 
-func (m *Metrics) pods(states map[string]int, broken int) {
+func (m *Metrics) pods(states map[string]int, tripped int) {
 	if m == nil {
 		return
 	}
 	for _, state := range []string{"planned", "paused", "held", "observed"} {
 		m.pending.WithLabelValues(state).Set(float64(states[state]))
 	}
-	m.broken.Set(float64(broken))
+	m.tripped.Set(float64(tripped))
 }
 
-func (m *Metrics) inTree(known Coexistence) {
+func (m *Metrics) inTree(known inTreeState) {
 	if m == nil {
 		return
 	}
-	for _, source := range []Source{SliceSource, RuleSource} {
-		for _, presence := range []Presence{Unknown, Present, Absent} {
+	for _, source := range []taintSource{fromSlices, fromRules} {
+		for _, presence := range []presence{unknown, present, absent} {
 			value := 0.0
-			if known.Presence(source) == presence {
+			if known.presence(source) == presence {
 				value = 1
 			}
 			m.present.WithLabelValues(source.String(), presence.String()).Set(value)

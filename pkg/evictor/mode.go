@@ -7,29 +7,28 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Mode says what the controller does about its decisions.
+// Mode selects the evictions that the controller carries out.
 type Mode string
 
 const (
-	// ModeObserve decides, counts and writes nothing. It is the default.
+	// ModeObserve decides and counts, and writes nothing. It is the default.
 	ModeObserve Mode = "observe"
-	// ModeAuto is observe, supplement or full, for slices and for rules each as long as
-	// [Coexistence] says so.
+	// ModeAuto is observe, supplement or full, separately for taints in slices and for
+	// rules, depending on the detected state of the in-tree controller.
 	ModeAuto Mode = "auto"
-	// ModeSupplement stands beside the controller in kube-controller-manager and evicts
-	// only the pods that it misses: those on devices for extended resources. It gives
-	// that controller [SupplementGrace] to act first, leaves pods alone that somebody
-	// disrupts already, and writes only a condition of its own.
+	// ModeSupplement evicts only the pods that the in-tree controller misses: those with
+	// devices for extended resources. It waits [SupplementGrace] for that controller, skips
+	// pods that another controller disrupts, and writes only a condition of its own.
 	ModeSupplement Mode = "supplement"
-	// ModeFull does all of KEP-5055 where no other controller does.
+	// ModeFull carries out all evictions of KEP-5055, for clusters without the in-tree
+	// controller.
 	ModeFull Mode = "full"
 )
 
-// SupplementGrace is how long after a pod is due the controller in
-// kube-controller-manager has time to act.
+// SupplementGrace is the time that the in-tree controller has to evict a due pod.
 const SupplementGrace = 15 * time.Second
 
-// Validate returns an error for words that are none of the above.
+// Validate returns an error for an unknown mode.
 func (m Mode) Validate() error {
 	switch m {
 	case "", ModeObserve, ModeAuto, ModeSupplement, ModeFull:
@@ -38,50 +37,50 @@ func (m Mode) Validate() error {
 	return fmt.Errorf("mode %q: must be %q, %q, %q or %q", m, ModeObserve, ModeAuto, ModeSupplement, ModeFull)
 }
 
-// shares are those of a mode that does not change, and with which auto begins.
-func (m Mode) shares() Shares {
+// shares returns those of a fixed mode, and the initial ones of auto.
+func (m Mode) shares() shares {
 	switch m {
 	case ModeSupplement:
-		return Shares{Slices: presentShare, Rules: presentShare}
+		return shares{Slices: presentShare, Rules: presentShare}
 	case ModeFull:
-		return Shares{Slices: absentShare, Rules: absentShare}
+		return shares{Slices: absentShare, Rules: absentShare}
 	}
-	return Shares{}
+	return shares{}
 }
 
-// A Share is the part of the evictions that is ours.
-type Share uint8
+// A share is the part of the evictions that this controller carries out.
+type share uint8
 
 const (
-	// ShareNone is none of them.
-	ShareNone Share = iota
-	// ShareMissed are those that nobody has begun [SupplementGrace] after they are due.
-	ShareMissed
-	// ShareAll are all of them.
-	ShareAll
+	// shareNone is none of them.
+	shareNone share = iota
+	// shareMissed are those that have not begun [SupplementGrace] after they are due.
+	shareMissed
+	// shareAll are all of them.
+	shareAll
 )
 
-// String is what metrics and logs say.
-func (s Share) String() string { return [...]string{"none", "missed", "all"}[s] }
+// String returns the name in metrics and logs.
+func (s share) String() string { return [...]string{"none", "missed", "all"}[s] }
 
-// ClassShares are the shares of the classes of pods.
-type ClassShares struct {
-	// Ordinary pods have claims. Extended ones have devices for extended resources,
-	// which the controller of Kubernetes 1.37 misses.
-	Ordinary, Extended Share
+// classShares has the shares of two classes of pods.
+type classShares struct {
+	// Ordinary pods name claims. Extended ones have devices for extended resources, which
+	// the in-tree controller of Kubernetes 1.37 misses.
+	Ordinary, Extended share
 }
 
-// Shares are our part for each source of taints and class of pods.
-type Shares struct{ Slices, Rules ClassShares }
+// shares has the shares for each source of taints.
+type shares struct{ Slices, Rules classShares }
 
-// presentShare and absentShare are ours where the other controller is there, and not.
+// presentShare and absentShare apply where the in-tree controller is present, and absent.
 var (
-	presentShare = ClassShares{Ordinary: ShareNone, Extended: ShareMissed}
-	absentShare  = ClassShares{Ordinary: ShareAll, Extended: ShareAll}
+	presentShare = classShares{Ordinary: shareNone, Extended: shareMissed}
+	absentShare  = classShares{Ordinary: shareAll, Extended: shareAll}
 )
 
-// of is our share of evictions for a reason.
-func (s Shares) of(r Reason) Share {
+// of returns the share of evictions for a reason.
+func (s shares) of(r Reason) share {
 	classes := s.Slices
 	if r.Taint.FromRule() {
 		classes = s.Rules
@@ -92,69 +91,69 @@ func (s Shares) of(r Reason) Share {
 	return classes.Ordinary
 }
 
-// ours are the reasons of which a share is ours, or all where nothing is.
-func (s Shares) ours(v Verdict) Verdict {
-	if s == (Shares{}) {
+// ours returns the reasons with a share other than none, or all if all shares are none.
+func (s shares) ours(v Verdict) Verdict {
+	if s == (shares{}) {
 		return v
 	}
-	return v.Only(func(r Reason) bool { return s.of(r) != ShareNone })
+	return v.Only(func(r Reason) bool { return s.of(r) != shareNone })
 }
 
-// OwnCondition is the condition of rules that we write where EvictionInProgress belongs
-// to kube-controller-manager.
+// OwnCondition is the condition of rules that replaces EvictionInProgress where that
+// belongs to the in-tree controller.
 const OwnCondition = "dra-steward.io/EvictionInProgress"
 
-// condition is the type of the condition that we write into rules, empty for none.
-func (s Shares) condition() string {
+// condition returns the type of the condition that the controller writes to rules, empty
+// for none.
+func (s shares) condition() string {
 	switch {
-	case s.Rules.Ordinary == ShareAll:
+	case s.Rules.Ordinary == shareAll:
 		return resourceapi.DeviceTaintConditionEvictionInProgress
-	case s.Rules != ClassShares{}:
+	case s.Rules != classShares{}:
 		return OwnCondition
 	}
 	return ""
 }
 
-// Settings are where the documentation of the API and its implementations leave a
-// choice. The zero value is what the API documents.
+// Settings select the semantics where the API documentation and its implementations
+// differ. The zero value is what the API documents.
 type Settings struct {
-	// EmptyEffect says what a toleration without an effect does for NoExecute taints.
+	// EmptyEffect is the meaning of a toleration without an effect for NoExecute taints.
 	EmptyEffect EmptyEffect
-	// TolerationStart says when TolerationSeconds begin to count.
+	// TolerationStart is when TolerationSeconds start to count.
 	TolerationStart TolerationStart
-	// IgnorePodGroups leaves pods alone that hold a claim only through the reservation
-	// of their PodGroup, as clusters without the feature gate DRAWorkloadResourceClaims
-	// do.
+	// IgnorePodGroups skips pods that hold a claim only through the reservation of their
+	// PodGroup, for clusters without the feature gate DRAWorkloadResourceClaims.
 	IgnorePodGroups bool
 }
 
-// EmptyEffect says what a toleration without an effect means for eviction.
+// EmptyEffect is the meaning of a toleration without an effect for eviction.
 type EmptyEffect string
 
 const (
-	// EmptyEffectAll is the default and what the API documents: it matches all
-	// effects, and its seconds are ignored since it is not one for NoExecute
+	// EmptyEffectAll is the default and what the API documents: the toleration matches all
+	// effects, and its seconds are ignored because its effect is not NoExecute
 	// (DeviceToleration in resource.k8s.io/v1).
 	EmptyEffectAll EmptyEffect = "All"
-	// EmptyEffectNoSchedule is what the controller in Kubernetes 1.37 does: the pod is
-	// scheduled onto the device and then evicted from it.
+	// EmptyEffectNoSchedule is what Kubernetes 1.37 does: the scheduler places the pod, and
+	// the in-tree controller evicts it.
 	EmptyEffectNoSchedule EmptyEffect = "NoSchedule"
 )
 
-// TolerationStart says when TolerationSeconds begin to count.
+// TolerationStart is when TolerationSeconds start to count.
 type TolerationStart string
 
 const (
-	// StartTaintAdded is the default and what the API documents: with the taint. A pod
-	// that is scheduled onto the device later has less time or none.
+	// StartTaintAdded is the default and what the API documents: when the taint is added.
+	// A pod that is scheduled later has less time or none.
 	StartTaintAdded TolerationStart = "TaintAdded"
-	// StartMaxOfTaintAndAllocation counts from the allocation if that was later, so
-	// that a late pod is not evicted as soon as it is scheduled, again and again. Where
-	// the allocation does not say when it was made it is like StartTaintAdded.
+	// StartMaxOfTaintAndAllocation starts with the allocation if that is later, so that a
+	// late pod is not evicted and rescheduled in a loop. For an allocation without a time
+	// it is StartTaintAdded.
 	StartMaxOfTaintAndAllocation TolerationStart = "MaxOfTaintAndAllocation"
 )
 
-// Validate returns an error for words that are none of the above.
+// Validate returns an error for unknown values.
 func (s Settings) Validate() error {
 	switch s.EmptyEffect {
 	case "", EmptyEffectAll, EmptyEffectNoSchedule:

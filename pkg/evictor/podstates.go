@@ -12,48 +12,48 @@ import (
 	"github.com/dra-steward/dra-steward/internal/table"
 )
 
-// cases are all pods with a verdict, the agenda and the counts, kept consistent. It
-// has no lock and makes no call.
-type cases struct {
-	pods table.Table[types.NamespacedName, caseEntry]
-	// taints are the last ones of each cause, which most pods that it hits share.
+// podStates holds the state of each pod with a verdict, the queue of evictions and the
+// counts per cause, and keeps them consistent. It has no lock and makes no API call.
+type podStates struct {
+	pods table.Table[types.NamespacedName, stateEntry]
+	// taints has the last taint of each cause, which the states of most pods share.
 	taints map[cause]*Taint
 	clock  clock
-	agenda agenda
-	paused map[*podCase]struct{}
-	ledger ledger
-	// states counts the pods by their state.
-	states map[string]int
+	queue  evictionQueue
+	paused map[*podState]struct{}
+	causes causeStats
+	// byState counts the pods by their state.
+	byState map[string]int
 }
 
-func newCases() *cases {
-	return &cases{taints: map[cause]*Taint{}, paused: map[*podCase]struct{}{}, states: map[string]int{}}
+func newPodStates() *podStates {
+	return &podStates{taints: map[cause]*Taint{}, paused: map[*podState]struct{}{}, byState: map[string]int{}}
 }
 
-// caseEntry is a case among all, of which there is one for each name.
-type caseEntry struct{ *podCase }
+// stateEntry is an entry of the table of pods, by name.
+type stateEntry struct{ *podState }
 
 // Key implements [table.Entry].
-func (e caseEntry) Key() types.NamespacedName { return e.pod }
+func (e stateEntry) Key() types.NamespacedName { return e.pod }
 
-// of is the case of the pod of that name, nil if there is none.
-func (cs *cases) of(pod types.NamespacedName) *podCase { return cs.pods.Get(pod).podCase }
+// of returns the state of a pod, nil if there is none.
+func (cs *podStates) of(pod types.NamespacedName) *podState { return cs.pods.Get(pod).podState }
 
-// all yields the cases, in no order.
-func (cs *cases) all() iter.Seq[*podCase] {
-	return func(yield func(*podCase) bool) {
+// all yields all states, in no order.
+func (cs *podStates) all() iter.Seq[*podState] {
+	return func(yield func(*podState) bool) {
 		for e := range cs.pods.All() {
-			if !yield(e.podCase) {
+			if !yield(e.podState) {
 				return
 			}
 		}
 	}
 }
 
-// known says whether a case is one of a pod that is there.
-func (cs *cases) known(c *podCase) bool { return cs.of(c.pod) == c }
+// known reports whether a state is the current one of its pod.
+func (cs *podStates) known(c *podState) bool { return cs.of(c.pod) == c }
 
-// change says what a new verdict means for a pod.
+// changed is the consequence of a new decision.
 type changed int
 
 const (
@@ -62,23 +62,23 @@ const (
 	cancelled
 )
 
-// A decision is what was decided about one pod.
+// A decision is the result for one pod.
 type decision struct {
 	verdict Verdict
 	plan    plan
-	would   Verdict
-	// ending says that the pod is being deleted.
+	preview Verdict
+	// ending is true for a pod that is being deleted.
 	ending bool
 }
 
-func (d decision) idle() bool { return !d.verdict.Evict() && !d.would.Evict() }
+func (d decision) idle() bool { return !d.verdict.Evict() && !d.preview.Evict() }
 
 func (d decision) equal(e decision) bool {
-	return d.verdict.Equal(e.verdict) && d.plan.equal(e.plan) && d.would.Equal(e.would)
+	return d.verdict.Equal(e.verdict) && d.plan.equal(e.plan) && d.preview.Equal(e.preview)
 }
 
-// decided takes a new decision about a pod into account.
-func (cs *cases) decided(pod types.NamespacedName, uid types.UID, d decision, now time.Time) changed {
+// decided updates the state of a pod for a new decision.
+func (cs *podStates) decided(pod types.NamespacedName, uid types.UID, d decision, now time.Time) changed {
 	if had := cs.of(pod); had != nil && had.uid != uid {
 		cs.gone(pod, now)
 	}
@@ -87,15 +87,15 @@ func (cs *cases) decided(pod types.NamespacedName, uid types.UID, d decision, no
 	case c == nil && d.idle():
 		return unchanged
 	case c == nil:
-		c = &podCase{pod: pod, uid: uid, place: -1}
-		cs.pods.Add(caseEntry{c})
+		c = &podState{pod: pod, uid: uid, heapIndex: -1}
+		cs.pods.Add(stateEntry{c})
 	case c.stage == done:
 		return unchanged
 	}
 	c.ending = d.ending
 	switch {
-	case c.ending && c.stage != acting && c.asked != nil:
-		cs.settle(c)
+	case c.ending && c.stage != acting && c.unconfirmed != nil:
+		cs.confirmDeletion(c)
 		return unchanged
 	case c.decision().equal(d):
 		return unchanged
@@ -103,16 +103,16 @@ func (cs *cases) decided(pod types.NamespacedName, uid types.UID, d decision, no
 	return cs.replan(c, d, now)
 }
 
-func (cs *cases) replan(c *podCase, d decision, now time.Time) changed {
-	for _, v := range []Verdict{d.verdict, d.plan.Verdict, d.plan.held, d.would} {
+func (cs *podStates) replan(c *podState, d decision, now time.Time) changed {
+	for _, v := range []Verdict{d.verdict, d.plan.Verdict, d.plan.held, d.preview} {
 		cs.share(v)
 	}
 	had := c.plan != nil
 	cs.count(c, func() {
-		cs.ledger.add(c, d.plan, +1, now)
+		cs.causes.add(c, d.plan, +1, now)
 		cs.out(c, now)
-		cs.ledger.would(c, d.would, +1)
-		cs.ledger.would(c, c.would.verdict(), -1)
+		cs.causes.addPreview(c, d.preview, +1)
+		cs.causes.addPreview(c, c.preview.verdict(), -1)
 		c.set(d)
 		if c.seen == 0 && c.verdict != nil {
 			c.seen = cs.clock.moment(now)
@@ -133,13 +133,13 @@ func (cs *cases) replan(c *podCase, d decision, now time.Time) changed {
 		c.since = cs.clock.moment(now)
 	}
 	if c.stage == waiting {
-		cs.agenda.put(c, cs.begin(c))
+		cs.queue.put(c, cs.begin(c))
 	}
 	return planned
 }
 
-// share has the reasons of a verdict share their taints with those of others.
-func (cs *cases) share(v Verdict) {
+// share makes the reasons of a verdict share equal taints with those of other pods.
+func (cs *podStates) share(v Verdict) {
 	for i := range v.Reasons {
 		r := &v.Reasons[i]
 		if last := cs.taints[causeOf(*r)]; last != nil && last.equal(r.Taint) {
@@ -150,110 +150,110 @@ func (cs *cases) share(v Verdict) {
 	}
 }
 
-// begin is when to carry out the plan of a case.
-func (cs *cases) begin(c *podCase) time.Time { return c.planned().begin(cs.clock.time(c.since)) }
+// begin returns when to carry out the plan of a pod.
+func (cs *podStates) begin(c *podState) time.Time { return c.planned().begin(cs.clock.time(c.since)) }
 
-// count keeps the states right while f changes a case.
-func (cs *cases) count(c *podCase, f func()) {
+// count updates byState while f changes the state of a pod.
+func (cs *podStates) count(c *podState, f func()) {
 	had := c.state()
 	f()
 	if has := c.state(); has != had {
-		change(cs.states, had, -1)
-		change(cs.states, has, +1)
+		change(cs.byState, had, -1)
+		change(cs.byState, has, +1)
 	}
 }
 
-// out counts the plan of a case out. A pod that a worker has goes on counting for the
-// waves: it may be deleted already.
-func (cs *cases) out(c *podCase, now time.Time) {
+// out removes the plan of a pod from the counts. A pod that a worker evicts remains in the
+// breaker's windows: it may be deleted already.
+func (cs *podStates) out(c *podState, now time.Time) {
 	if c.stage == acting {
-		cs.ledger.pend(c, c.planned(), -1)
+		cs.causes.pend(c, c.planned(), -1)
 	} else {
-		cs.ledger.add(c, c.planned(), -1, now)
+		cs.causes.add(c, c.planned(), -1, now)
 	}
 }
 
-// leave takes a case off the agenda and from those that are paused.
-func (cs *cases) leave(c *podCase) {
-	cs.agenda.drop(c)
+// leave removes a pod from the queue and from the paused ones.
+func (cs *podStates) leave(c *podState) {
+	cs.queue.drop(c)
 	if c.stage == paused {
 		delete(cs.paused, c)
 		c.stage = waiting
 	}
 }
 
-// gone forgets the pod of that name.
-func (cs *cases) gone(pod types.NamespacedName, now time.Time) {
+// gone drops the state of a pod that does not exist any more.
+func (cs *podStates) gone(pod types.NamespacedName, now time.Time) {
 	if c := cs.of(pod); c != nil {
 		cs.left(c, now)
 	}
 }
 
-// left notes that a pod is gone or terminating without us.
-func (cs *cases) left(c *podCase, now time.Time) {
+// left drops the state of a pod that is gone.
+func (cs *podStates) left(c *podState, now time.Time) {
 	if !cs.known(c) {
 		return
 	}
-	if c.stage != acting && c.asked != nil {
-		cs.settle(c)
+	if c.stage != acting && c.unconfirmed != nil {
+		cs.confirmDeletion(c)
 	}
 	cs.count(c, func() {
 		cs.out(c, now)
-		cs.ledger.would(c, c.would.verdict(), -1)
+		cs.causes.addPreview(c, c.preview.verdict(), -1)
 		cs.leave(c)
 		c.set(decision{})
 	})
 	cs.drop(c)
 }
 
-func (cs *cases) drop(c *podCase) {
+func (cs *podStates) drop(c *podState) {
 	cs.leave(c)
-	if cs.pods.Remove(caseEntry{c}); cs.pods.Len() == 0 {
+	if cs.pods.Remove(stateEntry{c}); cs.pods.Len() == 0 {
 		clear(cs.taints)
 	}
 }
 
-// take hands out the next pod whose time has come.
-func (cs *cases) take(now time.Time) *podCase {
-	c := cs.agenda.take(now)
+// take returns the next pod that is due.
+func (cs *podStates) take(now time.Time) *podState {
+	c := cs.queue.take(now)
 	if c != nil {
 		c.stage = acting
 	}
 	return c
 }
 
-// pause puts a pod aside that was taken.
-func (cs *cases) pause(c *podCase) {
+// pause sets a taken pod aside until resume.
+func (cs *podStates) pause(c *podState) {
 	cs.count(c, func() { c.stage = paused })
 	cs.paused[c] = struct{}{}
 }
 
-// resume puts the pods back that were put aside: what paused them may be over.
-func (cs *cases) resume() {
+// resume queues all paused pods again.
+func (cs *podStates) resume() {
 	for c := range cs.paused {
 		cs.count(c, func() { c.stage = waiting })
-		cs.agenda.put(c, cs.begin(c))
+		cs.queue.put(c, cs.begin(c))
 	}
 	clear(cs.paused)
 }
 
-// settle counts a pod that goes, after a deletion by us that had no answer.
-func (cs *cases) settle(c *podCase) {
+// confirmDeletion counts a pod that terminates after an unanswered DELETE as evicted.
+func (cs *podStates) confirmDeletion(c *podState) {
 	cs.count(c, func() { cs.leave(c) })
 	cs.over(c)
 }
 
-// unanswered puts a pod back that was taken, whose deletion for the reasons of p may have
-// been carried out.
-func (cs *cases) unanswered(c *podCase, p Verdict, until time.Time) {
-	c.asked = reasonsOf(p)
+// unanswered postpones a taken pod whose deletion for the reasons of p had no answer: the
+// API server may have carried it out.
+func (cs *podStates) unanswered(c *podState, p Verdict, until time.Time) {
+	c.unconfirmed = reasonsOf(p)
 	cs.postpone(c, until)
 }
 
-// postpone puts a pod back that was taken, until a time.
-func (cs *cases) postpone(c *podCase, until time.Time) {
+// postpone queues a taken pod again, for a time.
+func (cs *podStates) postpone(c *podState, until time.Time) {
 	known := cs.known(c)
-	if (c.ending || !known) && c.asked != nil {
+	if (c.ending || !known) && c.unconfirmed != nil {
 		cs.over(c)
 		return
 	}
@@ -267,71 +267,69 @@ func (cs *cases) postpone(c *podCase, until time.Time) {
 		}
 		return
 	}
-	cs.agenda.put(c, until)
+	cs.queue.put(c, until)
 }
 
-// evicted notes that a pod that was taken has been deleted by us, for the reasons of p.
-func (cs *cases) evicted(c *podCase, p Verdict) {
-	c.asked = nil
-	cs.ledger.evicted(p)
+// evicted counts a taken pod that was deleted for the reasons of p.
+func (cs *podStates) evicted(c *podState, p Verdict) {
+	c.unconfirmed = nil
+	cs.causes.evicted(p)
 	cs.over(c)
 }
 
-// over notes that there is nothing more to do about a pod that was taken. It stays known
-// until we are told that it is gone, so that nothing is done or counted twice. If an
-// earlier deletion by us had no answer it was that one.
-func (cs *cases) over(c *podCase) {
-	if c.asked != nil {
-		cs.evicted(c, c.asked.verdict())
+// over ends the work on a taken pod. Its state remains until the pod is gone, so that it
+// is neither evicted nor counted twice. If an earlier DELETE had no answer, it succeeded.
+func (cs *podStates) over(c *podState) {
+	if c.unconfirmed != nil {
+		cs.evicted(c, c.unconfirmed.verdict())
 		return
 	}
 	if !cs.known(c) {
 		return
 	}
 	cs.count(c, func() {
-		cs.ledger.pend(c, c.planned(), -1)
-		cs.ledger.would(c, c.would.verdict(), -1)
+		cs.causes.pend(c, c.planned(), -1)
+		cs.causes.addPreview(c, c.preview.verdict(), -1)
 		c.set(decision{})
 		c.stage = done
 	})
 }
 
-// A stage is how far the eviction of a pod has come.
+// A stage is the progress of the eviction of a pod.
 type stage uint8
 
 const (
-	waiting stage = iota // for its time, or for nothing
-	acting               // a worker has it
-	paused               // until a ceiling is raised, or what exceeds it is less
-	done                 // it was deleted by us, and is not gone yet
+	waiting stage = iota // in the queue, or without a plan
+	acting               // a worker evicts it
+	paused               // by the circuit breaker
+	done                 // deleted, and not gone yet
 )
 
-// A podCase is what is known about one pod that has a verdict, or was evicted. A rule can
-// make ten thousand of them, so what most have not got takes no more than a pointer.
-type podCase struct {
+// A podState is the state of one pod that has a verdict or was evicted. One rule can create
+// ten thousand of them, so rare fields are pointers.
+type podState struct {
 	pod types.NamespacedName
 	uid types.UID
-	// verdict is the whole decision, plan and held the parts of it that are for us to
-	// carry out, by these shares, and would what rules with the effect None would do.
-	verdict, plan, held, would *reasons
-	// asked are the reasons of a deletion by us that had no answer: it may have been
-	// carried out.
-	asked  *reasons
-	shares Shares
-	stage  stage
-	// taken says that somebody else is about to end the pod, ending that it is being
-	// deleted, by whomever.
-	taken, ending bool
-	failures      int32
-	// place is the index in the heap, -1 outside.
-	place int32
-	// seen is when the verdict first had reasons, since when the plan first had.
+	// verdict has all reasons; plan those to carry out and held those to confirm, by these
+	// shares; preview has those of rules with the effect None.
+	verdict, plan, held, preview *reasons
+	// unconfirmed are the reasons of a DELETE that had no answer.
+	unconfirmed *reasons
+	shares      shares
+	stage       stage
+	// disrupted: another controller is about to terminate the pod. ending: the pod is being
+	// deleted.
+	disrupted, ending bool
+	failures          int32
+	// heapIndex is that in the queue, -1 outside.
+	heapIndex int32
+	// seen is when the verdict first had reasons, since when the plan had.
 	seen, since moment
-	// at is when to act: the plan's time or later.
+	// at is when to evict: the time of the plan or later.
 	at time.Time
 }
 
-// reasons are those of a verdict, in their order; nil are none.
+// reasons are those of a verdict, in their order; nil if there are none.
 type reasons struct{ all []Reason }
 
 func reasonsOf(v Verdict) *reasons {
@@ -341,7 +339,7 @@ func reasonsOf(v Verdict) *reasons {
 	return &reasons{slices.Clip(v.Reasons)}
 }
 
-// verdict is what the reasons are of.
+// verdict returns the verdict with the reasons.
 func (r *reasons) verdict() Verdict {
 	if r == nil {
 		return Verdict{}
@@ -349,28 +347,28 @@ func (r *reasons) verdict() Verdict {
 	return Verdict{At: earliest(r.all), Reasons: r.all}
 }
 
-// set takes over a decision.
-func (c *podCase) set(d decision) {
-	c.verdict, c.held, c.would, c.shares = reasonsOf(d.verdict), reasonsOf(d.plan.held), reasonsOf(d.would), d.plan.shares
+// set stores a decision.
+func (c *podState) set(d decision) {
+	c.verdict, c.held, c.preview, c.shares = reasonsOf(d.verdict), reasonsOf(d.plan.held), reasonsOf(d.preview), d.plan.shares
 	if c.plan = c.verdict; !d.plan.whole(d.verdict) {
 		c.plan = reasonsOf(d.plan.Verdict)
 	}
 }
 
-// decision is what was decided last.
-func (c *podCase) decision() decision {
-	return decision{verdict: c.verdict.verdict(), plan: c.planned(), would: c.would.verdict(), ending: c.ending}
+// decision returns the last decision.
+func (c *podState) decision() decision {
+	return decision{verdict: c.verdict.verdict(), plan: c.planned(), preview: c.preview.verdict(), ending: c.ending}
 }
 
-func (c *podCase) planned() plan {
+func (c *podState) planned() plan {
 	return plan{Verdict: c.plan.verdict(), held: c.held.verdict(), shares: c.shares}
 }
 
-// idle says that there is nothing about the pod that has to be known.
-func (c *podCase) idle() bool { return c.verdict == nil && c.would == nil }
+// idle reports whether the state has no reasons.
+func (c *podState) idle() bool { return c.verdict == nil && c.preview == nil }
 
-// state is how metrics count the pod, empty for not at all.
-func (c *podCase) state() string {
+// state is the state in metrics, empty for a pod that they do not count.
+func (c *podState) state() string {
 	switch {
 	case c.stage == done || c.verdict == nil:
 		return ""
@@ -384,11 +382,11 @@ func (c *podCase) state() string {
 	return "observed"
 }
 
-// A moment is a time in a third of the memory: how long after the clock of the cases
-// began. Zero is none.
+// A moment is the time since the start of a clock, in a third of the memory of a
+// time.Time. Zero is no time.
 type moment time.Duration
 
-// clock turns times into moments and back, monotonic readings as well.
+// clock converts times to moments and back.
 type clock struct{ begin time.Time }
 
 func (k *clock) moment(t time.Time) moment {
@@ -405,71 +403,70 @@ func (k *clock) time(m moment) time.Time {
 	return k.begin.Add(time.Duration(m))
 }
 
-// compare orders cases as the agenda has them.
-func (c *podCase) compare(d *podCase) int {
+// compare is the order of the queue.
+func (c *podState) compare(d *podState) int {
 	return cmp.Or(c.at.Compare(d.at), cmp.Compare(c.uid, d.uid))
 }
 
-// agenda is a heap of cases by their time. What is taken off it is gone: there are no
-// stale entries.
-type agenda []*podCase
+// evictionQueue is a heap of pods by the time of their eviction. It has no stale entries.
+type evictionQueue []*podState
 
-var _ heap.Interface = (*agenda)(nil)
+var _ heap.Interface = (*evictionQueue)(nil)
 
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].compare(a[j]) < 0 }
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].place, a[j].place = int32(i), int32(j)
+func (q evictionQueue) Len() int           { return len(q) }
+func (q evictionQueue) Less(i, j int) bool { return q[i].compare(q[j]) < 0 }
+func (q evictionQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].heapIndex, q[j].heapIndex = int32(i), int32(j)
 }
 
-// Push is for container/heap alone.
-func (a *agenda) Push(x any) {
-	c, _ := x.(*podCase)
-	c.place = int32(len(*a))
-	*a = append(*a, c)
+// Push implements heap.Interface.
+func (q *evictionQueue) Push(x any) {
+	c, _ := x.(*podState)
+	c.heapIndex = int32(len(*q))
+	*q = append(*q, c)
 }
 
-// Pop is for container/heap alone.
-func (a *agenda) Pop() any {
-	last := len(*a) - 1
-	c := (*a)[last]
-	(*a)[last] = nil
-	*a = (*a)[:last]
-	c.place = -1
+// Pop implements heap.Interface.
+func (q *evictionQueue) Pop() any {
+	last := len(*q) - 1
+	c := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	c.heapIndex = -1
 	return c
 }
 
-// put schedules a case for a time, whether it was scheduled before or not.
-func (a *agenda) put(c *podCase, at time.Time) {
+// put adds a pod, or moves it to another time.
+func (q *evictionQueue) put(c *podState, at time.Time) {
 	c.at = at
-	if c.place < 0 {
-		heap.Push(a, c)
+	if c.heapIndex < 0 {
+		heap.Push(q, c)
 	} else {
-		heap.Fix(a, int(c.place))
+		heap.Fix(q, int(c.heapIndex))
 	}
 }
 
-// drop takes a case off.
-func (a *agenda) drop(c *podCase) {
-	if c.place >= 0 {
-		heap.Remove(a, int(c.place))
+// drop removes a pod, if it is in the queue.
+func (q *evictionQueue) drop(c *podState) {
+	if c.heapIndex >= 0 {
+		heap.Remove(q, int(c.heapIndex))
 	}
 }
 
-// next is when the first case is to be acted on; false if there is none.
-func (a agenda) next() (time.Time, bool) {
-	if len(a) == 0 {
+// next returns the time of the first pod; false if the queue is empty.
+func (q evictionQueue) next() (time.Time, bool) {
+	if len(q) == 0 {
 		return time.Time{}, false
 	}
-	return a[0].at, true
+	return q[0].at, true
 }
 
-// take removes the first case if its time has come.
-func (a *agenda) take(now time.Time) *podCase {
-	if at, any := a.next(); !any || at.After(now) {
+// take removes and returns the first pod if it is due.
+func (q *evictionQueue) take(now time.Time) *podState {
+	if at, any := q.next(); !any || at.After(now) {
 		return nil
 	}
-	c, _ := heap.Pop(a).(*podCase)
+	c, _ := heap.Pop(q).(*podState)
 	return c
 }

@@ -25,21 +25,21 @@ import (
 )
 
 const (
-	// StatusPeriod is the least time between two writes of the status of a rule, but
-	// for the first after its spec has changed.
+	// StatusPeriod is the least time between two writes of the status of a rule, except
+	// for the first after a change of its spec.
 	StatusPeriod = 10 * time.Second
-	// QuietPeriod is how long no pod must have been pending before a rule reports that
-	// eviction is no longer in progress: a pod can be on its way from the scheduler.
+	// QuietPeriod is how long a rule has no pending pods before it reports that eviction is
+	// not in progress: the scheduler may be placing a pod.
 	QuietPeriod = 5 * time.Second
 )
 
-// statuses keeps the conditions of rules. Who waits for what stands in maps; the mutex
-// guards them and is not held during calls.
+// statuses reconciles the conditions of rules. The mutex guards the map and is not held
+// during API calls.
 type statuses struct {
 	c    *Controller
 	wake chan struct{}
-	// none is how many rules have the effect None, published counts what can change
-	// how many devices they select.
+	// none is the number of rules with the effect None; published is incremented by each
+	// change of the set of published devices.
 	none      atomic.Int32
 	published atomic.Uint64
 
@@ -47,20 +47,20 @@ type statuses struct {
 	rules map[string]*ruleState
 }
 
-// ruleState is what is known of the status of one rule.
+// ruleState is the state of reconciling one rule.
 type ruleState struct {
 	uid  types.UID
 	none bool
-	// next is when to look at it, last when it was written.
+	// next is when to reconcile the rule, last when its status was written.
 	next, last time.Time
-	// quiet is since when it has had no pending pod.
+	// quiet is when it last ran out of pending pods.
 	quiet time.Time
-	// wrote is what was last written as EvictionInProgress.
+	// wrote is the last written condition EvictionInProgress.
 	wrote *metav1.Condition
-	// swept is the spec for which all pods were looked at that it concerns, but for
-	// the time of its taint.
-	swept *resourceapi.DeviceTaintRuleSpec
-	// selects is how many published devices it selects, as of published.
+	// previewed is the spec, without the time of the taint, for which all affected pods
+	// have been queued.
+	previewed *resourceapi.DeviceTaintRuleSpec
+	// selects is the number of published devices that it selects, as of published.
 	selects   int
 	published uint64
 }
@@ -71,10 +71,10 @@ func newStatuses(c *Controller) *statuses {
 	return s
 }
 
-// previewing says whether any rule has the effect None.
+// previewing reports whether any rule has the effect None.
 func (s *statuses) previewing() bool { return s.none.Load() > 0 }
 
-// ruleChanged looks at a new or changed rule at once, and forgets a deleted one.
+// ruleChanged queues a new or changed rule, and drops a deleted one.
 func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 	if before != nil && (after == nil || after.UID != before.UID) {
 		s.forget(before)
@@ -89,7 +89,7 @@ func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 		s.rules[after.Name] = r
 	}
 	if none := after.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone; none != r.none {
-		r.none, r.swept = none, nil
+		r.none, r.previewed = none, nil
 		s.none.Add(map[bool]int32{true: 1, false: -1}[none])
 	}
 	wrote := r.wrote
@@ -97,11 +97,11 @@ func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 		r.quiet, r.next = time.Time{}, time.Now()
 	}
 	s.mutex.Unlock()
-	s.c.finish(func() { s.c.cases.ledger.restore(after.UID, evictedSoFar(after)) })
-	if s.c.noticeRule(before, after, wrote) {
-		s.c.coexistence(func(o *Coexistence) { o.Seen(RuleSource) })
+	s.c.locked(func() { s.c.states.causes.restore(after.UID, evictedSoFar(after)) })
+	if s.c.observeRule(before, after, wrote) {
+		s.c.learn(func(o *inTreeState) { o.seen(fromRules) })
 	}
-	s.poke()
+	s.wakeUp()
 }
 
 func (s *statuses) forget(rule *resourceapi.DeviceTaintRule) {
@@ -114,23 +114,25 @@ func (s *statuses) forget(rule *resourceapi.DeviceTaintRule) {
 		delete(s.rules, rule.Name)
 	}
 	s.mutex.Unlock()
-	s.c.finish(func() { s.c.cases.ledger.forget(rule.UID) })
+	s.c.locked(func() { s.c.states.causes.forget(rule.UID) })
 }
 
-func (s *statuses) poke() {
+func (s *statuses) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// all looks at all rules as soon as may be.
-func (s *statuses) all() { s.hurry(func(*ruleState) bool { return true }) }
+// requeueAll queues all rules for as soon as possible.
+func (s *statuses) requeueAll() { s.requeue(func(*ruleState) bool { return true }) }
 
-// soon looks at a rule as soon as may be.
-func (s *statuses) soon(uid types.UID) { s.hurry(func(r *ruleState) bool { return r.uid == uid }) }
+// requeueRule queues a rule for as soon as possible.
+func (s *statuses) requeueRule(uid types.UID) {
+	s.requeue(func(r *ruleState) bool { return r.uid == uid })
+}
 
-func (s *statuses) hurry(which func(*ruleState) bool) {
+func (s *statuses) requeue(which func(*ruleState) bool) {
 	now := time.Now()
 	s.mutex.Lock()
 	for _, r := range s.rules {
@@ -143,14 +145,14 @@ func (s *statuses) hurry(which func(*ruleState) bool) {
 		}
 	}
 	s.mutex.Unlock()
-	s.poke()
+	s.wakeUp()
 }
 
 func (s *statuses) run(ctx context.Context) {
 	for {
 		names, wait := s.due(time.Now())
 		for _, name := range names {
-			s.look(ctx, name)
+			s.reconcile(ctx, name)
 		}
 		if len(names) > 0 {
 			continue
@@ -168,7 +170,7 @@ func (s *statuses) run(ctx context.Context) {
 	}
 }
 
-// due takes the rules to look at now, or says how long there is none.
+// due takes the rules to reconcile now, or returns how long to wait.
 func (s *statuses) due(now time.Time) (names []string, wait time.Duration) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -184,8 +186,8 @@ func (s *statuses) due(now time.Time) (names []string, wait time.Duration) {
 	return names, wait
 }
 
-// again looks at a rule sooner.
-func (s *statuses) again(name string, after time.Duration) {
+// requeueAfter queues a rule for a time.
+func (s *statuses) requeueAfter(name string, after time.Duration) {
 	s.change(name, func(r *ruleState) { r.next = time.Now().Add(after) })
 }
 
@@ -197,30 +199,30 @@ func (s *statuses) change(name string, f func(*ruleState)) {
 	}
 }
 
-// look writes the conditions of a rule if they have changed.
-func (s *statuses) look(ctx context.Context, name string) {
+// reconcile writes the conditions of a rule if they have changed.
+func (s *statuses) reconcile(ctx context.Context, name string) {
 	object, exists, err := s.c.options.Rules.GetStore().GetByKey(name)
 	rule, ok := object.(*resourceapi.DeviceTaintRule)
-	kind := s.c.outlook.Load().shares.condition()
+	kind := s.c.scope.Load().shares.condition()
 	if err != nil || !exists || !ok || kind == "" {
 		return
 	}
-	account := s.c.reportOn(rule.UID)
+	report := s.c.reportOn(rule.UID)
 	switch rule.Spec.Taint.Effect {
 	case resourceapi.DeviceTaintEffectNoExecute:
-		if !s.settled(name, account.Pending > 0, time.Now()) {
-			s.again(name, time.Second)
+		if !s.reportable(name, report.Pending > 0, time.Now()) {
+			s.requeueAfter(name, time.Second)
 			return
 		}
 	case resourceapi.DeviceTaintEffectNone:
-		if !s.sweep(rule) {
-			s.again(name, sweepPeriod)
+		if !s.previewComplete(rule) {
+			s.requeueAfter(name, previewPeriod)
 			return
 		}
-		account.preview.Published = s.selects(rule)
-		account.preview.Allocated = s.c.options.Usage.Count(rule.Spec.DeviceSelector)
+		report.preview.Published = s.selects(rule)
+		report.preview.Allocated = s.c.options.Usage.Count(rule.Spec.DeviceSelector)
 	}
-	conditions := conditionsOf(kind, rule, account, metav1.Now().Rfc3339Copy())
+	conditions := conditionsOf(kind, rule, report, metav1.Now().Rfc3339Copy())
 	if !outdated(rule, conditions) {
 		return
 	}
@@ -233,33 +235,33 @@ func (s *statuses) look(ctx context.Context, name string) {
 	err = writeConditions(ctx, s.c.options.Client, rule, conditions)
 	s.c.options.Metrics.wroteStatus(err)
 	if err != nil {
-		s.c.options.Logger.Error(err, "Writing the status of a DeviceTaintRule failed, trying again", "rule", name)
-		s.again(name, time.Second)
+		s.c.options.Logger.Error(err, "Cannot write the status of a DeviceTaintRule, retrying", "rule", name)
+		s.requeueAfter(name, time.Second)
 	}
 }
 
-// settled says whether a rule can be reported on: pods are pending, or none has been
-// for a while.
-func (s *statuses) settled(name string, pending bool, now time.Time) (settled bool) {
+// reportable reports whether the counts of a rule are stable: pods are pending, or none
+// has been for [QuietPeriod].
+func (s *statuses) reportable(name string, pending bool, now time.Time) (stable bool) {
 	s.change(name, func(r *ruleState) {
 		switch {
 		case pending:
-			r.quiet, settled = time.Time{}, true
+			r.quiet, stable = time.Time{}, true
 		case r.quiet.IsZero():
 			r.quiet = now
 		default:
-			settled = now.Sub(r.quiet) >= QuietPeriod
+			stable = now.Sub(r.quiet) >= QuietPeriod
 		}
 	})
-	return settled
+	return stable
 }
 
-// sweepPeriod is how soon to look again whether a preview is complete.
-const sweepPeriod = 50 * time.Millisecond
+// previewPeriod is how often to check whether a preview is complete.
+const previewPeriod = 50 * time.Millisecond
 
-// sweep says whether all pods have been decided about that a rule with the effect None
-// concerns, and has that done once for each selector and taint.
-func (s *statuses) sweep(rule *resourceapi.DeviceTaintRule) bool {
+// previewComplete reports whether all pods that a rule with the effect None affects have
+// been decided about. It queues them once for each selector and taint.
+func (s *statuses) previewComplete(rule *resourceapi.DeviceTaintRule) bool {
 	merged := s.c.options.Tracker.Snapshot().Rule(rule.Name)
 	if merged == nil || merged.UID != rule.UID || merged.Generation != rule.Generation {
 		return false
@@ -267,8 +269,8 @@ func (s *statuses) sweep(rule *resourceapi.DeviceTaintRule) bool {
 	spec, again := rule.Spec, false
 	spec.Taint.TimeAdded = nil
 	s.change(rule.Name, func(r *ruleState) {
-		if r.swept == nil || !equality.Semantic.DeepEqual(*r.swept, spec) {
-			r.swept, r.published, again = &spec, 0, true
+		if r.previewed == nil || !equality.Semantic.DeepEqual(*r.previewed, spec) {
+			r.previewed, r.published, again = &spec, 0, true
 		}
 	})
 	if again {
@@ -277,7 +279,7 @@ func (s *statuses) sweep(rule *resourceapi.DeviceTaintRule) bool {
 	return s.c.dirty.empty()
 }
 
-// selects counts the published devices that a rule selects, unless nothing has changed.
+// selects returns the number of published devices that a rule selects, from a cache.
 func (s *statuses) selects(rule *resourceapi.DeviceTaintRule) (n int) {
 	as := s.published.Load()
 	known := false
@@ -294,7 +296,7 @@ func (s *statuses) selects(rule *resourceapi.DeviceTaintRule) (n int) {
 	return n
 }
 
-// The reasons of the condition of a rule: those of Kubernetes 1.37.
+// The reasons of the condition of a rule, as in Kubernetes 1.37.
 const (
 	ReasonPending    = "PodsPendingEviction"
 	ReasonCompleted  = "Completed"
@@ -303,51 +305,50 @@ const (
 	ReasonOther      = "OtherEffect"
 )
 
-// A Preview says what a rule would do if its effect were NoExecute.
-type Preview struct {
+// A preview is the impact of a rule if its effect were NoExecute.
+type preview struct {
 	// Published are the devices in slices that the rule selects.
 	Published int
 	// Allocated are those that claims hold, published or not.
 	Allocated int
-	// Pods would be evicted, now or later, in that many Namespaces.
+	// Pods are those evicted, now or later; Namespaces is the number of their namespaces.
 	Pods, Namespaces int
 }
 
-// HeldCondition says that a rule evicts nobody for now, and what would change that.
+// HeldCondition reports that the evictions of a rule are paused, and how to resume them.
 const HeldCondition = "dra-steward.io/EvictionHeld"
 
 // The reasons of [HeldCondition].
 const (
-	// ReasonOlder: the rule is older than the first start of the controller.
+	// ReasonOlder: the taint is older than the first start of the controller.
 	ReasonOlder = "OlderThanController"
-	// ReasonTooLarge: it hits more than the thresholds or its acknowledgement allow.
+	// ReasonTooLarge: the impact exceeds the thresholds or the acknowledged impact.
 	ReasonTooLarge = "AboveThreshold"
 )
 
-// A ruleReport is what there is to say about a rule.
+// A ruleReport is the input for the conditions of a rule.
 type ruleReport struct {
 	Tally
-	preview Preview
-	// excess is what paused it, counts what it hits.
+	preview preview
+	// excess are the exceeded thresholds, counts the impact.
 	excess []guard.Excess
 	counts guard.Counts
 }
 
-// reportOn says what there is to say about a rule, but for the devices of its preview.
+// reportOn returns the report on a rule, without the devices of its preview.
 func (c *Controller) reportOn(rule types.UID) ruleReport {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	of := cause{rule: rule}
-	report := ruleReport{Tally: c.cases.ledger.tally(rule), excess: c.breaker.broken[of]}
-	if a := c.cases.ledger.accounts[of]; a != nil {
-		report.preview = Preview{Pods: a.preview.pods, Namespaces: len(a.preview.namespaces)}
-		report.counts = a.wave.counts()
+	report := ruleReport{Tally: c.states.causes.tally(rule), excess: c.breaker.tripped[of]}
+	if a := c.states.causes.byCause[of]; a != nil {
+		report.preview = preview{Pods: a.preview.pods, Namespaces: len(a.preview.namespaces)}
+		report.counts = a.window.counts()
 	}
 	return report
 }
 
-// conditionsOf is the one place that makes the conditions of a rule; kind is the type of
-// the first.
+// conditionsOf returns the conditions of a rule; kind is the type of the first.
 func conditionsOf(kind string, rule *resourceapi.DeviceTaintRule, report ruleReport, now metav1.Time) []metav1.Condition {
 	conditions := []metav1.Condition{progress(kind, rule, report)}
 	held := metav1.Condition{Type: HeldCondition, Status: metav1.ConditionTrue}
@@ -355,11 +356,11 @@ func conditionsOf(kind string, rule *resourceapi.DeviceTaintRule, report ruleRep
 	case rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute:
 	case len(report.excess) > 0:
 		held.Reason = ReasonTooLarge
-		held.Message = fmt.Sprintf("Nobody is evicted for now: %s. To go on, annotate the rule with %s", because(report.excess), guard.CeilingOf(report.counts).Annotate())
+		held.Message = fmt.Sprintf("Evictions are paused: %s. To resume them, annotate the rule with %s", describe(report.excess), guard.CeilingOf(report.counts).Annotate())
 		conditions = append(conditions, held)
 	case report.Held > 0:
 		held.Reason = ReasonOlder
-		held.Message = fmt.Sprintf("%s left alone: the taint is older than the first start of dra-steward. To confirm it, annotate the rule with %s",
+		held.Message = fmt.Sprintf("%s not evicted: the taint is older than the first start of dra-steward. To confirm it, annotate the rule with %s",
 			count(report.Held, "pod is", "pods are"), guard.Ceiling{Pods: &report.Held}.Annotate())
 		conditions = append(conditions, held)
 	}
@@ -373,8 +374,8 @@ func conditionsOf(kind string, rule *resourceapi.DeviceTaintRule, report ruleRep
 	return conditions
 }
 
-// outdated says whether the conditions of a rule have to be written: one is missing or
-// different, or there is one of ours that should not be.
+// outdated reports whether the conditions of a rule differ from those in its status, or its
+// status has another one of this controller.
 func outdated(rule *resourceapi.DeviceTaintRule, conditions []metav1.Condition) bool {
 	for _, kind := range []string{OwnCondition, HeldCondition} {
 		if findCondition(rule, kind) != nil && !slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == kind }) {
@@ -384,7 +385,7 @@ func outdated(rule *resourceapi.DeviceTaintRule, conditions []metav1.Condition) 
 	return slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return !sameCondition(findCondition(rule, c.Type), &c) })
 }
 
-// progress says how far the evictions of a rule are.
+// progress returns the condition about the evictions of a rule.
 func progress(kind string, rule *resourceapi.DeviceTaintRule, report ruleReport) metav1.Condition {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse}
 	switch rule.Spec.Taint.Effect {
@@ -427,14 +428,13 @@ func namespaces(n int) string { return count(n, "namespace", "different namespac
 
 var evictedBefore = regexp.MustCompile(`(?:^| )(\d+) pods? evicted\.$`)
 
-// evictedSoFar is the number of evicted pods that a rule says we have reported, in
-// whatever mode that was.
+// evictedSoFar returns the number of evicted pods in the conditions of a rule, in any mode.
 func evictedSoFar(rule *resourceapi.DeviceTaintRule) int {
 	return max(countIn(findCondition(rule, resourceapi.DeviceTaintConditionEvictionInProgress)), countIn(findCondition(rule, OwnCondition)))
 }
 
-// countIn reads the number of evicted pods from a condition that [progress] made,
-// zero if there is none.
+// countIn parses the number of evicted pods in a condition of [progress], zero if there is
+// none.
 func countIn(had *metav1.Condition) int {
 	if had == nil {
 		return 0
@@ -459,9 +459,8 @@ func findCondition(rule *resourceapi.DeviceTaintRule, kind string) *metav1.Condi
 	return nil
 }
 
-// writeConditions applies the conditions that are ours to the status of the rule with that
-// UID, in the newest version of the API that the server has. Those that we have written
-// before and are not among them are removed.
+// writeConditions applies conditions to the status of a rule, in the newest served version of
+// the API. It removes those that this controller wrote before and that are not among them.
 func writeConditions(ctx context.Context, client kubernetes.Interface, rule *resourceapi.DeviceTaintRule, all []metav1.Condition) error {
 	var conditions []*metaac.ConditionApplyConfiguration
 	for _, c := range all {
@@ -492,7 +491,7 @@ func writeConditions(ctx context.Context, client kubernetes.Interface, rule *res
 		}
 	}
 	if isGone(err) {
-		return nil // there is nothing to report on any more
+		return nil // the rule is deleted
 	}
 	if err != nil {
 		return fmt.Errorf("DeviceTaintRule %s: apply conditions: %w", rule.Name, err)

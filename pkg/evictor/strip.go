@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// StripPod is a transform for the informer of pods: it keeps what the decisions, the
-// calls and the events need, a small part of most pods.
+// StripPod is a transform for the informer of pods. It keeps the fields that decisions, API
+// calls and events need.
 func StripPod(object any) (any, error) {
 	switch object := object.(type) {
 	case *corev1.Pod:
@@ -35,7 +35,7 @@ func strip(pod *corev1.Pod) *corev1.Pod {
 	kept.Status.ResourceClaimStatuses = pod.Status.ResourceClaimStatuses
 	kept.Status.ExtendedResourceClaimStatus = pod.Status.ExtendedResourceClaimStatus
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.DisruptionTarget || condition.Type == corev1.PodReady { // of which budgets speak
+		if condition.Type == corev1.DisruptionTarget || condition.Type == corev1.PodReady { // budgets count ready pods
 			kept.Status.Conditions = append(kept.Status.Conditions, condition)
 		}
 	}

@@ -39,7 +39,7 @@ func TestUnanswered(t *testing.T) {
 		"ends after the answer":        {later: ends, err: timeout, attempts: 1, counted: 1},
 		"gone after the answer":        {later: gone, err: timeout, attempts: 1, counted: 1},
 		"not carried out":              {err: timeout, attempts: 2, counted: 1},
-		"broken connection":            {later: ends, err: syscall.ECONNRESET, attempts: 1, counted: 1},
+		"tripped connection":           {later: ends, err: syscall.ECONNRESET, attempts: 1, counted: 1},
 		"refused, and ended by others": {later: ends, err: syscall.ECONNREFUSED, attempts: 1},
 		"denied, and ended by others":  {later: ends, err: apierrors.NewForbidden(pods.GroupResource(), "pod", nil), attempts: 1},
 	} {

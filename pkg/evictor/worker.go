@@ -18,15 +18,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// keepTime hands out the pods of the agenda when their time has come and the limits
-// let them.
-func (c *Controller) keepTime(ctx context.Context) {
+// dispatch hands due pods to the workers, as fast as the limits allow.
+func (c *Controller) dispatch(ctx context.Context) {
 	for {
 		due, wait := c.take(time.Now())
 		switch {
 		case due.write != nil:
 			if err := c.write(ctx, due.write); err != nil {
-				c.options.Logger.Error(err, "Nobody is evicted until it can be written down, trying again")
+				c.options.Logger.Error(err, "Cannot persist the eviction journal; evictions paused, retrying")
 				wait = journalRetry
 				break
 			}
@@ -45,32 +44,32 @@ func (c *Controller) keepTime(ctx context.Context) {
 	}
 }
 
-// journalRetry is how long to wait after the journal could not be written.
+// journalRetry is the delay after a failed write of the journal.
 const journalRetry = time.Second
 
-// write has the journal know who is evicted next.
+// write persists the next evictions in the journal.
 func (c *Controller) write(ctx context.Context, record *Record) error {
 	if err := c.options.Journal.Save(ctx, *record); err != nil {
 		return err
 	}
-	c.finish(func() {
-		c.written = make(map[types.UID]struct{}, len(record.Next))
+	c.locked(func() {
+		c.journaled = make(map[types.UID]struct{}, len(record.Next))
 		for _, pod := range record.Next {
-			c.written[pod.UID] = struct{}{}
+			c.journaled[pod.UID] = struct{}{}
 		}
 	})
 	return nil
 }
 
-// unwritten says whether the journal has to know of a pod before it is evicted. The mutex
-// is held.
-func (c *Controller) unwritten(of *podCase) bool {
-	_, known := c.written[of.uid]
+// mustJournal reports whether a pod is to be written to the journal before its eviction. The
+// mutex is held.
+func (c *Controller) mustJournal(of *podState) bool {
+	_, known := c.journaled[of.uid]
 	return c.options.Journal != nil && !known
 }
 
-// sleep waits for a change of the agenda, at most for wait if that is positive; false
-// if ctx ended.
+// sleep waits for a change of the queue, at most for wait if that is positive; false if
+// ctx ended.
 func (c *Controller) sleep(ctx context.Context, wait time.Duration) bool {
 	var over <-chan time.Time
 	if wait > 0 {
@@ -87,19 +86,18 @@ func (c *Controller) sleep(ctx context.Context, wait time.Duration) bool {
 	return true
 }
 
-// An eviction is a pod that a worker evicts now, and why.
+// An eviction is a pod for a worker, with the plan to carry out.
 type eviction struct {
-	of   *podCase
+	of   *podState
 	plan plan
-	// due is since when the pod could have been evicted.
+	// due is when the pod could first be evicted.
 	due time.Time
-	// write is what the journal has to know first. Then there is no pod yet.
+	// write is the record to persist first; then of is nil.
 	write *Record
 }
 
-// take returns the next pod to evict, or how long to wait; zero is until something
-// changes. While pods wait to be decided about nobody is evicted: only then is it known
-// how many a rule hits.
+// take returns the next pod to evict, or how long to wait; zero waits for a change. While
+// decisions are pending it returns no pod, for the impact of a rule is not known yet.
 func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 	if !c.dirty.empty() {
 		return eviction{}, 0
@@ -112,11 +110,11 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 	}()
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	reports = append(reports, c.mend())
+	reports = append(reports, c.resetBreaker())
 	for {
-		first, any := c.cases.agenda.next()
+		first, any := c.states.queue.next()
 		wait := first.Sub(now)
-		if len(c.breaker.broken) > 0 && (!any || wait > breakerPeriod) {
+		if len(c.breaker.tripped) > 0 && (!any || wait > breakerPeriod) {
 			any, wait = true, breakerPeriod
 		}
 		if !any {
@@ -125,45 +123,45 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 		if wait > 0 {
 			return eviction{}, wait
 		}
-		due := c.cases.take(now)
-		open, over := c.breaker.open(due.planned(), &c.cases.ledger)
-		reports = append(reports, c.breakers(over))
+		due := c.states.take(now)
+		open, over := c.breaker.allowed(due.planned(), &c.states.causes)
+		reports = append(reports, c.trip(over))
 		if e, wait, next := c.admit(due, open, now); !next {
 			return e, wait
 		}
 	}
 }
 
-// admit says whether a pod that was taken is evicted now, for what is open of its plan.
-// If not it puts the pod back and says how long to wait, or that it may be another's turn.
-func (c *Controller) admit(due *podCase, open plan, now time.Time) (e eviction, wait time.Duration, next bool) {
-	begin := open.begin(c.cases.clock.time(due.since))
+// admit returns the eviction of a taken pod for the allowed part of its plan. If it is not
+// possible now it postpones the pod, and returns how long to wait, or next to try another.
+func (c *Controller) admit(due *podState, open plan, now time.Time) (e eviction, wait time.Duration, next bool) {
+	begin := open.begin(c.states.clock.time(due.since))
 	switch {
 	case !open.Evict():
-		c.cases.pause(due)
+		c.states.pause(due)
 		return eviction{}, 0, true
 	case begin.After(now):
-		c.cases.postpone(due, begin)
+		c.states.postpone(due, begin)
 		return eviction{}, 0, true
-	case c.unwritten(due):
+	case c.mustJournal(due):
 		write := c.record(due, now)
-		c.cases.postpone(due, due.at)
+		c.states.postpone(due, due.at)
 		return eviction{write: write}, 0, false
 	}
-	wait, everybody := c.limiter.delay(due.pod.Namespace, now)
+	wait, global := c.limiter.delay(due.pod.Namespace, now)
 	switch {
-	case everybody:
-		c.cases.postpone(due, due.at)
+	case global:
+		c.states.postpone(due, due.at)
 		return eviction{}, wait, false
 	case wait > 0:
-		c.cases.postpone(due, now.Add(wait))
+		c.states.postpone(due, now.Add(wait))
 		return eviction{}, 0, true
 	}
 	return eviction{of: due, plan: open, due: begin}, 0, false
 }
 
-// evictAll is one worker.
-func (c *Controller) evictAll(ctx context.Context) {
+// runWorker evicts pods until ctx ends.
+func (c *Controller) runWorker(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -175,12 +173,12 @@ func (c *Controller) evictAll(ctx context.Context) {
 	}
 }
 
-// evict carries out what was planned about one pod, if that still holds.
+// evict carries out the plan for one pod, if it still applies.
 func (c *Controller) evict(ctx context.Context, e eviction) {
 	pod := c.options.Usage.Pod(e.of.pod.Namespace, e.of.pod.Name)
-	if pod == nil || pod.UID != e.of.uid || !c.outlook.Load().plan(pod, e.plan.Verdict).Evict() || Spare(pod) != "" {
-		// It is decided anew with the event that brought this, or was already.
-		c.finish(func() { c.cases.postpone(e.of, time.Now().Add(retryDelay(0))) })
+	if pod == nil || pod.UID != e.of.uid || !c.scope.Load().plan(pod, e.plan.Verdict).Evict() || Exemption(pod) != "" {
+		// The event that changed the pod leads to a new decision.
+		c.locked(func() { c.states.postpone(e.of, time.Now().Add(retryDelay(0))) })
 		c.dirty.add(e.of.pod)
 		return
 	}
@@ -193,17 +191,17 @@ func (c *Controller) evict(ctx context.Context, e eviction) {
 		c.retry(e, result, err)
 	case result == gone:
 		c.options.Metrics.evicted(e.plan.Verdict, string(gone))
-		c.finish(func() { c.cases.over(e.of) })
+		c.locked(func() { c.states.over(e.of) })
 	default:
 		now := time.Now()
 		c.options.Metrics.evicted(e.plan.Verdict, string(deleted))
 		c.options.Metrics.took(now.Sub(e.due))
 		c.options.Logger.Info("Evicted pod", "pod", e.of.pod, "node", pod.Spec.NodeName, "verdict", e.plan.Explain(now))
-		c.finish(func() { c.cases.evicted(e.of, e.plan.Verdict) })
+		c.locked(func() { c.states.evicted(e.of, e.plan.Verdict) })
 	}
 }
 
-func (c *Controller) finish(f func()) {
+func (c *Controller) locked(f func()) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	f()
@@ -212,19 +210,19 @@ func (c *Controller) finish(f func()) {
 func (c *Controller) retry(e eviction, result outcome, err error) {
 	c.options.Metrics.evicted(e.plan.Verdict, "error")
 	var delay time.Duration
-	c.finish(func() {
+	c.locked(func() {
 		e.of.failures++
 		delay = retryDelay(int(e.of.failures))
 		if result == unanswered {
-			c.cases.unanswered(e.of, e.plan.Verdict, time.Now().Add(delay))
+			c.states.unanswered(e.of, e.plan.Verdict, time.Now().Add(delay))
 		} else {
-			c.cases.postpone(e.of, time.Now().Add(delay))
+			c.states.postpone(e.of, time.Now().Add(delay))
 		}
 	})
-	c.options.Logger.Error(err, "Evicting failed, trying again", "pod", e.of.pod, "in", delay.String())
+	c.options.Logger.Error(err, "Eviction failed, retrying", "pod", e.of.pod, "delay", delay.String())
 }
 
-// retryDelay doubles from 5 ms up to a minute.
+// retryDelay doubles from 5 ms up to one minute.
 func retryDelay(failures int) time.Duration {
 	const least, most = 5 * time.Millisecond, time.Minute
 	if failures > 14 {
@@ -234,8 +232,7 @@ func retryDelay(failures int) time.Duration {
 }
 
 const (
-	// DisruptionReason is the reason of the condition DisruptionTarget that an evicted
-	// pod gets.
+	// DisruptionReason is the reason of the condition DisruptionTarget of an evicted pod.
 	DisruptionReason = "DeletionByDRASteward"
 	// EventReason is the reason of the events about pods.
 	EventReason = "DeviceTaintEviction"
@@ -243,20 +240,20 @@ const (
 	FieldManager = "dra-steward-evictor"
 )
 
-// An outcome says how an eviction ended without an error.
+// An outcome is the result of an eviction.
 type outcome string
 
 const (
 	// deleted: the API server accepted the deletion.
 	deleted outcome = "deleted"
-	// gone: the pod does not exist any more, or there is another one of its name.
+	// gone: the pod does not exist any more, or another one has its name.
 	gone outcome = "gone"
-	// unanswered is beside an error: the API server may have deleted the pod.
+	// unanswered: there was an error, but the API server may have deleted the pod.
 	unanswered outcome = "unanswered"
 )
 
-// evictPod takes two calls: a condition into the status and the deletion, both for the
-// UID that was decided about and no other pod of the name.
+// evictPod makes two API calls, a status condition and a deletion, both with the UID of the
+// pod, so that they do not affect another pod of the same name.
 func evictPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, message string, now time.Time) (outcome, error) {
 	pods := client.CoreV1().Pods(pod.Namespace)
 	if !marked(pod) {
@@ -277,14 +274,14 @@ func evictPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod,
 		return gone, nil
 	}
 	if err != nil {
-		return ended(err), fmt.Errorf("pod %s/%s: delete: %w", pod.Namespace, pod.Name, err)
+		return outcomeOf(err), fmt.Errorf("pod %s/%s: delete: %w", pod.Namespace, pod.Name, err)
 	}
 	return deleted, nil
 }
 
-// ended is unanswered if the request of an error may have been carried out nevertheless:
-// it timed out, or the connection broke.
-func ended(err error) outcome {
+// outcomeOf returns unanswered if the API server may have carried out a failed request: it
+// timed out, or the connection broke.
+func outcomeOf(err error) outcome {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError || net.IsConnectionRefused(err) {
 		return ""
@@ -292,11 +289,11 @@ func ended(err error) outcome {
 	return unanswered
 }
 
-// isGone says whether the pod of the UID is gone: a conflict is one about the UID,
-// since there is no other precondition.
+// isGone reports whether the pod is gone. A conflict means another UID, which is the only
+// precondition.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
-// marked says whether the pod has our condition, from an attempt before.
+// marked reports whether the pod has our condition, from a previous attempt.
 func marked(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == DisruptionReason {
@@ -317,7 +314,7 @@ func markPatch(pod *corev1.Pod, message string, now time.Time) ([]byte, error) {
 	})
 }
 
-// conditionMessage fits into a condition: the first reasons, at most 1 KiB.
+// conditionMessage has the first reasons, in at most 1 KiB.
 func conditionMessage(plan Verdict) string {
 	const limit = 1024
 	message := "DRA Steward: deleting due to NoExecute taint: "
@@ -334,12 +331,12 @@ func conditionMessage(plan Verdict) string {
 	return message
 }
 
-// Limits are how many pods are evicted per second, as token buckets. They hold for one
-// controller; a restart begins with full buckets.
+// Limits are the rates of evictions, as token buckets. They apply to one controller; a
+// restart begins with full buckets.
 type Limits struct {
-	// PerSecond is for the whole cluster, 20 if zero. It is at most 1000.
+	// PerSecond is the rate for the cluster, 20 if zero and at most 1000.
 	PerSecond float64
-	// PerNamespace is for each namespace, without a limit of its own if zero.
+	// PerNamespace is the rate for each namespace, unlimited if zero.
 	PerNamespace float64
 }
 
@@ -348,17 +345,17 @@ const (
 	mostPerSecond    = 1000
 )
 
-// Validate returns an error for rates below zero or above 1000.
+// Validate returns an error for rates outside 0 to 1000.
 func (l Limits) Validate() error {
 	for name, value := range map[string]float64{"PerSecond": l.PerSecond, "PerNamespace": l.PerNamespace} {
 		if value < 0 || value > mostPerSecond {
-			return fmt.Errorf("limit %s is %v: must be from 0 to %d", name, value, mostPerSecond)
+			return fmt.Errorf("limit %s: %v: must be from 0 to %d", name, value, mostPerSecond)
 		}
 	}
 	return nil
 }
 
-// limiter says when a pod may be evicted, without waiting.
+// limiter is a rate limiter that does not block.
 type limiter struct {
 	limits     Limits
 	mutex      sync.Mutex
@@ -373,14 +370,14 @@ func newLimiter(limits Limits) *limiter {
 	return &limiter{limits: limits, all: bucket(limits.PerSecond), namespaces: map[string]*rate.Limiter{}}
 }
 
-// bucket holds the tokens of a second and a half, at least one.
+// bucket has a burst of 1.5 seconds, at least one token.
 func bucket(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond*1.5)))
 }
 
-// delay takes the tokens for a pod of namespace and returns zero, or takes none and
-// returns how long there are none, for everybody or in that namespace alone.
-func (l *limiter) delay(namespace string, now time.Time) (wait time.Duration, everybody bool) {
+// delay takes the tokens for a pod of a namespace and returns zero, or takes none and
+// returns how long to wait: globally, or for pods of that namespace only.
+func (l *limiter) delay(namespace string, now time.Time) (wait time.Duration, global bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	all := l.all.ReserveN(now, 1)

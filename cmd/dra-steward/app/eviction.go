@@ -93,7 +93,7 @@ func (o controllerOptions) newEviction(config *rest.Config, registry *prometheus
 		if err != nil {
 			return nil, fmt.Errorf("--kubeconfig: %w", err)
 		}
-		e.evictor.Prober = evictor.RuleProber{Client: untyped}
+		e.evictor.InTreeDetector = evictor.RuleProbe{Client: untyped}
 	}
 	return e, errors.Join(e.pods.SetTransform(evictor.StripPod), e.claims.SetTransform(withoutManagedFields))
 }

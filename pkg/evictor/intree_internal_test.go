@@ -1,11 +1,9 @@
-package evictor_test
+package evictor
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
-
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // The parts of a mode, as one word for each of ordinary and extended.
@@ -15,7 +13,7 @@ const (
 	everything = "all all"
 )
 
-func words(c evictor.ClassShares) string { return c.Ordinary.String() + " " + c.Extended.String() }
+func words(c classShares) string { return c.Ordinary.String() + " " + c.Extended.String() }
 
 // TestCoexistence tells stories. A letter is what is seen, ten seconds after the last:
 // R a sign for rules, S one for slices, r and s a probe without an answer, . nothing.
@@ -40,29 +38,29 @@ func TestCoexistence(t *testing.T) {
 		"downgrade, slices are still seen":     {"Rr.....r.S...r", supplement, everything},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c evictor.Coexistence
-			now := start
+			var c inTreeState
+			now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 			for _, letter := range tt.story {
 				now = now.Add(10 * time.Second)
 				see(&c, letter, now)
 			}
-			if got := c.Shares(); words(got.Slices) != tt.slices || words(got.Rules) != tt.rules {
+			if got := c.shares(); words(got.Slices) != tt.slices || words(got.Rules) != tt.rules {
 				t.Errorf("slices %s, rules %s; want %s, %s", words(got.Slices), words(got.Rules), tt.slices, tt.rules)
 			}
 		})
 	}
 }
 
-func see(c *evictor.Coexistence, letter rune, at time.Time) {
+func see(c *inTreeState, letter rune, at time.Time) {
 	switch letter {
 	case 'R':
-		c.Seen(evictor.RuleSource)
+		c.seen(fromRules)
 	case 'S':
-		c.Seen(evictor.SliceSource)
+		c.seen(fromSlices)
 	case 'r':
-		c.Unanswered(evictor.RuleSource, at)
+		c.unanswered(fromRules, at)
 	case 's':
-		c.Unanswered(evictor.SliceSource, at)
+		c.unanswered(fromSlices, at)
 	}
 }
 
@@ -72,33 +70,33 @@ func see(c *evictor.Coexistence, letter rune, at time.Time) {
 func TestCoexistenceReference(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		var c evictor.Coexistence
+		var c inTreeState
 		var probes []time.Time
-		seen, absent := false, false
-		now := start
+		seen, gone := false, false
+		now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 		for range random.IntN(40) {
 			now = now.Add(time.Duration(random.IntN(50)) * time.Second)
 			switch letter := []rune("Rrrrrrs")[random.IntN(7)]; letter {
 			case 'R':
 				see(&c, letter, now)
-				probes, seen, absent = nil, true, false
+				probes, seen, gone = nil, true, false
 			case 'r':
 				see(&c, letter, now)
 				if n := len(probes); n == 0 || now.Sub(probes[n-1]) >= time.Minute {
 					probes = append(probes, now)
 				}
-				absent = absent || len(probes) >= 3 && now.Sub(probes[0]) >= 2*time.Minute
+				gone = gone || len(probes) >= 3 && now.Sub(probes[0]) >= 2*time.Minute
 			default:
 				see(&c, letter, now)
 			}
-			want := evictor.Unknown
+			want := unknown
 			switch {
-			case absent:
-				want = evictor.Absent
+			case gone:
+				want = absent
 			case seen:
-				want = evictor.Present
+				want = present
 			}
-			if got := c.Presence(evictor.RuleSource); got != want {
+			if got := c.presence(fromRules); got != want {
 				t.Fatalf("%s, want %s after probes %v", got, want, probes)
 			}
 		}

@@ -16,9 +16,9 @@ import (
 func TestCasesKeepCount(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
-		cs := newCases()
+		cs := newPodStates()
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		var taken []*podCase
+		var taken []*podState
 		for range 150 {
 			now = now.Add(time.Second)
 			pod := types.NamespacedName{Namespace: fmt.Sprint("ns-", random.IntN(2)), Name: fmt.Sprint("pod-", random.IntN(6))}
@@ -57,14 +57,14 @@ func TestCasesKeepCount(t *testing.T) {
 			cs.gone(name, now)
 		}
 		recount(t, cs)
-		for of, a := range cs.ledger.accounts {
+		for of, a := range cs.causes.byCause {
 			if !a.idle() || len(a.namespaces) != 0 || len(a.preview.namespaces) != 0 {
 				t.Fatalf("%v keeps %+v", of, a)
 			}
 			a.gone = true
-			cs.ledger.tidy(of, a)
+			cs.causes.tidy(of, a)
 		}
-		if len(cs.ledger.accounts)+len(cs.taints)+cs.pods.Len()+len(cs.agenda)+len(cs.paused)+len(cs.states) != 0 {
+		if len(cs.causes.byCause)+len(cs.taints)+cs.pods.Len()+len(cs.queue)+len(cs.paused)+len(cs.byState) != 0 {
 			t.Fatalf("left behind: %+v", cs)
 		}
 	}
@@ -74,12 +74,12 @@ func TestCasesKeepCount(t *testing.T) {
 func TestUnansweredLate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pod := types.NamespacedName{Namespace: "ns", Name: "pod"}
-	verdict := Verdict{Reasons: []Reason{{At: now, Taint: &Taint{Rule: Rule{Name: "rule", UID: "rule"}}}}}.settled()
-	for name, goes := range map[string]func(cs *cases){
-		"gone": func(cs *cases) { cs.gone(pod, now) },
-		"ends": func(cs *cases) { cs.decided(pod, "uid", decision{ending: true}, now) },
+	verdict := Verdict{Reasons: []Reason{{At: now, Taint: &Taint{Rule: Rule{Name: "rule", UID: "rule"}}}}}.normalized()
+	for name, goes := range map[string]func(cs *podStates){
+		"gone": func(cs *podStates) { cs.gone(pod, now) },
+		"ends": func(cs *podStates) { cs.decided(pod, "uid", decision{ending: true}, now) },
 	} {
-		cs := newCases()
+		cs := newPodStates()
 		d := decision{verdict: verdict}
 		d.plan.Verdict = verdict
 		cs.decided(pod, "uid", d, now)
@@ -87,7 +87,7 @@ func TestUnansweredLate(t *testing.T) {
 		goes(cs)
 		cs.unanswered(c, verdict, now)
 		recount(t, cs)
-		if got := cs.ledger.tally("rule"); got != (Tally{Evicted: 1}) {
+		if got := cs.causes.tally("rule"); got != (Tally{Evicted: 1}) {
 			t.Errorf("%s: counted %+v", name, got)
 		}
 	}
@@ -97,7 +97,7 @@ func randomDecision(random *rand.Rand, now time.Time) decision {
 	if random.IntN(5) == 0 {
 		return decision{ending: true}
 	}
-	d := decision{verdict: randomVerdict(random, now), would: randomVerdict(random, now)}
+	d := decision{verdict: randomVerdict(random, now), preview: randomVerdict(random, now)}
 	d.plan.Verdict = d.verdict.Only(func(Reason) bool { return random.IntN(3) > 0 })
 	d.plan.held = d.verdict.Only(func(Reason) bool { return random.IntN(3) == 0 })
 	return d
@@ -112,7 +112,7 @@ func randomVerdict(random *rand.Rand, now time.Time) Verdict {
 		}
 		v.Reasons = append(v.Reasons, r)
 	}
-	return v.settled()
+	return v.normalized()
 }
 
 // recounted is what a recount finds for one cause.
@@ -121,7 +121,7 @@ type recounted struct {
 	namespaces, previews   map[string]bool
 }
 
-func recount(t *testing.T, cs *cases) {
+func recount(t *testing.T, cs *podStates) {
 	t.Helper()
 	want, states := map[cause]*recounted{}, map[string]int{}
 	of := func(c cause) *recounted {
@@ -138,37 +138,37 @@ func recount(t *testing.T, cs *cases) {
 		for cause := range causes(c.held.verdict()) {
 			of(cause).held++
 		}
-		for cause := range causes(c.would.verdict()) {
+		for cause := range causes(c.preview.verdict()) {
 			of(cause).preview++
 			of(cause).previews[c.pod.Namespace] = true
 		}
 		if state := c.state(); state != "" {
 			states[state]++
 		}
-		if (c.place >= 0) != (c.stage == waiting && c.plan != nil) {
-			t.Fatalf("pod %s in stage %d with plan %t has place %d", c.pod, c.stage, c.plan != nil, c.place)
+		if (c.heapIndex >= 0) != (c.stage == waiting && c.plan != nil) {
+			t.Fatalf("pod %s in stage %d with plan %t has place %d", c.pod, c.stage, c.plan != nil, c.heapIndex)
 		}
 		if _, aside := cs.paused[c]; aside != (c.stage == paused) {
 			t.Fatalf("pod %s in stage %d is put aside: %t", c.pod, c.stage, aside)
 		}
 	}
-	for cause, a := range cs.ledger.accounts {
+	for cause, a := range cs.causes.byCause {
 		n := of(cause)
 		if a.pending != n.pending || a.held != n.held || a.preview.pods != n.preview ||
 			len(a.namespaces) != len(n.namespaces) || len(a.preview.namespaces) != len(n.previews) {
 			t.Fatalf("%v: kept %+v, counted %+v", cause, a, n)
 		}
-		if a.wave.pods < a.pending || len(a.wave.namespaces) < len(a.namespaces) {
-			t.Fatalf("%v: the wave has less than is pending: %+v", cause, a)
+		if a.window.pods < a.pending || len(a.window.namespaces) < len(a.namespaces) {
+			t.Fatalf("%v: the window has less than is pending: %+v", cause, a)
 		}
 	}
 	for cause, n := range want {
-		if cs.ledger.accounts[cause] == nil && n.pending+n.held+n.preview > 0 {
+		if cs.causes.byCause[cause] == nil && n.pending+n.held+n.preview > 0 {
 			t.Fatalf("%v: counted %+v, nothing kept", cause, n)
 		}
 	}
-	delete(cs.states, "")
-	if !maps.Equal(states, cs.states) {
-		t.Fatalf("states: kept %v, counted %v", cs.states, states)
+	delete(cs.byState, "")
+	if !maps.Equal(states, cs.byState) {
+		t.Fatalf("states: kept %v, counted %v", cs.byState, states)
 	}
 }
