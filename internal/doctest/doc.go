@@ -9,5 +9,6 @@
 //	LANG file=PATH   a file that the reader makes
 //	text from=demo   what "make demo" prints
 //	text from=tree   paths of this tree with a word about each
+//	text from=floors the packages of depcheck's table, by floor
 //	sh               commands that need a cluster or change the machine; not run
 package doctest
