@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -62,7 +61,7 @@ func New(o Options) (*Auditor, error) {
 	}
 	a.raised, err = o.reviewer(raised(o.Configuration, a.today, o.Raise))
 	a.raised.Evaluations = &validate.Evaluations{}
-	a.raised.Turns = func(string) validate.Turns { return (&turns.Queue{Length: evaluationTime}).For("") }
+	a.raised.SelectorTime = evaluationTime
 	return a, err
 }
 

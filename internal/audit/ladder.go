@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -39,7 +38,7 @@ func NewLadder(o Options, modes []v1alpha1.Mode, impacts review.Impacts) (*Ladde
 			return nil, err
 		}
 		r.Evaluations = evaluations
-		r.Turns = func(string) validate.Turns { return (&turns.Queue{Length: evaluationTime}).For("") }
+		r.SelectorTime = evaluationTime
 		if impacts != nil && o.Policies != nil {
 			settings, err := review.GuardSettings(c)
 			if err != nil {

@@ -21,7 +21,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
-	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -195,7 +194,7 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 		}
 	}
 	reviewer.Evaluations = &validate.Evaluations{}
-	reviewer.Turns = func(string) validate.Turns { return (&turns.Queue{Length: evaluationTime}).For("") }
+	reviewer.SelectorTime = evaluationTime
 	if len(s.Schemas) > 0 {
 		if reviewer.Parameters, err = review.Parameters(c, s.Schemas...); err != nil {
 			return nil, err

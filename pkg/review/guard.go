@@ -2,6 +2,7 @@ package review
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,7 +151,7 @@ func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
 	}
 	asked := r.policyRequest(req, answer.Name, obj)
 	asked.Old = old
-	answer.measure(r, asked)
+	answer.measure(req.context(), r, asked)
 	answer.soften(r.guarding.mode)
 	answer.exempt(r, req)
 	answer.setAside(false)
@@ -173,7 +174,7 @@ func (a *Answer) soften(mode v1alpha1.PolicyMode) {
 }
 
 // measure counts what a write would hit, and asks the policies about that.
-func (a *Answer) measure(r Reviewer, req policy.Request) {
+func (a *Answer) measure(ctx context.Context, r Reviewer, req policy.Request) {
 	var annotations map[string]string
 	if meta, is := req.Object.(metav1.Object); is {
 		annotations = meta.GetAnnotations()
@@ -190,7 +191,7 @@ func (a *Answer) measure(r Reviewer, req policy.Request) {
 	impact.Acknowledged = acknowledged
 	a.Effect = impact.String()
 	req.Impact = &impact
-	a.judge(r.GuardPolicies, r.guarding.onError, req, nil)
+	a.evaluate(ctx, r.GuardPolicies, r.guarding.onError, req, nil)
 	a.sayOnce()
 }
 

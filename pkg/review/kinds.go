@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/pkg/guard"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -163,7 +164,7 @@ func (k kindOf[T]) policies(r Reviewer, answer *Answer, obj *T, old func() (*T, 
 		return err
 	}
 	asked.Old = stored
-	answer.judge(r.Policies, r.onError(), asked, r.copied(req, asked.Object))
+	answer.evaluate(req.context(), r.Policies, r.onError(), asked, r.copied(req, asked.Object))
 	if req.Kind.Kind == "ResourceSlice" {
 		answer.warnOfPolicies()
 	}
@@ -238,7 +239,7 @@ func (k kindOf[T]) drop(r Reviewer, answer *Answer, obj *T, old func() (*T, erro
 	return err
 }
 
-// check decodes the old object only if there is something to hold against it.
+// check decodes the old object only if a rule needs it.
 func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request) (errs, tolerated field.ErrorList, err error) {
 	rules := k.rules
 	if r.InCluster {
@@ -253,11 +254,11 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	if r.exemptions.system(req) {
 		conditions.World = nil // what looks there only warns, and nobody would read it
 	}
-	if r.Turns != nil {
-		conditions.Turns = r.Turns(req.user())
+	if r.SelectorTime > 0 {
+		conditions.Turns = fairqueue.Allow(req.context(), r.SelectorTime)
 	}
 	found := rules.Validate(obj, conditions)
-	if len(found) == 0 {
+	if len(found) == 0 && (len(req.Old) == 0 || !comparing(rules)) {
 		return nil, nil, nil
 	}
 	stored, err := old()
@@ -266,6 +267,16 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	}
 	errs, tolerated = rules.ValidateUpdate(stored, obj, conditions)
 	return errs, tolerated, nil
+}
+
+// comparing reports whether a rule checks an update without checking the object itself.
+func comparing[T any](rules validate.Table[T]) bool {
+	for i := range rules {
+		if rules[i].Check == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // decode reads JSON as the API server does: case-sensitive, and blind for fields

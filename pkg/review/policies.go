@@ -79,10 +79,9 @@ var policyCode = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
 // time.
 func isPolicy(id string) bool { return policyCode.MatchString(id) }
 
-// judge asks the policies. Deadlines are theirs: an API server that waits no longer for
-// an answer does not tell.
-func (a *Answer) judge(engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *copied) {
-	a.Decision = engine.Evaluate(context.Background(), req)
+// evaluate evaluates the policies until ctx ends.
+func (a *Answer) evaluate(ctx context.Context, engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *copied) {
+	a.Decision = engine.Evaluate(ctx, req)
 	a.leaveToPolicies(engine, req)
 	for _, told := range a.Decision.Told {
 		finding := Finding{told.Code, Error, field.ErrorTypeForbidden, told.Path, told.Message}
@@ -102,7 +101,7 @@ func (a *Answer) judge(engine *policy.Engine, onError v1alpha1.PolicyMode, req p
 		if onError == v1alpha1.PolicyMode(policy.Audit) {
 			severity = validate.Audit
 		}
-		message := fmt.Sprintf("the write could not be judged, which is no fault of its author: %v", failure.Err)
+		message := fmt.Sprintf("policy evaluation failed; the request is not the cause: %v", failure.Err)
 		a.weigh(Finding{id, severity, field.ErrorTypeInternal, "", message}, claim, failure.Mode)
 	}
 }

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 
 // A Request is one write.
 type Request struct {
+	// Context ends when nobody waits for the answer any more; nil never ends. What is not
+	// evaluated by then is reported as a failure, see [PolicyError].
+	Context context.Context
 	// Kind is the kind of the object, Subresource "status" or empty.
 	Kind        schema.GroupVersionKind
 	Subresource string
@@ -37,12 +41,11 @@ type Request struct {
 	Now time.Time
 }
 
-// user is the name of who writes, empty outside of a cluster.
-func (r Request) user() string {
-	if r.User == nil {
-		return ""
+func (r Request) context() context.Context {
+	if r.Context == nil {
+		return context.Background()
 	}
-	return r.User.Username
+	return r.Context
 }
 
 // A Reviewer judges writes. The zero value judges as a site does that has decided
@@ -58,9 +61,9 @@ type Reviewer struct {
 	// Parameters is what the rules know about the opaque parameters of drivers; nil
 	// stands for the schemas that come with dra-steward.
 	Parameters validate.Parameters
-	// Turns bound the time in which the selectors of a user's write are evaluated on the
-	// devices of the World, a share for each write; nil sets no bound.
-	Turns func(user string) validate.Turns
+	// SelectorTime is how long the selectors of one write may be evaluated on the devices of
+	// the World; 0 sets no limit.
+	SelectorTime time.Duration
 	// Evaluations remembers what came of that; nil evaluates anew for every write.
 	Evaluations *validate.Evaluations
 	// Policies judge as well; nil is none.

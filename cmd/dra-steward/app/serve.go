@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/dra-steward/dra-steward/internal/turns"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -148,12 +146,11 @@ const evaluationTime = 50 * time.Millisecond
 func (o serveOptions) site(ctx context.Context, world *informed, registry *prometheus.Registry, log logr.Logger) (*configured, error) {
 	site := &configured{path: o.config, log: log, complete: func(*review.Reviewer) {}, minor: func() int { return 0 }}
 	if world != nil {
-		queue := &turns.Queue{Slots: max(runtime.GOMAXPROCS(0)/2, 1), Length: evaluationTime}
 		evaluations := &validate.Evaluations{}
 		site.minor = world.server.minor
 		site.complete = func(r *review.Reviewer) {
 			r.World, r.Facts, r.Templates, r.Evaluations = world, world.facts, world.templates, evaluations
-			r.Turns = func(user string) validate.Turns { return queue.For(user) }
+			r.SelectorTime = evaluationTime
 		}
 	}
 	sources, err := policySources(o.policies)

@@ -1,0 +1,179 @@
+// Package fairqueue shares a bounded amount of work and memory among tenants, so that the
+// requests of one of them do not delay those of the others.
+package fairqueue
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrBusy is returned for work that cannot begin in time.
+var ErrBusy = errors.New("too many requests are in progress")
+
+// A Queue limits how much work is in progress. Work that has to wait is started in the order
+// of start-time fair queueing: the tenant whose work has taken the least time goes first.
+// What a piece of work will take is not known in advance, so a tenant is charged its recent
+// average at the start and the difference at the end.
+type Queue struct {
+	// Slots is how much work is in progress at the same time; at least 1.
+	Slots int
+	// PerTenant is how many of the slots one tenant may hold; 0 means three quarters of
+	// them. With one slot a tenant may hold it.
+	PerTenant int
+	// Waiting is how much work of one tenant may wait; more is refused at once. 0 means 32.
+	Waiting int
+
+	mu      sync.Mutex
+	running int
+	// clock is the virtual time: the largest virtual start of all work that has begun.
+	clock   time.Duration
+	tenants map[string]*tenant
+}
+
+type tenant struct {
+	// start is the virtual time at which the next work of the tenant begins.
+	start time.Duration
+	// average is a moving average of what its work takes.
+	average time.Duration
+	running int
+	waiting []*waiter
+}
+
+type waiter struct {
+	granted chan struct{}
+	// charge is what the tenant was charged when the slot was granted.
+	charge time.Duration
+}
+
+const (
+	defaultWaiting = 32
+	// maxTenants bounds what is remembered of tenants without work.
+	maxTenants = 4096
+)
+
+// Acquire waits for a slot until ctx ends. It returns a function that gives the slot back,
+// to be called once, or ErrBusy.
+func (q *Queue) Acquire(ctx context.Context, name string) (release func(), err error) {
+	if ctx.Err() != nil {
+		return nil, ErrBusy
+	}
+	w, err := q.enter(name)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-w.granted:
+	case <-ctx.Done():
+		if q.cancel(name, w) {
+			return nil, ErrBusy
+		}
+		// The slot was granted at the same moment.
+	}
+	begun := time.Now()
+	return func() { q.leave(name, time.Since(begun), w.charge) }, nil
+}
+
+// enter puts work in the queue, and starts it if a slot is free.
+func (q *Queue) enter(name string) (*waiter, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	limit := q.Waiting
+	if limit <= 0 {
+		limit = defaultWaiting
+	}
+	t := q.tenant(name)
+	if len(t.waiting) >= limit {
+		return nil, ErrBusy
+	}
+	w := &waiter{granted: make(chan struct{})}
+	t.waiting = append(t.waiting, w)
+	q.dispatch()
+	return w, nil
+}
+
+// tenant returns a tenant of the queue, a new one if it is not known.
+func (q *Queue) tenant(name string) *tenant {
+	if len(q.tenants) >= maxTenants {
+		maps.DeleteFunc(q.tenants, func(_ string, t *tenant) bool { return t.idle() })
+	}
+	if q.tenants == nil {
+		q.tenants = map[string]*tenant{}
+	}
+	t := q.tenants[name]
+	if t == nil {
+		t = &tenant{}
+		q.tenants[name] = t
+	}
+	if t.idle() {
+		t.start = max(t.start, q.clock) // a tenant saves nothing up while it has no work
+	}
+	return t
+}
+
+func (t *tenant) idle() bool { return t.running == 0 && len(t.waiting) == 0 }
+
+// dispatch grants free slots to those who wait.
+func (q *Queue) dispatch() {
+	for q.running < max(q.Slots, 1) {
+		t := q.next()
+		if t == nil {
+			return
+		}
+		w := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		w.charge = t.average
+		q.clock = max(q.clock, t.start)
+		t.start += w.charge
+		t.running++
+		q.running++
+		close(w.granted)
+	}
+}
+
+// next returns the tenant whose work begins next, nil if there is none.
+func (q *Queue) next() (first *tenant) {
+	for _, t := range q.tenants {
+		if len(t.waiting) > 0 && t.running < q.perTenant() && (first == nil || t.start < first.start) {
+			first = t
+		}
+	}
+	return first
+}
+
+func (q *Queue) perTenant() int {
+	if q.PerTenant > 0 {
+		return q.PerTenant
+	}
+	return max(q.Slots-max(q.Slots/4, 1), 1)
+}
+
+// cancel stops waiting; false if the slot is granted already.
+func (q *Queue) cancel(name string, w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := q.tenants[name]
+	if t == nil {
+		return false
+	}
+	i := slices.Index(t.waiting, w)
+	if i >= 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// leave gives a slot back and charges the tenant for what the work took.
+func (q *Queue) leave(name string, took, charged time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := q.tenants[name]
+	t.start += took - charged
+	t.average += (took - t.average) / 4
+	t.running--
+	q.running--
+	q.dispatch()
+}
