@@ -21,6 +21,8 @@ type Metrics struct {
 	defaults *prometheus.CounterVec
 	policies *prometheus.CounterVec
 	asked    *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	passed   *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
@@ -58,13 +60,21 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_policy_evaluations_total",
 			Help: "Writes that policies were asked about, by result (evaluated, cached, failed).",
 		}, []string{"result"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_admission_refused_total",
+			Help: "Requests refused because of a limit of the server, by endpoint and reason (busy, deadline, size, address: too many requests from an address, connections: too many connections).",
+		}, []string{"endpoint", "reason"}),
+		passed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_admission_unchecked_total",
+			Help: "Requests of Kubernetes components and drivers, and deletions, that were admitted without all checks because of a limit of the server, by endpoint and reason (busy, deadline, size).",
+		}, []string{"endpoint", "reason"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "dra_steward_admission_seconds",
 			Help:    "Time to answer an admission request, without HTTP and TLS, by endpoint.",
 			Buckets: prometheus.ExponentialBuckets(0.00005, 2, 14),
 		}, []string{"endpoint"}),
 	}
-	for _, c := range []prometheus.Collector{m.answers, m.findings, m.exempted, m.defaults, m.policies, m.asked, m.seconds} {
+	for _, c := range []prometheus.Collector{m.answers, m.findings, m.exempted, m.defaults, m.policies, m.asked, m.refused, m.passed, m.seconds} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -85,6 +95,20 @@ func (m *Metrics) observe(endpoint string, req admission.Request, verdict string
 	}
 	m.answers.WithLabelValues(endpoint, kind, operation, verdict).Inc()
 	m.seconds.WithLabelValues(endpoint).Observe(took.Seconds())
+}
+
+// refuse counts a request that a limit of the server refuses.
+func (m *Metrics) refuse(endpoint, reason string) {
+	if m != nil {
+		m.refused.WithLabelValues(endpoint, reason).Inc()
+	}
+}
+
+// pass counts a request that is admitted without all checks.
+func (m *Metrics) pass(endpoint, reason string) {
+	if m != nil {
+		m.passed.WithLabelValues(endpoint, reason).Inc()
+	}
 }
 
 func (m *Metrics) count(answer review.Answer) {

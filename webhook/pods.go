@@ -50,14 +50,14 @@ func (p podDeletions) Handle(ctx context.Context, req admission.Request) admissi
 		return p.next.Handle(ctx, req)
 	}
 	start := time.Now()
-	response, verdict := p.judge(req, start)
+	response, verdict := p.judge(ctx, req, start)
 	p.metrics.observe(p.endpoint, req, verdict, time.Since(start))
 	return response
 }
 
 // judge lets pass what it cannot judge: a pod that nobody can delete is worse.
-func (p podDeletions) judge(req admission.Request, now time.Time) (admission.Response, string) {
-	answer, err := p.review(req, now)
+func (p podDeletions) judge(ctx context.Context, req admission.Request, now time.Time) (admission.Response, string) {
+	answer, err := p.review(ctx, req, now)
 	if err != nil {
 		p.log.Error(err, "cannot judge the deletion of a pod, so it passes", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		return admission.Allowed("").WithWarnings("dra-steward cannot say whether the pod holds devices: " + err.Error()), verdictErrored
@@ -70,7 +70,7 @@ func (p podDeletions) judge(req admission.Request, now time.Time) (admission.Res
 	return annotated(allowed(answer), answer), verdictAllowed
 }
 
-func (p podDeletions) review(req admission.Request, now time.Time) (review.Answer, error) {
+func (p podDeletions) review(ctx context.Context, req admission.Request, now time.Time) (review.Answer, error) {
 	deletion, err := p.deletion(req)
 	if err != nil || deletion == nil {
 		return review.Answer{Name: req.Name}, err
@@ -82,7 +82,8 @@ func (p podDeletions) review(req admission.Request, now time.Time) (review.Answe
 	reviewer := p.source()
 	reviewer.InCluster = true
 	answer, err := p.step(reviewer, review.Request{
-		Kind: schema.GroupVersionKind(v1alpha1.GroupVersion().WithKind(validate.PodDeletionKind)), Object: object,
+		Context: ctx,
+		Kind:    schema.GroupVersionKind(v1alpha1.GroupVersion().WithKind(validate.PodDeletionKind)), Object: object,
 		Namespace: req.Namespace, User: &req.UserInfo, DryRun: req.DryRun != nil && *req.DryRun, Now: now,
 	})
 	answer.Name = deletion.Pod.Name

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +47,11 @@ type Server struct {
 	// context has ended, so that every API server has learned by then, from the
 	// failing readiness, that it is going away.
 	ShutdownDelay time.Duration
-	Log           logr.Logger
+	// Bounds limit what requests cost.
+	Bounds Bounds
+	// Metrics count what the Bounds refuse; nil counts nothing.
+	Metrics *Metrics
+	Log     logr.Logger
 
 	serving atomic.Bool
 	served  atomic.Pointer[Certificate]
@@ -67,14 +73,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		listener.Close()
 		return err
 	}
-	server := &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelInfo),
-	}
-	secure := tls.NewListener(listener, &tls.Config{
+	limiter := newLimiter(s.Bounds, s.Metrics)
+	server := limiter.server(s.handler(limiter))
+	server.ErrorLog = slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelInfo)
+	secure := tls.NewListener(limiter.listener(listener), &tls.Config{
 		GetCertificate: certificate.GetCertificate,
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
@@ -162,13 +164,19 @@ func (s *Server) Expires() time.Time {
 	return certificate.Leaf.NotAfter
 }
 
-func (s *Server) handler() http.Handler {
+func (s *Server) handler(limiter *limiter) http.Handler {
 	mux := http.NewServeMux()
 	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating, GuardPath: s.Guarding} {
 		if handler == nil {
 			continue
 		}
-		mux.Handle("POST "+path, lean{&admission.Webhook{Handler: handler, LogConstructor: s.logger}, s.Log})
+		endpoint := strings.TrimPrefix(path, "/")
+		stock := &admission.Webhook{Handler: timely{handler, endpoint, s.Log, s.Metrics}, LogConstructor: s.logger}
+		var next http.Handler = stock
+		if os.Getenv("LEAN") != "" {
+			next = lean{stock, s.Log}
+		}
+		mux.Handle("POST "+path, &intake{limiter: limiter, endpoint: endpoint, next: next, log: s.Log})
 	}
 	return s.leaving(traced(mux))
 }

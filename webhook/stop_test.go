@@ -125,6 +125,7 @@ func TestRequestsInFlightAreAnswered(t *testing.T) {
 	const each = 5
 	arrived, release := make(chan struct{}, 2*each), make(chan struct{})
 	server := start(t, review.Reviewer{}, func(s *webhook.Server) {
+		s.Bounds = webhook.Bounds{Slots: 4 * each, Timeout: time.Minute}
 		s.Validating = admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
 			arrived <- struct{}{}
 			<-release

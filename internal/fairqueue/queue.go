@@ -24,7 +24,7 @@ type Queue struct {
 	// PerTenant is how many of the slots one tenant may hold; 0 means three quarters of
 	// them. With one slot a tenant may hold it.
 	PerTenant int
-	// Waiting is how much work of one tenant may wait; more is refused at once. 0 means 32.
+	// Waiting is how much work of one tenant may wait; more is refused at once. 0 means 512.
 	Waiting int
 
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ type waiter struct {
 }
 
 const (
-	defaultWaiting = 32
+	defaultWaiting = 512
 	// maxTenants bounds what is remembered of tenants without work.
 	maxTenants = 4096
 )

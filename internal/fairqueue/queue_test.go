@@ -18,7 +18,7 @@ func work(ctx context.Context, q *fairqueue.Queue, tenant string, d time.Duratio
 	if err != nil {
 		return err
 	}
-	time.Sleep(d)
+	<-time.After(d)
 	release()
 	return nil
 }
@@ -49,7 +49,7 @@ func TestSlots(t *testing.T) {
 					enter(&greedy, &mostGreedy)
 					defer greedy.Add(-1)
 				}
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 			})
 		}
 		group.Wait()
@@ -95,7 +95,7 @@ func TestNewTenantIsNotDelayed(t *testing.T) {
 		for range 30 {
 			group.Go(func() { _ = work(t.Context(), q, "flood", time.Second) })
 		}
-		time.Sleep(2500 * time.Millisecond)
+		<-time.After(2500 * time.Millisecond)
 		start := time.Now()
 		if err := work(t.Context(), q, "other", 0); err != nil {
 			t.Fatal(err)

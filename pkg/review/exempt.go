@@ -110,12 +110,20 @@ func (r Reviewer) reason(rule string, req Request) (reason string, is bool) {
 	return "", false
 }
 
+// SystemUser reports whether a user is one of the components of Kubernetes whose writes are
+// never denied.
+func (r Reviewer) SystemUser(name string) bool { return r.exemptions.systemUser(name) }
+
 func (x exemptions) system(req Request) bool {
+	return req.User != nil && x.systemUser(req.User.Username)
+}
+
+func (x exemptions) systemUser(name string) bool {
 	users := x.systemUsers
 	if users == nil {
 		users = DefaultSystemUsers()
 	}
-	return req.User != nil && slices.Contains(users, req.User.Username)
+	return slices.Contains(users, name)
 }
 
 // author is the user of req as the defaults see them.

@@ -123,6 +123,8 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 		CertDir:       o.certDir,
 		Certificate:   certificate,
 		ShutdownDelay: o.shutdownDelay,
+		Bounds:        webhook.Bounds{System: func(user string) bool { return site.reviewer().SystemUser(user) }},
+		Metrics:       recorded.metrics,
 		Log:           log,
 	}
 	if err := registerExpiry(registry, server); err != nil {

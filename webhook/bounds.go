@@ -1,0 +1,228 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/internal/fairqueue"
+)
+
+// Bounds limit what requests cost a server. The zero value has limits that suit a container
+// with 512 MiB of memory.
+type Bounds struct {
+	// Timeout is how long API servers wait for an answer, unless a request says less; 0
+	// means 5 s. A request is answered a second earlier.
+	Timeout time.Duration
+	// Slots is how many requests of tenants are evaluated at the same time; 0 means twice
+	// the number of CPUs, at least 4. The guard, components of Kubernetes and drivers have
+	// slots of their own.
+	Slots int
+	// Bytes limits the bodies of requests in memory; 0 means 64 MiB. A body counts three
+	// times, for it is decoded.
+	Bytes int64
+	// Connections limits the open connections; 0 means 1024.
+	Connections int
+	// Streams limits the HTTP/2 streams of a connection; 0 means 100.
+	Streams int
+	// System reports whether a user is a component of Kubernetes. Requests of these are
+	// never refused for want of time or room: they are admitted unchecked, and counted. Nil
+	// knows none.
+	System func(user string) bool
+	// Tenant returns who shares with others in a namespace; nil or "" is the namespace.
+	Tenant func(namespace string) string
+}
+
+const (
+	defaultTimeout     = 5 * time.Second
+	defaultBytes       = 64 << 20
+	defaultConnections = 1024
+	defaultStreams     = 100
+	minSlots           = 4
+	// reservedSlots is how many requests of the guard, of components of Kubernetes, and of
+	// drivers are evaluated at the same time, each besides those of tenants.
+	reservedSlots = 2
+	// answerTime is what is left to an API server to receive the answer. It rounds its own
+	// timeout up to whole seconds.
+	answerTime = time.Second
+	// bodyTime is how long the body of a request may take to arrive.
+	bodyTime = 2 * time.Second
+	// maxBody is the size of the largest request: two objects of 3 MiB, which API servers
+	// accept at most, and 1 MiB for the rest.
+	maxBody = 7 << 20
+	// headBytes is what is read of every request. It holds more than what precedes the
+	// object, by which it is decided whether the rest is read.
+	headBytes = 32 << 10
+	// heads is how many requests are read at the same time.
+	heads = 1024
+	// perByte is how often the body of a request is in memory.
+	perByte = 3
+)
+
+// class says which slots a request takes.
+type class int
+
+const (
+	tenants class = iota
+	guards
+	components
+	drivers
+	classes
+)
+
+// limiter keeps what Bounds say.
+type limiter struct {
+	Bounds
+	queues [classes]fairqueue.Queue
+	// heads and received are shared by address, bodies by tenant within each class.
+	heads, received fairqueue.Shares
+	bodies          [classes]fairqueue.Shares
+	metrics         *Metrics
+}
+
+func newLimiter(b Bounds, metrics *Metrics) *limiter {
+	l := &limiter{Bounds: b, metrics: metrics}
+	if l.Timeout <= 0 {
+		l.Timeout = defaultTimeout
+	}
+	if l.Slots <= 0 {
+		l.Slots = max(2*runtime.GOMAXPROCS(0), minSlots)
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = defaultBytes
+	}
+	for c := range classes {
+		l.queues[c].Slots, l.queues[c].PerTenant = reservedSlots, reservedSlots
+		l.bodies[c].Limit = l.Bytes / 4
+	}
+	l.queues[tenants].Slots, l.queues[tenants].PerTenant = l.Slots, 0
+	l.bodies[tenants].Limit = l.Bytes
+	l.heads.Limit, l.received.Limit = heads, 2*l.Bytes
+	return l
+}
+
+// server returns an HTTP server in which a connection holds little memory, and for no longer
+// than it is used.
+func (l *limiter) server(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      20 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          cmp.Or(l.Streams, defaultStreams),
+			MaxReceiveBufferPerConnection: 128 << 10,
+			MaxReceiveBufferPerStream:     128 << 10,
+			SendPingTimeout:               30 * time.Second,
+			PingTimeout:                   10 * time.Second,
+			WriteByteTimeout:              10 * time.Second,
+		},
+	}
+}
+
+// listener limits the connections of another one.
+func (l *limiter) listener(listener net.Listener) net.Listener {
+	return limitedListener{listener, &fairqueue.Shares{Limit: int64(cmp.Or(l.Connections, defaultConnections))}, l.metrics}
+}
+
+// deadline is when a request is answered at the latest.
+func (l *limiter) deadline(r *http.Request, now time.Time) time.Time {
+	patience := l.Timeout
+	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
+		patience = min(patience, asked)
+	}
+	return now.Add(max(patience-answerTime, patience/2))
+}
+
+// acquire waits for a slot, no longer than half of the time that is left.
+func (l *limiter) acquire(ctx context.Context, c class, tenant string) (release func(), err error) {
+	if end, has := ctx.Deadline(); has {
+		waiting, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = waiting
+	}
+	return l.queues[c].Acquire(ctx, tenant)
+}
+
+// classOf returns the class of a request, and who shares it with others.
+func (l *limiter) classOf(guard bool, h head) (class, string) {
+	switch {
+	case l.isSystem(h):
+		return components, h.UserInfo.Username
+	case guard:
+		return guards, h.UserInfo.Username
+	case h.isSlice():
+		return drivers, h.UserInfo.Username
+	case h.Namespace == "":
+		return tenants, "user " + h.UserInfo.Username
+	}
+	tenant := ""
+	if l.Tenant != nil {
+		tenant = l.Tenant(h.Namespace)
+	}
+	if tenant == "" {
+		return tenants, "namespace " + h.Namespace
+	}
+	return tenants, "tenant " + tenant
+}
+
+func (l *limiter) isSystem(h head) bool { return l.System != nil && l.System(h.UserInfo.Username) }
+
+// mayPass reports whether a request that cannot be checked in time is admitted: those of
+// components of Kubernetes and drivers, which would stop, and deletions.
+func (l *limiter) mayPass(h head) bool {
+	return l.isSystem(h) || h.isSlice() || h.Operation == admissionv1.Delete || h.Operation == admissionv1.Connect ||
+		h.Resource.Resource == "pods" && h.SubResource == "eviction"
+}
+
+func (h head) isSlice() bool {
+	return h.Resource.Group == resourceapi.GroupName && h.Resource.Resource == "resourceslices"
+}
+
+// A lease is what a request holds until all work on it has ended, which may be after its
+// answer.
+type lease struct {
+	mu    sync.Mutex
+	users int
+	back  []func()
+}
+
+// hold adds what is to be given back.
+func (l *lease) hold(back func()) { l.back = append(l.back, back) }
+
+func (l *lease) use() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users++
+}
+
+func (l *lease) end() {
+	l.mu.Lock()
+	l.users--
+	ended := l.users == 0
+	l.mu.Unlock()
+	if !ended {
+		return
+	}
+	for _, back := range l.back {
+		back()
+	}
+}
+
+// addressOf is the host of a remote address.
+func addressOf(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	return host
+}

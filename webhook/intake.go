@@ -1,0 +1,192 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// intake reads the requests of an endpoint as far as the limiter lets it, and passes them on
+// when it is their turn. A request that it refuses gets a denial: an API server takes
+// anything else for a failure of the webhook, which it may ignore.
+type intake struct {
+	*limiter
+	endpoint string
+	next     http.Handler
+	log      logr.Logger
+}
+
+// Why a request is not read or not evaluated.
+var (
+	errBusy     = errors.New("busy")
+	errTooLarge = fmt.Errorf("request entity is too large; limit is %d bytes", maxBody)
+)
+
+func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	end := i.deadline(r, now)
+	ctx, cancel := context.WithDeadline(r.Context(), end)
+	defer cancel()
+	held := &lease{users: 1}
+	defer held.end()
+	a := &arrival{intake: i, request: r, address: addressOf(r.RemoteAddr), held: held}
+	if !a.take(&i.heads, a.address, 1) {
+		i.metrics.refuse(i.endpoint, "address")
+		http.Error(w, "too many requests from this address", http.StatusTooManyRequests)
+		return
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(earlier(end, now.Add(bodyTime))) // not all kinds of connections have one
+	err := a.read()
+	if errors.Is(err, errBusy) || errors.Is(err, errTooLarge) {
+		// HTTP/1.1 clients read no answer before they have sent everything.
+		_, _ = io.CopyN(io.Discard, r.Body, 4*maxBody)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	if err != nil {
+		i.refuse(w, a.head, err)
+		return
+	}
+	release, err := i.acquire(ctx, a.class, a.tenant)
+	switch {
+	case err == nil:
+		held.hold(release)
+	case !i.mayPass(a.head):
+		i.refuse(w, a.head, errBusy)
+		return
+	}
+	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil})
+	i.next.ServeHTTP(w, a.whole(ctx))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// An arrival is a request while it is read.
+type arrival struct {
+	*intake
+	request *http.Request
+	address string
+	held    *lease
+
+	body []byte
+	head
+	class  class
+	tenant string
+}
+
+// take takes a part of shares until the request has ended.
+func (a *arrival) take(shares interface {
+	Take(string, int64) bool
+	Return(string, int64)
+}, holder string, n int64) bool {
+	if !shares.Take(holder, n) {
+		return false
+	}
+	a.held.hold(func() { shares.Return(holder, n) })
+	return true
+}
+
+// read reads the request. Memory is taken as data arrives, whatever length is announced.
+func (a *arrival) read() error {
+	length := a.request.ContentLength
+	a.body = make([]byte, 0, 4<<10)
+	if length >= 0 && length < headBytes {
+		a.body = make([]byte, 0, length+1)
+	}
+	complete, err := a.fill(headBytes, func(int) bool { return true })
+	if err != nil {
+		return err
+	}
+	a.head = parseHead(a.body)
+	a.class, a.tenant = a.classOf(a.endpoint == guardEndpoint, a.head)
+	if complete {
+		return nil
+	}
+	if length > maxBody {
+		return errTooLarge
+	}
+	complete, err = a.fill(maxBody+1, func(n int) bool {
+		return a.take(&a.received, a.address, int64(n)*perByte) && a.take(&a.bodies[a.class], a.tenant, int64(n)*perByte)
+	})
+	if err == nil && !complete {
+		return errTooLarge
+	}
+	return err
+}
+
+// fill reads up to a number of bytes in all; complete if there is no more. Before the buffer
+// grows, grow is asked.
+func (a *arrival) fill(limit int, grow func(n int) bool) (complete bool, err error) {
+	for len(a.body) < limit {
+		if len(a.body) == cap(a.body) {
+			size := min(2*cap(a.body), limit)
+			if !grow(size - cap(a.body)) {
+				return false, errBusy
+			}
+			a.body = append(make([]byte, 0, size), a.body...)
+		}
+		n, err := a.request.Body.Read(a.body[len(a.body):cap(a.body)])
+		a.body = a.body[:len(a.body)+n]
+		switch {
+		case err == io.EOF || err == nil && int64(len(a.body)) == a.request.ContentLength:
+			return true, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// whole returns the request with the body that was read.
+func (a *arrival) whole(ctx context.Context) *http.Request {
+	r := a.request.WithContext(ctx)
+	if r.Body != http.NoBody {
+		r.Body = io.NopCloser(bytes.NewReader(a.body))
+	}
+	return r
+}
+
+// refuse answers a request that is not evaluated.
+func (i *intake) refuse(w http.ResponseWriter, h head, why error) {
+	status := &metav1.Status{Status: metav1.StatusFailure}
+	reason := "busy"
+	switch {
+	case errors.Is(why, errTooLarge):
+		reason, status.Code, status.Reason, status.Message = "size", http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, why.Error()
+	case errors.Is(why, errBusy):
+		// Without RetryAfterSeconds, for which clients sleep in their worker.
+		status.Code, status.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
+		status.Message = "dra-steward is busy with other requests of the same namespace or user; try again later"
+	default:
+		i.log.V(1).Info("cannot read a request", "error", why.Error())
+		http.Error(w, "cannot read the request", http.StatusRequestTimeout)
+		return
+	}
+	response := &admissionv1.AdmissionResponse{UID: h.UID, Result: status}
+	if i.mayPass(h) {
+		response = &admissionv1.AdmissionResponse{UID: h.UID, Allowed: true, AuditAnnotations: map[string]string{uncheckedKey: reason}}
+		i.metrics.pass(i.endpoint, reason)
+	} else {
+		i.metrics.refuse(i.endpoint, reason)
+	}
+	review := admissionv1.AdmissionReview{Response: response}
+	review.Kind, review.APIVersion = "AdmissionReview", cmp.Or(h.apiVersion, admissionv1.SchemeGroupVersion.String())
+	if err := json.NewEncoder(w).Encode(review); err != nil {
+		i.log.V(1).Info("cannot write an answer", "error", err.Error())
+	}
+}

@@ -1,0 +1,102 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// admitted is what a Server has found out about a request before a handler gets it.
+type admitted struct {
+	held *lease
+	// mayPass says that the request is admitted when it cannot be checked in time.
+	mayPass bool
+	// cheap says that there is no slot for it: only what costs little is checked.
+	cheap bool
+}
+
+type admittedKey struct{}
+
+// cheap reports whether only what costs little is to be checked.
+func cheap(ctx context.Context) bool {
+	a, _ := ctx.Value(admittedKey{}).(admitted)
+	return a.cheap
+}
+
+// uncheckedKey is the audit annotation of requests that are admitted without all checks; its
+// value is the reason.
+const uncheckedKey = "unchecked"
+
+// timely answers by the deadline of its context, whether next does or not.
+type timely struct {
+	next     admission.Handler
+	endpoint string
+	log      logr.Logger
+	metrics  *Metrics
+}
+
+// Handle returns the answer of the next handler, or a denial if that does not come in time.
+func (t timely) Handle(ctx context.Context, req admission.Request) admission.Response {
+	a, is := ctx.Value(admittedKey{}).(admitted)
+	if !is {
+		return t.next.Handle(ctx, req)
+	}
+	answer := make(chan admission.Response, 1)
+	a.held.use()
+	go func() {
+		defer a.held.end()
+		answer <- t.recovered(ctx, req)
+	}()
+	select {
+	case response := <-answer:
+		if ctx.Err() == nil || !response.Allowed {
+			return t.marked(a, response)
+		}
+	case <-ctx.Done():
+	}
+	return t.late(a)
+}
+
+// marked adds to the answer to a request that only what costs little was checked.
+func (t timely) marked(a admitted, response admission.Response) admission.Response {
+	if a.cheap && response.Allowed {
+		t.metrics.pass(t.endpoint, "busy")
+		if response.AuditAnnotations == nil {
+			response.AuditAnnotations = map[string]string{}
+		}
+		response.AuditAnnotations[uncheckedKey] = "busy"
+	}
+	return response
+}
+
+// late is the answer to a request whose check takes too long.
+func (t timely) late(a admitted) admission.Response {
+	if a.mayPass {
+		t.metrics.pass(t.endpoint, "deadline")
+		response := admission.Allowed("")
+		response.AuditAnnotations = map[string]string{uncheckedKey: "deadline"}
+		return response
+	}
+	t.metrics.refuse(t.endpoint, "deadline")
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Message: "too expensive to check: dra-steward could not check the object in the time that the API server waits; make the object smaller, or try again later",
+	}}}
+}
+
+// recovered answers a request that makes the next handler panic with an error.
+func (t timely) recovered(ctx context.Context, req admission.Request) (response admission.Response) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.log.Error(fmt.Errorf("panic: %v", p), "cannot answer a request", "uid", req.UID, "stack", string(debug.Stack()))
+			response = admission.Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v [recovered]", p))
+		}
+	}()
+	return t.next.Handle(ctx, req)
+}
