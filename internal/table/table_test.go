@@ -50,7 +50,8 @@ func history(t *testing.T, steps []byte) {
 	var table Table[int, ticket]
 	want := map[ticket]int{}
 	for i := 0; i+1 < len(steps) && i < 1000; i += 2 {
-		e := ticket{key: int(steps[i] % 12), number: 1 + int(steps[i+1]%32)}
+		// Key 0 gets a quarter of all entries, so that it crowds.
+		e := ticket{key: max(0, int(steps[i]%16)-4), number: 1 + int(steps[i+1]%32)}
 		if steps[i+1] < 128 {
 			table.Add(e)
 			want[e]++
@@ -61,11 +62,54 @@ func history(t *testing.T, steps []byte) {
 				delete(want, e)
 			}
 		}
+		replace(t, &table, want, steps[i], e)
 		if i%32 == 0 { // it takes longer than the steps
 			check(t, &table, want)
 		}
 	}
 	check(t, &table, want)
+}
+
+// replace puts another entry in the place of one, now and then.
+func replace(t *testing.T, table *Table[int, ticket], want map[ticket]int, step byte, old ticket) {
+	if step%8 != 0 {
+		return
+	}
+	e := ticket{key: old.key, number: 1 + int(step)}
+	if had := want[old] > 0; table.Replace(old, e) != had {
+		t.Fatalf("replaced %v: %t, want %t", old, !had, had)
+	} else if had {
+		want[e]++
+		if want[old]--; want[old] == 0 {
+			delete(want, old)
+		}
+	}
+}
+
+// TestManyOfOneKey: the time of an operation on one entry does not depend on the number of
+// entries with its key.
+func TestManyOfOneKey(t *testing.T) {
+	const n = 200_000 // with a walk over all of them: 20,000,000,000 steps
+	var table Table[int, ticket]
+	for i := range n {
+		table.Add(ticket{1, i + 1})
+	}
+	for i := range n {
+		if !table.Replace(ticket{1, i + 1}, ticket{1, n + i + 1}) {
+			t.Fatalf("entry %d is not there", i)
+		}
+	}
+	if table.Len() != n || table.CountKeys() != 1 {
+		t.Fatalf("%d entries with %d keys", table.Len(), table.CountKeys())
+	}
+	for i := range n {
+		if !table.Remove(ticket{1, n + i + 1}) {
+			t.Fatalf("entry %d is not there", i)
+		}
+	}
+	if table.Len() != 0 || table.CountKeys() != 0 || table.crowds[1] != nil {
+		t.Errorf("left behind: %d entries", table.Len())
+	}
 }
 
 func FuzzTable(f *testing.F) {

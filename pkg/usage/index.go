@@ -15,12 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/table"
 )
 
-// A DeviceID names a device. It need not be published (any more): a claim holds what
-// was allocated to it.
+// A DeviceID names a device. The device of a claim can be unpublished: the claim holds it
+// while it is allocated.
 type DeviceID struct {
 	Driver string `json:"driver"`
 	Pool   string `json:"pool"`
@@ -39,31 +40,44 @@ func compareNames(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// An Index joins claims and pods. The zero value is empty and ready for use, by several
-// goroutines at once. It keeps the objects that it is given and does not change them, nor
-// must others: their names, and the names in them, are the keys under which it has them.
+// An Index joins claims and pods. The zero value is empty and ready for concurrent use. The
+// objects in it are read-only: their names, and the names in them, are its keys.
 type Index struct {
 	mutex  sync.RWMutex
 	claims table.Table[types.NamespacedName, claimEntry] // allocated ones
 	pods   table.Table[types.NamespacedName, podEntry]   // those that name a claim
 	// devices has what claims hold, by driver, pool and device.
 	devices map[string]map[string]*table.Table[string, holding]
-	// naming has the pods that name a claim, rightly or not, by the claim.
+	// naming has the pods that name a claim, whether it is reserved for them or not, by claim.
 	naming   table.Table[types.NamespacedName, naming]
 	budgets  map[string]map[string]*policyv1.PodDisruptionBudget // by namespace and name
 	watchers watchers
 }
 
-// SetClaim tells of a claim that is new or has changed.
+// SetClaim adds a claim, or updates it.
 func (i *Index) SetClaim(claim *resourceapi.ResourceClaim) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	name := claimEntry{claim}.Key()
 	had := i.claims.Get(name).ResourceClaim
+	if sameUse(had, claim) {
+		i.replaceClaim(had, claim)
+		return
+	}
 	i.dropClaim(had)
 	i.addClaim(claim)
-	if !sameUse(had, claim) {
-		i.tellNaming(name)
+	i.notifyPodsNaming(name)
+}
+
+// replaceClaim puts a claim in the place of another version with the same devices; had is
+// nil if neither is allocated.
+func (i *Index) replaceClaim(had, claim *resourceapi.ResourceClaim) {
+	if had == nil {
+		return
+	}
+	i.claims.Replace(claimEntry{had}, claimEntry{claim})
+	for at, id := range allocated(claim) {
+		i.devices[id.Driver][id.Pool].Replace(holding{had, at}, holding{claim, at})
 	}
 }
 
@@ -88,18 +102,18 @@ func (i *Index) addClaim(claim *resourceapi.ResourceClaim) {
 	}
 }
 
-// DeleteClaim tells that there is no claim of a name any more.
+// DeleteClaim removes a claim.
 func (i *Index) DeleteClaim(namespace, name string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if had := i.claims.Get(key).ResourceClaim; had != nil {
 		i.dropClaim(had)
-		i.tellNaming(key)
+		i.notifyPodsNaming(key)
 	}
 }
 
-// dropClaim forgets a claim that the index has, or nil.
+// dropClaim removes a claim that is in the index, or nil.
 func (i *Index) dropClaim(claim *resourceapi.ResourceClaim) {
 	if claim == nil {
 		return
@@ -116,16 +130,31 @@ func (i *Index) dropClaim(claim *resourceapi.ResourceClaim) {
 	}
 }
 
-// SetPod tells of a pod that is new or has changed. Of pods that name no claim nothing
-// is kept.
+// SetPod adds a pod, or updates it. The index does not keep pods that name no claim. Most
+// writes of a pod change nothing about its claims: then only the object is replaced.
 func (i *Index) SetPod(pod *corev1.Pod) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	name := podEntry{pod}.Key()
 	had := i.pods.Get(name).Pod
+	if had != nil && sameNames(had, pod) {
+		i.replacePod(had, pod)
+		if !sameForEviction(had, pod) {
+			i.watchers.notify(name)
+		}
+		return
+	}
 	i.dropPod(had)
 	if added := i.addPod(pod); added || had != nil {
-		i.watchers.tell(name)
+		i.watchers.notify(name)
+	}
+}
+
+// replacePod puts a pod in the place of another version that names the same claims.
+func (i *Index) replacePod(had, pod *corev1.Pod) {
+	i.pods.Replace(podEntry{had}, podEntry{pod})
+	for claim := range named(pod) {
+		i.naming.Replace(naming{had, claim.at}, naming{pod, claim.at})
 	}
 }
 
@@ -140,18 +169,18 @@ func (i *Index) addPod(pod *corev1.Pod) (added bool) {
 	return added
 }
 
-// DeletePod tells that there is no pod of a name any more.
+// DeletePod removes a pod.
 func (i *Index) DeletePod(namespace, name string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if had := i.pods.Get(key).Pod; had != nil {
 		i.dropPod(had)
-		i.watchers.tell(key)
+		i.watchers.notify(key)
 	}
 }
 
-// dropPod forgets a pod that the index has, or nil.
+// dropPod removes a pod that is in the index, or nil.
 func (i *Index) dropPod(pod *corev1.Pod) {
 	if pod == nil {
 		return
@@ -162,14 +191,14 @@ func (i *Index) dropPod(pod *corev1.Pod) {
 	}
 }
 
-// tellNaming tells of the pods that name a claim.
-func (i *Index) tellNaming(claim types.NamespacedName) {
+// notifyPodsNaming notifies the watchers of all pods that name a claim.
+func (i *Index) notifyPodsNaming(claim types.NamespacedName) {
 	for n := range i.naming.With(claim) {
-		i.watchers.tell(podEntry{n.pod}.Key())
+		i.watchers.notify(podEntry{n.pod}.Key())
 	}
 }
 
-// SetBudget tells of a PodDisruptionBudget that is new or has changed.
+// SetBudget adds a PodDisruptionBudget, or updates it.
 func (i *Index) SetBudget(budget *policyv1.PodDisruptionBudget) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -182,7 +211,7 @@ func (i *Index) SetBudget(budget *policyv1.PodDisruptionBudget) {
 	i.budgets[budget.Namespace][budget.Name] = budget
 }
 
-// DeleteBudget tells that there is no PodDisruptionBudget of a name any more.
+// DeleteBudget removes a PodDisruptionBudget.
 func (i *Index) DeleteBudget(namespace, name string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -191,17 +220,16 @@ func (i *Index) DeleteBudget(namespace, name string) {
 	}
 }
 
-// The entries of the tables of an index: there is one of each for each claim and pod, so
-// they are small.
+// The entries of the tables of an index. There is one per claim and pod, so they are small.
 type (
 	claimEntry struct{ *resourceapi.ResourceClaim }
 	podEntry   struct{ *corev1.Pod }
-	// holding is a claim, and the place of a device among the results of its allocation.
+	// holding is a claim, and the index of a device among the results of its allocation.
 	holding struct {
 		claim  *resourceapi.ResourceClaim
 		result int
 	}
-	// naming is a pod, and the place of a claim among those that it names.
+	// naming is a pod, and the index of a claim among those that it names.
 	naming struct {
 		pod *corev1.Pod
 		at  int
@@ -227,7 +255,7 @@ func (n naming) Key() types.NamespacedName {
 	return r.name
 }
 
-// holders yields what holds a device.
+// holders yields the claims that hold a device.
 func (i *Index) holders(id DeviceID) iter.Seq[holding] {
 	if held := i.devices[id.Driver][id.Pool]; held != nil {
 		return held.With(id.Device)
@@ -235,7 +263,7 @@ func (i *Index) holders(id DeviceID) iter.Seq[holding] {
 	return func(func(holding) bool) {}
 }
 
-// devicesOf yields a device of a pool, or all for nil, each once.
+// devicesOf yields a device of a pool, or all if device is nil, each once.
 func devicesOf(held *table.Table[string, holding], device *string) iter.Seq[string] {
 	if device == nil {
 		return held.Keys()
@@ -247,8 +275,8 @@ func devicesOf(held *table.Table[string, holding], device *string) iter.Seq[stri
 	}
 }
 
-// allocated yields the devices of a claim by their places. One that serves several
-// requests, or is allocated in shares, comes several times.
+// allocated yields the devices of a claim by their index. A device that serves several
+// requests, or is allocated in shares, is among them several times.
 func allocated(claim *resourceapi.ResourceClaim) iter.Seq2[int, DeviceID] {
 	return func(yield func(int, DeviceID) bool) {
 		if claim.Status.Allocation == nil {
@@ -262,8 +290,9 @@ func allocated(claim *resourceapi.ResourceClaim) iter.Seq2[int, DeviceID] {
 	}
 }
 
-// sameUse tells whether two claims say the same of who uses what: the heartbeats that
-// drivers write into status.devices do not matter. a is nil for one not allocated.
+// sameUse reports whether two versions of a claim have the same allocation, reservations and
+// owners. Drivers write heartbeats to status.devices, which does not matter. a is nil for a
+// claim that is not allocated.
 func sameUse(a, b *resourceapi.ResourceClaim) bool {
 	if a == nil || b.Status.Allocation == nil {
 		return a == nil && b.Status.Allocation == nil
@@ -274,20 +303,22 @@ func sameUse(a, b *resourceapi.ResourceClaim) bool {
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
 }
 
-// watchers are who wants to know of changes.
+// watchers are the functions to call for changes.
 type watchers []*func(pod types.NamespacedName)
 
-func (w watchers) tell(pod types.NamespacedName) {
+func (w watchers) notify(pod types.NamespacedName) {
 	for _, changed := range w {
 		(*changed)(pod)
 	}
 }
 
-// Watch calls changed with the name of each pod that the index knows, and from then on of
-// each that is new, has changed or is gone, or of which a claim has: its allocation, whom
-// it is reserved for or who owns it. It is called after the index has changed and before
-// another change: it must not block and not ask the index. No call comes after stop has
-// returned.
+// Watch calls changed with the name of each pod in the index, and from then on of each pod
+// that is new or deleted, that changes in a field that evictions depend on, or of which a
+// claim changes: its allocation, reservations or owners. The fields of a pod are its UID,
+// node, phase, deletion time, claim names, scheduling group and condition DisruptionTarget.
+//
+// The call follows the change of the index and precedes the next one: changed must neither
+// block nor use the index. No call comes after stop has returned.
 func (i *Index) Watch(changed func(pod types.NamespacedName)) (stop func()) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -302,13 +333,60 @@ func (i *Index) Watch(changed func(pod types.NamespacedName)) (stop func()) {
 	}
 }
 
-// Informers are what an [Index] listens to. Budgets may be nil.
+// sameNames reports whether two versions of a pod name the same claims at the same places.
+func sameNames(a, b *corev1.Pod) bool {
+	return a.UID == b.UID &&
+		slices.EqualFunc(a.Spec.ResourceClaims, b.Spec.ResourceClaims, func(a, b corev1.PodResourceClaim) bool {
+			return a.Name == b.Name && ptr.Equal(a.ResourceClaimName, b.ResourceClaimName)
+		}) &&
+		slices.EqualFunc(a.Status.ResourceClaimStatuses, b.Status.ResourceClaimStatuses, func(a, b corev1.PodResourceClaimStatus) bool {
+			return a.Name == b.Name && ptr.Equal(a.ResourceClaimName, b.ResourceClaimName)
+		}) &&
+		equalOr(a.Spec.SchedulingGroup, b.Spec.SchedulingGroup, sameGroup) &&
+		equalOr(a.Status.ExtendedResourceClaimStatus, b.Status.ExtendedResourceClaimStatus, sameExtended)
+}
+
+func sameGroup(a, b *corev1.PodSchedulingGroup) bool {
+	return ptr.Equal(a.PodGroupName, b.PodGroupName)
+}
+
+func sameExtended(a, b *corev1.PodExtendedResourceClaimStatus) bool {
+	return a.ResourceClaimName == b.ResourceClaimName
+}
+
+// equalOr compares what pointers point to, if both are set.
+func equalOr[T any](a, b *T, same func(a, b *T) bool) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return same(a, b)
+}
+
+// sameForEviction reports whether two versions of a pod that name the same claims are equal
+// in the other fields that evictions depend on.
+func sameForEviction(a, b *corev1.Pod) bool {
+	return a.Spec.NodeName == b.Spec.NodeName && a.Status.Phase == b.Status.Phase && a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
+		equalOr(disruptionTarget(a), disruptionTarget(b), func(a, b *corev1.PodCondition) bool {
+			return a.Status == b.Status && a.Reason == b.Reason && a.LastTransitionTime.Equal(&b.LastTransitionTime)
+		})
+}
+
+func disruptionTarget(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.DisruptionTarget {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Informers feed an [Index]. Each may be nil.
 type Informers struct {
 	Claims, Pods, Budgets cache.SharedIndexInformer
 }
 
-// Listen tells the index of all that the informers know and learn. synced are done once
-// it knows what there was; stop ends the listening.
+// Listen feeds the index from informers. synced are done once it has their initial lists;
+// stop removes its event handlers.
 func (i *Index) Listen(informers Informers) (synced []cache.DoneChecker, stop func() error, err error) {
 	var stops []func() error
 	stop = func() error {
@@ -339,7 +417,7 @@ func (i *Index) Listen(informers Informers) (synced []cache.DoneChecker, stop fu
 	return synced, stop, nil
 }
 
-// handler tells of objects of one type.
+// handler returns an event handler for objects of one type.
 func handler[T *resourceapi.ResourceClaim | *corev1.Pod | *policyv1.PodDisruptionBudget](set func(T), remove func(namespace, name string)) cache.ResourceEventHandler {
 	changed := func(object any) {
 		if object, ok := object.(T); ok {
@@ -350,7 +428,7 @@ func handler[T *resourceapi.ResourceClaim | *corev1.Pod | *policyv1.PodDisruptio
 		AddFunc:    changed,
 		UpdateFunc: func(_, object any) { changed(object) },
 		DeleteFunc: func(object any) {
-			// The key is all there is of an object whose deletion was missed.
+			// After a missed deletion only the key is known.
 			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
 				remove(name.Namespace, name.Name)
 			}
@@ -358,9 +436,9 @@ func handler[T *resourceapi.ResourceClaim | *corev1.Pod | *policyv1.PodDisruptio
 	}
 }
 
-// Trim is a transform for the informers of an [Index]: it keeps of claims, pods and
-// PodDisruptionBudgets what the index looks at, and of pods without claims little more
-// than their names. Owners of pods are kept, for who says whom they belong to.
+// Trim is a transform for the informers of an [Index]. It keeps the fields of claims, pods and
+// PodDisruptionBudgets that the index reads, of pods without claims little more than their
+// names, and the owners of pods.
 func Trim(object any) (any, error) {
 	switch object := object.(type) {
 	case *corev1.Pod:
@@ -374,7 +452,7 @@ func Trim(object any) (any, error) {
 	case cache.DeletedFinalStateUnknown:
 		return object, nil
 	}
-	return nil, fmt.Errorf("unexpected %T: an index of devices, claims and pods has no use for it", object)
+	return nil, fmt.Errorf("unexpected %T: must be a Pod, ResourceClaim or PodDisruptionBudget", object)
 }
 
 func trimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
