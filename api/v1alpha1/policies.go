@@ -17,12 +17,28 @@ type Policies struct {
 	// Namespaces say what is different in some namespaces. Where a namespace stands in
 	// more than one item, later ones count more.
 	Namespaces []PolicyNamespaces `json:"namespaces,omitempty"`
-	// OnError is what becomes of a write that a policy could not judge: warn or deny;
-	// empty is warn.
+	// OnError is what happens to a write if a policy in mode deny could not be evaluated,
+	// also because it took too long: warn or deny; empty is deny. It never denies a slice,
+	// a write of Kubernetes' own components, or an update of an unchanged specification.
 	OnError PolicyMode `json:"onError,omitempty"`
+	// Limits bound the work that one object can cause. An object that exceeds them is not
+	// evaluated, which OnError decides about.
+	Limits PolicyLimits `json:"limits,omitzero"`
 	// Timeout ends the evaluation for one write. Absent is 1s; at most 2s, for API
 	// servers wait three seconds for an answer.
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
+}
+
+// PolicyLimits bound what policies evaluate of one claim, template or class.
+type PolicyLimits struct {
+	// Tolerations is the number of tolerations in all requests and alternatives of an
+	// object together; 0 is 512.
+	Tolerations int `json:"tolerations,omitempty"`
+	// DistinctTolerations is the number of tolerations that differ from each other; 0 is
+	// 128.
+	DistinctTolerations int `json:"distinctTolerations,omitempty"`
+	// Bytes is the size of a specification in its binary form; 0 is 131072.
+	Bytes int `json:"bytes,omitempty"`
 }
 
 // PolicyNamespaces is what is different in some namespaces.

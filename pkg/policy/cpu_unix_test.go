@@ -10,7 +10,7 @@ import (
 
 // cpuTime returns what the process has used. Unlike the clock it does not count what
 // others use of a busy machine.
-func cpuTime(b *testing.B) time.Duration {
+func cpuTime(b testing.TB) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		b.Fatal(err)

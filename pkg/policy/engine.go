@@ -18,6 +18,7 @@ type Engine struct {
 	scopes   scopes
 	groups   map[groupKey]*group
 	timeout  time.Duration
+	limits   Limits
 	disabled bool
 	// cache holds known decisions; nil keeps none.
 	cache *decisions
@@ -30,7 +31,7 @@ func NewEngine(set *Set, settings Settings) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{set: set, scopes: all, timeout: settings.Timeout, disabled: settings.Disabled}
+	e := &Engine{set: set, scopes: all, timeout: settings.Timeout, limits: settings.Limits.withDefaults(), disabled: settings.Disabled}
 	if e.timeout <= 0 {
 		e.timeout = defaultTimeout
 	}
@@ -67,7 +68,9 @@ func (e *Engine) Applies(req Request) bool {
 	return !e.disabled && e.groups[groupOf(req)] != nil
 }
 
-// Evaluate judges a write. Policies that need what it does not have are not asked.
+// Evaluate returns what the policies say about a write. It ends when ctx ends, and at the
+// latest after Settings.Timeout. Policies that need a part of the input that the write
+// does not have are not evaluated.
 func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	if e.disabled {
 		return Decision{}
@@ -77,6 +80,13 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 		return Decision{}
 	}
 	in := e.scopes.of(req)
+	var raw []byte
+	if group.all.any(fieldNamed("raw")) {
+		raw = req.Raw
+	}
+	if over := e.limits.exceeded(req.Object, raw); over != nil {
+		return group.failed(req, in, Failure{Path: over.path, TooLarge: true, Err: over})
+	}
 	if e.cache == nil || !group.pure {
 		return e.decide(ctx, group, req, in)
 	}
@@ -100,9 +110,26 @@ func (e *Engine) decide(ctx context.Context, group *group, req Request, in scope
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	decision := group.evaluate(ctx, subjectOf(req, in))
-	decision.tolerate(ctx, e, req, in)
-	decision.Told = tell(decision.Violations)
+	if len(decision.Failures) > 0 && !mayDeny(req) {
+		for i, failure := range decision.Failures {
+			decision.Failures[i].Mode = weaker(failure.Mode, Warn)
+		}
+	}
+	e.ratchet(ctx, &decision, req, in)
+	decision.Messages = groupMessages(decision.Violations)
 	return decision
+}
+
+// failed is the decision about a write for which no policy of the group was evaluated.
+func (g *group) failed(req Request, in scope, failure Failure) Decision {
+	failure.Mode = strongest(g.policies, in)
+	if !mayDeny(req) {
+		failure.Mode = weaker(failure.Mode, Warn)
+	}
+	if failure.Mode == Off {
+		return Decision{}
+	}
+	return Decision{Evaluated: true, Failures: []Failure{failure}}
 }
 
 // evaluate asks the policies of the group that may have something to say: all at once,
@@ -116,24 +143,31 @@ func (g *group) evaluate(ctx context.Context, s *subject) Decision {
 	}
 	input := s.input(viewOf(s, judges, question))
 	results, err := question.put(ctx, input)
-	switch {
-	case topdown.IsCancel(err) || err != nil && ctx.Err() != nil:
-		d.Failures = []Failure{{Mode: strongest(judges, s.in), TimedOut: true, Err: errors.New("the policies took too long")}}
-	case err == nil:
+	if err == nil {
 		for i, policy := range question.policies {
-			d.add(policy, s.in, results[i], nil)
+			d.add(ctx, policy, s.in, results[i], nil)
 		}
-	default:
+	} else if !timedOut(ctx, err) {
 		for _, one := range judges {
 			results, err := one.one.put(ctx, input)
 			if err != nil {
-				d.add(one.Metadata, s.in, nil, err)
+				d.add(ctx, one.Metadata, s.in, nil, err)
 				continue
 			}
-			d.add(one.Metadata, s.in, results[0], nil)
+			d.add(ctx, one.Metadata, s.in, results[0], nil)
 		}
 	}
+	if ctx.Err() != nil || timedOut(ctx, err) {
+		return Decision{Evaluated: true, Failures: []Failure{{Mode: strongest(judges, s.in), TimedOut: true, Err: errTimeout}}}
+	}
 	return d
+}
+
+var errTimeout = errors.New("too expensive to check: the policies did not finish in time")
+
+// timedOut reports whether an evaluation ended because its time was over.
+func timedOut(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || topdown.IsCancel(err))
 }
 
 // asked returns the policies that may have something to say, with the question for them.
@@ -161,39 +195,39 @@ func (g *group) asked(s *subject) ([]*judge, *question) {
 	return g.policies, g.all
 }
 
-// tolerate weakens what is denied and stands in the stored object already.
-func (d *Decision) tolerate(ctx context.Context, e *Engine, req Request, in scope) {
+// ratchet weakens denials of what the stored object has already.
+func (e *Engine) ratchet(ctx context.Context, d *Decision, req Request, in scope) {
 	denied := func(v Violation) bool { return v.Mode == Deny }
-	// What is counted is what the write hits, and the stored object does not yet.
+	// An impact is that of the write; the stored object has none.
 	if req.Impact != nil || absent(req.Old) || !slices.ContainsFunc(d.Violations, denied) {
 		return
 	}
 	stored := req
 	stored.Object, stored.Old, stored.Raw = req.Old, nil, nil
 	group := e.groups[groupOf(stored)]
-	if group == nil || group.all.any(fieldNamed("raw")) {
-		return // what it reads of the stored object is not at hand
+	if group == nil || group.all.any(fieldNamed("raw")) || e.limits.exceeded(stored.Object, nil) != nil {
+		return // the stored object cannot be evaluated
 	}
-	before := group.evaluate(ctx, subjectOf(stored, in))
-	for i, v := range d.Violations {
-		if denied(v) && slices.ContainsFunc(before.Violations, v.within) {
-			d.Violations[i].Mode, d.Violations[i].Stored = Warn, true
+	before := newPlaces(group.evaluate(ctx, subjectOf(stored, in)).Violations)
+	for i := range d.Violations {
+		if v := &d.Violations[i]; denied(*v) && before.have(v) {
+			v.Mode, v.Stored = Warn, true
 		}
 	}
 }
 
-// add appends what a policy says.
-func (d *Decision) add(policy Metadata, in scope, said ast.Value, err error) {
+// add appends the violations that a policy reports.
+func (d *Decision) add(ctx context.Context, policy Metadata, in scope, reported ast.Value, err error) {
 	mode := in.modes[policy.Code]
 	if mode == Off {
 		return
 	}
 	var violations []Violation
 	if err == nil {
-		violations, err = decode(policy, mode, said)
+		violations, err = decode(ctx, policy, mode, reported)
 	}
 	if err != nil {
-		d.Failures = append(d.Failures, Failure{policy.Code, mode, topdown.IsCancel(err), err})
+		d.Failures = append(d.Failures, Failure{Code: policy.Code, Mode: mode, TimedOut: timedOut(ctx, err), Err: err})
 		return
 	}
 	d.Violations = append(d.Violations, violations...)

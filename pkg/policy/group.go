@@ -101,7 +101,7 @@ type judge struct {
 func strongest(judges []*judge, in scope) Mode {
 	strongest := Off
 	for i := range judges {
-		if mode := in.modes[judges[i].Code]; slices.Index(Modes(), mode) > slices.Index(Modes(), strongest) {
+		if mode := in.modes[judges[i].Code]; rank(mode) > rank(strongest) {
 			strongest = mode
 		}
 	}
@@ -211,8 +211,26 @@ func compareViolations(a, b Violation) int {
 	return cmp.Or(slices.Compare(a.Paths, b.Paths), cmp.Compare(a.Message, b.Message))
 }
 
-// within tells whether an earlier violation is the same, in all places of this one.
-func (v Violation) within(before Violation) bool {
-	return v.Code == before.Code && v.Message == before.Message &&
-		!slices.ContainsFunc(v.Paths, func(path string) bool { return !slices.Contains(before.Paths, path) })
+// violationPlaces are the places of violations, by policy and message.
+type violationPlaces map[[2]string]map[string]bool
+
+func newPlaces(violations []Violation) violationPlaces {
+	all := violationPlaces{}
+	for i := range violations {
+		v := &violations[i]
+		id := [2]string{v.Code, v.Message}
+		if all[id] == nil {
+			all[id] = make(map[string]bool, len(v.Paths))
+		}
+		for _, path := range v.Paths {
+			all[id][path] = true
+		}
+	}
+	return all
+}
+
+// have reports whether there is the same violation at all places of v.
+func (p violationPlaces) have(v *Violation) bool {
+	places, found := p[[2]string{v.Code, v.Message}]
+	return found && !slices.ContainsFunc(v.Paths, func(path string) bool { return !places[path] })
 }

@@ -25,10 +25,10 @@ func (g *group) reference(ctx context.Context, s *subject) Decision {
 	for _, one := range g.policies {
 		results, err := one.one.put(ctx, input)
 		if err != nil {
-			d.add(one.Metadata, s.in, nil, err)
+			d.add(ctx, one.Metadata, s.in, nil, err)
 			continue
 		}
-		d.add(one.Metadata, s.in, results[0], nil)
+		d.add(ctx, one.Metadata, s.in, results[0], nil)
 	}
 	return d
 }

@@ -28,6 +28,16 @@ const (
 // Modes are all modes, from the weakest on.
 func Modes() []Mode { return []Mode{Off, Audit, Warn, Deny} }
 
+// rank orders modes by their strength.
+func rank(m Mode) int { return slices.Index(Modes(), m) }
+
+func weaker(a, b Mode) Mode {
+	if rank(a) < rank(b) {
+		return a
+	}
+	return b
+}
+
 // About says what a policy judges, and so whom it judges.
 type About string
 

@@ -78,26 +78,32 @@ type Violation struct {
 	Stored bool
 }
 
-// A Failure is a policy that could not be evaluated, and so did not judge.
+// A Failure is a policy that could not be evaluated.
 type Failure struct {
-	// Code is that of the policy, empty if it is not known which.
+	// Code is the code of the policy, empty if it is not known or if no policy was
+	// evaluated.
 	Code string
-	// Mode is the strongest mode of the policies that did not judge.
+	// Mode is the strongest mode of the policies that were not evaluated. It is at most
+	// Warn for writes that are not to be denied for a failure: those of Kubernetes' own
+	// components, of slices, and of an unchanged specification.
 	Mode Mode
-	// TimedOut tells that the time was over.
-	TimedOut bool
-	Err      error
+	// Path is the field that is too large; may be empty.
+	Path string
+	// TimedOut is set if the evaluation did not finish in time, TooLarge if the object
+	// exceeds the limits of the site.
+	TimedOut, TooLarge bool
+	Err                error
 }
 
-// A Decision is what the policies say of a write.
+// A Decision is what the policies report about a write.
 type Decision struct {
-	// Violations are in the order of codes and paths. Nothing may change them.
+	// Violations are in the order of codes and paths. They are not to be changed.
 	Violations []Violation
-	// Told is the same as people are told it, each thing once.
-	Told     []Told
+	// Messages are the violations as text for the author of the write: one for each
+	// distinct violation, up to a limit.
+	Messages []Message
 	Failures []Failure
-	// Evaluated tells whether any policy applied, Cached whether the decision was
-	// known.
+	// Evaluated is set if a policy applies, Cached if the decision was known.
 	Evaluated, Cached bool
 }
 

@@ -27,6 +27,8 @@ type Settings struct {
 	Namespaces []Override
 	// Timeout ends the evaluation for one write; zero is one second.
 	Timeout time.Duration
+	// Limits bound the work that one object can cause.
+	Limits Limits
 	// CacheSize is how many decisions are kept; zero is 4096, negative none.
 	CacheSize int
 	// Only leaves out all policies but those that need this part of the input, such as

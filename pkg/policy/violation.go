@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,22 +18,31 @@ var (
 	allowedKey = ast.StringTerm("allowed")
 )
 
-// decode reads what a policy objects to. Anything but violations of the documented form
-// is an error: a policy that says nothing intelligible has not judged.
-func decode(policy Metadata, mode Mode, said ast.Value) ([]Violation, error) {
-	set, is := said.(ast.Set)
+// maxViolations is the number of violations of one policy that are decoded.
+const maxViolations = 1024
+
+// decode reads the violations that a policy reports. Any other form is an error: a policy
+// whose result is not understood was not evaluated.
+func decode(ctx context.Context, policy Metadata, mode Mode, reported ast.Value) ([]Violation, error) {
+	set, is := reported.(ast.Set)
 	if !is {
-		return nil, fmt.Errorf("%s: deny is %v, must be a set of violations", policy.Code, said)
+		return nil, fmt.Errorf("%s: deny must be a set of violations, is %s", policy.Code, typeOf(reported))
+	}
+	if set.Len() > maxViolations {
+		return []Violation{{Code: policy.Code, Mode: mode, Message: fmt.Sprintf("%d violations, too many to list", set.Len())}}, nil
 	}
 	violations := make([]Violation, 0, set.Len())
 	for _, one := range set.Slice() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		fields, is := one.Value.(ast.Object)
 		if !is {
-			return nil, fmt.Errorf("%s: a violation is %v, must be an object with message and paths", policy.Code, one)
+			return nil, fmt.Errorf("%s: a violation must be an object with message and paths, is %s", policy.Code, typeOf(one.Value))
 		}
 		v, err := violation(fields)
 		if err != nil {
-			return nil, fmt.Errorf("%s: a violation %v: %w", policy.Code, one, err)
+			return nil, fmt.Errorf("%s: violation: %w", policy.Code, err)
 		}
 		v.Code, v.Mode = policy.Code, mode
 		violations = append(violations, v)
@@ -40,6 +50,8 @@ func decode(policy Metadata, mode Mode, said ast.Value) ([]Violation, error) {
 	slices.SortFunc(violations, compareViolations)
 	return violations, nil
 }
+
+func typeOf(value ast.Value) string { return "a value of type " + ast.ValueName(value) }
 
 func violation(fields ast.Object) (v Violation, problem error) {
 	v.Message, problem = word(fields, messageKey, problem)
@@ -60,7 +72,7 @@ func word(fields ast.Object, name *ast.Term, before error) (string, error) {
 	}
 	text, is := value.Value.(ast.String)
 	if !is {
-		return "", fmt.Errorf("%s is %v, must be a string", name.Value.(ast.String), value)
+		return "", fmt.Errorf("%s must be a string, is %s", name.Value.(ast.String), typeOf(value.Value))
 	}
 	return string(text), nil
 }
@@ -73,14 +85,14 @@ func words(fields ast.Object, name *ast.Term, below string, before error) ([]str
 	}
 	list, is := items(value.Value)
 	if !is {
-		return nil, fmt.Errorf("%s is %v, must be a list of strings", name.Value.(ast.String), value)
+		return nil, fmt.Errorf("%s must be a list of strings, is %s", name.Value.(ast.String), typeOf(value.Value))
 	}
 	var all strings.Builder
 	words := make([]string, len(list))
 	for i, one := range list {
 		text, is := one.Value.(ast.String)
 		if !is {
-			return nil, fmt.Errorf("%s has %v, must be strings", name.Value.(ast.String), one)
+			return nil, fmt.Errorf("%s must be a list of strings, has %s", name.Value.(ast.String), typeOf(one.Value))
 		}
 		words[i] = string(text)
 		if below != "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -37,6 +36,8 @@ func PolicySettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 		errs = append(errs, field.NotSupported(at.Child("onError"), p.OnError, []policy.Mode{policy.Warn, policy.Deny}))
 	}
 	var err error
+	s.Limits, err = policyLimits(at.Child("limits"), p.Limits)
+	errs = append(errs, err)
 	s.Modes, s.Parameters, err = policyChoices(at, p.Modes, p.Parameters)
 	errs = append(errs, err)
 	for i, n := range p.Namespaces {
@@ -51,6 +52,16 @@ func PolicySettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 		errs = append(errs, err)
 	}
 	return s, errors.Join(errs...)
+}
+
+func policyLimits(at *field.Path, l v1alpha1.PolicyLimits) (policy.Limits, error) {
+	var errs []error
+	for name, limit := range map[string]int{"tolerations": l.Tolerations, "distinctTolerations": l.DistinctTolerations, "bytes": l.Bytes} {
+		if limit < 0 {
+			errs = append(errs, field.Invalid(at.Child(name), limit, "must be at least 1; absent uses the default"))
+		}
+	}
+	return policy.Limits{Tolerations: l.Tolerations, DistinctTolerations: l.DistinctTolerations, Bytes: l.Bytes}, errors.Join(errs...)
 }
 
 func policyChoices(at *field.Path, modes map[string]v1alpha1.PolicyMode, parameters map[string]json.RawMessage) (map[string]policy.Mode, map[string]map[string]any, error) {
@@ -79,34 +90,38 @@ var policyCode = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
 // time.
 func isPolicy(id string) bool { return policyCode.MatchString(id) }
 
-// evaluate evaluates the policies until ctx ends.
+// evaluate evaluates the policies until ctx ends. A policy in mode deny that could not be
+// evaluated denies, unless the site has set onError to warn.
 func (a *Answer) evaluate(ctx context.Context, engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *copied) {
 	a.Decision = engine.Evaluate(ctx, req)
 	a.leaveToPolicies(engine, req)
-	for _, told := range a.Decision.Told {
-		finding := Finding{told.Code, Error, field.ErrorTypeForbidden, told.Path, told.Message}
-		if told.Mode == policy.Warn {
+	for _, message := range a.Decision.Messages {
+		finding := Finding{message.Code, Error, field.ErrorTypeForbidden, message.Path, message.Message}
+		if message.Mode == policy.Warn {
 			finding.Severity = Warning
 		}
-		a.weigh(finding, claim, told.Mode)
+		a.weigh(finding, claim, message.Mode)
 	}
 	for _, failure := range a.Decision.Failures {
 		id, severity := failure.Code, Warning
 		if id == "" {
 			id = PolicyError
 		}
-		if onError == v1alpha1.PolicyMode(policy.Deny) && failure.Mode == policy.Deny {
+		if onError != v1alpha1.PolicyMode(policy.Warn) && failure.Mode == policy.Deny {
 			severity = Error
 		}
 		if onError == v1alpha1.PolicyMode(policy.Audit) {
 			severity = validate.Audit
 		}
-		message := fmt.Sprintf("policy evaluation failed; the request is not the cause: %v", failure.Err)
-		a.weigh(Finding{id, severity, field.ErrorTypeInternal, "", message}, claim, failure.Mode)
+		message := failure.Err.Error()
+		if !failure.TimedOut && !failure.TooLarge {
+			message = "policy evaluation failed; the request is not the cause: " + message
+		}
+		a.weigh(Finding{id, severity, field.ErrorTypeInternal, failure.Path, message}, claim, failure.Mode)
 	}
 }
 
-// onError is what becomes of a write that policies could not judge.
+// onError is what happens to a write that policies could not evaluate.
 func (r Reviewer) onError() v1alpha1.PolicyMode {
 	if r.observes {
 		return v1alpha1.PolicyMode(policy.Audit)

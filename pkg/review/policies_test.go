@@ -127,8 +127,8 @@ func TestIdentityIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestPolicyErrors: a policy that cannot judge is told of, and denies where a site wants
-// that; the others go on.
+// TestPolicyErrors: a policy that cannot be evaluated denies, unless the site only wants a
+// warning; the others are evaluated.
 func TestPolicyErrors(t *testing.T) {
 	source := policy.Source{Name: "site", Files: fstest.MapFS{"p.rego": {Data: []byte(`# METADATA
 # title: Test
@@ -144,7 +144,7 @@ package dra.custom.test
 
 deny contains {"paths": [], "message": "x"} if to_number(input.namespace) > 1
 `)}}}
-	for mode, want := range map[v1alpha1.PolicyMode]string{"": "warning ", "warn": "warning ", "deny": "error "} {
+	for mode, want := range map[v1alpha1.PolicyMode]string{"": "error ", "warn": "warning ", "deny": "error "} {
 		r := withPolicies(t, v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{OnError: mode}}, source)
 		req := request("v1", "ResourceClaim", "", tolerant, "")
 		req.Namespace = "b"

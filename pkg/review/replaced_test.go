@@ -70,7 +70,7 @@ func TestOneThingOnce(t *testing.T) {
 	}
 }
 
-// TestRuleStaysWhereThePolicyFails: a policy that cannot judge takes over from nobody.
+// TestRuleStaysWhereThePolicyFails: a policy that cannot be evaluated replaces no rule.
 func TestRuleStaysWhereThePolicyFails(t *testing.T) {
 	broken := policy.Source{Name: "site", Files: fstest.MapFS{"p.rego": {Data: []byte(`# METADATA
 # title: Test
@@ -88,7 +88,7 @@ package dra.custom.test
 deny contains {"paths": [], "message": "x"} if to_number(input.namespace) > 1
 `)}}}
 	got := found(t, withPolicies(t, v1alpha1.StewardConfiguration{}, broken), "ResourceClaim", tolerant)
-	if !slices.Contains(got, "error toleration-empty-key") || !slices.Contains(got, "warning DRA-TOL-001") {
+	if !slices.Contains(got, "error toleration-empty-key") || !slices.Contains(got, "error DRA-TOL-001") {
 		t.Errorf("got %q", got)
 	}
 }

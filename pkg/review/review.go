@@ -95,7 +95,7 @@ type Reviewer struct {
 	protected     v1alpha1.ProtectedLabels
 	// observes tells that no answer may show that there is anybody.
 	observes bool
-	// onPolicyError is warn or deny; empty is warn.
+	// onPolicyError is warn or deny; empty is deny.
 	onPolicyError v1alpha1.PolicyMode
 	guarding      guarding
 }
