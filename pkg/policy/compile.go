@@ -84,7 +84,7 @@ func Parse(ctx context.Context, sources ...Source) (*Set, error) {
 	if s.defaults, err = parameterDefaults(s.policies); err != nil {
 		return nil, err
 	}
-	if err := checkMembership(s.modules); err != nil {
+	if err := errors.Join(checkMembership(s.modules), checkFormats(s.modules), checkFormats(s.tests)); err != nil {
 		return nil, err
 	}
 	if s.compiler, err = newCompiler(s.policies); err != nil {
@@ -131,17 +131,6 @@ func inputSchema(all []Metadata) (map[string]any, error) {
 	}
 	fields["parameters"] = map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
 	return schema, nil
-}
-
-// capabilities are the built-in functions without network, clock and chance: what a
-// pure policy says depends on its input alone, so its decisions can be kept.
-func capabilities() *ast.Capabilities {
-	c := ast.CapabilitiesForThisVersion()
-	c.Builtins = slices.DeleteFunc(c.Builtins, func(b *ast.Builtin) bool {
-		return b.Nondeterministic || b.Name == "trace" || b.Name == "print" || b.Name == "internal.print"
-	})
-	c.AllowNet = []string{}
-	return c
 }
 
 // content is what the sources hold.

@@ -234,17 +234,22 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-const loop = `deny contains {"paths": [], "message": "x"} if {
-	some a in numbers.range(1, 300)
-	some b in numbers.range(1, 300)
-	some c in numbers.range(1, 100)
+// loop is a rule of nine million steps.
+func loop() string {
+	return fmt.Sprintf(`deny contains {"paths": [], "message": "x"} if {
+	some a in numbers
+	some b in numbers
+	some c in numbers
 	a + b + c < 0
 }
-`
+
+numbers := %s
+`, upTo(208))
+}
 
 // TestDeadline: an evaluation of nine million steps ends when its time is over.
 func TestDeadline(t *testing.T) {
-	e := engine(t, policy.Settings{Timeout: 50 * time.Millisecond}, source(header+loop))
+	e := engine(t, policy.Settings{Timeout: 50 * time.Millisecond}, source(header+loop()))
 	begin := time.Now()
 	d := e.Evaluate(t.Context(), writing(asking(resourceapi.DeviceToleration{})))
 	if len(d.Failures) != 1 || !d.Failures[0].TimedOut || d.Failures[0].Mode != policy.Deny {
