@@ -129,14 +129,12 @@ type Exemption struct {
 	Expires metav1.Time `json:"expires"`
 }
 
-// ProtectedLabels are labels of namespaces that only some may set, change or remove. The
-// webhook refuses it to others.
+// ProtectedLabels are the labels of namespaces that selectors may use. The API server has
+// to keep other users from changing them: the chart installs a ValidatingAdmissionPolicy
+// that does.
 type ProtectedLabels struct {
 	// Keys of the labels.
 	Keys []string `json:"keys,omitempty"`
-	// Users and Groups are who may change them, as the API server authenticates them.
-	Users  []string `json:"users,omitempty"`
-	Groups []string `json:"groups,omitempty"`
 }
 
 // Limits are the sizes that a site allows. Zero means what the API server allows; a

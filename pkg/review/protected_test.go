@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -25,7 +24,7 @@ func (l labelled) NamespaceLabels(name string) map[string]string {
 }
 func (labelled) TaintKey(string) (known, sure bool) { return false, false }
 
-var protecting = v1alpha1.ProtectedLabels{Keys: []string{"tier"}, Groups: []string{"admins"}}
+var protecting = v1alpha1.ProtectedLabels{Keys: []string{"tier"}}
 
 // TestSelectedByLabel: a namespace with a protected label is exempt or has other
 // parameters; one whose labels are not known is not, whatever the selector says.
@@ -88,38 +87,10 @@ func TestUnprotectedLabels(t *testing.T) {
 		Policies: v1alpha1.Policies{Namespaces: []v1alpha1.PolicyNamespaces{{NamespaceSelector: &metav1.LabelSelector{}},
 			{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "Like"}}}}}},
 	})
-	for _, want := range []string{"protectedLabels: Required value: name users or groups", `protectedLabels.keys[1]: Invalid value: "kubernetes.io/metadata.name"`, `protectedLabels.keys[2]: Invalid value: "a b"`,
+	for _, want := range []string{`protectedLabels.keys[1]: Invalid value: "kubernetes.io/metadata.name"`, `protectedLabels.keys[2]: Invalid value: "a b"`,
 		`exemptions[0].namespaceSelector: Invalid value: "team": the label is not protected`, "policies.namespaces[0].namespaceSelector: Required value", "policies.namespaces[1].namespaceSelector: Invalid value"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v lacks %q", err, want)
-		}
-	}
-}
-
-// TestLabelChange: who is named may change a protected label, others may change the rest.
-func TestLabelChange(t *testing.T) {
-	r, err := review.New(v1alpha1.StewardConfiguration{ProtectedLabels: v1alpha1.ProtectedLabels{Keys: []string{"tier", "zone"}, Users: []string{"root"}, Groups: []string{"admins"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	jane := authenticationv1.UserInfo{Username: "jane", Groups: []string{"dev"}}
-	for name, tt := range map[string]struct {
-		user          authenticationv1.UserInfo
-		before, after map[string]string
-		want          string
-	}{
-		"nothing":       {jane, nil, nil, ""},
-		"another label": {jane, map[string]string{"tier": "gold"}, map[string]string{"tier": "gold", "a": "b"}, ""},
-		"set":           {jane, nil, map[string]string{"tier": "gold"}, "tier"},
-		"set to empty":  {jane, nil, map[string]string{"tier": ""}, "tier"},
-		"change":        {jane, map[string]string{"tier": "silver", "zone": "a"}, map[string]string{"tier": "gold", "zone": "b"}, "tier, zone"},
-		"remove":        {jane, map[string]string{"tier": "gold"}, nil, "tier"},
-		"by name":       {authenticationv1.UserInfo{Username: "root"}, nil, map[string]string{"tier": "gold"}, ""},
-		"by group":      {authenticationv1.UserInfo{Username: "joe", Groups: []string{"x", "admins"}}, nil, map[string]string{"tier": "gold"}, ""},
-	} {
-		err := r.LabelChange(tt.user, tt.before, tt.after)
-		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), "by the label "+tt.want+",") {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
 }

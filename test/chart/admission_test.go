@@ -32,15 +32,9 @@ var contract = map[string]struct {
 	"drains.validate.dra-steward.io":      {"devicedrains", ours, writes, 3, specChanges},
 	"slices.validate.dra-steward.io":      {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
 	policyHook:                            {"configmaps", v1, writes, 2, nil},
-	labelHook:                             {"namespaces", v1, writes, 2, []string{"protected-label-changes"}},
 	"taintrules.guard.dra-steward.io":     {"devicetaintrules", allVersions, writes, 5, []string{"not-being-deleted", "not-our-controller", "evicts-more"}},
 	"drains.guard.dra-steward.io":         {"devicedrains", ours, writes, 5, []string{"not-being-deleted", "not-our-controller", "begins-to-drain"}},
 }
-
-// labelHook is there only where a site selects namespaces by labels.
-const labelHook = "namespaces.validate.dra-steward.io"
-
-var protectingLabels = values{"protectedLabels": values{"keys": []any{"example.com/tier"}, "groups": []any{"admins"}}}
 
 // policyHook is the one exception to never looking into our own namespace.
 const policyHook = "policies.validate.dra-steward.io"
@@ -51,14 +45,11 @@ var (
 	allVersions = []string{"v1", "v1beta2", "v1alpha3"}
 	writes      = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 	specChanges = []string{"not-being-deleted", "spec-changes"}
-	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches", "devicedrains", "namespaces"}
+	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches", "devicedrains"}
 )
 
 func TestContract(t *testing.T) {
-	hooks := render(t, with(protectingLabels), Options{}).hooks()
-	if without := render(t, with(nil), Options{}).hooks(); len(without) != len(hooks)-1 {
-		t.Errorf("%s is not left out where no label is protected", labelHook)
-	}
+	hooks := render(t, with(nil), Options{}).hooks()
 	if len(hooks) != len(contract) {
 		t.Errorf("%d webhooks, want %d", len(hooks), len(contract))
 	}
@@ -75,9 +66,6 @@ func TestContract(t *testing.T) {
 		resources := []string{want.resource}
 		if h.Name == policyHook {
 			group = ""
-		}
-		if h.Name == labelHook { // labels can be changed through all of them
-			group, resources = "", []string{"namespaces", "namespaces/status", "namespaces/finalize"}
 		}
 		if len(h.Rules) != 1 || !slices.Equal(rule.Resources, resources) ||
 			!slices.Equal(rule.APIGroups, []string{group}) || !slices.Equal(rule.APIVersions, want.versions) ||

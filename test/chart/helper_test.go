@@ -40,6 +40,8 @@ type release struct {
 	budget         *policyv1.PodDisruptionBudget
 	mutating       admissionv1.MutatingWebhookConfiguration
 	validating     admissionv1.ValidatingWebhookConfiguration
+	policies       map[string]*admissionv1.ValidatingAdmissionPolicy
+	bindings       map[string]*admissionv1.ValidatingAdmissionPolicyBinding
 	clusterRole    *rbacv1.ClusterRole
 	binding        *rbacv1.ClusterRoleBinding
 	role           *rbacv1.Role
@@ -89,6 +91,8 @@ func render(t *testing.T, v values, o Options) (r release) {
 		t.Fatal(err)
 	}
 	r.objects = objects
+	r.policies = map[string]*admissionv1.ValidatingAdmissionPolicy{}
+	r.bindings = map[string]*admissionv1.ValidatingAdmissionPolicyBinding{}
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(known); err != nil {
@@ -131,6 +135,10 @@ func render(t *testing.T, v values, o Options) (r release) {
 			r.mutating = *typed
 		case *admissionv1.ValidatingWebhookConfiguration:
 			r.validating = *typed
+		case *admissionv1.ValidatingAdmissionPolicy:
+			r.policies[typed.Name] = typed
+		case *admissionv1.ValidatingAdmissionPolicyBinding:
+			r.bindings[typed.Name] = typed
 		default:
 			t.Errorf("%s %s: a kind that no test looks at: add it to release in helper_test.go", object.GetKind(), object.GetName())
 		}
@@ -156,6 +164,22 @@ func (r release) hooks() (all []hook) {
 	}
 	for _, w := range r.validating.Webhooks {
 		all = append(all, hook{ValidatingWebhook: w})
+	}
+	return all
+}
+
+// validatingHooks returns the validating webhooks among objects of any kind.
+func validatingHooks(t *testing.T, objects []*unstructured.Unstructured) (all []hook) {
+	t.Helper()
+	for _, object := range objects {
+		if object.GetKind() != "ValidatingWebhookConfiguration" {
+			continue
+		}
+		var r release
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &r.validating); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r.hooks()...)
 	}
 	return all
 }

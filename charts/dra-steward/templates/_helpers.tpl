@@ -169,6 +169,19 @@ annotations:
 {{- .Values.controller.mode | default (ternary "auto" "observe" (eq .Values.mode "enforce")) -}}
 {{- end -}}
 
+{{- /* Components whose writes are never denied, as JSON. The default is
+review.DefaultSystemUsers and our own scheduler. */ -}}
+{{- define "dra-steward.systemUsers" -}}
+{{- $users := list "system:kube-scheduler" "system:serviceaccount:kube-system:resource-claim-controller" "system:kube-controller-manager" -}}
+{{- if .Values.scheduler.enabled -}}
+{{- $users = append $users (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dra-steward.schedulerName" .)) -}}
+{{- end -}}
+{{- if not (kindIs "invalid" .Values.systemUsers) -}}
+{{- $users = .Values.systemUsers -}}
+{{- end -}}
+{{- toJson $users -}}
+{{- end -}}
+
 {{- /* The configuration file: what the site sets, nothing that it leaves to upstream. */ -}}
 {{- define "dra-steward.config" -}}
 {{- $limits := dict -}}
@@ -194,22 +207,16 @@ defaults:
 rules:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if .Values.protectedLabels.keys }}
+{{- with .Values.protectedLabels.keys }}
 protectedLabels:
-  {{- toYaml .Values.protectedLabels | nindent 2 }}
+  keys: {{ toJson . }}
 {{- end }}
 {{- with .Values.exemptions }}
 exemptions:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if not (kindIs "invalid" .Values.systemUsers) }}
-systemUsers: {{ toJson .Values.systemUsers }}
-{{- else if .Values.scheduler.enabled }}
-systemUsers:
-  - system:kube-scheduler
-  - system:serviceaccount:kube-system:resource-claim-controller
-  - system:kube-controller-manager
-  - system:serviceaccount:{{ .Release.Namespace }}:{{ include "dra-steward.schedulerName" . }}
+{{- if or .Values.scheduler.enabled (not (kindIs "invalid" .Values.systemUsers)) }}
+systemUsers: {{ include "dra-steward.systemUsers" . }}
 {{- end }}
 {{- with .Values.opaqueParameters.schemas }}
 opaqueParameters:

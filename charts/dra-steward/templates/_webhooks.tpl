@@ -113,3 +113,56 @@ would ever release its devices. Taking the finalizer away is not such a case. */
 !{{ include "dra-steward.hasFinalizer" "oldObject" }} &&
 !{{ include "dra-steward.hasFinalizer" "object" }}
 {{- end -}}
+
+{{- /* The actions of a ValidatingAdmissionPolicyBinding in the current mode. */ -}}
+{{- define "dra-steward.validationActions" -}}
+{{- if eq .Values.mode "observe" -}}
+[Audit]
+{{- else if eq .Values.mode "warn" -}}
+[Warn, Audit]
+{{- else -}}
+[Deny]
+{{- end -}}
+{{- end -}}
+
+{{- /* What happens to a write of claims or templates while no replica answers: the value, or
+what the mode says. */ -}}
+{{- define "dra-steward.failurePolicy" -}}
+{{- (get .root.Values.webhooks .name).failurePolicy | default (ternary "Fail" "Ignore" (eq .root.Values.mode "enforce")) -}}
+{{- end -}}
+
+{{- /* The validation of a kind that tenants write. With Fail it is two webhooks: writes of
+system users, which rules and policies never deny, pass while no replica answers, so that
+pods of existing templates start. */ -}}
+{{- define "dra-steward.tenantWebhooks" -}}
+{{- $system := include "dra-steward.systemUsers" .root | fromJsonArray -}}
+{{- $fails := eq (include "dra-steward.failurePolicy" .) "Fail" -}}
+- name: {{ .name }}.validate.dra-steward.io
+  {{- include "dra-steward.tenantWebhook" . | nindent 2 }}
+  {{- if and $fails $system }}
+    - name: not-a-system-user
+      expression: >-
+        !(request.userInfo.username in {{ toJson $system }})
+  {{- end }}
+  failurePolicy: {{ ternary "Fail" "Ignore" $fails }}
+{{- if and $fails $system }}
+- name: system-{{ .name }}.validate.dra-steward.io
+  {{- include "dra-steward.tenantWebhook" . | nindent 2 }}
+    - name: system-user
+      expression: >-
+        request.userInfo.username in {{ toJson $system }}
+  failurePolicy: Ignore
+{{- end }}
+{{- end -}}
+
+{{- define "dra-steward.tenantWebhook" -}}
+{{ include "dra-steward.clientConfig" (dict "root" .root "path" "/validate") }}
+timeoutSeconds: {{ (get .root.Values.webhooks .name).timeoutSeconds }}
+{{ include "dra-steward.namespaceSelector" .root }}
+{{ include "dra-steward.rule" (dict "resource" .resource "scope" "Namespaced") }}
+matchConditions:
+  {{- include "dra-steward.notDeleting" .root | nindent 2 }}
+  - name: spec-changes
+    expression: >-
+      {{- include "dra-steward.specChanges" .root | nindent 6 }}
+{{- end -}}

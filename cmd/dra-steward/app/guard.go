@@ -61,7 +61,6 @@ func (o serveOptions) count(site *configured, world *informed) (err error) {
 // validating denies and warns, and judges policies where it follows some.
 func (c *configured) validating(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
 	handler := webhook.Validating(c.reviewer, c.log, metrics, options...)
-	handler = webhook.Namespaces(handler, c.reviewer, c.log, metrics)
 	if c.deletions {
 		handler = webhook.PodDeletions(handler, c.guard, c.reviewer, c.log, metrics, options...)
 	}

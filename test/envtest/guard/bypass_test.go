@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // TestForgedIdentity: what only the scheduler and the claim controller write by right
@@ -45,14 +47,19 @@ func TestForgedIdentity(t *testing.T) {
 }
 
 // TestSelfLabelledNamespace: a site allows by a label of the namespace what it denies
-// elsewhere. Who may change namespaces still cannot set the label, in no way; who is named
-// for it can.
+// elsewhere. A user who may write namespaces cannot set the label, neither while the webhook
+// runs nor while it is down; a user who is listed for it can.
 func TestSelfLabelledNamespace(t *testing.T) {
 	gold := map[string]any{"matchLabels": map[string]any{"example.com/tier": "gold"}}
-	_, admin, _ := guarded(t, map[string]any{
+	g, admin, _ := guarded(t, map[string]any{
 		"protectedLabels": map[string]any{"keys": []any{"example.com/tier"}, "groups": []any{"platform-admins"}},
 		"policies":        map[string]any{"namespaces": []any{map[string]any{"namespaceSelector": gold, "parameters": map[string]any{"DRA-TOL-001": map[string]any{"allowed": true}}}}},
 		"exemptions":      []any{map[string]any{"rules": []any{"DRA-TOL-002"}, "namespaceSelector": gold, "reason": "the platform's own", "expires": "2099-12-31T00:00:00Z"}},
+	})
+	t.Cleanup(func() {
+		if err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(context.Background(), "dra-steward-protected-labels", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
 	})
 	jane := editor(t, admin, "labelled")
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "namespaces"}, Rules: []rbacv1.PolicyRule{
@@ -79,33 +86,67 @@ func TestSelfLabelledNamespace(t *testing.T) {
 		_, err := namespaces.Patch(ctx, "labelled", types.MergePatchType, []byte(set), metav1.PatchOptions{DryRun: dryRun.DryRun})
 		return err != nil, nil
 	})
-	for _, subresource := range [][]string{nil, {"status"}} {
-		_, err := namespaces.Patch(t.Context(), "labelled", types.MergePatchType, []byte(set), metav1.PatchOptions{}, subresource...)
-		t.Log(err)
-		wantDenied(t, err, "example.com/tier", "protectedLabels", `"jane" is not`)
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("%v is not Forbidden", err)
-		}
-	}
-	labelled, err := namespaces.Get(t.Context(), "labelled", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	labelled.Labels["example.com/tier"] = "gold"
-	_, err = namespaces.Finalize(t.Context(), labelled, metav1.UpdateOptions{})
-	wantDenied(t, err, "example.com/tier")
-	_, err = namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "born-gold", Labels: map[string]string{"example.com/tier": "gold"}}}, metav1.CreateOptions{})
-	wantDenied(t, err, "example.com/tier")
+	cannotLabel(t, jane, "gold")
 	wantDenied(t, wildcard(t.Context()), "DRA-TOL-001")
 
 	config, err := cluster.User("root", "platform-admins")
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkTypes(t, admin)
 	if _, err := client(t, config).CoreV1().Namespaces().Patch(t.Context(), "labelled", types.MergePatchType, []byte(set), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the label counts", func(ctx context.Context) (bool, error) { return wildcard(ctx) == nil, nil })
 	_, err = namespaces.Patch(t.Context(), "labelled", types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/tier":null}}}`), metav1.PatchOptions{})
 	wantDenied(t, err, "example.com/tier")
+
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	cannotLabel(t, jane, "silver")
+	if _, err := client(t, config).CoreV1().Namespaces().Patch(t.Context(), "labelled", types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/tier":"silver"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("webhook down: a listed user: %v", err)
+	}
+}
+
+// cannotLabel tries each way to give a namespace the protected label.
+func cannotLabel(t *testing.T, jane kubernetes.Interface, value string) {
+	t.Helper()
+	set := map[string]string{"example.com/tier": value}
+	namespaces := jane.CoreV1().Namespaces()
+	for _, subresource := range [][]string{nil, {"status"}} {
+		_, err := namespaces.Patch(t.Context(), "labelled", types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/tier":"`+value+`"}}}`), metav1.PatchOptions{}, subresource...)
+		t.Log(err)
+		wantDenied(t, err, "example.com/tier", "protectedLabels", `"jane" is not`)
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%v is not Forbidden", err)
+		}
+	}
+	_, err := namespaces.Apply(t.Context(), applycorev1.Namespace("labelled").WithLabels(set), metav1.ApplyOptions{FieldManager: "jane", Force: true})
+	wantDenied(t, err, "example.com/tier")
+	labelled, err := namespaces.Get(t.Context(), "labelled", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labelled.Labels["example.com/tier"] = value
+	_, err = namespaces.Finalize(t.Context(), labelled, metav1.UpdateOptions{})
+	wantDenied(t, err, "example.com/tier")
+	_, err = namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "born-" + value, Labels: set}}, metav1.CreateOptions{})
+	wantDenied(t, err, "example.com/tier")
+}
+
+// checkTypes waits for kube-controller-manager to check the types of the expressions.
+func checkTypes(t *testing.T, admin kubernetes.Interface) {
+	t.Helper()
+	eventually(t, "the policy's types are checked", func(ctx context.Context) (bool, error) {
+		policy, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, "dra-steward-protected-labels", metav1.GetOptions{})
+		if err != nil || policy.Status.TypeChecking == nil {
+			return false, err
+		}
+		for _, warning := range policy.Status.TypeChecking.ExpressionWarnings {
+			t.Errorf("%s: %s", warning.FieldRef, warning.Warning)
+		}
+		return true, nil
+	})
 }

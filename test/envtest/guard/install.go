@@ -34,9 +34,9 @@ func (p prepared) ready(ctx context.Context, done <-chan int) error {
 	})
 }
 
-// applyRights installs what the program needs of the API server. Of everything else,
-// which would only start pods that no node can run, it lets the API server check the
-// form.
+// applyRights installs what the program needs of the API server, and admission policies. Of
+// everything else, which would only start pods that no node can run, it lets the API server
+// check the form.
 func (p prepared) applyRights(ctx context.Context, c client.Client) error {
 	namespace := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": p.find("Deployment").GetNamespace()},
@@ -47,7 +47,7 @@ func (p prepared) applyRights(ctx context.Context, c client.Client) error {
 	for _, object := range p.objects {
 		var err error
 		switch {
-		case strings.HasPrefix(object.GetAPIVersion(), "rbac."), object.GetKind() == "CustomResourceDefinition":
+		case strings.HasPrefix(object.GetAPIVersion(), "rbac."), object.GetKind() == "CustomResourceDefinition", isPolicy(object):
 			err = applyOne(ctx, c, object)
 		case !isWebhook(object):
 			err = applyOne(ctx, c, object, client.DryRunAll)
@@ -77,6 +77,11 @@ func (p prepared) applyWebhooks(ctx context.Context, c client.Client) error {
 
 func isWebhook(object *unstructured.Unstructured) bool {
 	return strings.HasSuffix(object.GetKind(), "WebhookConfiguration")
+}
+
+// isPolicy reports whether the API server evaluates the object itself.
+func isPolicy(object *unstructured.Unstructured) bool {
+	return strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy")
 }
 
 func applyOne(ctx context.Context, c client.Client, object *unstructured.Unstructured, options ...client.ApplyOption) error {

@@ -1,0 +1,78 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// TestFailurePolicy: without a value, claims and templates follow the mode. With Fail, each
+// write is sent to exactly one webhook: that of system users is Ignore, that of others Fail.
+func TestFailurePolicy(t *testing.T) {
+	ours := "system:serviceaccount:dra-steward:dra-steward-scheduler"
+	for name, tt := range map[string]struct {
+		values values
+		fails  string // kinds
+		system []string
+	}{
+		"observe":            {values{"mode": "observe"}, "", nil},
+		"warn":               {values{"mode": "warn"}, "", nil},
+		"default":            {values{"mode": "default"}, "", nil},
+		"enforce":            {values{"mode": "enforce"}, "claims,templates", review.DefaultSystemUsers()},
+		"enforce, Ignore":    {values{"mode": "enforce", "webhooks": values{"claims": values{"failurePolicy": "Ignore"}}}, "templates", review.DefaultSystemUsers()},
+		"default, Fail":      {values{"webhooks": values{"claims": values{"failurePolicy": "Fail"}}}, "claims", review.DefaultSystemUsers()},
+		"our own scheduler":  {values{"mode": "enforce", "scheduler": values{"enabled": true}}, "claims,templates", append(review.DefaultSystemUsers(), ours)},
+		"other system users": {values{"mode": "enforce", "systemUsers": []any{"a", "b"}}, "claims,templates", []string{"a", "b"}},
+		"no system users":    {values{"mode": "enforce", "systemUsers": []any{}}, "claims,templates", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := Render(with(tt.values), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hooks := validatingHooks(t, objects)
+			for _, kind := range []string{"claims", "templates"} {
+				fails := slices.Contains(strings.Split(tt.fails, ","), kind)
+				for _, user := range append([]string{"jane", "system:serviceaccount:ml:resource-claim-controller"}, tt.system...) {
+					want := admissionv1.Ignore
+					if fails && !slices.Contains(tt.system, user) {
+						want = admissionv1.Fail
+					}
+					var got []string
+					for _, h := range hooks {
+						if strings.HasSuffix(h.Name, kind+".validate.dra-steward.io") && sendsAs(t, h, user, "", object("", one)) {
+							got = append(got, fmt.Sprint(*h.FailurePolicy))
+						}
+					}
+					if !slices.Equal(got, []string{string(want)}) {
+						t.Errorf("%s by %s: %v, want %s", kind, user, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestNotesNameTheExposure: the notes say for each kind what happens while no replica
+// answers, and warn where tenants profit from it.
+func TestNotesNameTheExposure(t *testing.T) {
+	const warning = "can store what your policies deny"
+	for mode, warned := range map[string]bool{"observe": false, "warn": false, "default": true, "enforce": false} {
+		files, err := Manifests(with(values{"mode": mode}), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := files["templates/NOTES.txt"]
+		if strings.Contains(notes, warning) != warned {
+			t.Errorf("mode %s: warned should be %v:\n%s", mode, warned, notes)
+		}
+		if fails := strings.Contains(notes, "ResourceClaims          refused"); fails != (mode == "enforce") {
+			t.Errorf("mode %s: claims are refused: %v\n%s", mode, fails, notes)
+		}
+	}
+}
