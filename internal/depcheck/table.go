@@ -50,6 +50,8 @@ var Packages = map[string]Package{
 	"internal/policystatus": {Floor: 4, Never: []string{controllerRuntime}},
 	"pkg/evictor/drains":    {Floor: 4},
 
+	"internal/controllers/extendedresources": {Floor: 4, Never: []string{controllerRuntime, opa}},
+
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
 	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
 	"pkg/tracker":              {Floor: 3},

@@ -37,6 +37,7 @@ type release struct {
 	service        corev1.Service
 	serviceAccount *corev1.ServiceAccount
 	config         corev1.ConfigMap
+	configMaps     map[string]*corev1.ConfigMap
 	budget         *policyv1.PodDisruptionBudget
 	mutating       admissionv1.MutatingWebhookConfiguration
 	validating     admissionv1.ValidatingWebhookConfiguration
@@ -91,6 +92,7 @@ func render(t *testing.T, v values, o Options) (r release) {
 		t.Fatal(err)
 	}
 	r.objects = objects
+	r.configMaps = map[string]*corev1.ConfigMap{}
 	r.policies = map[string]*admissionv1.ValidatingAdmissionPolicy{}
 	r.bindings = map[string]*admissionv1.ValidatingAdmissionPolicyBinding{}
 	known := runtime.NewScheme()
@@ -118,7 +120,10 @@ func render(t *testing.T, v values, o Options) (r release) {
 		case *corev1.ServiceAccount:
 			r.serviceAccount = typed
 		case *corev1.ConfigMap:
-			r.config = *typed
+			r.configMaps[typed.Name] = typed
+			if typed.Data["config.yaml"] != "" {
+				r.config = *typed
+			}
 		case *policyv1.PodDisruptionBudget:
 			r.budget = typed
 		case *rbacv1.ClusterRole:

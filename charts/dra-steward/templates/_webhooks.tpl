@@ -166,3 +166,19 @@ matchConditions:
     expression: >-
       {{- include "dra-steward.specChanges" .root | nindent 6 }}
 {{- end -}}
+
+{{- /* True for pods with a resource for which a predicate on name is true, in containers,
+init containers or the pod's own resources. internal/controllers/extendedresources has the
+same expression. */ -}}
+{{- define "dra-steward.asksFor" -}}
+(object.spec.containers + object.spec.?initContainers.orValue([]) + [object.spec]).exists(holder,
+holder.?resources.?limits.orValue({}).exists(name, {{ . }}) ||
+holder.?resources.?requests.orValue({}).exists(name, {{ . }}))
+{{- end -}}
+
+{{- /* Empty unless the controller keeps the webhook for declared extended resources. With a
+self-managed certificate it may write our webhook configurations in any case, and removes
+that webhook after extendedResources.enabled was switched off. */ -}}
+{{- define "dra-steward.keepsExtendedResources" -}}
+{{- if or .Values.extendedResources.enabled (include "dra-steward.selfManaged" .) }}true{{ end -}}
+{{- end -}}

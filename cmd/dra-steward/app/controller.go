@@ -29,7 +29,7 @@ type controllerOptions struct {
 	actSince                           string
 	breaker                            guard.Thresholds
 	leaderElect, patchStatus, drains   bool
-	expireRules                        bool
+	expireRules, extendedResources     bool
 	drainBackoff                       time.Duration
 	namespace, name                    string
 	policyStatus, webhookSelector      string
@@ -161,7 +161,7 @@ func (o controllerOptions) serveAndLead(ctx context.Context, config *rest.Config
 	if err := errors.Join(o.addPolicyStatus(eviction, registry, log), eviction.addMetrics(registry)); err != nil {
 		return err
 	}
-	if err := errors.Join(o.addCertificates(eviction, config, registry, log), o.addDrains(eviction, config, registry, log)); err != nil {
+	if err := errors.Join(o.addCertificates(eviction, config, registry, log), o.addExtendedResources(eviction, config, log), o.addDrains(eviction, config, registry, log)); err != nil {
 		return err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

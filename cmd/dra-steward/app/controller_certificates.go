@@ -23,7 +23,7 @@ type certificateOptions struct {
 func (o *certificateOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.secret, "certificate-secret", "", "keep the webhook's certificate in the Secret of this name in --namespace; empty leaves certificates alone")
-	f.StringVar(&o.configurations, "webhook-configurations", "dra-steward", "name of the webhook configurations whose caBundle is kept, with --certificate-secret")
+	f.StringVar(&o.configurations, "webhook-configurations", "dra-steward", "name of the webhook configurations, for --certificate-secret and --extended-resources")
 	f.StringSliceVar(&o.settings.Hosts, "certificate-hosts", nil, "names that the webhook's certificate is valid for, with --certificate-secret")
 	f.DurationVar(&o.settings.Validity, "certificate-validity", 90*24*time.Hour, "how long a certificate of the webhook is valid (at least 2h)")
 	f.DurationVar(&o.settings.RenewBefore, "certificate-renew-before", 30*24*time.Hour, "how long before its end a certificate of the webhook is replaced")

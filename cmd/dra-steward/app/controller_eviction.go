@@ -22,6 +22,7 @@ func (o *controllerOptions) addFlags(c *cobra.Command) {
 	f.Float64Var(&o.perNamespace, "evictions-per-second-and-namespace", 0, "most evictions per second in one namespace; 0 is no limit of its own")
 	f.StringVar(&o.actSince, "act-since", "", `leave older taints alone: a time (2026-01-02T15:04:05Z) or "always" (default: what the ConfigMap says)`)
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding the Lease")
+	f.BoolVar(&o.extendedResources, "extended-resources", false, "have pods sent to the webhook that ask for an extendedResourceName of a DeviceClass: keep a webhook in --webhook-configurations")
 	f.BoolVar(&o.expireRules, "expire-rules", true, "delete DeviceTaintRules when the time of their annotation dra-steward.io/expires is over, in every mode")
 	f.BoolVar(&o.patchStatus, "patch-status", true, "say in the status of ResourceSlicePatches what becomes of them, in every mode")
 	f.StringVar(&o.patches, "patches", string(materializer.None), "touch the ResourceSlices that are not what ResourceSlicePatches make of them: none, materialize, or restore to take patches back; as the webhook's flag of that name")

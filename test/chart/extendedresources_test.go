@@ -1,0 +1,152 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/extendedresources"
+)
+
+const implicit = "deviceclass.resource.kubernetes.io/gpu.example.com"
+
+// pod writes a pod; each argument is the limits of one holder: "init:", "sidecar:" or "pod:"
+// before it is what it says, nothing is a container.
+func pod(limits ...string) string {
+	var containers, init, own []string
+	for i, l := range limits {
+		kind, rest, _ := strings.Cut(l, ": ")
+		if !slices.Contains([]string{"init", "sidecar", "pod"}, kind) {
+			kind, rest = "", l
+		}
+		text := fmt.Sprintf("resources: {limits: {%s}}", rest)
+		container := fmt.Sprintf("{name: c%d, %s", i, text)
+		switch kind {
+		case "pod":
+			own = append(own, text)
+		case "init":
+			init = append(init, container+"}")
+		case "sidecar":
+			init = append(init, container+", restartPolicy: Always}")
+		default:
+			containers = append(containers, container+"}")
+		}
+	}
+	spec := append([]string{"containers: [" + strings.Join(append(containers, "{name: plain}"), ", ") + "]"}, own...)
+	if init != nil {
+		spec = append(spec, "initContainers: ["+strings.Join(init, ", ")+"]")
+	}
+	return object("", "spec: {"+strings.Join(spec, ", ")+"}")
+}
+
+// TestExtendedResourcesSent: pods with an implicit name are sent to the webhook of the chart,
+// those with a declared name to that of the controller, and no other pods.
+func TestExtendedResourcesSent(t *testing.T) {
+	if found := find(render(t, with(nil), Options{}).hooks(), extendedresources.ImplicitWebhook); found != nil {
+		t.Error("pods are sent although extendedResources.enabled is false")
+	}
+	r := render(t, with(values{"extendedResources": values{"enabled": true}}), Options{})
+	implicitHook := find(r.hooks(), extendedresources.ImplicitWebhook)
+	if implicitHook == nil || *implicitHook.FailurePolicy != admissionv1.Ignore || *implicitHook.TimeoutSeconds != 2 {
+		t.Fatalf("got %+v", implicitHook)
+	}
+	change, err := extendedresources.Decide(r.validating.Webhooks, []string{"nvidia.com/gpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := hook{ValidatingWebhook: *change.Webhook}
+	if a, b := strings.Fields(implicitHook.MatchConditions[0].Expression), strings.Fields(extendedresources.Condition("name.startsWith('deviceclass.resource.kubernetes.io/')")); strings.Join(a, " ") != strings.Join(b, " ") {
+		t.Errorf("the chart and the controller have different expressions:\n%s\n%s", a, b)
+	}
+	for name, tt := range map[string]struct{ pod, to string }{
+		"implicit":                     {pod(implicit + `: "1"`), "implicit"},
+		"implicit, init container":     {pod("init: " + implicit + `: "1"`), "implicit"},
+		"implicit, sidecar":            {pod("sidecar: " + implicit + `: "1"`), "implicit"},
+		"implicit, of the pod":         {pod("pod: " + implicit + `: "1"`), "implicit"},
+		"declared":                     {pod("cpu: 1", `nvidia.com/gpu: "1"`), "listed"},
+		"declared, init container":     {pod(`init: nvidia.com/gpu: "1"`), "listed"},
+		"both":                         {pod(`nvidia.com/gpu: "1", ` + implicit + `: "1"`), "implicit,listed"},
+		"a device plugin's":            {pod(`amd.com/gpu: "1"`), ""},
+		"none":                         {pod("cpu: 1"), ""},
+		"no resources at all":          {object("", "spec: {containers: [{name: a}]}"), ""},
+		"a claim, no extended":         {object("", "spec: {containers: [{name: a, resources: {claims: [{name: gpu}]}}], resourceClaims: [{name: gpu}]}"), ""},
+		"only in requests":             {object("", "spec: {containers: [{name: a, resources: {requests: {nvidia.com/gpu: 1}}}]}"), "listed"},
+		"the prefix in another place":  {pod(`example.com/deviceclass.resource.kubernetes.io: "1"`), ""},
+		"the name in an annotation":    {object("annotations: {nvidia.com/gpu: a}", "spec: {containers: [{name: a}]}"), ""},
+		"the beginning of a name only": {pod(`nvidia.com/gpu-shared: "1"`), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			if sends(t, *implicitHook, "", tt.pod) {
+				got = append(got, "implicit")
+			}
+			if sends(t, listed, "", tt.pod) {
+				got = append(got, "listed")
+			}
+			if strings.Join(got, ",") != tt.to {
+				t.Errorf("sent to %q, want %q", got, tt.to)
+			}
+		})
+	}
+}
+
+// TestExtendedResourceLimits evaluates the policy that limits the devices of a pod.
+func TestExtendedResourceLimits(t *testing.T) {
+	r := render(t, with(values{"extendedResources": values{"limits": values{"nvidia.com/gpu": 2, implicit: 1}, "implicitLimit": 0}}), Options{})
+	policy, binding := r.policies["dra-steward-extended-resources"], r.bindings["dra-steward-extended-resources"]
+	parameters := r.configMaps["dra-steward-extended-resources"]
+	if policy == nil || binding == nil || parameters == nil || *policy.Spec.FailurePolicy != admissionv1.Fail ||
+		binding.Spec.ParamRef.Name != parameters.Name || binding.Spec.ParamRef.Namespace != parameters.Namespace || *binding.Spec.ParamRef.ParameterNotFoundAction != admissionv1.DenyAction {
+		t.Fatalf("got %+v, %+v, %+v", policy, binding, parameters)
+	}
+	without := &corev1.ConfigMap{ObjectMeta: parameters.ObjectMeta, Data: map[string]string{"nvidia.com_gpu": "2"}}
+	other := "deviceclass.resource.kubernetes.io/other"
+	for name, tt := range map[string]struct {
+		pod        string
+		want       string // a name in the denial
+		parameters *corev1.ConfigMap
+	}{
+		"no devices":                         {pod: pod("cpu: 1")},
+		"at the limit":                       {pod: pod(`nvidia.com/gpu: "2"`)},
+		"over the limit":                     {pod: pod(`nvidia.com/gpu: "3"`), want: "nvidia.com/gpu"},
+		"over the limit in two containers":   {pod: pod(`nvidia.com/gpu: "1"`, `nvidia.com/gpu: "2"`), want: "nvidia.com/gpu"},
+		"with a sidecar":                     {pod: pod(`nvidia.com/gpu: "1"`, `sidecar: nvidia.com/gpu: "2"`), want: "nvidia.com/gpu"},
+		"an init container that ends before": {pod: pod(`nvidia.com/gpu: "2"`, `init: nvidia.com/gpu: "2"`)},
+		"an init container alone":            {pod: pod(`init: nvidia.com/gpu: "3"`), want: "nvidia.com/gpu"},
+		"of the pod":                         {pod: pod(`pod: nvidia.com/gpu: "3"`), want: "nvidia.com/gpu"},
+		"a quantity with a suffix":           {pod: pod(`nvidia.com/gpu: "3k"`), want: "nvidia.com/gpu"},
+		"a listed class":                     {pod: pod(implicit + `: "1"`)},
+		"too many of a listed class":         {pod: pod(implicit + `: "2"`), want: implicit},
+		"a class that is not listed":         {pod: pod(other + `: "1"`), want: other},
+		"another, without implicitLimit":     {pod: pod(other + `: "1"`), parameters: without},
+		"a device plugin's":                  {pod: pod(`amd.com/gpu: "8"`)},
+		"two names, one over":                {pod: pod(`nvidia.com/gpu: "1", ` + implicit + `: "2"`), want: implicit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := write{kind: "Pod", resource: "pods", new: tt.pod, parameters: parameters}
+			if tt.parameters != nil {
+				w.parameters = tt.parameters
+			}
+			got := denials(t, policy, w)
+			if len(got) != min(len(tt.want), 1) || len(got) > 0 && !strings.Contains(got[0], "through "+tt.want+"; ask for fewer") {
+				t.Errorf("got %q, want a denial because of %q", got, tt.want)
+			}
+		})
+	}
+	if r := render(t, with(nil), Options{}); len(r.policies) != 0 {
+		t.Errorf("no limits: %d policies", len(r.policies))
+	}
+}
+
+func find(hooks []hook, name string) *hook {
+	for _, h := range hooks {
+		if h.Name == name {
+			return &h
+		}
+	}
+	return nil
+}
