@@ -145,7 +145,7 @@ func BenchmarkPolicies(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		engine, err := policy.NewEngine(set, policy.Settings{CacheSize: size})
+		engine, err := policy.NewEngine(set, policy.Settings{CacheBytes: int64(size)})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -39,9 +39,9 @@ func demanding(distinct bool) *resourceapi.ResourceClaim {
 }
 
 func BenchmarkEvaluate(b *testing.B) {
-	library, cold := engine(b, policy.Settings{}, policy.Library()), engine(b, policy.Settings{CacheSize: -1}, policy.Library())
+	library, cold := engine(b, policy.Settings{}, policy.Library()), engine(b, policy.Settings{CacheBytes: -1}, policy.Library())
 	wildcard := only(b, "DRA-TOL-001")
-	wildcard.CacheSize = -1
+	wildcard.CacheBytes = -1
 	one := engine(b, wildcard, policy.Library())
 	for name, req := range map[string]policy.Request{"typical": writing(demanding(false)), "distinct": writing(demanding(true))} {
 		for how, e := range map[string]*policy.Engine{"cold": cold, "cached": library, "one-policy": one} {
@@ -126,7 +126,7 @@ deny contains {"paths": t.paths, "message": "x"} if {
 `, i))}
 		}
 		source := policy.Source{Name: "growth", Files: files}
-		e := engine(b, policy.Settings{CacheSize: -1}, policy.Library(), source)
+		e := engine(b, policy.Settings{CacheBytes: -1}, policy.Library(), source)
 		b.Run(fmt.Sprintf("evaluate/more=%d", more), func(b *testing.B) {
 			req := writing(demanding(false))
 			for b.Loop() {
@@ -146,7 +146,7 @@ deny contains {"paths": t.paths, "message": "x"} if {
 func BenchmarkNamespaces(b *testing.B) {
 	set := compiled(b, policy.Library())
 	for _, n := range []int{10, 1000, 10000} {
-		settings := policy.Settings{CacheSize: -1, Timeout: time.Minute}
+		settings := policy.Settings{CacheBytes: -1, Timeout: time.Minute}
 		for i := range n {
 			settings.Namespaces = append(settings.Namespaces, policy.Override{Names: []string{fmt.Sprintf("team-%d", i)},
 				Modes: map[string]policy.Mode{"DRA-CLAIM-002": policy.Deny}, Parameters: map[string]map[string]any{"DRA-TOL-005": {"maxSeconds": i + 1}}})

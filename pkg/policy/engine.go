@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -35,11 +36,8 @@ func NewEngine(set *Set, settings Settings) (*Engine, error) {
 	if e.timeout <= 0 {
 		e.timeout = defaultTimeout
 	}
-	switch {
-	case settings.CacheSize == 0:
-		e.cache = newDecisions(defaultCacheSize)
-	case settings.CacheSize > 0:
-		e.cache = newDecisions(settings.CacheSize)
+	if bytes := cmp.Or(settings.CacheBytes, defaultCacheBytes); bytes > 0 {
+		e.cache = newDecisions(bytes)
 	}
 	e.groups, err = newGroups(set, &e.scopes, settings.Only)
 	return e, err
@@ -90,17 +88,16 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	if e.cache == nil || !group.pure {
 		return e.decide(ctx, group, req, in)
 	}
-	key := keyWriters.Get().(*keyWriter)
-	defer keyWriters.Put(key)
-	if !key.write(req, group) {
+	key, keep := keyOf(req, group)
+	if !keep {
 		return e.decide(ctx, group, req, in)
 	}
-	if decision, found := e.cache.get(key.buffer); found {
+	if decision, found := e.cache.get(key); found {
 		return decision
 	}
 	decision := e.decide(ctx, group, req, in)
 	if len(decision.Failures) == 0 {
-		e.cache.add(key.buffer, decision)
+		e.cache.add(key, decision)
 	}
 	return decision
 }

@@ -20,7 +20,7 @@ func (k keysKnown) TaintKey(key string) (known, sure bool) { return k[key], true
 // otherwise pass over what it is there for.
 func TestHas(t *testing.T) {
 	dump := source(header + "deny contains {\"paths\": [], \"message\": json.marshal(input.has)} if { true }\n")
-	e := engine(t, policy.Settings{CacheSize: -1}, dump)
+	e := engine(t, policy.Settings{CacheBytes: -1}, dump)
 	seconds := func(n int64) *int64 { return &n }
 	yes := true
 	const nothing = `{"adminAccess":false,"all":false,"alternatives":false,"constantSelector":false,"endless":false,"ineffective":false,"keys":{"a":true},"longest":0,"longestList":1,"openClass":false,"unknownKey":false,"wildcard":false}`

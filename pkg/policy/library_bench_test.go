@@ -81,7 +81,7 @@ func BenchmarkLibrary(b *testing.B) {
 			size int
 		}{{"cold", -1}, {"kept", 0}} {
 			b.Run(bench.name+"/"+cache.name, func(b *testing.B) {
-				e := engine(b, policy.Settings{CacheSize: cache.size, Timeout: time.Minute}, policy.Library())
+				e := engine(b, policy.Settings{CacheBytes: int64(cache.size), Timeout: time.Minute}, policy.Library())
 				req := writing(bench.claim)
 				req.World, req.Parameters = classes(), schemas
 				b.ReportAllocs()
@@ -106,7 +106,7 @@ func BenchmarkPolicy(b *testing.B) {
 		b.Run(p.Code, func(b *testing.B) {
 			settings := only(b, p.Code)
 			settings.Modes[p.Code] = policy.Warn
-			settings.CacheSize = -1
+			settings.CacheBytes = -1
 			e := engine(b, settings, policy.Library())
 			req := writing(claimOf(1, 1, false))
 			b.ReportAllocs()

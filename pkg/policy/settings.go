@@ -29,8 +29,9 @@ type Settings struct {
 	Timeout time.Duration
 	// Limits bound the work that one object can cause.
 	Limits Limits
-	// CacheSize is how many decisions are kept; zero is 4096, negative none.
-	CacheSize int
+	// CacheBytes is the size of the decisions that are kept; zero is 16 MiB, negative
+	// keeps none.
+	CacheBytes int64
 	// Only leaves out all policies but those that need this part of the input, such as
 	// NeedsImpact; empty leaves out none.
 	Only string
@@ -46,8 +47,8 @@ type Override struct {
 }
 
 const (
-	defaultTimeout   = time.Second
-	defaultCacheSize = 4096
+	defaultTimeout    = time.Second
+	defaultCacheBytes = 16 << 20
 )
 
 // scope is what holds in a namespace.

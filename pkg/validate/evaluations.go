@@ -1,13 +1,16 @@
 package validate
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
+	"weak"
 
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/utils/lru"
+
+	"github.com/dra-steward/dra-steward/internal/sizedcache"
 )
 
 // MaxEvaluations is how often selectors are evaluated for one object, a selector on a
@@ -25,20 +28,32 @@ type Turns interface {
 // expression and the slice: a slice that changes is another one. The zero value is ready
 // for use, by several goroutines at once.
 type Evaluations struct {
+	// CacheBytes is the size of what is remembered; zero is 16 MiB, negative remembers
+	// nothing.
+	CacheBytes int64
+
 	once     sync.Once
 	compiler compiler
 	// What claims say does not push out what classes say, which few may write.
 	ofClaims, ofClasses memory
 }
 
-// memory is what is remembered of programs and their outcomes.
-type memory struct{ programs, outcomes *lru.Cache }
+// memory is what is remembered of programs and their outcomes. Each has a quarter of the
+// bytes.
+type memory struct {
+	programs *sizedcache.Cache[string, dracel.CompilationResult]
+	outcomes *sizedcache.Cache[place, *outcomes]
+}
 
-// How much is remembered. A program of an expression that is longer is not.
 const (
-	rememberedPrograms   = 512
+	defaultCacheBytes = 16 << 20
+	// rememberedExpression is the length of the longest expression that is remembered.
 	rememberedExpression = 1024
-	rememberedOutcomes   = 1 << 14
+	// programBytes is about what a compiled program takes for each byte of its
+	// expression, and at least.
+	programBytes, programLeast = 32, 8 << 10
+	// failureBytes is the length of the message of a failure.
+	failureBytes = 512
 )
 
 // author is whose selectors they are.
@@ -53,8 +68,9 @@ func (e *Evaluations) of(a author) memory {
 	e.once.Do(func() {
 		// What the API server of any profile has accepted compiles here.
 		e.compiler = dracel.GetCompiler(dracel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+		share := max(cmp.Or(e.CacheBytes, defaultCacheBytes), 0) / 4
 		for _, m := range []*memory{&e.ofClaims, &e.ofClasses} {
-			*m = memory{lru.New(rememberedPrograms), lru.New(rememberedOutcomes)}
+			*m = memory{sizedcache.New[string, dracel.CompilationResult](share), sizedcache.New[place, *outcomes](share)}
 		}
 	})
 	if a == classAuthor {
@@ -81,21 +97,22 @@ type outcomes struct {
 	failure string
 }
 
+// place is an expression on a slice. It does not keep a slice alive that was replaced.
 type place struct {
 	expression string
-	slice      *resourceapi.ResourceSlice
+	slice      weak.Pointer[resourceapi.ResourceSlice]
 }
 
 // at returns what is remembered of an expression on a slice.
 func (m memory) at(expression string, slice *resourceapi.ResourceSlice) *outcomes {
-	key := place{expression, slice}
+	key := place{expression, weak.Make(slice)}
 	if known, ok := m.outcomes.Get(key); ok {
-		if known, ok := known.(*outcomes); ok {
-			return known
-		}
+		return known
 	}
 	fresh := &outcomes{devices: make([]outcome, len(slice.Spec.Devices))}
-	m.outcomes.Add(key, fresh)
+	if len(expression) <= rememberedExpression {
+		m.outcomes.Add(key, fresh, int64(len(expression)+len(fresh.devices)+failureBytes))
+	}
 	return fresh
 }
 
@@ -103,13 +120,11 @@ func (m memory) at(expression string, slice *resourceapi.ResourceSlice) *outcome
 // matter of another rule.
 func (e *Evaluations) program(m memory, expression string) dracel.CompilationResult {
 	if known, ok := m.programs.Get(expression); ok {
-		if known, ok := known.(dracel.CompilationResult); ok {
-			return known
-		}
+		return known
 	}
 	result := e.compiler.CompileCELExpression(expression, dracel.Options{DisableCostEstimation: true})
 	if len(expression) <= rememberedExpression {
-		m.programs.Add(expression, result)
+		m.programs.Add(expression, result, int64(programLeast+programBytes*len(expression)))
 	}
 	return result
 }
@@ -160,7 +175,10 @@ func (e *Evaluations) compute(m memory, expression string, slice *resourceapi.Re
 		return unknown, ""
 	case err != nil:
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		return fails, first
+		if len(first) > failureBytes {
+			first = strings.ToValidUTF8(first[:failureBytes], "") + "..."
+		}
+		return fails, strings.Clone(first)
 	case is:
 		return matches, ""
 	default:

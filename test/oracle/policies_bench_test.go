@@ -33,7 +33,7 @@ func BenchmarkPolicies(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	one := policy.Settings{CacheSize: -1, Timeout: time.Minute, Modes: map[string]policy.Mode{}}
+	one := policy.Settings{CacheBytes: -1, Timeout: time.Minute, Modes: map[string]policy.Mode{}}
 	for _, p := range set.Policies() {
 		if p.Code != "DRA-TOL-001" {
 			one.Modes[p.Code] = policy.Off
@@ -44,7 +44,7 @@ func BenchmarkPolicies(b *testing.B) {
 		for _, wild := range []bool{false, true} {
 			claim := toleratingClaim(distinct, wild)
 			name := map[bool]string{false: "4 distinct", true: "32 distinct"}[distinct] + map[bool]string{false: "", true: ", denied"}[wild] + "/"
-			engines := map[string]policy.Settings{"library": {CacheSize: -1, Timeout: time.Minute}, "one policy": one, "library, known": {}}
+			engines := map[string]policy.Settings{"library": {CacheBytes: -1, Timeout: time.Minute}, "one policy": one, "library, known": {}}
 			for _, what := range []string{"library", "library, known", "one policy"} {
 				b.Run(name+what, func(b *testing.B) { benchmarkEngine(b, set, engines[what], claim, wild) })
 			}

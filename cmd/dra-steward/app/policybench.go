@@ -152,7 +152,7 @@ func (o benchOptions) costs(ctx context.Context, set *policy.Set, file config.Fi
 	if err != nil {
 		return nil, err
 	}
-	settings.CacheSize = -1
+	settings.CacheBytes = -1
 	anew, err := policy.NewEngine(set, settings)
 	if err != nil {
 		return nil, err

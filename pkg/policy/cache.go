@@ -1,20 +1,82 @@
 package policy
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"maps"
 	"slices"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/internal/sizedcache"
 )
 
-// write writes everything that a decision about a claim or template depends on, the
-// revisions apart, which belong to the engine: two writes have the same key only if the
-// policies see the same. It returns false for a write whose decision is not kept.
+// maxKey is the size of the largest input whose decision is kept. A larger one is hardly
+// written twice.
+const maxKey = 32 << 10
+
+// digest identifies an input: two inputs with the same digest are the same.
+type digest [sha256.Size]byte
+
+// decisions are the known ones, by the digest of all that they depend on.
+type decisions struct {
+	known *sizedcache.Cache[digest, Decision]
+}
+
+func newDecisions(maxBytes int64) *decisions {
+	return &decisions{sizedcache.New[digest, Decision](maxBytes)}
+}
+
+func (d *decisions) get(key digest) (Decision, bool) {
+	decision, found := d.known.Get(key)
+	decision.Cached = found
+	return decision, found
+}
+
+func (d *decisions) add(key digest, decision Decision) {
+	d.known.Add(key, decision, int64(len(key))+decision.size())
+}
+
+// size is the memory that a decision takes, in bytes.
+func (d *Decision) size() int64 {
+	const violation, message, text = 176, 80, 16
+	size := int64(96 + len(d.Violations)*violation + len(d.Messages)*message)
+	for i := range d.Violations {
+		v := &d.Violations[i]
+		size += int64(len(v.Message) + len(v.Hint))
+		for _, list := range [][]string{v.Allowed, v.Paths} {
+			for _, one := range list {
+				size += int64(text + len(one))
+			}
+		}
+	}
+	for i := range d.Messages {
+		size += int64(len(d.Messages[i].Path) + len(d.Messages[i].Message))
+	}
+	return size
+}
+
+// keyOf returns the key of everything that a decision about a claim or template depends
+// on, apart from policies and settings, which belong to the engine: two writes have the
+// same key only if the policies see the same. It returns false for a write whose decision
+// is not kept.
+func keyOf(req Request, g *group) (digest, bool) {
+	k, is := keyWriters.Get().(*keyWriter)
+	if !is {
+		return digest{}, false
+	}
+	defer keyWriters.Put(k)
+	if !k.write(req, g) || len(k.buffer) > maxKey {
+		return digest{}, false
+	}
+	return sha256.Sum256(k.buffer), true
+}
+
 func (k *keyWriter) write(req Request, g *group) bool {
 	spec, base := specOf(req.Object)
-	if spec == nil {
+	old, _ := specOf(req.Old)
+	if spec == nil || spec.Size() > maxKey || old != nil && old.Size() > maxKey {
 		return false
 	}
 	k.buffer = k.buffer[:0]
@@ -36,7 +98,6 @@ func (k *keyWriter) write(req Request, g *group) bool {
 	if !k.world(req) {
 		return false
 	}
-	old, _ := specOf(req.Old)
 	return k.spec(spec) && (old == nil || k.spec(old))
 }
 
