@@ -59,7 +59,7 @@ func onAll() []runtime.Object {
 
 // TestAutoAlone: nobody answers. For two minutes nobody is evicted, then everybody.
 func TestAutoAlone(t *testing.T) {
-	objects := append(onAll(), sliceOf(1, taint("tripped", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
+	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
 	inBubble(t, auto(new(atomic.Bool)), objects, func(b *bubble) {
 		b.pass(2 * time.Minute)
 		b.expect(nil)
@@ -81,7 +81,7 @@ func TestAutoAlone(t *testing.T) {
 // TestAutoBeside: the other controller answers. Only what it misses is evicted, after
 // the time that it has.
 func TestAutoBeside(t *testing.T) {
-	objects := append(onAll(), sliceOf(1, taint("tripped", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
+	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
 	inBubble(t, auto(answering()), objects, func(b *bubble) {
 		b.pass(time.Hour)
 		b.expect(deletions{"ns/slice-extended": 15 * time.Second, "ns/rule-extended": 15 * time.Second})
@@ -93,7 +93,7 @@ func TestAutoBeside(t *testing.T) {
 // decided about for the first time; none is forgotten.
 func TestAutoWhileDeciding(t *testing.T) {
 	for range 5 {
-		objects := []runtime.Object{sliceOf(1, taint("tripped", seconds(0)))}
+		objects := []runtime.Object{sliceOf(1, taint("broken", seconds(0)))}
 		const n = 100
 		for i := range n {
 			objects = append(objects, both(extended(podOn("ns", fmt.Sprint("pod-", i), "gpu-0")))...)
@@ -111,7 +111,7 @@ func TestAutoWhileDeciding(t *testing.T) {
 // be seen from what it does to a pod, and does not answer for rules.
 func TestAutoSlicesOnly(t *testing.T) {
 	inBubble(t, auto(new(atomic.Bool)), append(onAll(), sliceOf(1), ruleOn("rule", "gpu-1", seconds(0))), func(b *bubble) {
-		b.updateSlice(sliceOf(1, taint("tripped", seconds(0))))
+		b.updateSlice(sliceOf(1, taint("broken", seconds(0))))
 		b.pass(5 * time.Second)
 		pod, err := b.CoreV1().Pods("ns").Get(b.Context(), "slice", metav1.GetOptions{})
 		if err != nil {

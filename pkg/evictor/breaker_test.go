@@ -96,7 +96,7 @@ func TestBreakerGrows(t *testing.T) {
 
 // TestBreakerMends: what is paused goes on when it is no longer too large.
 func TestBreakerMends(t *testing.T) {
-	inBubble(t, tripped(), append(manyOn("gpu-0", 12), sliceOf(1, taint("tripped", seconds(0)))), func(b *bubble) {
+	inBubble(t, tripped(), append(manyOn("gpu-0", 12), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
 		b.pass(time.Minute)
 		b.expect(nil)
 		b.gone("ns", "on-gpu-0-0")
@@ -111,7 +111,7 @@ func TestBreakerMends(t *testing.T) {
 // TestBreakerDriver: a driver that taints all its devices is not followed, however few
 // pods that hits, until an admin says so; the event names the driver and the key.
 func TestBreakerDriver(t *testing.T) {
-	all := sliceOf(1, taint("tripped", seconds(0)))
+	all := sliceOf(1, taint("broken", seconds(0)))
 	for i := range all.Spec.Devices {
 		all.Spec.Devices[i].Taints = all.Spec.Devices[0].Taints
 	}
@@ -148,7 +148,7 @@ func TestBreakerOneOfMany(t *testing.T) {
 	}
 	options := tripped()
 	options.Thresholds.Percent = 25
-	inBubble(t, options, append(objects, sliceOf(1, taint("tripped", seconds(0)))), func(b *bubble) {
+	inBubble(t, options, append(objects, sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
 		b.pass(time.Minute)
 		if len(b.deleted) != 3 {
 			t.Errorf("%d deleted", len(b.deleted))
@@ -162,7 +162,7 @@ func TestOlderRuleIsConfirmed(t *testing.T) {
 	objects := append(manyOn("gpu-1", 2), manyOn("gpu-0", 2)...)
 	options := tripped()
 	options.ActSince = bubbleStart
-	inBubble(t, options, append(objects, sliceOf(1, taint("tripped", seconds(-100))), ruleOn("old", "gpu-1", seconds(-100))), func(b *bubble) {
+	inBubble(t, options, append(objects, sliceOf(1, taint("broken", seconds(-100))), ruleOn("old", "gpu-1", seconds(-100))), func(b *bubble) {
 		b.pass(time.Hour)
 		b.expect(nil)
 		c := b.condition("old", evictor.HeldCondition)

@@ -211,7 +211,7 @@ func ruleOn(name, device string, at *metav1.Time) *resourceapi.DeviceTaintRule {
 	if device != "" {
 		rule.Spec.DeviceSelector.Pool, rule.Spec.DeviceSelector.Device = ptr.To("node"), ptr.To(device)
 	}
-	rule.Spec.Taint = taint("tripped", at)
+	rule.Spec.Taint = taint("broken", at)
 	return rule
 }
 

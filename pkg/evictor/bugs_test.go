@@ -29,7 +29,7 @@ func one(added *metav1.Time, tolerations ...resourceapi.DeviceToleration) world 
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("claim")}}
 	return world{
 		taints: map[evictor.DeviceID][]evictor.Taint{d: {{DeviceTaint: resourceapi.DeviceTaint{
-			Key: "example.com/tripped", Value: "xid-79", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: added,
+			Key: "example.com/broken", Value: "xid-79", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: added,
 		}}}},
 		claims: map[string]*resourceapi.ResourceClaim{"ns/claim": claim},
 		pod:    pod,

@@ -79,6 +79,8 @@ type Controller struct {
 	wake     chan struct{}
 	limiter  *limiter
 	statuses *statuses
+	// generations belong to the goroutine of the tracker's events.
+	generations generations
 
 	mutex   sync.Mutex
 	states  *podStates
@@ -117,6 +119,7 @@ func New(options Options) (*Controller, error) {
 		states:  newPodStates(),
 		breaker: breaker{thresholds: options.Thresholds, warned: map[string]bool{}, tripped: map[cause][]guard.Excess{}},
 	}
+	c.generations = generations{}
 	c.dirty = newWorkQueue(c.changed)
 	c.scope.Store(&scope{shares: options.Mode.shares(), since: options.ActSince, confirmed: c.confirmed})
 	c.statuses = newStatuses(c)
@@ -308,6 +311,12 @@ func (c *Controller) sliceChanged(before, after *resourceapi.ResourceSlice) {
 		for id, taints := range changedDevices(before, after) {
 			c.view.seen.keep(id, taints)
 			c.dirty.add(c.options.Usage.Concerned(id)...)
+		}
+		for _, id := range poolsOf(before, after) {
+			if c.generations.changed(c.options.Tracker.Snapshot(), id) {
+				pool := resourceapi.DeviceTaintSelector{Driver: &id.driver, Pool: &id.pool}
+				c.dirty.add(c.options.Usage.Concerned(c.options.Usage.Allocated(&pool)...)...)
+			}
 		}
 	})
 }

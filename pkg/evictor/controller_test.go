@@ -37,7 +37,7 @@ type deletions = map[string]time.Duration
 // the event to the call.
 func TestEviction(t *testing.T) {
 	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](60)))
-	tainted := sliceOf(1, taint("tripped", seconds(0)))
+	tainted := sliceOf(1, taint("broken", seconds(0)))
 	for name, test := range map[string]struct {
 		objects []runtime.Object
 		step    func(*bubble) // after ten seconds
@@ -50,7 +50,7 @@ func TestEviction(t *testing.T) {
 		"rule of another":     {objects: []runtime.Object{sliceOf(1), ruleOn("rule", "gpu-1", seconds(0)), pod, claim}},
 		"no taint":            {objects: []runtime.Object{sliceOf(1), pod, claim}},
 		"taint comes": {objects: []runtime.Object{sliceOf(1), pod, claim},
-			step: func(b *bubble) { b.updateSlice(sliceOf(1, taint("tripped", seconds(5)))) }, want: deletions{"ns/pod": 65 * time.Second}},
+			step: func(b *bubble) { b.updateSlice(sliceOf(1, taint("broken", seconds(5)))) }, want: deletions{"ns/pod": 65 * time.Second}},
 		"rule comes": {objects: []runtime.Object{sliceOf(1), pod, claim},
 			step: func(b *bubble) { b.createRule(ruleOn("rule", "gpu-0", seconds(10))) }, want: deletions{"ns/pod": 70 * time.Second}},
 		"rule comes without slices": {objects: []runtime.Object{pod, claim},
@@ -70,7 +70,7 @@ func TestEviction(t *testing.T) {
 			}, want: deletions{"ns/pod": time.Minute}},
 		"taint goes": {objects: []runtime.Object{tainted, pod, claim}, step: func(b *bubble) { b.updateSlice(sliceOf(1)) }},
 		"taint is reduced": {objects: []runtime.Object{tainted, pod, claim}, step: func(b *bubble) {
-			less := taint("tripped", seconds(0))
+			less := taint("broken", seconds(0))
 			less.Effect = resourceapi.DeviceTaintEffectNoSchedule
 			b.updateSlice(sliceOf(1, less))
 		}},
@@ -130,7 +130,7 @@ func TestReallocationMergedIntoOneUpdate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod, claim := podOn("ns", "pod", test.from, tolerate(noExecute, ptr.To[int64](60)))
-			inBubble(t, full, []runtime.Object{sliceOf(1, taint("tripped", seconds(0))), pod, claim}, func(b *bubble) {
+			inBubble(t, full, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), pod, claim}, func(b *bubble) {
 				b.pass(10 * time.Second)
 				claim = claim.DeepCopy()
 				claim.Status.Allocation.Devices.Results[0].Device = test.to
@@ -146,7 +146,7 @@ func TestReallocationMergedIntoOneUpdate(t *testing.T) {
 // longer evicts. The tracker is told by a tombstone.
 func TestBug4MissedDeletion(t *testing.T) {
 	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](60)))
-	objects := []runtime.Object{sliceOf(1, taint("tripped", seconds(0))), pod, claim}
+	objects := []runtime.Object{sliceOf(1, taint("broken", seconds(0))), pod, claim}
 	inBubble(t, full, objects, func(b *bubble) {
 		b.PrependWatchReactor("resourceslices", clienttesting.DefaultWatchReactor(nil, errors.New("no watch for a while")))
 		b.do(nil, b.Tracker().Delete(resourceapi.SchemeGroupVersion.WithResource("resourceslices"), "", "slice-1"))
@@ -345,7 +345,7 @@ func TestPodGoneAtThePatch(t *testing.T) {
 
 // TestObserve: decided and counted, and not one write.
 func TestObserve(t *testing.T) {
-	objects := append(both(podOn("ns", "pod", "gpu-0")), sliceOf(1, taint("tripped", seconds(0))), ruleOn("rule", "gpu-0", seconds(0)))
+	objects := append(both(podOn("ns", "pod", "gpu-0")), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-0", seconds(0)))
 	inBubble(t, evictor.Options{}, objects, func(b *bubble) {
 		b.pass(24 * time.Hour)
 		for _, action := range b.Actions() {
@@ -366,7 +366,7 @@ func TestObserve(t *testing.T) {
 // TestSupplement: only the pods that the controller of Kubernetes misses, only after it
 // has had its time, and not those that somebody disrupts.
 func TestSupplement(t *testing.T) {
-	objects := []runtime.Object{sliceOf(1, taint("tripped", seconds(0)))}
+	objects := []runtime.Object{sliceOf(1, taint("broken", seconds(0)))}
 	objects = append(objects, both(podOn("ns", "plain", "gpu-0"))...)
 	objects = append(objects, both(extended(podOn("ns", "missed", "gpu-0")))...)
 	objects = append(objects, both(extended(podOn("ns", "later", "gpu-0", tolerate(noExecute, ptr.To[int64](60)))))...)
@@ -391,7 +391,7 @@ func TestSupplement(t *testing.T) {
 // TestActSince: what was there before is decided, not carried out.
 func TestActSince(t *testing.T) {
 	objects := append(both(podOn("ns", "old", "gpu-0")), both(podOn("ns", "new", "gpu-1"))...)
-	objects = append(objects, sliceOf(1, taint("tripped", seconds(-100))), ruleOn("old", "gpu-0", seconds(-100)))
+	objects = append(objects, sliceOf(1, taint("broken", seconds(-100))), ruleOn("old", "gpu-0", seconds(-100)))
 	options := full
 	options.ActSince = bubbleStart
 	inBubble(t, options, objects, func(b *bubble) {
@@ -467,7 +467,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestMetricsAreWellNamed(t *testing.T) {
-	inBubble(t, full, append(both(podOn("ns", "pod", "gpu-0")), sliceOf(1, taint("tripped", seconds(0)))), func(b *bubble) {
+	inBubble(t, full, append(both(podOn("ns", "pod", "gpu-0")), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
 		b.pass(time.Second)
 		problems, err := testutil.GatherAndLint(b.registry)
 		if err != nil || len(problems) > 0 {
@@ -522,7 +522,7 @@ func TestBug9And17OnlyWhoIsConcerned(t *testing.T) {
 // a device that is not in it yet keeps the taints that it has.
 func TestBug16GenerationRollover(t *testing.T) {
 	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](60)))
-	inBubble(t, full, []runtime.Object{sliceOf(1, taint("tripped", seconds(0))), pod, claim}, func(b *bubble) {
+	inBubble(t, full, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), pod, claim}, func(b *bubble) {
 		b.pass(10 * time.Second)
 		half := sliceOf(2)
 		half.Spec.Pool.ResourceSliceCount = 2

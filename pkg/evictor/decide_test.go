@@ -39,7 +39,7 @@ func TestDecidePod(t *testing.T) {
 		"negative seconds":        {world: one(at(3), tolerate(noExecute, ptr.To[int64](-8))), want: 3},
 		"tolerates NoSchedule":    {world: one(at(3), tolerate(resourceapi.DeviceTaintEffectNoSchedule, nil)), want: 3},
 		"two taints, one tolerated": {
-			world: one(at(3), resourceapi.DeviceToleration{Key: "example.com/tripped", Operator: resourceapi.DeviceTolerationOpExists, Effect: noExecute}),
+			world: one(at(3), resourceapi.DeviceToleration{Key: "example.com/broken", Operator: resourceapi.DeviceTolerationOpExists, Effect: noExecute}),
 			change: func(w world) {
 				w.taints[device(0)] = append(w.taints[device(0)], evictor.Taint{Index: 1, DeviceTaint: resourceapi.DeviceTaint{Key: "example.com/hot", Effect: noExecute, TimeAdded: at(8)}})
 			}, want: 8},
@@ -97,12 +97,12 @@ func TestReasonsInOrder(t *testing.T) {
 	(*results)[0].Device = "gpu-1"
 	verdict := w.decide(evictor.Settings{}, start.Add(time.Minute))
 	want := `evicted now, due since 2026-03-01T12:00:00Z
-- device gpu.example.com/node/gpu-1 has taint example.com/tripped=xid-79:NoExecute of DeviceTaintRule a, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
-- device gpu.example.com/node/gpu-0 has taint example.com/tripped=xid-79:NoExecute of DeviceTaintRule b, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
-- device gpu.example.com/node/gpu-1 has taint example.com/tripped=xid-79:NoExecute of DeviceTaintRule b, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
-- device gpu.example.com/node/gpu-0 has taint example.com/tripped=xid-79:NoExecute of the driver, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
-- device gpu.example.com/node/gpu-1 has taint example.com/tripped=xid-79:NoExecute of the driver, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
-- device gpu.example.com/node/gpu-1 has taint example.com/tripped=xid-79:NoExecute of the driver, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z`
+- device gpu.example.com/node/gpu-1 has taint example.com/broken=xid-79:NoExecute of DeviceTaintRule a, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
+- device gpu.example.com/node/gpu-0 has taint example.com/broken=xid-79:NoExecute of DeviceTaintRule b, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
+- device gpu.example.com/node/gpu-1 has taint example.com/broken=xid-79:NoExecute of DeviceTaintRule b, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
+- device gpu.example.com/node/gpu-0 has taint example.com/broken=xid-79:NoExecute of the driver, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
+- device gpu.example.com/node/gpu-1 has taint example.com/broken=xid-79:NoExecute of the driver, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
+- device gpu.example.com/node/gpu-1 has taint example.com/broken=xid-79:NoExecute of the driver, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z`
 	if got := verdict.Explain(start.Add(time.Minute)); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}

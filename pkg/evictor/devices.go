@@ -3,6 +3,8 @@ package evictor
 import (
 	"iter"
 	"maps"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,8 +132,11 @@ func (s *firstSeen) keep(id DeviceID, taints []resourceapi.DeviceTaint) {
 // changedDevices yields the devices that differ between two versions of a slice in their
 // taints that evict, or in their existence. Either version may be nil.
 func changedDevices(before, after *resourceapi.ResourceSlice) iter.Seq2[DeviceID, []resourceapi.DeviceTaint] {
-	if !sameDevices(before, after) {
+	switch {
+	case !sameDevices(before, after):
 		return maps.All(differences(taintsOf(before), taintsOf(after)))
+	case before.Spec.Pool.Generation != after.Spec.Pool.Generation:
+		return maps.All(taintsOf(after)) // other slices of the pool can have the same devices
 	}
 	return func(yield func(DeviceID, []resourceapi.DeviceTaint) bool) { // as nearly always
 		for i := range after.Spec.Devices {
@@ -141,6 +146,41 @@ func changedDevices(before, after *resourceapi.ResourceSlice) iter.Seq2[DeviceID
 			}
 		}
 	}
+}
+
+// generations has the complete generation of each pool with several slices: when it
+// changes, so do the devices of slices that do not change.
+type generations map[poolID]int64
+
+type poolID struct{ driver, pool string }
+
+// poolsOf returns the pools of two versions of a slice, either of which may be nil.
+func poolsOf(before, after *resourceapi.ResourceSlice) (pools []poolID) {
+	for _, slice := range []*resourceapi.ResourceSlice{before, after} {
+		if slice == nil {
+			continue
+		}
+		if id := (poolID{slice.Spec.Driver, slice.Spec.Pool.Name}); !slices.Contains(pools, id) {
+			pools = append(pools, id)
+		}
+	}
+	return pools
+}
+
+// changed reports whether the complete generation of a pool has changed since the last call.
+func (g generations) changed(snapshot *tracker.Snapshot, id poolID) bool {
+	had, known := g[id]
+	several := len(snapshot.ByPool(id.driver, id.pool)) > 1
+	if !several {
+		delete(g, id)
+		return known
+	}
+	has, found := snapshot.CompleteGeneration(id.driver, id.pool)
+	if !found {
+		has = math.MinInt64
+	}
+	g[id] = has
+	return !known || had != has
 }
 
 func differences(had, has map[DeviceID][]resourceapi.DeviceTaint) map[DeviceID][]resourceapi.DeviceTaint {
@@ -225,8 +265,8 @@ func (c *Controller) selected(rule *resourceapi.DeviceTaintRule) int {
 		return 0
 	}
 	found := map[DeviceID]bool{}
-	count := func(slices []*resourceapi.ResourceSlice) {
-		for _, slice := range slices {
+	count := func(all []*resourceapi.ResourceSlice) {
+		for _, slice := range all {
 			for i := range slice.Spec.Devices {
 				if id := (DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name}); selects(rule, id) {
 					found[id] = true

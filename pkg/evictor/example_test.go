@@ -15,5 +15,5 @@ func ExampleDecide() {
 	fmt.Println(verdict.Explain(start))
 	// Output:
 	// evicted at 2026-03-01T12:05:00Z, in 5m0s
-	// - device gpu.example.com/node/gpu-0 has taint example.com/tripped=xid-79:NoExecute of the driver, and claim ns/claim tolerates it for 300s: due 2026-03-01T12:05:00Z
+	// - device gpu.example.com/node/gpu-0 has taint example.com/broken=xid-79:NoExecute of the driver, and claim ns/claim tolerates it for 300s: due 2026-03-01T12:05:00Z
 }

@@ -82,7 +82,7 @@ func (b *bubble) comesOn(namespace, name, device string) {
 func TestBreakerRestart(t *testing.T) {
 	for name, taints := range map[string][]runtime.Object{
 		"rule":   {sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))},
-		"driver": {sliceOf(1, taint("tripped", seconds(0)))},
+		"driver": {sliceOf(1, taint("broken", seconds(0)))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := tripped() // 10 pods
@@ -166,7 +166,7 @@ func TestJournalFirst(t *testing.T) {
 	options := full
 	options.Journal = journal
 	const n = 1000
-	inBubble(t, options, append(manyOn("gpu-0", n), sliceOf(1, taint("tripped", seconds(0)))), func(b *bubble) {
+	inBubble(t, options, append(manyOn("gpu-0", n), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
 		b.pass(time.Minute)
 		b.expect(nil)
 		if tries := journal.count(); tries < 30 || tries > 61 {

@@ -58,7 +58,7 @@ func onGPU(tolerations ...resourceapi.DeviceToleration) []runtime.Object {
 
 func forSeconds(n int64) resourceapi.DeviceToleration { return tolerate(noExecute, ptr.To(n)) }
 
-func tainted() *resourceapi.ResourceSlice { return sliceOf(1, taint("tripped", seconds(0))) }
+func tainted() *resourceapi.ResourceSlice { return sliceOf(1, taint("broken", seconds(0))) }
 
 func ruleWith(effect resourceapi.DeviceTaintEffect, device string) *resourceapi.DeviceTaintRule {
 	rule := ruleOn("rule", device, seconds(0))
@@ -149,10 +149,10 @@ func evictScenarios() map[string]scenario {
 		"evict-pod-later-many":            {objects: objectsOf(tainted(), onGPU(forSeconds(60), forSeconds(50), forSeconds(70))), want: after(50)},
 		"evict-pod-toleration-mismatch": {objects: objectsOf(tainted(), onGPU(resourceapi.DeviceToleration{
 			Key: "example.com/other", Operator: resourceapi.DeviceTolerationOpExists, Effect: noExecute})), want: now},
-		"evict-pod-partial-toleration": {want: now, objects: objectsOf(sliceOf(1, taint("tripped", seconds(0)), taint("hot", seconds(0))), onGPU(resourceapi.DeviceToleration{
+		"evict-pod-partial-toleration": {want: now, objects: objectsOf(sliceOf(1, taint("broken", seconds(0)), taint("hot", seconds(0))), onGPU(resourceapi.DeviceToleration{
 			Key: "example.com/hot", Operator: resourceapi.DeviceTolerationOpExists, Effect: noExecute}))},
 		"evict-pod-many-taints": {want: now,
-			objects: objectsOf(sliceOf(1, taint("tripped", seconds(0)), taint("hot", seconds(0))), ruleWith(noExecute, "gpu-0"), ruleOn("other", "gpu-0", seconds(0)), onGPU())},
+			objects: objectsOf(sliceOf(1, taint("broken", seconds(0)), taint("hot", seconds(0))), ruleWith(noExecute, "gpu-0"), ruleOn("other", "gpu-0", seconds(0)), onGPU())},
 		"evict-wrong-pod-replaced": {want: after(10),
 			objects: objectsOf(tainted(), with(onGPU(), func(pod *corev1.Pod, _ *resourceapi.ResourceClaim) { pod.UID = "another" })),
 			steps: func(b *bubble) {
@@ -169,7 +169,7 @@ func evictScenarios() map[string]scenario {
 				claim.UID, claim.OwnerReferences[0].UID = "replacement", "ns-pod"
 				b.updateClaim(claim)
 			}},
-		"eviction-change-taint": {objects: objectsOf(sliceOf(1, taint("tripped", seconds(60))), onGPU()), want: after(10), steps: func(b *bubble) {
+		"eviction-change-taint": {objects: objectsOf(sliceOf(1, taint("broken", seconds(60))), onGPU()), want: after(10), steps: func(b *bubble) {
 			b.updateSlice(tainted())
 		}},
 	}
@@ -244,7 +244,7 @@ func quietScenarios() map[string]scenario {
 }
 
 func effectOf(effect resourceapi.DeviceTaintEffect) resourceapi.DeviceTaint {
-	t := taint("tripped", seconds(0))
+	t := taint("broken", seconds(0))
 	t.Effect = effect
 	return t
 }

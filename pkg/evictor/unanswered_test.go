@@ -31,6 +31,7 @@ func TestUnanswered(t *testing.T) {
 		does     func(b *bubble) error // at the first attempt
 		err      error
 		later    func(b *bubble) error // before the second attempt
+		answered bool                  // by the first attempt
 		attempts int
 		counted  int
 	}{
@@ -39,9 +40,9 @@ func TestUnanswered(t *testing.T) {
 		"ends after the answer":        {later: ends, err: timeout, attempts: 1, counted: 1},
 		"gone after the answer":        {later: gone, err: timeout, attempts: 1, counted: 1},
 		"not carried out":              {err: timeout, attempts: 2, counted: 1},
-		"tripped connection":           {later: ends, err: syscall.ECONNRESET, attempts: 1, counted: 1},
-		"refused, and ended by others": {later: ends, err: syscall.ECONNREFUSED, attempts: 1},
-		"denied, and ended by others":  {later: ends, err: apierrors.NewForbidden(pods.GroupResource(), "pod", nil), attempts: 1},
+		"broken connection":            {later: ends, err: syscall.ECONNRESET, attempts: 1, counted: 1},
+		"refused, and ended by others": {later: ends, err: syscall.ECONNREFUSED, answered: true, attempts: 1},
+		"denied, and ended by others":  {later: ends, err: apierrors.NewForbidden(pods.GroupResource(), "pod", nil), answered: true, attempts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod, claim := podOn("ns", "pod", "gpu-0")
@@ -60,7 +61,11 @@ func TestUnanswered(t *testing.T) {
 				})
 				if test.later != nil {
 					go func() {
-						timer := time.NewTimer(3 * time.Millisecond) // the second attempt comes after 5 ms
+						after := 3 * time.Second // the second attempt comes after 5 s
+						if test.answered {
+							after = 3 * time.Millisecond // 5 ms
+						}
+						timer := time.NewTimer(after)
 						<-timer.C
 						if err := test.later(b); err != nil {
 							t.Error(err)

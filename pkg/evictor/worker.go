@@ -190,8 +190,13 @@ func (c *Controller) evict(ctx context.Context, e eviction) {
 	case err != nil:
 		c.retry(e, result, err)
 	case result == gone:
+		// An admission webhook or a stale API server can answer so, too: the pod is gone when
+		// the watch says so.
 		c.options.Metrics.evicted(e.plan.Verdict, string(gone))
-		c.locked(func() { c.states.over(e.of) })
+		c.locked(func() {
+			e.of.failures++
+			c.states.postpone(e.of, time.Now().Add(max(goneDelay, retryDelay(int(e.of.failures)))))
+		})
 	default:
 		now := time.Now()
 		c.options.Metrics.evicted(e.plan.Verdict, string(deleted))
@@ -214,6 +219,7 @@ func (c *Controller) retry(e eviction, result outcome, err error) {
 		e.of.failures++
 		delay = retryDelay(int(e.of.failures))
 		if result == unanswered {
+			delay = max(delay, unansweredDelay)
 			c.states.unanswered(e.of, e.plan.Verdict, time.Now().Add(delay))
 		} else {
 			c.states.postpone(e.of, time.Now().Add(delay))
@@ -221,6 +227,13 @@ func (c *Controller) retry(e eviction, result outcome, err error) {
 	})
 	c.options.Logger.Error(err, "Eviction failed, retrying", "pod", e.of.pod, "delay", delay.String())
 }
+
+const (
+	// goneDelay is the least delay after an answer that the pod is gone, unansweredDelay that
+	// after a DELETE without an answer: time for the watch to show what happened.
+	goneDelay       = time.Second
+	unansweredDelay = 5 * time.Second
+)
 
 // retryDelay doubles from 5 ms up to one minute.
 func retryDelay(failures int) time.Duration {

@@ -150,7 +150,7 @@ func check(t *testing.T, s *Snapshot, objects map[objectKey]any) {
 		if !slices.Contains(s.ByPool(slice.Spec.Driver, slice.Spec.Pool.Name), s.Get(name)) {
 			t.Fatalf("%s is not in its pool", name)
 		}
-		checkDevices(t, s, slice, objects)
+		checkDevices(t, s, slice, objects, obsolete(slice, want))
 	}
 	n := 0
 	for range s.Devices() {
@@ -175,11 +175,34 @@ func check(t *testing.T, s *Snapshot, objects map[objectKey]any) {
 	}
 }
 
+// obsolete reports whether all slices of a newer generation of the pool of a slice exist.
+func obsolete(slice *resourceapi.ResourceSlice, all map[string]*resourceapi.ResourceSlice) bool {
+	have := map[int64]int64{}
+	for _, other := range all {
+		if pool := other.Spec.Pool; other.Spec.Driver == slice.Spec.Driver && pool.Name == slice.Spec.Pool.Name {
+			have[pool.Generation]++
+		}
+	}
+	for _, other := range all {
+		if pool := other.Spec.Pool; other.Spec.Driver == slice.Spec.Driver && pool.Name == slice.Spec.Pool.Name &&
+			pool.Generation > slice.Spec.Pool.Generation && have[pool.Generation] >= pool.ResourceSliceCount {
+			return true
+		}
+	}
+	return false
+}
+
 // checkDevices looks up each device, and the sources of its taints.
-func checkDevices(t *testing.T, s *Snapshot, slice *resourceapi.ResourceSlice, objects map[objectKey]any) {
+func checkDevices(t *testing.T, s *Snapshot, slice *resourceapi.ResourceSlice, objects map[objectKey]any, obsolete bool) {
 	t.Helper()
 	for i, device := range slice.Spec.Devices {
 		found, ok := s.Device(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)
+		if obsolete && ok && found.Slice().Name == slice.Name {
+			t.Fatalf("device %s of the obsolete %s is found", device.Name, slice.Name)
+		}
+		if obsolete {
+			continue
+		}
 		if !ok || found.Name() != device.Name || found.Driver() != slice.Spec.Driver || found.Pool() != slice.Spec.Pool.Name {
 			t.Fatalf("device %s of %s is not found", device.Name, slice.Name)
 		}

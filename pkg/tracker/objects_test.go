@@ -87,7 +87,8 @@ func (w *world) slice(name string) *resourceapi.ResourceSlice {
 		}
 	}
 	s := slice(name, w.some("driver", 3), w.some("pool", 3), devices...)
-	s.Spec.Pool.Generation = int64(w.IntN(2))
+	s.Spec.Pool.Generation = int64(w.IntN(3))
+	s.Spec.Pool.ResourceSliceCount = s.Spec.Pool.Generation + 1 // the same in all slices of a generation
 	if w.IntN(3) == 0 {
 		driverTaint(s, w.some("example.com/own", 2))
 	}

@@ -3,6 +3,7 @@ package tracker
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -140,11 +141,22 @@ func (s *Snapshot) PublishedSlices() iter.Seq[*resourceapi.ResourceSlice] {
 	}
 }
 
-// Device returns a device. Where several slices of a pool have it, it is the one of the
-// highest generation of the pool.
+// Device returns a device, unless it is only in slices that a complete newer generation of
+// the pool replaces. If several slices have it, the one of the highest generation counts.
 func (s *Snapshot) Device(driver, pool, device string) (Device, bool) {
 	found, ok := s.pool(driver, pool).find(device)
 	return Device(found), ok
+}
+
+// CompleteGeneration returns the highest generation of a pool of which all slices exist. The
+// devices of older generations are obsolete.
+func (s *Snapshot) CompleteGeneration(driver, name string) (generation int64, found bool) {
+	p := s.pool(driver, name)
+	if p == nil {
+		return 0, false
+	}
+	generation = p.complete()
+	return generation, generation != math.MinInt64
 }
 
 // Devices yields all devices, in the order of the names of their slices and then in
@@ -305,8 +317,30 @@ func (p *pool) with(id poolID, edits []edit[*entry]) *pool {
 	return &pool{name: p.name, entries: merged(p.entries, edits)}
 }
 
-// find returns the place of a device. Of several with its name it is the one of the
-// highest generation of the pool, then the first by the name of its slice.
+// complete returns the highest generation of which all slices exist, math.MinInt64 if there
+// is none. Slices of older generations are obsolete.
+func (p *pool) complete() int64 {
+	newest := int64(math.MinInt64)
+	for _, e := range p.entries {
+		if e.generation() > newest && p.isComplete(e.generation()) {
+			newest = e.generation()
+		}
+	}
+	return newest
+}
+
+func (p *pool) isComplete(generation int64) bool {
+	have, want := int64(0), int64(1)
+	for _, e := range p.entries {
+		if e.generation() == generation {
+			have, want = have+1, max(want, e.published.Spec.Pool.ResourceSliceCount)
+		}
+	}
+	return have >= want
+}
+
+// find returns the place of a device that is not obsolete. Of several with its name it is
+// the one of the highest generation of the pool, then the first by the name of its slice.
 func (p *pool) find(device string) (place, bool) {
 	if p == nil {
 		return place{}, false
@@ -316,7 +350,11 @@ func (p *pool) find(device string) (place, bool) {
 		return found, ok
 	}
 	var best place
+	complete := p.complete()
 	for _, e := range p.entries {
+		if e.generation() < complete {
+			continue
+		}
 		if best.entry == nil || e.generation() > best.entry.generation() {
 			if i := deviceIndex(e.published, device); i >= 0 {
 				best = place{e, i}
@@ -332,7 +370,11 @@ func (p *pool) indexed() map[string]place {
 		return *index
 	}
 	index := map[string]place{}
+	complete := p.complete()
 	for _, e := range p.entries {
+		if e.generation() < complete {
+			continue
+		}
 		for i := range e.published.Spec.Devices {
 			name := e.published.Spec.Devices[i].Name
 			if had, ok := index[name]; !ok || e.generation() > had.entry.generation() {
