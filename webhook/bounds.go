@@ -175,7 +175,12 @@ func (l *limiter) classOf(guard bool, h head) (class, string) {
 	return tenants, "tenant " + tenant
 }
 
-func (l *limiter) isSystem(h head) bool { return l.System != nil && l.System(h.UserInfo.Username) }
+// isSystem reports whether a component of Kubernetes writes. Pods are not: who creates one
+// acts for the author of its template.
+func (l *limiter) isSystem(h head) bool {
+	pod := h.Resource.Resource == "pods" && h.SubResource == "" && h.Operation == admissionv1.Create
+	return l.System != nil && !pod && l.System(h.UserInfo.Username)
+}
 
 // mayPass reports whether a request that cannot be checked in time is admitted: those of
 // components of Kubernetes and drivers, which would stop, and deletions.

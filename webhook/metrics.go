@@ -38,7 +38,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_answers_total",
-			Help: "Admission requests answered, by endpoint (mutate, validate, guard), kind, operation and verdict (allowed, denied, errored, skipped).",
+			Help: "Admission requests answered, by endpoint (mutate, validate, guard, pods), kind, operation and verdict (allowed, denied, errored, skipped).",
 		}, []string{"endpoint", "kind", "operation", "verdict"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_findings_total",

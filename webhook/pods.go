@@ -42,6 +42,12 @@ func PodDeletions(next admission.Handler, pods Pods, source Source, log logr.Log
 	return podDeletions{newHandler(handler{endpoint: "validate", source: source, step: review.Reviewer.Validate, log: log, metrics: metrics}, options), next, pods}
 }
 
+// ExtendedResources returns the handler for new pods that name extended resources which are
+// backed by DRA. metrics may be nil.
+func ExtendedResources(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
+	return newHandler(handler{endpoint: "pods", source: source, step: review.Reviewer.Pod, log: log, metrics: metrics}, options)
+}
+
 // Handle refuses a deletion by force of a pod that holds devices.
 func (p podDeletions) Handle(ctx context.Context, req admission.Request) admission.Response {
 	deletes := req.Operation == admissionv1.Delete && req.SubResource == ""

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/webhook"
 )
 
@@ -107,6 +108,24 @@ func TestPodDeletionsHandOn(t *testing.T) {
 			Operation: admissionv1.Connect}})
 		if !response.Allowed {
 			t.Errorf("%s: %+v", resource, response)
+		}
+	}
+}
+
+// TestExtendedResourcesEndpoint: a pod is answered like the claim that the scheduler would
+// make, with the field of the pod.
+func TestExtendedResourcesEndpoint(t *testing.T) {
+	server := start(t, review.Reviewer{Limits: validate.Limits{RequestsPerClaim: 1}}, func(s *webhook.Server) {
+		s.Pods = webhook.ExtendedResources(webhook.Always(review.Reviewer{Limits: validate.Limits{RequestsPerClaim: 1}}), logr.Discard(), nil)
+	})
+	for resources, allowed := range map[string]bool{
+		`{}`: true, `{"deviceclass.resource.kubernetes.io/gpu": "8"}`: true,
+		`{"deviceclass.resource.kubernetes.io/gpu": "1", "deviceclass.resource.kubernetes.io/nic": "1"}`: false,
+	} {
+		req := create("Pod", []byte(`{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "resources": {"requests": `+resources+`}}]}}`))
+		req.Kind.Group, req.Resource.Resource = "", "pods"
+		if got := server.review(t, webhook.PodsPath, req); got.Allowed != allowed {
+			t.Errorf("%s: %+v", resources, got.Result)
 		}
 	}
 }

@@ -22,6 +22,8 @@ const (
 	MutatePath   = "/mutate"
 	ValidatePath = "/validate"
 	GuardPath    = "/guard"
+	// PodsPath is for pods at CREATE that name extended resources.
+	PodsPath = "/pods"
 )
 
 // Files of the certificate directory, as a Secret of type kubernetes.io/tls has
@@ -37,6 +39,8 @@ type Server struct {
 	Mutating, Validating admission.Handler
 	// Guarding is the handler of that name; nil for none.
 	Guarding admission.Handler
+	// Pods is the handler of ExtendedResources; nil for none.
+	Pods admission.Handler
 	// CertDir holds CertificateFile and KeyFile. They are read again when they
 	// change. Not needed with Certificate.
 	CertDir string
@@ -166,7 +170,7 @@ func (s *Server) Expires() time.Time {
 
 func (s *Server) handler(limiter *limiter) http.Handler {
 	mux := http.NewServeMux()
-	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating, GuardPath: s.Guarding} {
+	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating, GuardPath: s.Guarding, PodsPath: s.Pods} {
 		if handler == nil {
 			continue
 		}

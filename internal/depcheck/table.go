@@ -81,12 +81,13 @@ var Packages = map[string]Package{
 	"pkg/cdi":                     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/podresources/checkpoint": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
-	"pkg/guard":           {Floor: 1, Beside: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"internal/table":      {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/fairqueue":  {Floor: 1, Never: []string{clientGo, controllerRuntime}},
-	"internal/quantity":   {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/sizedcache": {Floor: 1, Pure: true},
-	"internal/example":    {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"pkg/guard":                 {Floor: 1, Beside: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/table":            {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/extendedresource": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
+	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/sizedcache":       {Floor: 1, Pure: true},
 
 	// For tests and for the build; no package that ships imports them.
 	"internal/testobj":  {Floor: 1, Importers: []string{"(tests)"}},

@@ -43,7 +43,8 @@ func serveCommand(streams Streams) *cobra.Command {
 		Short: "Run the admission webhook",
 		Long: `serve answers the admission requests of API servers over HTTPS: POST /mutate fills in
 defaults, POST /validate denies and warns, and with --guard POST /guard refuses taint
-rules and drains that hit more than the site allows. With --live-data it also reads
+rules and drains that hit more than the site allows. POST /pods checks new pods whose
+extended resources are backed by DRA as the claims that the scheduler makes for them. With --live-data it also reads
 DeviceClasses, ResourceSlices, DeviceTaintRules and the labels of namespaces from the API
 server, for the rules and policies that look beyond one object, and with --guard claims,
 pods and PodDisruptionBudgets. With --pod-deletions it reads claims and pods, and refuses
@@ -120,6 +121,7 @@ func serve(ctx context.Context, streams Streams, o serveOptions) error {
 		Mutating:      webhook.Mutating(site.reviewer, log, recorded.metrics, recorded.options...),
 		Validating:    site.validating(recorded.metrics, recorded.options...),
 		Guarding:      site.guarding(recorded.metrics, recorded.options...),
+		Pods:          webhook.ExtendedResources(site.reviewer, log, recorded.metrics, recorded.options...),
 		CertDir:       o.certDir,
 		Certificate:   certificate,
 		ShutdownDelay: o.shutdownDelay,
