@@ -52,7 +52,7 @@ func TestMetrics(t *testing.T) {
 	check(removal)
 
 	const want = `
-# HELP dra_steward_admission_answers_total Admission requests answered, by endpoint (mutate, validate, guard), kind, operation and verdict (allowed, denied, errored, skipped).
+# HELP dra_steward_admission_answers_total Admission requests answered, by endpoint (mutate, validate, guard, pods), kind, operation and verdict (allowed, denied, errored, skipped).
 # TYPE dra_steward_admission_answers_total counter
 dra_steward_admission_answers_total{endpoint="mutate",kind="ResourceClaim",operation="CREATE",verdict="allowed"} 1
 dra_steward_admission_answers_total{endpoint="validate",kind="",operation="",verdict="errored"} 2
