@@ -171,10 +171,10 @@ func (c *Controller) decide(name types.NamespacedName) {
 		return
 	}
 	o := c.scope.Load()
-	d := decision{verdict: DecidePod(pod, c.options.Usage, c.view, c.options.Settings, start), ending: pod.DeletionTimestamp != nil}
+	d := decision{verdict: DecidePod(pod, c.options.Usage, c.view, c.options.Settings, start).ends(), ending: pod.DeletionTimestamp != nil}
 	d.plan = o.plan(pod, d.verdict)
 	if c.statuses.previewing() {
-		d.preview = o.shares.ours(DecidePod(pod, c.options.Usage, c.view.preview(), c.options.Settings, start))
+		d.preview = o.shares.ours(DecidePod(pod, c.options.Usage, c.view.preview(), c.options.Settings, start).ends())
 	}
 	var came changed
 	seen := false

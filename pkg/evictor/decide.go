@@ -228,6 +228,17 @@ func (v Verdict) Only(keep func(Reason) bool) Verdict {
 	return kept.normalized()
 }
 
+// ends returns the verdict without the reasons that are tolerated until after the year 9999,
+// for which a pod is never evicted.
+func (v Verdict) ends() Verdict {
+	if !slices.ContainsFunc(v.Reasons, Reason.never) {
+		return v
+	}
+	return v.Only(func(r Reason) bool { return !r.never() })
+}
+
+func (r Reason) never() bool { return r.At.Equal(endOfTime) }
+
 // Rules returns the DeviceTaintRules among the reasons, each once, by name.
 func (v Verdict) Rules() []Rule {
 	var rules []Rule
@@ -297,7 +308,7 @@ func (r Reason) String() string {
 	switch {
 	case r.TolerationSeconds == nil:
 		return text + "does not tolerate it: due " + at
-	case r.At.Equal(endOfTime):
+	case r.never():
 		return text + "tolerates it until after the year 9999"
 	default:
 		return text + fmt.Sprintf("tolerates it for %ds: due %s", max(*r.TolerationSeconds, 0), at)

@@ -22,6 +22,8 @@ type podStates struct {
 	queue  evictionQueue
 	paused map[*podState]struct{}
 	causes causeStats
+	// deletions are the evicted pods that have not been reported yet.
+	deletions []deletion
 	// byState counts the pods by their state.
 	byState map[string]int
 }
@@ -274,7 +276,22 @@ func (cs *podStates) postpone(c *podState, until time.Time) {
 func (cs *podStates) evicted(c *podState, p Verdict) {
 	c.unconfirmed = nil
 	cs.causes.evicted(p)
+	cs.deletions = append(cs.deletions, deletion{c.pod, c.uid, p})
 	cs.over(c)
+}
+
+// A deletion is an evicted pod.
+type deletion struct {
+	pod     types.NamespacedName
+	uid     types.UID
+	verdict Verdict
+}
+
+// takeDeletions returns the deletions since the last call.
+func (cs *podStates) takeDeletions() []deletion {
+	all := cs.deletions
+	cs.deletions = nil
+	return all
 }
 
 // over ends the work on a taken pod. Its state remains until the pod is gone, so that it

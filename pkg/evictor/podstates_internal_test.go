@@ -57,6 +57,17 @@ func TestCasesKeepCount(t *testing.T) {
 			cs.gone(name, now)
 		}
 		recount(t, cs)
+		counted := 0
+		for _, d := range cs.takeDeletions() {
+			counted += len(causes(d.verdict))
+		}
+		evicted := 0
+		for _, a := range cs.causes.byCause {
+			evicted += a.evicted
+		}
+		if counted < evicted {
+			t.Fatalf("%d evictions counted, %d reported", evicted, counted)
+		}
 		for of, a := range cs.causes.byCause {
 			if !a.idle() || len(a.namespaces) != 0 || len(a.preview.namespaces) != 0 {
 				t.Fatalf("%v keeps %+v", of, a)

@@ -2,10 +2,14 @@ package evictor_test
 
 import (
 	"fmt"
+	"math"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +50,16 @@ func TestUnanswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod, claim := podOn("ns", "pod", "gpu-0")
-			inBubble(t, full, []runtime.Object{sliceOf(1), pod, claim}, func(b *bubble) {
+			options, logged := full, 0
+			var mutex sync.Mutex
+			options.Logger = funcr.New(func(_, line string) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				if strings.Contains(line, `"Evicted pod"`) {
+					logged++
+				}
+			}, funcr.Options{})
+			inBubble(t, options, []runtime.Object{sliceOf(1), pod, claim}, func(b *bubble) {
 				attempts := 0
 				b.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 					if attempts++; attempts > 1 {
@@ -82,10 +95,42 @@ func TestUnanswered(t *testing.T) {
 				if got := b.controller.Tally("rule"); got != (evictor.Tally{Evicted: test.counted}) {
 					t.Errorf("counted %+v, want %d", got, test.counted)
 				}
+				if logged != test.counted || b.deletions() != test.counted {
+					t.Errorf("%d logged, %d in the metric, want %d", logged, b.deletions(), test.counted)
+				}
 				if c := b.condition("rule", "EvictionInProgress"); test.counted > 0 && (c == nil || c.Message != fmt.Sprint(test.counted, " pod evicted.")) {
 					t.Errorf("condition %+v", c)
 				}
 			})
 		})
 	}
+}
+
+// deletions is the number of evicted pods in the metric.
+func (b *bubble) deletions() int {
+	b.Helper()
+	families, err := b.registry.Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "dra_steward_evictor_pod_deletions_total" {
+			return int(family.GetMetric()[0].GetCounter().GetValue())
+		}
+	}
+	b.Fatal("there is no metric of deletions")
+	return 0
+}
+
+// TestTolerationForEver: a toleration of 292 billion years leaves no pod pending.
+func TestTolerationForEver(t *testing.T) {
+	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](math.MaxInt64)))
+	inBubble(t, full, []runtime.Object{sliceOf(1), pod, claim}, func(b *bubble) {
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(time.Minute)
+		if c := b.condition("rule", "EvictionInProgress"); c == nil || c.Reason != evictor.ReasonNotStarted {
+			t.Errorf("condition %+v", c)
+		}
+		b.expect(nil)
+	})
 }

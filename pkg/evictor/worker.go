@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -71,19 +72,26 @@ func (c *Controller) mustJournal(of *podState) bool {
 // sleep waits for a change of the queue, at most for wait if that is positive; false if
 // ctx ended.
 func (c *Controller) sleep(ctx context.Context, wait time.Duration) bool {
-	var over <-chan time.Time
-	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		over = timer.C
-	}
+	timer := time.NewTimer(boundedSleep(wait))
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-c.wake:
-	case <-over:
+	case <-timer.C:
 	}
 	return true
+}
+
+// maxSleep bounds a wait: timers stand still while a machine is suspended, but tolerations
+// end by the wall clock.
+const maxSleep = 10 * time.Second
+
+func boundedSleep(wait time.Duration) time.Duration {
+	if wait <= 0 || wait > maxSleep {
+		return maxSleep
+	}
+	return wait
 }
 
 // An eviction is a pod for a worker, with the plan to carry out.
@@ -198,18 +206,26 @@ func (c *Controller) evict(ctx context.Context, e eviction) {
 			c.states.postpone(e.of, time.Now().Add(max(goneDelay, retryDelay(int(e.of.failures)))))
 		})
 	default:
-		now := time.Now()
-		c.options.Metrics.evicted(e.plan.Verdict, string(deleted))
-		c.options.Metrics.took(now.Sub(e.due))
-		c.options.Logger.Info("Evicted pod", "pod", e.of.pod, "node", pod.Spec.NodeName, "verdict", e.plan.Explain(now))
+		c.options.Metrics.took(time.Since(e.due))
 		c.locked(func() { c.states.evicted(e.of, e.plan.Verdict) })
 	}
 }
 
+// locked calls f with the mutex held, and then reports the deletions that f counted.
 func (c *Controller) locked(f func()) {
+	for _, d := range c.counted(f) {
+		// Log and metric are the audit trail: there is one of each for each evicted pod, also
+		// if the DELETE had no answer. The API server may drop events.
+		c.options.Metrics.evicted(d.verdict, string(deleted))
+		c.options.Logger.Info("Evicted pod", "pod", d.pod, "uid", d.uid, "verdict", d.verdict.Explain(time.Now()))
+	}
+}
+
+func (c *Controller) counted(f func()) []deletion {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	f()
+	return c.states.takeDeletions()
 }
 
 func (c *Controller) retry(e eviction, result outcome, err error) {
@@ -374,6 +390,20 @@ type limiter struct {
 	mutex      sync.Mutex
 	all        *rate.Limiter
 	namespaces map[string]*rate.Limiter
+	// swept is when the full buckets of namespaces were last dropped.
+	swept time.Time
+}
+
+// bucketsPeriod is how often full buckets of namespaces are dropped.
+const bucketsPeriod = time.Minute
+
+// sweep drops the buckets of namespaces that are full: a new one is full, too.
+func (l *limiter) sweep(now time.Time) {
+	if now.Sub(l.swept) < bucketsPeriod {
+		return
+	}
+	l.swept = now
+	maps.DeleteFunc(l.namespaces, func(_ string, own *rate.Limiter) bool { return own.TokensAt(now) >= float64(own.Burst()) })
 }
 
 func newLimiter(limits Limits) *limiter {
@@ -401,6 +431,7 @@ func (l *limiter) delay(namespace string, now time.Time) (wait time.Duration, gl
 	if l.limits.PerNamespace == 0 {
 		return 0, false
 	}
+	l.sweep(now)
 	own := l.namespaces[namespace]
 	if own == nil {
 		own = bucket(l.limits.PerNamespace)
