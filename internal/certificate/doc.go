@@ -1,7 +1,9 @@
-// Package certificate decides when the serving certificate of the webhook is replaced,
-// so that no request is lost on the way: an authority is trusted everywhere before
-// anything that it signed is served, and trusted for a while after the last of it was.
+// Package certificate keeps the webhook's serving certificate in one Secret, and its
+// authority in the caBundle of the webhook configurations. It reads and patches these
+// objects by name and needs no other right.
 //
-// A [State] is what one Secret holds. [Settings.Decide] says what comes next; it knows
-// no client, no clock and makes no keys.
+// A [State] is what the Secret holds. [Settings.Decide] says what comes next; it knows no
+// client, no clock and makes no keys. No request is lost when the certificate changes: an
+// authority is trusted everywhere before anything that it signed is served, and stays
+// trusted for a while after the last of it was.
 package certificate

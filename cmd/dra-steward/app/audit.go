@@ -184,3 +184,33 @@ func (o auditOptions) readFiles(_ context.Context, streams Streams, options audi
 	}
 	return found.report(), nil
 }
+
+// readCluster audits a cluster.
+func (o auditOptions) readCluster(ctx context.Context, _ Streams, options audit.Options) (audit.Report, error) {
+	s, err := newStored(o.kubeconfig, o.namespace)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	if options.Minor, err = s.look(); err != nil {
+		return audit.Report{}, err
+	}
+	all, around, err := s.surroundings(ctx)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	options.World, options.Facts = &around.Objects, around
+	found, err := newCollected(options)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	for _, l := range all {
+		if l.kind == "Namespace" || o.namespace != "" && !l.namespaced {
+			continue
+		}
+		err := s.each(ctx, l, func(data []byte) error { return found.judge(audit.Object{Kind: l.gvk(), JSON: data}) })
+		if err != nil {
+			return audit.Report{}, err
+		}
+	}
+	return found.report(), nil
+}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -30,4 +32,37 @@ func completeGates(_ *cobra.Command, _ []string, typed string) (values []string,
 		values = append(values, before+string(gate)+"=true", before+string(gate)+"=false")
 	}
 	return values, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completePolicies offers the codes of policies to the shell.
+func completePolicies(c *cobra.Command, paths []string, args []string) (codes []string) {
+	set, err := parsedPolicies(c, paths)
+	if err != nil || len(args) > 0 {
+		return nil
+	}
+	for _, p := range set.Policies() {
+		codes = append(codes, cobra.CompletionWithDesc(p.Code, p.Title))
+	}
+	return codes
+}
+
+func completeRules(args []string) []string {
+	book, err := rulebook.Open()
+	if err != nil || len(args) > 0 {
+		return nil
+	}
+	var ids []string
+	for _, entry := range book {
+		ids = append(ids, cobra.CompletionWithDesc(entry.ID, entry.Summary()))
+	}
+	return ids
+}
+
+// parsed are the policies that paths name, without their tests run.
+func parsedPolicies(c *cobra.Command, paths []string) (*policy.Set, error) {
+	sources, err := policySources(paths)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Parse(c.Context(), sources...)
 }

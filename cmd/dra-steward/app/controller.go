@@ -102,7 +102,7 @@ func (o controllerOptions) limits() evictor.Limits {
 }
 
 func runController(ctx context.Context, streams Streams, o controllerOptions) error {
-	log, err := newLogger(streams, serveOptions{logLevel: o.logLevel, logFormat: o.logFormat})
+	log, err := newLogger(streams.Err, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}

@@ -80,27 +80,3 @@ func list(streams Streams, book rulebook.Book, policies *policy.Set) error {
 	}
 	return table.Flush()
 }
-
-// completePolicies offers the codes of policies to the shell.
-func completePolicies(c *cobra.Command, paths []string, args []string) (codes []string) {
-	set, err := parsedPolicies(c, paths)
-	if err != nil || len(args) > 0 {
-		return nil
-	}
-	for _, p := range set.Policies() {
-		codes = append(codes, cobra.CompletionWithDesc(p.Code, p.Title))
-	}
-	return codes
-}
-
-func completeRules(args []string) []string {
-	book, err := rulebook.Open()
-	if err != nil || len(args) > 0 {
-		return nil
-	}
-	var ids []string
-	for _, entry := range book {
-		ids = append(ids, cobra.CompletionWithDesc(entry.ID, entry.Summary()))
-	}
-	return ids
-}

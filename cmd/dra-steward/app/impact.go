@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -149,17 +147,4 @@ func writeReport(streams Streams, report taints.Report, output string) error {
 	default:
 		return report.WriteText(streams.Out)
 	}
-}
-
-// ownKubeconfig is the file of the flag, of $KUBECONFIG, or the usual one if it is there;
-// empty is the cluster that this runs in.
-func ownKubeconfig(flag string) string {
-	if flag != "" {
-		return flag
-	}
-	if list := os.Getenv("KUBECONFIG"); list != "" {
-		first, _, _ := strings.Cut(list, string(os.PathListSeparator))
-		return first
-	}
-	return ""
 }

@@ -47,14 +47,15 @@ With --serve-socket it answers the PodResources API itself, with the kubelet's f
 corrected, for agents that speak it.`
 
 type nodeWatchOptions struct {
-	nodeName, kubeconfig string
-	cdi                  cdi.Options
-	socket, criSocket    string
-	kubeletRoot, plugins string
-	serveSocket          string
-	interval             time.Duration
-	events               bool
-	serveOptions
+	nodeName, kubeconfig          string
+	cdi                           cdi.Options
+	socket, criSocket             string
+	kubeletRoot, plugins          string
+	serveSocket                   string
+	interval                      time.Duration
+	events                        bool
+	healthAddress, metricsAddress string
+	logLevel, logFormat           string
 }
 
 func nodeWatchCommand(streams Streams) *cobra.Command {
@@ -129,7 +130,7 @@ func nodeWatch(ctx context.Context, streams Streams, o nodeWatchOptions) error {
 
 // agent makes the agent and all that it needs.
 func (o nodeWatchOptions) agent(streams Streams) (*node.Agent, *prometheus.Registry, error) {
-	log, err := newLogger(streams, o.serveOptions)
+	log, err := newLogger(streams.Err, o.logLevel, o.logFormat)
 	if err != nil {
 		return nil, nil, err
 	}

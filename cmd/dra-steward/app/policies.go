@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"errors"
+
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -64,6 +66,22 @@ func newPolicyEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.
 	engine, err := policy.NewEngine(set, settings)
 	if err != nil {
 		return nil, field.Invalid(field.NewPath("policies"), field.OmitValueType{}, err.Error())
+	}
+	return engine, nil
+}
+
+// newGuardEngine are the policies that judge by the impact of a write; nil for no set.
+func newGuardEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.Engine, error) {
+	if set == nil {
+		return nil, nil
+	}
+	settings, err := review.GuardSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := policy.NewEngine(set, settings)
+	if err != nil {
+		return nil, errors.Join(errors.New("the policies of the guard"), err)
 	}
 	return engine, nil
 }

@@ -39,15 +39,6 @@ func policyCommand(streams Streams) *cobra.Command {
 	return c
 }
 
-// parsed are the policies that paths name, without their tests run.
-func parsedPolicies(c *cobra.Command, paths []string) (*policy.Set, error) {
-	sources, err := policySources(paths)
-	if err != nil {
-		return nil, err
-	}
-	return policy.Parse(c.Context(), sources...)
-}
-
 func policyListCommand(streams Streams, paths *[]string) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the policies with their own modes", Args: cobra.NoArgs,

@@ -2,13 +2,10 @@ package app
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -100,24 +97,4 @@ func (p *policyConfigMaps) problemsOf(err error) (all []policystatus.Problem) {
 		all = append(all, one)
 	}
 	return all
-}
-
-// metricsHandler serves metrics, and what came of loading policies.
-func (c *configured) metricsHandler(registry *prometheus.Registry) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", metricsHandler(registry))
-	if c.policies != nil {
-		mux.HandleFunc("GET "+policystatus.Path, c.tellPolicies)
-	}
-	return mux
-}
-
-func (c *configured) tellPolicies(w http.ResponseWriter, _ *http.Request) {
-	load := &c.policies.status
-	load.mutex.Lock()
-	said := policystatus.Load{Revision: load.revision, Since: load.since, Problems: load.problems}
-	load.mutex.Unlock()
-	said.Digests = c.reviewer().PolicyDigests()
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(said) // who asks no longer needs no answer
 }

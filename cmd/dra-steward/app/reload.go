@@ -11,9 +11,14 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"encoding/json"
+	"net/http"
+
 	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/policystatus"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A configured is the Reviewer that follows a configuration file: it is replaced as a
@@ -158,4 +163,24 @@ func (c *configured) look() {
 	if c.metrics.refused(err) {
 		c.log.Error(err, "refused a new configuration; the last good one stays in force", "file", c.path)
 	}
+}
+
+// metricsHandler serves metrics, and what came of loading policies.
+func (c *configured) metricsHandler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", metricsHandler(registry))
+	if c.policies != nil {
+		mux.HandleFunc("GET "+policystatus.Path, c.tellPolicies)
+	}
+	return mux
+}
+
+func (c *configured) tellPolicies(w http.ResponseWriter, _ *http.Request) {
+	load := &c.policies.status
+	load.mutex.Lock()
+	said := policystatus.Load{Revision: load.revision, Since: load.since, Problems: load.problems}
+	load.mutex.Unlock()
+	said.Digests = c.reviewer().PolicyDigests()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(said) // who asks no longer needs no answer
 }

@@ -2,18 +2,13 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -87,7 +82,7 @@ log say so.`,
 }
 
 func serve(ctx context.Context, streams Streams, o serveOptions) error {
-	log, err := newLogger(streams, o)
+	log, err := newLogger(streams.Err, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}
@@ -223,65 +218,4 @@ func serveAll(ctx context.Context, server *webhook.Server, world *informed, site
 		return server.Serve(admission, at["--address"])
 	})
 	return group.Wait()
-}
-
-// listenAll opens the addresses of the flags, all or none; an empty one is left out.
-func listenAll(addresses map[string]string) (map[string]net.Listener, error) {
-	listeners := map[string]net.Listener{}
-	for flag, address := range addresses {
-		if address == "" && flag != "--address" {
-			continue
-		}
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			for _, open := range listeners {
-				open.Close()
-			}
-			return nil, fmt.Errorf("%s: %w", flag, err)
-		}
-		listeners[flag] = listener
-	}
-	return listeners, nil
-}
-
-// addressOf is where a listener listens, which differs from its flag for port 0.
-func addressOf(listener net.Listener) string {
-	if listener == nil {
-		return "off"
-	}
-	return listener.Addr().String()
-}
-
-// serveHTTP serves plain HTTP on listener until ctx ends; nothing if it is nil.
-func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	if listener == nil {
-		return nil
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { server.Close() })
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("%s: %w", listener.Addr(), err)
-	}
-	return nil
-}
-
-// newLogger makes the logger of the program, which controller-runtime uses as well.
-func newLogger(streams Streams, o serveOptions) (logr.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return logr.Logger{}, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel)
-	}
-	options := &slog.HandlerOptions{Level: level}
-	var handler slog.Handler
-	switch o.logFormat {
-	case "json":
-		handler = slog.NewJSONHandler(streams.Err, options)
-	case "text":
-		handler = slog.NewTextHandler(streams.Err, options)
-	default:
-		return logr.Logger{}, fmt.Errorf("--log-format %q: must be json or text", o.logFormat)
-	}
-	log := logr.FromSlogHandler(handler)
-	ctrllog.SetLogger(log)
-	return log, nil
 }

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"bytes"
-	"strings"
 	"testing"
 	"time"
 
@@ -46,15 +44,6 @@ func TestHeldBy(t *testing.T) {
 	} {
 		if got := heldBy(&coordinationv1.Lease{Spec: tt.spec}, now); got != tt.want {
 			t.Errorf("%s: held by %q, want %q", name, got, tt.want)
-		}
-	}
-}
-
-func TestUninstallRefusesFlags(t *testing.T) {
-	for _, args := range [][]string{{"--taint-rules=drop"}, {"--namespace="}, {"--kubeconfig=/does/not/exist"}} {
-		var out bytes.Buffer
-		if code := Run(t.Context(), append([]string{"uninstall"}, args...), Streams{Out: &out, Err: &out}); code != ExitFailed || !strings.Contains(out.String(), "--") {
-			t.Errorf("%q: exit code %d, %s", args, code, &out)
 		}
 	}
 }

@@ -32,12 +32,3 @@ func moduleVersion(info *debug.BuildInfo, path string) string {
 	}
 	return "unknown"
 }
-
-// mainVersion is the version of this program, empty if nobody wrote it down.
-func mainVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "(devel)" {
-		return ""
-	}
-	return info.Main.Version
-}

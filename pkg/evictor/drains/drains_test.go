@@ -241,7 +241,7 @@ func TestSteered(t *testing.T) {
 
 // TestDeadline: Delete deletes, with the UID, whatever budgets say; Keep stops; Fail gives
 // up, and lifts the cordon where the drain says so.
-func TestDeadline(t *testing.T) {
+func TestEscalation(t *testing.T) {
 	for action, want := range map[v1alpha1.DeadlineAction][]string{
 		v1alpha1.DeadlineDelete: {"Drained=True Drained", "Cordoned=False Uncordoned"},
 		v1alpha1.DeadlineKeep:   {"Draining=False DeadlineExceeded", "Drained=False PodsRemain", "Cordoned=True Cordoned"},

@@ -114,9 +114,9 @@ func judge(err error, now time.Time) (drain.Outcome, drain.Refusal) {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return drain.Gone, drain.Refusal{}
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
-		return drain.Refused, drain.Refusal{Budget: true, Message: err.Error(), Until: now.Add(later(err, budgetPause))}
+		return drain.Refused, drain.Refusal{Budget: true, Message: err.Error(), Until: now.Add(retryAfter(err, budgetPause))}
 	case apierrors.IsTooManyRequests(err):
-		return drain.Refused, drain.Refusal{Message: err.Error(), Until: now.Add(later(err, budgetPause))}
+		return drain.Refused, drain.Refusal{Message: err.Error(), Until: now.Add(retryAfter(err, budgetPause))}
 	case errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err):
 		return drain.Refused, drain.Refusal{Message: err.Error(), Until: now.Add(refusalPause)}
 	default:
@@ -124,8 +124,8 @@ func judge(err error, now time.Time) (drain.Outcome, drain.Refusal) {
 	}
 }
 
-// later is how long the API server wants us to wait, at least pause and at most a minute.
-func later(err error, pause time.Duration) time.Duration {
+// retryAfter is how long the API server wants us to wait, at least pause and at most a minute.
+func retryAfter(err error, pause time.Duration) time.Duration {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		return min(max(pause, time.Duration(seconds)*time.Second), time.Minute)
 	}

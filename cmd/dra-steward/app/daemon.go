@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+)
+
+// listenAll opens the addresses of the flags, all or none; an empty one is left out.
+func listenAll(addresses map[string]string) (map[string]net.Listener, error) {
+	listeners := map[string]net.Listener{}
+	for flag, address := range addresses {
+		if address == "" && flag != "--address" {
+			continue
+		}
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			for _, open := range listeners {
+				open.Close()
+			}
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		listeners[flag] = listener
+	}
+	return listeners, nil
+}
+
+// addressOf is where a listener listens, which differs from its flag for port 0.
+func addressOf(listener net.Listener) string {
+	if listener == nil {
+		return "off"
+	}
+	return listener.Addr().String()
+}
+
+// serveHTTP serves plain HTTP on listener until ctx ends; nothing if it is nil.
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	if listener == nil {
+		return nil
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("%s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// newLogger makes the logger of the program, which controller-runtime uses as well.
+func newLogger(out io.Writer, logLevel, logFormat string) (logr.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(logLevel)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level %q: must be debug, info, warn or error", logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch logFormat {
+	case "json":
+		handler = slog.NewJSONHandler(out, options)
+	case "text":
+		handler = slog.NewTextHandler(out, options)
+	default:
+		return logr.Logger{}, fmt.Errorf("--log-format %q: must be json or text", logFormat)
+	}
+	log := logr.FromSlogHandler(handler)
+	ctrllog.SetLogger(log)
+	return log, nil
+}
+
+// probes serves /healthz and, with these checks, /readyz.
+func probes(ready map[string]healthz.Checker) http.Handler {
+	mux := http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{
+		"/healthz": {"ping": healthz.Ping},
+		"/readyz":  ready,
+	} {
+		// The handler looks for its checks below "/".
+		mux.Handle("GET "+path, http.StripPrefix(path, &healthz.Handler{Checks: checks}))
+	}
+	return mux
+}
+
+func metricsHandler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	return mux
+}
