@@ -2,7 +2,7 @@
 # one, adds the race detector to the tests.
 
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
-CITEST = go build -o "$(CACHE)/bin/citest" ./internal/citest && exec "$(CACHE)/bin/citest"
+CITEST = go build -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
 .PHONY: help build image-root sbom demo test test-short test-long test-node bench-long bench-policies oracle lint prose generate

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/table"
-	"github.com/dra-steward/dra-steward/pkg/guard"
 )
 
 // breakerPeriod is how often paused causes are checked.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
-	"github.com/dra-steward/dra-steward/pkg/guard"
 )
 
 // tripped is full with thresholds of ten pods and a share of devices that nothing exceeds.

@@ -21,7 +21,7 @@ import (
 	acbeta "k8s.io/client-go/applyconfigurations/resource/v1beta2"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dra-steward/dra-steward/pkg/guard"
+	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
 const (

@@ -3,7 +3,7 @@ package policy
 import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
-	blast "github.com/dra-steward/dra-steward/pkg/guard"
+	blast "github.com/dra-steward/dra-steward/internal/guard"
 )
 
 var (

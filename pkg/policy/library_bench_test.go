@@ -7,7 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/pkg/opaque"
+	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -47,7 +47,7 @@ func classes() validate.World {
 
 // BenchmarkLibrary: the library as it ships, without and with kept decisions.
 func BenchmarkLibrary(b *testing.B) {
-	schemas, err := opaque.Default()
+	schemas, err := parameters.Default()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	blast "github.com/dra-steward/dra-steward/pkg/guard"
+	blast "github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 

@@ -7,7 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
-	blast "github.com/dra-steward/dra-steward/pkg/guard"
+	blast "github.com/dra-steward/dra-steward/internal/guard"
 )
 
 var (

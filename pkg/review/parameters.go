@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/opaque"
+	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // Parameters returns the schemas of a site: those that come with dra-steward, those in
 // its configuration, and those in folders; of two for one kind the later one counts.
-func Parameters(c v1alpha1.StewardConfiguration, folders ...fs.FS) (*opaque.Library, error) {
-	library, err := opaque.Default()
+func Parameters(c v1alpha1.StewardConfiguration, folders ...fs.FS) (*parameters.Library, error) {
+	library, err := parameters.Default()
 	if err != nil || len(c.OpaqueParameters.Schemas)+len(folders) == 0 {
 		return library, err
 	}
@@ -36,5 +36,5 @@ func (r Reviewer) parameters() (validate.Parameters, error) {
 	if r.Parameters != nil {
 		return r.Parameters, nil
 	}
-	return opaque.Default()
+	return parameters.Default()
 }

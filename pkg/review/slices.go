@@ -10,7 +10,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -21,7 +21,7 @@ type Slices interface {
 	Active() bool
 	// Merge returns what is to be stored of a write; old is nil on creation. acceptable says
 	// why an API server would refuse a merged slice although it takes the driver's.
-	Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) materialize.Merged
+	Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) record.Merged
 }
 
 // materializeID is the Default of the changes that patches make.
@@ -55,7 +55,7 @@ func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored fun
 }
 
 // hasLedger is quick, and may be wrong in that it finds one.
-func hasLedger(object []byte) bool { return bytes.Contains(object, []byte(materialize.Annotation)) }
+func hasLedger(object []byte) bool { return bytes.Contains(object, []byte(record.Annotation)) }
 
 // AcceptableSlice says why the newest API server would refuse a merged slice although it
 // takes the published one.
@@ -95,10 +95,10 @@ func sliceChanges(before, after *resourceapi.ResourceSlice) []mutate.Change {
 		a, b := &before.Spec.Devices[i], &after.Spec.Devices[i]
 		at := fmt.Sprintf("/spec/devices/%d/", i)
 		changed(&c, at+"attributes", a.Attributes, b.Attributes, func(a, b resourceapi.DeviceAttribute) bool {
-			return materialize.Value{Attribute: &a}.Equal(materialize.Value{Attribute: &b})
+			return record.Value{Attribute: &a}.Equal(record.Value{Attribute: &b})
 		})
 		changed(&c, at+"capacity", a.Capacity, b.Capacity, func(a, b resourceapi.DeviceCapacity) bool {
-			return materialize.Value{Capacity: &a}.Equal(materialize.Value{Capacity: &b})
+			return record.Value{Capacity: &a}.Equal(record.Value{Capacity: &b})
 		})
 	}
 	changed(&c, "/metadata/annotations", before.Annotations, after.Annotations, func(a, b string) bool { return a == b })

@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
@@ -52,7 +52,7 @@ func publishedSlice(old *entry, stored *resourceapi.ResourceSlice) *resourceapi.
 	if old != nil && old.stored == stored {
 		return old.published
 	}
-	published, _ := materialize.Published(stored)
+	published, _ := record.Published(stored)
 	return published
 }
 

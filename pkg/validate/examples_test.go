@@ -21,7 +21,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/example"
-	"github.com/dra-steward/dra-steward/pkg/opaque"
+	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -152,7 +152,7 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 
 func schemas(t *testing.T) validate.Parameters {
 	t.Helper()
-	library, err := opaque.Default()
+	library, err := parameters.Default()
 	if err != nil {
 		t.Fatal(err)
 	}

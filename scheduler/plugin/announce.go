@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 )
 
 const (
@@ -31,7 +31,7 @@ func announce(ctx context.Context, client kubernetes.Interface) {
 		failed := err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil
 		if failed && !said {
 			logger.Error(err, "Cannot tell by the Lease that patches are applied by this scheduler",
-				"lease", materialize.SchedulerLeaseNamespace+"/"+materialize.SchedulerLeaseName)
+				"lease", record.SchedulerLeaseNamespace+"/"+record.SchedulerLeaseName)
 		}
 		said = failed
 	}, announceEvery)
@@ -39,13 +39,13 @@ func announce(ctx context.Context, client kubernetes.Interface) {
 
 func renew(ctx context.Context, client kubernetes.Interface, now metav1.MicroTime) error {
 	host, _ := os.Hostname() // for people only
-	leases := client.CoordinationV1().Leases(materialize.SchedulerLeaseNamespace)
-	lease, err := leases.Get(ctx, materialize.SchedulerLeaseName, metav1.GetOptions{})
+	leases := client.CoordinationV1().Leases(record.SchedulerLeaseNamespace)
+	lease, err := leases.Get(ctx, record.SchedulerLeaseName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	missing := err != nil
-	lease.Name = materialize.SchedulerLeaseName
+	lease.Name = record.SchedulerLeaseName
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &host, LeaseDurationSeconds: ptr.To(int32(announcedFor.Seconds())), RenewTime: &now}
 	if missing {
 		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})

@@ -13,7 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/scheduler/view"
 )
@@ -106,7 +106,7 @@ func (p *patches) wakeUp() {
 func (p *patches) noteSlices() cache.ResourceEventHandler {
 	there := func(object any) {
 		if slice, ok := object.(*resourceapi.ResourceSlice); ok {
-			written := slice.Annotations[materialize.Annotation] != ""
+			written := slice.Annotations[record.Annotation] != ""
 			if p.noteSlice(slice.Name, written); written {
 				p.report.materialized(slice)
 			}

@@ -12,7 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 )
 
 // Until patches have been read, pods that may use devices do not come into the queue, where
@@ -39,9 +39,9 @@ func TestPreEnqueue(t *testing.T) {
 func TestNoteSlices(t *testing.T) {
 	p := &patches{wake: make(chan struct{}, 1), written: map[string]bool{}, report: newReport(klog.Background(), nil, nil, nil)}
 	slice := func(name, ledger string) *resourceapi.ResourceSlice {
-		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{materialize.Annotation: ledger}}}
+		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{record.Annotation: ledger}}}
 	}
-	ledger, err := materialize.Ledger{"gpu-0": {materialize.Key{Name: "model"}: {Former: []materialize.Former{{}}}}}.Encode()
+	ledger, err := record.Ledger{"gpu-0": {record.Key{Name: "model"}: {Former: []record.Former{{}}}}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -155,7 +155,7 @@ func (r *report) materialized(slice *resourceapi.ResourceSlice) {
 
 // isTwice reports, from time to time, whether a slice has patched values written into it.
 func (r *report) isTwice(slice *resourceapi.ResourceSlice, now time.Time) bool {
-	if slice.Annotations[materialize.Annotation] == "" {
+	if slice.Annotations[record.Annotation] == "" {
 		return false
 	}
 	r.mutex.Lock()
@@ -164,7 +164,7 @@ func (r *report) isTwice(slice *resourceapi.ResourceSlice, now time.Time) bool {
 		return false
 	}
 	// A ledger that cannot be read is one of them all the same.
-	if ledger, err := materialize.LedgerOf(slice); err == nil && ledger.Count().InForce == 0 {
+	if ledger, err := record.LedgerOf(slice); err == nil && ledger.Count().InForce == 0 {
 		return false
 	}
 	r.twice = now

@@ -7,7 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -58,17 +58,17 @@ func TestStrangers(t *testing.T) {
 // That patches are materialized, too, is told from time to time, and not of slices of which
 // nothing but the memory of that is left.
 func TestMaterialized(t *testing.T) {
-	slice := func(e materialize.Entry) *resourceapi.ResourceSlice {
+	slice := func(e record.Entry) *resourceapi.ResourceSlice {
 		s := &resourceapi.ResourceSlice{}
-		text, err := materialize.Ledger{"gpu-0": {materialize.Key{Name: "model"}: e}}.Encode()
+		text, err := record.Ledger{"gpu-0": {record.Key{Name: "model"}: e}}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Annotations = map[string]string{materialize.Annotation: text}
+		s.Annotations = map[string]string{record.Annotation: text}
 		return s
 	}
 	value := "a"
-	written := materialize.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &value}}
+	written := record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &value}}
 	r := newReport(klog.Background(), nil, nil, nil)
 	begin := time.Unix(1e9, 0)
 	for i, tt := range []struct {
@@ -77,10 +77,10 @@ func TestMaterialized(t *testing.T) {
 		want  bool
 	}{
 		{&resourceapi.ResourceSlice{}, 0, false},
-		{slice(materialize.Entry{Former: []materialize.Former{{Value: written}}}), 0, false},
-		{slice(materialize.Entry{Written: written, Patch: "p"}), 0, true},
-		{slice(materialize.Entry{Written: written, Patch: "p"}), time.Second, false},
-		{slice(materialize.Entry{Written: written, Patch: "p"}), repeatEvery, true},
+		{slice(record.Entry{Former: []record.Former{{Value: written}}}), 0, false},
+		{slice(record.Entry{Written: written, Patch: "p"}), 0, true},
+		{slice(record.Entry{Written: written, Patch: "p"}), time.Second, false},
+		{slice(record.Entry{Written: written, Patch: "p"}), repeatEvery, true},
 	} {
 		if got := r.isTwice(tt.slice, begin.Add(tt.after)); got != tt.want {
 			t.Errorf("step %d: %t", i, got)

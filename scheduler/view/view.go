@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
@@ -175,7 +175,7 @@ func (v *View) apply(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlic
 	defer v.mutex.Unlock()
 	published := slice
 	if v.written {
-		published, _ = materialize.Published(slice) // whose ledger cannot be read stands for itself
+		published, _ = record.Published(slice) // whose ledger cannot be read stands for itself
 	}
 	if result := v.set.Apply(published); result != nil {
 		return result.Slice

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/scheduler/view"
@@ -195,7 +195,7 @@ func write(t *testing.T, stored *resourceapi.ResourceSlice, patches map[string]*
 	for _, p := range patches {
 		set.Put(p, nil)
 	}
-	draft, err := materialize.Read(materialize.Write{Incoming: stored, Old: stored, Now: time.Unix(1e9, 0)})
+	draft, err := record.Read(record.Write{Incoming: stored, Old: stored, Now: time.Unix(1e9, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}

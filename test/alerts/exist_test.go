@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
 )
 
 // TestMetricsExist fails for a metric or a label in an alert or on the dashboard that
@@ -59,7 +59,7 @@ func check(t *testing.T, where, expression string) {
 // wrong says what of an expression does not exist.
 func wrong(t *testing.T, expression string) (problems []string) {
 	t.Helper()
-	all, err := app.Metrics()
+	all, err := cli.Metrics()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 	kubeletserver "k8s.io/kubernetes/pkg/kubelet/apis/podresources"
 	"k8s.io/kubernetes/pkg/kubelet/cm/dra/state"
 
-	steward "github.com/dra-steward/dra-steward/internal/node"
+	steward "github.com/dra-steward/dra-steward/internal/nodeagent"
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 )

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )
@@ -86,14 +87,14 @@ func checkRateLimit(w *world) {
 // nodeCheck runs the program as on a node.
 func (w *world) nodeCheck(flags ...string) (int, string) {
 	var out, errs strings.Builder
-	code := app.Run(w.Context(), append([]string{"node", "check", "--cdi-dir", w.cdiDir}, flags...), app.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+	code := cli.Run(w.Context(), append([]string{"node", "check", "--cdi-dir", w.cdiDir}, flags...), cmdutil.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
 	return code, out.String() + errs.String()
 }
 
 // checkBroken removes a specification under a running container. It is found at once,
 // and the next start of the container fails.
 func checkBroken(w *world, in podresources.Input, watch *watch) {
-	if code, out := w.nodeCheck(); code != app.ExitClean {
+	if code, out := w.nodeCheck(); code != cmdutil.ExitClean {
 		w.Errorf("before: %d %s", code, out)
 	}
 	for _, claim := range in.Checkpoint {
@@ -105,7 +106,7 @@ func checkBroken(w *world, in podresources.Input, watch *watch) {
 	}
 	watch.checkBroken(time.Now())
 	code, out := w.nodeCheck()
-	if code != app.ExitFindings || strings.Count(out, "no-device") != 3 || !strings.Contains(out, "claim default/two-requests") {
+	if code != cmdutil.ExitFindings || strings.Count(out, "no-device") != 3 || !strings.Contains(out, "claim default/two-requests") {
 		w.Errorf("after: %d %s", code, out)
 	}
 	if failure := w.runtime.failure("requests", "only-a"); failure != "" {

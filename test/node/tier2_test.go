@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 )
 
@@ -76,10 +76,10 @@ func TestContainerdWithoutCDI(t *testing.T) {
 	if environment := w.environmentOf("gpu", "main"); len(environment) > 0 {
 		t.Errorf("this containerd applies CDI ids nevertheless: %v", environment)
 	}
-	if code, out := w.nodeCheck(); code != app.ExitClean {
+	if code, out := w.nodeCheck(); code != cmdutil.ExitClean {
 		t.Errorf("nobody can tell without the socket: %d %s", code, out)
 	}
-	if code, out := w.nodeCheck("--cri-socket", socket); code != app.ExitFindings || !strings.Contains(out, ": disabled: ") {
+	if code, out := w.nodeCheck("--cri-socket", socket); code != cmdutil.ExitFindings || !strings.Contains(out, ": disabled: ") {
 		t.Errorf("node check --cri-socket: %d %s", code, out)
 	}
 	watch := startWatch(w, "--cri-socket", socket)

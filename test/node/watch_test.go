@@ -19,7 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 	"github.com/dra-steward/dra-steward/test/chart"
 )
@@ -62,14 +63,14 @@ func startWatch(w *world, flags ...string) *watch {
 	ctx, stop := context.WithCancel(w.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- app.Run(ctx, append([]string{"node", "watch", "--node-name", nodeName, "--kubeconfig", kubeconfig, "--cdi-dir", w.cdiDir,
+		ended <- cli.Run(ctx, append([]string{"node", "watch", "--node-name", nodeName, "--kubeconfig", kubeconfig, "--cdi-dir", w.cdiDir,
 			"--kubelet-root", kubeletRoot, "--device-plugins-dir", kubeletRoot + "/device-plugins", "--serve-socket", program.socket,
 			"--metrics-address", metricsAddress, "--health-address", "127.0.0.1:18081"}, flags...),
-			app.Streams{In: strings.NewReader(""), Out: io.Discard, Err: program})
+			cmdutil.Streams{In: strings.NewReader(""), Out: io.Discard, Err: program})
 	}()
 	w.Cleanup(func() {
 		stop()
-		if code := <-ended; code != app.ExitClean || w.Failed() {
+		if code := <-ended; code != cmdutil.ExitClean || w.Failed() {
 			w.Errorf("node watch ended with %d:\n%s", code, program.log.String())
 		}
 	})

@@ -63,7 +63,7 @@ request.operation == 'CREATE' ||
 {{- end -}}
 
 {{- /* A write of a DeviceTaintRule that lets it evict what it did not evict before.
-pkg/guard says the same in Go. */ -}}
+internal/guard says the same in Go. */ -}}
 {{- define "dra-steward.evictsMore" -}}
 has(object.spec) && has(object.spec.deviceSelector) && object.spec.taint.effect == 'NoExecute' && !(
   request.operation == 'UPDATE' && has(oldObject.spec) && has(oldObject.spec.deviceSelector) &&

@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
@@ -122,7 +123,7 @@ type Controller struct {
 func Start(ctx context.Context, args []string) (*Controller, error) {
 	running, stop := context.WithCancel(context.Background())
 	c := &Controller{stop: stop, code: make(chan int, 1)}
-	go func() { c.code <- app.Run(running, args, app.Streams{Out: &c.log, Err: &c.log}) }()
+	go func() { c.code <- cli.Run(running, args, cmdutil.Streams{Out: &c.log, Err: &c.log}) }()
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 90*time.Second, true, func(context.Context) (bool, error) {
 		return c.Leads(), nil
 	})
@@ -141,7 +142,7 @@ func (c *Controller) Log() string { return c.log.String() }
 // Stop ends it as the kubelet would, gracefully. To have ended badly is an error.
 func (c *Controller) Stop() error {
 	c.stop()
-	if code := <-c.code; code != app.ExitClean {
+	if code := <-c.code; code != cmdutil.ExitClean {
 		return fmt.Errorf("the controller ended with exit code %d", code)
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/doctest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/tools/doctest"
 )
 
 // actAsDemo in the environment makes the test binary act as the program.

@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // command runs the program as an administrator, and returns its exit code and what it
@@ -19,7 +20,7 @@ import (
 func command(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	var out bytes.Buffer
-	code := app.Run(t.Context(), append([]string{"drain", "--kubeconfig=" + cluster.Kubeconfig()}, args...), app.Streams{Out: &out, Err: &out})
+	code := cli.Run(t.Context(), append([]string{"drain", "--kubeconfig=" + cluster.Kubeconfig()}, args...), cmdutil.Streams{Out: &out, Err: &out})
 	return code, out.String()
 }
 
@@ -46,9 +47,9 @@ func TestCommand(t *testing.T) {
 	s.budget("web", "web", 1)
 	full := s.driver + "/node-0/gpu-0"
 
-	expect(t, app.ExitFailed, []string{"name it in full"}, "gpu-77")
-	expect(t, app.ExitFailed, []string{"name devices as DRIVER/POOL/DEVICE"})
-	expect(t, app.ExitFindings, []string{"cordon " + full, "blocked BudgetBlocked", "command/web allows no eviction"}, full, "--dry-run")
+	expect(t, cmdutil.ExitFailed, []string{"name it in full"}, "gpu-77")
+	expect(t, cmdutil.ExitFailed, []string{"name devices as DRIVER/POOL/DEVICE"})
+	expect(t, cmdutil.ExitFindings, []string{"cordon " + full, "blocked BudgetBlocked", "command/web allows no eviction"}, full, "--dry-run")
 	if _, err := drains.Get(t.Context(), "command", metav1.GetOptions{}); err == nil {
 		t.Error("a dry run created the drain")
 	}
@@ -56,25 +57,25 @@ func TestCommand(t *testing.T) {
 	site := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dra-steward", Labels: map[string]string{"app.kubernetes.io/name": "dra-steward"}},
 		Data: map[string]string{"config.yaml": "apiVersion: dra-steward.io/v1alpha1\nkind: StewardConfiguration\nguard: {thresholds: {pods: 0}}\n"}}
 	do(s, s.create(c.CoreV1().ConfigMaps(s.name).Create(t.Context(), site, metav1.CreateOptions{})))
-	expect(t, app.ExitFindings, []string{"blocked AboveThreshold: 1 pods are more than the threshold of 0", "thresholds: ConfigMap command/dra-steward"}, full, "--dry-run")
+	expect(t, cmdutil.ExitFindings, []string{"blocked AboveThreshold: 1 pods are more than the threshold of 0", "thresholds: ConfigMap command/dra-steward"}, full, "--dry-run")
 	do(s, c.CoreV1().ConfigMaps(s.name).Delete(t.Context(), site.Name, metav1.DeleteOptions{}))
-	expect(t, app.ExitClean, []string{"devicedrain command created"}, full, "--name=command", "--rate=30")
+	expect(t, cmdutil.ExitClean, []string{"devicedrain command created"}, full, "--name=command", "--rate=30")
 	s.wait("command", "Blocked=True BudgetBlocked")
-	expect(t, app.ExitFindings, []string{"Blocked", "is not drained"}, full, "--name=command", "--wait", "--timeout=3s")
-	expect(t, app.ExitClean, []string{"devicedrain command paused"}, "--pause", "command")
+	expect(t, cmdutil.ExitFindings, []string{"Blocked", "is not drained"}, full, "--name=command", "--wait", "--timeout=3s")
+	expect(t, cmdutil.ExitClean, []string{"devicedrain command paused"}, "--pause", "command")
 	s.wait("command", "Draining=False Paused")
-	expect(t, app.ExitClean, []string{"command", "Blocked"}, "--list")
+	expect(t, cmdutil.ExitClean, []string{"command", "Blocked"}, "--list")
 
 	s.publish(1, 3, 1)
 	if err := c.PolicyV1().PodDisruptionBudgets(s.name).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, app.ExitClean, []string{"goes on", "Drained, 1 evicted"}, full, "--name=command", "--rate=60", "--wait", "--timeout=3m")
+	expect(t, cmdutil.ExitClean, []string{"goes on", "Drained, 1 evicted"}, full, "--name=command", "--rate=60", "--wait", "--timeout=3m")
 	if rate := *s.get("command", t.Context()).Spec.EvictionsPerMinute; rate != 60 {
 		t.Errorf("the rate is %d", rate)
 	}
-	expect(t, app.ExitFailed, []string{"of other devices"}, s.driver+"/node-1/gpu-0", "--name=command")
-	expect(t, app.ExitClean, []string{"deleted"}, "--cancel", "command")
+	expect(t, cmdutil.ExitFailed, []string{"of other devices"}, s.driver+"/node-1/gpu-0", "--name=command")
+	expect(t, cmdutil.ExitClean, []string{"deleted"}, "--cancel", "command")
 	s.eventually("the cordon is lifted", func(ctx context.Context) (bool, error) {
 		list, err := rules.List(ctx, metav1.ListOptions{LabelSelector: "dra-steward.io/drain=command"})
 		return err == nil && len(list.Items) == 0, err

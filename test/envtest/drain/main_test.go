@@ -20,7 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/controller"
@@ -54,7 +55,7 @@ var (
 
 func TestMain(m *testing.M) {
 	if args := os.Getenv(argsVariable); args != "" {
-		os.Exit(app.Run(context.Background(), strings.Split(args, "\n"), app.Streams{Out: os.Stderr, Err: os.Stderr}))
+		os.Exit(cli.Run(context.Background(), strings.Split(args, "\n"), cmdutil.Streams{Out: os.Stderr, Err: os.Stderr}))
 	}
 	o := envtest.Options{
 		Kubernetes:        os.Getenv(assets.VersionVariable),

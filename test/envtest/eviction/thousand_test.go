@@ -17,8 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
-	"github.com/dra-steward/dra-steward/pkg/guard"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/test/envtest/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
@@ -28,7 +29,7 @@ const actAsProgram = "DRA_STEWARD_ACT_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
-		os.Exit(app.Run(context.Background(), os.Args[1:], app.Streams{Out: os.Stdout, Err: os.Stderr}))
+		os.Exit(cli.Run(context.Background(), os.Args[1:], cmdutil.Streams{Out: os.Stdout, Err: os.Stderr}))
 	}
 	os.Exit(m.Run())
 }

@@ -14,14 +14,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // audited runs "dra-steward audit" and returns what it writes.
 func audited(t *testing.T, kubeconfig string, args ...string) (out, problems string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = app.Run(t.Context(), append([]string{"audit", "--kubeconfig", kubeconfig}, args...), app.Streams{Out: &stdout, Err: &stderr})
+	code = cli.Run(t.Context(), append([]string{"audit", "--kubeconfig", kubeconfig}, args...), cmdutil.Streams{Out: &stdout, Err: &stderr})
 	return stdout.String(), stderr.String(), code
 }
 
@@ -66,7 +67,7 @@ func TestAudit(t *testing.T) {
 	for _, output := range []string{"text", "json", "sarif"} {
 		first, problems, code := audited(t, cluster.Kubeconfig(), "-o", output)
 		second, _, _ := audited(t, cluster.Kubeconfig(), "-o", output)
-		if code != app.ExitFindings || first != second {
+		if code != cmdutil.ExitFindings || first != second {
 			t.Fatalf("%s: exit code %d, %s; first run\n%s\nsecond run\n%s", output, code, problems, first, second)
 		}
 		if output != "text" {
@@ -79,7 +80,7 @@ func TestAudit(t *testing.T) {
 			}
 		}
 	}
-	if out, problems, code := audited(t, cluster.Kubeconfig(), "--namespace", "audit-a", "--raise", "DRA-CLAIM-002"); code != app.ExitClean || out != "622 objects judged, none would be refused\n" {
+	if out, problems, code := audited(t, cluster.Kubeconfig(), "--namespace", "audit-a", "--raise", "DRA-CLAIM-002"); code != cmdutil.ExitClean || out != "622 objects judged, none would be refused\n" {
 		t.Errorf("exit code %d: %s%s", code, out, problems)
 	}
 }
@@ -96,7 +97,7 @@ func TestAuditWithoutRights(t *testing.T) {
 	}
 	_, problems, code := audited(t, few)
 	const want = "must not list resourceclaims.resource.k8s.io, resourceclaimtemplates.resource.k8s.io, namespaces, devicetaintrules.resource.k8s.io: grant the verb list"
-	if code != app.ExitFailed || !strings.Contains(problems, want) {
+	if code != cmdutil.ExitFailed || !strings.Contains(problems, want) {
 		t.Errorf("exit code %d: %s", code, problems)
 	}
 	grant(t, c, "audit-few-more", "", rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"devicetaintrules"}, Verbs: []string{"list"}},
@@ -104,7 +105,7 @@ func TestAuditWithoutRights(t *testing.T) {
 	grant(t, c, "audit-few-claims", "audit-rights", rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims", "resourceclaimtemplates"}, Verbs: []string{"list"}})
 	eventually(t, "the rights are known", func(ctx context.Context) (bool, error) {
 		_, problems, code = audited(t, few, "--namespace", "audit-rights")
-		return code == app.ExitFindings, nil
+		return code == cmdutil.ExitFindings, nil
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // many is how many claims TestAuditMany stores.
@@ -56,7 +56,7 @@ func TestAuditMany(t *testing.T) {
 		audit.Stderr = &problems
 		begin := time.Now()
 		out, err := audit.Output()
-		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != app.ExitFindings {
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != cmdutil.ExitFindings {
 			t.Fatalf("%v\n%s", err, problems.String())
 		}
 		memory := audit.ProcessState.SysUsage().(*syscall.Rusage).Maxrss / 1024

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/mod/modfile"
 	"sigs.k8s.io/yaml"
 
-	"github.com/dra-steward/dra-steward/internal/doctest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/tools/doctest"
 )
 
 // treeRoot is the root of the tree, and ciModule the folder of the module that

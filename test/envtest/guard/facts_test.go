@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/dra-steward/dra-steward/internal/facts"
+	"github.com/dra-steward/dra-steward/internal/clusterdata"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
@@ -126,7 +126,7 @@ func TestFactsWithoutRights(t *testing.T) {
 
 // observedFacts are facts that follow the cluster.
 type observedFacts struct {
-	facts.Facts
+	clusterdata.Facts
 	ready func() error
 }
 
@@ -145,15 +145,15 @@ func factsOf(t *testing.T, user string) (observedFacts, *proc.Log) {
 		t.Fatal(err)
 	}
 	tracked := tracker.New(tracker.Options{Sources: sources, Logger: log})
-	metrics, err := facts.NewMetrics(prometheus.NewRegistry())
+	metrics, err := clusterdata.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespaces, err := facts.NewNamespaces(client(t, config), metrics, log)
+	namespaces, err := clusterdata.NewNamespaces(client(t, config), metrics, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := facts.Facts{Namespaces: namespaces, TaintKeys: facts.NewTaintKeys(tracked)}
+	f := clusterdata.Facts{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(tracked)}
 	go namespaces.Run(t.Context())
 	go func() { _ = tracked.Run(t.Context()) }()
 	return observedFacts{f, func() error {

@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/webhook"
@@ -127,7 +128,7 @@ func (g *Guard) Stop() error {
 	if g.log != nil {
 		g.log.Close()
 	}
-	if first && code != app.ExitClean {
+	if first && code != cmdutil.ExitClean {
 		return fmt.Errorf("dra-steward ended with exit code %d", code)
 	}
 	return nil
@@ -147,7 +148,7 @@ func launch(p prepared, log io.Writer) (*Guard, error) {
 	}
 	go func() {
 		defer close(g.done)
-		g.done <- app.Run(ctx, p.args, app.Streams{Out: log, Err: log})
+		g.done <- cli.Run(ctx, p.args, cmdutil.Streams{Out: log, Err: log})
 	}()
 	return g, nil
 }

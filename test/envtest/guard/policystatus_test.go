@@ -14,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
-	"github.com/dra-steward/dra-steward/internal/policystatus"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
@@ -52,10 +53,10 @@ func startController(t *testing.T) {
 	args = append(args[1:], args[0])
 	ctx, stop := context.WithCancel(context.Background())
 	log, code := &proc.Log{}, make(chan int, 1)
-	go func() { code <- app.Run(ctx, args, app.Streams{Out: log, Err: log}) }()
+	go func() { code <- cli.Run(ctx, args, cmdutil.Streams{Out: log, Err: log}) }()
 	t.Cleanup(func() {
 		stop()
-		if got := <-code; got != app.ExitClean || t.Failed() {
+		if got := <-code; got != cmdutil.ExitClean || t.Failed() {
 			t.Errorf("the controller ended with exit code %d:\n%s", got, log)
 		}
 	})

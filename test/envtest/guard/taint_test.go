@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // TestTaintCommands takes a device out and puts it back by name, on the API server.
@@ -36,7 +37,7 @@ func TestTaintCommands(t *testing.T) {
 	wantRun := func(code int, want string, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		got := app.Run(t.Context(), append(args, "--kubeconfig="+cluster.Kubeconfig()), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+		got := cli.Run(t.Context(), append(args, "--kubeconfig="+cluster.Kubeconfig()), cmdutil.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
 		if got != code || !strings.Contains(out.String(), want) {
 			t.Fatalf("%v: exit code %d, want %d and %q in:\n%s", args, got, code, want, out.String())
 		}
@@ -56,35 +57,35 @@ func TestTaintCommands(t *testing.T) {
 		return string(typed.Spec.Taint.Effect), typed.Annotations[v1alpha1.ExpiresAnnotation]
 	}
 
-	wantRun(app.ExitFailed, driver+"/lane-2/b", "taint", "b", key+":NoSchedule")
-	created := wantRun(app.ExitClean, "created: "+b, "taint", b, key+":NoSchedule")
+	wantRun(cmdutil.ExitFailed, driver+"/lane-2/b", "taint", "b", key+":NoSchedule")
+	created := wantRun(cmdutil.ExitClean, "created: "+b, "taint", b, key+":NoSchedule")
 	name, _, _ := strings.Cut(strings.TrimPrefix(created[strings.Index(created, "devicetaintrule/"):], "devicetaintrule/"), " ")
-	wantRun(app.ExitClean, "unchanged", "taint", "lane-1/b", key+":NoSchedule")
-	wantRun(app.ExitClean, "until", "taint", b, key+":NoSchedule", "--for=2h")
+	wantRun(cmdutil.ExitClean, "unchanged", "taint", "lane-1/b", key+":NoSchedule")
+	wantRun(cmdutil.ExitClean, "until", "taint", b, key+":NoSchedule", "--for=2h")
 	if _, expires := effect(name); expires == "" {
 		t.Error("--for is not in the rule")
 	}
-	wantRun(app.ExitClean, "server dry run", "taint", b, key+":NoExecute", "--dry-run=server")
+	wantRun(cmdutil.ExitClean, "server dry run", "taint", b, key+":NoExecute", "--dry-run=server")
 	if got, _ := effect(name); got != "NoSchedule" {
 		t.Errorf("a dry run has changed the effect to %s", got)
 	}
-	wantRun(app.ExitClean, "changed", "taint", b, key+":NoExecute")
+	wantRun(cmdutil.ExitClean, "changed", "taint", b, key+":NoExecute")
 	if got, expires := effect(name); got != "NoExecute" || expires != "" {
 		t.Errorf("effect %s, expires %q", got, expires)
 	}
-	wantRun(app.ExitClean, "hits nobody now", "impact", name)
-	wantRun(app.ExitClean, "", "impact", b, key+":NoExecute", "--output=json")
-	wantRun(app.ExitFailed, "no device", "taint", driver+"/lane-9/z", key+":NoSchedule")
-	wantRun(app.ExitClean, "deleted: "+b, "untaint", b, key)
-	wantRun(app.ExitClean, "nothing to do", "untaint", b, key)
-	wantRun(app.ExitFailed, "driver", "untaint", driver+"/lane-1/a", hot.Key)
+	wantRun(cmdutil.ExitClean, "hits nobody now", "impact", name)
+	wantRun(cmdutil.ExitClean, "", "impact", b, key+":NoExecute", "--output=json")
+	wantRun(cmdutil.ExitFailed, "no device", "taint", driver+"/lane-9/z", key+":NoSchedule")
+	wantRun(cmdutil.ExitClean, "deleted: "+b, "untaint", b, key)
+	wantRun(cmdutil.ExitClean, "nothing to do", "untaint", b, key)
+	wantRun(cmdutil.ExitFailed, "driver", "untaint", driver+"/lane-1/a", hot.Key)
 	// Beside our own taint is that of the driver, which stays; a device that is not
 	// published any more can be untainted all the same.
-	wantRun(app.ExitClean, "created", "taint", driver+"/lane-1/a", hot.Key+":NoSchedule")
-	wantRun(app.ExitClean, "still tainted", "untaint", driver+"/lane-1/a", hot.Key)
-	wantRun(app.ExitClean, "created", "taint", driver+"/lane-2/b", key+":None")
+	wantRun(cmdutil.ExitClean, "created", "taint", driver+"/lane-1/a", hot.Key+":NoSchedule")
+	wantRun(cmdutil.ExitClean, "still tainted", "untaint", driver+"/lane-1/a", hot.Key)
+	wantRun(cmdutil.ExitClean, "created", "taint", driver+"/lane-2/b", key+":None")
 	if err := c.ResourceV1().ResourceSlices().Delete(t.Context(), "lane-2", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wantRun(app.ExitClean, "deleted: "+driver+"/lane-2/b", "untaint", "lane-2/b", key)
+	wantRun(cmdutil.ExitClean, "deleted: "+driver+"/lane-2/b", "untaint", "lane-2/b", key)
 }

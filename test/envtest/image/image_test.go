@@ -17,7 +17,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // tree is the root of the repository, user that of the image.
@@ -76,7 +77,7 @@ func TestImage(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		var want bytes.Buffer
-		app.Run(t.Context(), []string{"explain", "claim-devices-max"}, app.Streams{Out: &want, Err: &want})
+		cli.Run(t.Context(), []string{"explain", "claim-devices-max"}, cmdutil.Streams{Out: &want, Err: &want})
 		if string(out) != want.String() {
 			t.Errorf("got\n%s\nwant\n%s", out, want.String())
 		}
@@ -90,7 +91,7 @@ func TestImage(t *testing.T) {
 		defer manifest.Close()
 		command.Stdin = manifest
 		out, err := command.CombinedOutput()
-		if code := command.ProcessState.ExitCode(); code != app.ExitFindings || !strings.Contains(string(out), "[taint-rule-everything]") {
+		if code := command.ProcessState.ExitCode(); code != cmdutil.ExitFindings || !strings.Contains(string(out), "[taint-rule-everything]") {
 			t.Errorf("exit code %d, %v: %s", code, err, out)
 		}
 	})

@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // spoken collects warnings.
@@ -99,7 +100,7 @@ func wantReport(t *testing.T, stored *resourceapi.ResourceClaim, today string, r
 	var out, problems bytes.Buffer
 	run := func(output string) int {
 		out.Reset()
-		return app.Run(t.Context(), []string{"report", "--kubeconfig", cluster.Kubeconfig(), "-n", namespace, "-o", output}, app.Streams{Out: &out, Err: &problems})
+		return cli.Run(t.Context(), []string{"report", "--kubeconfig", cluster.Kubeconfig(), "-n", namespace, "-o", output}, cmdutil.Streams{Out: &out, Err: &problems})
 	}
 	var report struct {
 		Mode     string
@@ -118,7 +119,7 @@ func wantReport(t *testing.T, stored *resourceapi.ResourceClaim, today string, r
 		}
 	}
 	eventually(t, "the replicas of the step before are gone", func(context.Context) error {
-		if code := run("json"); code != app.ExitFindings {
+		if code := run("json"); code != cmdutil.ExitFindings {
 			return fmt.Errorf("exit code %d: %s", code, problems.String())
 		}
 		report.Replicas, report.Notes = 0, nil

@@ -24,7 +24,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 )
 
 // TestUninstallWithPatches is helm uninstall while a patch is written into the slices of a
@@ -195,7 +195,7 @@ func speaksOfUs(object *unstructured.Unstructured) bool {
 	object.SetManagedFields(nil)
 	object.SetNamespace("")
 	if object.GetKind() == "ResourceSlice" {
-		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", materialize.Annotation)
+		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", record.Annotation)
 	}
 	text, err := json.Marshal(object.Object)
 	return err != nil || strings.Contains(string(text), "dra-steward")

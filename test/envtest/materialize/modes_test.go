@@ -20,8 +20,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
@@ -29,7 +30,7 @@ import (
 func (s *site) devices() string {
 	s.t.Helper()
 	var out, problems bytes.Buffer
-	if code := app.Run(s.t.Context(), []string{"devices", "--kubeconfig", cluster.Kubeconfig()}, app.Streams{Out: &out, Err: &problems}); code != app.ExitClean {
+	if code := cli.Run(s.t.Context(), []string{"devices", "--kubeconfig", cluster.Kubeconfig()}, cmdutil.Streams{Out: &out, Err: &problems}); code != cmdutil.ExitClean {
 		s.t.Fatalf("devices: %d %s", code, &problems)
 	}
 	return strings.Join(strings.Fields(out.String()), " ")
@@ -75,8 +76,8 @@ func TestBoth(t *testing.T) {
 	s.publish(one(device("a", "x")))
 	s.shows("a: model=z")
 	s.quiet()
-	leases := s.c.CoordinationV1().Leases(materialize.SchedulerLeaseNamespace)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: materialize.SchedulerLeaseName}, Spec: coordinationv1.LeaseSpec{
+	leases := s.c.CoordinationV1().Leases(record.SchedulerLeaseNamespace)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: record.SchedulerLeaseName}, Spec: coordinationv1.LeaseSpec{
 		LeaseDurationSeconds: ptr.To(int32(3600)), RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))}}
 	lease, err := leases.Create(t.Context(), lease, metav1.CreateOptions{})
 	if err != nil {
@@ -137,7 +138,7 @@ func TestUninstall(t *testing.T) {
 	ended := make(chan string, 1)
 	go func() {
 		var out bytes.Buffer
-		code := app.Run(t.Context(), []string{"uninstall", "--kubeconfig", cluster.Kubeconfig(), "--namespace", controller.Namespace}, app.Streams{Out: &out, Err: &out})
+		code := cli.Run(t.Context(), []string{"uninstall", "--kubeconfig", cluster.Kubeconfig(), "--namespace", controller.Namespace}, cmdutil.Streams{Out: &out, Err: &out})
 		ended <- fmt.Sprintf("%d %s", code, &out)
 	}()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {

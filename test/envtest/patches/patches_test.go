@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
 )
@@ -202,7 +203,7 @@ func TestFixedNull(t *testing.T) {
 		t.Fatalf("kubectl takes it as it is: %s", out)
 	}
 	var out, problems bytes.Buffer
-	if code := app.Run(t.Context(), []string{"lint", "--fix", file}, app.Streams{Out: &out, Err: &problems}); code != app.ExitClean {
+	if code := cli.Run(t.Context(), []string{"lint", "--fix", file}, cmdutil.Streams{Out: &out, Err: &problems}); code != cmdutil.ExitClean {
 		t.Errorf("lint --fix: exit code %d\n%s%s", code, &out, &problems)
 	}
 	fixed, err := os.ReadFile(file)

@@ -18,7 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // A hookRunner stands for the kubelet of the pods of the hook: it runs what their
@@ -76,7 +77,7 @@ func (r *hookRunner) look(ctx context.Context, h helm) {
 		var out bytes.Buffer
 		before := client.MergeFrom(pod.DeepCopy())
 		pod.Status.Phase = corev1.PodFailed
-		if app.Run(ctx, append(pod.Spec.Containers[0].Args, "--kubeconfig="+kubeconfig), app.Streams{Out: &out, Err: &out}) == app.ExitClean {
+		if cli.Run(ctx, append(pod.Spec.Containers[0].Args, "--kubeconfig="+kubeconfig), cmdutil.Streams{Out: &out, Err: &out}) == cmdutil.ExitClean {
 			pod.Status.Phase = corev1.PodSucceeded
 		}
 		r.mutex.Lock()

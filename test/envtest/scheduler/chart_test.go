@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
@@ -87,7 +87,7 @@ func TestChart(t *testing.T) {
 	// what keeps patches from being written into slices as well
 	var renewed time.Time
 	eventually(t, "it renews the Lease that says that it applies patches", func() bool {
-		lease, err := w.CoordinationV1().Leases(materialize.SchedulerLeaseNamespace).Get(t.Context(), materialize.SchedulerLeaseName, metav1.GetOptions{})
+		lease, err := w.CoordinationV1().Leases(record.SchedulerLeaseNamespace).Get(t.Context(), record.SchedulerLeaseName, metav1.GetOptions{})
 		if err != nil || *lease.Spec.LeaseDurationSeconds < 20 {
 			return false
 		}

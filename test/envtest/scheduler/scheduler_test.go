@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/pkg/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 )
 
 const onlyPatched = "profiles:\n- schedulerName: default-scheduler" + patched
@@ -182,9 +182,9 @@ func TestTwoProfiles(t *testing.T) {
 func (w *world) materialized(t *testing.T) {
 	t.Helper()
 	gold := resourceapi.DeviceAttribute{StringValue: ptr.To("gold")}
-	entry := materialize.Entry{Published: materialize.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("iron")}},
-		Written: materialize.Value{Attribute: &gold}, Patch: "gone"}
-	ledger, err := materialize.Ledger{"gpu-3": {materialize.Key{Name: "tier"}: entry}}.Encode()
+	entry := record.Entry{Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("iron")}},
+		Written: record.Value{Attribute: &gold}, Patch: "gone"}
+	ledger, err := record.Ledger{"gpu-3": {record.Key{Name: "tier"}: entry}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func (w *world) materialized(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slice.Annotations = map[string]string{materialize.Annotation: ledger}
+	slice.Annotations = map[string]string{record.Annotation: ledger}
 	for i := range slice.Spec.Devices {
 		if slice.Spec.Devices[i].Name == "gpu-3" {
 			slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"tier": gold}

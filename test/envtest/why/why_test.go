@@ -22,7 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/dra-steward/dra-steward/cmd/dra-steward/app"
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/envtest"
 )
 
@@ -117,8 +118,8 @@ func judged(t *testing.T, c kubernetes.Interface, namespace, name string) (node,
 func run(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = app.Run(t.Context(), args, app.Streams{Out: &stdout, Err: &stderr})
-	if code == app.ExitFailed {
+	code = cli.Run(t.Context(), args, cmdutil.Streams{Out: &stdout, Err: &stderr})
+	if code == cmdutil.ExitFailed {
 		return stderr.String(), code
 	}
 	return stdout.String(), code
@@ -173,7 +174,7 @@ func TestWhy(t *testing.T) {
 			}
 			for _, argument := range []string{"claim/" + tt.name, "pod/" + tt.name} {
 				out, code := run(t, "why", argument, "-n", namespace, "--kubeconfig", kubeconfig)
-				if (code == app.ExitClean) != (node != "") || code == app.ExitFailed {
+				if (code == cmdutil.ExitClean) != (node != "") || code == cmdutil.ExitFailed {
 					t.Errorf("%s: exit code %d, the pod's node is %q", argument, code, node)
 				}
 				if !strings.Contains(out, tt.message) || !strings.Contains(out, tt.reason) {
@@ -197,9 +198,9 @@ func testIncomplete(t *testing.T, c kubernetes.Interface, kubeconfig string) {
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu",
 		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: model + `"spare"`}}}}}}
 	must(c.ResourceV1().ResourceClaims(namespace).Create(t.Context(), claim, metav1.CreateOptions{}))(t)
-	wantCode, want := app.ExitFindings, "PoolIncomplete"
+	wantCode, want := cmdutil.ExitFindings, "PoolIncomplete"
 	if cluster.Minor() == "1.34" {
-		wantCode, want = app.ExitClean, "kube-scheduler before 1.35 does not wait for them"
+		wantCode, want = cmdutil.ExitClean, "kube-scheduler before 1.35 does not wait for them"
 	}
 	out, code := run(t, "why", "claim/unused", "-n", namespace, "--kubeconfig", kubeconfig)
 	if code != wantCode || !strings.Contains(out, want) {
@@ -217,13 +218,13 @@ func testAsker(t *testing.T, c kubernetes.Interface) {
 	must(c.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{read("resource.k8s.io", "resourceclaims"), read("", "pods")}}, metav1.CreateOptions{}))(t)
 	must(c.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"}}, metav1.CreateOptions{}))(t)
 	kubeconfig := must(cluster.UserKubeconfig("tenant"))(t)
-	if out, code := run(t, "why", "claim/taken", "-n", namespace, "--kubeconfig", kubeconfig, "--timeout", "3s"); code != app.ExitFailed || !strings.Contains(out, "ResourceSlice cannot be read") {
+	if out, code := run(t, "why", "claim/taken", "-n", namespace, "--kubeconfig", kubeconfig, "--timeout", "3s"); code != cmdutil.ExitFailed || !strings.Contains(out, "ResourceSlice cannot be read") {
 		t.Errorf("without the right to slices: %d\n%s", code, out)
 	}
 	must(c.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{read("resource.k8s.io", "resourceslices", "deviceclasses")}}, metav1.CreateOptions{}))(t)
 	must(c.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "tenant"}}, metav1.CreateOptions{}))(t)
 	out, code := run(t, "why", "claim/taken", "-n", namespace, "--kubeconfig", kubeconfig)
-	if code == app.ExitFailed || strings.Contains(out, "team-b") {
+	if code == cmdutil.ExitFailed || strings.Contains(out, "team-b") {
 		t.Errorf("%d: what the asker may not see is said:\n%s", code, out)
 	}
 	for _, note := range []string{"claims of other namespaces cannot be read", "nodes cannot be read", "DeviceTaintRule cannot be read"} {
@@ -237,7 +238,7 @@ func testAsker(t *testing.T, c kubernetes.Interface) {
 func testDevices(t *testing.T, kubeconfig string) {
 	devices := func(output string) string {
 		out, code := run(t, "devices", "--kubeconfig", kubeconfig, "-o", output)
-		if code != app.ExitClean {
+		if code != cmdutil.ExitClean {
 			t.Fatalf("%s: exit code %d: %s", output, code, out)
 		}
 		return out

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dra-steward/dra-steward/internal/kubemodule"
+	"github.com/dra-steward/dra-steward/tools/kubemodule"
 )
 
 // modulePath is the path of the main modules; nothing imports them.

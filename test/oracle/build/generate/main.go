@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dra-steward/dra-steward/internal/kubemodule"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
+	"github.com/dra-steward/dra-steward/tools/kubemodule"
 )
 
 const folder = "build/modules"

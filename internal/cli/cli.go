@@ -1,0 +1,73 @@
+// Package cli is the command line of dra-steward. [Run] is the whole program but
+// for the process: arguments and streams in, exit code out, so that tests and
+// other programs run what people run.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/cli/config"
+	"github.com/dra-steward/dra-steward/internal/cli/device"
+	"github.com/dra-steward/dra-steward/internal/cli/drain"
+	"github.com/dra-steward/dra-steward/internal/cli/lint"
+	"github.com/dra-steward/dra-steward/internal/cli/node"
+	"github.com/dra-steward/dra-steward/internal/cli/policy"
+	"github.com/dra-steward/dra-steward/internal/cli/report"
+	"github.com/dra-steward/dra-steward/internal/cli/uninstall"
+	"github.com/dra-steward/dra-steward/internal/manager"
+	"github.com/dra-steward/dra-steward/internal/server"
+	"github.com/spf13/cobra"
+)
+
+// Run runs the program with args until it is done or ctx ends, and returns its exit
+// code.
+func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
+	root := rootCommand(streams)
+	root.SetArgs(args)
+	switch err := root.ExecuteContext(ctx); {
+	case err == nil:
+		return cmdutil.ExitClean
+	case errors.Is(err, cmdutil.ErrFindings):
+		return cmdutil.ExitFindings
+	default:
+		fmt.Fprintf(streams.Err, "dra-steward: %v\n", err)
+		return cmdutil.ExitFailed
+	}
+}
+
+func rootCommand(streams cmdutil.Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dra-steward",
+		Short: "Guard the devices of a Kubernetes cluster",
+		Long: `dra-steward judges what is written to resource.k8s.io, the API of Dynamic Resource
+Allocation (DRA): ResourceSlices, ResourceClaims, ResourceClaimTemplates,
+DeviceClasses and DeviceTaintRules. In a cluster it does so as an admission webhook
+(serve), on files without a cluster (lint), with the same rules.
+
+Exit codes: 0 clean, 1 something was found, 2 could not run.`,
+		Example: `  dra-steward lint manifests/                 # judge files
+  kubectl get resourceslices -o yaml | dra-steward lint -
+  dra-steward explain request-tolerations-max # why is that wrong?
+  dra-steward serve --cert-dir /tls           # the admission webhook`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 2,
+		Args:                       cmdutil.NoSuchCommand,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
+	})
+	root.AddCommand(server.Command(streams), manager.Command(streams), lint.Command(streams), lint.ExplainCommand(streams),
+		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.WhyCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
+		node.Command(streams), metricsCommand(streams), uninstall.Command(streams), versionCommand(streams))
+	root.AddCommand(drain.Command(streams), report.ReportCommand(streams))
+	return root
+}

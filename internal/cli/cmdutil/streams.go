@@ -1,0 +1,50 @@
+// Package cmdutil is what all commands share: streams, exit codes and completion.
+package cmdutil
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the program.
+const (
+	ExitClean    = 0 // done, and nothing was found
+	ExitFindings = 1 // done, and something is wrong with what was looked at
+	ExitFailed   = 2 // could not do it: wrong flags, unreadable files, no certificate
+)
+
+// Streams are what the program reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// ErrFindings ends a command with ExitFindings; what was found is printed already.
+var ErrFindings = errors.New("findings")
+
+// NoSuchCommand refuses arguments of the program itself and names the commands that
+// are near.
+func NoSuchCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(near, ", "))
+	}
+	return fmt.Errorf("there is no command %q; see '%s --help'", args[0], c.CommandPath())
+}
+
+// MainVersion is the version of this program, empty if nobody wrote it down.
+func MainVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "(devel)" {
+		return ""
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,106 @@
+// Package config is the command that checks configuration files.
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+func Command(streams cmdutil.Streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "Check a configuration file, or print its schema",
+		Long: `config is about the configuration file of serve and lint: limits, severities,
+exemptions and more. A running webhook reads its file again whenever it changes and
+refuses one that check would refuse.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(configCheckCommand(streams), configSchemaCommand(streams))
+	return c
+}
+
+func configCheckCommand(streams cmdutil.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE…",
+		Short: "Say what is wrong with configuration files, with line and column",
+		Long: `check reads configuration files as serve and lint do and prints everything that is
+wrong with them, each with its line and column: fields that do not exist or stand
+twice, values out of range, unknown rules, exemptions without a reason or that have
+expired. Exit codes: 0 good, 1 something is wrong, 2 a file cannot be read.`,
+		Example: `  dra-steward config check site.yaml
+  helm template dra-steward charts/dra-steward -f values.yaml -s templates/configmap.yaml |
+    yq '.data."config.yaml"' | dra-steward config check /dev/stdin`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error { return checkConfigs(streams, files, time.Now()) },
+	}
+}
+
+func checkConfigs(streams cmdutil.Streams, files []string, now time.Time) (result error) {
+	book, err := rulebook.Open()
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		file, err := config.Load(name)
+		if err != nil && file.Name == "" {
+			return err
+		}
+		if err == nil {
+			_, err = (&lint.Sites{Book: book}).Site(file)
+		}
+		if err != nil {
+			fmt.Fprintln(streams.Out, err)
+			result = cmdutil.ErrFindings
+			continue
+		}
+		expired, err := expiredExemptions(file, now)
+		if err != nil {
+			return err
+		}
+		for _, line := range expired {
+			fmt.Fprintln(streams.Out, line)
+			result = cmdutil.ErrFindings
+		}
+		if expired == nil {
+			fmt.Fprintf(streams.Out, "%s: good, revision %s\n", name, file.Revision)
+		}
+	}
+	return result
+}
+
+// expiredExemptions are lines about the exemptions of a file that do not count any more.
+func expiredExemptions(file config.File, now time.Time) (lines []string, _ error) {
+	reviewer, err := review.New(file.StewardConfiguration)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range reviewer.Expired(now) {
+		lines = append(lines, file.At(fmt.Sprintf("exemptions[%d].expires", i), fmt.Sprintf(
+			"exemptions[%d].expires: expired and does not count: remove or renew it", i)).Error())
+	}
+	return lines, nil
+}
+
+func configSchemaCommand(streams cmdutil.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON schema of the configuration file",
+		Long: `schema prints the JSON schema of the configuration file, for editors: save it and begin
+a file with "# yaml-language-server: $schema=dra-steward.schema.json".`,
+		Example: `  dra-steward config schema > dra-steward.schema.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := streams.Out.Write(config.Schema)
+			return err
+		},
+	}
+}

@@ -1,0 +1,220 @@
+package device
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// deviceReport is one device as devices -o json writes it.
+type deviceReport struct {
+	Driver  string          `json:"driver"`
+	Pool    string          `json:"pool"`
+	Device  string          `json:"device"`
+	Slice   string          `json:"slice"`
+	Taints  []tracker.Taint `json:"taints,omitempty"`
+	Patched []patchedReport `json:"patched,omitempty"`
+	// AllocatedTo are the claims that have the device.
+	AllocatedTo []holderReport `json:"allocatedTo,omitempty"`
+	// Node is where it is, empty if that is more than one.
+	Node string `json:"node,omitempty"`
+}
+
+// holderReport is a claim that has a device, and who uses the claim.
+type holderReport struct {
+	Namespace string   `json:"namespace"`
+	Claim     string   `json:"claim"`
+	UsedBy    []string `json:"usedBy,omitempty"`
+}
+
+// patchedReport is what patches did to one attribute or capacity.
+type patchedReport struct {
+	// Name has the list: attributes[example.com/color].
+	Name   string `json:"name"`
+	Effect string `json:"effect"`
+	// Published is the value of the driver, Value that of now; nil for none.
+	Published any `json:"published,omitempty"`
+	Value     any `json:"value,omitempty"`
+	// Patch decided, Suppressed wanted something, too.
+	Patch      string   `json:"patch"`
+	Suppressed []string `json:"suppressed,omitempty"`
+}
+
+func reportDevice(d tracker.Device) deviceReport {
+	r := deviceReport{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name(), Slice: d.Slice().Name, Taints: d.Taints()}
+	for key := range d.Patched() {
+		p := patchedReport{
+			Name: key.Name.String(), Effect: key.Effect.String(), Patch: key.Winner.Object.Name,
+			Published: valueOf(d.Published(), d.Driver(), key), Value: valueOf(d.Merged(), d.Driver(), key),
+		}
+		for _, s := range key.Suppressed {
+			p.Suppressed = append(p.Suppressed, s.Object.Name)
+		}
+		r.Patched = append(r.Patched, p)
+	}
+	return r
+}
+
+// valueOf returns the value of an attribute or capacity of a device, nil for none. A
+// name of the driver may be written without the driver.
+func valueOf(device *resourceapi.Device, driver string, key patch.Key) any {
+	full := resourceapi.QualifiedName(key.Name.Qualified)
+	for _, name := range []resourceapi.QualifiedName{full, resourceapi.QualifiedName(strings.TrimPrefix(string(full), driver+"/"))} {
+		if key.Name.Capacity {
+			if capacity, ok := device.Capacity[name]; ok {
+				return capacity.Value.String()
+			}
+		} else if attribute, ok := device.Attributes[name]; ok {
+			return attributeValue(attribute)
+		}
+	}
+	return nil
+}
+
+// attributeValue returns the one value that an attribute has.
+func attributeValue(attribute resourceapi.DeviceAttribute) any {
+	switch {
+	case attribute.IntValue != nil:
+		return *attribute.IntValue
+	case attribute.BoolValue != nil:
+		return *attribute.BoolValue
+	case attribute.StringValue != nil:
+		return *attribute.StringValue
+	case attribute.VersionValue != nil:
+		return *attribute.VersionValue
+	default: // a list
+		return attribute.String()
+	}
+}
+
+// reportDevices reports all devices, with the claims that have them.
+func reportDevices(l *clusterread.Snapshot) []deviceReport {
+	all, holders := []deviceReport{}, l.Holders()
+	for d := range l.View.Devices() {
+		r := reportDevice(d)
+		for _, claim := range holders.Claims(usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}) {
+			holder := holderReport{Namespace: claim.Namespace, Claim: claim.Name}
+			for _, user := range claim.Status.ReservedFor {
+				holder.UsedBy = append(holder.UsedBy, user.Resource+"/"+user.Name)
+			}
+			r.AllocatedTo = append(r.AllocatedTo, holder)
+		}
+		for _, name := range []*string{d.Slice().Spec.NodeName, d.Published().NodeName} {
+			if name != nil {
+				r.Node = *name
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// deviceWriters are the ways to write devices, by the value of --output.
+func deviceWriters() map[string]func(io.Writer, []deviceReport) error {
+	return map[string]func(io.Writer, []deviceReport) error{
+		"text": func(out io.Writer, all []deviceReport) error { return writeDevicesText(out, all, false) },
+		"wide": func(out io.Writer, all []deviceReport) error { return writeDevicesText(out, all, true) },
+		"json": func(out io.Writer, all []deviceReport) error { return writeJSON(out, all) },
+		"yaml": func(out io.Writer, all []deviceReport) error { return writeYAML(out, all) },
+		"name": func(out io.Writer, all []deviceReport) error {
+			for _, r := range all {
+				fmt.Fprintf(out, "%s/%s/%s\n", r.Driver, r.Pool, r.Device)
+			}
+			return nil
+		},
+	}
+}
+
+func writeJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+func writeYAML(out io.Writer, value any) error {
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// writeDevicesText writes a line for each device, and one for each of its taints and
+// patched values if there are several; wide has where the device is and who uses it, too.
+func writeDevicesText(out io.Writer, all []deviceReport, wide bool) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	header := "DRIVER\tPOOL\tDEVICE\tALLOCATED TO\tWHAT\tFROM"
+	if wide {
+		header = "DRIVER\tPOOL\tDEVICE\tNODE\tSLICE\tALLOCATED TO\tUSED BY\tWHAT\tFROM"
+	}
+	fmt.Fprintln(table, header)
+	for _, r := range all {
+		holders, users := r.holders()
+		start := fmt.Sprintf("%s\t%s\t%s\t%s", r.Driver, r.Pool, r.Device, holders)
+		if wide {
+			start = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Driver, r.Pool, r.Device, or(r.Node, "-"), r.Slice, holders, users)
+		}
+		if len(r.Taints)+len(r.Patched) == 0 {
+			fmt.Fprintf(table, "%s\t-\t-\n", start)
+		}
+		for _, taint := range r.Taints {
+			key := taint.Key
+			if taint.Value != "" {
+				key += "=" + taint.Value
+			}
+			fmt.Fprintf(table, "%s\ttaint %s:%s\t%s\n", start, key, taint.Effect, taint.Source)
+		}
+		for _, p := range r.Patched {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", start, p.what(), p.from())
+		}
+	}
+	return table.Flush()
+}
+
+// holders names the claims and who uses them, "-" for none.
+func (r deviceReport) holders() (claims, users string) {
+	for _, h := range r.AllocatedTo {
+		claims += "," + h.Namespace + "/" + h.Claim
+		for _, user := range h.UsedBy {
+			users += "," + user
+		}
+	}
+	return or(strings.TrimPrefix(claims, ","), "-"), or(strings.TrimPrefix(users, ","), "-")
+}
+
+func or(text, empty string) string {
+	if text == "" {
+		return empty
+	}
+	return text
+}
+
+func (p patchedReport) what() string {
+	switch {
+	case p.Value == nil:
+		return fmt.Sprintf("%s: none, published %v", p.Name, p.Published)
+	case p.Published == nil:
+		return fmt.Sprintf("%s: %v, not published", p.Name, p.Value)
+	default:
+		return fmt.Sprintf("%s: %v, published %v", p.Name, p.Value, p.Published)
+	}
+}
+
+func (p patchedReport) from() string {
+	from := "patch/" + p.Patch
+	if len(p.Suppressed) > 0 {
+		from += " over " + strings.Join(p.Suppressed, ", ")
+	}
+	return from
+}

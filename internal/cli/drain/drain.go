@@ -1,0 +1,146 @@
+// Package drain is the command that creates, lists, follows and cancels DeviceDrains.
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+)
+
+// drainOptions are the flags of drain.
+type drainOptions struct {
+	selector, driver, pool      string
+	name, kubeconfig            string
+	rate, perNamespace, perNode int32
+	order                       []string
+	deadline                    time.Duration
+	action                      string
+	acknowledge                 string
+	evictBare, bareCordon       bool
+	uncordon                    bool
+	wait, dryRun                bool
+	list, pause, resume, cancel bool
+	timeout                     time.Duration
+	changed                     func(flag string) bool
+	key, value                  string
+}
+
+func Command(streams cmdutil.Streams) *cobra.Command {
+	o := drainOptions{}
+	c := &cobra.Command{
+		Use:   "drain DRIVER/POOL/DEVICE...",
+		Short: "Take devices out of use gently: cordon them, evict their pods as budgets allow",
+		Long: `drain creates a DeviceDrain, which the controller carries out: it cordons the devices with
+a NoSchedule DeviceTaintRule, evicts the pods that hold them through the Eviction API, at a
+rate, and is drained when no claim holds one of the devices any more. The same command
+again resumes the drain if it was paused, and otherwise shows how far it has come.
+
+Devices are named in full, or by as much of the end of their name as is unique; or selected
+by a CEL expression as in the requests of claims, which is resolved into names once.
+
+Exit codes: 0 done (with --wait: drained), 1 blocked, given up or not done in time, 2 could
+not do it.`,
+		Example: `  dra-steward drain gpu.example.com/node-1/gpu-3 --wait
+  dra-steward drain --driver gpu.example.com --selector 'device.attributes["gpu.example.com"].model == "A100"' --dry-run
+  dra-steward drain node-1/gpu-3 --deadline 2h --deadline-action Delete --rate 6
+  dra-steward drain --list
+  dra-steward drain --cancel gpu-3-5f1d2a9c`,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.changed = c.Flags().Changed
+			return runDrain(c.Context(), streams, o, args)
+		},
+	}
+	o.addFlags(c)
+	return c
+}
+
+func (o *drainOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.selector, "selector", "", "select published devices by this CEL expression instead of names")
+	f.StringVar(&o.driver, "driver", "", "with or without --selector: only devices of this driver")
+	f.StringVar(&o.pool, "pool", "", "with or without --selector: only devices of this pool")
+	f.StringVar(&o.name, "name", "", "name of the drain (default: from what is drained, so that the same command finds it)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster (default: the one that this runs in)")
+	f.Int32Var(&o.rate, "rate", v1alpha1.DrainRate, "most evictions per minute (1 to 6000)")
+	f.Int32Var(&o.perNamespace, "max-per-namespace", 0, "most pods of a namespace on their way out at a time; 0 is no bound")
+	f.Int32Var(&o.perNode, "max-per-node", 0, "most pods of a node on their way out at a time; 0 is no bound")
+	f.StringSliceVar(&o.order, "order", nil, "whose turn is first: Priority, OwnerSpread (default both)")
+	f.DurationVar(&o.deadline, "deadline", 0, "how long after its creation the drain has patience; 0 is for ever")
+	f.StringVar(&o.action, "deadline-action", string(v1alpha1.DeadlineKeep), "what happens at the deadline: Keep (evict nobody any more), Delete (whatever budgets say) or Fail")
+	f.StringVar(&o.acknowledge, "acknowledge", "", `ceiling of what the drain may hit, above the thresholds of the site: "pods<=120,namespaces<=4"`)
+	f.StringVar(&o.key, "cordon-key", "", "key of the taint that cordons the devices (default "+v1alpha1.DrainTaintKey+")")
+	f.StringVar(&o.value, "cordon-value", "", "value of that taint (default: the name of the drain)")
+	f.BoolVar(&o.evictBare, "evict-pods-without-controller", false, "evict pods that nobody replaces, too")
+	f.BoolVar(&o.bareCordon, "without-cordon", false, "go on where DeviceTaintRules are not served, so that nothing keeps new pods away")
+	f.BoolVar(&o.uncordon, "uncordon", false, "lift the cordon when the devices are drained")
+	f.BoolVar(&o.wait, "wait", false, "show the progress and wait until the devices are drained")
+	f.DurationVar(&o.timeout, "timeout", 0, "with --wait: how long at most; 0 is for ever")
+	f.BoolVar(&o.dryRun, "dry-run", false, "create nothing; show which pods would be evicted, in which order, and what blocks")
+	f.BoolVar(&o.list, "list", false, "show all drains")
+	f.BoolVar(&o.pause, "pause", false, "pause the drains that are named: nobody is evicted, the cordon stays")
+	f.BoolVar(&o.resume, "resume", false, "go on with the drains that are named")
+	f.BoolVar(&o.cancel, "cancel", false, "delete the drains that are named, which lifts their cordon")
+	c.MarkFlagsMutuallyExclusive("list", "pause", "resume", "cancel", "dry-run")
+	cmdutil.Complete(c, "deadline-action", []string{string(v1alpha1.DeadlineKeep), string(v1alpha1.DeadlineDelete), string(v1alpha1.DeadlineFail)})
+	cmdutil.Complete(c, "order", []string{string(v1alpha1.OrderPriority), string(v1alpha1.OrderOwnerSpread)})
+}
+
+func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args []string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file", err)
+	}
+	client, err := drain.NewClient(config)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.list:
+		return listDrains(ctx, streams, client)
+	case o.pause || o.resume || o.cancel:
+		return o.steer(ctx, streams, client, args)
+	}
+	return o.drain(ctx, streams, config, client, args)
+}
+
+// drain makes the drain, or goes on with it.
+func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, args []string) error {
+	devices := clusterread.SnapshotOptions{Kubeconfig: o.kubeconfig, Timeout: readTimeout}
+	found, err := devices.Read(ctx, streams)
+	if err != nil {
+		return err
+	}
+	view := found.View
+	wanted, err := o.wanted(streams, view, args)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return o.plan(ctx, streams, config, client, view, wanted)
+	}
+	d, err := o.createOrResume(ctx, streams, client, wanted)
+	if err != nil {
+		return err
+	}
+	if !o.wait {
+		fmt.Fprintf(streams.Out, "follow it with: kubectl get devicedrain %s -w, or kubectl wait --for=condition=Drained devicedrain/%[1]s --timeout=1h\n", d.Name)
+		return nil
+	}
+	return o.follow(ctx, streams, client, d.Name)
+}
+
+// readTimeout is how long the devices of the cluster may take to be read.
+const readTimeout = 30 * time.Second
+
+// errNoDrains says that a command needs names of drains.
+var errNoDrains = errors.New("name the drains, as dra-steward drain --list shows them")

@@ -1,0 +1,187 @@
+package drain
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// wanted is the drain that arguments and flags ask for.
+func (o drainOptions) wanted(streams cmdutil.Streams, view *tracker.Snapshot, args []string) (*v1alpha1.DeviceDrain, error) {
+	selects := o.selector != "" || o.driver != "" || o.pool != ""
+	if selects == (len(args) > 0) {
+		return nil, errors.New("name devices as DRIVER/POOL/DEVICE, or select them with --selector, --driver and --pool; see 'dra-steward drain --help'")
+	}
+	d := &v1alpha1.DeviceDrain{}
+	if selects {
+		d.Spec.Selector = o.drainSelector()
+	}
+	for _, arg := range args {
+		name, published, err := deviceNamed(view, arg)
+		if err != nil {
+			return nil, err
+		}
+		if !published {
+			fmt.Fprintf(streams.Err, "warning: no ResourceSlice has the device %s\n", name)
+		}
+		if !slices.Contains(d.Spec.Devices, name) {
+			d.Spec.Devices = append(d.Spec.Devices, name)
+		}
+	}
+	slices.SortFunc(d.Spec.Devices, func(a, b v1alpha1.DeviceName) int { return strings.Compare(a.String(), b.String()) })
+	if o.key != "" || o.value != "" {
+		d.Spec.Cordon = &v1alpha1.DrainCordon{Key: o.key, Value: o.value}
+	}
+	if d.Name = o.name; d.Name == "" {
+		d.Name = nameOf(d.Spec)
+	}
+	return d, o.set(d, func(string) bool { return true })
+}
+
+func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {
+	s := &v1alpha1.DrainSelector{}
+	if o.driver != "" {
+		s.Driver = &o.driver
+	}
+	if o.pool != "" {
+		s.Pool = &o.pool
+	}
+	if o.selector != "" {
+		s.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: o.selector}}}
+	}
+	return s
+}
+
+// set writes the settings whose flags were given.
+func (o drainOptions) set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error {
+	s := &d.Spec
+	bound := func(flag string, value int32, into **int32) {
+		if given(flag) && value > 0 {
+			*into = &value
+		}
+	}
+	if given("rate") {
+		s.EvictionsPerMinute = &o.rate
+	}
+	bound("max-per-namespace", o.perNamespace, &s.MaxPerNamespace)
+	bound("max-per-node", o.perNode, &s.MaxPerNode)
+	if given("order") && len(o.order) > 0 {
+		s.Order = nil
+		for _, criterion := range o.order {
+			s.Order = append(s.Order, v1alpha1.DrainOrder(criterion))
+		}
+	}
+	if given("deadline") && o.deadline != 0 {
+		s.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: o.deadline}, Action: v1alpha1.DeadlineAction(o.action)}
+	}
+	if given("evict-pods-without-controller") && o.evictBare {
+		s.PodsWithoutController = v1alpha1.EvictPods
+	}
+	if given("without-cordon") {
+		s.WithoutCordon = o.bareCordon
+	}
+	if given("uncordon") && o.uncordon {
+		s.AtEnd = v1alpha1.EndUncordon
+	}
+	if given("acknowledge") && o.acknowledge != "" {
+		if _, err := guard.ParseCeiling(o.acknowledge); err != nil {
+			return fmt.Errorf("--acknowledge: %w", err)
+		}
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.AcknowledgementAnnotation, o.acknowledge)
+	}
+	return nil
+}
+
+// nameOf names a drain by what it drains, so that the same command finds it again.
+func nameOf(spec v1alpha1.DeviceDrainSpec) string {
+	first := "devices"
+	if len(spec.Devices) == 1 {
+		first = spec.Devices[0].Device
+	}
+	text, _ := json.Marshal([]any{spec.Devices, spec.Selector}) // they are plain strings
+	sum := sha256.Sum256(text)
+	return first[:min(len(first), 50)] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// deviceNamed reads a name: in full, or as much of its end as only one published device
+// has.
+func deviceNamed(view *tracker.Snapshot, text string) (name v1alpha1.DeviceName, published bool, err error) {
+	var found []v1alpha1.DeviceName
+	for device := range view.Devices() {
+		name := v1alpha1.DeviceName{Driver: device.Driver(), Pool: device.Pool(), Device: device.Name()}
+		if name.String() == text {
+			return name, true, nil
+		}
+		if strings.HasSuffix(name.String(), "/"+text) && !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	first, last := strings.Index(text, "/"), strings.LastIndex(text, "/")
+	switch {
+	case len(found) == 1:
+		return found[0], true, nil
+	case len(found) > 1:
+		return name, false, fmt.Errorf("%q fits %s and %s: name the device in full", text, found[0], found[1])
+	case first <= 0 || first == last || last == len(text)-1:
+		return name, false, fmt.Errorf("%q: no published device has a name that ends so; name it in full as DRIVER/POOL/DEVICE, as dra-steward devices shows it", text)
+	}
+	return v1alpha1.DeviceName{Driver: text[:first], Pool: text[first+1 : last], Device: text[last+1:]}, false, nil
+}
+
+// createOrResume makes the drain; if it is there already, settings that were given are
+// written and a pause ends.
+func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Streams, client *drain.Client, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
+	made, err := client.Create(ctx, wanted, false)
+	if err == nil {
+		fmt.Fprintf(streams.Out, "devicedrain %s created\n", made.Name)
+		return made, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, drainError(err)
+	}
+	there, err := client.Get(ctx, wanted.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !equality.Semantic.DeepEqual(there.Spec.Devices, wanted.Spec.Devices) || !equality.Semantic.DeepEqual(there.Spec.Selector, wanted.Spec.Selector) {
+		return nil, fmt.Errorf("there is a DeviceDrain %s of other devices: choose another --name", wanted.Name)
+	}
+	resumed := there.DeepCopy()
+	resumed.Spec.Paused = false
+	if err := o.set(resumed, o.changed); err != nil {
+		return nil, err
+	}
+	if equality.Semantic.DeepEqual(resumed.Spec, there.Spec) && equality.Semantic.DeepEqual(resumed.Annotations, there.Annotations) {
+		fmt.Fprintf(streams.Out, "devicedrain %s is there: %s\n", there.Name, progress(there))
+		return there, nil
+	}
+	resumed, err = client.Update(ctx, resumed)
+	if err == nil {
+		fmt.Fprintf(streams.Out, "devicedrain %s goes on: %s\n", resumed.Name, progress(resumed))
+	}
+	return resumed, err
+}
+
+// drainError says what to do where the type is missing.
+func drainError(err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("the API server does not know DeviceDrains: install the chart with crds.install (%w)", err)
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// plan shows what a drain would do, and lets the API server say whether it may be.
+func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, view *tracker.Snapshot, wanted *v1alpha1.DeviceDrain) error {
+	reader, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	holders, err := holdersOf(ctx, reader)
+	if err != nil {
+		return err
+	}
+	thresholds := clusterread.SiteThresholds(ctx, reader)
+	wanted = wanted.DeepCopy()
+	wanted.Spec.DryRun = true
+	in := drain.Look(wanted, view, holders, &patch.Compiler{})
+	in.Now, in.Thresholds = time.Now(), thresholds.Thresholds
+	decision := drain.Decide(in)
+	fmt.Fprintf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)
+	for _, name := range in.Devices.Names {
+		fmt.Fprintf(streams.Out, "cordon %s\n", name)
+	}
+	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
+	for i, pod := range decision.Order {
+		fmt.Fprintf(w, "evict %d.\t%s/%s\t%s\t%s\n", i+1, pod.Namespace, pod.Name, controllerOf(pod), budgetsOf(pod))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	blocked := meta.FindStatusCondition(decision.Status.Conditions, v1alpha1.DrainBlocked)
+	if blocked != nil && blocked.Status == metav1.ConditionTrue {
+		fmt.Fprintf(streams.Out, "blocked %s: %s\n", blocked.Reason, blocked.Message)
+		if blocked.Reason == v1alpha1.BlockedThreshold {
+			fmt.Fprintf(streams.Out, "thresholds: %s\n", thresholds.From)
+		}
+	}
+	wanted.Spec.DryRun = false
+	if _, err := client.Create(ctx, wanted, true); err != nil {
+		return drainError(err)
+	}
+	if blocked != nil && blocked.Status == metav1.ConditionTrue {
+		return cmdutil.ErrFindings
+	}
+	return nil
+}
+
+func controllerOf(pod drain.Pod) string {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return owner.Kind + "/" + owner.Name
+	}
+	return "no controller"
+}
+
+func budgetsOf(pod drain.Pod) string {
+	text := "no budget"
+	for i, budget := range pod.Budgets {
+		if i == 0 {
+			text = ""
+		} else {
+			text += ", "
+		}
+		text += fmt.Sprintf("budget %s allows %d", budget.Name, budget.Status.DisruptionsAllowed)
+	}
+	return text
+}
+
+// holdersOf reads who holds which device.
+func holdersOf(ctx context.Context, client kubernetes.Interface) (*usage.Index, error) {
+	holders := &usage.Index{}
+	claims, err := client.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading ResourceClaims: %w", err)
+	}
+	for i := range claims.Items {
+		holders.SetClaim(&claims.Items[i])
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading pods: %w", err)
+	}
+	for i := range pods.Items {
+		holders.SetPod(&pods.Items[i])
+	}
+	budgets, err := client.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading PodDisruptionBudgets: %w", err)
+	}
+	for i := range budgets.Items {
+		holders.SetBudget(&budgets.Items[i])
+	}
+	return holders, nil
+}

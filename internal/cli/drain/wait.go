@@ -1,0 +1,136 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+)
+
+// progress says in a line how far a drain has come.
+func progress(d *v1alpha1.DeviceDrain) string {
+	n := d.Status.Counts
+	state := "not looked at yet"
+	for _, kind := range []string{v1alpha1.DrainDrained, v1alpha1.DrainFailed, v1alpha1.DrainBlocked} {
+		if c := meta.FindStatusCondition(d.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			return fmt.Sprintf("%s, %d evicted, %d left: %s", c.Type, n.Evicted+n.Deleted, n.Remaining, c.Message)
+		}
+	}
+	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining); c != nil {
+		state = c.Reason
+	}
+	return fmt.Sprintf("%s, %d evicted, %d left (%d leaving, %d waiting)", state, n.Evicted+n.Deleted, n.Remaining, n.Leaving, n.Waiting)
+}
+
+// unattended is how long nobody must have looked at a drain to say that nobody will.
+const unattended = 15 * time.Second
+
+// follow shows the progress until the drain has ended.
+func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, client *drain.Client, name string) error {
+	var over <-chan time.Time
+	if o.timeout > 0 {
+		timer := time.NewTimer(o.timeout)
+		defer timer.Stop()
+		over = timer.C
+	}
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	begin, last, warned := time.Now(), "", false
+	for {
+		d, err := client.Get(ctx, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			fmt.Fprintf(streams.Out, "devicedrain %s was deleted\n", name)
+			return cmdutil.ErrFindings
+		case err != nil:
+			return err
+		default:
+			if line := progress(d); line != last {
+				fmt.Fprintf(streams.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
+				last = line
+			}
+			if d.Status.CompletionTime != nil {
+				return ended(d)
+			}
+			if !warned && d.Status.ObservedGeneration == 0 && time.Since(begin) > unattended {
+				warned = true
+				fmt.Fprintln(streams.Err, "warning: no controller has looked at it: is one installed, with controller.drains.enabled?")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-over:
+			fmt.Fprintf(streams.Out, "devicedrain %s is not drained; it goes on without you\n", name)
+			return cmdutil.ErrFindings
+		case <-ticker.C:
+		}
+	}
+}
+
+// ended is the end of the command for a drain that has ended.
+func ended(d *v1alpha1.DeviceDrain) error {
+	if meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainDrained) {
+		return nil
+	}
+	return cmdutil.ErrFindings
+}
+
+// listDrains shows all drains.
+func listDrains(ctx context.Context, streams cmdutil.Streams, client *drain.Client) error {
+	list, err := client.List(ctx)
+	if err != nil {
+		return drainError(err)
+	}
+	if len(list.Items) == 0 {
+		fmt.Fprintln(streams.Out, "there are no drains")
+		return nil
+	}
+	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NAME\tDEVICES\tPROGRESS")
+	for i := range list.Items {
+		d := &list.Items[i]
+		fmt.Fprintf(w, "%s\t%d\t%s\n", d.Name, d.Status.Counts.Devices, progress(d))
+	}
+	return w.Flush()
+}
+
+// steer pauses, resumes or deletes drains.
+func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client *drain.Client, names []string) error {
+	if len(names) == 0 {
+		return errNoDrains
+	}
+	for _, name := range names {
+		if o.cancel {
+			if err := client.Delete(ctx, name); err != nil {
+				return err
+			}
+			fmt.Fprintf(streams.Out, "devicedrain %s deleted; its cordon is lifted\n", name)
+			continue
+		}
+		d, err := client.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		if d.Spec.Paused != o.pause {
+			d.Spec.Paused = o.pause
+			if _, err := client.Update(ctx, d); err != nil {
+				return err
+			}
+		}
+		what := "goes on"
+		if o.pause {
+			what = "paused"
+		}
+		fmt.Fprintf(streams.Out, "devicedrain %s %s\n", name, what)
+	}
+	return nil
+}

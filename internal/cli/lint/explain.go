@@ -1,0 +1,83 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+func ExplainCommand(streams cmdutil.Streams) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "explain [RULE]",
+		Short: "Explain a rule, default or policy, or list all",
+		Long: `explain prints what a rule or default does, why it exists, what the API server does
+about it, and examples with their outcome; of a policy of the library what
+"policy explain" prints, which knows those of a site too. RULE is the ID that stands in
+every message of dra-steward. Without RULE it lists all of them.`,
+		Example: `  dra-steward explain
+  dra-steward explain taint-time-keep
+  dra-steward explain DRA-TOL-001`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return append(cmdutil.CompleteRules(args), cmdutil.CompletePolicies(c, nil, args)...), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			book, err := rulebook.Open()
+			if err != nil {
+				return err
+			}
+			policies, err := cmdutil.ParsePolicies(c, nil)
+			if err != nil {
+				return err
+			}
+			switch {
+			case all && len(args) > 0:
+				return errors.New("--all takes no RULE")
+			case all:
+				_, err = fmt.Fprint(streams.Out, book.Markdown())
+				return err
+			case len(args) == 0:
+				return list(streams, book, policies)
+			default:
+				return explain(streams, book, policies, args[0])
+			}
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "print the whole rule book as Markdown")
+	return c
+}
+
+func explain(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set, id string) error {
+	if p, found := policies.Policy(id); found {
+		_, err := fmt.Fprint(streams.Out, p.Markdown())
+		return err
+	}
+	if review.IsPolicy(id) {
+		return fmt.Errorf("the library has no policy %q; \"dra-steward policy explain %s --policies FOLDER\" explains those of a site", id, id)
+	}
+	entry, err := book.Find(id)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(streams.Out, entry.Markdown())
+	return err
+}
+
+func list(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set) error {
+	table := tabwriter.NewWriter(streams.Out, 0, 0, 2, ' ', 0)
+	for _, entry := range book {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", entry.ID, entry.What, entry.Summary())
+	}
+	for _, p := range policies.Policies() {
+		fmt.Fprintf(table, "%s\tpolicy\t%s\n", p.Code, p.Title)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,248 @@
+// Package lint has the commands that need no cluster: lint and explain.
+package lint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+type lintOptions struct {
+	config, output, failOn string
+	kubernetes, maxSize    string
+	gates                  map[string]string
+	rules                  lint.Selection
+	world, schemas         []string
+	policies               []string
+	verdicts, fix, diff    bool
+}
+
+var severities = []string{review.Error.String(), review.Warning.String()}
+
+const lintHelp = `lint reads manifests (YAML or JSON, several documents per file, lists unfolded),
+fills in the defaults, drops the fields that the API server would drop, and judges
+every object of resource.k8s.io by the rules that the API server and the webhook
+apply. Objects of other groups are skipped. A folder stands for all *.yaml, *.yml and
+*.json below it, "-" for standard input.
+
+Every finding names file, line and column, the object, the field and the rule;
+'dra-steward explain RULE' says why the rule exists and what would be right.
+
+The API server is the newest known one with its default feature gates, unless
+--kubernetes-version and --feature-gates name another: what an older one does not know
+or does not keep is found too.
+
+A repository keeps its decisions in .dra-steward.yaml: limits, severities, and in its
+section lint the version and gates of its clusters and what is not looked at. It is
+found from the folder of each file upwards, up to the folder with .git. --config names
+another file for all, --config "" none.
+
+Rules that look beyond one object (does the class exist, do the slices of a pool agree)
+run only if --world names files with what exists, such as the same folder again or the
+output of 'kubectl get deviceclasses,resourceslices -o yaml'.
+
+--policies library evaluates the Rego policies of dra-steward too, as the webhook does;
+--policies FOLDER those in a folder beside them, once their tests have passed. Modes,
+parameters and exemptions are those of the configuration file. Who writes is not known
+offline: policies about users judge as if nobody of theirs did.
+
+--verdicts prints what the API server alone says to the creation of every object:
+valid, strict-warning (a field is unknown: kubectl refuses it, other clients lose it),
+invalid, strict+invalid or decode-failed. Whatever the site has decided is left out.
+
+--fix writes defaults into the files that say nothing new, today the operator Equal of
+tolerations. Comments, order and everything else stay as they are. --diff only shows it.
+
+Exit codes: 0 nothing found that --fail-on names, 1 something found, 2 could not run.
+With --verdicts 1 means that an object is not valid, with --diff that there is something
+to fix.`
+
+func Command(streams cmdutil.Streams) *cobra.Command {
+	var o lintOptions
+	c := &cobra.Command{
+		Use:   "lint FILE|FOLDER|- ...",
+		Short: "Judge manifests without a cluster",
+		Long:  lintHelp,
+		Example: `  dra-steward lint manifests/
+  dra-steward lint --config site.yaml -o json claim.yaml
+  helm template my-driver | dra-steward lint -
+  dra-steward lint --kubernetes-version 1.35 --feature-gates DRADeviceTaints=true deploy/
+  dra-steward lint -o sarif . >dra.sarif      # for code scanning
+  dra-steward lint --diff manifests/          # what --fix would write`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runLint(c.Context(), streams, o, c.Flags().Changed("config"), args)
+		},
+	}
+	lintFlags(c, &o)
+	return c
+}
+
+func lintFlags(c *cobra.Command, o *lintOptions) {
+	f := c.Flags()
+	f.StringVar(&o.config, "config", "", "configuration file for all files; \"\" for none (default: "+lint.ConfigurationFile+", found upwards)")
+	f.StringVarP(&o.output, "output", "o", "text", "how to print findings: "+strings.Join(lint.Outputs(), ", "))
+	f.StringVar(&o.failOn, "fail-on", "error", "least severity that makes the exit code 1: error or warning")
+	f.StringVar(&o.kubernetes, "kubernetes-version", "", "API server to judge by: "+strings.Join(lint.Minors(), ", ")+" (default: the newest)")
+	f.StringToStringVar(&o.gates, "feature-gates", nil, "feature gates of that API server that differ from its defaults: A=true,B=false")
+	f.StringArrayVar(&o.rules.Only, "rule", nil, "report this rule only, and what keeps a document from being judged (repeatable)")
+	f.StringArrayVar(&o.rules.Skip, "skip-rule", nil, "do not report this rule (repeatable)")
+	f.StringArrayVar(&o.world, "world", nil, "file or folder with what exists (DeviceClasses, ResourceSlices), for the rules that look beyond one object (repeatable)")
+	f.StringArrayVar(&o.policies, "policies", nil, "evaluate the Rego policies too: \"library\" for those of dra-steward, or a folder or OPA bundle with more beside them (repeatable)")
+	f.StringArrayVar(&o.schemas, "schemas", nil, "folder with JSON Schemas of opaque parameters (*.schema.json) beside those that dra-steward has (repeatable)")
+	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "size up to which one document is read; a list is one document")
+	f.BoolVar(&o.verdicts, "verdicts", false, "print the verdict of the API server on every object instead of findings")
+	f.BoolVar(&o.fix, "fix", false, "write missing defaults into the files, then judge them")
+	f.BoolVar(&o.diff, "diff", false, "print what --fix would change, as a unified diff, and judge nothing")
+	cmdutil.Complete(c, "output", lint.Outputs())
+	cmdutil.Complete(c, "fail-on", severities)
+	cmdutil.Complete(c, "kubernetes-version", lint.Minors())
+	cmdutil.CompleteWith(c, "feature-gates", cmdutil.CompleteGates)
+	cmdutil.CompleteWith(c, "rule", cmdutil.CompleteRule)
+	cmdutil.CompleteWith(c, "skip-rule", cmdutil.CompleteRule)
+}
+
+func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, configured bool, args []string) error {
+	if len(args) == 0 {
+		return errors.New("nothing to judge: name files or folders, or - for standard input")
+	}
+	linter, err := o.linter(ctx, streams, configured)
+	if err != nil {
+		return err
+	}
+	if o.diff || o.fix {
+		if err := fixFiles(streams, linter, o.diff, args); err != nil || o.diff {
+			return err
+		}
+	}
+	printer, err := o.printer(streams, linter.Sites.Book)
+	if err != nil {
+		return err
+	}
+	tally := tally{failOn: o.failOn, verdicts: o.verdicts}
+	progress := lint.Progress{Out: terminal(streams.Err), Now: time.Now}
+	for result := range linter.Run(args...) {
+		progress.Count(result.File)
+		if len(result.Reports) > 0 || o.verdicts {
+			progress.Hide()
+		}
+		tally.add(result)
+		if err := printer.Print(result); err != nil {
+			return err
+		}
+	}
+	progress.Hide()
+	if err := printer.Close(); err != nil {
+		return err
+	}
+	if o.output == "text" && !o.verdicts {
+		fmt.Fprintln(streams.Err, tally.summary())
+	}
+	return tally.end()
+}
+
+// linter checks the flags and returns what they ask for.
+func (o lintOptions) linter(ctx context.Context, streams cmdutil.Streams, configured bool) (l lint.Linter, err error) {
+	if !slices.Contains(severities, o.failOn) {
+		return l, fmt.Errorf("--fail-on %q: must be error or warning", o.failOn)
+	}
+	size, err := resource.ParseQuantity(o.maxSize)
+	if err != nil || size.Sign() <= 0 || size.CmpInt64(1<<30) > 0 {
+		return l, fmt.Errorf("--max-document-size %q: must be a number of bytes such as 64Mi, at most 1Gi", o.maxSize)
+	}
+	book, err := rulebook.Open()
+	if err != nil {
+		return l, err
+	}
+	set, err := o.policySet(ctx)
+	if err != nil {
+		return l, err
+	}
+	book = append(book, rulebook.Policies(set)...)
+	if err := o.rules.Check(book); err != nil {
+		return l, err
+	}
+	gates, err := o.switches()
+	if err != nil {
+		return l, err
+	}
+	reader := manifest.Reader{Stdin: streams.In, MaxBytes: int(size.Value())}
+	world, err := lint.World(reader, o.world)
+	if err != nil {
+		return l, fmt.Errorf("--world: %w", err)
+	}
+	sites := &lint.Sites{World: world, KubernetesVersion: o.kubernetes, FeatureGates: gates, Policies: set, Book: book}
+	for _, folder := range o.schemas {
+		sites.Schemas = append(sites.Schemas, os.DirFS(folder))
+	}
+	switch {
+	case o.verdicts && configured && o.config != "":
+		return l, errors.New("--verdicts are those of the API server alone: leave out --config")
+	case configured || o.verdicts:
+		sites.File = &o.config
+	}
+	if sites.File != nil || o.kubernetes != "" || len(gates)+len(o.schemas) > 0 {
+		err = sites.Check()
+	}
+	return lint.Linter{Reader: reader, Sites: sites, Rules: o.rules, Verdicts: o.verdicts, Now: time.Now()}, err
+}
+
+// policySet compiles the policies that are asked for, nil for none.
+func (o lintOptions) policySet(ctx context.Context) (*policy.Set, error) {
+	if len(o.policies) == 0 {
+		return nil, nil
+	}
+	more := slices.DeleteFunc(slices.Clone(o.policies), func(name string) bool { return name == "library" })
+	sources, err := policyload.Sources(more)
+	if err != nil {
+		return nil, err
+	}
+	return policyload.Compile(ctx, sources)
+}
+
+// switches are the feature gates as they are wanted.
+func (o lintOptions) switches() (map[string]bool, error) {
+	gates := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(o.gates)) {
+		switch strings.ToLower(o.gates[name]) {
+		case "true":
+			gates[name] = true
+		case "false":
+			gates[name] = false
+		default:
+			return nil, fmt.Errorf("--feature-gates %s=%s: must be true or false", name, o.gates[name])
+		}
+	}
+	return gates, nil
+}
+
+func (o lintOptions) printer(streams cmdutil.Streams, book rulebook.Book) (lint.Printer, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	if o.verdicts {
+		return lint.NewVerdictPrinter(o.output, streams.Out, here)
+	}
+	failOn, err := validate.ParseSeverity(o.failOn)
+	if err != nil {
+		return nil, err
+	}
+	return lint.NewPrinter(o.output, streams.Out, lint.Options{Here: here, FailOn: failOn, Version: cmdutil.MainVersion(), Book: book})
+}

@@ -1,0 +1,84 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// A tally is what lint has found so far.
+type tally struct {
+	failOn   string
+	verdicts bool
+
+	judged, skipped, errors, warnings int
+	failed                            bool
+	// unopened are files that could not be read at all.
+	unopened []error
+}
+
+func (t *tally) add(r lint.Result) {
+	switch {
+	case r.Err != nil:
+		t.unopen(r.Err)
+	case r.Skipped:
+		t.skipped++
+	case r.Kind != "":
+		t.judged++
+	}
+	for _, report := range r.Reports {
+		if report.Severity == review.Error {
+			t.errors++
+		} else {
+			t.warnings++
+		}
+		t.failed = t.failed || report.Severity == review.Error || t.failOn == report.Severity.String()
+	}
+	t.failed = t.failed || t.verdicts && r.Ours > 0 && r.Verdict != lint.Valid
+}
+
+// unopen keeps an error once: a configuration file that is wrong is so for all files.
+func (t *tally) unopen(err error) {
+	if !slices.ContainsFunc(t.unopened, func(known error) bool { return known.Error() == err.Error() }) {
+		t.unopened = append(t.unopened, err)
+	}
+}
+
+func (t *tally) summary() string {
+	summary := fmt.Sprintf("%d objects judged, %d of other groups skipped: %d errors, %d warnings", t.judged, t.skipped, t.errors, t.warnings)
+	if t.errors+t.warnings > 0 {
+		summary += "; 'dra-steward explain RULE' says more about the [rule] of a line"
+	}
+	return summary
+}
+
+// end is the end of the run: a file that could not be opened weighs more than a
+// finding, since nobody knows what is in it.
+func (t *tally) end() error {
+	if len(t.unopened) > 0 {
+		return errors.Join(t.unopened...)
+	}
+	if t.failed {
+		return cmdutil.ErrFindings
+	}
+	return nil
+}
+
+// terminal returns out if a person looks at it, else nil.
+func terminal(out io.Writer) io.Writer {
+	file, ok := out.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/nodeagent"
+	"github.com/dra-steward/dra-steward/pkg/cdi"
+	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
+)
+
+const nodeCheckHelp = `check says whether the container runtime of this node would resolve and apply CDI
+device ids: those given as ID, or else all that the kubelet has handed to containers.
+It needs no cluster.
+
+A container does not notice when the specification of its device goes: its next start
+fails with CreateContainerError, and the kubelet does not ask the driver again while
+the sandbox of the pod lives. check finds that before. What it finds, and what helps:
+
+%s
+The ids in use are read from the kubelet's checkpoints: dra_manager_state (DRA) and
+device-plugins/kubelet_internal_checkpoint (device plugins). One that is absent is said
+to be absent; one that cannot be read, that is of an unknown version or whose checksum
+is wrong is an error.
+
+A specification that does not load is printed too, but is no finding while nobody uses
+its devices. Exit codes: 0 every id would be applied, 1 some would not, 2 could not run.`
+
+type nodeCheckOptions struct {
+	hostRoot    string
+	dirs        []string
+	maxVersion  string
+	kubeletRoot string
+	pluginsDir  string
+	criSocket   string
+	output      string
+}
+
+func nodeCheckCommand(streams cmdutil.Streams) *cobra.Command {
+	var o nodeCheckOptions
+	var reasons strings.Builder
+	for _, reason := range cdi.Reasons() {
+		fmt.Fprintf(&reasons, "  %-23s %s\n", reason.ID, reason.Doc)
+	}
+	c := &cobra.Command{
+		Use:   "check [ID ...]",
+		Short: "Check that CDI device ids would be resolved, once, without a cluster",
+		Long:  fmt.Sprintf(nodeCheckHelp, reasons.String()),
+		Example: `  dra-steward node check                        # all ids in use on this node
+  dra-steward node check vendor.example/gpu=0   # one
+  dra-steward node check --host-root /host -o json
+  dra-steward node check --max-cdi-version 0.6.0  # for an older runtime`,
+		RunE: func(c *cobra.Command, ids []string) error { return nodeCheck(c.Context(), streams, o, ids) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.hostRoot, "host-root", "/", "where the file system of the node is mounted; all other paths are below it")
+	f.StringSliceVar(&o.dirs, "cdi-dir", nil, "directories of the container runtime, rising in precedence (default /etc/cdi,/var/run/cdi)")
+	f.StringVar(&o.maxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime knows (default "+cdi.Newest()+", the newest that this program knows)")
+	f.StringVar(&o.kubeletRoot, "kubelet-root", "/var/lib/kubelet", "root directory of the kubelet")
+	f.StringVar(&o.pluginsDir, "device-plugins-dir", checkpoint.DevicePluginsDir, "folder with the kubelet's checkpoint of device plugins; empty leaves them out")
+	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to ask whether it applies CDI ids and where it reads specifications; empty asks nobody")
+	f.StringVarP(&o.output, "output", "o", "text", "how to print: text or json")
+	cmdutil.Complete(c, "output", []string{"text", "json"})
+	return c
+}
+
+func nodeCheck(ctx context.Context, streams cmdutil.Streams, o nodeCheckOptions, ids []string) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output %q: must be text or json", o.output)
+	}
+	options := cdi.Options{HostRoot: o.hostRoot, Dirs: o.dirs, MaxVersion: o.maxVersion}
+	if o.criSocket != "" {
+		var err error
+		if options, err = nodeagent.WithRuntime(ctx, o.criSocket, options); err != nil {
+			return fmt.Errorf("--cri-socket: %w", err)
+		}
+	}
+	registry, err := cdi.Read(options)
+	if err != nil {
+		return err
+	}
+	var report nodeReport
+	if len(ids) > 0 {
+		for _, id := range ids {
+			report.use(id, nil)
+		}
+	} else if err := report.readCheckpoints(o); err != nil {
+		return err
+	}
+	report.check(registry)
+	if o.output == "json" {
+		encoder := json.NewEncoder(streams.Out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		err = report.print(streams.Out)
+	}
+	if err == nil && report.Failed > 0 {
+		err = cmdutil.ErrFindings
+	}
+	return err
+}
+
+// readCheckpoints adds the ids that the kubelet has handed out.
+func (r *nodeReport) readCheckpoints(o nodeCheckOptions) error {
+	claims := filepath.Join(o.kubeletRoot, checkpoint.DRAFile)
+	if err := r.source("dra", o.hostRoot, claims, r.readDRA); err != nil {
+		return err
+	}
+	if o.pluginsDir == "" {
+		r.Sources = append(r.Sources, nodeSource{Name: "device-plugins", State: "off"})
+	} else {
+		plugins := filepath.Join(o.pluginsDir, checkpoint.DevicePluginsFile)
+		if err := r.source("device-plugins", o.hostRoot, plugins, r.readPlugins); err != nil {
+			return err
+		}
+	}
+	for _, source := range r.Sources {
+		if source.State == "up" {
+			return nil
+		}
+	}
+	return fmt.Errorf("no checkpoint of a kubelet at %s; name ids, or say with --host-root and --kubelet-root where the kubelet keeps its files", claims)
+}
+
+// source reads one checkpoint. Only its absence is no error.
+func (r *nodeReport) source(name, hostRoot, path string, read func(path string) error) error {
+	state := "up"
+	real, err := cdi.HostPath(hostRoot, path)
+	if err == nil {
+		err = read(real)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		state = "absent"
+	case err != nil:
+		return err
+	}
+	r.Sources = append(r.Sources, nodeSource{Name: name, Path: path, State: state})
+	return nil
+}
+
+func (r *nodeReport) readDRA(path string) error {
+	claims, err := checkpoint.ReadDRA(path)
+	for _, claim := range claims {
+		for _, device := range claim.Devices {
+			for _, id := range device.CDIIDs {
+				r.use(id, &nodeHolder{
+					Source: "dra", Namespace: claim.Namespace, Claim: claim.Name, PodUIDs: claim.PodUIDs,
+					Driver: device.Driver, Pool: device.Pool, Device: device.Device, Requests: device.Requests,
+				})
+			}
+		}
+	}
+	return err
+}
+
+func (r *nodeReport) readPlugins(path string) error {
+	allocations, err := checkpoint.ReadDevicePlugins(path)
+	for _, a := range allocations {
+		for _, id := range a.CDIIDs {
+			r.use(id, &nodeHolder{
+				Source: "device-plugins", PodUIDs: []podUID{a.PodUID}, Container: a.Container, Resource: a.Resource, Devices: a.DeviceIDs,
+			})
+		}
+	}
+	return err
+}

@@ -1,0 +1,258 @@
+// Package policy has the commands that list, test, evaluate, measure and export policies.
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+const policyHelp = `policy shows, tests and evaluates the Rego policies: those of the library, and with
+--policies those of folders and of bundles of OPA. It is the code that the webhook runs.`
+
+func Command(streams cmdutil.Streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Show, test and evaluate the Rego policies",
+		Long:  policyHelp,
+		Example: `  dra-steward policy list
+  dra-steward policy explain DRA-TOL-001
+  dra-steward policy eval claim.yaml`,
+		Args: cmdutil.NoSuchCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var paths []string
+	c.PersistentFlags().StringArrayVar(&paths, "policies", nil, "folder with policies, or bundle of OPA, beside the library (repeatable)")
+	c.AddCommand(policyListCommand(streams, &paths), policyTestCommand(streams, &paths), policyLintCommand(streams, &paths),
+		policyExplainCommand(streams, &paths), policyDocsCommand(streams, &paths), policyEvalCommand(streams, &paths), policyExportCommand(streams), policyBenchCommand(streams, &paths))
+	return c
+}
+
+func policyListCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the policies with their own modes", Args: cobra.NoArgs,
+		Long:    `list prints the code, mode, severity and title of every policy.`,
+		Example: `  dra-steward policy list`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			set, err := cmdutil.ParsePolicies(c, *paths)
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(streams.Out, 0, 0, 2, ' ', 0)
+			for _, p := range set.Policies() {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.Code, p.Mode, p.Severity, p.Title)
+			}
+			return table.Flush()
+		},
+	}
+}
+
+func policyTestCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
+	return &cobra.Command{
+		Use: "test", Short: "Run the tests of the policies", Args: cobra.NoArgs,
+		Long:    `test runs the tests that stand beside the policies, and names what no test reaches.`,
+		Example: `  dra-steward policy test --policies ./policies`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			set, err := cmdutil.ParsePolicies(c, *paths)
+			if err != nil {
+				return err
+			}
+			report, err := set.Test(c.Context())
+			if err != nil {
+				return err
+			}
+			for _, place := range report.Uncovered {
+				fmt.Fprintf(streams.Out, "%s: no test reaches this place\n", place)
+			}
+			fmt.Fprintf(streams.Out, "%d tests, coverage %.1f %%\n", len(report.Tests), report.Coverage)
+			if err := report.Err(); err != nil {
+				fmt.Fprintln(streams.Out, err)
+				return cmdutil.ErrFindings
+			}
+			return nil
+		},
+	}
+}
+
+func policyLintCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
+	return &cobra.Command{
+		Use: "lint", Short: "Compile the policies and check what they say of themselves", Args: cobra.NoArgs,
+		Long: `lint compiles the policies strictly and against the schema of their input, and checks
+their METADATA, as the webhook does before it takes them over.`,
+		Example: `  dra-steward policy lint --policies ./policies`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			sources, err := policyload.Sources(*paths)
+			if err != nil {
+				return err
+			}
+			set, err := policy.Parse(c.Context(), sources...)
+			if err != nil {
+				fmt.Fprintln(streams.Out, err)
+				return cmdutil.ErrFindings
+			}
+			fmt.Fprintf(streams.Out, "%d policies are good, revision %s\n", len(set.Policies()), set.Revision())
+			return nil
+		},
+	}
+}
+
+func policyExplainCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
+	return &cobra.Command{
+		Use: "explain CODE", Short: "Explain a policy", Args: cobra.ExactArgs(1),
+		Long:    `explain prints what a policy is against, its mode, and its parameters with their defaults.`,
+		Example: `  dra-steward policy explain DRA-TOL-001`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return cmdutil.CompletePolicies(c, *paths, args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := cmdutil.ParsePolicies(c, *paths)
+			if err != nil {
+				return err
+			}
+			p, found := set.Policy(args[0])
+			if !found {
+				return fmt.Errorf("there is no policy %q; \"dra-steward policy list\" lists all", args[0])
+			}
+			_, err = fmt.Fprint(streams.Out, p.Markdown())
+			return err
+		},
+	}
+}
+
+func policyDocsCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
+	return &cobra.Command{
+		Use: "docs", Short: "Print the page of all policies as Markdown", Args: cobra.NoArgs,
+		Long:    `docs prints what docs/policies.md holds for the library.`,
+		Example: `  dra-steward policy docs > policies.md`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			set, err := cmdutil.ParsePolicies(c, *paths)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(streams.Out, set.Markdown())
+			return err
+		},
+	}
+}
+
+// evalOptions are the flags of "policy eval".
+type evalOptions struct {
+	config, user string
+	groups       []string
+}
+
+func policyEvalCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
+	var o evalOptions
+	c := &cobra.Command{
+		Use: "eval FILE|FOLDER|- ...", Short: "Ask the policies about manifests", Args: cobra.MinimumNArgs(1),
+		Long: `eval prints what the policies say of manifests, as the webhook would say it to --user.
+
+Exit codes: 0 nothing is denied, 1 something is, 2 could not run.`,
+		Example: `  dra-steward policy eval --user jane claim.yaml`,
+		RunE: func(c *cobra.Command, args []string) error {
+			sources, err := policyload.Sources(*paths)
+			if err != nil {
+				return err
+			}
+			set, err := policyload.Compile(c.Context(), sources)
+			if err != nil {
+				return err
+			}
+			return o.run(streams, set, args)
+		},
+	}
+	c.Flags().StringVar(&o.config, "config", "", "configuration file with modes, parameters and exemptions")
+	c.Flags().StringVar(&o.user, "user", "", "the author, as an API server authenticates them")
+	c.Flags().StringArrayVar(&o.groups, "group", nil, "a group of the author (repeatable)")
+	return c
+}
+
+func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string) error {
+	file, err := config.Load(o.config)
+	if err != nil {
+		return err
+	}
+	reviewer, err := review.New(file.StewardConfiguration)
+	if err == nil {
+		reviewer.Policies, err = policyload.NewEngine(set, file.StewardConfiguration)
+	}
+	if err != nil {
+		return file.Locate(err)
+	}
+	var result error
+	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
+	for document, err := range reader.Walk(args...) {
+		if err != nil {
+			return err
+		}
+		if !document.Ours() {
+			continue
+		}
+		denied, err := o.judge(streams, reviewer, document)
+		if err != nil {
+			return err
+		}
+		if denied {
+			result = cmdutil.ErrFindings
+		}
+	}
+	return result
+}
+
+// judge prints what the policies say of a document.
+func (o evalOptions) judge(streams cmdutil.Streams, reviewer review.Reviewer, document *manifest.Document) (denied bool, _ error) {
+	object, problems := manifest.Decode(document)
+	if object == nil {
+		return false, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems)
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return false, err
+	}
+	request := review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind(document.Kind), Object: data, Namespace: object.GetNamespace(), Now: time.Now()}
+	if o.user != "" || len(o.groups) > 0 {
+		request.User = &authenticationv1.UserInfo{Username: o.user, Groups: o.groups}
+	}
+	answer, err := reviewer.Review(request)
+	if unknown := (review.UnknownKindError{}); errors.As(err, &unknown) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, f := range answer.Findings {
+		if review.IsPolicy(f.Rule) {
+			denied = denied || f.Severity == review.Error
+			o.print(streams, document, f, map[review.Severity]string{review.Error: "deny", review.Warning: "warn"}[f.Severity])
+		}
+	}
+	for _, f := range answer.Audited {
+		o.print(streams, document, f, "audit")
+	}
+	for _, e := range answer.Exempted {
+		if review.IsPolicy(e.Rule) {
+			o.print(streams, document, e.Finding, "exempt ("+e.Reason+")")
+		}
+	}
+	return denied, nil
+}
+
+func (o evalOptions) print(streams cmdutil.Streams, document *manifest.Document, f review.Finding, what string) {
+	line, column := document.Position(f.Path)
+	fmt.Fprintf(streams.Out, "%s:%d:%d: %s: %s %s: %s [%s]\n", document.File, line, column, what, document.Kind, document.Name,
+		strings.TrimPrefix(f.Path+": "+f.Message, ": "), f.Rule)
+}

@@ -1,0 +1,219 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dra-steward/dra-steward/internal/audit"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// auditOptions are the flags of audit.
+type auditOptions struct {
+	config, output        string
+	policies, raise       []string
+	files                 []string
+	kubeconfig, namespace string
+}
+
+const auditHelp = `audit reads the objects of resource.k8s.io that a cluster has stored, and says which of
+them would be refused if the modes of the policies and the severities of the rules were
+raised to deny: by policy or rule, by namespace, with object, field and message. It writes
+nothing. What is off stays off, unless --raise names it.
+
+Every object is judged as if it were created now, with the configuration of --config, which
+is that of the webhook, and the code of the webhook. Who wrote an object is not stored:
+policies about users judge as if it were nobody of theirs. A DeviceTaintRule is judged at
+the time at which its taint was added.
+
+The report has no times and is in one order: two runs on the same objects write the same
+bytes. Lists are read in pages, so that many claims need little memory.
+
+It needs the verb list for resourceclaims, resourceclaimtemplates, deviceclasses,
+resourceslices and devicetaintrules of resource.k8s.io and for namespaces; with --namespace
+the first two in that namespace only.
+
+Exit codes: 0 nothing would be refused, 1 something would, 2 could not run.`
+
+func AuditCommand(streams cmdutil.Streams) *cobra.Command {
+	var o auditOptions
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Say which stored objects would be refused if modes were raised to deny",
+		Long:  auditHelp,
+		Example: `  dra-steward audit --config site.yaml
+  dra-steward audit --raise DRA-TOL-004 --namespace team-a
+  dra-steward audit -o json >before.json
+  kubectl get resourceclaims,deviceclasses -A -o yaml >all.yaml; dra-steward audit --from-files all.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			report, set, err := o.report(c.Context(), streams, time.Now())
+			if err != nil {
+				return err
+			}
+			return o.write(streams, report, set)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.config, "config", "", "configuration file of the webhook, with the modes of today")
+	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library (repeatable)")
+	f.StringArrayVar(&o.raise, "raise", nil, "raise this policy or rule only, also if it is off (repeatable; default: all that are not off)")
+	f.StringArrayVar(&o.files, "from-files", nil, "read these files or folders instead of a cluster (repeatable)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the cluster that this runs in)")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "judge what is in this namespace only")
+	f.StringVarP(&o.output, "output", "o", "text", "how to write the report: text, json or sarif")
+	cmdutil.Complete(c, "output", audit.Outputs())
+	return c
+}
+
+// report audits what the options name.
+func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now time.Time) (audit.Report, *policy.Set, error) {
+	if !slices.Contains(audit.Outputs(), o.output) {
+		return audit.Report{}, nil, fmt.Errorf("--output %q: must be text, json or sarif", o.output)
+	}
+	file, err := config.Load(o.config)
+	if err != nil {
+		return audit.Report{}, nil, err
+	}
+	sources, err := policyload.Sources(o.policies)
+	if err != nil {
+		return audit.Report{}, nil, err
+	}
+	set, err := policyload.Compile(ctx, sources)
+	if err != nil {
+		return audit.Report{}, nil, err
+	}
+	options := audit.Options{Configuration: file.StewardConfiguration, Policies: set, Raise: o.raise, Now: now}
+	read := o.readCluster
+	if o.files != nil {
+		read = o.readFiles
+	}
+	report, err := read(ctx, streams, options)
+	return report, set, file.Locate(err)
+}
+
+// write writes a report, and returns errFindings if there is something in it.
+func (o auditOptions) write(streams cmdutil.Streams, report audit.Report, set *policy.Set) error {
+	book, err := rulebook.Open()
+	if err != nil {
+		return err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	book = append(book, rulebook.Policies(set)...)
+	if err := report.Write(o.output, streams.Out, lint.Options{Here: here, Version: cmdutil.MainVersion(), Book: book}); err != nil {
+		return err
+	}
+	if len(report.Findings) > 0 {
+		return cmdutil.ErrFindings
+	}
+	return nil
+}
+
+// collected is what an audit has found so far.
+type collected struct {
+	auditor  *audit.Auditor
+	objects  map[string]int
+	findings []audit.Finding
+}
+
+func newCollected(options audit.Options) (*collected, error) {
+	auditor, err := audit.New(options)
+	return &collected{auditor: auditor, objects: map[string]int{}}, err
+}
+
+func (c *collected) judge(object audit.Object) error {
+	findings, err := c.auditor.Judge(object)
+	if unknown := (review.UnknownKindError{}); errors.As(err, &unknown) {
+		return nil
+	}
+	c.objects[object.Kind.Kind]++
+	c.findings = append(c.findings, findings...)
+	return err
+}
+
+func (c *collected) report() audit.Report { return audit.Make(c.objects, c.findings) }
+
+// readFiles audits what files hold. Their classes and slices are what exists.
+func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, options audit.Options) (audit.Report, error) {
+	if slices.Contains(o.files, "-") {
+		return audit.Report{}, errors.New("--from-files -: is read twice, so name a file")
+	}
+	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
+	world, err := lint.World(reader, o.files)
+	if err != nil {
+		return audit.Report{}, fmt.Errorf("--from-files: %w", err)
+	}
+	options.World = world
+	found, err := newCollected(options)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	for document, err := range reader.Walk(o.files...) {
+		if err != nil {
+			return audit.Report{}, err
+		}
+		if !document.Ours() || o.namespace != "" && document.Namespace != o.namespace {
+			continue
+		}
+		object, problems := manifest.Decode(document)
+		if object == nil {
+			return audit.Report{}, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
+		}
+		data, err := json.Marshal(object)
+		if err == nil {
+			err = found.judge(audit.Object{Kind: object.GetObjectKind().GroupVersionKind(), JSON: data})
+		}
+		if err != nil {
+			return audit.Report{}, fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
+		}
+	}
+	return found.report(), nil
+}
+
+// readCluster audits a cluster.
+func (o auditOptions) readCluster(ctx context.Context, _ cmdutil.Streams, options audit.Options) (audit.Report, error) {
+	s, err := clusterread.NewLister(o.kubeconfig, o.namespace)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	if options.Minor, err = s.Minor(); err != nil {
+		return audit.Report{}, err
+	}
+	all, around, err := s.Surroundings(ctx)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	options.World, options.Facts = &around.Objects, around
+	found, err := newCollected(options)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	for _, l := range all {
+		if l.Kind == "Namespace" || o.namespace != "" && !l.Namespaced {
+			continue
+		}
+		err := s.Each(ctx, l, func(data []byte) error { return found.judge(audit.Object{Kind: l.Gvk(), JSON: data}) })
+		if err != nil {
+			return audit.Report{}, err
+		}
+	}
+	return found.report(), nil
+}

@@ -1,0 +1,247 @@
+// Package report has the commands that check what a cluster has stored: audit and report.
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/audit"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/impact"
+	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/report"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+const reportHelp = `report says what each next step of the ladder (mode: observe, warn, default, enforce) would
+refuse, fill in and evict; who holds which devices; and which taints are dormant, for
+nobody is there. It writes nothing.
+
+Stored objects are judged as if they were written now, with the configuration, the policies
+and the code of the webhook. What was seen so far is what each replica of the webhook has
+counted since it started, read through the API server. A replica cannot tell what a step
+would let pass because it was stored before, so that these numbers are upper bounds.
+Evictions are those that the controller of the step decides on, by the taints of now.
+
+Configuration, counters and settings are those of the release in --namespace. With
+--config the configuration is that of a file, and with --from-files so is the cluster;
+then nothing is known of what was seen.
+
+It needs what "dra-steward audit" needs, list for pods and poddisruptionbudgets, and in the
+namespace of the release list for configmaps and get for pods/proxy. What may not be read
+is a note, but for stored objects.
+
+Exit codes: 0 no step refuses or evicts more than that of today, 1 one does, 2 could not
+run.`
+
+// reportOptions are the flags of report.
+type reportOptions struct {
+	read              clusterread.StateOptions
+	config, namespace string
+	output            string
+	policies          []string
+}
+
+func ReportCommand(streams cmdutil.Streams) *cobra.Command {
+	var o reportOptions
+	c := &cobra.Command{
+		Use:   "report",
+		Short: "Say what the next steps of the ladder would refuse, fill in and evict",
+		Long:  reportHelp,
+		Example: `  dra-steward report --namespace dra-steward
+  dra-steward report -o json >before.json
+  kubectl get resourceclaims,pods,deviceclasses,resourceslices,devicetaintrules -A -o yaml >all.yaml
+  dra-steward report --config site.yaml --from-files all.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !slices.Contains(report.Outputs(), o.output) {
+				return fmt.Errorf("--output %q: must be one of %s", o.output, strings.Join(report.Outputs(), ", "))
+			}
+			r, err := o.report(c.Context(), streams, time.Now())
+			if err == nil {
+				err = r.Write(o.output, streams.Out)
+			}
+			if err == nil && r.Changes() {
+				err = cmdutil.ErrFindings
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	o.read.Flags(f, true)
+	f.StringVarP(&o.namespace, "namespace", "n", "dra-steward", "namespace of the release")
+	f.StringVar(&o.config, "config", "", "configuration file in place of that of the release")
+	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library (repeatable)")
+	f.StringVarP(&o.output, "output", "o", "text", "how to write: text, wide (every object and device) or json")
+	cmdutil.Complete(c, "output", report.Outputs())
+	return c
+}
+
+// report reads everything and judges it.
+func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now time.Time) (report.Report, error) {
+	seen, err := o.release(ctx)
+	if err != nil {
+		return report.Report{}, err
+	}
+	state, err := o.read.Read(ctx, streams)
+	if err != nil {
+		return report.Report{}, err
+	}
+	holders := state.Objects.Index()
+	options := audit.Options{Configuration: seen.file.StewardConfiguration, Policies: seen.set, Now: now}
+	in := report.Input{Modes: stepsFrom(seen.file.Mode), View: state.View, Holders: holders, Pods: state.Objects.Pods,
+		Seen: seen.counters, Evictions: seen.evictions, Now: now}
+	counting := &impact.Estimator{Published: state.View.PublishedSlices}
+	for _, claim := range state.Objects.Claims {
+		counting.Index.SetClaim(claim)
+	}
+	for _, pod := range state.Objects.Pods {
+		counting.Index.SetPod(pod)
+	}
+	for _, budget := range state.Objects.Budgets {
+		counting.Index.SetBudget(budget)
+	}
+	each := o.eachStored
+	if o.read.Files != nil {
+		each = o.eachFile
+	}
+	var maker *report.Maker
+	err = each(ctx, streams, &options, func() (visit, error) {
+		if in.Ladder, err = audit.NewLadder(options, in.Modes, counting); err != nil {
+			return nil, seen.file.Locate(err)
+		}
+		in.Evictions.Minor = options.Minor
+		maker = report.NewMaker(in)
+		return func(object audit.Object) error {
+			if err := maker.Add(object); !errors.As(err, &review.UnknownKindError{}) {
+				return err
+			}
+			return nil
+		}, nil
+	})
+	if err != nil {
+		return report.Report{}, err
+	}
+	r := maker.Report()
+	r.Notes = seen.notes
+	return r, nil
+}
+
+// visit is called for each stored object.
+type visit = func(audit.Object) error
+
+// stepsFrom are the steps of the ladder from one on.
+func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
+	if today == "" {
+		today = v1alpha1.ModeDefault
+	}
+	modes := review.Modes()
+	return modes[max(0, slices.Index(modes, today)):]
+}
+
+// eachStored reads the objects of a cluster.
+func (o reportOptions) eachStored(ctx context.Context, _ cmdutil.Streams, options *audit.Options, begin func() (visit, error)) error {
+	s, err := clusterread.NewLister(clusterread.OwnKubeconfig(o.read.Kubeconfig), "")
+	if err != nil {
+		return err
+	}
+	if options.Minor, err = s.Minor(); err != nil {
+		return err
+	}
+	all, around, err := s.Surroundings(ctx)
+	if err != nil {
+		return err
+	}
+	options.World, options.Facts = &around.Objects, around
+	visit, err := begin()
+	if err != nil {
+		return err
+	}
+	for _, l := range all {
+		if l.Kind == "Namespace" {
+			continue
+		}
+		if err := s.Each(ctx, l, func(data []byte) error { return visit(audit.Object{Kind: l.Gvk(), JSON: data}) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachFile reads the objects of files.
+func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, options *audit.Options, begin func() (visit, error)) error {
+	if slices.Contains(o.read.Files, "-") {
+		return errors.New("--from-files -: is read twice, so name a file")
+	}
+	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
+	var world validate.World
+	world, err := lint.World(reader, o.read.Files)
+	if err != nil {
+		return fmt.Errorf("--from-files: %w", err)
+	}
+	options.World = world
+	visit, err := begin()
+	if err != nil {
+		return err
+	}
+	for document, err := range reader.Walk(o.read.Files...) {
+		if err != nil {
+			return err
+		}
+		if !document.Ours() {
+			continue
+		}
+		object, problems := manifest.Decode(document)
+		if object == nil {
+			return fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
+		}
+		data, err := json.Marshal(object)
+		if err == nil {
+			err = visit(audit.Object{Kind: object.GetObjectKind().GroupVersionKind(), JSON: data})
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
+		}
+	}
+	return nil
+}
+
+// A released is what a release says of itself.
+type released struct {
+	file      config.File
+	set       *policy.Set
+	counters  report.Seen
+	evictions report.Evictions
+	notes     []string
+}
+
+func (r *released) note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// follows says the mode of the controller that the values set, if it is not the one that
+// the ladder sets.
+func (r *released) follows(mode evictor.Mode) evictor.Mode {
+	ladder := evictor.ModeObserve
+	if r.file.Mode == v1alpha1.ModeEnforce {
+		ladder = evictor.ModeAuto
+	}
+	if mode == ladder {
+		return ""
+	}
+	return mode
+}

@@ -1,0 +1,208 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/manager"
+	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/report"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// ofRelease selects what the chart installs.
+const ofRelease = "app.kubernetes.io/name=dra-steward"
+
+// askReplica is how long a replica has to tell its counters.
+const askReplica = 5 * time.Second
+
+// release reads the configuration in force, the policies, the counters of the webhook and
+// the settings of the controller.
+func (o reportOptions) release(ctx context.Context) (*released, error) {
+	r := &released{}
+	var err error
+	if r.file, err = config.Load(o.config); err != nil {
+		return nil, err
+	}
+	sources, err := policyload.Sources(o.policies)
+	if err != nil {
+		return nil, err
+	}
+	if o.read.Files != nil {
+		r.note("manifests in files: nothing is known of what the webhook has seen")
+		r.set, err = policyload.Compile(ctx, sources)
+		return r, err
+	}
+	restConfig, err := o.read.Config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(restConfig)
+	if err != nil {
+		return nil, err
+	}
+	maps, err := client.CoreV1().ConfigMaps(o.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; with --config there is none needed, and --namespace names another", o.namespace, err)
+	}
+	found, err := r.configure(maps.Items, o.config == "")
+	if err != nil {
+		return nil, err
+	}
+	if o.config == "" && !found {
+		return nil, fmt.Errorf("there is no release of dra-steward in namespace %s: name its namespace with --namespace, or its configuration with --config", o.namespace)
+	}
+	policies := &policyload.ConfigMaps{Namespace: o.namespace, Sources: sources, Lister: policyLister(maps.Items)}
+	files, err := policies.Compile(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("policies of ConfigMaps in namespace %s: %w", o.namespace, err)
+	}
+	r.set = files.Set
+	pods, err := client.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: ofRelease})
+	if err != nil {
+		r.note("what the webhook has seen is not known: %v", err)
+		return r, nil
+	}
+	return r, r.ask(ctx, client, pods.Items, maps.Items)
+}
+
+// configure takes over the configuration of the release, if it has one.
+func (r *released) configure(maps []corev1.ConfigMap, wanted bool) (found bool, err error) {
+	for _, m := range maps {
+		text, has := m.Data["config.yaml"]
+		if !wanted || !has || m.Labels["app.kubernetes.io/name"] != "dra-steward" {
+			continue
+		}
+		r.file, err = config.Parse("ConfigMap "+m.Namespace+"/"+m.Name, []byte(text))
+		return true, err
+	}
+	return false, nil
+}
+
+// policyLister lists the ConfigMaps with policies.
+func policyLister(maps []corev1.ConfigMap) corelisters.ConfigMapLister {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for i := range maps {
+		if maps[i].Labels[policyload.PolicyLabel] == "true" {
+			_ = indexer.Add(&maps[i]) // fails for what has no name only
+		}
+	}
+	return corelisters.NewConfigMapLister(indexer)
+}
+
+// ask reads the counters of the webhook's replicas, and how the controller was started. Of
+// pods that are leaving it takes what they still say.
+func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod, maps []corev1.ConfigMap) error {
+	r.counters = report.Seen{Findings: map[string]int{}, Defaults: map[string]int{}}
+	controller := false
+	for i := range pods {
+		pod := &pods[i]
+		leaving := pod.DeletionTimestamp != nil
+		switch pod.Labels["app.kubernetes.io/component"] {
+		case "webhook":
+			err := count(ctx, client, pod, &r.counters)
+			if err != nil && !leaving {
+				r.note("replica %s of the webhook does not tell what it has seen: %v", pod.Name, err)
+			}
+		case "controller":
+			if controller || leaving {
+				continue
+			}
+			controller = true
+			if err := r.settings(pod, maps); err != nil {
+				return fmt.Errorf("pod %s: %w", pod.Name, err)
+			}
+		}
+	}
+	if !controller {
+		r.note("no controller runs: evictions are those that its defaults decide on")
+	}
+	return nil
+}
+
+// settings are those of the controller's flags.
+func (r *released) settings(pod *corev1.Pod, maps []corev1.ConfigMap) error {
+	var o manager.Options
+	flags := &cobra.Command{Use: "controller"}
+	o.AddFlags(flags)
+	o.PolicyFlags(flags.Flags())
+	args := pod.Spec.Containers[0].Args
+	if len(args) == 0 {
+		return errors.New("its container has no arguments")
+	}
+	if err := flags.Flags().Parse(args[1:]); err != nil {
+		return err
+	}
+	settings, err := o.Settings()
+	if err != nil {
+		return err
+	}
+	r.evictions.Mode, r.evictions.Settings = r.follows(evictor.Mode(o.Mode)), settings
+	since := o.ActSince
+	for _, m := range maps {
+		if since == "" && m.Name == o.Name {
+			since = m.Data["actSince"]
+		}
+	}
+	if since == "" {
+		return nil
+	}
+	at, err := manager.ParseSince(since)
+	r.evictions.Since = &at
+	return err
+}
+
+// count adds the counters of a replica.
+func count(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, to *report.Seen) error {
+	port := ""
+	for _, p := range pod.Spec.Containers[0].Ports {
+		if p.Name == "metrics" {
+			port = fmt.Sprint(p.ContainerPort)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askReplica)
+	defer cancel()
+	text, err := client.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, port, "metrics", nil).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	add := func(name, label string, into map[string]int, keep func(map[string]string) bool) {
+		for _, metric := range families[name].GetMetric() {
+			labels := map[string]string{}
+			for _, pair := range metric.GetLabel() {
+				labels[pair.GetName()] = pair.GetValue()
+			}
+			if keep(labels) {
+				into[labels[label]] += int(metric.GetCounter().GetValue())
+			}
+		}
+	}
+	to.Replicas++
+	// Policies tell apart what was stored before, rules do not.
+	add("dra_steward_policy_results_total", "code", to.Findings, func(l map[string]string) bool { return l["result"] == "violation" })
+	add("dra_steward_admission_findings_total", "rule", to.Findings, func(l map[string]string) bool {
+		return !review.IsPolicy(l["rule"]) && !strings.HasSuffix(l["rule"], "-error")
+	})
+	add("dra_steward_admission_defaults_total", "default", to.Defaults, func(map[string]string) bool { return true })
+	return nil
+}

@@ -1,0 +1,233 @@
+package uninstall
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/manager"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+// uninstall is what uninstall works with.
+type uninstall struct {
+	uninstallOptions
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	stored  *clusterread.Lister
+	out     io.Writer
+}
+
+func (o uninstallOptions) newUninstall(out io.Writer) (*uninstall, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	u := &uninstall{uninstallOptions: o, out: out}
+	if u.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if u.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if u.stored, err = clusterread.NewLister(o.kubeconfig, ""); err != nil {
+		return nil, err
+	}
+	_, err = u.stored.Minor()
+	return u, err
+}
+
+// say writes a line; of a dry run it says so.
+func (u *uninstall) say(format string, args ...any) {
+	if u.dryRun {
+		format = "would: " + format
+	}
+	fmt.Fprintf(u.out, format+"\n", args...)
+}
+
+// stopController ends the controller before its objects change, since it would make again
+// what is deleted.
+func (u *uninstall) stopController(ctx context.Context) error {
+	u.say("stop the controller %s/%s", u.namespace, u.controller)
+	if u.dryRun {
+		return nil
+	}
+	_, err := u.client.AppsV1().Deployments(u.namespace).Patch(ctx, u.controller, types.MergePatchType,
+		[]byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}, "scale")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot stop the controller: %w", err)
+	}
+	holder := ""
+	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, u.patience, true, func(ctx context.Context) (bool, error) {
+		lease, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, u.controller, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if err == nil {
+			holder = heldBy(lease, time.Now())
+		}
+		return err == nil && holder == "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("the controller did not end within %s, %q holds its Lease: end it and try again", u.patience, holder)
+	}
+	return nil
+}
+
+// heldBy returns who holds a Lease; empty if nobody does, or not any more.
+func heldBy(lease *coordinationv1.Lease, now time.Time) string {
+	s := lease.Spec
+	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil ||
+		now.After(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
+		return ""
+	}
+	return *s.HolderIdentity
+}
+
+// settleRules keeps or lifts the rules that are ours, and lists them.
+func (u *uninstall) settleRules(ctx context.Context) error {
+	if u.stored.Rules == "" {
+		return nil
+	}
+	rules := u.dynamic.Resource(resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource().WithVersion(u.stored.Rules))
+	all, err := rules.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot list DeviceTaintRules: %w", err)
+	}
+	kept := 0
+	for i := range all.Items {
+		rule := &all.Items[i]
+		by, is := ours(rule)
+		if !is {
+			continue
+		}
+		if u.taintRules == liftRules || rule.GetName() == evictor.ProbeName {
+			u.say("lift DeviceTaintRule %s (%s), of %s", rule.GetName(), describeRule(rule), by)
+			err = u.lift(ctx, rules, rule)
+		} else {
+			kept++
+			u.say("keep DeviceTaintRule %s (%s), of %s; to lift it: kubectl delete devicetaintrule %s", rule.GetName(), describeRule(rule), by, rule.GetName())
+			err = u.release(ctx, rules, rule)
+		}
+		if err != nil {
+			return fmt.Errorf("DeviceTaintRule %s: %w", rule.GetName(), err)
+		}
+	}
+	if kept > 0 {
+		fmt.Fprintf(u.out, "%d DeviceTaintRules stay in force: their devices stay out of use until somebody lifts them\n", kept)
+	}
+	return nil
+}
+
+func (u *uninstall) lift(ctx context.Context, rules dynamic.ResourceInterface, rule *unstructured.Unstructured) error {
+	if u.dryRun {
+		return nil
+	}
+	uid := rule.GetUID()
+	err := rules.Delete(ctx, rule.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// drainUID is the annotation that binds a cordon to the life of its DeviceDrain: with it the
+// controller of a later release would lift the rule when that drain is deleted.
+const drainUID = v1alpha1.Group + "/drain-uid"
+
+// release makes a rule independent of our objects, with which the garbage collector would
+// delete it.
+func (u *uninstall) release(ctx context.Context, rules dynamic.ResourceInterface, rule *unstructured.Unstructured) error {
+	others := []metav1.OwnerReference{}
+	for _, owner := range rule.GetOwnerReferences() {
+		if !ofUs(owner.APIVersion) {
+			others = append(others, owner)
+		}
+	}
+	_, bound := rule.GetAnnotations()[drainUID]
+	if u.dryRun || len(others) == len(rule.GetOwnerReferences()) && !bound {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": rule.GetUID(), "resourceVersion": rule.GetResourceVersion(), "ownerReferences": others, "annotations": map[string]any{drainUID: nil}}})
+	if err != nil {
+		return err
+	}
+	_, err = rules.Patch(ctx, rule.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// listRewritten names what cannot be applied again without us.
+func (u *uninstall) listRewritten(ctx context.Context) error {
+	const most = 20
+	found := 0
+	for _, l := range []clusterread.Listing{clusterread.Dra("resourceclaims", "ResourceClaim", true), clusterread.Dra("resourceclaimtemplates", "ResourceClaimTemplate", true)} {
+		err := u.stored.Each(ctx, l, func(data []byte) error {
+			var object metav1.PartialObjectMetadata
+			if err := json.Unmarshal(data, &object); err != nil {
+				return err
+			}
+			if object.Annotations[v1alpha1.TolerationsAnnotation] == "" {
+				return nil
+			}
+			if found++; found <= most {
+				fmt.Fprintf(u.out, "%s %s/%s has tolerations that dra-steward rewrote: delete it before its manifest is applied again\n", l.Kind, object.Namespace, object.Name)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if found > most {
+		fmt.Fprintf(u.out, "and %d more with rewritten tolerations\n", found-most)
+	}
+	return nil
+}
+
+// deleteRuntime deletes what was made at run time and helm does not know.
+func (u *uninstall) deleteRuntime(ctx context.Context) error {
+	background := metav1.DeleteOptions{}
+	names := append([]string{u.controller, manager.JournalName(u.controller)}, u.configMaps...)
+	for i := range materialize.RecordConfigMaps {
+		names = append(names, materialize.RecordName(manager.RecordsPrefix(u.controller), i))
+	}
+	for _, name := range names {
+		u.say("delete ConfigMap %s/%s", u.namespace, name)
+		if u.dryRun {
+			continue
+		}
+		if err := u.client.CoreV1().ConfigMaps(u.namespace).Delete(ctx, name, background); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	u.say("delete Lease %s/%s", u.namespace, u.controller)
+	if u.dryRun {
+		return nil
+	}
+	if err := u.client.CoordinationV1().Leases(u.namespace).Delete(ctx, u.controller, background); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package uninstall
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+)
+
+// restoringTime is how long to wait for drivers to give up what patches had written: they
+// write what they hold within 30 s.
+const restoringTime = 3 * time.Minute
+
+// stillTime is how long slices stay as they are until their drivers count as content with
+// them. A driver that never took a patched value over has nothing to write: what it saw was
+// restored before it would have written.
+const stillTime = 75 * time.Second
+
+// restoreSlices takes patches out of slices, for which webhook and controller must still
+// work, and waits until no slice holds one and no driver may bring one back.
+func (u *uninstall) restoreSlices(ctx context.Context) error {
+	if !u.restore {
+		return nil
+	}
+	n, _, err := u.patchedSlices(ctx)
+	if err != nil || n == (record.Count{}) {
+		return err
+	}
+	u.say("take %d values of ResourceSlicePatches out of ResourceSlices, and wait for drivers to give up %d more", n.InForce, n.Waiting)
+	if u.dryRun {
+		return nil
+	}
+	for _, name := range []string{u.webhook, u.controller} {
+		if err := u.switchPatches(ctx, name); err != nil {
+			return fmt.Errorf("cannot switch %s/%s to --patches=%s: %w", u.namespace, name, materialize.Restore, err)
+		}
+	}
+	if n, err = u.awaitDrivers(ctx); err != nil {
+		return fmt.Errorf("%d values of patches are still in ResourceSlices, and %d may come back: restart the drivers, or see whether the webhook works (%w)", n.InForce, n.Waiting, err)
+	}
+	return nil
+}
+
+// awaitDrivers waits until no slice holds a value of a patch, and drivers have given up
+// what they took over or write nothing any more.
+func (u *uninstall) awaitDrivers(ctx context.Context) (n record.Count, err error) {
+	var versions string
+	since := time.Now()
+	err = wait.PollUntilContextTimeout(ctx, time.Second, max(u.patience, restoringTime), true, func(ctx context.Context) (bool, error) {
+		count, now, err := u.patchedSlices(ctx)
+		if err != nil {
+			return false, err
+		}
+		if n = count; now != versions {
+			versions, since = now, time.Now()
+		}
+		return n.InForce == 0 && (n.Waiting == 0 || time.Since(since) >= stillTime), nil
+	})
+	if err == nil && n.Waiting > 0 {
+		u.say("%d values are not waited for any longer: for %s no driver has written its slice", n.Waiting, stillTime)
+	}
+	return n, err
+}
+
+// patchedSlices counts the values of patches that slices hold, and returns the versions of
+// these slices.
+func (u *uninstall) patchedSlices(ctx context.Context) (n record.Count, versions string, err error) {
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		list, err := u.client.ResourceV1().ResourceSlices().List(ctx, options)
+		if err != nil {
+			return n, "", fmt.Errorf("cannot list ResourceSlices: %w", err)
+		}
+		for i := range list.Items {
+			slice := &list.Items[i]
+			ledger, err := record.LedgerOf(slice)
+			if err != nil {
+				return n, "", fmt.Errorf("ResourceSlice %s: %w", slice.Name, err)
+			}
+			c := ledger.Count()
+			if c.InForce+c.Waiting > 0 {
+				versions += slice.Name + " " + slice.ResourceVersion + "\n"
+			}
+			n.InForce, n.Waiting = n.InForce+c.InForce, n.Waiting+c.Waiting
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return n, versions, nil
+		}
+	}
+}
+
+// switchPatches gives the pods of a Deployment another mode, if they have one.
+func (u *uninstall) switchPatches(ctx context.Context, name string) error {
+	deployment, err := u.client.AppsV1().Deployments(u.namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i, container := range deployment.Spec.Template.Spec.Containers {
+		at := slices.IndexFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--patches=") })
+		if at < 0 {
+			continue
+		}
+		path := fmt.Sprintf("/spec/template/spec/containers/%d/args/%d", i, at)
+		body, err := json.Marshal([]map[string]any{
+			{"op": "test", "path": path, "value": container.Args[at]},
+			{"op": "replace", "path": path, "value": "--patches=" + string(materialize.Restore)},
+		})
+		if err != nil {
+			return err
+		}
+		u.say("switch %s/%s to --patches=%s", u.namespace, name, materialize.Restore)
+		if _, err := u.client.AppsV1().Deployments(u.namespace).Patch(ctx, name, types.JSONPatchType, body, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package clusterread
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// pageSize is how many objects are asked for at once.
+const pageSize = 500
+
+// Lister reads what a cluster has stored.
+type Lister struct {
+	client    rest.Interface
+	discovery discovery.DiscoveryInterface
+	namespace string
+	// Rules is the version of DeviceTaintRules that is served, empty for none.
+	Rules string
+}
+
+// NewLister connects to a cluster as kubectl does.
+func NewLister(kubeconfig, namespace string) (*Lister, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w; without a cluster there is --from-files", err)
+	}
+	config.QPS, config.Burst = -1, 0 // one list after the other
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return &Lister{client: client.CoreV1().RESTClient(), discovery: client.Discovery(), namespace: namespace}, nil
+}
+
+// Minor finds out what the server is, and which taint rules it serves.
+func (s *Lister) Minor() (minor int, _ error) {
+	info, err := s.discovery.ServerVersion()
+	if err != nil {
+		return 0, fmt.Errorf("cannot ask the API server for its version: %w", err)
+	}
+	if v, err := version.ParseGeneric(info.GitVersion); err == nil {
+		minor = int(v.Minor())
+	}
+	for _, v := range []string{"v1", "v1beta2", "v1alpha3"} {
+		served, err := s.discovery.ServerResourcesForGroupVersion(resourceapi.GroupName + "/" + v)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("cannot ask the API server for the resources of %s/%s: %w", resourceapi.GroupName, v, err)
+		}
+		for _, resource := range served.APIResources {
+			if resource.Name == "devicetaintrules" {
+				s.Rules = v
+				return minor, nil
+			}
+		}
+	}
+	return minor, nil
+}
+
+// Listing is a list of the API.
+type Listing struct {
+	group, version, resource, Kind string
+	Namespaced                     bool
+}
+
+func (l Listing) Gvk() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: l.group, Version: l.version, Kind: l.Kind}
+}
+
+func (l Listing) path(namespace string) string {
+	path := "/api/v1"
+	if l.group != "" {
+		path = "/apis/" + l.group + "/" + l.version
+	}
+	if l.Namespaced && namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + l.resource
+}
+
+func Dra(resource, kind string, namespaced bool) Listing {
+	return Listing{resourceapi.GroupName, "v1", resource, kind, namespaced}
+}
+
+// page is a part of a list.
+type page struct {
+	Metadata metav1.ListMeta   `json:"metadata"`
+	Items    []json.RawMessage `json:"items"`
+}
+
+// get reads one page.
+func (s *Lister) get(ctx context.Context, l Listing, limit int, next string) (p page, _ error) {
+	request := s.client.Get().AbsPath(l.path(s.namespace)).SetHeader("Accept", "application/json").Param("limit", fmt.Sprint(limit))
+	if next != "" {
+		request.Param("continue", next)
+	}
+	data, err := request.Do(ctx).Raw()
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(data, &p)
+}
+
+// Each calls visit for every object of a list. A list that changes so much meanwhile that
+// the server has forgotten its beginning goes on with what is there then.
+func (s *Lister) Each(ctx context.Context, l Listing, visit func([]byte) error) error {
+	for next := ""; ; {
+		p, err := s.get(ctx, l, pageSize, next)
+		if status := apierrors.APIStatus(nil); apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" && status.Status().Continue != next {
+			next = status.Status().Continue
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot list %s: %w", l.resource, err)
+		}
+		for _, item := range p.Items {
+			if err := visit(item); err != nil {
+				return err
+			}
+		}
+		if next = p.Metadata.Continue; next == "" {
+			return nil
+		}
+	}
+}
+
+// check finds out whether the lists may be read, so that all rights that are missing are
+// named at once.
+func (s *Lister) check(ctx context.Context, all []Listing) error {
+	var missing []string
+	for _, l := range all {
+		_, err := s.get(ctx, l, 1, "")
+		switch {
+		case apierrors.IsForbidden(err):
+			missing = append(missing, strings.TrimSuffix(l.resource+"."+l.group, "."))
+		case err != nil:
+			return fmt.Errorf("cannot list %s: %w", l.resource, err)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the user of the kubeconfig must not list %s: grant the verb list, or with --namespace audit one namespace", strings.Join(missing, ", "))
+}
+
+// Surroundings reads what exists beside the objects that are judged, and returns the lists
+// of all.
+func (s *Lister) Surroundings(ctx context.Context) ([]Listing, *Surroundings, error) {
+	all := []Listing{Dra("deviceclasses", "DeviceClass", false), Dra("resourceslices", "ResourceSlice", false), Dra("resourceclaims", "ResourceClaim", true),
+		Dra("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
+	if s.Rules != "" {
+		all = append(all, Listing{resourceapi.GroupName, s.Rules, "devicetaintrules", "DeviceTaintRule", false})
+	}
+	if err := s.check(ctx, all); err != nil {
+		return nil, nil, err
+	}
+	around := &Surroundings{labels: map[string]map[string]string{}, keys: map[string]bool{}}
+	for _, l := range all {
+		if l.Namespaced {
+			continue
+		}
+		if err := s.Each(ctx, l, func(data []byte) error { return around.add(l.Gvk(), data) }); err != nil {
+			return nil, nil, err
+		}
+	}
+	return all, around, nil
+}
+
+// Surroundings are what exists in a cluster beside the objects that are judged.
+type Surroundings struct {
+	validate.Objects
+	labels map[string]map[string]string
+	keys   map[string]bool
+}
+
+// NamespaceLabels returns the labels of a namespace, nil if there is none.
+func (s *Surroundings) NamespaceLabels(name string) map[string]string { return s.labels[name] }
+
+// TaintKey tells whether a slice or taint rule has the key.
+func (s *Surroundings) TaintKey(key string) (known, sure bool) { return s.keys[key], true }
+
+func (s *Surroundings) add(kind schema.GroupVersionKind, data []byte) error {
+	var err error
+	switch kind.Kind {
+	case "Namespace":
+		var namespace corev1.Namespace
+		if err = json.Unmarshal(data, &namespace); err == nil {
+			s.labels[namespace.Name] = namespace.Labels
+		}
+	case "DeviceClass":
+		class := new(resourceapi.DeviceClass)
+		if err = json.Unmarshal(data, class); err == nil {
+			class.ManagedFields = nil
+			s.Add(class)
+		}
+	case "DeviceTaintRule":
+		var rule struct {
+			Spec resourceapi.DeviceTaintRuleSpec `json:"spec"`
+		}
+		if err = json.Unmarshal(data, &rule); err == nil {
+			s.keys[rule.Spec.Taint.Key] = true
+		}
+	case "ResourceSlice":
+		slice := new(resourceapi.ResourceSlice)
+		if err = json.Unmarshal(data, slice); err != nil {
+			break
+		}
+		slice.ManagedFields = nil
+		s.Add(slice)
+		for i := range slice.Spec.Devices {
+			for _, taint := range slice.Spec.Devices[i].Taints {
+				s.keys[taint.Key] = true
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind.Kind, err)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// FieldManager owns the fields that the controller writes.
+const FieldManager = "dra-steward-drain"
+
+// A Client reads and writes DeviceDrains.
+type Client struct{ client rest.Interface }
+
+// NewClient returns a client.
+func NewClient(config *rest.Config) (*Client, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	config = rest.CopyConfig(config)
+	version := v1alpha1.GroupVersion()
+	config.GroupVersion, config.APIPath = &version, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for DeviceDrains: %w", err)
+	}
+	return &Client{client}, nil
+}
+
+// Informer is an informer of all drains; whoever asks for it runs it.
+func (c *Client) Informer() cache.SharedIndexInformer {
+	lw := cache.NewListWatchFromClient(c.client, v1alpha1.DeviceDrainResource, metav1.NamespaceAll, fields.Everything())
+	return cache.NewSharedIndexInformerWithOptions(lw, &v1alpha1.DeviceDrain{}, cache.SharedIndexInformerOptions{ObjectDescription: v1alpha1.DeviceDrainKind})
+}
+
+// Get reads a drain.
+func (c *Client) Get(ctx context.Context, name string) (*v1alpha1.DeviceDrain, error) {
+	d := &v1alpha1.DeviceDrain{}
+	return d, c.client.Get().Resource(v1alpha1.DeviceDrainResource).Name(name).Do(ctx).Into(d)
+}
+
+// List reads all drains.
+func (c *Client) List(ctx context.Context) (*v1alpha1.DeviceDrainList, error) {
+	list := &v1alpha1.DeviceDrainList{}
+	return list, c.client.Get().Resource(v1alpha1.DeviceDrainResource).Do(ctx).Into(list)
+}
+
+// Create makes a drain; dryRun asks the API server only whether it would.
+func (c *Client) Create(ctx context.Context, d *v1alpha1.DeviceDrain, dryRun bool) (*v1alpha1.DeviceDrain, error) {
+	d = d.DeepCopy()
+	d.APIVersion, d.Kind = v1alpha1.GroupVersion().String(), v1alpha1.DeviceDrainKind
+	made := &v1alpha1.DeviceDrain{}
+	request := c.client.Post().Resource(v1alpha1.DeviceDrainResource).Body(d)
+	if dryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	return made, request.Do(ctx).Into(made)
+}
+
+// Update writes metadata and spec of a drain, if nobody has written it since it was read.
+func (c *Client) Update(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
+	return c.put(ctx, d, "")
+}
+
+// UpdateStatus writes the status of a drain, if nobody has written it since it was read.
+func (c *Client) UpdateStatus(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
+	return c.put(ctx, d, "status")
+}
+
+func (c *Client) put(ctx context.Context, d *v1alpha1.DeviceDrain, subresource string) (*v1alpha1.DeviceDrain, error) {
+	d = d.DeepCopy()
+	d.APIVersion, d.Kind = v1alpha1.GroupVersion().String(), v1alpha1.DeviceDrainKind
+	written := &v1alpha1.DeviceDrain{}
+	request := c.client.Put().Resource(v1alpha1.DeviceDrainResource).Name(d.Name).Param("fieldManager", FieldManager).Body(d)
+	if subresource != "" {
+		request = request.SubResource(subresource)
+	}
+	return written, request.Do(ctx).Into(written)
+}
+
+// Delete deletes a drain, which lifts its cordon.
+func (c *Client) Delete(ctx context.Context, name string) error {
+	return c.client.Delete().Resource(v1alpha1.DeviceDrainResource).Name(name).Do(ctx).Error()
+}

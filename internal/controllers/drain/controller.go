@@ -1,0 +1,211 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// DeviceDrains is what a [Controller] needs of the API of drains; a [Client] has it.
+type DeviceDrains interface {
+	Informer() cache.SharedIndexInformer
+	UpdateStatus(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error)
+}
+
+// Options configure a [Controller].
+type Options struct {
+	// Drains reads and writes DeviceDrains, Rules writes DeviceTaintRules and reads the
+	// CustomResourceDefinition of drains, Client evicts.
+	Drains DeviceDrains
+	Rules  dynamic.Interface
+	Client kubernetes.Interface
+	// Tracker is the view of the devices, Usage who holds them. The caller runs the one
+	// and lets the other listen.
+	Tracker *tracker.Tracker
+	Usage   *usage.Index
+	// UsageSynced are done once Usage knows what there was.
+	UsageSynced []cache.DoneChecker
+	// TaintRules has *resourceapi.DeviceTaintRule, Claims, Pods and Budgets what their
+	// names say. The caller runs them.
+	TaintRules, Claims, Pods, Budgets cache.SharedIndexInformer
+	// Thresholds are what a drain may hit without an acknowledgement.
+	Thresholds guard.Thresholds
+	// Settings are the times that drains keep.
+	Settings Settings
+	// Recorder makes events about drains, their pods and rules; nil makes none.
+	Recorder record.EventRecorder
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Logger gets what has no other place to go. The zero value discards it.
+	Logger logr.Logger
+}
+
+// The times of the controller. Changes are gathered for window; a drain that goes on is
+// looked at each period even if nothing seems to change.
+const (
+	window = 200 * time.Millisecond
+	period = 10 * time.Second
+	// calm is the least time between two writes of a status in which only counts and
+	// messages differ.
+	calm = 3 * time.Second
+	// patience bounds a step, all its calls included.
+	patience = time.Minute
+)
+
+// A Controller carries out DeviceDrains.
+type Controller struct {
+	options  Options
+	informer cache.SharedIndexInformer
+	queue    workqueue.TypedDelayingInterface[string]
+	compiler patch.Compiler
+	rules    ruleWriter
+
+	// What follows belongs to the goroutine that decides.
+
+	// written are the drains as they were written last.
+	written map[string]*v1alpha1.DeviceDrain
+	wrote   map[string]time.Time
+	// said are the events about drains, by name and reason, kept the rules of drains that
+	// went with their type.
+	said map[string]map[string]time.Time
+	kept map[types.UID]bool
+	// answers are what the API server has said about pods, for all drains.
+	answers answers
+	// cannot is why no rule can be written, until then.
+	cannot string
+	until  time.Time
+
+	// active are the drains that go on; the handlers ask for them.
+	mutex  sync.Mutex
+	active map[string]struct{}
+}
+
+// New prepares a controller; [Controller.Run] makes it work.
+func New(options Options) (*Controller, error) {
+	if options.Drains == nil || options.Rules == nil || options.Client == nil || options.Tracker == nil || options.Usage == nil ||
+		options.TaintRules == nil || options.Claims == nil || options.Pods == nil || options.Budgets == nil {
+		return nil, errors.New("drains: all clients, the views and the informers are required")
+	}
+	if options.Logger.GetSink() == nil {
+		options.Logger = logr.Discard()
+	}
+	return &Controller{
+		options: options, informer: options.Drains.Informer(), rules: ruleWriter{client: options.Rules},
+		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{}),
+		written: map[string]*v1alpha1.DeviceDrain{}, wrote: map[string]time.Time{}, active: map[string]struct{}{},
+		said: map[string]map[string]time.Time{}, kept: map[types.UID]bool{}, answers: newAnswers(),
+	}, nil
+}
+
+// Run works until ctx ends. It can be called once. Where the API server has no
+// DeviceDrains it waits for them.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(ctx, c.queue.ShutDown)
+	var running sync.WaitGroup
+	defer running.Wait()
+	synced, stop, err := c.listen()
+	if err != nil {
+		return fmt.Errorf("drains: %w", err)
+	}
+	defer stop()
+	running.Go(func() { c.informer.RunWithContext(ctx) })
+	if !cache.WaitFor(ctx, "drains", synced...) {
+		return nil
+	}
+	for {
+		name, shutdown := c.queue.Get()
+		if shutdown {
+			return nil
+		}
+		c.look(ctx, name)
+		c.queue.Done(name)
+	}
+}
+
+// look takes the next step of a drain, and comes back when the next is due.
+func (c *Controller) look(ctx context.Context, name string) {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	wake, err := c.step(limited, name)
+	if err != nil && ctx.Err() == nil {
+		c.options.Logger.Error(err, "A step of a DeviceDrain failed, trying again", "drain", name)
+		wake = time.Second
+	}
+	if wake > 0 {
+		c.queue.AddAfter(name, min(wake, period))
+	}
+}
+
+// newest is a drain as it was read or written last, nil if there is none.
+func (c *Controller) newest(name string) *v1alpha1.DeviceDrain {
+	object, exists, err := c.informer.GetStore().GetByKey(name)
+	read, ok := object.(*v1alpha1.DeviceDrain)
+	if err != nil || !exists || !ok {
+		return nil
+	}
+	if written := c.written[name]; written != nil && written.UID == read.UID && newer(written, read) {
+		return written
+	}
+	delete(c.written, name)
+	return read
+}
+
+// forget drops what is known about a drain that is gone.
+func (c *Controller) forget(name string) {
+	delete(c.written, name)
+	delete(c.wrote, name)
+	delete(c.said, name)
+	c.activate(name, false)
+	c.options.Metrics.forget(name)
+}
+
+// activate says whether a drain goes on.
+func (c *Controller) activate(name string, goesOn bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if goesOn {
+		c.active[name] = struct{}{}
+	} else {
+		delete(c.active, name)
+	}
+}
+
+// wakeAll looks at all drains that go on, soon.
+func (c *Controller) wakeAll() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for name := range c.active {
+		c.queue.AddAfter(name, window)
+	}
+}
+
+// refused tells whether no rule can be written for now.
+func (c *Controller) refused(now time.Time) string {
+	if now.Before(c.until) {
+		return c.cannot
+	}
+	return ""
+}
+
+// podName names a pod.
+func podName(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}

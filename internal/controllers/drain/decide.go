@@ -1,0 +1,209 @@
+package drain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// Decide says what comes next. Called again with what it has decided carried out and
+// nothing else changed, it decides the same or nothing.
+func Decide(in Input) Decision {
+	d := Decision{Status: *in.Drain.Status.DeepCopy()}
+	d.Status.ObservedGeneration = in.Drain.Generation
+	d.settle(in)
+	c := conditions{&d.Status, in.Now}
+	if in.Devices.Names == nil {
+		d.unresolved(in, c)
+		return d
+	}
+	if !in.Drain.Spec.DryRun {
+		d.Status.Devices = in.Devices.Names
+	}
+	from, evict := d.cordonCondition(in)
+	if d.Status.CompletionTime != nil {
+		return d
+	}
+	at, action := deadline(in.Drain)
+	passed := !at.IsZero() && !in.Now.Before(at)
+	if !at.IsZero() && !passed {
+		d.wakeAt(at)
+	}
+	force := passed && action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused
+	s := d.look(in, from, force)
+	d.counts(in, s)
+	for _, pod := range s.waiting {
+		d.Order = append(d.Order, pod.Pod)
+	}
+	d.Status.Blocked = s.blocks()
+	d.blockedCondition(in, c)
+	switch {
+	case d.drained(in, c, evict):
+	case passed && action == v1alpha1.DeadlineFail && !in.Drain.Spec.DryRun:
+		d.fail(in, c, at)
+	default:
+		if d.draining(in, c, s, evict, passed && action == v1alpha1.DeadlineKeep, at) {
+			d.choose(in, s, from, force)
+		}
+	}
+	return d
+}
+
+// unresolved waits for devices.
+func (d *Decision) unresolved(in Input, c conditions) {
+	if d.Status.CompletionTime != nil {
+		return
+	}
+	c.set(v1alpha1.DrainCordoned, false, in.Devices.Reason, "nothing is cordoned")
+	c.set(v1alpha1.DrainDraining, false, in.Devices.Reason, "nothing is drained")
+	c.set(v1alpha1.DrainBlocked, true, in.Devices.Reason, in.Devices.Message)
+	c.set(v1alpha1.DrainDrained, false, in.Devices.Reason, "it is not known which devices are meant")
+}
+
+func (d *Decision) counts(in Input, s survey) {
+	n := &d.Status.Counts
+	n.Devices, n.Unpublished = int32(len(in.Devices.Names)), int32(in.Unpublished)
+	n.Claims, n.Remaining, n.Namespaces = int32(len(in.Holders)), int32(len(s.pods)), int32(len(s.namespaces))
+	n.Leaving, n.Blocked = int32(len(s.leaving)), int32(len(s.blocked))
+	n.Waiting = n.Remaining - n.Leaving - n.Blocked
+}
+
+// excess is what the drain hits beyond what may be.
+func (d *Decision) excess(in Input) string {
+	acknowledged, err := guard.Acknowledged(in.Drain.Annotations)
+	if err != nil {
+		return fmt.Sprintf("annotation %s: %v", v1alpha1.AcknowledgementAnnotation, err)
+	}
+	n := d.Status.Counts
+	counts := guard.Counts{Devices: int(n.Devices), DriverDevices: in.DriverDevices, Claims: int(n.Claims), Pods: int(n.Remaining), Namespaces: int(n.Namespaces)}
+	over := in.Thresholds.Exceeded(counts, acknowledged)
+	if len(over) == 0 {
+		return ""
+	}
+	var texts []string
+	for _, one := range over {
+		texts = append(texts, one.String())
+	}
+	return strings.Join(texts, ", ") + "; if that is what you mean, annotate the drain with " + guard.CeilingOf(counts).Annotate()
+}
+
+// blockedCondition says what keeps the drain from going on.
+func (d *Decision) blockedCondition(in Input, c conditions) {
+	cordoned := c.is(v1alpha1.DrainCordoned)
+	switch {
+	case cordoned.Reason == v1alpha1.BlockedCannotCordon && !in.Drain.Spec.WithoutCordon:
+		c.set(v1alpha1.DrainBlocked, true, v1alpha1.BlockedCannotCordon, cordoned.Message+"; to evict without a cordon, set withoutCordon")
+		return
+	case len(in.Holders) > 0:
+		if excess := d.excess(in); excess != "" {
+			c.set(v1alpha1.DrainBlocked, true, v1alpha1.BlockedThreshold, excess)
+			return
+		}
+	}
+	if len(d.Status.Blocked) == 0 {
+		c.set(v1alpha1.DrainBlocked, false, "NotBlocked", "")
+		return
+	}
+	var texts []string
+	for _, block := range d.Status.Blocked {
+		texts = append(texts, Explain(block))
+	}
+	c.set(v1alpha1.DrainBlocked, true, d.Status.Blocked[0].Reason, strings.Join(texts, "; "))
+}
+
+// is returns a condition that was set before.
+func (c conditions) is(kind string) (condition metav1.Condition) {
+	for _, condition := range c.status.Conditions {
+		if condition.Type == kind {
+			return condition
+		}
+	}
+	return condition
+}
+
+// drained tells whether the devices are free, and nobody can get one any more.
+func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
+	n := d.Status.Counts
+	switch {
+	case in.Drain.Spec.DryRun:
+		c.set(v1alpha1.DrainDrained, false, "DryRun", "nothing is evicted")
+	case n.Remaining > 0:
+		c.set(v1alpha1.DrainDrained, false, "PodsRemain", fmt.Sprintf("%s in %s left, %d of them leaving", count(int(n.Remaining), "pod"), count(int(n.Namespaces), "namespace"), n.Leaving))
+	case n.Claims > 0:
+		c.set(v1alpha1.DrainDrained, false, "ClaimsRemain", fmt.Sprintf("%s allocated: first %s", areClaims(int(n.Claims)), firstClaim(in)))
+	case !cordoned:
+		c.set(v1alpha1.DrainDrained, false, "NotCordoned", "no claim holds a device, and the next could at any time")
+	default:
+		c.set(v1alpha1.DrainDrained, true, "Drained", fmt.Sprintf("no claim holds one of %s; %s", count(int(n.Devices), "device"), d.result()))
+		c.set(v1alpha1.DrainDraining, false, "Drained", "")
+		d.complete(in)
+		return true
+	}
+	return false
+}
+
+func areClaims(n int) string {
+	if n == 1 {
+		return "1 claim is"
+	}
+	return fmt.Sprintf("%d claims are", n)
+}
+
+func firstClaim(in Input) string {
+	return in.Holders[0].Claim.Namespace + "/" + in.Holders[0].Claim.Name
+}
+
+// result says how many pods went.
+func (d *Decision) result() string {
+	text := fmt.Sprintf("%s evicted", count(int(d.Status.Counts.Evicted), "pod"))
+	if n := d.Status.Counts.Deleted; n > 0 {
+		text += fmt.Sprintf(", %d deleted at the deadline", n)
+	}
+	return text
+}
+
+// complete ends the drain. The rules are looked at once more: they may be lifted.
+func (d *Decision) complete(in Input) {
+	d.Status.CompletionTime = &metav1.Time{Time: in.Now.Truncate(time.Second)}
+	d.Status.Attempts = nil
+	if in.Drain.Spec.AtEnd == v1alpha1.EndUncordon {
+		d.wakeAt(in.Now)
+	}
+}
+
+// fail gives up.
+func (d *Decision) fail(in Input, c conditions, at time.Time) {
+	message := deadlineText(at) + "; " + d.result()
+	c.set(v1alpha1.DrainFailed, true, "DeadlineExceeded", message)
+	c.set(v1alpha1.DrainDraining, false, "DeadlineExceeded", message)
+	d.complete(in)
+}
+
+// draining says whether pods are evicted, and why not.
+func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, at time.Time) bool {
+	stop := func(reason, message string) bool {
+		c.set(v1alpha1.DrainDraining, false, reason, message)
+		return false
+	}
+	blocked := c.is(v1alpha1.DrainBlocked)
+	switch {
+	case in.Drain.Spec.DryRun:
+		return stop("DryRun", fmt.Sprintf("would cordon %s and evict %s in %s; %d blocked", count(len(in.Devices.Names), "device"),
+			count(len(s.pods)-len(s.leaving), "pod"), count(len(s.namespaces), "namespace"), len(s.blocked)))
+	case in.Drain.Spec.Paused:
+		return stop("Paused", "the drain is paused; "+d.result())
+	case blocked.Reason == v1alpha1.BlockedThreshold || blocked.Reason == v1alpha1.BlockedCannotCordon:
+		return stop(blocked.Reason, "nobody is evicted: see the condition Blocked")
+	case !evict:
+		return stop("Cordoning", "the devices are cordoned first")
+	case kept:
+		return stop("DeadlineExceeded", deadlineText(at)+", and nobody is evicted any more; "+d.result())
+	}
+	c.set(v1alpha1.DrainDraining, true, "Evicting", d.result())
+	return true
+}

@@ -1,0 +1,132 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// answers are what the API server has said about pods. They are lost with the process,
+// and nothing depends on them but not asking twice within seconds.
+type answers struct {
+	outcomes map[types.UID]Outcome
+	refusals map[types.UID]Refusal
+	// doomed are pods whose eviction was accepted, until the view of who holds what shows
+	// it, which is later than the informer.
+	doomed map[types.UID]bool
+	names  map[types.UID]types.NamespacedName
+}
+
+func newAnswers() answers {
+	return answers{outcomes: map[types.UID]Outcome{}, refusals: map[types.UID]Refusal{},
+		doomed: map[types.UID]bool{}, names: map[types.UID]types.NamespacedName{}}
+}
+
+// clean drops what is seen of pods by now, by what decides about them, and what is over.
+func (a answers) clean(pod func(namespace, name string) *corev1.Pod, now time.Time) {
+	for uid := range a.doomed {
+		name := a.names[uid]
+		if seen := pod(name.Namespace, name.Name); seen == nil || seen.UID != uid || seen.DeletionTimestamp != nil {
+			delete(a.doomed, uid)
+			delete(a.names, uid)
+		}
+	}
+	for uid, refusal := range a.refusals {
+		if now.After(refusal.Until) {
+			delete(a.refusals, uid)
+		}
+	}
+}
+
+// How long to wait after a refusal: of a budget, of something else, and after no answer.
+const (
+	budgetPause  = 10 * time.Second
+	refusalPause = 30 * time.Second
+	errorPause   = 5 * time.Second
+)
+
+// evictAll evicts pods, a few at a time, and remembers the answers.
+func (c *Controller) evictAll(ctx context.Context, name string, pods []v1alpha1.DrainPod) {
+	type answer struct {
+		pod     v1alpha1.DrainPod
+		outcome Outcome
+		refusal Refusal
+	}
+	var running sync.WaitGroup
+	tokens, got := make(chan struct{}, 8), make(chan answer, len(pods))
+	for _, pod := range pods {
+		tokens <- struct{}{}
+		running.Go(func() {
+			defer func() { <-tokens }()
+			outcome, refusal := judge(c.evict(ctx, pod), time.Now())
+			got <- answer{pod, outcome, refusal}
+		})
+	}
+	running.Wait()
+	close(got)
+	for a := range got {
+		if a.outcome != "" {
+			c.answers.outcomes[a.pod.UID] = a.outcome
+		}
+		switch a.outcome {
+		case Accepted:
+			c.answers.doomed[a.pod.UID], c.answers.names[a.pod.UID] = true, podName(a.pod.Namespace, a.pod.Name)
+			c.evictedEvent(name, a.pod)
+		case Gone:
+		default:
+			c.answers.refusals[a.pod.UID] = a.refusal
+		}
+		c.options.Metrics.evicted(a.pod.Delete, a.outcome, a.refusal)
+		c.options.Logger.V(1).Info("Pod of a DeviceDrain", "drain", name, "pod", podName(a.pod.Namespace, a.pod.Name), "outcome", a.outcome, "message", a.refusal.Message)
+	}
+}
+
+// evict asks for the eviction, or the deletion, of the pod of the UID and no other of its
+// name.
+func (c *Controller) evict(ctx context.Context, pod v1alpha1.DrainPod) error {
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	if pod.Delete {
+		return c.options.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	}
+	return c.options.Client.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &options,
+	})
+}
+
+// judge reads an answer. Without one nothing is known: the pod shows it later.
+func judge(err error, now time.Time) (Outcome, Refusal) {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return Accepted, Refusal{}
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return Gone, Refusal{}
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		return Refused, Refusal{Budget: true, Message: err.Error(), Until: now.Add(retryAfter(err, budgetPause))}
+	case apierrors.IsTooManyRequests(err):
+		return Refused, Refusal{Message: err.Error(), Until: now.Add(retryAfter(err, budgetPause))}
+	case errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err):
+		return Refused, Refusal{Message: err.Error(), Until: now.Add(refusalPause)}
+	default:
+		return "", Refusal{Message: fmt.Sprintf("no answer: %v", err), Until: now.Add(errorPause)}
+	}
+}
+
+// retryAfter is how long the API server wants us to wait, at least pause and at most a minute.
+func retryAfter(err error, pause time.Duration) time.Duration {
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		return min(max(pause, time.Duration(seconds)*time.Second), time.Minute)
+	}
+	return pause
+}

@@ -1,0 +1,68 @@
+package drain
+
+import (
+	"iter"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// gather finds out what there is to decide about.
+func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) Input {
+	in := Look(d, c.options.Tracker.Snapshot(), c.options.Usage, &c.compiler)
+	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
+	in.CannotCordon = c.refused(now)
+	in.Outcomes, in.Doomed, in.Refusals = c.answers.outcomes, c.answers.doomed, c.answers.refusals
+	in.Rules = Rules(d, in.Devices, c.storedRules())
+	return in
+}
+
+// storedRules are all DeviceTaintRules.
+func (c *Controller) storedRules() iter.Seq[*resourceapi.DeviceTaintRule] {
+	return func(yield func(*resourceapi.DeviceTaintRule) bool) {
+		for _, object := range c.options.TaintRules.GetStore().List() {
+			if rule, ok := object.(*resourceapi.DeviceTaintRule); ok && !yield(rule) {
+				return
+			}
+		}
+	}
+}
+
+// Look finds out which devices a drain is about, and who holds them. What it does not
+// know (rules, answers, settings and the time) it leaves empty.
+func Look(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index, compiler *patch.Compiler) Input {
+	in := Input{Drain: d}
+	in.Devices = Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
+		return compiler.Select(selector, view.PublishedSlices(), 0)
+	})
+	claims, drivers := map[types.UID]bool{}, map[string]bool{}
+	for _, name := range in.Devices.Names {
+		drivers[name.Driver] = true
+		if _, published := view.Device(name.Driver, name.Pool, name.Device); !published {
+			in.Unpublished++
+		}
+		for _, claim := range holders.Claims(usage.DeviceID(name)) {
+			if claims[claim.UID] {
+				continue
+			}
+			claims[claim.UID] = true
+			holder := Holder{Claim: claim}
+			for _, pod := range holders.Pods(claim.Namespace, claim.Name) {
+				holder.Pods = append(holder.Pods, Pod{Pod: pod, Budgets: holders.Budgets(pod)})
+			}
+			in.Holders = append(in.Holders, holder)
+		}
+	}
+	for slice := range view.PublishedSlices() {
+		if drivers[slice.Spec.Driver] {
+			in.DriverDevices += len(slice.Spec.Devices)
+		}
+	}
+	return in
+}

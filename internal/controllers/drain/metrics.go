@@ -1,0 +1,103 @@
+package drain
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// Metrics count what drains do.
+type Metrics struct {
+	evictions, writes *prometheus.CounterVec
+	drains            *prometheus.GaugeVec
+	states            map[string]string
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_drain_evictions_total",
+			Help: "Pods that drains asked the API server to evict or, at the deadline, to delete, by its answer: accepted, gone, budget, refused, no_answer.",
+		}, []string{"call", "result"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_drain_status_writes_total",
+			Help: "Writes of the status of DeviceDrains, by result.",
+		}, []string{"result"}),
+		drains: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dra_steward_drains",
+			Help: "DeviceDrains by state: drained, failed, draining, or the reason why nobody is evicted or somebody cannot be.",
+		}, []string{"state"}),
+		states: map[string]string{},
+	}
+	for _, collector := range []prometheus.Collector{m.evictions, m.writes, m.drains} {
+		if err := registerer.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) evicted(deletion bool, outcome Outcome, refusal Refusal) {
+	if m == nil {
+		return
+	}
+	call, result := "evict", "no_answer"
+	if deletion {
+		call = "delete"
+	}
+	switch {
+	case outcome == Accepted:
+		result = "accepted"
+	case outcome == Gone:
+		result = "gone"
+	case refusal.Budget:
+		result = "budget"
+	case outcome == Refused:
+		result = "refused"
+	}
+	m.evictions.WithLabelValues(call, result).Inc()
+}
+
+func (m *Metrics) wrote(err error) {
+	if m == nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	m.writes.WithLabelValues(result).Inc()
+}
+
+// state counts a drain by what it does. The reasons are a closed set.
+func (m *Metrics) state(name string, status v1alpha1.DeviceDrainStatus) {
+	if m == nil {
+		return
+	}
+	m.forget(name)
+	state := find(status.Conditions, v1alpha1.DrainDraining).Reason
+	switch blocked := find(status.Conditions, v1alpha1.DrainBlocked); {
+	case find(status.Conditions, v1alpha1.DrainDrained).Status == "True":
+		state = "drained"
+	case find(status.Conditions, v1alpha1.DrainFailed).Status == "True":
+		state = "failed"
+	case blocked.Status == "True":
+		state = blocked.Reason
+	case state == "Evicting":
+		state = "draining"
+	}
+	m.states[name] = state
+	m.drains.WithLabelValues(state).Inc()
+}
+
+// forget takes a drain out of the count.
+func (m *Metrics) forget(name string) {
+	if m == nil {
+		return
+	}
+	if state, known := m.states[name]; known {
+		m.drains.WithLabelValues(state).Dec()
+		delete(m.states, name)
+	}
+}

@@ -1,0 +1,105 @@
+package drain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// errNotServed says that the API server has no version of DeviceTaintRule.
+var errNotServed = errors.New("DeviceTaintRules are not served by this API server (resource.k8s.io/v1 is since 1.37; v1beta2 and v1alpha3 are off by default)")
+
+// ruleWriter writes DeviceTaintRules in the newest version that is served. The versions
+// differ in nothing but their name. It is used by one goroutine.
+type ruleWriter struct {
+	client dynamic.Interface
+	// last is the version that worked last.
+	last string
+}
+
+// try calls f with the versions, first the one that worked last, until one is there.
+// created says that not found can only mean the version.
+func (w *ruleWriter) try(f func(version string, client dynamic.ResourceInterface) error, created bool) error {
+	versions := []string{"v1", "v1beta2", "v1alpha3"}
+	if i := slices.Index(versions, w.last); i > 0 {
+		versions = slices.Insert(slices.Delete(versions, i, i+1), 0, w.last)
+	}
+	for _, version := range versions {
+		resource := schema.GroupVersionResource{Group: resourceapi.GroupName, Version: version, Resource: "devicetaintrules"}
+		err := f(version, w.client.Resource(resource))
+		if !apierrors.IsNotFound(err) {
+			w.last = version
+			return err
+		}
+	}
+	if created {
+		return errNotServed
+	}
+	return nil // it is gone
+}
+
+// create makes a rule; one that is there already is as good.
+func (w *ruleWriter) create(ctx context.Context, rule *resourceapi.DeviceTaintRule) error {
+	return w.try(func(version string, client dynamic.ResourceInterface) error {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)
+		if err != nil {
+			return err
+		}
+		object := &unstructured.Unstructured{Object: fields}
+		object.SetGroupVersionKind(schema.GroupVersionKind{Group: resourceapi.GroupName, Version: version, Kind: "DeviceTaintRule"})
+		unstructured.RemoveNestedField(object.Object, "status")
+		_, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}, true)
+}
+
+// correct writes the spec of a rule, if it is the rule that was read.
+func (w *ruleWriter) correct(ctx context.Context, rule *resourceapi.DeviceTaintRule) error {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": rule.UID, "resourceVersion": rule.ResourceVersion, "labels": rule.Labels, "annotations": rule.Annotations},
+		"spec":     rule.Spec,
+	})
+	if err != nil {
+		return err
+	}
+	return w.try(func(_ string, client dynamic.ResourceInterface) error {
+		_, err := client.Patch(ctx, rule.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: FieldManager})
+		if apierrors.IsConflict(err) {
+			return nil // it has changed since; we look again
+		}
+		return err
+	}, false)
+}
+
+// remove deletes a rule, if it is the rule that was read.
+func (w *ruleWriter) remove(ctx context.Context, rule *resourceapi.DeviceTaintRule) error {
+	return w.try(func(_ string, client dynamic.ResourceInterface) error {
+		err := client.Delete(ctx, rule.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(rule.UID))})
+		if apierrors.IsConflict(err) {
+			return nil
+		}
+		return err
+	}, false)
+}
+
+// named says of which rule an error speaks.
+func named(rule *resourceapi.DeviceTaintRule, what string, err error) error {
+	if err == nil || errors.Is(err, errNotServed) {
+		return err
+	}
+	return fmt.Errorf("%s DeviceTaintRule %s: %w", what, rule.Name, err)
+}

@@ -1,0 +1,88 @@
+package materialize
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+)
+
+// askElsewhere is how often it is asked whether a scheduler applies patches.
+const askElsewhere = 5 * time.Second
+
+// NewElsewhere returns a function that says, by the Lease that it renews, whether a scheduler
+// applies ResourceSlicePatches itself; empty if none does. It needs the verb get for that
+// Lease.
+func NewElsewhere(config *rest.Config) (func(ctx context.Context, now time.Time) (string, error), error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for Leases: %w", err)
+	}
+	return func(ctx context.Context, now time.Time) (string, error) {
+		lease, err := client.CoordinationV1().Leases(record.SchedulerLeaseNamespace).Get(ctx, record.SchedulerLeaseName, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return "", nil
+		case err != nil:
+			return "", fmt.Errorf("whether a scheduler applies ResourceSlicePatches: %w", err)
+		case lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil ||
+			now.After(lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second)):
+			return "", nil
+		}
+		return fmt.Sprintf("a scheduler applies ResourceSlicePatches itself (Lease %s/%s): choose one of the two, "+
+			"patches.mode=restore for the scheduler, or no scheduler with the plugin PatchedDynamicResources (docs/patches.md)", lease.Namespace, lease.Name), nil
+	}, nil
+}
+
+// ask finds out, from time to time, whether patches are applied elsewhere. What was found
+// last counts while that cannot be known.
+func (t *Toucher) ask(ctx context.Context, now time.Time) {
+	if t.options.Elsewhere == nil || t.options.Mode != Materialize || !t.asked.IsZero() && now.Sub(t.asked) < askElsewhere {
+		return
+	}
+	t.asked = now
+	said, err := t.options.Elsewhere(ctx, now)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.options.Logger.Error(err, "Cannot find out who applies patches")
+		}
+		return
+	}
+	if said != t.elsewhere {
+		if said != "" {
+			t.options.Logger.Error(nil, "Slices are not written: "+said)
+		} else {
+			t.options.Logger.Info("Slices are written again: no scheduler applies patches")
+		}
+	}
+	t.elsewhere = said
+}
+
+// Follow asks, until ctx ends, whether patches are applied elsewhere: while they are, slices
+// are written as with [None]. It calls first when it knows, or cannot know, for the first
+// time. What was found last counts while that cannot be known, and nobody at the beginning.
+func (m *Merger) Follow(ctx context.Context, elsewhere func(ctx context.Context, now time.Time) (string, error), first func()) {
+	ticker := time.NewTicker(askElsewhere)
+	defer ticker.Stop()
+	for {
+		said, err := elsewhere(ctx, time.Now())
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.log.Error(err, "Cannot find out who applies patches")
+		case err == nil && m.elsewhere.Swap(said != "") != (said != ""):
+			m.log.Info("Who applies patches has changed", "elsewhere", said)
+		}
+		first()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

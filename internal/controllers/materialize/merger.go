@@ -1,0 +1,149 @@
+package materialize
+
+import (
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+)
+
+// Patches are those of a cluster.
+type Patches struct {
+	// All yields them.
+	All func() iter.Seq[*v1alpha1.ResourceSlicePatch]
+	// Known tells whether they have been read.
+	Known func() bool
+	// Class returns a DeviceClass, nil if there is none of that name.
+	Class func(name string) *resourceapi.DeviceClass
+}
+
+// A Merger merges patches into slices at admission. It is used by several goroutines.
+type Merger struct {
+	mode    Mode
+	patches Patches
+	ledgers *Ledgers
+	metrics *Metrics
+	log     logr.Logger
+	known   evaluations
+
+	// elsewhere tells that a scheduler applies patches.
+	elsewhere atomic.Bool
+	stale     atomic.Bool
+	// mutex guards what follows.
+	mutex    sync.Mutex
+	compiler patch.Compiler
+	compiled []compiled
+}
+
+// compiled is a patch, and the class that it was compiled with.
+type compiled struct {
+	patch *patch.Patch
+	class *resourceapi.DeviceClass
+}
+
+// NewMerger makes a merger. ledgers and metrics may be nil.
+func NewMerger(mode Mode, patches Patches, ledgers *Ledgers, metrics *Metrics, log logr.Logger) *Merger {
+	m := &Merger{mode: mode, patches: patches, ledgers: ledgers, metrics: metrics, log: log}
+	m.stale.Store(true)
+	return m
+}
+
+// Handler notes that patches have changed.
+func (m *Merger) Handler() cache.ResourceEventHandler {
+	changed := func(any) { m.stale.Store(true) }
+	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, _ any) { m.stale.Store(true) }, DeleteFunc: changed}
+}
+
+// Active tells whether slices without a ledger are of interest.
+func (m *Merger) Active() bool { return m.mode == Materialize || m.mode == Restore }
+
+// Merge returns what is to be stored of a write; old is nil on creation.
+func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) record.Merged {
+	mode := m.mode
+	if mode == Materialize && m.elsewhere.Load() {
+		mode = None
+	}
+	w := record.Write{Incoming: incoming, Old: old, Known: m.ledgers.Of(PoolOf(incoming)), Now: now}
+	clean := incoming.Annotations[record.Annotation] == "" && len(w.Known) == 0 && (old == nil || old.Annotations[record.Annotation] == "")
+	if clean && mode != Materialize {
+		return record.Merged{Slice: incoming}
+	}
+	draft, err := record.Read(w)
+	if err != nil {
+		m.log.Error(err, "Cannot read what a driver said before", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)
+	}
+	var merged record.Merged
+	switch {
+	case mode != Materialize:
+		merged = draft.Merge(nil, nil)
+	case !m.patches.Known():
+		merged = draft.Keep()
+	default:
+		all := m.all()
+		evaluation := m.known.take(incoming.Name).Next(draft.Slice)
+		result := evaluation.Apply(all)
+		m.known.put(draft.Slice, evaluation, len(all))
+		merged = draft.Merge(&result, func(slice *resourceapi.ResourceSlice) error { return acceptable(draft.Slice, slice) })
+	}
+	if merged.Refused != nil {
+		m.log.Error(merged.Refused, "Published without patches", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)
+	}
+	m.metrics.merged(merged, err)
+	return merged
+}
+
+// all returns the compiled patches.
+func (m *Merger) all() []*patch.Patch {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.stale.Swap(false) || m.classChanged() {
+		m.compile()
+	}
+	all := make([]*patch.Patch, len(m.compiled))
+	for i := range m.compiled {
+		all[i] = m.compiled[i].patch
+	}
+	return all
+}
+
+func (m *Merger) classChanged() bool {
+	for _, c := range m.compiled {
+		if m.classOf(c.patch.Object) != c.class {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Merger) classOf(object *v1alpha1.ResourceSlicePatch) *resourceapi.DeviceClass {
+	if f := object.Spec.Devices.Filter; f != nil && f.DeviceClassName != nil {
+		return m.patches.Class(*f.DeviceClassName)
+	}
+	return nil
+}
+
+// compile compiles what has changed.
+func (m *Merger) compile() {
+	before := map[string]compiled{}
+	for _, c := range m.compiled {
+		before[c.patch.Object.Name] = c
+	}
+	m.compiled = nil
+	for object := range m.patches.All() {
+		class := m.classOf(object)
+		c, known := before[object.Name]
+		if !known || c.class != class || c.patch.Object.UID != object.UID || !equality.Semantic.DeepEqual(c.patch.Object.Spec, object.Spec) {
+			c = compiled{m.compiler.Compile(object, class), class}
+		}
+		m.compiled = append(m.compiled, c)
+	}
+}

@@ -1,0 +1,325 @@
+package materialize_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+func rackPatch(name, rack, expression string) *v1alpha1.ResourceSlicePatch {
+	p := &v1alpha1.ResourceSlicePatch{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if expression != "" {
+		p.Spec.Devices.Filter = &v1alpha1.DevicePatchFilter{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}}
+	}
+	p.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{
+		"dc.example.com/rack": {DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To(rack)}},
+	}
+	return p
+}
+
+func slice(name, pool string, devices, attributes int) *resourceapi.ResourceSlice {
+	s := &resourceapi.ResourceSlice{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com", AllNodes: ptr.To(true), Pool: resourceapi.ResourcePool{Name: pool, ResourceSliceCount: 1}}}
+	for i := range devices {
+		d := resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+		for j := range attributes {
+			d.Attributes[resourceapi.QualifiedName(fmt.Sprintf("attribute_%d", j))] = resourceapi.DeviceAttribute{StringValue: ptr.To(fmt.Sprintf("value %d of %d", j, i))}
+		}
+		s.Spec.Devices = append(s.Spec.Devices, d)
+	}
+	return s
+}
+
+func rack(s *resourceapi.ResourceSlice) string {
+	a := s.Spec.Devices[0].Attributes["dc.example.com/rack"]
+	return ptr.Deref(a.StringValue, "")
+}
+
+func accept(_, _ *resourceapi.ResourceSlice) error { return nil }
+
+// TestMerger: patches are merged once they are known, taken out in the other modes, and what
+// a pool's driver said is remembered beyond its slice.
+func TestMerger(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	known := false
+	patches := []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", "")}
+	source := materialize.Patches{
+		All:   func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) },
+		Known: func() bool { return known }, Class: func(string) *resourceapi.DeviceClass { return nil },
+	}
+	ledgers := &materialize.Ledgers{}
+	m := materialize.NewMerger(materialize.Materialize, source, ledgers, nil, logr.Discard())
+	driver := slice("s", "a", 1, 1)
+	driver.Spec.Devices[0].Attributes["dc.example.com/rack"] = resourceapi.DeviceAttribute{StringValue: ptr.To("own")}
+	if got := m.Merge(driver, nil, now, accept); got.Slice.Annotations[record.Annotation] != "" || rack(got.Slice) != "own" {
+		t.Errorf("patches that are not known yet: %v", got.Slice)
+	}
+	known = true
+	stored := m.Merge(driver, nil, now, accept).Slice
+	if rack(stored) != "r1" {
+		t.Fatalf("stored: %s", rack(stored))
+	}
+	known = false
+	if again := m.Merge(driver, stored, now, accept); rack(again.Slice) != "r1" {
+		t.Errorf("what was in force has gone: %s", rack(again.Slice))
+	}
+	known = true
+	ledgers.Learn(stored, now)
+	patches = nil
+	m.Handler().OnDelete(nil)
+	anew := slice("other", "a", 1, 1)
+	anew.Spec.Devices = stored.Spec.Devices
+	if got := m.Merge(anew, nil, now, accept); rack(got.Slice) != "own" {
+		t.Errorf("a slice that the driver makes anew: %s", rack(got.Slice))
+	}
+	none := materialize.NewMerger(materialize.None, materialize.Patches{}, nil, nil, logr.Discard())
+	if got := none.Merge(stored, stored, now, accept); rack(got.Slice) != "own" {
+		t.Errorf("switched off: %s", rack(got.Slice))
+	}
+	if got := none.Merge(driver, driver, now, accept); got.Slice != driver {
+		t.Error("a slice without anything of ours is changed")
+	}
+	for mode, good := range map[materialize.Mode]bool{"": true, "none": true, "restore": true, "scheduler": false} {
+		if (mode.Validate() == nil) != good {
+			t.Errorf("mode %q", mode)
+		}
+	}
+}
+
+// TestMergerRemembers: what an expression said of a device does not outlive a change of it, a
+// change of the patch, or a slice of that name of another driver.
+func TestMergerRemembers(t *testing.T) {
+	patches := []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", `device.attributes["gpu.example.com"].attribute_0 == "one"`)}
+	m := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
+	}, nil, nil, logr.Discard())
+	of := func(value, driver string) string {
+		s := slice("s", "a", 2, 1)
+		s.Spec.Driver = driver
+		s.Spec.Devices[0].Attributes["attribute_0"] = resourceapi.DeviceAttribute{StringValue: &value}
+		return rack(m.Merge(s, nil, time.Now(), accept).Slice)
+	}
+	for i, step := range []struct{ value, driver, want string }{
+		{"one", "gpu.example.com", "r1"}, {"two", "gpu.example.com", ""}, {"one", "gpu.example.com", "r1"},
+		{"one", "gpu.example.com", "r1"}, {"one", "other.example.com", ""}, {"one", "gpu.example.com", "r1"},
+	} {
+		if got := of(step.value, step.driver); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+	patches = []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r2", `device.attributes["gpu.example.com"].attribute_0 == "two"`)}
+	m.Handler().OnUpdate(nil, nil)
+	if one, two := of("one", "gpu.example.com"), of("two", "gpu.example.com"); one != "" || two != "r2" {
+		t.Errorf("after a change of the patch: %q and %q", one, two)
+	}
+}
+
+type view struct {
+	snapshot atomic.Pointer[tracker.Snapshot]
+}
+
+func viewOf(objects ...any) *view {
+	v := &view{}
+	v.snapshot.Store(tracker.Merge(objects...))
+	return v
+}
+
+type done chan struct{}
+
+func (d done) Name() string          { return "view" }
+func (d done) Done() <-chan struct{} { return d }
+
+func (v *view) Snapshot() *tracker.Snapshot { return v.snapshot.Load() }
+func (v *view) HasSyncedChecker() cache.DoneChecker {
+	d := make(done)
+	close(d)
+	return d
+}
+
+// TestToucher: the slices of a pool are touched together, at a rate, less and less often
+// while it does not help, and not at all once they are as they should be.
+func TestToucher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := rackPatch("p", "r1", "")
+		objects := []any{p, slice("a-0", "a", 1, 1), slice("a-1", "a", 1, 1), slice("b-0", "b", 1, 1)}
+		v := viewOf(objects...)
+		var mutex sync.Mutex // guards calls
+		var calls []string
+		touched := func() []string {
+			synctest.Wait()
+			mutex.Lock()
+			defer mutex.Unlock()
+			return slices.Clone(calls)
+		}
+		start := time.Now()
+		toucher := materialize.NewToucher(materialize.TouchOptions{View: v, Mode: materialize.Materialize, PoolsPerSecond: 1, Touch: func(_ context.Context, name string) error {
+			mutex.Lock()
+			defer mutex.Unlock()
+			calls = append(calls, fmt.Sprintf("%s at %s", name, time.Since(start)))
+			return nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = toucher.Run(ctx) }()
+		<-time.After(2500 * time.Millisecond)
+		if len(touched()) != 3 {
+			t.Fatalf("touched %q", touched())
+		}
+		if s := toucher.State(); s.Differing != 3 || s.Patch("p").Differing != 3 || s.Patch("q").Differing != 0 {
+			t.Errorf("state %+v", s)
+		}
+		<-time.After(10 * time.Minute)
+		if n := len(touched()); n > 3*20 {
+			t.Errorf("%d touches in 10 minutes that do not help", n)
+		}
+		merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+			All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values([]*v1alpha1.ResourceSlicePatch{p}) }, Known: func() bool { return true },
+		}, nil, nil, logr.Discard())
+		for i, object := range objects {
+			if s, is := object.(*resourceapi.ResourceSlice); is {
+				objects[i] = merger.Merge(s, s, time.Now(), accept).Slice
+			}
+		}
+		v.snapshot.Store(tracker.Merge(objects...))
+		before := len(touched())
+		<-time.After(5 * time.Minute)
+		if got := touched(); len(got) != before {
+			t.Errorf("touched although all is well: %q", got[before:])
+		}
+		if s := toucher.State(); s.Differing != 0 || s.Slices != 3 || s.Patch("p").Differing != 0 {
+			t.Errorf("state %+v", s)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestElsewhere: nothing is touched while a scheduler applies patches, also not when that
+// cannot be asked any more; a restore is not kept from its work.
+func TestElsewhere(t *testing.T) {
+	for _, mode := range []materialize.Mode{materialize.Materialize, materialize.Restore} {
+		synctest.Test(t, func(t *testing.T) {
+			stored := slice("s", "a", 1, 1)
+			p := rackPatch("p", "r1", "")
+			if mode == materialize.Restore { // a slice that still has a value of ours
+				merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+					All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values([]*v1alpha1.ResourceSlicePatch{p}) }, Known: func() bool { return true },
+				}, nil, nil, logr.Discard())
+				stored = merger.Merge(stored, nil, time.Now(), accept).Slice
+			}
+			var mutex sync.Mutex // guards what follows
+			said, broken, touches := "a scheduler does", error(nil), 0
+			locked := func(do func()) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				do()
+			}
+			toucher := materialize.NewToucher(materialize.TouchOptions{View: viewOf(p, stored), Mode: mode,
+				Touch: func(context.Context, string) error { locked(func() { touches++ }); return nil },
+				Elsewhere: func(context.Context, time.Time) (name string, err error) {
+					locked(func() { name, err = said, broken })
+					return name, err
+				}})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = toucher.Run(ctx) }()
+			<-time.After(10500 * time.Millisecond)
+			locked(func() { said, broken = "", errors.New("no connection") })
+			<-time.After(10 * time.Second)
+			synctest.Wait()
+			mutex.Lock()
+			if state := toucher.State(); mode == materialize.Materialize && (touches > 0 || state.Patch("p").Elsewhere == "" || state.Patch("q").Elsewhere == "") {
+				t.Errorf("%d touches, %+v", touches, state)
+			}
+			mutex.Unlock()
+			locked(func() { broken = nil })
+			<-time.After(10 * time.Second)
+			synctest.Wait()
+			mutex.Lock()
+			if state := toucher.State(); touches == 0 || state.Patch("p").Elsewhere != "" {
+				t.Errorf("%s: %d touches, %+v", mode, touches, state)
+			}
+			mutex.Unlock()
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
+
+// BenchmarkWebhook is what the webhook does for a write of a full slice (128 devices with 30
+// attributes) that a patch changes: read the request, merge, answer. "off" is without
+// patches. Each patch has an expression of its own and decides the same attribute. Those
+// are evaluated anew as for a slice that is new, unless it is "remembered" from the write
+// before, of which all devices but one are the same.
+func BenchmarkWebhook(b *testing.B) {
+	driver := slice("s", "a", 128, 30)
+	object, err := json.Marshal(driver)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, n := range []int{0, 1, 10, 100} {
+		name := fmt.Sprintf("%d patches", n)
+		reviewer := review.Reviewer{InCluster: true}
+		old := object
+		if n == 0 {
+			name = "off"
+		} else {
+			var all []*v1alpha1.ResourceSlicePatch
+			for i := range n {
+				all = append(all, rackPatch(fmt.Sprint("p-", i), "r", fmt.Sprintf(`device.attributes["gpu.example.com"].attribute_1 != "%d"`, i)))
+			}
+			merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+				All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(all) }, Known: func() bool { return true },
+			}, nil, nil, logr.Discard())
+			reviewer.Slices = merger
+			if old, err = json.Marshal(merger.Merge(driver, nil, time.Now(), accept).Slice); err != nil {
+				b.Fatal(err)
+			}
+		}
+		write := func(b *testing.B, object []byte) {
+			answer, err := reviewer.Mutate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), Object: object, Old: old, Now: time.Now()})
+			if err != nil || n > 0 && len(answer.Changes) < 128 {
+				b.Fatal(err, len(answer.Changes))
+			}
+			if _, err := json.Marshal(answer.Changes); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				write(b, bytes.Replace(object, []byte(`"name":"s"`), fmt.Appendf(nil, `"name":"s-%d"`, i), 1))
+			}
+		})
+		if n == 0 {
+			continue
+		}
+		other := bytes.Replace(object, []byte("value 2 of 7"), []byte("another value"), 1)
+		write(b, object)
+		b.Run(name+" remembered", func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				write(b, [][]byte{other, object}[i%2])
+			}
+		})
+	}
+}

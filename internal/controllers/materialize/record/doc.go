@@ -1,0 +1,20 @@
+// Package record writes what ResourceSlicePatches say into ResourceSlices, for
+// clusters whose scheduler cannot be replaced, and takes it back.
+//
+// A driver that finds its slice changed takes the new values over as its own: drivers that
+// publish with k8s.io/dynamic-resource-allocation/resourceslice do so with the answer to
+// every write. What the driver said before is therefore kept in a [Ledger], which an
+// annotation of the slice holds, and each write is read with it: a value that we have
+// written stands for what the driver said, any other one is the driver's word.
+//
+// A value stays in the ledger after its patch is gone, as a tombstone: the driver may write
+// it once more. It was told better by the answer to that, and a while later
+// ([Settling]) the value counts as the driver's own again.
+//
+// What cannot be told apart: a driver that begins to publish the very value that a patch
+// has written. Until the patch is gone, and the driver has published anew after that, the
+// value before counts.
+//
+// The package is pure: it knows no client and no clock. [Read] reads a write, [Draft.Merge]
+// makes of it what is to be stored, and [Published] gives a reader what the driver said.
+package record

@@ -1,0 +1,198 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"encoding/json"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/internal/quantity"
+)
+
+// The encodings, by how a text begins: JSON, and JSON that is compressed and in base64. So
+// much is not compressed, for it takes longer than all the rest, and people may read it.
+const (
+	plainPrefix   = "{"
+	packedPrefix  = "flate:"
+	maxPlainBytes = 4 << 10
+)
+
+// maxDecoded bounds what is read of a ledger: several times the largest slice.
+const maxDecoded = 8 << 20
+
+// encoded is the form in which a ledger is stored: what is equal of several devices once.
+type encoded struct {
+	Devices []string `json:"d"`
+	Groups  []group  `json:"g"`
+}
+
+type group struct {
+	Name      resourceapi.QualifiedName `json:"n"`
+	Capacity  bool                      `json:"c,omitempty"`
+	Patch     string                    `json:"p,omitempty"`
+	Published *Value                    `json:"o,omitempty"`
+	Written   *Value                    `json:"w,omitempty"`
+	Former    []encodedFormer           `json:"f,omitempty"`
+	// Devices are those that all of it is about, as their numbers in the list.
+	Devices []int `json:"d"`
+}
+
+type encodedFormer struct {
+	Value Value `json:"v"`
+	Until int64 `json:"t,omitempty"`
+}
+
+// Encode returns the text of a ledger, "" for an empty one. Equal ledgers have equal texts.
+func (l Ledger) Encode() (string, error) {
+	if len(l) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(l.encoded())
+	if err != nil {
+		return "", fmt.Errorf("ledger of patches: %w", err)
+	}
+	if len(text) <= maxPlainBytes {
+		return string(text), nil
+	}
+	var packed bytes.Buffer
+	packed.WriteString(packedPrefix)
+	base := base64.NewEncoder(base64.StdEncoding, &packed)
+	flater, err := flate.NewWriter(base, flate.DefaultCompression)
+	if err != nil {
+		return "", err
+	}
+	if _, err := flater.Write(text); err != nil {
+		return "", err
+	}
+	if err := errors.Join(flater.Close(), base.Close()); err != nil {
+		return "", err
+	}
+	return packed.String(), nil
+}
+
+func (l Ledger) encoded() encoded {
+	e := encoded{Devices: slices.Sorted(maps.Keys(l))}
+	alike := map[string]int{}
+	for i, device := range e.Devices {
+		for k, entry := range l[device] {
+			g := groupOf(k, entry)
+			is := g.identity()
+			at, known := alike[is]
+			if !known {
+				at = len(e.Groups)
+				alike[is] = at
+				e.Groups = append(e.Groups, g)
+			}
+			e.Groups[at].Devices = append(e.Groups[at].Devices, i)
+		}
+	}
+	slices.SortFunc(e.Groups, func(a, b group) int {
+		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), slices.Compare(a.Devices, b.Devices), strings.Compare(a.identity(), b.identity()))
+	})
+	return e
+}
+
+func groupOf(k Key, e Entry) group {
+	g := group{Name: k.Name, Capacity: k.Capacity, Patch: e.Patch}
+	if !e.Published.Absent() {
+		g.Published = &e.Published
+	}
+	if !e.Written.Absent() {
+		g.Written = &e.Written
+	}
+	for _, f := range e.Former {
+		g.Former = append(g.Former, encodedFormer(f))
+	}
+	return g
+}
+
+// identity is equal for groups that differ in their devices only.
+func (g group) identity() string {
+	g.Devices = nil
+	text, err := json.Marshal(g)
+	if err != nil {
+		return fmt.Sprintf("%s: %v", g.Name, err) // Encode says it
+	}
+	return string(text)
+}
+
+// Decode reads what Encode has written; "" is an empty ledger.
+func Decode(text string) (Ledger, error) {
+	if text == "" {
+		return nil, nil
+	}
+	data := []byte(text)
+	if !strings.HasPrefix(text, plainPrefix) {
+		unpacked, err := unpack(text)
+		if err != nil {
+			return nil, fmt.Errorf("ledger of patches: %w", err)
+		}
+		data = unpacked
+	}
+	if quantity.MayStall(data) {
+		return nil, errors.New("ledger of patches: has a number that no quantity needs")
+	}
+	var e encoded
+	if err := json.Unmarshal(data, &e); err != nil {
+		return nil, fmt.Errorf("ledger of patches: %w", err)
+	}
+	return e.ledger()
+}
+
+// unpack is bounded: a short text may stand for a very long one.
+func unpack(text string) ([]byte, error) {
+	packed, known := strings.CutPrefix(text, packedPrefix)
+	if !known {
+		return nil, fmt.Errorf("must begin with %q or %q: a newer version has written it, or somebody else", plainPrefix, packedPrefix)
+	}
+	unpacked := flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
+	data, err := io.ReadAll(io.LimitReader(unpacked, maxDecoded+1))
+	if err == nil && len(data) > maxDecoded {
+		err = fmt.Errorf("is larger than %d bytes", maxDecoded)
+	}
+	return data, err
+}
+
+func (e encoded) ledger() (Ledger, error) {
+	l := Ledger{}
+	for _, g := range e.Groups {
+		entry := Entry{Patch: g.Patch}
+		if g.Published != nil {
+			entry.Published = *g.Published
+		}
+		if g.Written != nil {
+			entry.Written = *g.Written
+		}
+		for _, f := range g.Former {
+			entry.Former = append(entry.Former, Former(f))
+		}
+		if !entry.fits(g.Capacity) {
+			return nil, fmt.Errorf("ledger of patches: %s has a value of another kind", g.Name)
+		}
+		for _, i := range g.Devices {
+			if i < 0 || i >= len(e.Devices) {
+				return nil, fmt.Errorf("ledger of patches: there is no device %d", i)
+			}
+			l.add(e.Devices[i], Key{g.Name, g.Capacity}, entry)
+		}
+	}
+	return l, nil
+}
+
+// fits tells whether all values of an entry are capacities, or none.
+func (e Entry) fits(capacity bool) bool {
+	fits := func(v Value) bool {
+		return v.Absent() || capacity == (v.Capacity != nil) && capacity != (v.Attribute != nil)
+	}
+	return fits(e.Published) && fits(e.Written) && !slices.ContainsFunc(e.Former, func(f Former) bool { return !fits(f.Value) })
+}

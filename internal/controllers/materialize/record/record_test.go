@@ -1,0 +1,149 @@
+package record_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+)
+
+func text(value string) record.Value {
+	return record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To(value)}}
+}
+
+// ledgerOf has devices with one attribute each.
+func ledgerOf(devices int, published func(int) string) record.Ledger {
+	l := record.Ledger{}
+	for i := range devices {
+		l[fmt.Sprintf("gpu-%03d", i)] = map[record.Key]record.Entry{
+			{Name: "model"}: {Published: text(published(i)), Written: text("z"), Patch: "p", Former: []record.Former{{Value: text("y")}}},
+		}
+	}
+	return l
+}
+
+// TestRecords: what is written is read, in parts of a slice each; what does not fit is left
+// out, the largest first, and counted.
+func TestRecords(t *testing.T) {
+	ledger := ledgerOf(300, func(i int) string { return fmt.Sprint(i % 3) })
+	records := ledger.Records("gpu.example.com", "a")
+	if len(records) != 3 {
+		t.Fatalf("%d records", len(records))
+	}
+	data, left, err := record.EncodeRecords(records, 1<<20)
+	if err != nil || left != 0 {
+		t.Fatal(left, err)
+	}
+	if again, _, _ := record.EncodeRecords(records, 1<<20); !bytes.Equal(data, again) {
+		t.Error("equal records have other bytes")
+	}
+	read, err := record.DecodeRecords(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := record.Ledger{}
+	for _, r := range read {
+		if r.Driver != "gpu.example.com" || r.Pool != "a" {
+			t.Errorf("a record of %s %s", r.Driver, r.Pool)
+		}
+		for device, entries := range r.Ledger {
+			all[device] = entries
+		}
+	}
+	if !all.Equal(ledger) {
+		t.Error("another ledger is read")
+	}
+
+	random := rand.New(rand.NewPCG(1, 2))
+	small := ledgerOf(1, func(int) string { return "x" }).Records("gpu.example.com", "small")
+	large := ledgerOf(128, func(int) string { return fmt.Sprint(random.Uint64(), random.Uint64()) }).Records("gpu.example.com", "large")
+	data, left, err = record.EncodeRecords(append(large, small...), 1000)
+	if read, _ = record.DecodeRecords(data); err != nil || left != 1 || len(data) > 1000 || len(read) != 1 || read[0].Pool != "small" {
+		t.Errorf("%d bytes, %d left, read %v, %v", len(data), left, read, err)
+	}
+	if data, left, err = record.EncodeRecords(large, 10); data != nil || left != 1 || err != nil {
+		t.Errorf("nothing fits: %d bytes, %d left, %v", len(data), left, err)
+	}
+	if data, left, err = record.EncodeRecords(nil, 10); data != nil || left != 0 || err != nil {
+		t.Errorf("no records: %d bytes, %d left, %v", len(data), left, err)
+	}
+	if _, err := record.DecodeRecords([]byte("else")); err == nil {
+		t.Error("what nobody has written is read")
+	}
+}
+
+// TestLasting: a value that the driver was told better of does not last.
+func TestLasting(t *testing.T) {
+	told := record.Entry{Published: text("x"), Former: []record.Former{{Value: text("z"), Until: 5}}}
+	waiting := record.Entry{Published: text("x"), Former: []record.Former{{Value: text("y")}, {Value: text("z"), Until: 5}}}
+	ledger := record.Ledger{
+		"a": {{Name: "told"}: told, {Name: "waiting"}: waiting},
+		"b": {{Name: "told"}: told},
+		"c": {{Name: "told"}: {Published: text("x"), Written: text("z"), Patch: "p"}},
+	}
+	want := record.Ledger{"a": {{Name: "waiting"}: waiting}, "c": ledger["c"]}
+	if got := ledger.Lasting(); !got.Equal(want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// FuzzRecords: nothing that is read stops the program, and what can be read is written the
+// same again.
+func FuzzRecords(f *testing.F) {
+	data, _, err := record.EncodeRecords(ledgerOf(2, func(int) string { return "x" }).Records("d", "p"), 1<<20)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte{0x1f, 0x8b})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, err := record.DecodeRecords(data)
+		if err != nil {
+			return
+		}
+		again, left, err := record.EncodeRecords(records, 64<<20)
+		if err != nil || left != 0 {
+			t.Fatalf("%d left, %v", left, err)
+		}
+		if read, err := record.DecodeRecords(again); err != nil || len(read) != len(records) {
+			t.Fatalf("%d records of %d, %v", len(read), len(records), err)
+		}
+	})
+}
+
+// TestRecordSizes: what docs/patches.md says of the room that records need.
+func TestRecordSizes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 3))
+	full := record.Ledger{}
+	for i := range resourceapi.ResourceSliceMaxDevices {
+		entries := map[record.Key]record.Entry{}
+		for j := range resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
+			entries[record.Key{Name: resourceapi.QualifiedName(fmt.Sprintf("attribute_%d", j))}] = record.Entry{
+				Published: text(fmt.Sprintf("%016x", random.Uint64())), Written: text(fmt.Sprint("patched ", j)), Patch: "all"}
+		}
+		full[fmt.Sprintf("gpu-%d", i)] = entries
+	}
+	var pools []record.Record
+	for i := range 1000 {
+		pool := record.Ledger{}
+		for j := range 8 {
+			pool[fmt.Sprintf("gpu-%d", j)] = map[record.Key]record.Entry{{Name: "model"}: {Published: text("A100"), Written: text("A100X"), Patch: "model"}}
+		}
+		pools = append(pools, pool.Records("gpu.example.com", fmt.Sprintf("node-%04d", i))...)
+	}
+	for what, tt := range map[string]struct {
+		records []record.Record
+		most    int
+	}{"a full slice": {full.Records("gpu.example.com", "a"), 64 << 10}, "1,000 pools": {pools, 8 << 10}} {
+		data, left, err := record.EncodeRecords(tt.records, 1<<20)
+		if err != nil || left > 0 || len(data) > tt.most {
+			t.Errorf("%s: %d bytes, at most %d; %d left, %v", what, len(data), tt.most, left, err)
+		}
+		t.Logf("%s: %d bytes", what, len(data))
+	}
+}

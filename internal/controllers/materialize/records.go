@@ -1,0 +1,258 @@
+package materialize
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+)
+
+// Records are kept in so many ConfigMaps, whose names are known beforehand, so that rights
+// can name them.
+const RecordConfigMaps = 8
+
+const (
+	// recordKey is where a ConfigMap has its records.
+	recordKey = "records.json.gz"
+	// maxRecordBytes leaves room for the rest of a ConfigMap, which has 1 MiB at most.
+	maxRecordBytes = 960 << 10
+	// recordPause is the least time between two writes of a ConfigMap.
+	recordPause = 5 * time.Second
+)
+
+// RecordName is the name of one of the ConfigMaps, from 0 on.
+func RecordName(prefix string, number int) string { return fmt.Sprintf("%s-%d", prefix, number) }
+
+func readRecords(ctx context.Context, client coreclient.ConfigMapInterface, name string) ([]byte, error) {
+	object, err := client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what drivers said before: %w", err)
+	}
+	return object.BinaryData[recordKey], nil
+}
+
+// loadPatience is how long a reader of records tries.
+const loadPatience = 10 * time.Second
+
+// Load reads what a [Recorder] has written, as far as it can: an error is about the rest. It
+// needs the verb get, by name.
+func (l *Ledgers) Load(ctx context.Context, client coreclient.ConfigMapInterface, prefix string, view View) error {
+	ctx, cancel := context.WithTimeout(ctx, loadPatience)
+	defer cancel()
+	var all []record.Record
+	var errs []error
+	for i := range RecordConfigMaps {
+		var data []byte
+		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+			read, err := readRecords(ctx, client, RecordName(prefix, i))
+			if data = read; apierrors.IsForbidden(err) {
+				return false, err
+			}
+			return err == nil, nil
+		})
+		records, unreadable := record.DecodeRecords(data)
+		all = append(all, records...)
+		if err = errors.Join(err, unreadable); err != nil {
+			errs = append(errs, fmt.Errorf("ConfigMap %s: %w", RecordName(prefix, i), err))
+		}
+	}
+	l.Seed(all, view.Snapshot().StoredSlices(), time.Now())
+	return errors.Join(errs...)
+}
+
+// A Recorder writes down what [Ledgers] know and a driver may still get wrong, for when no
+// process that remembers it runs. One of them works at a time.
+type Recorder struct {
+	Client coreclient.ConfigMapInterface
+	// Prefix is that of the names of the ConfigMaps.
+	Prefix  string
+	Ledgers *Ledgers
+	View    View
+	Metrics *TouchMetrics
+	Logger  logr.Logger
+
+	shards [RecordConfigMaps]shard
+	// parts says which of them have the parts of a pool.
+	parts map[Pool][]int
+}
+
+// A shard is one of the ConfigMaps.
+type shard struct {
+	// stored is what it holds, nil for nothing.
+	stored []byte
+	due    bool
+	// next is when it may be written again.
+	next time.Time
+	// left are the pools, or parts of them, that have no room.
+	left int
+}
+
+// Run writes until ctx ends. It begins with what another one has written, and writes nothing
+// before it knows that.
+func (r *Recorder) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-r.View.HasSyncedChecker().Done():
+	}
+	ticker := time.NewTicker(DefaultInterval)
+	defer ticker.Stop()
+	begun, next := false, time.Time{}
+	for {
+		now := time.Now()
+		if !begun && !now.Before(next) {
+			begun, next = r.begin(ctx, now), now.Add(recordPause)
+		}
+		if begun {
+			r.look(ctx, now)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// begin reads what is stored.
+func (r *Recorder) begin(ctx context.Context, now time.Time) bool {
+	var all []record.Record
+	for i := range r.shards {
+		name := RecordName(r.Prefix, i)
+		data, err := readRecords(ctx, r.Client, name)
+		if err != nil {
+			r.report(ctx, err, name)
+			return false
+		}
+		records, err := record.DecodeRecords(data)
+		if err != nil { // written anew
+			r.report(ctx, err, name)
+		}
+		r.shards[i] = shard{stored: data, due: true}
+		all = append(all, records...)
+	}
+	r.Ledgers.Seed(all, r.View.Snapshot().StoredSlices(), now)
+	_, known := r.Ledgers.take()
+	for pool, ledger := range known {
+		r.mark(pool, ledger)
+	}
+	return true
+}
+
+func (r *Recorder) report(ctx context.Context, err error, name string) {
+	if ctx.Err() == nil {
+		r.Logger.Error(err, "Cannot keep what drivers said before", "configMap", name)
+	}
+}
+
+// shardOf is the ConfigMap that has a part of a pool.
+func shardOf(pool Pool, part int) int {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s/%s/%d", pool.Driver, pool.Name, part)
+	return int(h.Sum32() % RecordConfigMaps)
+}
+
+// mark notes where a pool that has changed is kept from now on; what is there, and was, is due.
+func (r *Recorder) mark(pool Pool, ledger record.Ledger) {
+	before := r.parts[pool]
+	if delete(r.parts, pool); r.parts == nil {
+		r.parts = map[Pool][]int{}
+	}
+	var parts []int
+	for part := range ledger.Lasting().Records(pool.Driver, pool.Name) {
+		parts = append(parts, shardOf(pool, part))
+	}
+	if len(parts) > 0 {
+		r.parts[pool] = parts
+	}
+	for _, at := range slices.Concat(before, parts) {
+		r.shards[at].due = true
+	}
+}
+
+// look writes the ConfigMaps that are due.
+func (r *Recorder) look(ctx context.Context, now time.Time) {
+	changed, all := r.Ledgers.take()
+	for pool := range changed {
+		r.mark(pool, all[pool])
+	}
+	var records [RecordConfigMaps][]record.Record
+	due := func(at int) bool { return r.shards[at].due && !now.Before(r.shards[at].next) }
+	for pool, parts := range r.parts {
+		if !slices.ContainsFunc(parts, due) {
+			continue
+		}
+		for part, record := range all[pool].Lasting().Records(pool.Driver, pool.Name) {
+			if at := parts[part]; due(at) {
+				records[at] = append(records[at], record)
+			}
+		}
+	}
+	left := 0
+	for i := range r.shards {
+		if due(i) {
+			r.shards[i].write(ctx, r, RecordName(r.Prefix, i), records[i], now)
+		}
+		left += r.shards[i].left
+	}
+	r.Metrics.unrecorded(left)
+}
+
+func (s *shard) write(ctx context.Context, r *Recorder, name string, records []record.Record, now time.Time) {
+	data, left, err := record.EncodeRecords(records, maxRecordBytes)
+	if err == nil && !bytes.Equal(data, s.stored) {
+		s.next = now.Add(recordPause)
+		err = r.store(ctx, name, data)
+	}
+	if err != nil {
+		r.report(ctx, err, name)
+		return
+	}
+	if left > s.left {
+		r.Logger.Error(nil, "What drivers said before does not fit: it is remembered only while webhook or controller run", "configMap", name, "pools", left)
+	}
+	s.stored, s.left, s.due = data, left, false
+}
+
+// store writes a ConfigMap; one without records goes.
+func (r *Recorder) store(ctx context.Context, name string, data []byte) error {
+	if data == nil {
+		err := r.Client.Delete(ctx, name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels:      map[string]string{"app.kubernetes.io/managed-by": FieldManager},
+			Annotations: map[string]string{"dra-steward.io/about": "What drivers said of devices whose values ResourceSlicePatches have changed in ResourceSlices. It is read when no slice says so any more."}},
+		BinaryData: map[string][]byte{recordKey: data},
+	}
+	body, err := json.Marshal(map[string]any{"binaryData": object.BinaryData})
+	if err != nil {
+		return err
+	}
+	_, err = r.Client.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: FieldManager})
+	if apierrors.IsNotFound(err) {
+		_, err = r.Client.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
+	}
+	return err
+}

@@ -1,0 +1,305 @@
+package materialize_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// merging is a merger of these patches.
+func merging(ledgers *materialize.Ledgers, patches ...*v1alpha1.ResourceSlicePatch) *materialize.Merger {
+	return materialize.NewMerger(materialize.Materialize, materialize.Patches{
+		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
+		Class: func(string) *resourceapi.DeviceClass { return nil },
+	}, ledgers, nil, logr.Discard())
+}
+
+// own gives the devices of a slice a rack of the driver's.
+func own(s *resourceapi.ResourceSlice, rack string) *resourceapi.ResourceSlice {
+	for i := range s.Spec.Devices {
+		s.Spec.Devices[i].Attributes["dc.example.com/rack"] = resourceapi.DeviceAttribute{StringValue: ptr.To(rack)}
+	}
+	return s
+}
+
+// names are those of the ConfigMaps that there are.
+func names(t *testing.T, client *fake.Clientset) (all []string) {
+	t.Helper()
+	list, err := client.CoreV1().ConfigMaps("ours").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list.Items {
+		all = append(all, c.Name)
+	}
+	return all
+}
+
+// TestRecorder: what a driver said outlives slice and processes, and is written down no
+// longer than that is of use; of one pool in 24 hours without slices nothing is left.
+func TestRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		stored := merging(nil, rackPatch("p", "r1", "")).Merge(own(slice("s", "a", 200, 1), "own"), nil, time.Now(), accept).Slice
+		v := viewOf(stored)
+		start := func() (ledgers *materialize.Ledgers, stop func()) {
+			ledgers = &materialize.Ledgers{}
+			ctx, cancel := context.WithCancel(t.Context())
+			for s := range v.Snapshot().StoredSlices() {
+				ledgers.Learn(s, time.Now())
+			}
+			r := materialize.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", Ledgers: ledgers, View: v}
+			go func() { _ = r.Run(ctx) }()
+			go ledgers.Run(ctx, v)
+			<-time.After(30 * time.Second)
+			synctest.Wait()
+			return ledgers, func() { cancel(); synctest.Wait() }
+		}
+		_, stop := start()
+		if got := names(t, client); len(got) != 2 {
+			t.Fatalf("ConfigMaps %q, want one for each 128 devices", got)
+		}
+		stop()
+
+		// the slice is deleted, and made anew of what was taken over, while nobody runs
+		anew := own(slice("t", "a", 200, 1), "r1")
+		v.snapshot.Store(tracker.Merge(anew))
+		webhook := &materialize.Ledgers{}
+		if err := webhook.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", v); err != nil {
+			t.Fatal(err)
+		}
+		if got := merging(webhook).Merge(anew, anew, time.Now(), accept).Slice; rack(got) != "own" {
+			t.Errorf("the webhook takes %q for the driver's word", rack(got))
+		}
+		ledgers, stop := start()
+		if got := merging(ledgers).Merge(anew, anew, time.Now(), accept).Slice; rack(got) != "own" {
+			t.Errorf("the controller takes %q for the driver's word", rack(got))
+		}
+		if got := names(t, client); len(got) != 2 {
+			t.Errorf("ConfigMaps %q after a restart", got)
+		}
+
+		// a driver that says something else is believed
+		said := own(slice("t", "a", 200, 1), "another")
+		v.snapshot.Store(tracker.Merge(said))
+		ledgers.Learn(said, time.Now())
+		<-time.After(30 * time.Second)
+		if got := names(t, client); len(got) != 0 {
+			t.Errorf("ConfigMaps %q of nothing", got)
+		}
+		stop()
+
+		// a pool that is gone
+		v.snapshot.Store(tracker.Merge(stored))
+		_, stop = start()
+		v.snapshot.Store(tracker.Merge())
+		<-time.After(23 * time.Hour)
+		if got := names(t, client); len(got) != 2 {
+			t.Errorf("ConfigMaps %q after 23 hours", got)
+		}
+		<-time.After(2 * time.Hour)
+		if got := names(t, client); len(got) != 0 {
+			t.Errorf("ConfigMaps %q after 25 hours", got)
+		}
+		stop()
+	})
+}
+
+// A logged is what was logged, for several goroutines.
+type logged struct {
+	mutex sync.Mutex
+	text  strings.Builder
+}
+
+func (l *logged) add(text string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.text.WriteString(text)
+}
+
+func (l *logged) String() string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.String()
+}
+
+// TestRecorderFaults: nothing is written over before it has been read, what cannot be
+// written is tried again, and what has no room is said and counted.
+func TestRecorderFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		var mutex sync.Mutex // guards what follows
+		locked := func(do func()) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			do()
+		}
+		broken := map[string]bool{"get": true}
+		calls := map[string]int{}
+		client.PrependReactor("*", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			calls[action.GetVerb()]++
+			if broken[action.GetVerb()] {
+				return true, nil, errors.New("no connection")
+			}
+			return false, nil, nil
+		})
+		random := rand.New(rand.NewPCG(1, 2))
+		ledgers := &materialize.Ledgers{}
+		// none of it can be compressed, and all of it is one part
+		ledger := record.Ledger{}
+		for range 120 {
+			entries := map[record.Key]record.Entry{}
+			for j := range 200 {
+				value := make([]byte, 64)
+				for at := range value {
+					value[at] = '!' + byte(random.IntN('~'-'!'+1))
+				}
+				entries[record.Key{Name: resourceapi.QualifiedName(string(rune('a'+j%26)) + string(value[:8]))}] = record.Entry{
+					Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To(string(value))}}, Patch: "p"}
+			}
+			ledger[string(rune('a'+len(ledger)))] = entries
+		}
+		ledgers.Seed([]record.Record{{Driver: "d", Pool: "large", Ledger: ledger}}, viewOf().Snapshot().StoredSlices(), time.Now())
+		ctx, cancel := context.WithCancel(t.Context())
+		var log logged
+		r := materialize.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", Ledgers: ledgers, View: viewOf(),
+			Logger: funcr.New(func(_, args string) { log.add(args) }, funcr.Options{})}
+		go func() { _ = r.Run(ctx) }()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		locked(func() {
+			if calls["patch"]+calls["create"]+calls["delete"] > 0 || calls["get"] > 13 || !strings.Contains(log.String(), "no connection") {
+				t.Errorf("before anything is read: %v, log %s", calls, log.String())
+			}
+			broken["get"] = false
+		})
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		if got := names(t, client); len(got) > 0 || !strings.Contains(log.String(), "does not fit") {
+			t.Errorf("ConfigMaps %q, log %s", got, log.String())
+		}
+		locked(func() { broken["patch"] = true })
+		ledgers.Learn(merging(nil, rackPatch("p", "r1", "")).Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice, time.Now())
+		<-time.After(time.Minute)
+		synctest.Wait()
+		locked(func() {
+			if calls["patch"] < 5 || calls["patch"] > 15 {
+				t.Errorf("%d attempts in a minute", calls["patch"])
+			}
+			broken["patch"] = false
+		})
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		if got := names(t, client); len(got) != 1 {
+			t.Errorf("ConfigMaps %q", got)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestRecordNames: the chart's rights name the ConfigMaps that there are.
+func TestRecordNames(t *testing.T) {
+	chart, err := os.ReadFile("../../charts/dra-steward/templates/_helpers.tpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("range $number := until %d -", materialize.RecordConfigMaps); !strings.Contains(string(chart), want) {
+		t.Errorf("the chart does not say %q", want)
+	}
+}
+
+// TestLoadFaults: what cannot be read, and what nobody can read, keeps the rest from nobody,
+// and is said.
+func TestLoadFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		data, _, err := record.EncodeRecords(record.Ledger{"gpu-0": {{Name: "dc.example.com/rack"}: {Patch: "p",
+			Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}}}}}.Records("gpu.example.com", "a"), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := fake.NewClientset(
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "records-0"}, BinaryData: map[string][]byte{"records.json.gz": []byte("else")}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "records-1"}, BinaryData: map[string][]byte{"records.json.gz": data}})
+		client.PrependReactor("get", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.(clienttesting.GetAction).GetName() == "records-2" {
+				return true, nil, errors.New("no connection")
+			}
+			return false, nil, nil
+		})
+		ledgers := &materialize.Ledgers{}
+		before := time.Now()
+		err = ledgers.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", viewOf())
+		if err == nil || !strings.Contains(err.Error(), "records-0") || !strings.Contains(err.Error(), "records-2") || time.Since(before) > time.Minute {
+			t.Errorf("%v after %s", err, time.Since(before))
+		}
+		if got := merging(ledgers).Merge(own(slice("s", "a", 1, 1), "r1"), nil, time.Now(), accept).Slice; rack(got) != "" {
+			t.Errorf("the driver is said to have %q", rack(got))
+		}
+	})
+}
+
+// TestYields: while a scheduler applies patches the webhook merges none, and takes out what
+// slices hold; what it was told last counts while it cannot ask.
+func TestYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := merging(nil, rackPatch("p", "r1", ""))
+		var mutex sync.Mutex // guards said and broken
+		said, broken := "", error(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan struct{}, 100)
+		go m.Follow(ctx, func(context.Context, time.Time) (string, error) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			return said, broken
+		}, func() { first <- struct{}{} })
+		<-first
+		driver := own(slice("s", "a", 1, 1), "own")
+		stored := m.Merge(driver, nil, time.Now(), accept).Slice
+		if rack(stored) != "r1" {
+			t.Fatalf("stored: %q", rack(stored))
+		}
+		for _, step := range []struct {
+			said   string
+			broken error
+			want   string
+		}{{"a scheduler", nil, "own"}, {"", errors.New("no connection"), "own"}, {"", nil, "r1"}} {
+			mutex.Lock()
+			said, broken = step.said, step.broken
+			mutex.Unlock()
+			<-time.After(10 * time.Second)
+			synctest.Wait()
+			if got := m.Merge(driver, stored, time.Now(), accept).Slice; rack(got) != step.want {
+				t.Errorf("%+v: %q", step, rack(got))
+			}
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,126 @@
+package materialize
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// FieldManager names the toucher to the API server.
+const FieldManager = "dra-steward-materialize"
+
+// NewTouch returns a function that sends a patch of a slice without content: admission
+// runs, and if it changes nothing, nothing is written. It needs the verb patch.
+func NewTouch(config *rest.Config) (func(ctx context.Context, name string) error, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for ResourceSlices: %w", err)
+	}
+	return func(ctx context.Context, name string) error {
+		_, err := client.ResourceV1().ResourceSlices().Patch(ctx, name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: FieldManager})
+		return err
+	}, nil
+}
+
+// apply applies the patches of a view to what a driver said, where that is known better
+// than from the slice alone.
+func (t *Toucher) apply(view *tracker.Snapshot, slice *resourceapi.ResourceSlice) *patch.Result {
+	var set patch.Set
+	for object := range view.Patches() {
+		var class *resourceapi.DeviceClass
+		if f := object.Spec.Devices.Filter; f != nil && f.DeviceClassName != nil {
+			class = view.Class(*f.DeviceClassName)
+		}
+		set.Put(object, class)
+	}
+	return set.Apply(slice)
+}
+
+// patchesOf are the names of the patches that have to do with a slice, or had.
+func patchesOf(result *patch.Result, ledger record.Ledger) []string {
+	names := map[string]bool{}
+	if result != nil {
+		for _, m := range result.Matches() {
+			if m.Devices > 0 {
+				names[m.Patch.Object.Name] = true
+			}
+		}
+	}
+	for _, entries := range ledger {
+		for _, e := range entries {
+			if e.InForce() {
+				names[e.Patch] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// TouchMetrics count touches, and the slices that wait for one. A nil one counts nothing.
+type TouchMetrics struct {
+	touches *prometheus.CounterVec
+	slices  *prometheus.GaugeVec
+	left    prometheus.Gauge
+}
+
+// NewTouchMetrics registers the metrics; an error says that their names are taken.
+func NewTouchMetrics(registerer prometheus.Registerer) (*TouchMetrics, error) {
+	m := &TouchMetrics{
+		touches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_materialize_touches_total",
+			Help: "Writes without a change of ResourceSlices that are not what patches make of them, by result.",
+		}, []string{"result"}),
+		slices: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dra_steward_materialize_slices",
+			Help: "ResourceSlices by state: patched (hold a value of ours), differing (not what patches make of them), waiting (restored, but their driver may still write a value of ours).",
+		}, []string{"state"}),
+		left: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dra_steward_materialize_unrecorded",
+			Help: "Pools, in parts of 128 devices, of which no ConfigMap has room for what drivers said: it is remembered only while the webhook or the controller runs.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.touches, m.slices, m.left} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *TouchMetrics) touched(err error) {
+	if m == nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	m.touches.WithLabelValues(result).Inc()
+}
+
+func (m *TouchMetrics) unrecorded(n int) {
+	if m != nil {
+		m.left.Set(float64(n))
+	}
+}
+
+func (m *TouchMetrics) set(s *State) {
+	if m == nil {
+		return
+	}
+	m.slices.WithLabelValues("patched").Set(float64(s.Slices))
+	m.slices.WithLabelValues("differing").Set(float64(s.Differing))
+	m.slices.WithLabelValues("waiting").Set(float64(s.Waiting))
+}

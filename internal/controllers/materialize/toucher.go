@@ -1,0 +1,297 @@
+package materialize
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// A View is what a [tracker.Tracker] shows.
+type View interface {
+	Snapshot() *tracker.Snapshot
+	HasSyncedChecker() cache.DoneChecker
+}
+
+// The defaults of [TouchOptions], and the pace of touches.
+const (
+	DefaultInterval = time.Second
+	DefaultSettle   = time.Second
+	DefaultPools    = 5.0
+	// maxPause is the longest time between two touches of a pool that do not help.
+	maxPause = time.Minute
+)
+
+// TouchOptions configure a [Toucher].
+type TouchOptions struct {
+	View View
+	// Mode is Materialize or Restore.
+	Mode Mode
+	// Touch writes a slice without a change.
+	Touch func(ctx context.Context, name string) error
+	// Acceptable says why an API server would refuse a merged slice; nil refuses none.
+	Acceptable func(published, merged *resourceapi.ResourceSlice) error
+	// Elsewhere says who else applies patches, empty for nobody: with Materialize nothing is
+	// touched then. It may be nil.
+	Elsewhere func(ctx context.Context, now time.Time) (string, error)
+	// Ledgers may be nil.
+	Ledgers *Ledgers
+	// Interval is how often the view is looked at, DefaultInterval if zero.
+	Interval time.Duration
+	// Settle is how long a slice differs before it is touched, DefaultSettle if zero: the
+	// webhook's replicas have to learn of a patch, too.
+	Settle time.Duration
+	// PoolsPerSecond is how many pools are touched, DefaultPools if zero.
+	PoolsPerSecond float64
+	Metrics        *TouchMetrics
+	Logger         logr.Logger
+}
+
+// A Toucher writes the slices, without a change, that are not what patches make of them:
+// admission then merges them. All slices of a pool are touched together, since drivers
+// write a pool anew when several of its slices have changed.
+type Toucher struct {
+	options  TouchOptions
+	limiter  *rate.Limiter
+	verdicts map[string]*verdict
+	pauses   map[Pool]pause
+	state    atomic.Pointer[State]
+	// elsewhere is what Elsewhere said when it was asked last.
+	elsewhere string
+	asked     time.Time
+}
+
+// A verdict is what was found of a slice.
+type verdict struct {
+	stored *resourceapi.ResourceSlice
+	result any
+	// known is the version of what was known of its pool.
+	known   uint64
+	differs bool
+	since   time.Time
+	merged  record.Merged
+	count   record.Count
+	patches []string
+}
+
+type pause struct {
+	until  time.Time
+	length time.Duration
+}
+
+// NewToucher makes a toucher.
+func NewToucher(options TouchOptions) *Toucher {
+	if options.Interval <= 0 {
+		options.Interval = DefaultInterval
+	}
+	if options.Settle <= 0 {
+		options.Settle = DefaultSettle
+	}
+	if options.PoolsPerSecond <= 0 {
+		options.PoolsPerSecond = DefaultPools
+	}
+	if options.Logger.GetSink() == nil {
+		options.Logger = logr.Discard()
+	}
+	return &Toucher{options: options, limiter: rate.NewLimiter(rate.Limit(options.PoolsPerSecond), 1), verdicts: map[string]*verdict{}, pauses: map[Pool]pause{}}
+}
+
+// Run touches until ctx ends.
+func (t *Toucher) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-t.options.View.HasSyncedChecker().Done():
+	}
+	ticker := time.NewTicker(t.options.Interval)
+	defer ticker.Stop()
+	for {
+		t.look(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// look touches the pools that differ, as far as the rate allows.
+func (t *Toucher) look(ctx context.Context, now time.Time) {
+	t.ask(ctx, now)
+	differing := t.judge(t.options.View.Snapshot(), now)
+	if state := t.sum(); !reflect.DeepEqual(state, t.state.Load()) {
+		t.state.Store(state)
+	}
+	for pool := range t.pauses {
+		if differing[pool] == nil {
+			delete(t.pauses, pool)
+		}
+	}
+	for pool, names := range differing {
+		due := t.elsewhere == "" && !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < t.options.Settle })
+		if !due || ctx.Err() != nil || !t.limiter.AllowN(now, 1) {
+			continue
+		}
+		t.touch(ctx, pool, names)
+		length := min(max(2*t.pauses[pool].length, 2*t.options.Settle), maxPause)
+		t.pauses[pool] = pause{now.Add(length), length}
+	}
+}
+
+func (t *Toucher) touch(ctx context.Context, pool Pool, names []string) {
+	for _, name := range names {
+		err := t.options.Touch(ctx, name)
+		t.options.Metrics.touched(err)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+			t.options.Logger.Error(err, "Cannot touch a ResourceSlice", "slice", name, "driver", pool.Driver, "pool", pool.Name)
+		}
+	}
+}
+
+// judge looks at what has changed, and returns the slices that differ from what patches
+// make of them, by their pools.
+func (t *Toucher) judge(view *tracker.Snapshot, now time.Time) map[Pool][]string {
+	next := make(map[string]*verdict, len(t.verdicts))
+	differing := map[Pool][]string{}
+	for stored := range view.StoredSlices() {
+		pool := PoolOf(stored)
+		version := t.options.Ledgers.version(pool)
+		result := view.Patched(stored.Name)
+		v := t.verdicts[stored.Name]
+		if v == nil || v.stored != stored || v.result != any(result) || v.known != version {
+			was := v
+			v = t.verdict(view, stored, t.options.Ledgers.Of(pool), now)
+			v.known = version
+			if was != nil && was.differs && v.differs && was.stored == stored {
+				v.since = was.since
+			}
+			delete(t.pauses, pool)
+		}
+		next[stored.Name] = v
+		if v.differs {
+			differing[pool] = append(differing[pool], stored.Name)
+		}
+	}
+	t.verdicts = next
+	return differing
+}
+
+func (t *Toucher) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceSlice, known record.Ledger, now time.Time) *verdict {
+	result := view.Patched(stored.Name)
+	v := &verdict{stored: stored, result: result, since: now}
+	draft, err := record.Read(record.Write{Incoming: stored, Old: stored, Known: known, Now: now})
+	if err != nil {
+		v.differs = true
+	}
+	if t.options.Mode != Materialize {
+		result = nil
+	}
+	if result != nil && !record.SameDevices(draft.Slice, result.Published) {
+		result = t.apply(view, draft.Slice)
+	}
+	v.merged = draft.Merge(result, func(slice *resourceapi.ResourceSlice) error {
+		if t.options.Acceptable == nil {
+			return nil
+		}
+		return t.options.Acceptable(draft.Slice, slice)
+	})
+	own, _ := record.LedgerOf(stored)
+	v.count = own.Count()
+	v.differs = v.differs || !record.SameDevices(stored, v.merged.Slice) || !own.SameInForce(v.merged.Ledger)
+	v.patches = patchesOf(result, own)
+	return v
+}
+
+// State sums up where slices are.
+type State struct {
+	// Slices hold a value of ours, Differing are not what they should be, Waiting hold none
+	// but their driver may still write one.
+	Slices, Differing, Waiting int
+	// Elsewhere says who else applies patches, so that nothing is written.
+	Elsewhere string
+	patches   map[string]*PatchState
+}
+
+// A PatchState is what is still to be done about a patch.
+type PatchState struct {
+	// Differing are the slices that do not have it yet, or still have it.
+	Differing int
+	// Refused are the slices that are published without it, Why the reason for one.
+	Refused int
+	Why     string
+	// Blocked are the devices without a part of it, What the part in one.
+	Blocked int
+	What    string
+	// Elsewhere is that of the State.
+	Elsewhere string
+}
+
+// State returns what was found last, nil before.
+func (t *Toucher) State() *State { return t.state.Load() }
+
+// Patch returns what is to be done about a patch.
+func (s *State) Patch(name string) PatchState {
+	switch {
+	case s == nil:
+		return PatchState{}
+	case s.patches[name] == nil:
+		return PatchState{Elsewhere: s.Elsewhere}
+	}
+	p := *s.patches[name]
+	p.Elsewhere = s.Elsewhere
+	return p
+}
+
+func (t *Toucher) sum() *State {
+	s := &State{Elsewhere: t.elsewhere, patches: map[string]*PatchState{}}
+	for _, v := range t.verdicts {
+		if v.count.InForce > 0 {
+			s.Slices++
+		}
+		if v.count.Waiting > 0 {
+			s.Waiting++
+		}
+		if v.differs {
+			s.Differing++
+		}
+		for _, name := range v.patches {
+			s.add(name, v)
+		}
+		for _, b := range v.merged.Blocked {
+			p := s.of(b.Patch)
+			p.Blocked++
+			p.What = fmt.Sprintf("%s in device %s: %s", b.Name, b.Device, b.Reason)
+		}
+	}
+	t.options.Metrics.set(s)
+	return s
+}
+
+func (s *State) of(name string) *PatchState {
+	if s.patches[name] == nil {
+		s.patches[name] = &PatchState{}
+	}
+	return s.patches[name]
+}
+
+func (s *State) add(name string, v *verdict) {
+	p := s.of(name)
+	if v.differs {
+		p.Differing++
+	}
+	if v.merged.Refused != nil {
+		p.Refused++
+		p.Why = v.merged.Refused.Error()
+	}
+}

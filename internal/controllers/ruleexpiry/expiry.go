@@ -1,0 +1,140 @@
+// Package ruleexpiry deletes DeviceTaintRules whose time is over: those with the annotation
+// dra-steward.io/expires, as "dra-steward taint --for" writes it. What it knows stands in
+// the rules, so a restart forgets nothing.
+package ruleexpiry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// retryAfter is the pause after a deletion that failed.
+const retryAfter = 10 * time.Second
+
+// Options are what a Controller needs.
+type Options struct {
+	// Rules has *resourceapi.DeviceTaintRule, and is run by somebody else.
+	Rules cache.SharedIndexInformer
+	// Delete deletes a rule that still is the one of a UID and resource version.
+	Delete func(ctx context.Context, name string, uid types.UID, resourceVersion string) error
+	Logger logr.Logger
+}
+
+// A Controller deletes rules whose time is over.
+type Controller struct {
+	options Options
+	changed chan struct{}
+	// wrong has the annotations that cannot be read and were said so, by UID.
+	wrong map[types.UID]string
+}
+
+// New makes a Controller.
+func New(o Options) *Controller {
+	return &Controller{options: o, changed: make(chan struct{}, 1), wrong: map[types.UID]string{}}
+}
+
+// At returns when a rule expires; false for one that does not. A time that cannot be read
+// is an error, and the rule stays.
+func At(rule *resourceapi.DeviceTaintRule) (time.Time, bool, error) {
+	text, has := rule.Annotations[v1alpha1.ExpiresAnnotation]
+	if !has {
+		return time.Time{}, false, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("DeviceTaintRule %s: annotation %s: %q: must be a time such as 2026-12-31T18:00:00Z", rule.Name, v1alpha1.ExpiresAnnotation, text)
+	}
+	return at, true, nil
+}
+
+// Run deletes rules as their time comes, until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	handle, err := c.options.Rules.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { c.wake() },
+		UpdateFunc: func(any, any) { c.wake() },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.options.Rules.RemoveEventHandler(handle) }()
+	for {
+		var timer <-chan time.Time
+		if next, any := c.pass(ctx, time.Now()); any {
+			timer = time.After(next)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.changed:
+		case <-timer:
+		}
+	}
+}
+
+func (c *Controller) wake() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// pass deletes what has expired and returns how long there is nothing more to do; false
+// if no rule expires.
+func (c *Controller) pass(ctx context.Context, now time.Time) (next time.Duration, any bool) {
+	sooner := func(d time.Duration) {
+		if !any || d < next {
+			next, any = d, true
+		}
+	}
+	for _, object := range c.options.Rules.GetStore().List() {
+		rule, is := object.(*resourceapi.DeviceTaintRule)
+		if !is || rule.DeletionTimestamp != nil {
+			continue
+		}
+		at, expires, err := At(rule)
+		if err != nil {
+			c.complain(rule, err)
+			continue
+		}
+		switch {
+		case !expires:
+		case at.After(now):
+			sooner(at.Sub(now))
+		case c.remove(ctx, rule, at):
+		default:
+			sooner(retryAfter)
+		}
+	}
+	return next, any
+}
+
+// remove deletes a rule; false if that has to be tried again.
+func (c *Controller) remove(ctx context.Context, rule *resourceapi.DeviceTaintRule, at time.Time) bool {
+	err := c.options.Delete(ctx, rule.Name, rule.UID, rule.ResourceVersion)
+	switch {
+	case err == nil:
+		c.options.Logger.Info("deleted a taint rule whose time is over", "rule", rule.Name, "expired", at)
+		return true
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return true // it is gone, or has changed, which the informer will tell
+	}
+	c.options.Logger.Error(err, "cannot delete a taint rule whose time is over", "rule", rule.Name, "expired", at)
+	return false
+}
+
+// complain logs once what is wrong with an annotation.
+func (c *Controller) complain(rule *resourceapi.DeviceTaintRule, err error) {
+	if text := rule.Annotations[v1alpha1.ExpiresAnnotation]; c.wrong[rule.UID] != text {
+		c.wrong[rule.UID] = text
+		c.options.Logger.Error(err, "a taint rule will not expire")
+	}
+}

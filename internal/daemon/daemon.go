@@ -1,0 +1,101 @@
+// Package daemon is what the long-running programs share: listeners, probes, metrics and the
+// logger.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+)
+
+// ListenAll opens the addresses of the flags, all or none; an empty one is left out.
+func ListenAll(addresses map[string]string) (map[string]net.Listener, error) {
+	listeners := map[string]net.Listener{}
+	for flag, address := range addresses {
+		if address == "" && flag != "--address" {
+			continue
+		}
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			for _, open := range listeners {
+				open.Close()
+			}
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		listeners[flag] = listener
+	}
+	return listeners, nil
+}
+
+// AddressOf is where a listener listens, which differs from its flag for port 0.
+func AddressOf(listener net.Listener) string {
+	if listener == nil {
+		return "off"
+	}
+	return listener.Addr().String()
+}
+
+// ServeHTTP serves plain HTTP on listener until ctx ends; nothing if it is nil.
+func ServeHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	if listener == nil {
+		return nil
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("%s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// NewLogger makes the logger of the program, which controller-runtime uses as well.
+func NewLogger(out io.Writer, logLevel, logFormat string) (logr.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(logLevel)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level %q: must be debug, info, warn or error", logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch logFormat {
+	case "json":
+		handler = slog.NewJSONHandler(out, options)
+	case "text":
+		handler = slog.NewTextHandler(out, options)
+	default:
+		return logr.Logger{}, fmt.Errorf("--log-format %q: must be json or text", logFormat)
+	}
+	log := logr.FromSlogHandler(handler)
+	ctrllog.SetLogger(log)
+	return log, nil
+}
+
+// Probes serves /healthz and, with these checks, /readyz.
+func Probes(ready map[string]healthz.Checker) http.Handler {
+	mux := http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{
+		"/healthz": {"ping": healthz.Ping},
+		"/readyz":  ready,
+	} {
+		// The handler looks for its checks below "/".
+		mux.Handle("GET "+path, http.StripPrefix(path, &healthz.Handler{Checks: checks}))
+	}
+	return mux
+}
+
+func MetricsHandler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	return mux
+}

@@ -1,0 +1,160 @@
+// Package impact estimates what a write would evict: the devices, claims, pods and
+// PodDisruptionBudgets that a DeviceTaintRule or DeviceDrain affects.
+package impact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// guardPatience is how long the webhook is not ready for want of what the guard reads.
+// After that it answers everything else, and the guard says that it cannot count.
+const guardPatience = time.Minute
+
+// selectionCost bounds the evaluation of a drain's selector: some expressions on some
+// thousand devices, well below the time that API servers wait.
+const selectionCost = 10 * patch.MaxCost
+
+// Estimator counts what a write would hit: the claims, pods and PodDisruptionBudgets of a
+// cluster.
+type Estimator struct {
+	Index   usage.Index
+	factory informers.SharedInformerFactory
+	synced  []cache.DoneChecker
+	// Published are the slices, nil where nobody reads them.
+	Published func() iter.Seq[*resourceapi.ResourceSlice]
+	started   time.Time
+}
+
+var _ review.Impacts = (*Estimator)(nil)
+
+// New prepares them; run makes them count. published may be nil.
+func New(kubeconfig string, published func() iter.Seq[*resourceapi.ResourceSlice], budgets bool) (*Estimator, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or switch --guard and --pod-deletions off", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(usage.Trim)), Published: published, started: time.Now()}
+	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}
+	if budgets {
+		read.Budgets = i.factory.Policy().V1().PodDisruptionBudgets().Informer()
+	}
+	i.synced, _, err = i.Index.Listen(read)
+	return i, err
+}
+
+// Run reads the cluster until ctx ends.
+func (i *Estimator) Run(ctx context.Context) error {
+	i.factory.StartWithContext(ctx)
+	<-ctx.Done()
+	i.factory.Shutdown()
+	return nil
+}
+
+// complete says what has not been read yet, nil if nothing.
+func (i *Estimator) complete() error {
+	var missing []string
+	for _, checker := range i.synced {
+		select {
+		case <-checker.Done():
+		default:
+			missing = append(missing, checker.Name())
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("claims, pods and PodDisruptionBudgets are not all read yet (%s); try again in a moment", strings.Join(missing, ", "))
+}
+
+// Ready is nil once all has been read, or nobody need wait for it any more.
+func (i *Estimator) Ready(*http.Request) error {
+	if time.Since(i.started) > guardPatience {
+		return nil
+	}
+	return i.complete()
+}
+
+// Impact counts what an object would hit.
+func (i *Estimator) Impact(object any) (guard.Impact, error) {
+	if err := i.complete(); err != nil {
+		return guard.Impact{}, err
+	}
+	switch object := object.(type) {
+	case *resourceapi.DeviceTaintRule:
+		impact := i.Index.Impact(object.Spec.DeviceSelector, &object.Spec.Taint).Summary(i.publishedBy())
+		impact.Everything = guard.Everything(object.Spec.DeviceSelector)
+		return impact, nil
+	case *v1alpha1.DeviceDrain:
+		devices, err := i.devices(object)
+		return i.Index.ImpactOn(devices, nil).Summary(i.publishedBy()), err
+	}
+	return guard.Impact{}, fmt.Errorf("nobody knows what a %T hits", object)
+}
+
+// Pod returns a pod that names a claim, nil if there is none of that name.
+func (i *Estimator) Pod(namespace, name string) *corev1.Pod { return i.Index.Pod(namespace, name) }
+
+// ClaimsOf returns the claims that are reserved for a pod.
+func (i *Estimator) ClaimsOf(pod *corev1.Pod) (claims []*resourceapi.ResourceClaim, err error) {
+	for use := range usage.Uses(pod, i.Index.Claim, true) {
+		claims = append(claims, use.Claim)
+	}
+	return claims, i.complete()
+}
+
+// publishedBy counts the devices that a driver publishes, once it is asked.
+func (i *Estimator) publishedBy() func(driver string) int {
+	if i.Published == nil {
+		return nil
+	}
+	counts := sync.OnceValue(func() map[string]int { return usage.PublishedDevices(i.Published()) })
+	return func(driver string) int { return counts()[driver] }
+}
+
+// devices are those that a drain would begin with; none while it would be blocked.
+func (i *Estimator) devices(d *v1alpha1.DeviceDrain) (iter.Seq[usage.DeviceID], error) {
+	var err error
+	found := drain.Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
+		if i.Published == nil {
+			err = errors.New("nobody reads the slices that its selector is about: switch --live-data on, or name the devices")
+			return patch.Selection{}
+		}
+		selection := (&patch.Compiler{}).Select(selector, i.Published(), selectionCost)
+		if selection.More {
+			err = errors.New("its selector costs too much to evaluate: name the driver or the pool")
+		}
+		return selection
+	})
+	return func(yield func(usage.DeviceID) bool) {
+		for _, name := range found.Names {
+			if !yield(usage.DeviceID(name)) {
+				return
+			}
+		}
+	}, err
+}

@@ -1,0 +1,62 @@
+package manager
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/certificate"
+)
+
+// certificateOptions are those of the certificate that the leader keeps for the webhook.
+type certificateOptions struct {
+	secret, configurations string
+	settings               certificate.Settings
+}
+
+func (o *certificateOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.secret, "certificate-secret", "", "keep the webhook's certificate in the Secret of this name in --namespace; empty leaves certificates alone")
+	f.StringVar(&o.configurations, "webhook-configurations", "dra-steward", "name of the webhook configurations, for --certificate-secret and --extended-resources")
+	f.StringSliceVar(&o.settings.Hosts, "certificate-hosts", nil, "names that the webhook's certificate is valid for, with --certificate-secret")
+	f.DurationVar(&o.settings.Validity, "certificate-validity", 90*24*time.Hour, "how long a certificate of the webhook is valid (at least 2h)")
+	f.DurationVar(&o.settings.RenewBefore, "certificate-renew-before", 30*24*time.Hour, "how long before its end a certificate of the webhook is replaced")
+	f.DurationVar(&o.settings.Settle, "certificate-settle", 2*time.Minute, "how long a new authority is announced before it is used, and an old one after")
+}
+
+// validate looks at the settings if certificates are kept at all.
+func (o certificateOptions) validate() error {
+	if o.secret == "" {
+		return nil
+	}
+	return o.settings.Validate()
+}
+
+// addCertificates lets the leader keep certificates, if the options say so.
+func (o Options) addCertificates(e *eviction, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
+	if o.certificates.secret == "" {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	metrics, err := certificate.NewMetrics(registry)
+	if err != nil {
+		return err
+	}
+	rotator, err := certificate.New(certificate.Options{
+		Client: client, Namespace: o.namespace, Secret: o.certificates.secret, Configurations: o.certificates.configurations,
+		Settings: o.certificates.settings, Metrics: metrics, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	e.beside = append(e.beside, rotator.Run)
+	return nil
+}

@@ -1,0 +1,97 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+// actSinceKey is where the ConfigMap says which taints are new enough to act on.
+const actSinceKey = "actSince"
+
+// confirmationPeriod is how often the ConfigMap is read.
+const confirmationPeriod = 15 * time.Second
+
+// confirmation is what an admin has said in the ConfigMap, which the first start in a
+// mode that evicts makes, with its own time.
+func (e *eviction) confirmation(ctx context.Context) (said evictor.Confirmation, err error) {
+	if evictor.Mode(e.options.Mode) == evictor.ModeObserve {
+		said.ActSince, err = ParseSince(e.options.ActSince)
+		return said, err
+	}
+	maps := e.quiet.CoreV1().ConfigMaps(e.options.namespace)
+	kept, err := maps.Get(ctx, e.options.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		// Times of taints have no unit below a second: those of this second are older.
+		now := time.Now().UTC().Truncate(time.Second).Add(time.Second)
+		first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: e.options.Name}, Data: map[string]string{actSinceKey: now.Format(time.RFC3339)}}
+		kept, err = maps.Create(ctx, first, metav1.CreateOptions{FieldManager: evictor.FieldManager})
+	}
+	if err != nil {
+		return said, fmt.Errorf("ConfigMap %s/%s: %w", e.options.namespace, e.options.Name, err)
+	}
+	if said, err = e.options.readConfirmation(kept); err != nil {
+		return said, fmt.Errorf("ConfigMap %s/%s: %w", e.options.namespace, e.options.Name, err)
+	}
+	return said, nil
+}
+
+// readConfirmation reads the ConfigMap. --act-since counts in place of what it says.
+func (o Options) readConfirmation(kept *corev1.ConfigMap) (said evictor.Confirmation, err error) {
+	since := kept.Data[actSinceKey]
+	if since == "" {
+		since = kept.CreationTimestamp.UTC().Format(time.RFC3339)
+	}
+	if o.ActSince != "" {
+		since = o.ActSince
+	}
+	if said.ActSince, err = ParseSince(since); err != nil {
+		return said, fmt.Errorf("%s: %w", actSinceKey, err)
+	}
+	said.Ceilings = map[string]guard.Ceiling{}
+	for key, text := range kept.Data {
+		if driver, is := strings.CutPrefix(key, evictor.DriverCeiling("")); is {
+			if said.Ceilings[driver], err = guard.ParseCeiling(text); err != nil {
+				return said, fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	}
+	return said, nil
+}
+
+// listenToAdmin hands on what an admin writes into the ConfigMap, until ctx ends. What
+// cannot be read changes nothing.
+func (e *eviction) listenToAdmin(ctx context.Context, controller *evictor.Controller) error {
+	if evictor.Mode(e.options.Mode) == evictor.ModeObserve {
+		return nil
+	}
+	tick := time.NewTicker(confirmationPeriod)
+	defer tick.Stop()
+	var before evictor.Confirmation
+	for {
+		said, err := e.confirmation(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			e.log.Error(err, "What an admin has confirmed is not known: what was known before counts")
+		case !reflect.DeepEqual(said, before):
+			controller.Confirm(said)
+			before = said
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// eviction is the controller with all that it needs.
+type eviction struct {
+	options Options
+	// client is for the evictions, quiet for Lease, ConfigMap and events, so that
+	// neither waits for the other.
+	client, quiet kubernetes.Interface
+	informers     informers.SharedInformerFactory
+	claims, pods  cache.SharedIndexInformer
+	// budgets are read for drains only, and nil without.
+	budgets cache.SharedIndexInformer
+	// usage is the one index of who holds which device.
+	usage   *usage.Index
+	evictor evictor.Options
+	// toucher brings slices to what patches make of them; nil where slices are left alone.
+	toucher *materialize.Toucher
+	// beside is what else the leader does, each until ctx ends.
+	beside []func(ctx context.Context) error
+	log    logr.Logger
+}
+
+func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry, log logr.Logger) (*eviction, error) {
+	client, err := clientFor(config, o.perSecond)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	quiet, err := clientFor(config, 0)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	e := &eviction{options: o, client: client, quiet: quiet, log: log, usage: &usage.Index{}, informers: informers.NewSharedInformerFactory(client, 0)}
+	e.claims, e.pods = e.informers.Resource().V1().ResourceClaims().Informer(), e.informers.Core().V1().Pods().Informer()
+	sources, err := tracker.NewSources(config, log)
+	if err != nil {
+		return nil, err
+	}
+	trackerMetrics, err := tracker.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := evictor.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := o.Settings()
+	if err != nil {
+		return nil, err
+	}
+	e.evictor = evictor.Options{
+		Client:  client,
+		Tracker: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: trackerMetrics}),
+		Rules:   sources.Rules,
+		Usage:   e.usage,
+		Mode:    evictor.Mode(o.Mode), Settings: settings, Limits: o.limits(), Thresholds: o.thresholds(),
+		About:   &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: o.namespace, Name: o.Name},
+		Metrics: metrics, Logger: log,
+	}
+	if e.evictor.Mode == evictor.ModeAuto {
+		untyped, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig: %w", err)
+		}
+		e.evictor.InTreeDetector = evictor.RuleProbe{Client: untyped}
+	}
+	return e, errors.Join(e.pods.SetTransform(evictor.StripPod), e.claims.SetTransform(withoutManagedFields))
+}
+
+// run reads the cluster from the start on, so that a new leader has what it needs, and
+// evicts while it leads.
+func (e *eviction) run(ctx context.Context) error {
+	said, err := e.confirmation(ctx)
+	if err != nil {
+		return err
+	}
+	e.evictor.ActSince = said.ActSince
+	if evictor.Mode(e.options.Mode) != evictor.ModeObserve {
+		e.evictor.Journal = evictor.ConfigMapJournal{Client: e.quiet, Namespace: e.options.namespace, Name: JournalName(e.options.Name)}
+		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		defer broadcaster.Shutdown()
+		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
+		e.evictor.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: evictor.FieldManager})
+	}
+	synced, unlisten, err := e.usage.Listen(usage.Informers{Claims: e.claims, Pods: e.pods, Budgets: e.budgets})
+	if err != nil {
+		return err
+	}
+	e.evictor.UsageSynced = synced
+	controller, err := evictor.New(e.evictor)
+	if err != nil {
+		return errors.Join(err, unlisten())
+	}
+	controller.Confirm(said)
+	e.log.Info("controller", "mode", e.options.Mode, "actSince", said.ActSince)
+	group, ctx := errgroup.WithContext(ctx)
+	e.informers.StartWithContext(ctx)
+	group.Go(func() error { return e.evictor.Tracker.Run(ctx) })
+	group.Go(func() error {
+		if !e.options.leaderElect {
+			return e.lead(ctx, controller)
+		}
+		return e.elect(ctx, controller)
+	})
+	err = group.Wait()
+	e.informers.Shutdown()
+	return errors.Join(err, unlisten())
+}
+
+// JournalName is the ConfigMap in which a controller writes down who was evicted.
+func JournalName(controller string) string { return controller + "-evictions" }
+
+// lead does all that a leader does.
+func (e *eviction) lead(ctx context.Context, controller *evictor.Controller) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return controller.Run(ctx) })
+	group.Go(func() error { return e.listenToAdmin(ctx, controller) })
+	for _, run := range e.beside {
+		group.Go(func() error { return run(ctx) })
+	}
+	return group.Wait()
+}
+
+// elect waits for the Lease and works while it holds it.
+func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) error {
+	parent := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	host, _ := os.Hostname() // the UUID makes the identity unique without it
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, e.options.namespace, e.options.Name,
+		e.quiet.CoreV1(), e.quiet.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return err
+	}
+	var failed error
+	var led atomic.Bool
+	ended := make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, ReleaseOnCancel: true, Name: e.options.Name,
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				led.Store(true)
+				e.log.Info("leading", "lease", e.options.namespace+"/"+e.options.Name)
+				defer close(ended)
+				failed = e.lead(ctx, controller)
+				cancel()
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	elector.Run(ctx)
+	select {
+	case <-ended:
+	case <-ctx.Done(): // perhaps before it ever led
+		if !led.Load() {
+			return nil
+		}
+		<-ended
+	}
+	if failed == nil && parent.Err() == nil {
+		failed = errors.New("the Lease is lost: another controller works")
+	}
+	return failed
+}
+
+// ready is nil once the cluster has been read.
+func (e *eviction) ready(*http.Request) error {
+	for kind, informer := range map[string]cache.SharedIndexInformer{"ResourceClaims": e.claims, "Pods": e.pods} {
+		if !informer.HasSynced() {
+			return fmt.Errorf("%s are not read yet", kind)
+		}
+	}
+	return e.evictor.Tracker.Ready()
+}
+
+// withoutManagedFields saves the memory of what nobody looks at.
+func withoutManagedFields(object any) (any, error) {
+	if object, ok := object.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+	}
+	return object, nil
+}

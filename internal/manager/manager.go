@@ -1,0 +1,209 @@
+// Package manager is the program behind controller: it elects a leader and runs the
+// controllers.
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/daemon"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+type Options struct {
+	Mode, emptyEffect, tolerationStart string
+	ignorePodGroups                    bool
+	perSecond, perNamespace            float64
+	ActSince                           string
+	breaker                            guard.Thresholds
+	leaderElect, patchStatus, drains   bool
+	expireRules, extendedResources     bool
+	drainBackoff                       time.Duration
+	namespace, Name                    string
+	policyStatus, webhookSelector      string
+	patches, patchRecords              string
+	patchSettle, statusGap             time.Duration
+	poolsPerSecond                     float64
+	kubeconfig                         string
+	healthAddress, metricsAddress      string
+	logLevel, logFormat                string
+	certificates                       certificateOptions
+}
+
+func Command(streams cmdutil.Streams) *cobra.Command {
+	var o Options
+	c := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the controller that takes pods off tainted devices",
+		Long: `controller decides which pods have to leave their devices because of a NoExecute taint
+(KEP-5055), and does about it what --mode says:
+
+  observe      count and log, write nothing but the status of ResourceSlicePatches
+  auto         find out what kube-controller-manager evicts, for taints in slices and
+               for DeviceTaintRules, and evict what it does not: observe at first,
+               supplement where it is there, full where three probes over two minutes
+               have no answer
+  supplement   evict the pods on extended resources, which kube-controller-manager
+               misses, and nobody else
+  full         evict all of them: for clusters where kube-controller-manager does not
+
+Installing evicts nobody: taints older than the first start in a mode that evicts are
+left alone. That time is kept in the ConfigMap --name under actSince; an earlier time
+there, or "always", lets the controller act on older taints too, and so does the
+annotation dra-steward.io/acknowledged-impact on an older DeviceTaintRule.
+
+A rule or a driver whose taints hit more than the thresholds evicts nobody until a
+ceiling is acknowledged: in that annotation, or in the ConfigMap under
+acknowledged-impact.DRIVER.
+
+Of several controllers one works, the one that holds the Lease --name. In every mode it says in the
+status of each ResourceSlicePatch what becomes of it, and carries out DeviceDrains.
+
+With --certificate-secret it also keeps the webhook's certificate: makes it, replaces it
+in time, and writes its authority into the webhook configurations.`,
+		Example: `  # What would it do in this cluster?
+  dra-steward controller --kubeconfig ~/.kube/config --leader-elect=false --log-level debug
+
+  # Act on taints that were there before.
+  kubectl -n dra-steward patch configmap dra-steward-controller -p '{"data":{"actSince":"always"}}'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runController(c.Context(), streams, o) },
+	}
+	o.AddFlags(c)
+	o.PolicyFlags(c.Flags())
+	o.patchFlags(c.Flags())
+	return c
+}
+
+// Settings are the parts of the options that the evictor judges itself.
+func (o Options) Settings() (evictor.Settings, error) {
+	s := evictor.Settings{
+		EmptyEffect:     evictor.EmptyEffect(o.emptyEffect),
+		TolerationStart: evictor.TolerationStart(o.tolerationStart),
+		IgnorePodGroups: o.ignorePodGroups,
+	}
+	return s, errors.Join(evictor.Mode(o.Mode).Validate(), s.Validate(), o.limits().Validate(), o.certificates.validate())
+}
+
+func (o Options) limits() evictor.Limits {
+	return evictor.Limits{PerSecond: o.perSecond, PerNamespace: o.perNamespace}
+}
+
+func runController(ctx context.Context, streams cmdutil.Streams, o Options) error {
+	log, err := daemon.NewLogger(streams.Err, o.logLevel, o.logFormat)
+	if err != nil {
+		return err
+	}
+	klog.SetLogger(log)
+	if _, err := o.Settings(); err != nil {
+		return err
+	}
+	if err := o.validateThresholds(); err != nil {
+		return err
+	}
+	if _, err := ParseSince(o.ActSince); err != nil {
+		return fmt.Errorf("--act-since: %w", err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file", err)
+	}
+	if o.namespace, err = o.ownNamespace(); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return o.serveAndLead(ctx, config, registry, log)
+}
+
+// ownNamespace is that of the flag or of the pod.
+func (o Options) ownNamespace() (string, error) {
+	if o.namespace != "" {
+		return o.namespace, nil
+	}
+	if evictor.Mode(o.Mode) == evictor.ModeObserve && !o.leaderElect && o.certificates.secret == "" {
+		return "", nil // nothing is kept anywhere
+	}
+	const file = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	namespace, err := os.ReadFile(file)
+	if err != nil {
+		return "", errors.New("--namespace: outside of a cluster name the namespace of Lease and ConfigMap")
+	}
+	return string(namespace), nil
+}
+
+// serveAndLead serves health and metrics, and works while it leads. Losing the Lease
+// ends the program: another one has taken over.
+func (o Options) serveAndLead(ctx context.Context, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
+	at, err := daemon.ListenAll(map[string]string{"--health-address": o.healthAddress, "--metrics-address": o.metricsAddress})
+	if err != nil {
+		return err
+	}
+	eviction, err := o.newEviction(config, registry, log)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(o.addMaterialize(eviction, config, registry, log), o.addPatchStatus(eviction, config, registry, log), o.addExpiry(eviction, config, log)); err != nil {
+		return err
+	}
+	if err := errors.Join(o.addPolicyStatus(eviction, registry, log), eviction.addMetrics(registry)); err != nil {
+		return err
+	}
+	if err := errors.Join(o.addCertificates(eviction, config, registry, log), o.addExtendedResources(eviction, config, log), o.addDrains(eviction, config, registry, log)); err != nil {
+		return err
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, failed := errgroup.WithContext(background)
+	group.Go(func() error {
+		return daemon.ServeHTTP(failed, at["--health-address"], daemon.Probes(map[string]healthz.Checker{"evictor": eviction.ready}))
+	})
+	group.Go(func() error {
+		return daemon.ServeHTTP(failed, at["--metrics-address"], daemon.MetricsHandler(registry))
+	})
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(failed, cancel)
+	group.Go(func() error {
+		defer stop()
+		log.Info("serving health and metrics", "health", daemon.AddressOf(at["--health-address"]), "metrics", daemon.AddressOf(at["--metrics-address"]))
+		return eviction.run(working)
+	})
+	return group.Wait()
+}
+
+// ParseSince reads a time or "always"; empty is the zero time and says nothing.
+func ParseSince(text string) (time.Time, error) {
+	if text == "" || text == "always" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q: must be a time such as 2026-01-02T15:04:05Z or \"always\"", text)
+	}
+	return at, nil
+}
+
+// clientFor is a client with a rate that the evictions and what belongs to them fit in.
+func clientFor(config *rest.Config, perSecond float64) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = float32(max(perSecond, 20) * 3)
+	config.Burst = int(config.QPS * 2)
+	return kubernetes.NewForConfig(config)
+}

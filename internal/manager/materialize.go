@@ -1,0 +1,64 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// addMaterialize lets the leader touch the slices that are not what patches make of them,
+// if the options say so.
+func (o Options) addMaterialize(e *eviction, config *rest.Config, registry prometheus.Registerer, log logr.Logger) error {
+	mode := materialize.Mode(o.patches)
+	if mode != materialize.Materialize && mode != materialize.Restore {
+		return mode.Validate()
+	}
+	metrics, err := materialize.NewTouchMetrics(registry)
+	if err != nil {
+		return err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200
+	touch, err := materialize.NewTouch(config)
+	if err != nil {
+		return err
+	}
+	elsewhere, err := materialize.NewElsewhere(config)
+	if err != nil {
+		return err
+	}
+	ledgers, view := &materialize.Ledgers{}, e.evictor.Tracker
+	view.AddEventHandler(ledgers.Handler(view, time.Now))
+	e.toucher = materialize.NewToucher(materialize.TouchOptions{
+		View: view, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, Ledgers: ledgers,
+		Interval: o.patchSettle, Settle: o.patchSettle, PoolsPerSecond: o.poolsPerSecond, Metrics: metrics, Logger: log,
+	})
+	e.beside = append(e.beside, e.toucher.Run, func(ctx context.Context) error {
+		ledgers.Run(ctx, view)
+		return nil
+	})
+	if o.patchRecords == "" {
+		return nil
+	}
+	recorder := &materialize.Recorder{Client: e.quiet.CoreV1().ConfigMaps(o.namespace), Prefix: o.patchRecords, Ledgers: ledgers, View: view, Metrics: metrics, Logger: log}
+	e.beside = append(e.beside, recorder.Run)
+	return nil
+}
+
+func (o *Options) patchFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.patchRecords, "patch-records", "", "with --patches, keep what drivers said of slices that may end in ConfigMaps whose names begin so; empty keeps it in memory only")
+	f.DurationVar(&o.patchSettle, "patch-settle", materialize.DefaultSettle, "how long a slice is not what patches make of it before it is written: replicas of the webhook have to learn of a patch, too")
+	f.DurationVar(&o.statusGap, "patch-status-gap", patchstatus.DefaultGap, "least time between two writes of the status of one generation of a ResourceSlicePatch")
+}
+
+// RecordsPrefix is how the names of the ConfigMaps begin in which the chart lets a controller
+// keep what drivers said.
+func RecordsPrefix(controller string) string { return controller + "-patches" }

@@ -1,0 +1,49 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+)
+
+// policyStatusInterval is how often the replicas of the webhook are asked for their
+// policies: as long as a person looks for what came of an edit.
+const policyStatusInterval = 5 * time.Second
+
+func (o *Options) PolicyFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap in which to write down what came of the policies that the webhook was given; empty writes none")
+	f.StringVar(&o.webhookSelector, "webhook-selector", "app.kubernetes.io/name=dra-steward,app.kubernetes.io/component=webhook", "labels of the webhook's pods, which are asked for that")
+}
+
+// addPolicyStatus lets the leader write down what came of the policies that the replicas
+// of the webhook were given.
+func (o Options) addPolicyStatus(e *eviction, registry prometheus.Registerer, log logr.Logger) error {
+	if o.policyStatus == "" {
+		return nil
+	}
+	metrics, err := policystatus.NewMetrics(registry)
+	if err != nil {
+		return err
+	}
+	e.beside = append(e.beside, func(ctx context.Context) error {
+		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		defer broadcaster.Shutdown()
+		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events(o.namespace)})
+		collector := policystatus.Collector{
+			Client: e.quiet, Namespace: o.namespace, Name: o.policyStatus, Selector: o.webhookSelector,
+			Interval: policyStatusInterval, Metrics: metrics, Log: log,
+			Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dra-steward-policies"}),
+		}
+		return collector.Run(ctx)
+	})
+	return nil
+}

@@ -1,5 +1,0 @@
-// Package materializer lets the webhook and the controller write ResourceSlicePatches into
-// ResourceSlices ([materialize] decides what): a [Merger] at admission, and a [Toucher] that
-// writes, without a change, the slices that are not as they should be, so that admission
-// merges them anew.
-package materializer

@@ -1,0 +1,273 @@
+package nodeagent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/record"
+	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/cdi"
+	"github.com/dra-steward/dra-steward/pkg/podresources"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
+)
+
+// How often a node is looked at: regularly, and when something has changed, but not
+// without a pause. That is under 1 % of the calls that the kubelet allows all clients.
+const (
+	DefaultInterval = 15 * time.Second
+	pause           = time.Second
+)
+
+// Options are what an Agent needs. World and Kubelet are required.
+type Options struct {
+	World   *World
+	Kubelet *podresources.Client
+	// Checkpoint and Plugins are the files of the kubelet; empty leaves them out.
+	Checkpoint, Plugins string
+	// CDI says where the container runtime reads specifications.
+	CDI cdi.Options
+	// Runtime is the CRI socket of the container runtime, to ask whether it applies CDI
+	// ids; empty asks nobody.
+	Runtime string
+	// Interval is the time between looks; zero means DefaultInterval.
+	Interval time.Duration
+	// Events gets an event on the pod for each new finding; nil for none.
+	Events  record.EventRecorder
+	Metrics *Metrics
+	Log     logr.Logger
+}
+
+// A Report is what a look at the node found.
+type Report struct {
+	At       time.Time
+	Holdings []podresources.Holding
+	Taints   []HeldTaint
+	Findings []Finding
+	// Sources says of each source that is switched on whether it could be read.
+	Sources map[string]bool
+	// Stale: the kubelet did not list its pods yet.
+	Stale bool
+}
+
+// A HeldTaint is a taint of a device that a container holds.
+type HeldTaint struct {
+	podresources.Holding
+	Taint     resourceapi.DeviceTaint
+	Tolerated bool
+}
+
+// An Agent looks at one node.
+type Agent struct {
+	Options
+	since map[Finding]time.Time // finding -> when it was seen first
+	told  map[Finding]bool      // those of which there was an event
+	admin map[string]bool       // claim UID and device -> held with adminAccess
+
+	listing *podresources.Listing // the last one that counts
+}
+
+// NewAgent returns an agent.
+func NewAgent(o Options) *Agent {
+	o.Interval = cmp.Or(o.Interval, DefaultInterval)
+	return &Agent{Options: o, since: map[Finding]time.Time{}, told: map[Finding]bool{}, admin: map[string]bool{}}
+}
+
+// Run looks at the node until ctx ends.
+func (a *Agent) Run(ctx context.Context) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+	if err := a.World.wait(ctx); err != nil {
+		return err
+	}
+	for {
+		if err := a.replaced(); err != nil {
+			return err
+		}
+		a.watch(watcher)
+		a.Look(ctx, time.Now())
+		if !wait(ctx, pause, nil, nil) {
+			return nil
+		}
+		// Agents of a thousand nodes do not look at the same time.
+		next := a.Interval + rand.N(a.Interval/5+1)
+		if !wait(ctx, next, watcher.Events, a.World.changed) {
+			return nil
+		}
+	}
+}
+
+// wait waits for a time or something that happens, and says whether ctx goes on.
+func wait(ctx context.Context, d time.Duration, files <-chan fsnotify.Event, objects <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-files:
+	case <-objects:
+	}
+	return true
+}
+
+// folders are what files are read from, for this process.
+func (a *Agent) folders() (all []string) {
+	dirs := a.CDI.Dirs
+	if len(dirs) == 0 {
+		dirs = cdi.DefaultDirs()
+	}
+	for _, dir := range dirs {
+		if real, err := cdi.HostPath(cmp.Or(a.CDI.HostRoot, "/"), dir); err == nil {
+			all = append(all, real)
+		}
+	}
+	for _, file := range []string{a.Checkpoint, a.Plugins} {
+		if file != "" {
+			all = append(all, filepath.Dir(file))
+		}
+	}
+	return all
+}
+
+// replaced is an error if a folder was removed on the node since it was mounted here: what
+// is in the new one of that name cannot be seen until the container starts again.
+func (a *Agent) replaced() error {
+	for _, dir := range a.folders() {
+		if info, err := os.Stat(dir); err == nil && isRemoved(info) {
+			return fmt.Errorf("%s was removed on the node after it was mounted here; a new start of the container mounts the new one", dir)
+		}
+	}
+	return nil
+}
+
+// watch watches the folders that there are; one that comes later is found by a look.
+func (a *Agent) watch(watcher *fsnotify.Watcher) {
+	for _, dir := range a.folders() {
+		_ = watcher.Add(dir) // absent, or watched already
+	}
+	for len(watcher.Events) > 0 { // what is looked at now
+		<-watcher.Events
+	}
+}
+
+// Look reads everything once, and sets metrics and events. What cannot be read is
+// noted, not returned: the rest still counts.
+func (a *Agent) Look(ctx context.Context, now time.Time) *Report {
+	report := &Report{At: now, Sources: map[string]bool{}}
+	in := a.read(ctx, now, report)
+	if in.Listing == nil || podresources.Missing(in.Input) != "" {
+		// That says nothing about who holds what; the last answer does, for the pods
+		// that there still are.
+		report.Stale = true
+		in.Listing = still(a.listing, in.Pods)
+	}
+	a.listing = in.Listing
+	report.Holdings = podresources.Attribute(in.Input)
+	a.remember(report.Holdings)
+	report.Taints = a.taints(report.Holdings)
+	report.Findings = a.lasting(Judge(in, report.Holdings), now)
+	a.tell(in.Pods, report.Findings)
+	if a.Metrics != nil {
+		a.Metrics.report.Store(report)
+	}
+	return report
+}
+
+// still returns the pods of an earlier listing that the API server still has.
+func still(listing *podresources.Listing, pods []*corev1.Pod) *podresources.Listing {
+	if listing == nil {
+		return nil
+	}
+	kept := *listing
+	kept.Pods = slices.DeleteFunc(slices.Clone(listing.Pods), func(listed *v1.PodResources) bool {
+		return !slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+			return p.Name == listed.GetName() && p.Namespace == listed.GetNamespace()
+		})
+	})
+	return &kept
+}
+
+func (a *Agent) taints(holdings []podresources.Holding) (taints []HeldTaint) {
+	for _, h := range holdings {
+		for _, taint := range a.World.Taints(h.Driver, h.Pool, h.Device) {
+			expiry := toleration.Expires(h.Tolerations, taint, time.Time{})
+			taints = append(taints, HeldTaint{h, taint, expiry.Tolerated})
+		}
+	}
+	return taints
+}
+
+func adminKey(h podresources.Holding) string {
+	return string(h.ClaimUID) + "/" + h.Driver + "/" + h.Pool + "/" + h.Device
+}
+
+// remember notes adminAccess for as long as the claim is held.
+func (a *Agent) remember(holdings []podresources.Holding) {
+	held := map[string]bool{}
+	for _, h := range holdings {
+		key := adminKey(h)
+		held[key] = h.Source == podresources.FromClaim && h.AdminAccess || a.admin[key] || held[key]
+	}
+	a.admin = held
+}
+
+// lasting returns the findings that last for as long as their kind must.
+func (a *Agent) lasting(findings []Finding, now time.Time) (lasting []Finding) {
+	delays := map[string]time.Duration{}
+	for _, kind := range Kinds() {
+		delays[kind.ID] = kind.Delay
+	}
+	since := map[Finding]time.Time{}
+	for _, f := range findings {
+		since[f] = now
+		if first, seen := a.since[f]; seen {
+			since[f] = first
+		}
+		if now.Sub(since[f]) >= delays[f.Kind] {
+			lasting = append(lasting, f)
+		}
+	}
+	a.since = since
+	return lasting
+}
+
+// tell makes an event of each new finding, on the pod if there is one.
+func (a *Agent) tell(pods []*corev1.Pod, findings []Finding) {
+	told := map[Finding]bool{}
+	for _, f := range findings {
+		told[f] = true
+		if a.told[f] {
+			continue
+		}
+		a.Log.Info("found", "kind", f.Kind, "namespace", f.Namespace, "pod", f.Pod, "container", f.Container, "message", f.Message)
+		for _, pod := range pods {
+			if a.Events != nil && pod.UID == f.PodUID {
+				a.Events.Event(pod, corev1.EventTypeWarning, eventReason(f.Kind), f.Message)
+			}
+		}
+	}
+	a.told = told
+}
+
+func eventReason(kind string) string {
+	for _, k := range Kinds() {
+		if k.ID == kind {
+			return k.Event
+		}
+	}
+	return kind
+}

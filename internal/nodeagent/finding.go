@@ -1,0 +1,164 @@
+// Package nodeagent looks at the devices of one node: who holds them, whether what was
+// handed out still resolves, and where API server and node disagree.
+//
+// [Judge] is the pure part. An [Agent] reads the sources whenever something may have
+// changed, and keeps metrics; it changes nothing on the node or in the API but events.
+package nodeagent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/pkg/cdi"
+	"github.com/dra-steward/dra-steward/pkg/podresources"
+	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
+)
+
+// The kinds of findings.
+const (
+	CDIUnresolvable      = "cdi-unresolvable"
+	HeldTwice            = "held-twice"
+	PreparedGone         = "prepared-gone"
+	AllocatedNotPrepared = "allocated-not-prepared"
+)
+
+// A Kind is what may be found.
+type Kind struct {
+	ID string
+	// Doc says what is wrong.
+	Doc string
+	// Delay is how long it must last to be reported: it is normal for a moment.
+	Delay time.Duration
+	// Event is the reason of the event on the pod.
+	Event string
+}
+
+// Kinds returns all kinds of findings.
+func Kinds() []Kind {
+	return []Kind{
+		{CDIUnresolvable, "The container runtime would not resolve or apply a CDI id of a container: its next start fails.", 0, "CDIUnresolvable"},
+		{HeldTwice, "Two claims hold a device that is neither shared nor used with adminAccess, as after a deletion by force.", 0, "DeviceHeldTwice"},
+		{PreparedGone, "A claim is prepared for a pod that the API server does not have any more.", 30 * time.Second, "ClaimStillPrepared"},
+		{AllocatedNotPrepared, "The claim of a pod is allocated, and its driver has not prepared it on the node.", time.Minute, "ClaimNotPrepared"},
+	}
+}
+
+// A Finding is one thing that is wrong.
+type Finding struct {
+	Kind      string
+	Namespace string
+	Pod       string
+	PodUID    types.UID
+	Container string
+	// CDI, Reason and Source are of CDIUnresolvable; Reason is one of cdi.Reasons.
+	CDI, Reason, Source string
+	// Message says it in words.
+	Message string
+}
+
+// An Input is what Judge looks at.
+type Input struct {
+	podresources.Input
+	// Plugins are the containers of device plugins; nil if that is switched off.
+	Plugins []checkpoint.PluginAllocation
+	// Check says what the runtime would make of a CDI id.
+	Check func(id string) cdi.Result
+	// WasAdmin says whether a device was held with adminAccess, for claims that cannot
+	// be read any more.
+	WasAdmin func(podresources.Holding) bool
+}
+
+// Judge says what is wrong with the holdings of a node. The order is stable.
+func Judge(in Input, holdings []podresources.Holding) []Finding {
+	findings := slices.Concat(in.unresolvable(holdings), in.unresolvablePlugins(), in.drift(holdings), in.heldTwice(holdings))
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+			cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(findings)
+}
+
+func about(kind string, h podresources.Holding, message string) Finding {
+	return Finding{Kind: kind, Namespace: h.Namespace, Pod: h.Pod, PodUID: h.PodUID, Container: h.Container, Message: message}
+}
+
+func (in Input) unresolvable(holdings []podresources.Holding) (findings []Finding) {
+	for _, h := range holdings {
+		for _, id := range h.CDIIDs {
+			for _, problem := range in.Check(id).Problems {
+				f := about(CDIUnresolvable, h, fmt.Sprintf("CDI id %s of claim %s: %s: %s", id, h.Claim, problem.Reason, problem.Detail))
+				f.CDI, f.Reason, f.Source = id, problem.Reason, "dra"
+				findings = append(findings, f)
+			}
+		}
+	}
+	return findings
+}
+
+// unresolvablePlugins looks at pods that the API server has: the checkpoint keeps
+// others for a while.
+func (in Input) unresolvablePlugins() (findings []Finding) {
+	pods := map[types.UID]*corev1.Pod{}
+	for _, pod := range in.Pods {
+		pods[pod.UID] = pod
+		if uid := pod.Annotations["kubernetes.io/config.hash"]; uid != "" {
+			pods[types.UID(uid)] = pod // a static pod has another UID on the node
+		}
+	}
+	for _, a := range in.Plugins {
+		pod := pods[a.PodUID]
+		if pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, id := range a.CDIIDs {
+			for _, problem := range in.Check(id).Problems {
+				findings = append(findings, Finding{
+					Kind: CDIUnresolvable, Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: a.Container,
+					CDI: id, Reason: problem.Reason, Source: "device-plugins",
+					Message: fmt.Sprintf("CDI id %s of resource %s: %s: %s", id, a.Resource, problem.Reason, problem.Detail),
+				})
+			}
+		}
+	}
+	return findings
+}
+
+func (in Input) drift(holdings []podresources.Holding) (findings []Finding) {
+	for _, h := range holdings {
+		switch {
+		case h.Pod == "":
+			findings = append(findings, about(PreparedGone, h, fmt.Sprintf("claim %s is still prepared for pod %s, which is gone", h.Claim, h.PodUID)))
+		case h.Prepared == podresources.PreparedNo:
+			findings = append(findings, about(AllocatedNotPrepared, h, fmt.Sprintf("claim %s: driver %s has not prepared it", h.Claim, h.Driver)))
+		}
+	}
+	return findings
+}
+
+// heldTwice reports each holder of a device that another claim holds, too.
+func (in Input) heldTwice(holdings []podresources.Holding) (findings []Finding) {
+	type device struct{ driver, pool, name string }
+	holders := map[device][]podresources.Holding{}
+	for _, h := range holdings {
+		if h.ShareID == "" && !h.AdminAccess && h.ClaimUID != "" && (in.WasAdmin == nil || !in.WasAdmin(h)) {
+			at := device{h.Driver, h.Pool, h.Device}
+			holders[at] = append(holders[at], h)
+		}
+	}
+	for at, all := range holders {
+		for _, h := range all {
+			if i := slices.IndexFunc(all, func(o podresources.Holding) bool { return o.ClaimUID != h.ClaimUID }); i >= 0 {
+				other := cmp.Or(all[i].Pod, "UID "+string(all[i].PodUID))
+				findings = append(findings, about(HeldTwice, h, fmt.Sprintf("device %s is also held by pod %s with claim %s",
+					strings.Join([]string{at.driver, at.pool, at.name}, "/"), other, all[i].Claim)))
+			}
+		}
+	}
+	return findings
+}

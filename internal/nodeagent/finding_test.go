@@ -1,0 +1,170 @@
+package nodeagent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/dra-steward/dra-steward/pkg/cdi"
+	"github.com/dra-steward/dra-steward/pkg/podresources"
+	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
+)
+
+func holding(pod, claim, device string, change ...func(*podresources.Holding)) podresources.Holding {
+	h := podresources.Holding{
+		Namespace: "default", Pod: pod, PodUID: "uid-1", Container: "main", Claim: claim, ClaimUID: "uid-1",
+		Driver: "gpu.example.com", Pool: "n1", Device: device, Prepared: podresources.PreparedYes, Source: podresources.FromClaim,
+	}
+	h.PodUID, h.ClaimUID = podUIDOf(pod), podUIDOf(claim)
+	for _, f := range change {
+		f(&h)
+	}
+	return h
+}
+
+// check resolves all ids but those of vendor.example/gone.
+func check(id string) cdi.Result {
+	result := cdi.Result{ID: id}
+	if strings.HasPrefix(id, "vendor.example/gone") {
+		result.Problems = []cdi.Problem{{Reason: cdi.NoSpec, Detail: "no specification"}}
+	}
+	return result
+}
+
+func kinds(findings []Finding) (ids []string) {
+	for _, f := range findings {
+		ids = append(ids, f.Kind+" "+f.Pod)
+	}
+	return ids
+}
+
+func TestJudge(t *testing.T) {
+	shared := func(h *podresources.Holding) { h.ShareID = "s" }
+	admin := func(h *podresources.Holding) { h.AdminAccess = true }
+	gone := func(h *podresources.Holding) { h.Pod = "" }
+	ids := func(ids ...string) func(*podresources.Holding) {
+		return func(h *podresources.Holding) { h.CDIIDs = ids }
+	}
+	unprepared := func(h *podresources.Holding) { h.Prepared = podresources.PreparedNo }
+	for name, test := range map[string]struct {
+		holdings []podresources.Holding
+		want     []string
+	}{
+		"all is well":               {[]podresources.Holding{holding("a", "x", "0", ids("vendor.example/gpu=0")), holding("b", "y", "1")}, nil},
+		"two claims":                {[]podresources.Holding{holding("a", "x", "0"), holding("b", "y", "0")}, []string{"held-twice a", "held-twice b"}},
+		"one claim of two pods":     {[]podresources.Holding{holding("a", "x", "0"), holding("b", "x", "0")}, nil},
+		"shared by capacity":        {[]podresources.Holding{holding("a", "x", "0", shared), holding("b", "y", "0", shared)}, nil},
+		"admin beside a user":       {[]podresources.Holding{holding("a", "x", "0", admin), holding("b", "y", "0")}, nil},
+		"another pool":              {[]podresources.Holding{holding("a", "x", "0"), holding("b", "y", "0", func(h *podresources.Holding) { h.Pool = "n2" })}, nil},
+		"gone":                      {[]podresources.Holding{holding("a", "x", "0", gone)}, []string{"prepared-gone "}},
+		"gone, and its device used": {[]podresources.Holding{holding("a", "x", "0", gone), holding("b", "y", "0")}, []string{"held-twice ", "held-twice b", "prepared-gone "}},
+		"not prepared":              {[]podresources.Holding{holding("a", "x", "0", unprepared)}, []string{"allocated-not-prepared a"}},
+		"an id of two":              {[]podresources.Holding{holding("a", "x", "0", ids("vendor.example/gpu=0", "vendor.example/gone=0"))}, []string{"cdi-unresolvable a"}},
+	} {
+		if got := kinds(Judge(Input{Check: check}, test.holdings)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// A static pod has another UID on the node; a pod that is done needs no devices.
+func TestJudgePlugins(t *testing.T) {
+	pods := []*corev1.Pod{
+		{ObjectMeta: metav1.ObjectMeta{Name: "plain", UID: "1"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "static", UID: "2", Annotations: map[string]string{"kubernetes.io/config.hash": "hash"}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "done", UID: "3"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}},
+	}
+	in := Input{Check: check, Input: podresources.Input{Pods: pods}}
+	for _, uid := range []string{"1", "hash", "3", "4"} {
+		in.Plugins = append(in.Plugins, checkpoint.PluginAllocation{PodUID: podUIDOf(uid), Container: "c", Resource: "r", CDIIDs: []string{"vendor.example/gone=0"}})
+	}
+	if got := kinds(Judge(in, nil)); !slices.Equal(got, []string{"cdi-unresolvable plain", "cdi-unresolvable static"}) {
+		t.Error(got)
+	}
+}
+
+func TestKinds(t *testing.T) {
+	for _, kind := range Kinds() {
+		if kind.ID == "" || kind.Doc == "" || kind.Event == "" {
+			t.Errorf("%+v needs ID, documentation and event", kind)
+		}
+	}
+}
+
+// A finding is reported once it has lasted, with one event, and again if it comes back.
+func TestLasting(t *testing.T) {
+	events := record.NewFakeRecorder(10)
+	a := NewAgent(Options{Events: events})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: podUIDOf("a")}}
+	begin := time.Now()
+	found := []Finding{{Kind: AllocatedNotPrepared, Pod: "a", PodUID: podUIDOf("a")}}
+	for _, step := range []struct {
+		after    time.Duration
+		findings []Finding
+		reported int
+	}{
+		{0, found, 0}, {59 * time.Second, found, 0}, {time.Minute, found, 1}, {2 * time.Minute, found, 1},
+		{3 * time.Minute, nil, 0}, {4 * time.Minute, found, 0}, {5 * time.Minute, found, 1},
+	} {
+		lasting := a.lasting(step.findings, begin.Add(step.after))
+		a.tell([]*corev1.Pod{pod}, lasting)
+		if len(lasting) != step.reported {
+			t.Errorf("after %s: %v", step.after, lasting)
+		}
+	}
+	if n := len(events.Events); n != 2 {
+		t.Errorf("%d events, want one each time", n)
+	}
+}
+
+// TestMetrics: two shares of a device in one container are one series, and the names
+// are as they should be.
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	m, err := NewMetrics(registry, func() (int64, int64) { return 7, 2 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := holding("a", "x", "0")
+	m.report.Store(&Report{
+		At: time.Unix(1000, 0), Holdings: []podresources.Holding{h, h}, Sources: map[string]bool{"podresources": false, "api": true}, Stale: true,
+		Taints:   []HeldTaint{{Holding: h, Taint: resourceapi.DeviceTaint{Key: "k", Effect: "NoExecute", TimeAdded: &metav1.Time{Time: time.Unix(99, 0)}}}},
+		Findings: []Finding{{Kind: CDIUnresolvable, Namespace: "default", Pod: "a", Container: "main", CDI: "v/c=0", Reason: "no-spec", Source: "dra"}},
+	})
+	want := `
+# HELP dra_steward_node_device_taint_added_timestamp_seconds Taints of devices that containers of this node hold, by when the taint was added, and whether the request tolerates it.
+# TYPE dra_steward_node_device_taint_added_timestamp_seconds gauge
+dra_steward_node_device_taint_added_timestamp_seconds{container="main",device="0",driver="gpu.example.com",effect="NoExecute",key="k",namespace="default",pod="a",pool="n1",tolerated="false"} 99
+# HELP dra_steward_node_source_up Whether a source could be read at last: podresources, checkpoint, device-plugins, runtime, cdi, api. One that is switched off is left out.
+# TYPE dra_steward_node_source_up gauge
+dra_steward_node_source_up{source="api"} 1
+dra_steward_node_source_up{source="podresources"} 0
+# HELP dra_steward_node_podresources_rejected_total Calls that the kubelet rejected by the rate limit that all its clients share.
+# TYPE dra_steward_node_podresources_rejected_total counter
+dra_steward_node_podresources_rejected_total 2
+# HELP dra_steward_node_stale 1 while the kubelet has just started and does not list its pods yet: what is shown is older.
+# TYPE dra_steward_node_stale gauge
+dra_steward_node_stale 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "dra_steward_node_device_taint_added_timestamp_seconds",
+		"dra_steward_node_source_up", "dra_steward_node_podresources_rejected_total", "dra_steward_node_stale"); err != nil {
+		t.Error(err)
+	}
+	if n, err := testutil.GatherAndCount(registry, "dra_steward_node_device_holder_info"); err != nil || n != 1 {
+		t.Errorf("%d holders, %v", n, err)
+	}
+	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+}
+
+func podUIDOf(name string) types.UID { return types.UID(name) }

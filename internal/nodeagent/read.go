@@ -1,0 +1,74 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/dra-steward/dra-steward/pkg/cdi"
+	"github.com/dra-steward/dra-steward/pkg/podresources"
+	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
+)
+
+// Read reads what the corrected PodResources server needs.
+func (a *Agent) Read(ctx context.Context) (podresources.Input, error) {
+	listing, err := a.Kubelet.List(ctx, time.Now())
+	if err != nil {
+		return podresources.Input{}, err
+	}
+	in := podresources.Input{Listing: listing, Pods: a.World.Pods()}
+	in.Claims, err = a.World.Claims(ctx, in.Pods)
+	if a.Checkpoint != "" {
+		prepared, errCheckpoint := checkpoint.ReadDRA(a.Checkpoint)
+		in.Checkpoint, err = prepared, errors.Join(err, errCheckpoint)
+	}
+	return in, err
+}
+
+// read reads all sources and notes in the report which of them could be read.
+func (a *Agent) read(ctx context.Context, now time.Time, report *Report) Input {
+	in := Input{WasAdmin: func(h podresources.Holding) bool { return a.admin[adminKey(h)] }}
+	note := func(source string, err error) {
+		report.Sources[source] = err == nil
+		if err != nil {
+			a.Log.Error(err, "source cannot be read", "source", source)
+		}
+	}
+	var err error
+	in.Listing, err = a.Kubelet.List(ctx, now)
+	note("podresources", err)
+	in.Pods = a.World.Pods()
+	in.Claims, err = a.World.Claims(ctx, in.Pods)
+	note("api", err)
+	if a.Checkpoint != "" {
+		in.Checkpoint, err = checkpoint.ReadDRA(a.Checkpoint)
+		note("checkpoint", err)
+	}
+	if a.Plugins != "" {
+		in.Plugins, err = checkpoint.ReadDevicePlugins(a.Plugins)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // the kubelet makes it when the first plugin registers
+		}
+		note("device-plugins", err)
+	}
+	options := a.CDI
+	if a.Runtime != "" {
+		options, err = WithRuntime(ctx, a.Runtime, a.CDI)
+		note("runtime", err)
+	}
+	registry, err := cdi.Read(options)
+	note("cdi", err)
+	if err != nil {
+		in.Check = func(id string) cdi.Result { return cdi.Result{ID: id} }
+		return in
+	}
+	known := map[string]cdi.Result{} // an id may be in many hands
+	in.Check = func(id string) cdi.Result {
+		if _, ok := known[id]; !ok {
+			known[id] = registry.Check(id)
+		}
+		return known[id]
+	}
+	return in
+}

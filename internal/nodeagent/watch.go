@@ -1,0 +1,204 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/daemon"
+	"github.com/dra-steward/dra-steward/pkg/cdi"
+	"github.com/dra-steward/dra-steward/pkg/podresources"
+	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
+)
+
+const nodeWatchHelp = `watch runs on every node, as a DaemonSet. It shows as metrics which container holds
+which device, with which taints and whether they are tolerated, and what is wrong:
+
+%s
+A finding is an event on the pod, too. watch deletes and evicts nothing.
+
+It reads the kubelet's PodResources API and, with --kubelet-root, the kubelet's
+checkpoint of prepared claims, which has what the API lacks. The checkpoint of device
+plugins is beside the socket at which plugins register; it is read only with
+--device-plugins-dir. From the API server it reads the pods and slices of this node, the
+claims of its pods by name, and the DeviceTaintRules.
+
+With --serve-socket it answers the PodResources API itself, with the kubelet's faults
+corrected, for agents that speak it.`
+
+type nodeWatchOptions struct {
+	nodeName, kubeconfig          string
+	cdi                           cdi.Options
+	socket, criSocket             string
+	kubeletRoot, plugins          string
+	serveSocket                   string
+	interval                      time.Duration
+	events                        bool
+	healthAddress, metricsAddress string
+	logLevel, logFormat           string
+}
+
+func WatchCommand(streams cmdutil.Streams) *cobra.Command {
+	var o nodeWatchOptions
+	var kinds strings.Builder
+	for _, kind := range Kinds() {
+		fmt.Fprintf(&kinds, "  %-23s %s\n", kind.ID, kind.Doc)
+	}
+	c := &cobra.Command{
+		Use:     "watch",
+		Short:   "Watch the devices of one node: metrics, findings, events",
+		Long:    fmt.Sprintf(nodeWatchHelp, kinds.String()),
+		Example: `  dra-steward node watch --node-name "$NODE_NAME" --host-root /host --kubelet-root /var/lib/kubelet`,
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return nodeWatch(c.Context(), streams, o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.nodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node (default: $NODE_NAME)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster that this runs in)")
+	f.StringVar(&o.cdi.HostRoot, "host-root", "/", "where the file system of the node is mounted, for CDI specifications and what they name")
+	f.StringSliceVar(&o.cdi.Visible, "host-visible", nil, "folders of the node below --host-root, where that is not all of it; device nodes, mounts and hooks elsewhere are not looked for")
+	f.StringSliceVar(&o.cdi.Dirs, "cdi-dir", nil, "directories of the container runtime on the node, rising in precedence (default "+strings.Join(cdi.DefaultDirs(), ",")+")")
+	f.StringVar(&o.cdi.MaxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime knows (default "+cdi.Newest()+")")
+	f.StringVar(&o.socket, "pod-resources-socket", podresources.DefaultSocket, "socket of the kubelet's PodResources API; mount its folder")
+	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to ask whether it applies CDI ids and where it reads specifications; whoever can open it controls the node, so empty asks nobody")
+	f.StringVar(&o.kubeletRoot, "kubelet-root", "", "folder with the kubelet's "+checkpoint.DRAFile+"; empty leaves it out")
+	f.StringVar(&o.plugins, "device-plugins-dir", "", "folder with the kubelet's checkpoint of device plugins; empty leaves it out")
+	f.StringVar(&o.serveSocket, "serve-socket", "", "socket to answer the PodResources API at, corrected; empty for none")
+	f.DurationVar(&o.interval, "interval", DefaultInterval, "time between looks at the node, beside those when something has changed")
+	f.BoolVar(&o.events, "events", true, "make an event on the pod for each finding")
+	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
+	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
+	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
+	return c
+}
+
+func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions) error {
+	agent, registry, err := o.agent(streams)
+	if err != nil {
+		return err
+	}
+	defer agent.Kubelet.Close()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return agent.World.Run(ctx) })
+	group.Go(func() error { return agent.Run(ctx) })
+	for _, page := range []struct {
+		flag, address string
+		handler       http.Handler
+	}{
+		{"--health-address", o.healthAddress, worldHealth(agent.World)},
+		{"--metrics-address", o.metricsAddress, daemon.MetricsHandler(registry)},
+	} {
+		if page.address == "" {
+			continue
+		}
+		listener, err := net.Listen("tcp", page.address)
+		if err != nil {
+			return fmt.Errorf("%s: %w", page.flag, err)
+		}
+		group.Go(func() error { return daemon.ServeHTTP(ctx, listener, page.handler) })
+	}
+	if o.serveSocket != "" {
+		group.Go(func() error { return servePodResources(ctx, o.serveSocket, agent) })
+	}
+	agent.Log.Info("watching", "node", o.nodeName)
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// agent makes the agent and all that it needs.
+func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Registry, error) {
+	log, err := daemon.NewLogger(streams.Err, o.logLevel, o.logFormat)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.nodeName == "" {
+		return nil, nil, errors.New("--node-name or the environment's NODE_NAME must be the name of this node")
+	}
+	if _, err := cdi.Read(o.cdi); err != nil {
+		return nil, nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	world, err := NewWorld(config, o.nodeName, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	kubelet := podresources.New(podresources.Options{Socket: o.socket})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics, err := NewMetrics(registry, kubelet.Calls)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := Options{World: world, Kubelet: kubelet, CDI: o.cdi, Runtime: o.criSocket, Interval: o.interval, Metrics: metrics, Log: log}
+	if o.kubeletRoot != "" {
+		options.Checkpoint = filepath.Join(o.kubeletRoot, checkpoint.DRAFile)
+	}
+	if o.plugins != "" {
+		options.Plugins = filepath.Join(o.plugins, checkpoint.DevicePluginsFile)
+	}
+	if o.events {
+		broadcaster := record.NewBroadcaster()
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+		options.Events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dra-steward", Host: o.nodeName})
+	}
+	return NewAgent(options), registry, nil
+}
+
+func worldHealth(world *World) http.Handler {
+	ready := func(*http.Request) error { return world.Ready() }
+	mux := http.NewServeMux()
+	for path, check := range map[string]healthz.Checker{"/healthz": healthz.Ping, "/readyz": ready} {
+		mux.Handle("GET "+path, http.StripPrefix(path, &healthz.Handler{Checks: map[string]healthz.Checker{"node": check}}))
+	}
+	return mux
+}
+
+// servePodResources answers at a socket of our own, which only root may use, as that
+// of the kubelet.
+func servePodResources(ctx context.Context, socket string, agent *Agent) error {
+	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("--serve-socket: %w", err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return fmt.Errorf("--serve-socket: %w", err)
+	}
+	if err := os.Chmod(socket, 0o600); err != nil {
+		return fmt.Errorf("--serve-socket: %w", err)
+	}
+	server := grpc.NewServer()
+	v1.RegisterPodResourcesListerServer(server, &podresources.Server{Read: agent.Read, Allocatable: agent.Kubelet.Allocatable})
+	context.AfterFunc(ctx, server.Stop)
+	return server.Serve(listener)
+}

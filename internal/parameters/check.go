@@ -1,0 +1,162 @@
+package parameters
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxErrors bounds what is said about one configuration.
+const maxErrors = 16
+
+// Check judges the parameters of a driver's configuration at a place. unknown says that
+// there is no schema for parameters of this kind, while there are others for the driver.
+// fields are those that the schema does not have; a newer driver may have them. values
+// are what contradicts the schema: a wrong or missing value, a key that stands twice.
+//
+// There is nothing to say about drivers without a schema and about parameters that are
+// no JSON object.
+func (l *Library) Check(at *field.Path, driver string, parameters []byte) (unknown, fields, values field.ErrorList) {
+	kinds := l.drivers[driver]
+	if len(kinds) == 0 {
+		return nil, nil, nil
+	}
+	value, duplicates, err := decode(parameters)
+	object, is := value.(map[string]any)
+	if err != nil || !is {
+		return nil, nil, nil
+	}
+	schema := kinds[id{}]
+	if schema == nil || object["kind"] != nil || object["apiVersion"] != nil && len(kinds) > 1 {
+		of, errs := kindOf(at, object)
+		if len(errs) > 0 {
+			return nil, nil, errs
+		}
+		if schema = kinds[of]; schema == nil {
+			return field.ErrorList{field.NotSupported(at, of.String(), l.Kinds(driver))}, nil, nil
+		}
+	}
+	c := check{at: at, root: object, schema: schema}
+	for _, key := range duplicates {
+		c.value(field.Duplicate(c.path(key), key[len(key)-1]))
+	}
+	if invalid := (*jsonschema.ValidationError)(nil); errors.As(schema.compiled.Validate(object), &invalid) {
+		c.walk(invalid)
+	}
+	return nil, c.bounded(c.fields), c.bounded(c.values)
+}
+
+func kindOf(at *field.Path, object map[string]any) (of id, errs field.ErrorList) {
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{{"apiVersion", &of.apiVersion}, {"kind", &of.name}} {
+		value, is := object[f.name].(string)
+		*f.to = value
+		switch {
+		case object[f.name] == nil:
+			errs = append(errs, field.Required(at.Child(f.name), "the driver reads parameters by their apiVersion and kind"))
+		case !is:
+			errs = append(errs, field.TypeInvalid(at.Child(f.name), shown(object[f.name]), "must be a string"))
+		}
+	}
+	return of, errs
+}
+
+// check turns what the schema says of one object into errors of fields.
+type check struct {
+	at             *field.Path
+	root           map[string]any
+	schema         *schema
+	fields, values field.ErrorList
+}
+
+func (c *check) value(err *field.Error) {
+	same := func(other *field.Error) bool { return other.Field == err.Field && other.ErrorBody() == err.ErrorBody() }
+	if !slices.ContainsFunc(c.values, same) {
+		c.values = append(c.values, err)
+	}
+}
+
+// bounded sorts errors by place, and leaves out the ones beyond the bound.
+func (c *check) bounded(errs field.ErrorList) field.ErrorList {
+	slices.SortStableFunc(errs, func(a, b *field.Error) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.ErrorBody(), b.ErrorBody()))
+	})
+	if len(errs) <= maxErrors {
+		return errs
+	}
+	rest := field.Invalid(c.at, field.OmitValueType{}, fmt.Sprintf("and %d more", len(errs)-maxErrors))
+	return append(errs[:maxErrors:maxErrors], rest)
+}
+
+// path names a place in the parameters: items by index, and in brackets what is no
+// identifier.
+func (c *check) path(keys []string) *field.Path {
+	at := c.at
+	var value any = c.root
+	for _, key := range keys {
+		list, isList := value.([]any)
+		i, err := strconv.Atoi(key)
+		object, _ := value.(map[string]any)
+		switch {
+		case isList && err == nil && i < len(list):
+			at, value = at.Index(i), list[i]
+		case identifier(key):
+			at, value = at.Child(key), object[key]
+		default:
+			at, value = at.Key(key), object[key]
+		}
+	}
+	return at
+}
+
+func identifier(key string) bool {
+	for _, c := range key {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return key != ""
+}
+
+// found returns the value at a place.
+func (c *check) found(keys []string) any {
+	var value any = c.root
+	for _, key := range keys {
+		switch in := value.(type) {
+		case map[string]any:
+			value = in[key]
+		case []any:
+			if i, err := strconv.Atoi(key); err == nil && i < len(in) {
+				value = in[i]
+			}
+		}
+	}
+	return value
+}
+
+// shown is a value as it is repeated in an error: only what is short.
+func shown(value any) any {
+	switch value := value.(type) {
+	case json.Number:
+		if i, err := value.Int64(); err == nil {
+			return i
+		}
+		return value.String()
+	case string, bool:
+		return value
+	}
+	return field.OmitValueType{}
+}
+
+var english = message.NewPrinter(language.English)

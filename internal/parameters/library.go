@@ -1,0 +1,162 @@
+package parameters
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/dra-steward/dra-steward/policies/parameters"
+)
+
+// A Library is a set of schemas. The zero value has none and is ready for Add. Add must
+// not be called while the library is in use; everything else is for any number of
+// goroutines.
+type Library struct {
+	drivers map[string]map[id]*schema
+}
+
+// id is what parameters say of themselves; empty where a driver does without.
+type id struct{ apiVersion, name string }
+
+func (k id) String() string {
+	if k == (id{}) {
+		return "parameters without apiVersion and kind"
+	}
+	return k.apiVersion + ", " + k.name
+}
+
+type schema struct {
+	document map[string]any
+	compiled *jsonschema.Schema
+}
+
+// Default returns the schemas that come with dra-steward, for the drivers that
+// policies/parameters names. It is the same library every time: Clone it to Add to it.
+func Default() (*Library, error) { return shipped() }
+
+var shipped = sync.OnceValues(func() (*Library, error) {
+	library := &Library{}
+	return library, library.Load(parameters.Schemas)
+})
+
+// Clone returns a library of its own with the same schemas.
+func (l *Library) Clone() *Library {
+	drivers := make(map[string]map[id]*schema, len(l.drivers))
+	for driver, kinds := range l.drivers {
+		drivers[driver] = maps.Clone(kinds)
+	}
+	return &Library{drivers}
+}
+
+// Load adds every file of a folder, and of those below it, that ends in .schema.json.
+// What is wrong is one error, and the files that are right are added all the same.
+func (l *Library) Load(folder fs.FS) error {
+	var errs []error
+	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".schema.json") {
+			return err
+		}
+		text, err := fs.ReadFile(folder, name)
+		if err == nil {
+			err = l.Add(text)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// Add adds a schema, in place of one for the same driver and kind.
+func (l *Library) Add(text []byte) error {
+	decoded, duplicates, err := decode(text)
+	if err != nil {
+		return err
+	}
+	if len(duplicates) > 0 {
+		return fmt.Errorf("the key %s stands twice", strings.Join(duplicates[0], "."))
+	}
+	document, is := decoded.(map[string]any)
+	if !is {
+		return errors.New("a schema is a JSON object")
+	}
+	driver, _ := document["x-dra-driver"].(string)
+	if driver == "" {
+		return errors.New("x-dra-driver is missing: name the driver that takes these parameters")
+	}
+	of := id{constant(document, "apiVersion"), constant(document, "kind")}
+	if (of.apiVersion == "") != (of.name == "") {
+		return errors.New("properties.apiVersion.const and properties.kind.const go together: write both, or neither for parameters without them")
+	}
+	compiled, err := compile(document)
+	if err != nil {
+		return err
+	}
+	if l.drivers == nil {
+		l.drivers = map[string]map[id]*schema{}
+	}
+	if l.drivers[driver] == nil {
+		l.drivers[driver] = map[id]*schema{}
+	}
+	l.drivers[driver][of] = &schema{document, compiled}
+	return nil
+}
+
+// constant returns what a schema says that a field is.
+func constant(document map[string]any, name string) string {
+	properties, _ := document["properties"].(map[string]any)
+	property, _ := properties[name].(map[string]any)
+	value, _ := property["const"].(string)
+	return value
+}
+
+// location is where a schema is said to be; it is not looked for there.
+const location = "schema:///parameters"
+
+func compile(document map[string]any) (*jsonschema.Schema, error) {
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.UseLoader(nowhere{})
+	compiler.AssertFormat()
+	for _, format := range formats {
+		compiler.RegisterFormat(&format)
+	}
+	if err := compiler.AddResource(location, document); err != nil {
+		return nil, err
+	}
+	compiled, err := compiler.Compile(location)
+	if err != nil {
+		return nil, fmt.Errorf("the schema is not valid: %w", err)
+	}
+	return compiled, nil
+}
+
+// nowhere loads nothing: what a schema means must not depend on a network.
+type nowhere struct{}
+
+func (nowhere) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%s: schemas are not loaded from elsewhere; put what is referred to below $defs", url)
+}
+
+// Drivers returns the drivers that there are schemas for, in order.
+func (l *Library) Drivers() []string { return slices.Sorted(maps.Keys(l.drivers)) }
+
+// Kinds returns the kinds of parameters of a driver that there are schemas for, in words,
+// in order.
+func (l *Library) Kinds(driver string) (kinds []string) {
+	for k := range l.drivers[driver] {
+		kinds = append(kinds, k.String())
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// KnowsDriver tells whether there is a schema for a driver.
+func (l *Library) KnowsDriver(driver string) bool { return len(l.drivers[driver]) > 0 }

@@ -1,0 +1,204 @@
+package parameters_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/internal/parameters"
+)
+
+func library(t testing.TB) *parameters.Library {
+	t.Helper()
+	library, err := parameters.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return library.Clone()
+}
+
+// TestCheck: what is said, word by word, of each way to be wrong.
+func TestCheck(t *testing.T) {
+	const head = `{"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", `
+	for _, test := range []struct{ name, driver, parameters, want string }{
+		{"right", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS"}}`, ""},
+		{"null is absent", "gpu.nvidia.com", head + `"sharing": null}`, ""},
+		{"an unknown driver", "gpu.nvidia.org", `{"a": 1}`, ""},
+		{"a list", "gpu.nvidia.com", `[]`, ""},
+		{"no JSON", "gpu.nvidia.com", `{`, ""},
+		{"a number that takes long", "gpu.nvidia.com", head + `"sharing": 1e-999999}`, ""},
+		{"a word of several", "gpu.nvidia.com", head + `"sharing": {"strategy": "mps"}}`,
+			`value: parameters.sharing.strategy: Unsupported value: "mps": supported values: "TimeSlicing", "MPS"`},
+		{"a missing one", "gpu.nvidia.com", head + `"sharing": {}}`,
+			`value: parameters.sharing.strategy: Required value: the driver needs it: TimeSlicing, MPS`},
+		{"of two settings one", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "timeSlicingConfig": {}}}`,
+			`value: parameters.sharing.timeSlicingConfig: Invalid value: must not be set with the strategy MPS`},
+		{"a key twice", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "strategy": "MPS"}}`,
+			`value: parameters.sharing.strategy: Duplicate value: "strategy"`},
+		{"a wrong type", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": "50"}}}`,
+			`value: parameters.sharing.mpsConfig.defaultActiveThreadPercentage: Invalid value: "50": must be integer, not string`},
+		{"a format", "dra.net", `{"interface": {"addresses": ["10.0.0.1/24", "10.0.0.2"]}}`,
+			`value: parameters.interface.addresses[1]: Invalid value: "10.0.0.2": must be an IP address with the length of its prefix, such as 10.0.0.1/24`},
+		{"a key in brackets", "dra.net", `{"ethtool": {"features": {"tcp-segmentation-offload": "off"}}}`,
+			`value: parameters.ethtool.features[tcp-segmentation-offload]: Invalid value: "off": must be boolean, not string`},
+		{"a field", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "replicas": 4}}`,
+			`field: parameters.sharing.replicas: Invalid value: unknown field; known are mpsConfig, strategy, timeSlicingConfig`},
+		{"a kind", "compute-domain.nvidia.com", `{"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain"}`,
+			`kind: parameters: Unsupported value: "resource.nvidia.com/v1beta1, ComputeDomain": supported values: "resource.nvidia.com/v1beta1, ComputeDomainChannelConfig", "resource.nvidia.com/v1beta1, ComputeDomainDaemonConfig"`},
+		{"a kind where none is", "dra.net", `{"kind": "NetworkConfig", "apiVersion": "v1"}`,
+			`kind: parameters: Unsupported value: "v1, NetworkConfig": supported values: "parameters without apiVersion and kind"`},
+		{"no kind", "gpu.nvidia.com", `{"apiVersion": "resource.nvidia.com/v1beta1"}`,
+			`value: parameters.kind: Required value: the driver reads parameters by their apiVersion and kind`},
+		{"a kind that is no text", "gpu.nvidia.com", `{"apiVersion": "resource.nvidia.com/v1beta1", "kind": 1}`,
+			`value: parameters.kind: Invalid value: 1: must be a string`},
+		{"a label value", "compute-domain.nvidia.com", `{"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainDaemonConfig", "domainID": "../etc"}`,
+			`value: parameters.domainID: Invalid value: "../etc": must be what a label may have as its value`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := check(library(t), test.driver, test.parameters); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func check(l *parameters.Library, driver, parameters string) string {
+	unknown, fields, values := l.Check(field.NewPath("parameters"), driver, []byte(parameters))
+	var lines []string
+	for _, group := range []struct {
+		name string
+		errs field.ErrorList
+	}{{"kind", unknown}, {"field", fields}, {"value", values}} {
+		for _, err := range group.errs {
+			lines = append(lines, group.name+": "+err.Error())
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestManyErrors: one configuration does not fill the answer.
+func TestManyErrors(t *testing.T) {
+	var parameters []string
+	for i := range 500 {
+		parameters = append(parameters, fmt.Sprintf(`"variable%d": %d`, i, i))
+	}
+	got := check(library(t), "test-driver.cdi.k8s.io", "{"+strings.Join(parameters, ",")+"}")
+	lines := strings.Split(got, "\n")
+	if len(lines) != 17 || !strings.HasSuffix(lines[16], "and 484 more") {
+		t.Errorf("%d lines: %s", len(lines), got)
+	}
+}
+
+// TestLoad: what is wrong with a schema is said with its file, and the others are there.
+func TestLoad(t *testing.T) {
+	folder := fstest.MapFS{
+		"a/good.schema.json":      {Data: []byte(`{"x-dra-driver": "a.example.com", "properties": {"apiVersion": {"const": "v1"}, "kind": {"const": "A"}}}`)},
+		"a/other.schema.json":     {Data: []byte(`{"x-dra-driver": "a.example.com"}`)},
+		"notes.txt":               {Data: []byte(`not read`)},
+		"no-json.schema.json":     {Data: []byte(`{`)},
+		"list.schema.json":        {Data: []byte(`[]`)},
+		"twice.schema.json":       {Data: []byte(`{"type": "object", "type": "object"}`)},
+		"no-driver.schema.json":   {Data: []byte(`{"type": "object"}`)},
+		"half.schema.json":        {Data: []byte(`{"x-dra-driver": "a", "properties": {"kind": {"const": "A"}}}`)},
+		"no-schema.schema.json":   {Data: []byte(`{"x-dra-driver": "a", "type": "objekt"}`)},
+		"bad-pattern.schema.json": {Data: []byte(`{"x-dra-driver": "a", "pattern": "("}`)},
+		"elsewhere.schema.json":   {Data: []byte(`{"x-dra-driver": "a", "$ref": "https://example.com/schema"}`)},
+		"file.schema.json":        {Data: []byte(`{"x-dra-driver": "a", "$ref": "file:///etc/passwd"}`)},
+	}
+	l := &parameters.Library{}
+	err := l.Load(folder)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"no-json.schema.json: unexpected end of JSON input",
+		"list.schema.json: a schema is a JSON object",
+		"twice.schema.json: the key type stands twice",
+		"no-driver.schema.json: x-dra-driver is missing",
+		"half.schema.json: properties.apiVersion.const and properties.kind.const go together",
+		"no-schema.schema.json: the schema is not valid",
+		"bad-pattern.schema.json: the schema is not valid",
+		"elsewhere.schema.json: the schema is not valid",
+		"file:///etc/passwd: schemas are not loaded from elsewhere; put what is referred to below $defs",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q:\n%v", want, err)
+		}
+	}
+	if got := l.Drivers(); !slices.Equal(got, []string{"a.example.com"}) {
+		t.Errorf("drivers %v", got)
+	}
+	if got := l.Kinds("a.example.com"); !slices.Equal(got, []string{"parameters without apiVersion and kind", "v1, A"}) {
+		t.Errorf("kinds %v", got)
+	}
+}
+
+// TestOwnSchema: a site's schema replaces the one that comes along, and only in its own
+// copy. A wrong key by propertyNames is said of the whole, since its place is not known.
+func TestOwnSchema(t *testing.T) {
+	own := library(t)
+	err := own.Add([]byte(`{"x-dra-driver": "dra.net", "propertyNames": {"pattern": "^[a-z]+$"}, "minProperties": 1,
+		"properties": {"size": {"multipleOf": 4}, "list": {"uniqueItems": true, "contains": {"const": 1}}, "either": {"anyOf": [{"type": "string"}, {"const": 1}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for parameters, want := range map[string]string{
+		`{"mtu": 9000}`:     "",
+		`{}`:                "value: parameters: Invalid value: minProperties: got 0, want 1",
+		`{"MTU": 1}`:        `value: parameters: Invalid value: invalid propertyName 'MTU'`,
+		`{"size": 5}`:       "value: parameters.size: Invalid value: 5: multipleOf: got 5, want 4",
+		`{"list": [2]}`:     "value: parameters.list: Invalid value: no items match contains schema",
+		`{"either": 2}`:     "value: parameters.either: Invalid value: 2: is none of what is allowed here",
+		`{"either": "two"}`: "",
+	} {
+		if got := check(own, "dra.net", parameters); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", parameters, got, want)
+		}
+	}
+	if got := check(library(t), "dra.net", `{"mtu": 9000}`); got == "" {
+		t.Error("the schema of the default library is replaced, too")
+	}
+}
+
+// TestZeroLibrary: it knows nothing and says nothing.
+func TestZeroLibrary(t *testing.T) {
+	l := &parameters.Library{}
+	if got := check(l, "gpu.nvidia.com", `{}`); got != "" || len(l.Drivers()) != 0 || l.KnowsDriver("gpu.nvidia.com") {
+		t.Errorf("%q, %v", got, l.Drivers())
+	}
+}
+
+// FuzzCheck gives any bytes to every driver. Nothing may panic, the answer is the same
+// twice, has a bound, and every place lies in the parameters.
+func FuzzCheck(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "[[", `{"a": {"a": {"a": 1}}}`, `{"a":1,"a":[]}`, `{"": {"": null}}`, "\xff", strings.Repeat(`{"a":`, 20000),
+		`{"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": 1e400}}}`,
+		`{"interface": {"name": "..", "vrf": {"table": 253}, "arpIgnore": 1e2}, "rules": [{}], "routes": [{"scope": 253}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	l := library(f)
+	f.Fuzz(func(t *testing.T, parameters []byte) {
+		for _, driver := range l.Drivers() {
+			first, second := check(l, driver, string(parameters)), check(l, driver, string(parameters))
+			if first != second {
+				t.Errorf("%s: first\n%s\nthen\n%s", driver, first, second)
+			}
+			unknown, fields, values := l.Check(field.NewPath("parameters"), driver, parameters)
+			all := slices.Concat(unknown, fields, values)
+			if len(all) > 2*17+1 {
+				t.Errorf("%s: %d errors", driver, len(all))
+			}
+			for _, err := range all {
+				if !strings.HasPrefix(err.Field, "parameters") {
+					t.Errorf("%s: %v", driver, err)
+				}
+			}
+		}
+	})
+}

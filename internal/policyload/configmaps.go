@@ -1,0 +1,216 @@
+package policyload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing/fstest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dra-steward/dra-steward/pkg/policy"
+)
+
+// PolicyLabel is what a ConfigMap with policies is labelled with.
+const PolicyLabel = "dra-steward.io/policy"
+
+// ConfigMaps puts the policies into force that stand in ConfigMaps of a namespace,
+// beside others; as a whole, or not at all.
+type ConfigMaps struct {
+	Namespace string
+	// StatusName is the ConfigMap in which the leader of the controllers writes down what
+	// came of the policies; empty is none.
+	StatusName string
+	Sources    []policy.Source
+	// Use puts policies into force, agrees tells whether it could.
+	Use     func(Files, time.Time) error
+	Agrees  func(Files) error
+	Log     logr.Logger
+	Metrics *Metrics
+
+	Status  Status
+	client  kubernetes.Interface
+	factory informers.SharedInformerFactory
+	Lister  corelisters.ConfigMapLister
+	changed chan struct{}
+	loaded  atomic.Bool
+}
+
+// NewConfigMaps prepares the informer; kubeconfig is as for newInformed.
+func NewConfigMaps(p *ConfigMaps, kubeconfig string) (*ConfigMaps, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or leave out --policy-namespace", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	p.client = client
+	p.factory = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(p.Namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = PolicyLabel + "=true" }))
+	p.Lister = p.factory.Core().V1().ConfigMaps().Lister()
+	p.changed = make(chan struct{}, 1)
+	tell := func(any) {
+		select {
+		case p.changed <- struct{}{}:
+		default: // it is known already
+		}
+	}
+	_, err = p.factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: tell, UpdateFunc: func(any, any) { tell(nil) }, DeleteFunc: tell})
+	return p, err
+}
+
+// Run follows the ConfigMaps until ctx ends.
+func (p *ConfigMaps) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	if p.StatusName != "" {
+		watching.Go(func() {
+			if err := p.Status.watch(ctx, p.client, p.Namespace, p.StatusName); err != nil {
+				p.Log.Error(err, "cannot watch since when policies are in force", "configMap", p.Namespace+"/"+p.StatusName)
+			}
+		})
+	}
+	p.factory.StartWithContext(ctx)
+	defer p.factory.Shutdown()
+	for _, synced := range p.factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return nil
+		}
+	}
+	for {
+		p.load(ctx)
+		p.loaded.Store(true)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changed:
+		}
+	}
+}
+
+// load takes over what the ConfigMaps say now, if all of it is good.
+func (p *ConfigMaps) load(ctx context.Context) {
+	files, err := p.Compile(ctx, nil)
+	now := time.Now()
+	if err == nil {
+		err = p.Use(files, now)
+	}
+	if err != nil {
+		p.Metrics.refused()
+		p.Status.refused(p.problemsOf(err))
+		p.Log.Error(err, "refused the policies of the ConfigMaps; the last good ones stay in force", "namespace", p.Namespace)
+		return
+	}
+	p.Metrics.took(files.revision(), now)
+	p.Status.took(files.revision(), now)
+	p.Log.Info("took over policies", "revision", files.revision(), "policies", len(files.Set.Policies()), "schemas", len(files.Schemas))
+}
+
+// Compile reads everything, with one ConfigMap as it would be stored.
+func (p *ConfigMaps) Compile(ctx context.Context, stored *corev1.ConfigMap) (files Files, _ error) {
+	all, err := p.Lister.ConfigMaps(p.Namespace).List(labels.Everything())
+	if err != nil {
+		return files, err
+	}
+	if stored != nil {
+		all = append(slices.DeleteFunc(all, func(c *corev1.ConfigMap) bool { return c.Name == stored.Name }), stored)
+	}
+	slices.SortFunc(all, func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
+	sources := slices.Clone(p.Sources)
+	var errs []error
+	for _, c := range all {
+		modules := fstest.MapFS{}
+		for _, name := range slices.Sorted(maps.Keys(c.Data)) {
+			switch {
+			case strings.HasSuffix(name, ".rego"):
+				modules[name] = &fstest.MapFile{Data: []byte(c.Data[name])}
+			default:
+				errs = append(errs, files.addSchema(p.sourceName(c.Name)+"/"+name, name, c.Data[name]))
+			}
+		}
+		sources = append(sources, policy.Source{Name: p.sourceName(c.Name), Files: modules})
+	}
+	files.Set, err = Compile(ctx, sources)
+	return files, errors.Join(append(errs, err)...)
+}
+
+// sourceName is what messages call a ConfigMap.
+func (p *ConfigMaps) sourceName(name string) string {
+	return "ConfigMap " + p.Namespace + "/" + name
+}
+
+// Check says what is wrong with the policies if a ConfigMap is stored.
+func (p *ConfigMaps) Check(ctx context.Context, stored *corev1.ConfigMap) error {
+	if stored.Labels[PolicyLabel] != "true" || stored.Namespace != p.Namespace {
+		return nil
+	}
+	files, err := p.Compile(ctx, stored)
+	if err == nil {
+		err = p.Agrees(files)
+	}
+	var errs []error
+	for _, problem := range policy.Problems(err) {
+		errs = append(errs, problem)
+	}
+	return errors.Join(errs...)
+}
+
+// Ready is nil once the policies have been read for the first time.
+func (p *ConfigMaps) Ready(*http.Request) error {
+	if !p.loaded.Load() {
+		return errors.New("the ConfigMaps with policies are not read yet")
+	}
+	return nil
+}
+
+// Metrics tell which policies are in force.
+type Metrics struct {
+	failed, success prometheus.Gauge
+	info            *prometheus.GaugeVec
+}
+
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		failed: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_policies_load_failed",
+			Help: "1 while the policies of the ConfigMaps are ones that were refused; the last good ones are in force then."}),
+		success: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_policies_last_success_timestamp_seconds",
+			Help: "When the policies in force were taken over."}),
+		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dra_steward_policies_info",
+			Help: "1 for the revision of the policies in force."}, []string{"revision"}),
+	}
+	for _, c := range []prometheus.Collector{m.failed, m.success, m.info} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) refused() { m.failed.Set(1) }
+
+func (m *Metrics) took(revision string, at time.Time) {
+	m.failed.Set(0)
+	m.success.Set(float64(at.Unix()))
+	m.info.Reset()
+	m.info.WithLabelValues(revision).Set(1)
+}

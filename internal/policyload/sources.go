@@ -1,0 +1,89 @@
+// Package policyload loads policies from the library, folders, bundles and ConfigMaps, and
+// makes engines of them.
+package policyload
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"errors"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+)
+
+// Sources are the library and what a person names beside it: folders with
+// policies, or bundles of OPA.
+func Sources(paths []string) ([]policy.Source, error) {
+	sources := []policy.Source{policy.Library()}
+	for _, path := range paths {
+		files, err := policyFiles(path)
+		if err != nil {
+			return nil, fmt.Errorf("--policies %s: %w", path, err)
+		}
+		sources = append(sources, policy.Source{Name: path, Files: files})
+	}
+	return sources, nil
+}
+
+func policyFiles(path string) (fs.FS, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return os.DirFS(path), nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return policy.Bundle(file)
+}
+
+// Compile makes a set of the library and what is beside it. The library's own
+// tests are run when it is built, those of others here.
+func Compile(ctx context.Context, sources []policy.Source) (*policy.Set, error) {
+	if len(sources) == 1 {
+		return policy.Parse(ctx, sources...)
+	}
+	return policy.Compile(ctx, sources...)
+}
+
+// NewEngine evaluates a set as a configuration wants it; nil for no set.
+func NewEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.Engine, error) {
+	if set == nil {
+		return nil, nil
+	}
+	settings, err := review.PolicySettings(c)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := policy.NewEngine(set, settings)
+	if err != nil {
+		return nil, field.Invalid(field.NewPath("policies"), field.OmitValueType{}, err.Error())
+	}
+	return engine, nil
+}
+
+// NewGuardEngine are the policies that judge by the impact of a write; nil for no set.
+func NewGuardEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.Engine, error) {
+	if set == nil {
+		return nil, nil
+	}
+	settings, err := review.GuardSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := policy.NewEngine(set, settings)
+	if err != nil {
+		return nil, errors.Join(errors.New("the policies of the guard"), err)
+	}
+	return engine, nil
+}

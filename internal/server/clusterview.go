@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/clusterdata"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// ClusterView is the world of a cluster: its DeviceClasses, and its ResourceSlices as their
+// drivers published them; and what policies know beside these.
+type ClusterView struct {
+	tracked *tracker.Tracker
+	// patches are read by themselves: rules look at devices as they were published, so
+	// that merging would be for nothing.
+	patches   *tracker.PatchReader
+	facts     clusterdata.Facts
+	templates *clusterdata.Templates
+	server    serverVersion
+	// beside is what else reads the cluster, each until ctx ends; also says what it has not
+	// read yet, and may be nil.
+	beside []func(ctx context.Context)
+	also   func() error
+}
+
+var _ validate.World = (*ClusterView)(nil)
+
+// newClusterView prepares a world for the cluster of a kubeconfig file; an empty name is
+// the cluster that this process runs in.
+func newClusterView(kubeconfig string, registerer prometheus.Registerer, log logr.Logger) (*ClusterView, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or switch --live-data off", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	// No rule or policy looks at anything else; what is not read needs no right.
+	sources, err := tracker.NewSources(config, log, tracker.SliceKind, tracker.ClassKind, tracker.RuleKind)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	patches, err := tracker.NewPatchReader(config, log)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	metrics, err := tracker.NewMetrics(registerer)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := clusterdata.NewMetrics(registerer)
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := clusterdata.NewNamespaces(client, counts, log)
+	if err != nil {
+		return nil, err
+	}
+	w := &ClusterView{patches: patches, templates: clusterdata.NewTemplates(client, log),
+		tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics})}
+	w.facts = clusterdata.Facts{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(w.tracked)}
+	w.server.client = client.Discovery()
+	return w, nil
+}
+
+// run keeps the world up to date until ctx ends.
+func (w *ClusterView) run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { w.server.run(ctx) })
+	running.Go(func() { w.patches.Run(ctx) })
+	running.Go(func() { w.facts.Namespaces.Run(ctx) })
+	for _, run := range w.beside {
+		running.Go(func() { run(ctx) })
+	}
+	return w.tracked.Run(ctx)
+}
+
+// ready is nil once everything has been read for the first time that can be.
+func (w *ClusterView) ready(*http.Request) error {
+	err := errors.Join(w.tracked.Ready(), w.patches.Ready(), w.facts.Namespaces.Ready())
+	if w.also != nil {
+		err = errors.Join(err, w.also())
+	}
+	return err
+}
+
+// Class returns a DeviceClass by name, nil if there is none.
+func (w *ClusterView) Class(name string) *resourceapi.DeviceClass {
+	return w.tracked.Snapshot().Class(name)
+}
+
+// Classes returns all DeviceClasses, in the order of their names.
+func (w *ClusterView) Classes() iter.Seq[*resourceapi.DeviceClass] {
+	return w.tracked.Snapshot().Classes()
+}
+
+// Pool returns the slices of a driver's pool, in the order of their names.
+func (w *ClusterView) Pool(driver, name string) []*resourceapi.ResourceSlice {
+	return w.tracked.Snapshot().PublishedByPool(driver, name)
+}
+
+// Slices returns all ResourceSlices, driver by driver.
+func (w *ClusterView) Slices() iter.Seq[*resourceapi.ResourceSlice] {
+	return w.tracked.Snapshot().PublishedSlices()
+}
+
+// Patches returns all ResourceSlicePatches, in the order of their names.
+func (w *ClusterView) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] { return w.patches.All() }
+
+// Claims returns none: all claims of a cluster are more than a webhook should keep for a
+// look at single allocations.
+func (w *ClusterView) Claims() iter.Seq[*resourceapi.ResourceClaim] {
+	return func(func(*resourceapi.ResourceClaim) bool) {}
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"iter"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/internal/impact"
+	"github.com/dra-steward/dra-steward/webhook"
+)
+
+// count makes a site know the claims and pods of the cluster where something asks for them.
+func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
+	if o.guard || o.podDeletions {
+		site.guards, site.deletions = o.guard, o.podDeletions
+		var published func() iter.Seq[*resourceapi.ResourceSlice]
+		if world != nil {
+			published = world.Slices
+		}
+		site.guard, err = impact.New(o.kubeconfig, published, o.guard)
+	}
+	return err
+}
+
+// validating denies and warns, and judges policies where it follows some.
+func (c *reloader) validating(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
+	handler := webhook.Validating(c.reviewer, c.log, metrics, options...)
+	if c.deletions {
+		handler = webhook.PodDeletions(handler, c.guard, c.reviewer, c.log, metrics, options...)
+	}
+	if c.policies != nil {
+		handler = webhook.PolicyConfigMaps(handler, c.policies.Check)
+	}
+	return handler
+}
+
+// guarding judges by the impact of a write where somebody counts it.
+func (c *reloader) guarding(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
+	if !c.guards {
+		return nil
+	}
+	return webhook.Guarding(c.reviewer, c.log, metrics, options...)
+}

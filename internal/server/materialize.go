@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+)
+
+// furnish gives a site what counts and what merges.
+func (o serveOptions) furnish(site *reloader, world *ClusterView, registry *prometheus.Registry, log logr.Logger) (err error) {
+	if err := o.count(site, world); err != nil {
+		return err
+	}
+	merger, err := o.merger(world, registry, log)
+	site.slices = merger
+	return err
+}
+
+// merger writes ResourceSlicePatches into slices at admission, as far as --patches says;
+// without that it restores slices that hold some still.
+func (o serveOptions) merger(world *ClusterView, registry *prometheus.Registry, log logr.Logger) (*materialize.Merger, error) {
+	mode := materialize.Mode(o.patches)
+	if err := mode.Validate(); err != nil {
+		return nil, err
+	}
+	metrics, err := materialize.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	if world == nil {
+		if mode == materialize.Materialize {
+			return nil, errors.New("--patches materialize needs --live-data, which reads them")
+		}
+		return materialize.NewMerger(mode, materialize.Patches{}, nil, metrics, log), nil
+	}
+	ledgers := &materialize.Ledgers{}
+	begun := &beginning{}
+	merger := materialize.NewMerger(mode, materialize.Patches{
+		All: world.Patches, Class: world.Class,
+		Known: func() bool { return world.patches.Informer.HasSynced() && begun.err() == nil },
+	}, ledgers, metrics, log)
+	world.tracked.AddEventHandler(ledgers.Handler(world.tracked, time.Now))
+	world.beside = append(world.beside, func(ctx context.Context) { ledgers.Run(ctx, world.tracked) })
+	world.also = begun.err
+	if merger.Active() {
+		if err := o.remember(world, merger, ledgers, begun, log); err != nil {
+			return nil, err
+		}
+	}
+	_, err = world.patches.Informer.AddEventHandler(merger.Handler())
+	return merger, err
+}
+
+// beginning counts what has to be known before patches are merged.
+type beginning struct{ left atomic.Int32 }
+
+func (b *beginning) err() error {
+	if b.left.Load() > 0 {
+		return errors.New("what drivers said before, or whether a scheduler applies patches, is not read yet")
+	}
+	return nil
+}
+
+// remember reads what drivers said of slices that are gone, and asks whether a scheduler
+// applies patches.
+func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, ledgers *materialize.Ledgers, begun *beginning, log logr.Logger) error {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = 50, 2*materialize.RecordConfigMaps
+	if namespace, prefix, given := strings.Cut(o.patchRecords, "/"); given {
+		client, err := coreclient.NewForConfig(config)
+		if err != nil {
+			return fmt.Errorf("client for ConfigMaps: %w", err)
+		}
+		begun.left.Add(1)
+		world.beside = append(world.beside, func(ctx context.Context) {
+			if err := ledgers.Load(ctx, client.ConfigMaps(namespace), prefix, world.tracked); err != nil && ctx.Err() == nil {
+				log.Error(err, "Cannot read what drivers said before of slices that are gone")
+			}
+			begun.left.Add(-1)
+		})
+	} else if o.patchRecords != "" {
+		return fmt.Errorf("--patch-records %q: must be a namespace and the beginning of a name, as in dra-steward/records", o.patchRecords)
+	}
+	if materialize.Mode(o.patches) != materialize.Materialize {
+		return nil
+	}
+	elsewhere, err := materialize.NewElsewhere(config)
+	if err != nil {
+		return err
+	}
+	begun.left.Add(1)
+	world.beside = append(world.beside, func(ctx context.Context) {
+		merger.Follow(ctx, elsewhere, sync.OnceFunc(func() { begun.left.Add(-1) }))
+	})
+	return nil
+}

@@ -1,0 +1,243 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"encoding/json"
+	"net/http"
+
+	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+	"github.com/dra-steward/dra-steward/internal/daemon"
+	"github.com/dra-steward/dra-steward/internal/impact"
+	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A reloader is the Reviewer that follows a configuration file: it is replaced as a
+// whole when the file changes, and a file that is wrong leaves it as it is.
+type reloader struct {
+	path string
+	// complete adds to a Reviewer what no file holds.
+	complete func(*review.Reviewer)
+	// minor is that of the API server, for who does not configure it; 0 if it is not
+	// known.
+	minor   func() int
+	log     logr.Logger
+	metrics *configMetrics
+
+	inForce atomic.Pointer[review.Reviewer]
+
+	// turn is held by who changes what follows.
+	turn sync.Mutex
+	// set are the policies, nil for none.
+	set *policy.Set
+	// schemas are those of opaque parameters that ConfigMaps hold.
+	schemas []fs.FS
+	// policies are those of ConfigMaps; nil for none.
+	policies *policyload.ConfigMaps
+	// guard counts what a write would hit, and knows what pods hold; nil where neither
+	// guards nor deletions says that somebody asks.
+	guard             *impact.Estimator
+	guards, deletions bool
+	// slices writes patches into slices; nil leaves them alone.
+	slices review.Slices
+	// file is the one in force.
+	file config.File
+	// seen is the revision in force; empty while the file is one that was refused.
+	seen string
+}
+
+// reviewer returns the Reviewer in force.
+func (c *reloader) reviewer() review.Reviewer {
+	reviewer := *c.inForce.Load()
+	if c.guards {
+		reviewer.Impacts = c.guard
+	}
+	reviewer.Slices = c.slices
+	reviewer.Profile.Minor = cmp.Or(reviewer.Profile.Minor, c.minor())
+	return reviewer
+}
+
+// start reads the file for the first time; an error is one of the file.
+func (c *reloader) start(now time.Time) error {
+	file, err := config.Load(c.path)
+	if err != nil {
+		return err
+	}
+	return c.use(file, now)
+}
+
+// use puts a file into force, if nothing is wrong with it.
+func (c *reloader) use(file config.File, now time.Time) error {
+	reviewer, err := review.New(file.StewardConfiguration)
+	if err != nil {
+		return file.Locate(err)
+	}
+	if reviewer.Policies, err = policyload.NewEngine(c.set, file.StewardConfiguration); err != nil {
+		return file.Locate(err)
+	}
+	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(c.set, file.StewardConfiguration); err != nil {
+		return file.Locate(err)
+	}
+	if len(c.schemas) > 0 {
+		if reviewer.Parameters, err = review.Parameters(file.StewardConfiguration, c.schemas...); err != nil {
+			return file.Locate(err)
+		}
+	}
+	c.complete(&reviewer)
+	if c.policies != nil {
+		reviewer.PoliciesSince = c.policies.Status.InForceSince(reviewer.PolicyDigests())
+	}
+	c.file = file
+	c.inForce.Store(&reviewer)
+	c.seen = file.Revision
+	c.metrics.loaded(file.Revision, now)
+	for _, i := range reviewer.Expired(now) {
+		c.log.Info("an exemption has expired and does not count: remove or renew it", "exemption", i, "reason", file.Exemptions[i].Reason)
+	}
+	return nil
+}
+
+// usePolicies puts other policies and schemas into force, all at once, if the
+// configuration agrees with them.
+func (c *reloader) usePolicies(files policyload.Files, now time.Time) error {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	set, schemas := c.set, c.schemas
+	c.set, c.schemas = files.Set, files.Schemas
+	err := c.use(c.file, now)
+	if err != nil {
+		c.set, c.schemas = set, schemas
+	}
+	return err
+}
+
+// agrees tells whether the configuration agrees with policies: with their parameters and
+// the schemas of these.
+func (c *reloader) agrees(files policyload.Files) error {
+	c.turn.Lock()
+	file := c.file
+	c.turn.Unlock()
+	if file.Name != "" {
+		file.Name = filepath.Base(file.Name) // who writes a ConfigMap knows nothing of our folders
+	}
+	_, err := policyload.NewEngine(files.Set, file.StewardConfiguration)
+	return file.Locate(err)
+}
+
+// run follows the file until ctx ends.
+func (c *reloader) run(ctx context.Context) error {
+	if c.path == "" {
+		return nil
+	}
+	config.Watch(ctx, c.path, c.reload, func(err error) {
+		c.log.Error(err, "cannot watch the configuration; it is looked at every few seconds", "file", c.path)
+	})
+	return nil
+}
+
+// reload reads the file and takes it over if it has changed.
+func (c *reloader) reload() {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	file, err := config.Load(c.path)
+	if err == nil && file.Revision == c.seen {
+		return
+	}
+	if err == nil {
+		err = c.use(file, time.Now())
+	}
+	if err == nil {
+		c.log.Info("took over a new configuration", "file", c.path, "revision", file.Revision)
+		return
+	}
+	c.seen = ""
+	if c.metrics.refused(err) {
+		c.log.Error(err, "refused a new configuration; the last good one stays in force", "file", c.path)
+	}
+}
+
+// metricsHandler serves metrics, and what came of loading policies.
+func (c *reloader) metricsHandler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", daemon.MetricsHandler(registry))
+	if c.policies != nil {
+		mux.HandleFunc("GET "+policystatus.Path, c.tellPolicies)
+	}
+	return mux
+}
+
+func (c *reloader) tellPolicies(w http.ResponseWriter, _ *http.Request) {
+	load := &c.policies.Status
+	load.Mutex.Lock()
+	said := policystatus.Load{Revision: load.Revision, Since: load.Since, Problems: load.Problems}
+	load.Mutex.Unlock()
+	said.Digests = c.reviewer().PolicyDigests()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(said) // who asks no longer needs no answer
+}
+
+// configMetrics tell which configuration is in force.
+type configMetrics struct {
+	failed  prometheus.Gauge
+	loads   *prometheus.CounterVec
+	success prometheus.Gauge
+	info    *prometheus.GaugeVec
+
+	// said is the error that was logged last.
+	said string
+}
+
+// NewConfigMetrics registers the metrics; reviewer returns the one in force.
+func NewConfigMetrics(registerer prometheus.Registerer, reviewer func() review.Reviewer) (*configMetrics, error) {
+	m := &configMetrics{
+		failed: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_config_load_failed",
+			Help: "1 while the configuration file is one that was refused; the last good one is in force then."}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dra_steward_config_loads_total",
+			Help: "Configurations that were read, by result (success, failure)."}, []string{"result"}),
+		success: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_config_last_success_timestamp_seconds",
+			Help: "When the configuration in force was read."}),
+		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dra_steward_config_info",
+			Help: "1 for the revision of the configuration in force, the beginning of its SHA-256; empty without a file."}, []string{"revision"}),
+	}
+	expired := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dra_steward_config_exemptions_expired",
+		Help: "Exemptions of the configuration in force that have expired and do not count."},
+		func() float64 { return float64(len(reviewer().Expired(time.Now()))) })
+	for _, c := range []prometheus.Collector{m.failed, m.loads, m.success, m.info, expired} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *configMetrics) loaded(revision string, at time.Time) {
+	m.failed.Set(0)
+	m.loads.WithLabelValues("success").Inc()
+	m.success.Set(float64(at.Unix()))
+	m.info.Reset()
+	m.info.WithLabelValues(revision).Set(1)
+	m.said = ""
+}
+
+// refused tells whether it is the first time since a good configuration that err is why.
+func (m *configMetrics) refused(err error) (first bool) {
+	if err.Error() == m.said {
+		return false
+	}
+	m.said = err.Error()
+	m.failed.Set(1)
+	m.loads.WithLabelValues("failure").Inc()
+	return true
+}

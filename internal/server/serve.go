@@ -1,0 +1,240 @@
+// Package server is the program behind serve: the admission webhook with its configuration,
+// the live data that it watches, and its metrics.
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/daemon"
+	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/webhook"
+	"github.com/spf13/pflag"
+)
+
+type serveOptions struct {
+	config, certDir, certificateSecret     string
+	selfSigned                             []string
+	address, healthAddress, metricsAddress string
+	shutdownDelay                          time.Duration
+	liveData, guard, podDeletions          bool
+	kubeconfig                             string
+	policies                               []string
+	policyNamespace, policyStatus          string
+	patches, patchRecords                  string
+	logLevel, logFormat                    string
+	decisions                              webhook.DecisionSettings
+	tracing                                tracingOptions
+}
+
+func Command(streams cmdutil.Streams) *cobra.Command {
+	var o serveOptions
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the admission webhook",
+		Long: `serve answers the admission requests of API servers over HTTPS: POST /mutate fills in
+defaults, POST /validate denies and warns, and with --guard POST /guard refuses taint
+rules and drains that hit more than the site allows. POST /pods checks new pods whose
+extended resources are backed by DRA as the claims that the scheduler makes for them. With --live-data it also reads
+DeviceClasses, ResourceSlices, DeviceTaintRules and the labels of namespaces from the API
+server, for the rules and policies that look beyond one object, and with --guard claims,
+pods and PodDisruptionBudgets. With --pod-deletions it reads claims and pods, and refuses
+deletions by force of pods that hold devices. Else it needs no access to the Kubernetes API.
+
+The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
+kubernetes.io/tls is mounted) and read again whenever it changes, or followed in the
+Secret of --certificate-secret, where the controller keeps it. On SIGTERM the
+readiness fails, requests are answered for --shutdown-delay more, and then those that
+were accepted are finished.
+
+The configuration file is read again whenever it changes. One that is wrong is refused
+and the last good one stays in force; the metric dra_steward_config_load_failed and the
+log say so.`,
+		Example: `  # Development: make a certificate for this host; ca.crt goes into caBundle.
+  dra-steward serve --cert-dir ./tls --self-signed localhost,127.0.0.1
+
+  # In a cluster, as the chart does it:
+  dra-steward serve --config /etc/dra-steward/config.yaml --cert-dir /etc/dra-steward/tls`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), streams, o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.config, "config", "", "configuration file with the site's limits and defaults (default: the API server's limits)")
+	f.StringVar(&o.certDir, "cert-dir", "/etc/dra-steward/tls", "folder with tls.crt and tls.key")
+	f.StringVar(&o.certificateSecret, "certificate-secret", "", "Secret (namespace/name) with tls.crt and tls.key, followed in place of --cert-dir; it need not exist yet")
+	f.StringSliceVar(&o.selfSigned, "self-signed", nil, "for development: make a certificate for these host names and addresses if --cert-dir has none")
+	f.StringVar(&o.address, "address", ":9443", "address for admission requests (HTTPS)")
+	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
+	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on answering after SIGTERM, until API servers know that we are going")
+	clusterFlags(f, &o)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --policy-namespace and --certificate-secret (default: the cluster that this runs in)")
+	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info (with denials and warnings), warn or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
+	recordingFlags(f, &o)
+	cmdutil.Complete(c, "log-level", []string{"debug", "info", "warn", "error"})
+	cmdutil.Complete(c, "log-format", []string{"json", "text"})
+	return c
+}
+
+func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
+	log, err := daemon.NewLogger(streams.Err, o.logLevel, o.logFormat)
+	if err != nil {
+		return err
+	}
+	if o.selfSigned != nil && o.certificateSecret == "" {
+		if err := webhook.SelfSigned(o.certDir, o.selfSigned); err != nil {
+			return fmt.Errorf("--self-signed: %w", err)
+		}
+	}
+	registry := prometheus.NewRegistry()
+	recorded, err := o.recording(registry, log)
+	if err != nil {
+		return err
+	}
+	defer recorded.end()
+	world, err := o.world(registry, log)
+	if err != nil {
+		return err
+	}
+	site, err := o.site(ctx, world, registry, log)
+	if err != nil {
+		return err
+	}
+	if err := o.furnish(site, world, registry, log); err != nil {
+		return err
+	}
+	certificate, err := o.certificate(log)
+	if err != nil {
+		return err
+	}
+	server := &webhook.Server{
+		Mutating:      webhook.Mutating(site.reviewer, log, recorded.metrics, recorded.options...),
+		Validating:    site.validating(recorded.metrics, recorded.options...),
+		Guarding:      site.guarding(recorded.metrics, recorded.options...),
+		Pods:          webhook.ExtendedResources(site.reviewer, log, recorded.metrics, recorded.options...),
+		CertDir:       o.certDir,
+		Certificate:   certificate,
+		ShutdownDelay: o.shutdownDelay,
+		Bounds:        webhook.Bounds{System: func(user string) bool { return site.reviewer().SystemUser(user) }},
+		Metrics:       recorded.metrics,
+		Log:           log,
+	}
+	if err := RegisterExpiry(registry, server); err != nil {
+		return err
+	}
+	return serveAll(ctx, server, world, site, registry, o, log)
+}
+
+// world is what the rules see beside an object, nil without --live-data.
+func (o serveOptions) world(registry *prometheus.Registry, log logr.Logger) (*ClusterView, error) {
+	if !o.liveData {
+		return nil, nil
+	}
+	return newClusterView(o.kubeconfig, registry, log)
+}
+
+// evaluationTime is how long the selectors of one write are evaluated at most.
+const evaluationTime = 50 * time.Millisecond
+
+// site is what the configuration file says, and what comes of its changes.
+func (o serveOptions) site(ctx context.Context, world *ClusterView, registry *prometheus.Registry, log logr.Logger) (*reloader, error) {
+	site := &reloader{path: o.config, log: log, complete: func(*review.Reviewer) {}, minor: func() int { return 0 }}
+	if world != nil {
+		evaluations := &validate.Evaluations{}
+		site.minor = world.server.minor
+		site.complete = func(r *review.Reviewer) {
+			r.World, r.Facts, r.Templates, r.Evaluations = world, world.facts, world.templates, evaluations
+			r.SelectorTime = evaluationTime
+		}
+	}
+	sources, err := policyload.Sources(o.policies)
+	if err != nil {
+		return nil, err
+	}
+	if site.set, err = policyload.Compile(ctx, sources); err != nil {
+		return nil, err
+	}
+	if site.metrics, err = NewConfigMetrics(registry, site.reviewer); err != nil {
+		return nil, err
+	}
+	if o.policyNamespace != "" {
+		site.policies, err = o.configMaps(site, sources, registry)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return site, site.start(time.Now())
+}
+
+// configMaps follow the policies of a namespace.
+func (o serveOptions) configMaps(site *reloader, sources []policy.Source, registry *prometheus.Registry) (*policyload.ConfigMaps, error) {
+	metrics, err := policyload.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	return policyload.NewConfigMaps(&policyload.ConfigMaps{
+		Namespace: o.policyNamespace, StatusName: o.policyStatus, Sources: sources, Use: site.usePolicies, Agrees: site.agrees,
+		Log: site.log, Metrics: metrics}, o.kubeconfig)
+}
+
+// serveAll serves admission, health and metrics. The latter two stay up until
+// admission is done, so that probes see how it ends.
+func serveAll(ctx context.Context, server *webhook.Server, world *ClusterView, site *reloader, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
+	at, err := daemon.ListenAll(map[string]string{
+		"--address": o.address, "--health-address": o.healthAddress, "--metrics-address": o.metricsAddress,
+	})
+	if err != nil {
+		return err
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, failed := errgroup.WithContext(background)
+	group.Go(func() error {
+		return daemon.ServeHTTP(failed, at["--health-address"], healthHandler(server, world, site))
+	})
+	group.Go(func() error { return daemon.ServeHTTP(failed, at["--metrics-address"], site.metricsHandler(registry)) })
+	group.Go(func() error { return site.run(failed) })
+	if world != nil {
+		group.Go(func() error { return world.run(failed) })
+	}
+	if site.policies != nil {
+		group.Go(func() error { return site.policies.Run(failed) })
+	}
+	if site.guard != nil {
+		group.Go(func() error { return site.guard.Run(failed) })
+	}
+	admission, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(failed, cancel)
+	group.Go(func() error {
+		defer stop()
+		log.Info("serving admission requests", "address", daemon.AddressOf(at["--address"]),
+			"health", daemon.AddressOf(at["--health-address"]), "metrics", daemon.AddressOf(at["--metrics-address"]))
+		return server.Serve(admission, at["--address"])
+	})
+	return group.Wait()
+}
+
+// clusterFlags say what is read of the cluster, and which policies there are.
+func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
+	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses, ResourceSlices, DeviceTaintRules and namespaces of the cluster, for what looks beyond one object")
+	f.BoolVar(&o.guard, "guard", false, "answer POST /guard: read the claims, pods and PodDisruptionBudgets of the cluster, to refuse taint rules that evict more than the configuration allows")
+	f.BoolVar(&o.podDeletions, "pod-deletions", false, "judge deletions and evictions of pods: read the claims and pods of the cluster, to refuse those by force where a pod holds devices")
+	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library; a policy with the code of another replaces it (repeatable)")
+	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
+	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap beside these in which the controller's leader writes down what came of the policies")
+	f.StringVar(&o.patches, "patches", string(materialize.None), "write ResourceSlicePatches into the slices that drivers publish: none, materialize (needs --live-data), or restore to take them back")
+	f.StringVar(&o.patchRecords, "patch-records", "", "ConfigMaps (namespace/beginning of their names) in which the controller keeps what drivers said of slices that are gone")
+}

@@ -1,0 +1,104 @@
+package chartdoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// schema returns the JSON schema of the values; configuration is that of the
+// configuration file.
+func schema(root value, configuration object) ([]byte, error) {
+	s, err := root.schema(nil, configuration)
+	if err != nil {
+		return nil, err
+	}
+	s["$schema"] = "http://json-schema.org/draft-07/schema#"
+	s["title"] = "Values of the dra-steward chart"
+	// helm adds it to the values of every chart.
+	s["properties"].(object)["global"] = object{"type": "object", "description": "For all charts of a chart that has this one below it; not used."}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err = encoder.Encode(s)
+	return out.Bytes(), err
+}
+
+// schema of a value; base is what its group knows of it, a copy.
+func (v value) schema(base, configuration object) (object, error) {
+	s := object{}
+	maps.Copy(s, base)
+	each, _ := v.hint["each"].(object)
+	if field, ok := v.hint["configuration"].(string); ok {
+		known, err := lookUp(configuration, field)
+		if err != nil {
+			return nil, fmt.Errorf("values.yaml: %s: %w", v.path, err)
+		}
+		maps.Copy(s, known)
+	}
+	for key, hint := range v.hint {
+		if key != "each" && key != "configuration" {
+			s[key] = hint
+		}
+	}
+	v.imply(s)
+	if v.doc != "" {
+		s["description"] = v.doc
+	}
+	if v.children == nil {
+		return s, nil
+	}
+	s["type"], s["additionalProperties"] = "object", false
+	known, _ := s["properties"].(object)
+	properties := object{}
+	for _, child := range v.children {
+		inherited := object{}
+		if of, ok := known[child.name()].(object); ok {
+			maps.Copy(inherited, of)
+		}
+		maps.Copy(inherited, each)
+		of, err := child.schema(inherited, configuration)
+		if err != nil {
+			return nil, err
+		}
+		properties[child.name()] = of
+	}
+	for name := range known {
+		if properties[name] == nil {
+			return nil, fmt.Errorf("values.yaml: %s.%s is a field of the configuration and no value", v.path, name)
+		}
+	}
+	s["properties"] = properties
+	return s, nil
+}
+
+// imply adds what the default says about the type: a null allows null, and a group may
+// be left out altogether by null.
+func (v value) imply(s object) {
+	types := map[string]string{"!!bool": "boolean", "!!int": "integer", "!!float": "number", "!!str": "string", "!!seq": "array", "!!map": "object"}
+	implied := types[v.node.ShortTag()]
+	switch known, isName := s["type"].(string); {
+	case implied == "" && isName:
+		s["type"] = []any{known, "null"}
+	case s["type"] == nil && s["enum"] == nil && implied != "":
+		s["type"] = implied
+	}
+}
+
+// lookUp finds a field of the configuration, such as "limits".
+func lookUp(configuration object, field string) (object, error) {
+	at := configuration
+	for name := range strings.SplitSeq(field, ".") {
+		properties, _ := at["properties"].(object)
+		next, ok := properties[name].(object)
+		if !ok {
+			return nil, fmt.Errorf("the configuration has no field %s, it has %s", field, strings.Join(slices.Sorted(maps.Keys(properties)), ", "))
+		}
+		at = next
+	}
+	return at, nil
+}

@@ -1,0 +1,159 @@
+package depcheck
+
+// Root is the path of the root module.
+const Root = "github.com/dra-steward/dra-steward"
+
+// What pure packages never reach, however far away.
+const (
+	clientGo          = "k8s.io/client-go"
+	controllerRuntime = "sigs.k8s.io/controller-runtime"
+	opa               = "github.com/open-policy-agent/opa"
+)
+
+// A Package is what the architecture says about one package.
+type Package struct {
+	// Floor is its height. It imports what is on lower floors.
+	Floor int
+	// Beside are packages of the same floor that it may import all the same.
+	Beside []string
+	// Importers are the only packages that may import it; none means all above.
+	Importers []string
+	// Never are import paths that it must not reach, not even through others.
+	Never []string
+	// Pure packages are told the time, they do not ask for it.
+	Pure bool
+}
+
+// Packages is the architecture of the root module, by path below Root. Floors:
+//
+//	5  programs              cmd, cli, server, manager, nodeagent
+//	4  doing                 webhook, evictor, controllers, podresources, clusterread, lint
+//	3  deciding over more    review, usage on tracker, why, guard's estimates, rulebook, fix
+//	2  deciding on one       validate, mutate, policy, patch, toleration, parameters, config, manifest
+//	1  saying                api, policies, charts, cdi, guard
+var Packages = map[string]Package{
+	"cmd/dra-steward": {Floor: 5, Beside: []string{"internal/cli", "internal/cli/cmdutil"}},
+	// The list of all commands, and nothing else, knows every program.
+	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/cmdutil", "internal/cli/config", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
+		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/uninstall", "internal/manager", "internal/server"}},
+	"internal/cli/cmdutil": {Floor: 4, Beside: []string{"internal/policyload"}},
+	"internal/cli/config":  {Floor: 5},
+	"internal/cli/device":  {Floor: 5},
+	"internal/cli/drain":   {Floor: 5},
+	"internal/cli/lint":    {Floor: 5},
+	"internal/cli/node":    {Floor: 5, Beside: []string{"internal/nodeagent"}},
+	"internal/cli/policy":  {Floor: 5},
+	// It reads the flags of a running controller as that reads them.
+	"internal/cli/report": {Floor: 5, Beside: []string{"internal/manager"}},
+	// It deletes what the controller keeps, by the names that it gives.
+	"internal/cli/uninstall": {Floor: 5, Beside: []string{"internal/manager"}},
+	"internal/manager":       {Floor: 5},
+	"internal/server":        {Floor: 5},
+	"internal/nodeagent":     {Floor: 5},
+
+	"webhook":          {Floor: 4, Never: []string{Root + "/pkg/usage", Root + "/pkg/tracker"}},
+	"pkg/evictor":      {Floor: 4},
+	"pkg/podresources": {Floor: 4},
+
+	"internal/controllers/certificate":       {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/controllers/drain":             {Floor: 4},
+	"internal/controllers/extendedresources": {Floor: 4, Never: []string{controllerRuntime, opa}},
+	"internal/controllers/materialize":       {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/controllers/patchstatus":       {Floor: 4},
+	"internal/controllers/policystatus":      {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/controllers/ruleexpiry":        {Floor: 4},
+
+	"internal/clusterdata": {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/clusterread": {Floor: 4, Beside: []string{"internal/cli/cmdutil", "internal/taints"}},
+	"internal/policyload":  {Floor: 4, Beside: []string{"internal/controllers/policystatus"}},
+	"internal/impact":      {Floor: 4, Beside: []string{"internal/controllers/drain"}},
+	"internal/daemon":      {Floor: 4},
+	"internal/taints":      {Floor: 4, Pure: true},
+	"internal/lint":        {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/audit":       {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/report":      {Floor: 4, Beside: []string{"internal/audit", "pkg/evictor"}, Never: []string{controllerRuntime}, Pure: true},
+
+	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
+	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
+	"pkg/tracker":              {Floor: 3},
+	"internal/why":             {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Pure: true},
+	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/fix":             {Floor: 3, Never: []string{clientGo, controllerRuntime}},
+	"internal/rulebook":        {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+
+	"pkg/validate":        {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/mutate":          {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/patch":           {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/toleration":      {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/policy":          {Floor: 2, Beside: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/parameters": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/config":     {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
+	"internal/manifest":   {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
+
+	// What a rewritten slice remembers of its driver's values. The tracker and the
+	// scheduler read it.
+	"internal/controllers/materialize/record": {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+
+	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"policies":                    {Floor: 1, Importers: []string{"pkg/policy"}},
+	"policies/parameters":         {Floor: 1, Importers: []string{"internal/parameters"}},
+	"charts":                      {Floor: 1},
+	"pkg/cdi":                     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/podresources/checkpoint": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+
+	"internal/guard":            {Floor: 1, Beside: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/table":            {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/extendedresource": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/sizedcache":       {Floor: 1, Pure: true},
+	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
+	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+
+	// For tests and for the build; no package that ships imports them.
+	"internal/testobj": {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/chartdoc":   {Floor: 3, Importers: []string{"(tests)"}},
+	"tools/depcheck":   {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/citest":     {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/doctest":    {Floor: 1, Importers: []string{"(tests)"}},
+	// The modules test/envtest and test/oracle build Kubernetes with it.
+	"tools/kubemodule": {Floor: 1, Importers: []string{"(tests)"}},
+}
+
+// PureFiles decide in packages that also act: they import none of what Never names, and
+// they are given the time.
+var PureFiles = map[string][]string{
+	"internal/controllers/certificate": {"decide.go"},
+	"internal/controllers/drain":       {"block.go", "choose.go", "classify.go", "conditions.go", "cordon.go", "decide.go", "input.go", "resolve.go", "returns.go", "turns.go"},
+	"internal/controllers/patchstatus": {"decide.go"},
+	"pkg/evictor":                      {"decide.go"},
+}
+
+// Modules are the own modules beside the root one, by folder, each with the
+// packages of ours that it imports outside its tests. "..." allows all of them.
+var Modules = map[string][]string{
+	"scheduler":        {"api/v1alpha1", "internal/controllers/materialize/record", "pkg/patch", "pkg/tracker"},
+	"image":            {},
+	"test/alerts":      {},
+	"test/certmanager": {},
+	"test/chart":       {"charts"},
+	"test/envtest":     {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil", "tools/kubemodule", "test/chart", "webhook"},
+	"test/evictor":     {},
+	"test/node":        {"..."},
+	"test/oracle":      {"..."},
+	"test/tracker":     {},
+	"tools/prose":      {},
+}
+
+// NotRequired are modules that the root go.mod never names: who imports one of our
+// packages must not have to download them.
+var NotRequired = []string{"k8s.io/kubernetes", "helm.sh/helm/v3", "helm.sh/helm/v4"}
+
+// The sizes that a reader takes in at once, tests and generated code excepted.
+const (
+	FunctionLines = 50  // a function has fewer
+	FileLines     = 600 // and so does a file
+)
+
+// Exceptions names what may be longer, "file.go" or "file.go:function", with the
+// reason.
+var Exceptions = map[string]string{}
