@@ -96,7 +96,7 @@ func TestCheckSource(t *testing.T) {
 	for name, tt := range map[string]struct{ file, text, want string }{
 		"sleep":             {"pure/a.go", sleep, "pure/a.go:3: time.Sleep: "},
 		"sleep in a test":   {"pure/a_test.go", sleep, "pure/a_test.go:3: time.Sleep: "},
-		"clock":             {"pure/a.go", now, "pure/a.go:3: time.Now: the package is pure"},
+		"clock":             {"pure/a.go", now, "pure/a.go:3: time.Now: the code is pure"},
 		"clock in a test":   {"pure/a_test.go", now, ""},
 		"clock elsewhere":   {"impure/a.go", now, ""},
 		"another Now":       {"pure/a.go", "package a\nimport time \"example.com/time\"\nvar f = time.Now\n", ""},

@@ -35,7 +35,7 @@ var Packages = map[string]Package{
 	"cmd/dra-steward": {Floor: 5, Beside: []string{"internal/cli", "internal/cli/cmdutil"}},
 	// The list of all commands, and nothing else, knows every program.
 	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/cmdutil", "internal/cli/config", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
-		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/uninstall", "internal/manager", "internal/server"}},
+		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/uninstall", "internal/manager", "internal/nodeagent", "internal/server"}},
 	"internal/cli/cmdutil": {Floor: 4, Beside: []string{"internal/policyload"}},
 	"internal/cli/config":  {Floor: 5},
 	"internal/cli/device":  {Floor: 5},

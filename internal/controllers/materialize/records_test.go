@@ -226,7 +226,7 @@ func TestRecorderFaults(t *testing.T) {
 
 // TestRecordNames: the chart's rights name the ConfigMaps that there are.
 func TestRecordNames(t *testing.T) {
-	chart, err := os.ReadFile("../../charts/dra-steward/templates/_helpers.tpl")
+	chart, err := os.ReadFile("../../../charts/dra-steward/templates/_helpers.tpl")
 	if err != nil {
 		t.Fatal(err)
 	}
