@@ -1,4 +1,4 @@
-package app
+package manager
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 // addExtendedResources lets the leader keep the webhook for the extended resources that
 // DeviceClasses declare, if the options ask for it.
-func (o controllerOptions) addExtendedResources(e *eviction, config *rest.Config, log logr.Logger) error {
+func (o Options) addExtendedResources(e *eviction, config *rest.Config, log logr.Logger) error {
 	if !o.extendedResources {
 		return nil
 	}
