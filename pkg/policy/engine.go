@@ -138,7 +138,7 @@ func (g *group) evaluate(ctx context.Context, s *subject) Decision {
 	if len(judges) == 0 {
 		return d
 	}
-	input := s.input(viewOf(s, judges, question))
+	input := s.input(question.fields)
 	results, err := question.put(ctx, input)
 	if err == nil {
 		for i, policy := range question.policies {
