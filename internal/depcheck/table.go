@@ -61,7 +61,11 @@ var Packages = map[string]Package{
 	"internal/fix":             {Floor: 3, Never: []string{clientGo, controllerRuntime}},
 	"internal/rulebook":        {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
-	"pkg/validate":      {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate":               {Floor: 2, Beside: []string{"pkg/patch", "pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate/apiserver":     {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate/internal/form": {Floor: 1, Beside: []string{"pkg/validate/internal/walk"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate/internal/walk": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+
 	"pkg/drain":         {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/mutate":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/opaque":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

@@ -45,7 +45,7 @@ func Open() (Book, error) {
 		if err != nil {
 			return nil, err
 		}
-		book = append(book, Entry{rule.ID, fmt.Sprintf("%s rule (%s)", rule.Class, rule.Severity), rule.Doc, rule.Server, rule.Source, rule.Kinds, e})
+		book = append(book, Entry{rule.ID, fmt.Sprintf("%s rule (%s)", rule.Category, rule.Severity), rule.Doc, rule.Upstream, rule.Source, rule.Kinds, e})
 	}
 	for _, d := range mutate.Defaults() {
 		e, err := example.Load(mutate.Examples, d.ID)

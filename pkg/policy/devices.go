@@ -58,7 +58,7 @@ type place struct{ toleration, demand, index int }
 
 // devices is what a claim or template asks for, flat.
 type devices struct {
-	world       validate.World
+	world       validate.ClusterView
 	spec        *resourceapi.ResourceClaimSpec
 	base        string
 	demands     []demand
@@ -72,7 +72,7 @@ type devices struct {
 // than a map.
 const maxSearched = 32
 
-func devicesOf(object any, world validate.World, facts Facts) *devices {
+func devicesOf(object any, world validate.ClusterView, facts Facts) *devices {
 	d := &devices{world: world}
 	d.spec, d.base = specOf(object)
 	if d.spec == nil {

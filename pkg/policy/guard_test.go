@@ -293,7 +293,7 @@ func (anyFacts) NamespaceLabels(name string) map[string]string {
 func (f anyFacts) TaintKey(key string) (bool, bool) { return key == f.known, f.sure }
 
 // anyWorld has a class with a selector and one that is open.
-type anyWorld struct{ validate.World }
+type anyWorld struct{ validate.ClusterView }
 
 func (anyWorld) Class(name string) *resourceapi.DeviceClass {
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels.Set{"a": "b"}}}

@@ -28,7 +28,7 @@ type Request struct {
 	// Raw is the object as JSON.
 	Raw []byte
 	// World is what exists beside the object; nil is nothing.
-	World validate.World
+	World validate.ClusterView
 	// Facts are what is known of the cluster; nil is nothing.
 	Facts Facts
 	// Parameters know the schemas of opaque parameters; nil knows none.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // complete offers the values of a flag to the shell.
@@ -26,7 +26,7 @@ func completeRule(_ *cobra.Command, _ []string, _ string) ([]string, cobra.Shell
 // completeGates offers the next gate of a list: A=true,B=…
 func completeGates(_ *cobra.Command, _ []string, typed string) (values []string, _ cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndex(typed, ",")+1]
-	for _, gate := range validate.Gates() {
+	for _, gate := range apiserver.Gates() {
 		values = append(values, before+string(gate)+"=true", before+string(gate)+"=false")
 	}
 	return values, cobra.ShellCompDirectiveNoFileComp

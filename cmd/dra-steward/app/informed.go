@@ -36,7 +36,7 @@ type informed struct {
 	also   func() error
 }
 
-var _ validate.World = (*informed)(nil)
+var _ validate.ClusterView = (*informed)(nil)
 
 // newInformed prepares a world for the cluster of a kubeconfig file; an empty name is
 // the cluster that this process runs in.

@@ -1,0 +1,93 @@
+package validate
+
+import (
+	"errors"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/guard"
+)
+
+// taintRuleGaps are the rules for DeviceTaintRules that no API server has.
+var taintRuleGaps = Table[*resourceapi.DeviceTaintRule]{
+	{
+		ID: "taint-rule-everything",
+		Doc: `A DeviceTaintRule that evicts selects something.
+
+deviceSelector: {} selects every device of the cluster, so with NoExecute the rule
+removes every pod that uses a device, in all namespaces, whatever its priority. Name
+a driver, pool or device. Where really everything is meant, the annotation
+dra-steward.io/acknowledged-impact says how many pods that may be (pods<=120), and the
+guard of the webhook counts them.`,
+		Category: Gap,
+		Upstream: "accepts it in 1.34 to 1.37; warns after 1.37",
+		Source:   "KEP-5055, DeviceTaintSelector; kubernetes issue 141422",
+		Check:    taintRuleEverything,
+	},
+	{
+		ID: "taint-rule-driver",
+		Doc: `A DeviceTaintRule that names a pool or device names the driver too.
+
+Pool and device names are chosen by drivers, most often the node's name and gpu-0, so
+the rule hits the devices of other drivers as well. It only warns, since that may be
+meant: everything on a node.`,
+		Category: Gap,
+		Severity: Warning,
+		Upstream: "accepts it",
+		Source:   "KEP-5055, DeviceTaintSelector",
+		Check:    taintRuleDriver,
+	},
+	{
+		ID: "taint-rule-acknowledgement",
+		Doc: `The acknowledged impact of a DeviceTaintRule can be read.
+
+The annotation dra-steward.io/acknowledged-impact says how much a rule that evicts may
+hit, such as pods<=120,namespaces<=4: devices, claims, pods and namespaces, each at most
+once. One that nobody can read acknowledges nothing, which its author would learn when
+the rule is refused, or never.`,
+		Category: Gap,
+		Upstream: "does not know it",
+		Source:   "the guard of dra-steward",
+		Check:    taintRuleAcknowledgement,
+	},
+}
+
+func taintRuleEverything(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+	selector := rule.Spec.DeviceSelector
+	if rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute ||
+		!guard.Everything(selector) || guard.AcknowledgesPods(rule.Annotations) {
+		return nil
+	}
+	return field.ErrorList{field.Required(field.NewPath("spec", "deviceSelector"),
+		"an empty selector with effect NoExecute evicts every pod of the cluster that uses a device; name a driver, pool or device")}
+}
+
+func taintRuleAcknowledgement(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+	if _, err := guard.Acknowledged(rule.Annotations); err != nil {
+		return field.ErrorList{AcknowledgementError(rule.Annotations, err)}
+	}
+	return nil
+}
+
+// AcknowledgementError is what the rule taint-rule-acknowledgement says of annotations.
+func AcknowledgementError(annotations map[string]string, err error) *field.Error {
+	problem := err.Error()
+	if wrong := (guard.CeilingError{}); errors.As(err, &wrong) {
+		problem = wrong.Detail()
+	}
+	found := field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AcknowledgementAnnotation),
+		annotations[v1alpha1.AcknowledgementAnnotation], problem)
+	found.Origin = "taint-rule-acknowledgement"
+	return found
+}
+
+func taintRuleDriver(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+	selector := rule.Spec.DeviceSelector
+	if selector == nil || selector.Driver != nil || selector.Pool == nil && selector.Device == nil {
+		return nil
+	}
+	return field.ErrorList{field.Required(field.NewPath("spec", "deviceSelector", "driver"),
+		"pools and devices of several drivers may have these names; name the driver")}
+}
