@@ -20,6 +20,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/guard"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 type controllerOptions struct {
@@ -90,7 +91,7 @@ in time, and writes its authority into the webhook configurations.`,
 // settings are the parts of the options that the evictor judges itself.
 func (o controllerOptions) settings() (evictor.Settings, error) {
 	s := evictor.Settings{
-		EmptyEffect:     evictor.EmptyEffect(o.emptyEffect),
+		EmptyEffect:     toleration.EmptyEffect(o.emptyEffect),
 		TolerationStart: evictor.TolerationStart(o.tolerationStart),
 		IgnorePodGroups: o.ignorePodGroups,
 	}
