@@ -18,11 +18,11 @@ var allocationGaps = Table[*resourceapi.ResourceClaim]{
 		ID: "allocation-finalizer",
 		Doc: `An allocated claim has the finalizer resource.kubernetes.io/delete-protection.
 
-The claim controller takes an allocation back only from a claim with this finalizer.
-Without it the devices stay allocated for ever once the pod is gone, and a deleted
-claim disappears while a pod still uses its devices. The stock scheduler adds it
-before it allocates. Another allocator first has to add it to metadata.finalizers
-by an update of the claim itself: a status update cannot change metadata.`,
+The claim controller releases the allocation of a claim only if the claim has this
+finalizer. Without it the devices stay allocated after the pod is gone, and a deleted claim
+disappears while a pod still uses its devices. The stock scheduler adds it before it
+allocates. Any other allocator has to add it to metadata.finalizers first, with an update of
+the claim itself: a status update cannot change metadata.`,
 		Category: Gap,
 		Upstream: "no version checks it",
 		Source:   "KEP-4381, resourceapi.Finalizer",
@@ -32,25 +32,25 @@ by an update of the claim itself: a status update cannot change metadata.`,
 		ID: "allocation-tolerations",
 		Doc: `The tolerations of an allocated device are those of its request.
 
-Evictions look at the tolerations in the allocation and not at the claim, so an
-allocator that writes others decides who may stay on a broken device.
+The eviction controller evaluates the tolerations in the allocation, not those in the spec,
+so an allocator that writes other tolerations decides which pods stay on a broken device.
 
-The chart sends an allocation to the webhook only where the finalizer is missing, to
-stay out of the scheduler's way; lint looks at every claim.`,
+The chart sends an allocation to the webhook only if the finalizer is missing, so that the
+scheduler is not delayed; lint checks every claim.`,
 		Category: Gap,
-		Upstream: "checks each toleration and not where it comes from",
+		Upstream: "checks each toleration, not its origin",
 		Source:   "KEP-5055, DeviceRequestAllocationResult.Tolerations",
 		Check:    allocationTolerations,
 	},
 	{
 		ID: "allocation-devices",
-		Doc: `An allocation holds a device once, and as many as each request asks for.
+		Doc: `An allocation holds each device once, and no more devices than each request asks for.
 
-The API server stores an allocation with the same device twice, or with more devices
-than were asked for.
+The API server stores an allocation with the same device twice, or with more devices than
+requested.
 
-The chart sends an allocation to the webhook only where the finalizer is missing, to
-stay out of the scheduler's way; lint looks at every claim.`,
+The chart sends an allocation to the webhook only if the finalizer is missing, so that the
+scheduler is not delayed; lint checks every claim.`,
 		Category: Gap,
 		Upstream: "checks neither",
 		Source:   "KEP-4381, DeviceAllocationResult.Results",
@@ -58,14 +58,15 @@ stay out of the scheduler's way; lint looks at every claim.`,
 	},
 	{
 		ID: "allocation-world",
-		Doc: `A device that is allocated exists, and no other claim has it.
+		Doc: `An allocated device exists, and no other claim holds it.
 
-The API server stores an allocation of a device that is in no slice of its pool, and of
-one that another claim holds. Then two pods use a device that is for one. Devices that may
-be shared and admin access are left out, and so are pools without any slice, for their
-driver may be about to publish.
+The API server stores an allocation of a device that is in no slice of its pool, and of a
+device that another claim holds. Then two pods use a device that is meant for one. The rule
+skips shareable devices, admin access, and pools without a slice, whose driver may be about
+to publish.
 
-A cluster's webhook does not read claims: that a device is taken is seen by lint --world.`,
+The webhook in a cluster does not read claims; lint --world finds a device that another
+claim holds.`,
 		Category:    Gap,
 		Severity:    Warning, // What else exists may change between the allocation and our look.
 		CrossObject: true,

@@ -17,12 +17,12 @@ import (
 var claimGaps = Table[walk.ClaimSpec]{
 	{
 		ID: "claim-devices-max",
-		Doc: `A claim asks for at most 32 devices, all requests together.
+		Doc: `A claim requests at most 32 devices in total.
 
-An allocation has room for 32 devices. The API server stores a claim that asks for
-more, and its pod then stays pending for ever. Of a request with alternatives the
-smallest one counts; of allocationMode All one device, since nobody knows how many
-there will be. The site limit is devicesPerClaim.`,
+An allocation holds at most 32 devices. The API server stores a claim that requests more,
+and its pod stays pending indefinitely. For a request with alternatives the smallest one
+counts; allocationMode All counts as one device, because the number is not known. The site
+limit is devicesPerClaim.`,
 		Category: Gap,
 		Upstream: "no version checks it; the allocator fails with \"exceeds the claim limit\"",
 		Source:   "KEP-4381, AllocationResultsMaxSize",
@@ -32,10 +32,10 @@ there will be. The site limit is devicesPerClaim.`,
 		ID: "request-tolerations-max",
 		Doc: `A request, and each alternative of a request, has at most 16 tolerations.
 
-The API documents this limit and no API server enforces it: 1000 tolerations are
-stored. The scheduler copies them into the result for every allocated device and
-compares each with every taint of every device, so one claim can slow down all of
-them. The site limit is tolerationsPerRequest.`,
+The API documents this limit and no API server enforces it: a claim with 1000 tolerations
+is stored. The scheduler copies them into the result for every allocated device and compares
+each with every taint of every device, so one claim can slow down scheduling for all. The
+site limit is tolerationsPerRequest.`,
 		Category: Gap,
 		Upstream: "documents it, enforces it in no version (1.34 to 1.37)",
 		Source:   "KEP-5055, DeviceTolerationsMaxLength",
@@ -45,10 +45,9 @@ them. The site limit is tolerationsPerRequest.`,
 		ID: "toleration-empty-key",
 		Doc: `A toleration without a key has the operator Exists.
 
-The API documents that, and no API server checks it. With Equal, which is what a
-missing operator becomes, the toleration {} tolerates every taint that has no value:
-most of the taints that drivers put on broken devices. Name the key, or write
-operator: Exists where every taint is meant.`,
+The API documents this, and no API server checks it. With Equal, the default operator, the
+toleration {} tolerates every taint without a value: most of the taints that drivers set on
+broken devices. Name the key, or write operator: Exists to tolerate every taint.`,
 		Category: Gap,
 		Upstream: "documents it, checks it in no version (1.34 to 1.37)",
 		Source:   "KEP-5055, DeviceToleration.Key, resourceclaim.ToleratesTaint",
@@ -56,10 +55,10 @@ operator: Exists where every taint is meant.`,
 	},
 	{
 		ID: "toleration-seconds",
-		Doc: `tolerationSeconds stands beside the effect NoExecute and is not negative.
+		Doc: `tolerationSeconds needs the effect NoExecute and is not negative.
 
-With another effect it is ignored, and a negative number evicts at once: neither is
-what it looks like. It only warns, since the API documents both.`,
+With another effect it is ignored, and a negative number evicts immediately. It only warns,
+because the API documents both.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts everything; pods are refused for the same",
@@ -70,8 +69,7 @@ what it looks like. It only warns, since the API documents both.`,
 		ID: "constraint-one-attribute",
 		Doc: `A constraint has matchAttribute or distinctAttribute, not both.
 
-The allocator then looks at matchAttribute only, and the devices are less apart than
-the author believes. Write two constraints.`,
+With both, the allocator ignores distinctAttribute. Write two constraints.`,
 		Category: Gap,
 		Upstream: "documents one of them, accepts both",
 		Source:   "KEP-4381, DeviceConstraint, +oneOf=ConstraintType",
@@ -81,7 +79,7 @@ the author believes. Write two constraints.`,
 		ID: "constraint-attribute-slashes",
 		Doc: `The attribute of a constraint has one slash in its name.
 
-A name such as a/b/c passes the API server, and no device can have it: the claim is
+The API server accepts a name such as a/b/c, and no device can have it: the claim is
 never allocated.`,
 		Category: Gap,
 		Upstream: "accepts it; upstream notes it as incomplete",
@@ -90,10 +88,10 @@ never allocated.`,
 	},
 	{
 		ID: "request-capacity",
-		Doc: `The capacities that a request names exist in form, and are not negative.
+		Doc: `The capacities in a request have valid names and are not negative.
 
-The API server checks neither name nor quantity. A name that no device can have is
-never satisfied.`,
+The API server checks neither name nor quantity. A request with a name that no device can
+have is never satisfied.`,
 		Category: Gap,
 		Upstream: "checks nothing in any version",
 		Source:   "KEP-5075, CapacityRequirements",
@@ -101,10 +99,10 @@ never satisfied.`,
 	},
 	{
 		ID: "claim-empty",
-		Doc: `A claim asks for something.
+		Doc: `A claim has a request.
 
-A claim without requests is allocated nothing; its pod starts without a device. It
-only warns, since nothing breaks.`,
+A claim without requests is allocated no device; its pod starts without one. It only warns,
+because nothing fails.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
@@ -124,12 +122,12 @@ only warns, since nothing breaks.`,
 		ID: "class-exists",
 		Doc: `The class that a request names exists.
 
-A claim for a class that is not there stays pending until somebody makes the class; a
-typing mistake waits for ever. It only warns, since the class may come later.`,
+A claim for a class that does not exist stays pending until the class is created; with a
+typing error, indefinitely. It only warns, because the class can be created later.`,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "does not look",
+		Upstream:    "does not check",
 		Source:      "KEP-4381, ExactDeviceRequest.DeviceClassName",
 		Check:       classExists,
 	},
@@ -140,7 +138,7 @@ func tolerationEmptyKey(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList
 	for at, toleration := range spec.Tolerations() {
 		if toleration.Key == "" && toleration.Operator != resourceapi.DeviceTolerationOpExists {
 			errs = append(errs, field.Required(at.Child("key"),
-				"without a key the operator must be Exists, for every taint; name the key of the taints that are meant"))
+				"without a key the operator must be Exists, which tolerates every taint; name the key of the taints to tolerate"))
 		}
 	}
 	return errs
@@ -152,7 +150,7 @@ func tolerationSeconds(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList)
 		switch {
 		case seconds == nil:
 		case *seconds < 0:
-			errs = append(errs, field.Invalid(at.Child("tolerationSeconds"), *seconds, "a negative time evicts at once; write 0 if that is meant"))
+			errs = append(errs, field.Invalid(at.Child("tolerationSeconds"), *seconds, "a negative time evicts immediately; write 0 for that"))
 		case toleration.Effect != "" && toleration.Effect != resourceapi.DeviceTaintEffectNoExecute:
 			errs = append(errs, field.Invalid(at.Child("tolerationSeconds"), *seconds, "is ignored with effect "+string(toleration.Effect)+"; only NoExecute evicts"))
 		}
@@ -165,7 +163,7 @@ func constraintOneAttribute(spec walk.ClaimSpec, _ Conditions) (errs field.Error
 	for i, constraint := range walk.Bounded(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize) {
 		if constraint.MatchAttribute != nil && constraint.DistinctAttribute != nil {
 			errs = append(errs, field.Invalid(list.Index(i).Child("distinctAttribute"), *constraint.DistinctAttribute,
-				"is ignored beside matchAttribute; write a constraint of its own"))
+				"is ignored together with matchAttribute; write a separate constraint"))
 		}
 	}
 	return errs
@@ -213,7 +211,7 @@ func claimEmpty(spec walk.ClaimSpec, _ Conditions) field.ErrorList {
 	if len(spec.Devices.Requests) > 0 {
 		return nil
 	}
-	return field.ErrorList{field.Required(spec.At.Child("devices", "requests"), "the claim asks for no device")}
+	return field.ErrorList{field.Required(spec.At.Child("devices", "requests"), "the claim requests no device")}
 }
 
 func selectorConstant(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList) {
@@ -239,10 +237,10 @@ func constantSelectors(list *field.Path, selectors []resourceapi.DeviceSelector)
 	return errs
 }
 
-const constantDoc = `A selector looks at the device.
+const constantDoc = `A selector depends on the device.
 
-The expression true selects every device and false none. It only warns: either may
-stand there for a while on purpose.`
+The expression true selects every device and false selects none. It only warns, because
+either can be a temporary intention.`
 
 // Parameters is what is known about the opaque parameters that drivers take.
 type Parameters interface {
@@ -261,16 +259,15 @@ type Parameters interface {
 var parameterRules = Table[walk.ConfigWalk]{
 	{
 		ID: "parameters-value",
-		Doc: `The parameters of a configuration are what their driver takes.
+		Doc: `The parameters of a configuration match the schema of their driver.
 
-The API server takes any JSON object. The driver reads it when the pod starts, and a
-wrong value leaves the pod in ContainerCreating. A JSON Schema for each kind of
-parameters says it beforehand, with the place: for the drivers that come with
-dra-steward (policies/parameters), and for those that a site adds a schema for
-(opaqueParameters.schemas in the configuration, lint --schemas). A key that stands
-twice is wrong, too.`,
+The API server accepts any JSON object. The driver reads it when the pod starts, and a wrong
+value leaves the pod in ContainerCreating. A JSON Schema for each kind of parameters finds
+the error earlier, with its position. Schemas for some drivers come with dra-steward
+(policies/parameters); a site can add more (opaqueParameters.schemas in the configuration,
+lint --schemas). A duplicate key is an error, too.`,
 		Category: Gap,
-		Upstream: "takes any JSON object",
+		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
 		Check: func(configs walk.ConfigWalk, c Conditions) field.ErrorList {
 			return parameters(configs, c, func(_, _, values field.ErrorList) field.ErrorList { return values })
@@ -278,14 +275,14 @@ twice is wrong, too.`,
 	},
 	{
 		ID: "parameters-field",
-		Doc: `The parameters of a configuration have no field that their driver does not know.
+		Doc: `The parameters of a configuration have only fields that their driver knows.
 
-Drivers that read strictly refuse it when the pod starts, others leave it out in
-silence. It only warns: a driver that is newer than the schema may know the field.
-Where that cannot be, the site sets this rule to error.`,
+Drivers with strict decoding refuse an unknown field when the pod starts; others ignore it.
+It only warns, because a driver that is newer than the schema can know the field. A site
+that rules this out sets the rule to error.`,
 		Category: Gap,
 		Severity: Warning,
-		Upstream: "takes any JSON object",
+		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
 		Check: func(configs walk.ConfigWalk, c Conditions) field.ErrorList {
 			return parameters(configs, c, func(_, fields, _ field.ErrorList) field.ErrorList { return fields })
@@ -293,13 +290,13 @@ Where that cannot be, the site sets this rule to error.`,
 	},
 	{
 		ID: "parameters-kind",
-		Doc: `The parameters of a configuration are of a kind that their driver has.
+		Doc: `The parameters of a configuration have a kind that their driver defines.
 
-There are schemas for the driver, but none for this apiVersion and kind. It only
-warns: a driver that is newer than the schemas may have more kinds.`,
+There are schemas for the driver, but not for this apiVersion and kind. It only warns,
+because a driver that is newer than the schemas can have more kinds.`,
 		Category: Gap,
 		Severity: Warning,
-		Upstream: "takes any JSON object",
+		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schemas say",
 		Check: func(configs walk.ConfigWalk, c Conditions) field.ErrorList {
 			return parameters(configs, c, func(unknown, _, _ field.ErrorList) field.ErrorList { return unknown })
@@ -307,14 +304,14 @@ warns: a driver that is newer than the schemas may have more kinds.`,
 	},
 	{
 		ID: "parameters-driver",
-		Doc: `A configuration is for a driver whose parameters are known.
+		Doc: `A configuration is for a driver with a schema.
 
-Off unless a site wants to see every configuration that nobody can judge, or to allow
-only those that have a schema. Whether the driver exists in the cluster at all is what
-the policy DRA-CLAIM-005 looks at.`,
+Off by default. A site can enable it to find every configuration that cannot be checked, or
+to allow only drivers with a schema. The policy DRA-CLAIM-005 checks that the driver exists
+in the cluster.`,
 		Category: Gap,
 		Severity: Off,
-		Upstream: "takes any driver",
+		Upstream: "accepts any driver",
 		Source:   "KEP-4381, OpaqueDeviceConfiguration.Driver",
 		Check:    parametersDriver,
 	},
@@ -340,7 +337,7 @@ func parametersDriver(configs walk.ConfigWalk, c Conditions) (errs field.ErrorLi
 	for at, config := range configs {
 		if config.Opaque != nil && !c.Parameters.KnowsDriver(config.Opaque.Driver) {
 			errs = append(errs, field.Invalid(at.Child("opaque", "driver"), config.Opaque.Driver,
-				"there is no schema for the parameters of this driver; known are "+strings.Join(c.Parameters.Drivers(), ", ")))
+				"no schema for the parameters of this driver; drivers with schemas: "+strings.Join(c.Parameters.Drivers(), ", ")))
 		}
 	}
 	return errs

@@ -13,7 +13,7 @@ func extendedResourceUnique(class *resourceapi.DeviceClass, c Conditions) field.
 	for other := range c.ClusterView.Classes() {
 		if theirs := other.Spec.ExtendedResourceName; other.Name != class.Name && theirs != nil && *theirs == *name {
 			err := field.Duplicate(field.NewPath("spec", "extendedResourceName"), *name)
-			err.Detail = "the class " + other.Name + " stands for it too"
+			err.Detail = "the class " + other.Name + " has the same name"
 			return field.ErrorList{err}
 		}
 	}
@@ -24,11 +24,10 @@ func extendedResourceUnique(class *resourceapi.DeviceClass, c Conditions) field.
 var classGaps = Table[*resourceapi.DeviceClass]{
 	{
 		ID: "class-everything",
-		Doc: `A class selects something.
+		Doc: `A class has a selector.
 
-A class without a selector stands for every device of every driver: a claim for it
-may get a GPU or a network card. It only warns, since a cluster with one driver may
-want it so.`,
+A class without a selector selects every device of every driver: a claim for it can get a
+GPU or a network card. It only warns, because that works in a cluster with one driver.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
@@ -38,7 +37,7 @@ want it so.`,
 				return nil
 			}
 			return field.ErrorList{field.Required(field.NewPath("spec", "selectors"),
-				"without a selector the class stands for the devices of all drivers")}
+				"without a selector the class selects the devices of all drivers")}
 		},
 	},
 	{
@@ -54,16 +53,16 @@ want it so.`,
 	},
 	{
 		ID: "class-extended-resource-unique",
-		Doc: `An extended resource stands for one class.
+		Doc: `An extended resource name belongs to one class.
 
-With two classes for one extended resource name the newer class wins, and of two that
-are equally old the one whose name comes first: a pod that asks for the resource gets
-other devices as soon as somebody adds a class. It only warns, since replacing a class
-takes two for a moment.`,
+With two classes for one extended resource name the newer class wins; of two with the same
+age, the first by name. A pod that requests the resource gets other devices as soon as a
+class is added. It only warns, because two classes exist for a moment while one replaces the
+other.`,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "does not look",
+		Upstream:    "does not check",
 		Source:      "KEP-5004, DeviceClassSpec.ExtendedResourceName",
 		Check:       extendedResourceUnique,
 	},

@@ -67,7 +67,7 @@ func drainDeadline(d *v1alpha1.DeviceDrain, c Conditions) field.ErrorList {
 	case deadline.After != nil && deadline.After.Duration <= 0:
 		return field.ErrorList{field.Invalid(at.Child("after"), deadline.After.Duration.String(), "must be positive, such as 2h")}
 	case deadline.Time != nil && !c.Now.IsZero() && deadline.Time.Time.Before(c.Now):
-		return field.ErrorList{field.Invalid(at.Child("time"), deadline.Time.UTC().Format(time.RFC3339), "has passed already")}
+		return field.ErrorList{field.Invalid(at.Child("time"), deadline.Time.UTC().Format(time.RFC3339), "is in the past")}
 	}
 	return nil
 }
@@ -76,22 +76,22 @@ func drainDeadline(d *v1alpha1.DeviceDrain, c Conditions) field.ErrorList {
 var drainGaps = Table[*v1alpha1.DeviceDrain]{
 	{
 		ID: "drain-device-names",
-		Doc: `The devices of a drain are named as drivers, pools and devices can be, each once.
+		Doc: `The devices of a drain have valid names of drivers, pools and devices, each once.
 
-Another name is that of no device, for ever.`,
+No device can ever have any other name.`,
 		Category: Gap,
-		Upstream: "looks at the lengths only",
+		Upstream: "checks the lengths only",
 		Source:   drainPage + "Which devices",
 		Check:    drainDeviceNames,
 	},
 	{
 		ID: "drain-expression",
-		Doc: `The expressions of a drain compile to a bool, within 10240 bytes and a bound of cost.
+		Doc: `The expressions of a drain compile to a bool, within limits for length and cost.
 
-The environment and the bounds are those of the selectors of claims. A drain with an
+The environment and the limits are those of the selectors of claims. A drain with an
 expression that does not compile drains nothing.`,
 		Category: Gap,
-		Upstream: "looks at the length only",
+		Upstream: "checks the length only",
 		Source:   drainPage + "Which devices; CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
 		Check:    drainExpression,
 	},
@@ -99,10 +99,10 @@ expression that does not compile drains nothing.`,
 		ID: "drain-cordon",
 		Doc: `The taint that cordons devices has a label name as key and a label value as value.
 
-It is the taint of DeviceTaintRules, which the API server refuses otherwise: the drain
-could never cordon.`,
+The drain creates DeviceTaintRules with this taint. The API server refuses any other form,
+so the drain could not cordon its devices.`,
 		Category: Gap,
-		Upstream: "looks at the lengths only",
+		Upstream: "checks the lengths only",
 		Source:   drainPage + "Cordon; KEP-5055, DeviceTaint",
 		Check:    drainCordon,
 	},
@@ -110,23 +110,23 @@ could never cordon.`,
 		ID: "drain-deadline",
 		Doc: `A deadline has either a time or a duration, and the duration is positive.
 
-One that has passed already would end the patience before it begins.`,
+With a deadline in the past the drain would end before it starts.`,
 		Category: Gap,
-		Upstream: "looks that there is exactly one of them",
+		Upstream: "checks that exactly one is set",
 		Source:   drainPage + "The deadline",
 		Check:    drainDeadline,
 	},
 	{
 		ID: "drain-devices-exist",
-		Doc: `The devices of a drain are published, and a selector finds some and fails on none.
+		Doc: `The devices of a drain exist, and its selector matches devices and fails on none.
 
-A drain of a device that no slice has does no harm, and is most often a slip. A selector
-that finds nothing waits for the first device. It only warns, since drivers may publish
-something else tomorrow.`,
+A drain of a device that no slice has does no harm, and is usually a mistake. A selector that
+matches nothing waits for the first device. It only warns, because drivers can publish other
+devices later.`,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "does not look",
+		Upstream:    "does not check",
 		Source:      drainPage + "Which devices",
 		Check:       drainDevicesExist,
 	},
@@ -150,7 +150,7 @@ func drainDevicesExist(d *v1alpha1.DeviceDrain, c Conditions) (errs field.ErrorL
 	switch {
 	case len(found.Problems) > 0 || found.More: // of which other rules speak, or nobody can
 	case found.Failures.Devices > 0:
-		errs = append(errs, counted(at, found.Failures.Devices, "an expression fails for %s, so that nothing is drained; %s", devices(found.Failures.Devices), found.Failures.First))
+		errs = append(errs, counted(at, found.Failures.Devices, "an expression fails for %s, so nothing is drained; %s", devices(found.Failures.Devices), found.Failures.First))
 	case len(found.Devices) == 0:
 		errs = append(errs, field.Invalid(at, 0, "no device matches"))
 	case len(found.Devices) > v1alpha1.DrainDevicesMax:

@@ -130,7 +130,7 @@ func TestNoTurn(t *testing.T) {
 		claim := asking(number + " == 100")
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, claim.Spec.Devices.Requests[0])
 		errs := live(claim, validate.Conditions{ClusterView: liveWorld(1), Limiter: turns})
-		if len(errs) != 1 || errs[0].Field != "spec.devices.requests" || !strings.Contains(errs[0].Detail, "not fully evaluated: of 2 requests and alternatives, 2") {
+		if len(errs) != 1 || errs[0].Field != "spec.devices.requests" || !strings.Contains(errs[0].Detail, "not fully evaluated: the selectors of 2 of 2 requests") {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}

@@ -44,13 +44,12 @@ func deviceTaintsMax(d walk.Device, c Conditions) field.ErrorList {
 var sliceLimits = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "slice-devices-max",
-		Doc: `A slice has at most 128 devices, or 64 when one of them needs more work.
+		Doc: `A slice has at most 128 devices, or 64 if a device has taints, consumed counters or lists.
 
-A taint, a counter that is consumed or an attribute with a list of values on any
-device of the slice halves the number, because every consumer of the slice walks
-all of that. A driver that has more devices publishes several slices for its pool.
-The site limits are devicesPerSlice and devicesPerAdvancedSlice; the lower one
-counts for a slice with such a device.`,
+A taint, a consumed counter or an attribute with a list of values on any device of the
+slice lowers the limit to 64, because every consumer of the slice processes them. A driver
+with more devices publishes several slices in its pool. The site limits are devicesPerSlice
+and devicesPerAdvancedSlice; the lower one applies to a slice with such a device.`,
 		Category: Limit,
 		Upstream: "128; 64 with taints or counters since 1.35, with list attributes since 1.36",
 		Source:   "KEP-4381, KEP-5055, ResourceSliceMaxDevices, ResourceSliceMaxDevicesWithAdvancedFeatures",
@@ -60,7 +59,7 @@ counts for a slice with such a device.`,
 		ID: "device-attributes-max",
 		Doc: `A device has at most 32 attributes and capacities together.
 
-Every CEL selector that looks at the device sees all of them. The site limit is
+Every CEL selector that is evaluated on the device reads all of them. The site limit is
 attributesAndCapacitiesPerDevice.`,
 		Category: Limit,
 		Upstream: "the same, since 1.31",
@@ -82,12 +81,11 @@ for each item. The site limit is attributeValuesPerDevice.`,
 		ID: "device-taints-max",
 		Doc: `A device carries at most 16 taints.
 
-Every consumer of a slice visits all taints of all its devices, so the cost of one
-over-tainted device is paid by the scheduler and the evictor alike. Taints of
-DeviceTaintRules come on top and are not counted here. The site limit is
-taintsPerDevice.`,
+Every consumer of a slice reads all taints of all its devices, so each taint costs time in
+the scheduler and in the eviction controller. Taints of DeviceTaintRules are additional and
+do not count. The site limit is taintsPerDevice.`,
 		Category: Limit,
-		Upstream: "16 since 1.35, 4 before; since 1.35 not looked at while they do not change",
+		Upstream: "16 since 1.35, 4 before; since 1.35 not checked while they do not change",
 		Source:   "KEP-5055, DeviceTaintsMaxLength",
 		Check:    eachDevice(deviceTaintsMax),
 		Update:   eachDeviceUpdate(deviceTaintsMax),
@@ -110,7 +108,7 @@ The site limit is requestsPerClaim.`,
 		ID: "request-alternatives-max",
 		Doc: `A request has at most 8 alternatives in firstAvailable.
 
-The scheduler tries them one after the other on every node. The site limit is
+The scheduler tries them in order on every node. The site limit is
 alternativesPerRequest.`,
 		Category: Limit,
 		Upstream: "the same, since 1.33",

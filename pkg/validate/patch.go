@@ -27,44 +27,43 @@ const maxTrialCost = 4 * patch.MaxCost
 var patchGaps = Table[*v1alpha1.ResourceSlicePatch]{
 	{
 		ID: "patch-value-form",
-		Doc: `A text or version in a patch has at most 64 bytes, and a version is one.
+		Doc: `A string or version in a patch has at most 64 bytes, and a version is a semantic version.
 
-Expressions fail for a device that has an attribute which is no version although it says
-so, whatever they ask for.`,
+Every expression fails for a device with an invalid version attribute.`,
 		Category: Gap,
-		Upstream: "refuses more than 64 characters, which may be more bytes; does not look at versions",
+		Upstream: "refuses more than 64 characters, which may be more bytes; does not check versions",
 		Source:   "DeviceAttributeMaxValueLength, DeviceAttribute.VersionValue",
 		Check:    patchValueForm,
 	},
 	{
 		ID: "patch-capacity-policy",
-		Doc: `The request policy of a capacity in a patch is one that a slice could have.
+		Doc: `The request policy of a capacity in a patch is valid in a slice.
 
-Its default and its values lie within the capacity and agree with each other; see the
-rules whose names begin with capacity.`,
+Its default and its values are within the capacity and consistent; see the rules whose names
+begin with capacity.`,
 		Category: Gap,
-		Upstream: "does not look",
+		Upstream: "does not check",
 		Source:   "KEP-5075, CapacityRequestPolicy",
 		Check:    patchCapacityPolicy,
 	},
 	{
 		ID: "patch-filter-names",
-		Doc: `The filter of a patch names class, driver, pool and device as they can be named.
+		Doc: `The filter of a patch has valid names of class, driver, pool and device.
 
-Another name selects nothing, for ever.`,
+A name that no object can have never selects anything.`,
 		Category: Gap,
-		Upstream: "looks at the lengths only",
+		Upstream: "checks the lengths only",
 		Source:   "KEP-5027, DevicePatchFilter",
 		Check:    patchFilterNames,
 	},
 	{
 		ID: "patch-expression",
-		Doc: `The expressions of a patch compile to a bool, within 10240 bytes and a bound of cost.
+		Doc: `The expressions of a patch compile to a bool, within limits for length and cost.
 
-The environment and the bounds are those of the selectors of claims. A patch with an
+The environment and the limits are those of the selectors of claims. A patch with an
 expression that does not compile applies to no device.`,
 		Category: Gap,
-		Upstream: "looks at the length only",
+		Upstream: "checks the length only",
 		Source:   "KEP-5027, Merging; CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
 		Check:    patchExpression,
 	},
@@ -72,28 +71,28 @@ expression that does not compile applies to no device.`,
 		ID: "patch-class-exists",
 		Doc: `The class that the filter of a patch names exists.
 
-While there is no such class, the patch applies to no device. It only warns, since the
-class may come later.`,
+Until the class exists, the patch applies to no device. It only warns, because the class can
+be created later.`,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "does not look",
+		Upstream:    "does not check",
 		Source:      "KEP-5027, DevicePatchFilter.DeviceClassName",
 		Check:       patchClassExists,
 	},
 	{
 		ID: "patch-outcome",
-		Doc: `A patch comes out on the devices that exist as it is written.
+		Doc: `A patch has the intended effect on the existing devices.
 
-It does not where no device matches, where an expression fails, where a device has no room for another attribute
-or capacity, where another patch wins, where the driver's value has another type, so
-that the expressions of claims may fail, or where a capacity and its request policy
-contradict each other. It only warns, since drivers may publish something else
-tomorrow. At most 10000 devices are tried, and fewer where expressions are costly.`,
+The rule warns if no device matches, if an expression fails, if a device has no room for
+another attribute or capacity, if another patch wins, if the driver's value has another
+type, so that the expressions of claims can fail, or if a capacity and its request policy
+contradict each other. It only warns, because drivers can publish other devices later. It
+tries at most 10000 devices, and fewer if the expressions are costly.`,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "does not look",
+		Upstream:    "does not check",
 		Source:      "KEP-5027, Merging ResourceSlicePatches and ResourceSlices",
 		Check:       patchOutcome,
 	},
@@ -187,11 +186,11 @@ func patchOutcome(p *v1alpha1.ResourceSlicePatch, c Conditions) (errs field.Erro
 			n    int
 			text string
 		}{
-			{k.Skipped, "is left out of %s" + t.first() + ": they have no room for it"},
-			{k.Suppressed, "is decided by another patch in %s" + t.first() + ", first " + k.By + ": set a higher priority to win"},
-			{k.TypeChanged, "has another type than what the driver publishes in %s" + t.first() + ": expressions about it may fail"},
-			{k.PolicyViolated, "is below what its request policy hands out in %s" + t.first()},
-			{k.PolicyDropped, "loses its requestPolicy in %s" + t.first() + ": they are not shared (allowMultipleAllocations)"},
+			{k.Skipped, "is skipped on %s" + t.first() + ": they have no room for it"},
+			{k.Suppressed, "is set by another patch on %s" + t.first() + ", first " + k.By + ": set a higher priority to win"},
+			{k.TypeChanged, "has another type than the driver's value on %s" + t.first() + ": expressions about it may fail"},
+			{k.PolicyViolated, "is below the amounts of its request policy on %s" + t.first()},
+			{k.PolicyDropped, "loses its requestPolicy on %s" + t.first() + ": they are not shared (allowMultipleAllocations)"},
 		} {
 			if is.n > 0 {
 				errs = append(errs, counted(at, is.n, is.text, devices(is.n)))
@@ -263,7 +262,7 @@ func patchValueForm(p *v1alpha1.ResourceSlicePatch, _ Conditions) field.ErrorLis
 			}
 			errs = append(errs, form.TooLong(at, len(text), resourceapi.DeviceAttributeMaxValueLength)...)
 			if version && !form.Semver.MatchString(text) {
-				errs = append(errs, field.Invalid(at, text, "write the version as semver.org 2.0.0 says, such as 12.4.0"))
+				errs = append(errs, field.Invalid(at, text, "must be a semantic version (semver.org 2.0.0), such as 12.4.0"))
 			}
 		})
 		return errs

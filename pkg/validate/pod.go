@@ -51,18 +51,17 @@ var podDeletionGaps = Table[*PodDeletion]{{
 	ID: "pod-force-deletion",
 	Doc: `A pod that holds devices is not deleted by force.
 
-With gracePeriodSeconds 0 (kubectl delete --force --grace-period=0) the API server forgets
-a pod at once. The kubelet still has to end its containers; meanwhile the devices of its
-claims are free for the API server, and the next pod gets a device that the last one still
-uses. Whoever waits a moment longer, the kubelet itself, may delete with 0, and so may the
-controllers that collect the pods of nodes that are gone and of namespaces that end. Pods
-that run nowhere or have ended, and pods with terminationGracePeriodSeconds 0, which ask
-for it themselves, are not meant; nor are devices in shares or with adminAccess. A site
-names who may do it nevertheless (forceDeletion.users, forceDeletion.groups in the
-configuration); nothing in the pod can. The webhook is sent such deletions only where
-forceDeletion.enabled of the chart is set.`,
+With gracePeriodSeconds 0 (kubectl delete --force --grace-period=0) the API server removes a
+pod immediately, while the kubelet still has to stop its containers. In the meantime the
+devices of its claims count as free, and the next pod gets a device that the previous one
+still uses. The kubelet of the node can delete with 0, and so can the controllers that
+remove the pods of lost nodes and of deleted namespaces. The rule skips pods that are not
+scheduled or have finished, pods with terminationGracePeriodSeconds 0, shared devices and
+adminAccess. A site configures who else can do it (forceDeletion.users and
+forceDeletion.groups in the configuration); nothing in the pod can. The API server sends such
+deletions to the webhook only if forceDeletion.enabled of the chart is set.`,
 	Category: Gap,
-	Upstream: "lets whoever may delete a pod delete it by force",
+	Upstream: "allows every user that can delete a pod to delete it by force",
 	Source:   "KEP-4381, ResourceClaimStatus.ReservedFor; kubernetes issue 141471",
 	Check:    podForceDeletion,
 }}

@@ -17,54 +17,54 @@ import (
 var poolGaps = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "pool-device-unique",
-		Doc: `A device has its name for itself in its pool.
+		Doc: `A device name is unique in its pool.
 
 Two slices of one generation with a device of the same name make the whole pool
 invalid: nothing in it is allocated. ` + poolWarns,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "looks at one slice only; the allocator refuses the pool",
+		Upstream:    "checks one slice only; the allocator refuses the pool",
 		Source:      "KEP-4381, ResourcePool; validatePool in k8s.io/dynamic-resource-allocation/resourceslice",
 		Check:       poolDeviceUnique,
 	},
 	{
 		ID: "pool-counter-set-unique",
-		Doc: `A set of counters has its name for itself in its pool.
+		Doc: `The name of a counter set is unique in its pool.
 
 Two slices of one generation with a set of the same name make the whole pool invalid:
 nothing in it is allocated. ` + poolWarns,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "looks at one slice only; the allocator refuses the pool",
+		Upstream:    "checks one slice only; the allocator refuses the pool",
 		Source:      "KEP-4815, CounterSet; validatePool in k8s.io/dynamic-resource-allocation/resourceslice",
 		Check:       poolCounterSetUnique,
 	},
 	{
 		ID: "pool-counter-reference",
-		Doc: `A device consumes counters that its pool has, and not more than there are.
+		Doc: `A device consumes counters that exist in its pool, and not more than they hold.
 
 A device that refers to a set or counter that does not exist, or needs more than the
-set holds, can never be allocated. It is looked at once the pool is complete. ` + poolWarns,
+set holds, can never be allocated. The rule checks complete pools. ` + poolWarns,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "looks at one slice only since 1.35",
+		Upstream:    "checks one slice only since 1.35",
 		Source:      "KEP-4815, DeviceCounterConsumption",
 		Check:       poolCounterReference,
 	},
 	{
 		ID: "pool-slice-count",
-		Doc: `The slices of a pool agree on how many they are.
+		Doc: `The slices of a pool have the same resourceSliceCount, and it is their number.
 
-A pool with fewer slices than resourceSliceCount is incomplete and nothing in it is
-allocated; with more of one generation, or with different counts, it never becomes
+A pool with fewer slices than resourceSliceCount is incomplete, and none of its devices is
+allocated. With more slices of one generation, or with different counts, it never becomes
 complete. ` + poolWarns,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
-		Upstream:    "looks at one slice only",
+		Upstream:    "checks one slice only",
 		Source:      "KEP-4381, ResourcePool.ResourceSliceCount",
 		Check:       poolSliceCount,
 	},
@@ -72,9 +72,8 @@ complete. ` + poolWarns,
 		ID: "pool-generation",
 		Doc: `A slice has the newest generation of its pool.
 
-Consumers look at the newest generation only, so the devices of a slice with an older
-one are not there for them. While a driver updates its pool that is so for a moment.
-` + poolWarns,
+Consumers read the newest generation only and ignore the devices of older slices. While a
+driver updates its pool, old slices exist for a moment. ` + poolWarns,
 		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
@@ -219,7 +218,7 @@ func poolGeneration(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorL
 	for _, other := range neighbours(slice, c) {
 		if newer := other.Spec.Pool.Generation; newer > slice.Spec.Pool.Generation {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "pool", "generation"), slice.Spec.Pool.Generation,
-				fmt.Sprintf("the slice %s of this pool has %d: nobody will see the devices of this one", other.Name, newer))}
+				fmt.Sprintf("the slice %s of this pool has %d: consumers ignore the devices of this slice", other.Name, newer))}
 		}
 	}
 	return nil

@@ -234,14 +234,14 @@ func (e *effort) end() {
 	}
 }
 
-const selectorDevicesDoc = `A selector finds devices among those that exist, and fails on none.
+const selectorDevicesDoc = `A selector matches existing devices and fails on none.
 
-An expression that reads an attribute fails on a device without it, and one such device
-is enough to fail the allocation for its whole node: ask first whether the attribute is
-there. One that matches nothing leaves the pod pending. Selectors are evaluated in the
-scheduler's order, those of the class first, on a sample of the devices of every driver,
-and on the others while none matches. That takes at most 50 ms and 10,000 evaluations;
-beyond, the finding says that it is not fully evaluated. It only warns, since devices
+An expression that reads an attribute fails on a device without it, and one such device is
+enough to fail the allocation for its whole node: check first that the attribute exists. A
+selector that matches nothing leaves the pod pending. Selectors are evaluated in the
+scheduler's order, those of the class first, on a sample of the devices of every driver, and
+on the remaining devices while none matches. That takes at most 50 ms and 10,000 evaluations;
+after that, the finding says that it is not fully evaluated. It only warns, because devices
 come and go.`
 
 // selectorDevices is the rule for selectors and the devices that exist.
@@ -312,7 +312,7 @@ func claimSelectorDevices(spec walk.ClaimSpec, c Conditions) (errs field.ErrorLi
 	}
 	if left > 0 {
 		errs = append(errs, field.Invalid(spec.At.Child("devices", "requests"), field.OmitValueType{}, fmt.Sprintf(
-			"not fully evaluated: of %d requests and alternatives, %d have selectors that were not held against all devices within the time", demands, left)))
+			"not fully evaluated: the selectors of %[2]d of %[1]d requests and alternatives were not evaluated on all devices in time", demands, left)))
 	}
 	return errs
 }
@@ -333,7 +333,7 @@ func classSelectorDevices(class *resourceapi.DeviceClass, c Conditions) field.Er
 	case s.Members == 0 && s.looked > 0 && len(errs) == 0:
 		errs = append(errs, field.Invalid(list, field.OmitValueType{}, fmt.Sprintf("match none of %d devices%s", s.looked, s.rest())))
 	case effort.over && len(errs) == 0:
-		errs = append(errs, field.Invalid(list, field.OmitValueType{}, "not fully evaluated on the devices that exist"))
+		errs = append(errs, field.Invalid(list, field.OmitValueType{}, "not fully evaluated on the existing devices"))
 	}
 	return errs
 }
@@ -430,7 +430,7 @@ func (s *search) findings(at *field.Path) field.ErrorList {
 func (s *search) failing(list *field.Path, of map[int]*failures) (errs field.ErrorList) {
 	for _, i := range slices.Sorted(maps.Keys(of)) {
 		errs = append(errs, field.Invalid(list.Index(i).Child("cel", "expression"), field.OmitValueType{}, fmt.Sprintf(
-			"fails on %d of %d devices%s, first on %s: %s; one of them fails the allocation for its node: ask first whether the attribute is there",
+			"fails on %d of %d devices%s, first on %s: %s; each of them fails the allocation for its node: check first that the attribute exists",
 			of[i].number, s.looked, s.rest(), of[i].first, of[i].reason)))
 	}
 	return errs

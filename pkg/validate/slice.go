@@ -32,13 +32,13 @@ var authorGaps = Table[*resourceapi.ResourceSlice]{
 		ID: "slice-node-author",
 		Doc: `A slice for a node is written from that node.
 
-A token that was issued for a pod says on which node the pod runs. A driver that writes
-slices for another node can invent devices there, or take away those of another pod. The
-API server only holds kubelets to their nodes. It only warns, since one pod may publish
-for many nodes; set it to error where every driver runs on its nodes.`,
+The token of a pod contains the node of the pod. A driver that writes slices for another
+node can publish devices that do not exist there, or remove those of another pod. The API
+server restricts only kubelets to their nodes. It only warns, because one pod can publish
+for many nodes; set it to error if every driver runs on its nodes.`,
 		Category: Gap,
 		Severity: Warning,
-		Upstream: "holds kubelets to it (NodeRestriction), drivers not",
+		Upstream: "restricts kubelets (NodeRestriction), not drivers",
 		Source:   "KEP-4381, ResourceSliceSpec.NodeName; KEP-4193, " + NodeNameExtra,
 		Check:    sliceNodeAuthor,
 	},
@@ -46,11 +46,11 @@ for many nodes; set it to error where every driver runs on its nodes.`,
 		ID: "slice-driver-author",
 		Doc: `A slice of a driver is written by one of the driver's identities.
 
-Whoever may write ResourceSlices may write those of every driver. A site names the users
-and groups of a driver (drivers.<name>.users, drivers.<name>.groups in the
-configuration); of a driver that it does not name nothing is said.`,
+RBAC cannot restrict write access to the ResourceSlices of one driver. A site names the users
+and groups of a driver (drivers.<name>.users, drivers.<name>.groups in the configuration).
+The rule does not check drivers that the site does not name.`,
 		Category: Gap,
-		Upstream: "lets whoever may write slices write those of any driver",
+		Upstream: "allows every user with write access to slices to write those of any driver",
 		Source:   "KEP-4381, ResourceSliceSpec.Driver",
 		Check:    sliceDriverAuthor,
 	},
@@ -74,7 +74,7 @@ func sliceDriverAuthor(slice *resourceapi.ResourceSlice, c Conditions) field.Err
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec", "driver"),
-		c.Author.Username+" is not among the users and groups that publish for the driver; the site names them (drivers in the configuration of dra-steward)")}
+		c.Author.Username+" is not one of the users and groups that publish for the driver (drivers in the configuration of dra-steward)")}
 }
 
 func (p Publishers) include(user authenticationv1.UserInfo) bool {
@@ -95,9 +95,9 @@ var sliceGaps = Table[*resourceapi.ResourceSlice]{
 		ID: "taint-duplicate",
 		Doc: `A device has one taint for a key and an effect.
 
-Of two with different values or times nobody can say which one counts: consumers look
-at both, and whoever merges taints by key and effect loses one. It only warns, since
-the API documents no such rule.`,
+Which of two with different values or times counts is undefined: consumers read both, and
+one that merges taints by key and effect loses one. It only warns, because the API documents
+no such rule.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
@@ -108,8 +108,8 @@ the API documents no such rule.`,
 		ID: "attribute-name-slashes",
 		Doc: `The name of an attribute or capacity has at most one slash.
 
-A name such as a/b/c passes the API server, and neither a selector nor a constraint
-can ask for it.`,
+The API server accepts a name such as a/b/c, and neither a selector nor a constraint can
+refer to it.`,
 		Category: Gap,
 		Upstream: "accepts it; upstream notes it as incomplete",
 		Source:   "validateQualifiedName in pkg/apis/resource/validation",
@@ -117,11 +117,11 @@ can ask for it.`,
 	},
 	{
 		ID: "attribute-ambiguous",
-		Doc: `An attribute or capacity stands once, with or without the driver's domain.
+		Doc: `An attribute or capacity occurs once, with or without the driver's domain.
 
 A name without a domain belongs to the driver's domain, so memory and
-gpu.example.com/memory of the driver gpu.example.com are the same: which value a
-selector sees is chance. It only warns, since the API documents no such rule.`,
+gpu.example.com/memory of the driver gpu.example.com are the same. Which value a selector
+reads is undefined. It only warns, because the API documents no such rule.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
@@ -132,8 +132,8 @@ selector sees is chance. It only warns, since the API documents no such rule.`,
 		ID: "counter-negative",
 		Doc: `Counters and capacities are not negative.
 
-A device that consumes a negative amount gives to others what does not exist, and a
-set that holds one makes every device that uses it impossible to allocate.`,
+A device that consumes a negative amount frees capacity that does not exist, and a set with
+a negative counter makes every device that uses it impossible to allocate.`,
 		Category: Gap,
 		Upstream: "accepts every quantity",
 		Source:   "KEP-4815, Counter, DeviceCapacity",
@@ -143,8 +143,8 @@ set that holds one makes every device that uses it impossible to allocate.`,
 		ID: "device-node-selector-terms",
 		Doc: `The node selector of a device has one term.
 
-The API server checks that for the selector of a slice and not for that of a device;
-the allocator fails on a device with several.`,
+The API server checks that for the selector of a slice and not for the selector of a
+device; the allocator fails on a device with several terms.`,
 		Category: Gap,
 		Upstream: "accepts several terms; the allocator answers with an error",
 		Source:   "KEP-4815, Device.NodeSelector",
@@ -246,10 +246,9 @@ var taintGaps = Table[walk.Taints]{
 		ID: "taint-time-future",
 		Doc: `The time of a taint is not in the future.
 
-tolerationSeconds are counted from timeAdded, so an eviction that should be due in
-five minutes comes as much later as the time lies ahead. Clocks differ, so up to a
-minute is no finding. It only warns, since a driver's clock may be wrong and its
-devices must be published all the same.`,
+tolerationSeconds count from timeAdded, so a time in the future delays the eviction. Clocks
+differ, so up to one minute is no finding. It only warns, because a driver with a wrong clock
+still has to publish its devices.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts every time",
@@ -268,7 +267,7 @@ func taintTimeFuture(taints walk.Taints, c Conditions) (errs field.ErrorList) {
 	for at, taint := range taints {
 		if taint.TimeAdded != nil && taint.TimeAdded.Sub(c.Now) > clockSkew {
 			errs = append(errs, field.Invalid(at.Child("timeAdded"), taint.TimeAdded.UTC().Format(time.RFC3339),
-				"lies in the future; leave it out to count from now"))
+				"is in the future; leave it out to use the current time"))
 		}
 	}
 	return errs

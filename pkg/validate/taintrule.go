@@ -14,13 +14,13 @@ import (
 var taintRuleGaps = Table[*resourceapi.DeviceTaintRule]{
 	{
 		ID: "taint-rule-everything",
-		Doc: `A DeviceTaintRule that evicts selects something.
+		Doc: `A DeviceTaintRule with effect NoExecute has a selector that is not empty.
 
-deviceSelector: {} selects every device of the cluster, so with NoExecute the rule
-removes every pod that uses a device, in all namespaces, whatever its priority. Name
-a driver, pool or device. Where really everything is meant, the annotation
-dra-steward.io/acknowledged-impact says how many pods that may be (pods<=120), and the
-guard of the webhook counts them.`,
+deviceSelector: {} selects every device of the cluster, so with NoExecute the rule evicts
+every pod that uses a device, in all namespaces, whatever its priority. Name a driver, pool
+or device. If you do mean every device, set the annotation
+dra-steward.io/acknowledged-impact to the maximum number of pods (pods<=120); the guard of
+the webhook counts them.`,
 		Category: Gap,
 		Upstream: "accepts it in 1.34 to 1.37; warns after 1.37",
 		Source:   "KEP-5055, DeviceTaintSelector; kubernetes issue 141422",
@@ -28,11 +28,11 @@ guard of the webhook counts them.`,
 	},
 	{
 		ID: "taint-rule-driver",
-		Doc: `A DeviceTaintRule that names a pool or device names the driver too.
+		Doc: `A DeviceTaintRule that names a pool or device also names the driver.
 
-Pool and device names are chosen by drivers, most often the node's name and gpu-0, so
-the rule hits the devices of other drivers as well. It only warns, since that may be
-meant: everything on a node.`,
+Drivers choose the names of pools and devices, often the name of the node and gpu-0, so the
+rule also taints devices of other drivers. It only warns, because that can be the intention:
+all devices of a node.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
@@ -41,12 +41,11 @@ meant: everything on a node.`,
 	},
 	{
 		ID: "taint-rule-acknowledgement",
-		Doc: `The acknowledged impact of a DeviceTaintRule can be read.
+		Doc: `The acknowledged impact of a DeviceTaintRule has a valid form.
 
-The annotation dra-steward.io/acknowledged-impact says how much a rule that evicts may
-hit, such as pods<=120,namespaces<=4: devices, claims, pods and namespaces, each at most
-once. One that nobody can read acknowledges nothing, which its author would learn when
-the rule is refused, or never.`,
+The annotation dra-steward.io/acknowledged-impact limits the impact of a rule with effect
+NoExecute, such as pods<=120,namespaces<=4. The keys are devices, claims, pods and
+namespaces, each at most once. An annotation with another form acknowledges nothing.`,
 		Category: Gap,
 		Upstream: "does not know it",
 		Source:   "the guard of dra-steward",
@@ -89,5 +88,5 @@ func taintRuleDriver(rule *resourceapi.DeviceTaintRule, _ Conditions) field.Erro
 		return nil
 	}
 	return field.ErrorList{field.Required(field.NewPath("spec", "deviceSelector", "driver"),
-		"pools and devices of several drivers may have these names; name the driver")}
+		"pools and devices of several drivers can have these names; name the driver")}
 }

@@ -21,7 +21,7 @@ var resultRules = Table[statusWrite]{
 		ID: "allocation-results-max",
 		Doc: `An allocation has at most 32 devices.
 
-A claim cannot ask for more either.`,
+A claim cannot request more either.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, AllocationResultsMaxSize",
 		Check: func(w statusWrite, _ Conditions) field.ErrorList {
@@ -35,7 +35,7 @@ A claim cannot ask for more either.`,
 		ID: "result-request",
 		Doc: `An allocated device belongs to a request of its claim.
 
-To request, or to request/alternative.`,
+The name has the form request or request/alternative.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceRequestAllocationResult.Request",
 		Check:    resultRequest,
@@ -45,18 +45,19 @@ To request, or to request/alternative.`,
 		Doc: `An allocated device is named by driver, pool and device.
 
 The driver is a DNS subdomain of at most 63 bytes, the pool has at most 253 bytes and
-consists of DNS subdomains with slashes between, the device is a DNS label. Whether it
-exists is not checked.`,
+consists of DNS subdomains, separated by slashes, the device is a DNS label. The rule does
+not check that the device exists.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceRequestAllocationResult",
 		Check:    resultDevice,
 	},
 	{
 		ID: "result-binding-conditions",
-		Doc: `The binding conditions of an allocated device are label names, and of both sorts or of none.
+		Doc: `An allocated device has both binding conditions and failure conditions, or neither.
 
-At most four of each sort, each once and in one of the sorts only. The scheduler waits for the first sort before it binds the pod, and gives up on the
-second.`,
+Each list has at most 4 label names; a name occurs once, in one of the lists. The scheduler
+waits for the binding conditions before it binds the pod, and gives up at a failure
+condition.`,
 		Upstream: "the same, since 1.34, with DRADeviceBindingConditions",
 		Source:   "KEP-5007, BindingConditionsMaxSize, BindingFailureConditionsMaxSize",
 		Check:    resultBindingConditions,
@@ -65,16 +66,17 @@ second.`,
 		ID: "result-share-id",
 		Doc: `The shareID of an allocated device is a UUID in lower case.
 
-It tells apart the shares of a device that several claims use.`,
+It identifies the share of a device that several claims use.`,
 		Upstream: "the same, since 1.34, with DRAConsumableCapacity",
 		Source:   "KEP-5075, DeviceRequestAllocationResult.ShareID",
 		Check:    resultShareID,
 	},
 	{
 		ID: "result-skip-operations",
-		Doc: `The node operations that are skipped for a device exist and leave nothing half done.
+		Doc: `The skipped node operations of a device exist and are consistent.
 
-Each stands there once. NodePrepareResources is skipped only together with NodeUnprepareResources, or by "*".`,
+Each occurs once. NodePrepareResources is skipped only together with
+NodeUnprepareResources, or by "*".`,
 		Upstream: "since 1.37, with DRAOptionalNodeOperations",
 		Source:   "validateSkipNodeOperations",
 		Check:    resultSkipOperations,
@@ -201,7 +203,7 @@ var grantRules = Table[statusWrite]{
 		ID: "allocation-configs-max",
 		Doc: `An allocation has at most 64 configurations.
 
-As many as a claim and its classes can have, 32 and 32.`,
+The limit is the sum for a claim and its classes, 32 each.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConfigMaxSize",
 		Check: func(w statusWrite, _ Conditions) field.ErrorList {
@@ -215,7 +217,7 @@ As many as a claim and its classes can have, 32 and 32.`,
 		ID: "allocation-config-source",
 		Doc: `A configuration in an allocation comes from the claim or from its class.
 
-FromClaim or FromClass. Drivers trust those of a class more.`,
+The source is FromClaim or FromClass. Drivers trust the configuration of a class more.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, AllocationConfigSource",
 		Check:    grantSource,
@@ -224,16 +226,17 @@ FromClaim or FromClass. Drivers trust those of a class more.`,
 		ID: "allocation-config-requests",
 		Doc: `A configuration in an allocation names at most 32 requests of its claim, each once.
 
-By request, or by request/alternative. Without names it is for all requests.`,
+A name has the form request or request/alternative. Without names it applies to all
+requests.`,
 		Upstream: "the same, since 1.31; alternatives since 1.33",
 		Source:   "KEP-4381, DeviceAllocationConfiguration.Requests",
 		Check:    grantRequests,
 	},
 	{
 		ID: "allocation-node-selector",
-		Doc: `The node selector of an allocation is one that a pod could have.
+		Doc: `The node selector of an allocation is valid for a pod.
 
-It says on which nodes the devices can be used.`,
+It selects the nodes on which the devices are usable.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, ValidateNodeSelector",
 		Check: func(w statusWrite, _ Conditions) field.ErrorList {
@@ -278,7 +281,7 @@ func grantSource(w statusWrite, c Conditions) (errs field.ErrorList) {
 		switch at := grantedConfigs.Index(i).Child("source"); grant.Source {
 		case sources[0], sources[1]:
 		case "":
-			errs = append(errs, field.Required(at, "say where the configuration comes from: FromClaim or FromClass"))
+			errs = append(errs, field.Required(at, "must be FromClaim or FromClass"))
 		default:
 			errs = append(errs, field.NotSupported(at, grant.Source, sources))
 		}
@@ -385,7 +388,7 @@ var reservedRules = Table[statusWrite]{
 		ID: "reserved-max",
 		Doc: `A claim is reserved for at most 256 consumers.
 
-More pods cannot share a claim; the scheduler leaves the next one pending.`,
+More pods cannot share a claim; the next one stays pending.`,
 		Upstream: "the same; 32 before 1.33",
 		Source:   "KEP-4381, ResourceClaimReservedForMaxSize",
 		Check: func(w statusWrite, _ Conditions) field.ErrorList {
@@ -394,18 +397,19 @@ More pods cannot share a claim; the scheduler leaves the next one pending.`,
 	},
 	{
 		ID: "reserved-consumer",
-		Doc: `A consumer of a claim has resource, name and uid, and stands there once.
+		Doc: `A consumer of a claim has resource, name and uid, and occurs once.
 
-The claim controller finds by these out whether the consumer is gone.`,
+The claim controller uses them to detect that the consumer is gone.`,
 		Upstream: "the same; 1.34 reports a repeated consumer at its uid",
 		Source:   "KEP-4381, ResourceClaimConsumerReference, +listMapKey=uid",
 		Check:    reservedConsumer,
 	},
 	{
 		ID: "reserved-state",
-		Doc: `Only an allocated claim is reserved, and a claim that is being deleted gets no new consumers.
+		Doc: `Only an allocated claim is reserved, and a claim in deletion gets no new consumers.
 
-A consumer without devices could start too early, a new one could lose them again.`,
+A consumer without an allocation could start too early, and a new one could lose its
+devices.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, validateResourceClaimStatusUpdate",
 		Check:    reservedState,
@@ -414,7 +418,7 @@ A consumer without devices could start too early, a new one could lose them agai
 		ID: statusImmutable,
 		Doc: `An allocation does not change; it can only be cleared.
 
-Pods may be running with its devices.`,
+Pods can be running with its devices.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, validateResourceClaimStatusUpdate",
 		Check:    allocationImmutable,

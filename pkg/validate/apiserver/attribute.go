@@ -17,7 +17,7 @@ var attributeRules = Table[*resourceapi.ResourceSlice]{
 
 The identifier has at most 32 bytes; the domain before the slash is a DNS subdomain
 of at most 63 bytes. Without a domain the name belongs to the driver's own domain.`,
-		Upstream: "the same, since 1.31; names with two or more slashes pass it unchecked; since 1.37 an unchanged capacity is not looked at",
+		Upstream: "the same, since 1.31; does not check names with two or more slashes; since 1.37 an unchanged capacity is not checked",
 		Source:   "KEP-4381, QualifiedName, DeviceMaxDomainLength, DeviceMaxIDLength",
 		Check:    eachDevice(attributeName),
 		Update:   eachDeviceUpdate(attributeName),
@@ -52,8 +52,8 @@ var attributeValueRules = Table[*resourceapi.ResourceSlice]{
 		ID: "attribute-value",
 		Doc: `An attribute has exactly one value, or one list that is not empty.
 
-Selectors read it by its type: with none they find nothing, with two they could find
-either.`,
+Selectors read an attribute by its type. Without a value they find nothing; with two the
+result is ambiguous.`,
 		Upstream: "the same, since 1.31; lists since 1.36",
 		Source:   "KEP-4381, KEP-5491, DeviceAttribute",
 		Check:    everyDevice(attributeValue),
@@ -61,19 +61,19 @@ either.`,
 	},
 	{
 		ID: "attribute-value-length",
-		Doc: `A text or version in an attribute has at most 64 bytes.
+		Doc: `A string or version in an attribute has at most 64 bytes.
 
-That holds for every item of a list as well.`,
+The limit applies to every item of a list as well.`,
 		Upstream: "the same, since 1.31; lists since 1.36",
 		Source:   "KEP-4381, DeviceAttributeMaxValueLength",
 		Check:    eachDevice(attributeValueLength),
 	},
 	{
 		ID: "attribute-version",
-		Doc: `A version in an attribute is written as semver.org 2.0.0 says.
+		Doc: `A version in an attribute is a semantic version (semver.org 2.0.0).
 
-Three numbers with dots between, then what a preview and a build add: 12.4.0-rc.1.
-Selectors compare versions by their parts, which they cannot find in another text.`,
+It has three numbers, separated by dots, and optional pre-release and build parts:
+12.4.0-rc.1. Selectors compare versions part by part.`,
 		Upstream: "the same, since 1.31; lists since 1.36",
 		Source:   "KEP-4381, DeviceAttribute.VersionValue",
 		Check:    eachDevice(attributeVersion),
@@ -125,7 +125,7 @@ func attributeValueLength(d walk.Device, _ Conditions) field.ErrorList {
 func attributeVersion(d walk.Device, _ Conditions) field.ErrorList {
 	return badTexts(d, func(text string, version bool) bool { return version && !form.Semver.MatchString(text) },
 		func(at *field.Path, text string) *field.Error {
-			return field.Invalid(at, text, "write the version as semver.org 2.0.0 says, such as 12.4.0")
+			return field.Invalid(at, text, "must be a semantic version (semver.org 2.0.0), such as 12.4.0")
 		})
 }
 

@@ -16,16 +16,16 @@ import (
 // API does not export.
 const maxValidValues = 10
 
-const capacityServer = "the same, since 1.34, with DRAConsumableCapacity; since 1.37 an unchanged capacity is not looked at"
+const capacityServer = "the same, since 1.34, with DRAConsumableCapacity; since 1.37 an unchanged capacity is not checked"
 
 // capacityRules are the rules for how the capacity of a device may be shared.
 var capacityRules = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "capacity-policy",
-		Doc: `A request policy says one thing, of a device that may be allocated several times.
+		Doc: `A request policy has either values or a range, on a device with multiple allocations.
 
-The policy says how much of a capacity a claim may ask for: one of some values, or a
-range. Of a device that is allocated as a whole nothing can be asked for.`,
+The policy defines how much of a capacity a claim can request: one of some values, or an
+amount in a range. A device that is allocated as a whole has nothing to request a part of.`,
 		Upstream: capacityServer,
 		Source:   "KEP-5075, CapacityRequestPolicy",
 		Check:    eachDevice(capacityPolicy),
@@ -33,10 +33,10 @@ range. Of a device that is allocated as a whole nothing can be asked for.`,
 	},
 	{
 		ID: "capacity-default",
-		Doc: `A request policy has a default, which it allows.
+		Doc: `A request policy has a default that it allows.
 
-A claim that asks for no amount gets the default.`,
-		Upstream: capacityServer + "; the default of a range is named as the fault since 1.37, before the bound",
+A claim that requests no amount gets the default.`,
+		Upstream: capacityServer + "; since 1.37 the error is at the default of a range, before at the bound",
 		Source:   "KEP-5075, CapacityRequestPolicy.Default",
 		Check:    eachDevice(capacityDefault),
 		Update:   eachDeviceUpdate(capacityDefault),
@@ -45,7 +45,7 @@ A claim that asks for no amount gets the default.`,
 		ID: "capacity-values",
 		Doc: `The values of a request policy are at most 10, ascending, and none is above the capacity.
 
-A request is rounded up to the next of them.`,
+A requested amount is rounded up to the next value.`,
 		Upstream: capacityServer,
 		Source:   "KEP-5075, CapacityRequestPolicyDiscreteMaxOptions",
 		Check:    eachDevice(capacityValues),
@@ -53,10 +53,9 @@ A request is rounded up to the next of them.`,
 	},
 	{
 		ID: "capacity-range",
-		Doc: `The range of a request policy begins at min, and ends at max or with the capacity.
+		Doc: `The range of a request policy starts at min and ends at max, within the capacity.
 
-A range in which nothing lies, or which exceeds the capacity, allows what no claim can
-get.`,
+An empty range, or one that exceeds the capacity, allows amounts that no claim can get.`,
 		Upstream: capacityServer,
 		Source:   "KEP-5075, CapacityRequestPolicyRange",
 		Check:    eachDevice(capacityRange),
@@ -64,10 +63,10 @@ get.`,
 	},
 	{
 		ID: "capacity-step",
-		Doc: `The step of a range is positive, fits into the capacity, and leads to the default and to max.
+		Doc: `The step of a range is positive, within the capacity, and reaches the default and max.
 
-Requests are rounded up to min and a number of steps. Up to 1.36 an API server divides
-by the step unasked: it crashes on a step that is 0, or a multiple of 2^64.`,
+Requested amounts are rounded up to min plus a number of steps. API servers up to 1.36
+divide by the step without a check: they crash on a step of 0 or a multiple of 2^64.`,
 		Upstream:     capacityServer + "; crashes on step 0 before 1.37",
 		Source:       "KEP-5075, CapacityRequestPolicyRange.Step",
 		Check:        eachDevice(capacityStep),
@@ -134,7 +133,7 @@ func capacityDefault(d walk.Device, c Conditions) field.ErrorList {
 		case len(values) == 0 && span == nil:
 			return nil
 		case p.Default == nil:
-			return field.ErrorList{field.Required(at.Child("default"), "is needed beside validValues and validRange")}
+			return field.ErrorList{field.Required(at.Child("default"), "is required with validValues and validRange")}
 		case span != nil:
 			return defaultInRange(at.Child("validRange"), *p.Default, span, c)
 		}

@@ -22,8 +22,8 @@ const (
 	specImmutable    = "spec-immutable"
 	specImmutableDoc = `The spec of a claim or a template does not change.
 
-Devices may be allocated for it, or claims made from it. Delete the object and create
-another, or change labels and annotations only.`
+Devices can be allocated for it, or claims created from it. Delete the object and create
+another. Labels and annotations can change.`
 )
 
 // frozen reports the change of a claim's spec, beyond what an API server fills in and
@@ -89,7 +89,7 @@ var templateRules = Table[*resourceapi.ResourceClaimTemplate]{
 		ID: "template-metadata",
 		Doc: `The metadata for the claims of a template are labels and annotations.
 
-Everything else is up to who makes the claims.`,
+The controller that creates the claims sets everything else.`,
 		Upstream: "the same, since 1.26",
 		Source:   "KEP-3063, ValidateTemplateObjectMeta",
 		Check:    templateMetadataAllowed,
@@ -97,7 +97,7 @@ Everything else is up to who makes the claims.`,
 	{
 		ID:       specImmutable,
 		Doc:      specImmutableDoc,
-		Upstream: "the same, since 1.31; 1.34 looks into the new spec too",
+		Upstream: "the same, since 1.31; 1.34 checks the new spec too",
 		Source:   "KEP-4381, ValidateResourceClaimTemplateUpdate",
 		Update:   frozenTemplate,
 	},
@@ -135,16 +135,16 @@ var requestRules = Table[walk.ClaimSpec]{
 		Doc: `The name of a request, and of an alternative, is a DNS label.
 
 At most 63 bytes of lower case letters, digits and "-". Pods, constraints and
-configurations refer to requests by it.`,
+configurations refer to requests by this name.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceRequest.Name",
 		Check:    requestName,
 	},
 	{
 		ID: "request-name-unique",
-		Doc: `The requests of a claim have different names, and so have the alternatives of a request.
+		Doc: `The requests of a claim have unique names, and so do the alternatives of a request.
 
-Otherwise nothing could refer to the second one.`,
+Otherwise a reference to the second one would be impossible.`,
 		Upstream: "the same, since 1.31; 1.34 reports it at the field name",
 		Source:   "KEP-4381, DeviceRequest.Name, +listMapKey=name",
 		Check:    requestNameUnique,
@@ -153,7 +153,7 @@ Otherwise nothing could refer to the second one.`,
 		ID: "request-form",
 		Doc: `A request is either exact (exactly) or a list of alternatives (firstAvailable).
 
-With none of both it asks for nothing, with both it is not clear what it asks for.`,
+With neither it requests nothing; with both it is ambiguous.`,
 		Upstream: "the same, since 1.33; 1.34 looks into both forms nevertheless",
 		Source:   "KEP-4816, DeviceRequest, +oneOf=deviceRequestType",
 		Check:    requestForm,
@@ -162,7 +162,7 @@ With none of both it asks for nothing, with both it is not clear what it asks fo
 		ID: "request-class",
 		Doc: `A request, and each alternative, names a device class.
 
-A DNS subdomain. Whether the class exists is checked when devices are allocated.`,
+The name is a DNS subdomain. The scheduler checks at allocation that the class exists.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, ExactDeviceRequest.DeviceClassName",
 		Check:    requestClass,
@@ -171,7 +171,7 @@ A DNS subdomain. Whether the class exists is checked when devices are allocated.
 		ID: "request-mode",
 		Doc: `The allocationMode of a request is ExactCount or All.
 
-Left out it becomes ExactCount.`,
+The default is ExactCount.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceAllocationMode",
 		Check:    requestMode,
@@ -180,7 +180,7 @@ Left out it becomes ExactCount.`,
 		ID: "request-count",
 		Doc: `The count of a request is greater than zero, and absent with allocationMode All.
 
-With ExactCount it says how many devices are wanted; left out it becomes 1.`,
+With ExactCount it is the number of devices; the default is 1.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, ExactDeviceRequest.Count",
 		Check:    requestCount,
@@ -290,7 +290,7 @@ var requestSelectorRules = Table[walk.ClaimSpec]{
 		ID: "request-selectors-max",
 		Doc: `A request, and each alternative of a request, has at most 32 selectors.
 
-Each of them is evaluated for every device that the class lets through.`,
+The scheduler evaluates each of them for every device that the class selects.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceSelectorsMaxSize",
 		Check:    requestSelectorsMax,

@@ -19,7 +19,7 @@ var classRules = Table[*resourceapi.DeviceClass]{
 		ID: "class-selectors-max",
 		Doc: `A class has at most 32 selectors.
 
-Each of them is evaluated for every device of the cluster, for every claim that
+The scheduler evaluates each of them for every device of the cluster, for every claim that
 names the class.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceSelectorsMaxSize",
@@ -31,7 +31,7 @@ names the class.`,
 		ID: "class-configs-max",
 		Doc: `A class has at most 32 configurations.
 
-All of them are copied into every allocation of a claim that names the class.`,
+The scheduler copies all of them into every allocation of a claim that names the class.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConfigMaxSize",
 		Check: func(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {
@@ -40,10 +40,10 @@ All of them are copied into every allocation of a claim that names the class.`,
 	},
 	{
 		ID: "class-extended-resource",
-		Doc: `The extendedResourceName of a class is a name that a container can ask for.
+		Doc: `The extendedResourceName of a class is a valid extended resource name.
 
-A domain and a name with a slash between, outside of kubernetes.io, without the prefix
-"requests.", and short enough for a quota: the name has at most 63 bytes.`,
+It has a domain outside of kubernetes.io, a slash and a name, and no prefix "requests.". The
+name has at most 63 bytes, so that a quota can use it.`,
 		Upstream: "the same, since 1.34, with DRAExtendedResource",
 		Source:   "KEP-5004, IsExtendedResourceName",
 		Check:    classExtendedResource,

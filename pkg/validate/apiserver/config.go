@@ -18,17 +18,17 @@ var configRules = Table[walk.ConfigWalk]{
 		ID: "config-form",
 		Doc: `A configuration has opaque parameters for a driver.
 
-There is no other form of configuration yet.`,
+No other form of configuration exists yet.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConfiguration.Opaque",
 		Check:    configForm,
 	},
 	{
 		ID: "config-driver",
-		Doc: `A configuration names the driver that it is for.
+		Doc: `A configuration names its driver.
 
-The name is a DNS subdomain of at most 63 bytes, upper case allowed. Other drivers
-pass the configuration over.`,
+The name is a DNS subdomain of at most 63 bytes; upper case is allowed. Other drivers
+ignore the configuration.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, OpaqueDeviceConfiguration.Driver, DriverNameMaxLength",
 		Check:    configDriver,
@@ -37,8 +37,8 @@ pass the configuration over.`,
 		ID: "config-parameters",
 		Doc: `The parameters of a configuration are a JSON object of at most 10240 bytes.
 
-What is in it is between its author and the driver. Since 1.32 there is a limit; a
-class whose configurations stay as they are may exceed it.`,
+The driver defines the content. The size limit exists since 1.32; a class whose
+configurations do not change can exceed it.`,
 		Upstream: "the same; the limit since 1.32",
 		Source:   "KEP-4381, OpaqueDeviceConfiguration.Parameters, OpaqueParametersMaxLength",
 		Check:    configParameters,
@@ -82,7 +82,7 @@ func jsonObject(at *field.Path, data runtime.RawExtension, limit int, c Conditio
 	}
 	var value any
 	if err := json.Unmarshal(data.Raw, &value); err != nil {
-		return field.ErrorList{field.Invalid(at, "<value omitted>", "is no JSON: "+err.Error())}
+		return field.ErrorList{field.Invalid(at, "<value omitted>", "is not JSON: "+err.Error())}
 	}
 	if value == nil {
 		return field.ErrorList{field.Required(at, "write a JSON object, {} for none")}

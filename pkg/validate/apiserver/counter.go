@@ -13,9 +13,9 @@ import (
 var counterRules = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "counter-sets",
-		Doc: `A slice has at most 8 sets of counters, each with a name of its own.
+		Doc: `A slice has at most 8 counter sets, each with a unique name.
 
-The name is a DNS label. Devices say by it what they take away from the others.`,
+The name is a DNS label. Devices refer to the sets that they consume by this name.`,
 		Upstream: "the same, since 1.35; any number of sets in 1.34",
 		Source:   "KEP-4815, CounterSet, ResourceSliceMaxCounterSets",
 		Check:    counterSets,
@@ -24,7 +24,7 @@ The name is a DNS label. Devices say by it what they take away from the others.`
 		ID: "counter-set-counters",
 		Doc: `A set has 1 to 32 counters, named by DNS labels.
 
-A set without a counter gives nothing to share.`,
+A set without a counter has nothing to share.`,
 		Upstream: "the same, since 1.35; 32 counters in all sets together in 1.34",
 		Source:   "KEP-4815, CounterSet.Counters, ResourceSliceMaxCountersPerCounterSet",
 		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
@@ -36,26 +36,26 @@ A set without a counter gives nothing to share.`,
 		ID: "device-counters",
 		Doc: `A device consumes counters of at most 2 sets, and names each set once.
 
-Of each set it consumes 1 to 32 counters. Sets and counters are named by DNS labels.`,
-		Upstream: "the same, since 1.35; in 1.34 32 counters of a device and 1024 of a slice, which must exist in it",
+From each set it consumes 1 to 32 counters. The names of sets and counters are DNS labels.`,
+		Upstream: "the same, since 1.35; in 1.34 32 counters of a device and 1024 of a slice, and the counters must exist in the slice",
 		Source:   "KEP-4815, DeviceCounterConsumption, ResourceSliceMaxDeviceCounterConsumptionsPerDevice",
 		Check:    everyDevice(deviceCounters),
 		Update:   everyDeviceUpdate(deviceCounters),
 	},
 	{
 		ID: "device-counters-known",
-		Doc: `The counters that a device consumes are those of its slice.
+		Doc: `The counters that a device consumes exist in its slice.
 
-Since 1.35 they stand in another slice of the pool, and no API server looks there.`,
+Since 1.35 they are in another slice of the pool, which the API server does not read.`,
 		Upstream: "the same, in 1.34",
 		Source:   "KEP-4815, validateDevice of 1.34",
 		Check:    knownCounters,
 	},
 	{
 		ID: "counter-compatibility",
-		Doc: `The counters that a device consumes of a set name at most 2 compatibility groups.
+		Doc: `The counters that a device consumes from a set name at most 2 compatibility groups.
 
-Each once, as a DNS label.`,
+Each group is a DNS label that occurs once.`,
 		Upstream: "the same, since 1.37, with DRADeviceCompatibilityGroups",
 		Source:   "KEP-5963, DeviceCompatibilityGroupsMaxSize",
 		Check:    everyDevice(compatibilityGroups),

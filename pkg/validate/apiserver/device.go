@@ -62,11 +62,11 @@ func everyDeviceUpdate(check func(walk.Device, Conditions) field.ErrorList) slic
 var bindingRules = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "binding-conditions",
-		Doc: `A device has at most 4 binding conditions and 4 for failure, or none of both.
+		Doc: `A device has at most 4 binding conditions and 4 binding failure conditions, or neither.
 
-They are label names, each stands once, and none means both. The scheduler waits for
-all of the former and gives up at one of the latter: with only one kind of them it
-would wait for ever, or for nothing.`,
+Each is a label name that occurs once, in one of the two lists. The scheduler waits for all
+binding conditions and gives up at the first failure condition. With only one of the lists
+it would wait indefinitely, or not at all.`,
 		Upstream: "the same, since 1.34, with DRADeviceBindingConditions",
 		Source:   "KEP-5007, BindingConditionsMaxSize, BindingFailureConditionsMaxSize",
 		Check:    everyDevice(bindingConditions),
@@ -99,9 +99,9 @@ func bindingParameters(at *field.Path, binding, failure []string, c Conditions) 
 	}
 	switch {
 	case len(binding) == 0 && len(failure) > 0:
-		errs = append(errs, field.Invalid(bindingAt, len(binding), "is needed beside bindingFailureConditions"))
+		errs = append(errs, field.Invalid(bindingAt, len(binding), "is required with bindingFailureConditions"))
 	case len(failure) == 0 && len(binding) > 0:
-		errs = append(errs, field.Invalid(failureAt, len(failure), "is needed beside bindingConditions"))
+		errs = append(errs, field.Invalid(failureAt, len(failure), "is required with bindingConditions"))
 	}
 	return errs
 }
@@ -122,8 +122,8 @@ both ends. Allocation results and taint rules refer to devices by this name.`,
 		ID: "device-name-unique",
 		Doc: `No two devices of a slice have the same name.
 
-An allocation names a device by driver, pool and name. The second of two could be
-handed out while the first is in use.`,
+An allocation names a device by driver, pool and name. With two devices of one name, the
+second can be allocated while the first is in use.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, Device.Name",
 		Check:    eachDevice(deviceNameUnique),
@@ -148,11 +148,11 @@ func deviceNameUnique(d walk.Device, c Conditions) field.ErrorList {
 var deviceNodeRules = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "device-nodes",
-		Doc: `A device says which nodes can reach it if, and only if, its slice leaves that to it.
+		Doc: `A device selects its nodes if, and only if, its slice sets perDeviceNodeSelection.
 
 With perDeviceNodeSelection each device has one of nodeName, nodeSelector and allNodes.
-Without it the slice says it for all of them, and a device that says something else
-would not be believed.`,
+Without it the slice selects the nodes of all its devices, and consumers ignore these fields
+of a device.`,
 		Upstream: "the same, since 1.33, with DRAPartitionableDevices",
 		Source:   "KEP-4815, ResourceSliceSpec.PerDeviceNodeSelection",
 		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
@@ -205,10 +205,10 @@ func ownNodes(d walk.Device) (errs field.ErrorList) {
 var nodeAllocatableRules = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "node-allocatable",
-		Doc: `What a device takes from its node is counted in positive amounts of what the node has.
+		Doc: `A device consumes positive amounts of allocatable resources of its node.
 
-cpu, memory or hugepages; as a multiple of the devices or of one of their capacities,
-or as an overhead for each pod or container.`,
+The resources are cpu, memory and hugepages. The amount is a multiple of the number of
+devices or of one of their capacities, or an overhead for each pod or container.`,
 		Upstream: "the same, since 1.37, with DRANodeAllocatableResources; 1.36 has another field",
 		Source:   "KEP-5517, NodeAllocatableResource",
 		Check:    everyDevice(nodeAllocatable),

@@ -19,7 +19,7 @@ var deviceStatusRules = Table[statusWrite]{
 		ID: "device-status-device",
 		Doc: `The status of a device names it by driver, pool, device and shareID, and each device has one.
 
-In the form in which allocations name devices.`,
+The names have the form that allocations use.`,
 		Upstream: "the same, since 1.32; 1.34 reports a repeated device at deviceID",
 		Source:   "KEP-4817, AllocatedDeviceStatus, +listMapKey",
 		Check:    deviceStatusDevice,
@@ -37,16 +37,16 @@ The API server removes the status of a device with its allocation.`,
 		ID: "device-status-conditions",
 		Doc: `The status of a device has at most 8 conditions, each complete and of its own type.
 
-With type, status, reason and lastTransitionTime.`,
+A condition has type, status, reason and lastTransitionTime.`,
 		Upstream: "the same, since 1.32; until 1.36 with other words for what is missing",
 		Source:   "KEP-4817, AllocatedDeviceStatusMaxConditions, ValidateConditions",
 		Check:    deviceStatusConditions,
 	},
 	{
 		ID: "device-status-data",
-		Doc: `The data in the status of a device are a JSON object of at most 10240 bytes.
+		Doc: `The data in the status of a device is a JSON object of at most 10240 bytes.
 
-What is in it is up to the driver.`,
+The driver defines the content.`,
 		Upstream: "the same, since 1.32",
 		Source:   "KEP-4817, AllocatedDeviceStatusDataMaxLength",
 		Check:    deviceStatusData,
@@ -55,7 +55,7 @@ What is in it is up to the driver.`,
 		ID: "device-status-network",
 		Doc: `Network data have at most 16 addresses in CIDR form, each once, and names of bounded length.
 
-The interface's name has at most 256 bytes, the hardware address 128.`,
+The interface name has at most 256 bytes, the hardware address 128.`,
 		Upstream: "the same, since 1.32",
 		Source:   "KEP-4817, NetworkDeviceData",
 		Check:    deviceStatusNetwork,

@@ -27,7 +27,7 @@ var drainMirror = Table[*v1alpha1.DeviceDrain]{
 		ID: "drain-name",
 		Doc: `The name of a drain has at most 63 bytes.
 
-It is a label of the rules that cordon its devices.`,
+The name is a label value on the rules that cordon its devices.`,
 		Upstream: drainServer,
 		Source:   drainSource + "Cordon",
 		Check: func(d *v1alpha1.DeviceDrain, _ Conditions) field.ErrorList {
@@ -36,17 +36,17 @@ It is a label of the rules that cordon its devices.`,
 	},
 	{
 		ID: "drain-selection",
-		Doc: `A drain has either devices or a selector, and a selector says something.
+		Doc: `A drain has either devices or a selector, and a selector is not empty.
 
-A drain of all devices of a cluster is never what is meant: name a driver, a pool, or
-write an expression.`,
+A drain of all devices of a cluster is not supported: name a driver or a pool, or write an
+expression.`,
 		Upstream: drainServer,
 		Source:   drainSource + "Which devices",
 		Check:    drainSelection,
 	},
 	{
 		ID: "drain-immutable",
-		Doc: `Which devices a drain drains, and the taint that cordons them, do not change.
+		Doc: `The devices of a drain and the taint that cordons them do not change.
 
 The selection is resolved once. Create another drain for other devices.`,
 		Upstream: drainServer,
@@ -57,7 +57,7 @@ The selection is resolved once. Create another drain for other devices.`,
 		ID: "drain-selectors",
 		Doc: `The selector of a drain has at most 32 expressions, and each is a CEL expression.
 
-There is no other form of selector yet; one without cel selects nothing.`,
+No other form of selector exists yet; a selector without cel selects nothing.`,
 		Upstream: drainServer,
 		Source:   drainSource + "Which devices; DeviceSelectorsMaxSize",
 		Check:    drainSelectors,
@@ -66,17 +66,17 @@ There is no other form of selector yet; one without cel selects nothing.`,
 		ID: "drain-bounds",
 		Doc: `The rate and the limits of a drain are at least 1, and the rate at most 6000 per minute.
 
-A limit of 0 would never evict anybody: pause the drain instead.`,
+A limit of 0 would evict no pod: pause the drain instead.`,
 		Upstream: drainServer,
 		Source:   drainSource + "Rate, limits and order",
 		Check:    drainBounds,
 	},
 	{
 		ID: "drain-choices",
-		Doc: `The settings of a drain that are a choice have one of their values.
+		Doc: `The enumerated settings of a drain have one of their values.
 
-order is of Priority and OwnerSpread, each once; podsWithoutController Keep or Evict;
-atEnd Hold or Uncordon; deadline.action Keep, Delete or Fail.`,
+order lists Priority and OwnerSpread, each at most once; podsWithoutController is Keep or
+Evict; atEnd is Hold or Uncordon; deadline.action is Keep, Delete or Fail.`,
 		Upstream: drainServer,
 		Source:   drainSource + "Rate, limits and order",
 		Check:    drainChoices,

@@ -37,7 +37,7 @@ var metadataRules = Table[metadata]{
 		Doc: `The name of an object is a DNS subdomain.
 
 At most 253 bytes of lower case letters, digits, "-" and ".". With generateName
-instead, the API server makes a name by appending five letters and digits.`,
+instead, the API server creates the name by appending five letters and digits.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateObjectMeta, NameIsDNSSubdomain",
 		Check:    metadataName,
@@ -47,7 +47,7 @@ instead, the API server makes a name by appending five letters and digits.`,
 		ID: "metadata-namespace",
 		Doc: `The namespace of a claim or a template is a DNS label.
 
-It may be missing in a manifest, since the client fills it in.`,
+It can be absent in a manifest, because the client fills it in.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateObjectMeta, ValidateNamespaceName",
 		Check:    metadataNamespace,
@@ -79,7 +79,7 @@ Keys and values count; upper case is allowed in the domain of a key.`,
 		ID: "metadata-owners",
 		Doc: `An owner reference has apiVersion, kind, name and uid, and one of them at most is the controller.
 
-The garbage collector finds the owner by these.`,
+The garbage collector uses these fields to find the owner.`,
 		Upstream: "the same in all versions; until 1.36 without saying which reference",
 		Source:   "ValidateOwnerReferences",
 		Check:    metadataOwners,
@@ -88,16 +88,16 @@ The garbage collector finds the owner by these.`,
 		ID: "metadata-finalizers",
 		Doc: `Finalizers are names with a domain; orphan and foregroundDeletion exclude each other.
 
-An object stays until each of them is gone.`,
+An object exists until each of them is removed.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateFinalizers",
 		Check:    metadataFinalizers,
 	},
 	{
 		ID: "metadata-managed-fields",
-		Doc: `Managed fields are as the API server has written them.
+		Doc: `Managed fields have the form that the API server writes.
 
-Leave them out of manifests: they say who has written which field.`,
+Leave them out of manifests: the API server records in them which client wrote which field.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateManagedFields",
 		Check:    metadataManagedFields,
@@ -106,7 +106,7 @@ Leave them out of manifests: they say who has written which field.`,
 		ID: "metadata-generation",
 		Doc: `The generation of an object is not negative.
 
-Leave it out of manifests: the API server counts.`,
+Leave it out of manifests: the API server sets it.`,
 		Upstream: "the same for claims and templates; sets it for other kinds",
 		Source:   "ValidateNonnegativeField",
 		Check:    metadataGeneration,
@@ -116,8 +116,8 @@ Leave it out of manifests: the API server counts.`,
 		ID: "metadata-immutable",
 		Doc: `Name, namespace and uid of an object do not change.
 
-Neither do the times of creation and deletion; and what is being deleted gets no new
-finalizers.`,
+The times of creation and deletion do not change either, and an object in deletion gets no
+new finalizers.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateObjectMetaUpdate",
 		Update:   metadataImmutable,

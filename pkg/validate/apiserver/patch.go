@@ -25,10 +25,10 @@ var patchDevices = field.NewPath("spec", "devices")
 var patchMirror = Table[*v1alpha1.ResourceSlicePatch]{
 	{
 		ID: "patch-name-qualified",
-		Doc: `The names in a patch have their domain: gpu.example.com/model.
+		Doc: `The names in a patch have a domain: gpu.example.com/model.
 
 A DNS subdomain of at most 63 bytes, a slash, and a C identifier of at most 32 bytes.
-A patch may apply to devices of several drivers, so that a name alone says nothing.`,
+A patch can apply to devices of several drivers, so a name needs its domain.`,
 		Upstream: patchServer,
 		Source:   patchSource + "DevicePatch.Attributes, FullyQualifiedName",
 		Check:    patchNames,
@@ -37,7 +37,7 @@ A patch may apply to devices of several drivers, so that a name alone says nothi
 		ID: "patch-names-max",
 		Doc: `A patch has at most 32 attributes and capacities together.
 
-That is as many as a device may have.`,
+A device has the same limit.`,
 		Upstream: patchServer,
 		Source:   patchSource + "DevicePatch.Attributes; ResourceSliceMaxAttributesAndCapacitiesPerDevice",
 		Check:    patchNamesMax,
@@ -46,9 +46,9 @@ That is as many as a device may have.`,
 		ID: "patch-value",
 		Doc: `An attribute in a patch has exactly one value, or "null": {}.
 
-Two values contradict each other, and with none nobody can tell a forgotten value from
-one that this version does not know. To remove an attribute write "null": {} with the
-quotes: YAML takes a bare null for no key at all.`,
+Two values contradict each other, and an absent value can be a mistake or a type that this
+version does not know. To remove an attribute write "null": {} with the quotes: YAML reads a
+bare null as no key.`,
 		Upstream: patchServer,
 		Source:   patchSource + "NullableDeviceAttribute",
 		Check:    patchValue,
@@ -57,7 +57,7 @@ quotes: YAML takes a bare null for no key at all.`,
 		ID: "patch-selectors",
 		Doc: `The filter of a patch has at most 32 selectors, and each is a CEL expression.
 
-There is no other form of selector yet; one without cel selects nothing.`,
+No other form of selector exists yet; a selector without cel selects nothing.`,
 		Upstream: patchServer,
 		Source:   patchSource + "DevicePatchFilter.Selectors; DeviceSelectorsMaxSize",
 		Check:    patchSelectors,

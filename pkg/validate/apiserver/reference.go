@@ -20,7 +20,7 @@ var referenceRules = Table[walk.ClaimSpec]{
 		ID: "claim-constraints-max",
 		Doc: `A claim has at most 32 constraints.
 
-The allocator checks each of them for each choice of devices.`,
+The allocator checks each of them for each combination of devices.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConstraintsMaxSize",
 		Check: func(spec walk.ClaimSpec, _ Conditions) field.ErrorList {
@@ -31,16 +31,17 @@ The allocator checks each of them for each choice of devices.`,
 		ID: "constraint-requests",
 		Doc: `A constraint names at most 32 requests of its claim, each once.
 
-By request, or by request/alternative. Without names it holds for all requests.`,
+A name has the form request or request/alternative. Without names it applies to all
+requests.`,
 		Upstream: "the same, since 1.31; alternatives since 1.33",
 		Source:   "KEP-4381, DeviceConstraint.Requests",
 		Check:    constraintRequests,
 	},
 	{
 		ID: "constraint-attribute",
-		Doc: `A constraint compares an attribute, which it names with its domain.
+		Doc: `A constraint compares an attribute that it names with its domain.
 
-matchAttribute wants the same value on all devices, distinctAttribute a different one
+matchAttribute requires the same value on all devices, distinctAttribute a different value
 on each. The domain is a DNS subdomain of at most 63 bytes, in lower case since 1.37;
 the name after the slash is a C identifier of at most 32 bytes.`,
 		Upstream: "the same, since 1.31; distinctAttribute since 1.34 with DRAConsumableCapacity",
@@ -51,7 +52,7 @@ the name after the slash is a C identifier of at most 32 bytes.`,
 		ID: "claim-configs-max",
 		Doc: `A claim has at most 32 configurations.
 
-All of them are copied into its allocation.`,
+The scheduler copies all of them into its allocation.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConfigMaxSize",
 		Check: func(spec walk.ClaimSpec, _ Conditions) field.ErrorList {
@@ -62,7 +63,8 @@ All of them are copied into its allocation.`,
 		ID: "config-requests",
 		Doc: `A configuration names at most 32 requests of its claim, each once.
 
-By request, or by request/alternative. Without names it is for all requests.`,
+A name has the form request or request/alternative. Without names it applies to all
+requests.`,
 		Upstream: "the same, since 1.31; alternatives since 1.33",
 		Source:   "KEP-4381, DeviceClaimConfiguration.Requests",
 		Check:    configRequests,
@@ -135,7 +137,7 @@ var derivedRules = Table[walk.ClaimSpec]{
 		ID: "derived-attributes-max",
 		Doc: `A request derives at most 32 attributes.
 
-Each of them is computed for each device that the request considers.`,
+Each of them is computed for every device that the request considers.`,
 		Upstream: "since 1.37, with DRADerivedAttributes",
 		Source:   "DeviceDerivedAttributesMaxSize",
 		Check:    derivedMax,
@@ -152,9 +154,9 @@ of at most 32 bytes.`,
 	},
 	{
 		ID: "derived-attribute-used",
-		Doc: `A derived attribute has its name for itself, and a constraint of the claim compares it.
+		Doc: `A derived attribute has a unique name, and a constraint of the claim compares it.
 
-Nothing else can see it, so without a constraint for its request it has no effect.`,
+Nothing else can read it, so it has no effect without a constraint for its request.`,
 		Upstream: "since 1.37, with DRADerivedAttributes",
 		Source:   "validateDeviceDerivedAttribute",
 		Check:    derivedUsed,
@@ -163,7 +165,8 @@ Nothing else can see it, so without a constraint for its request it has no effec
 		ID: "derived-attribute-expression",
 		Doc: `The expression of a derived attribute compiles to the value of an attribute.
 
-It has at most 10240 bytes and a bound of cost. The bound of 1,000,000 holds for each expression, and for all of a claim together.`,
+It has at most 10240 bytes and an estimated cost of at most 1,000,000. The cost limit
+applies to each expression, and to all expressions of a claim together.`,
 		Upstream: "since 1.37, with DRADerivedAttributes",
 		Source:   "DeviceClaimDerivedAttributeCELMaxCost",
 		Check:    derivedExpression,

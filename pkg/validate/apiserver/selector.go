@@ -21,20 +21,20 @@ var selectorRules = Table[walk.SelectorWalk]{
 		ID: "selector-form",
 		Doc: `A selector is a CEL expression.
 
-There is no other form of selector yet; one without cel selects nothing.`,
+No other form of selector exists yet; a selector without cel selects nothing.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceSelector.CEL",
 		Check:    selectorForm,
 	},
 	{
 		ID: "selector-expression",
-		Doc: `The expression of a selector compiles to a bool, within 10240 bytes and a bound of cost.
+		Doc: `The expression of a selector compiles to a bool, within limits for length and cost.
 
-The scheduler evaluates it for device after device, so its worst case, estimated from
-the largest device that may exist, must stay below 1,000,000. allowMultipleAllocations
-exists with the feature gate DRAConsumableCapacity, lists with DRAListTypeAttributes.
-An expression of an unchanged class was accepted before; since 1.37 it is not looked
-at again. What compiles is the compiler of 1.37 in the environment of the minor.`,
+It has at most 10240 bytes. The scheduler evaluates it for every device, so its estimated
+cost on the largest possible device is at most 1,000,000. allowMultipleAllocations needs the
+feature gate DRAConsumableCapacity, lists need DRAListTypeAttributes. Since 1.37 the API
+server does not check the expressions of a class again while they do not change. dra-steward
+uses the compiler of 1.37 with the environment of the selected minor version.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
 		Check:    selectorExpression,

@@ -87,10 +87,10 @@ func nodeName(at *field.Path, name string) (errs field.ErrorList) {
 var partitionRules = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "partition-type",
-		Doc: `partitionTypeAttribute names a text that every device has which consumes counters.
+		Doc: `partitionTypeAttribute names a string attribute of every device that consumes counters.
 
 The name has a domain. The status of a pool counts the free devices by the values of
-this attribute, and could not say of which kind a device without it is.`,
+this attribute, so each of these devices needs a value.`,
 		Upstream: "the same, since 1.37, with DRAPartitionableDevicesType",
 		Source:   "KEP-5677, ResourceSliceSpec.PartitionTypeAttribute",
 		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
@@ -100,10 +100,10 @@ this attribute, and could not say of which kind a device without it is.`,
 	},
 	{
 		ID: "skip-node-operations",
-		Doc: `skipNodeOperations names operations, each once, and preparing only with its end.
+		Doc: `skipNodeOperations names each operation once, and skips preparing only with unpreparing.
 
-NodePrepareResources, NodeUnprepareResources or * for all. A kubelet that does not
-prepare a device must not be asked to end that either.`,
+The operations are NodePrepareResources, NodeUnprepareResources, or * for all. A kubelet
+that does not prepare a device cannot unprepare it.`,
 		Upstream: "the same, since 1.37, with DRAOptionalNodeOperations",
 		Source:   "KEP-5945, ResourceSliceSpec.SkipNodeOperations",
 		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
@@ -152,7 +152,7 @@ func untyped(slice *resourceapi.ResourceSlice, name string) (errs field.ErrorLis
 		case !has:
 			errs = append(errs, field.Required(places.At(i).Child("attributes").Key(name), "the device consumes counters, so it needs the attribute that partitionTypeAttribute names"))
 		case attribute.StringValue == nil:
-			errs = append(errs, field.Invalid(places.At(i).Child("attributes").Key(name), name, "must be a string, since partitionTypeAttribute names it"))
+			errs = append(errs, field.Invalid(places.At(i).Child("attributes").Key(name), name, "must be a string, because partitionTypeAttribute names it"))
 		}
 	}
 	return errs
@@ -182,8 +182,8 @@ var slicePlaceRules = Table[*resourceapi.ResourceSlice]{
 		ID: "slice-driver",
 		Doc: `The driver of a slice is a DNS subdomain of at most 63 bytes.
 
-Requests, taint rules and configurations find devices by this name, and it is the
-domain of the attributes that name none.`,
+Requests, taint rules and configurations refer to devices by this name. It is also the
+domain of attributes without one.`,
 		Upstream: "the same, since 1.31; warns about upper case since 1.35",
 		Source:   "KEP-4381, ResourceSliceSpec.Driver, DriverNameMaxLength",
 		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
@@ -194,19 +194,19 @@ domain of the attributes that name none.`,
 		ID: "slice-pool",
 		Doc: `The pool of a slice has a name, a number of slices and a generation.
 
-The name has at most 253 bytes: DNS subdomains with slashes between. There is at least
-one slice, since the scheduler uses a pool once it has seen all of them; and no
-generation below zero, since it uses the highest.`,
+The name has at most 253 bytes: DNS subdomains, separated by slashes. resourceSliceCount is
+at least 1, because the scheduler uses a pool once it has all of its slices. The generation
+is not negative, because the scheduler uses the highest one.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, ResourcePool, PoolNameMaxLength",
 		Check:    slicePool,
 	},
 	{
 		ID: "slice-nodes",
-		Doc: `A slice says in one way which nodes can reach its devices.
+		Doc: `A slice defines in exactly one way which nodes can access its devices.
 
-nodeName, nodeSelector with one term, allNodes or perDeviceNodeSelection: with none the
-scheduler could use the devices nowhere, with two it could not tell where.`,
+The ways are nodeName, nodeSelector with one term, allNodes and perDeviceNodeSelection.
+Without one the devices are usable on no node; two can contradict each other.`,
 		Upstream: "the same, since 1.31; perDeviceNodeSelection since 1.33",
 		Source:   "KEP-4381, KEP-4815, ResourceSliceSpec.NodeName",
 		Check:    sliceNodes,
@@ -215,8 +215,8 @@ scheduler could use the devices nowhere, with two it could not tell where.`,
 		ID: "slice-content",
 		Doc: `A slice has devices or shared counters, not both.
 
-The counters of a pool have to be known before the devices that consume them, so they
-have slices of their own.`,
+Consumers need the counters of a pool before the devices that consume them, so counters
+have separate slices.`,
 		Upstream: "the same, since 1.35; in 1.34 both stand in one slice",
 		Source:   "KEP-4815, ResourceSliceSpec.SharedCounters",
 		Check:    sliceContent,
@@ -225,8 +225,8 @@ have slices of their own.`,
 		ID: "slice-immutable",
 		Doc: `The driver, the pool's name and the node's name of a slice do not change.
 
-Whoever watches the slices of a node or of a driver would lose sight of one that moves.
-Delete it and publish another.`,
+Clients that watch the slices of one node or driver would miss the change. Delete the slice
+and publish another.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, ValidateResourceSliceUpdate",
 		Update:   sliceImmutable,
@@ -264,7 +264,7 @@ func sliceContent(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorLis
 	if !c.Profile.Since(35) || slice.Spec.SharedCounters == nil || slice.Spec.Devices == nil {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec"), "", "has sharedCounters and devices; publish them in slices of their own")}
+	return field.ErrorList{field.Invalid(field.NewPath("spec"), "", "has sharedCounters and devices; publish them in separate slices")}
 }
 
 func sliceNodes(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {

@@ -87,7 +87,7 @@ var tolerationRules = slices.Concat(
 var claimUpdateRules = Table[*resourceapi.ResourceClaim]{{
 	ID:       specImmutable,
 	Doc:      specImmutableDoc,
-	Upstream: "the same, since 1.31; 1.34 looks into the new spec too",
+	Upstream: "the same, since 1.31; 1.34 checks the new spec too",
 	Source:   "KEP-4381, ValidateResourceClaimUpdate",
 	Update: func(old, claim *resourceapi.ResourceClaim, c Conditions) field.ErrorList {
 		return frozen(field.NewPath("spec"), &old.Spec, &claim.Spec, c)

@@ -17,10 +17,10 @@ import (
 var taintRuleRules = Table[*resourceapi.DeviceTaintRule]{
 	{
 		ID: "taint-rule-selector",
-		Doc: `A device selector names drivers, pools and devices as they can be named.
+		Doc: `A device selector has valid names of drivers, pools and devices.
 
-A driver by a DNS subdomain of at most 63 bytes, a pool by DNS subdomains with slashes
-between, a device by a DNS label. Another name selects nothing.`,
+The name of a driver is a DNS subdomain of at most 63 bytes, that of a pool DNS subdomains
+separated by slashes, that of a device a DNS label. Any other name selects nothing.`,
 		Upstream: "the same, since 1.33",
 		Source:   "KEP-5055, DeviceTaintSelector",
 		Check:    taintRuleSelector,
@@ -33,8 +33,7 @@ var taintRuleStatusRules = Table[*resourceapi.DeviceTaintRule]{
 		ID: "taint-rule-conditions",
 		Doc: `The status of a taint rule has at most 8 conditions, of different types.
 
-Each has a type, a status, a time and a reason in the form of all conditions of
-Kubernetes.`,
+Each has a type, a status, a time and a reason, like all conditions in Kubernetes.`,
 		Upstream: "the same, since 1.35",
 		Source:   "KEP-5055, DeviceTaintRuleStatusMaxConditions",
 		Check:    taintRuleConditions,
@@ -78,9 +77,9 @@ var taintRules = Table[taintPart]{
 		Doc: `The key of a taint is a label name.
 
 An optional DNS subdomain (at most 253 bytes) and a slash, then at most 63 bytes
-of letters, digits, "-", "_" and ".". A toleration can only name such a key, so a
-taint with another one could never be tolerated by key.`,
-		Upstream: "the same, since DeviceTaint exists (1.33); since 1.35 unchanged taints of a device are not looked at",
+of letters, digits, "-", "_" and ".". Tolerations accept only such keys, so a taint with
+any other key can never be tolerated by key.`,
+		Upstream: "the same, since DeviceTaint exists (1.33); since 1.35 unchanged taints of a device are not checked",
 		Source:   "KEP-5055, DeviceTaint.Key",
 		Check:    eachTaint(taintKey),
 		Update:   eachTaintUpdate(taintKey),
@@ -89,9 +88,9 @@ taint with another one could never be tolerated by key.`,
 		ID: "taint-value",
 		Doc: `The value of a taint is a label value.
 
-It may be empty; otherwise at most 63 bytes of letters, digits, "-", "_" and ".",
+It can be empty; otherwise it has at most 63 bytes of letters, digits, "-", "_" and ".",
 with a letter or digit at both ends.`,
-		Upstream: "the same, since DeviceTaint exists (1.33); since 1.35 unchanged taints of a device are not looked at",
+		Upstream: "the same, since DeviceTaint exists (1.33); since 1.35 unchanged taints of a device are not checked",
 		Source:   "KEP-5055, DeviceTaint.Value",
 		Check:    eachTaint(taintValue),
 		Update:   eachTaintUpdate(taintValue),
@@ -100,9 +99,9 @@ with a letter or digit at both ends.`,
 		ID: "taint-effect",
 		Doc: `The effect of a taint is NoSchedule, NoExecute or None.
 
-NoSchedule keeps new claims off the device, NoExecute evicts the pods that use it
-as well, None only informs. Without an effect a taint means nothing.`,
-		Upstream: "the same; None since 1.35; since 1.35 not looked at while it does not change",
+NoSchedule keeps new claims off the device, NoExecute also evicts the pods that use it, and
+None only informs. A taint without an effect has no meaning.`,
+		Upstream: "the same; None since 1.35; since 1.35 not checked while it does not change",
 		Source:   "KEP-5055, DeviceTaintEffect",
 		Check:    eachTaint(taintEffect),
 		Update:   eachTaintUpdate(taintEffect),

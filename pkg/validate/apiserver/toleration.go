@@ -28,7 +28,7 @@ of letters, digits, "-", "_" and ".". No taint can have another key.`,
 		ID: "toleration-operator",
 		Doc: `The operator of a toleration is Exists or Equal.
 
-Left out it becomes Equal.`,
+The default is Equal.`,
 		Upstream: "the same, since DeviceToleration exists (1.33)",
 		Source:   "KEP-5055, DeviceTolerationOperator",
 		Check:    tolerationOperator,
@@ -37,9 +37,9 @@ Left out it becomes Equal.`,
 		ID: "toleration-effect",
 		Doc: `The effect of a toleration is empty, NoSchedule, NoExecute or None.
 
-Empty stands for all effects in the API's documentation and for the scheduler.
-The eviction controller of Kubernetes 1.37 evicts such a pod all the same: write
-NoExecute where that is meant.`,
+In the API documentation and for the scheduler, an empty effect means all effects. The
+eviction controller of Kubernetes 1.37 evicts such a pod anyway: write NoExecute to tolerate
+NoExecute taints.`,
 		Upstream: "the same; None since 1.35",
 		Source:   "KEP-5055, DeviceToleration.Effect",
 		Check:    tolerationEffect,
@@ -53,8 +53,7 @@ var tolerationValueRules = Table[walk.TolerationWalk]{
 		ID: "toleration-value",
 		Doc: `The value of a toleration is a label value for Equal, and empty for Exists.
 
-Exists matches every value, so a value beside it would suggest a restriction that
-is not there.`,
+Exists matches every value, so a value would suggest a restriction that does not exist.`,
 		Upstream: "the same, since DeviceToleration exists (1.33)",
 		Source:   "KEP-5055, DeviceToleration.Value",
 		Check:    tolerationValue,
