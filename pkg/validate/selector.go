@@ -272,7 +272,7 @@ type search struct {
 
 	// looked are the devices that were looked at, members those of the class, found
 	// those that the selectors match.
-	looked, Members, found int
+	looked, members, found int
 	// classFails and fails are the failures of the class's selectors and of the own, by
 	// the index of the selector.
 	classFails, fails map[int]*failures
@@ -330,7 +330,7 @@ func classSelectorDevices(class *resourceapi.DeviceClass, c Conditions) field.Er
 	list := field.NewPath("spec", "selectors")
 	errs := s.failing(list, s.classFails)
 	switch {
-	case s.Members == 0 && s.looked > 0 && len(errs) == 0:
+	case s.members == 0 && s.looked > 0 && len(errs) == 0:
 		errs = append(errs, field.Invalid(list, field.OmitValueType{}, fmt.Sprintf("match none of %d devices%s", s.looked, s.rest())))
 	case effort.over && len(errs) == 0:
 		errs = append(errs, field.Invalid(list, field.OmitValueType{}, "not fully evaluated on the existing devices"))
@@ -352,7 +352,7 @@ func (s *search) run() {
 	if s.found > 0 || s.looked == s.total() {
 		return
 	}
-	s.looked, s.Members = 0, 0
+	s.looked, s.members = 0, 0
 	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
 	for slice := range s.world.Slices() {
 		for device := range slice.Spec.Devices {
@@ -382,7 +382,7 @@ func (s *search) look(slice *resourceapi.ResourceSlice, device int) {
 	if s.effort.over {
 		return
 	}
-	if s.Members++; isFound {
+	if s.members++; isFound {
 		s.found++
 	}
 }
@@ -416,12 +416,12 @@ func (s *search) findings(at *field.Path) field.ErrorList {
 	}
 	switch {
 	case s.found > 0 || s.looked == 0 || len(errs) > 0:
-	case s.Members == 0:
+	case s.members == 0:
 		errs = append(errs, field.Invalid(at.Child("deviceClassName"), s.class.Name, fmt.Sprintf(
 			"none of %d devices belongs to the class%s", s.looked, s.rest())))
 	default:
 		errs = append(errs, field.Invalid(at.Child("selectors"), field.OmitValueType{}, fmt.Sprintf(
-			"match none of the %d devices of the class %s%s", s.Members, s.class.Name, s.rest())))
+			"match none of the %d devices of the class %s%s", s.members, s.class.Name, s.rest())))
 	}
 	return errs
 }
