@@ -47,14 +47,14 @@ var inputFields = []inputField{
 	inputFieldOf("classes", func(s *subject) *ast.Term { return s.classes() }),
 	inputFieldOf("tolerations", func(s *subject) *ast.Term { return s.tolerationTerms() }),
 	inputFieldOf("tolerationLists", func(s *subject) *ast.Term { return s.listTerms() }),
-	inputFieldOf("configs", func(s *subject) *ast.Term { return ast.ArrayTerm(configs(s.Request)...) }),
+	inputFieldOf("configs", func(s *subject) *ast.Term { return ast.ArrayTerm(s.configs()...) }),
 	inputFieldOf("taintRule", func(s *subject) *ast.Term { return taintRule(s.Request) }),
 	inputFieldOf("impact", func(s *subject) *ast.Term { return impact(s.Impact) }),
 	inputFieldOf("class", func(s *subject) *ast.Term { return class(s.Object) }),
 	inputFieldOf("slice", func(s *subject) *ast.Term { return slice(s.Object) }),
 	inputFieldOf("name", func(s *subject) *ast.Term { return text(s.Name) }),
 	inputFieldOf("now", func(s *subject) *ast.Term { return text(s.Now.UTC().Format(time.RFC3339Nano)) }),
-	inputFieldOf("raw", func(s *subject) *ast.Term { return parsed(s.Raw) }),
+	inputFieldOf("raw", func(s *subject) *ast.Term { return s.parsed("", s.Raw) }),
 }
 
 // input builds the fields of the input that policies read.

@@ -90,9 +90,9 @@ type Failure struct {
 	// Path is the field that is too large; may be empty.
 	Path string
 	// TimedOut is set if the evaluation did not finish in time, TooLarge if the object
-	// exceeds the limits of the site.
-	TimedOut, TooLarge bool
-	Err                error
+	// exceeds the limits of the site, Unreadable if OPA cannot read a part of the object.
+	TimedOut, TooLarge, Unreadable bool
+	Err                            error
 }
 
 // A Decision is what the policies report about a write.
