@@ -4,7 +4,9 @@
 #
 #   docker build -t registry.example.com/dra-steward:0.1.0 .
 ARG GO=1.26
-FROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO} AS build
+# The digest of the builder's image, with its @. The release workflow fills it in and checks it.
+ARG GO_DIGEST=
+FROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO}${GO_DIGEST} AS build
 ARG TARGETOS=linux
 ARG TARGETARCH=amd64
 ARG PROGRAM=dra-steward

@@ -25,7 +25,7 @@ func TestReplaces(t *testing.T) {
 			if !slices.ContainsFunc(p.Kinds, func(kind string) bool { return slices.Contains(rules[at].Kinds, kind) }) {
 				t.Errorf("%s replaces %s, which judges only %v", p.Code, id, rules[at].Kinds)
 			}
-			if rules[at].Class != validate.Gap {
+			if rules[at].Category != validate.Gap {
 				t.Errorf("%s replaces %s, which repeats the API server: only gap rules can be replaced", p.Code, id)
 			}
 		}

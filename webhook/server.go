@@ -47,6 +47,10 @@ type Server struct {
 	// Certificate is served in place of files. Until it has one the server is not
 	// ready and refuses connections.
 	Certificate Certificate
+	// ClientCA is a file with the certificate authorities of API servers. A connection without
+	// a client certificate of one of them is refused. The file is read again when it changes.
+	// Empty accepts all connections.
+	ClientCA string
 	// ShutdownDelay is how long the server goes on accepting requests after its
 	// context has ended, so that every API server has learned by then, from the
 	// failing readiness, that it is going away.
@@ -77,17 +81,23 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		listener.Close()
 		return err
 	}
+	clients, err := s.clients()
+	if err != nil {
+		listener.Close()
+		return err
+	}
 	limiter := newLimiter(s.Bounds, s.Metrics)
 	server := limiter.server(s.handler(limiter))
 	server.ErrorLog = slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelInfo)
-	secure := tls.NewListener(limiter.listener(listener), &tls.Config{
+	secure := tls.NewListener(limiter.listener(listener), clients.require(&tls.Config{
 		GetCertificate: certificate.GetCertificate,
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
-	})
+	}))
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, failed := errgroup.WithContext(background)
 	group.Go(func() error { return certificate.Start(background) })
+	group.Go(func() error { return clients.run(background) })
 	s.served.Store(&certificate)
 	s.serving.Store(true)
 	defer s.serving.Store(false)

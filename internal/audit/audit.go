@@ -26,7 +26,7 @@ type Options struct {
 	// Policies are the policies; nil is none.
 	Policies *policy.Set
 	// World and Facts are what exists beside the objects; nil is nothing.
-	World validate.World
+	World validate.ClusterView
 	Facts policy.Facts
 	// Minor is that of the API server, 0 if it is not known.
 	Minor int

@@ -37,7 +37,7 @@ func raised(c v1alpha1.StewardConfiguration, today review.Reviewer, names []stri
 		rules = map[string]v1alpha1.Rule{}
 	}
 	for _, d := range validate.Rules() {
-		onlySlices := d.Beyond && slices.Equal(d.Kinds, []string{"ResourceSlice"}) // never denies, see review
+		onlySlices := d.CrossObject && slices.Equal(d.Kinds, []string{"ResourceSlice"}) // never denies, see review
 		if !onlySlices && raise(d.ID, today.Severity(d.ID) == validate.Off) {
 			rules[d.ID] = v1alpha1.Rule{Severity: v1alpha1.Severity(review.Error.String())}
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // ConfigurationFile is the name of the file that a repository keeps its
@@ -43,7 +44,7 @@ type Site struct {
 }
 
 // minor returns the minor of Kubernetes that the site is judged for.
-func (s *Site) minor() int { return cmp.Or(s.reviewer.Profile.Minor, validate.NewestMinor) }
+func (s *Site) minor() int { return cmp.Or(s.reviewer.Profile.Minor, apiserver.NewestMinor) }
 
 // skips tells whether the site does not want the file to be looked at. A pattern
 // stands for a file or for a folder with all that is below it.
@@ -76,7 +77,7 @@ type Sites struct {
 	KubernetesVersion string
 	FeatureGates      map[string]bool
 	// World is what the rules see beside an object, nil for nothing.
-	World validate.World
+	World validate.ClusterView
 	// Schemas are folders with schemas of opaque parameters beside those that
 	// configuration files have.
 	Schemas []fs.FS
@@ -225,7 +226,7 @@ var version = regexp.MustCompile(`^v?1\.(\d+)([.+-].*)?$`)
 
 // profile returns the API server of a version, the newest if it is empty, with gates
 // that differ from its defaults.
-func profile(kubernetes string, gates map[string]bool) (p validate.Profile, err error) {
+func profile(kubernetes string, gates map[string]bool) (p apiserver.Profile, err error) {
 	if kubernetes != "" {
 		match := version.FindStringSubmatch(kubernetes)
 		if match == nil {
@@ -235,16 +236,16 @@ func profile(kubernetes string, gates map[string]bool) (p validate.Profile, err 
 			return p, fmt.Errorf("kubernetes version %q: must be %s", kubernetes, oneOf(Minors()))
 		}
 	}
-	p.Gates = map[validate.Gate]bool{}
+	p.Gates = map[apiserver.Gate]bool{}
 	for gate, on := range gates {
-		p.Gates[validate.Gate(strings.TrimSpace(gate))] = on
+		p.Gates[apiserver.Gate(strings.TrimSpace(gate))] = on
 	}
 	return p, p.Validate()
 }
 
 // Minors are the versions of Kubernetes that lint can stand for.
 func Minors() (names []string) {
-	for minor := validate.OldestMinor; minor <= validate.NewestMinor; minor++ {
+	for minor := apiserver.OldestMinor; minor <= apiserver.NewestMinor; minor++ {
 		names = append(names, fmt.Sprintf("1.%d", minor))
 	}
 	return names

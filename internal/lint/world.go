@@ -15,7 +15,7 @@ var worldly = []string{"DeviceClass", "ResourceSlice", v1alpha1.ResourceSlicePat
 // World reads the DeviceClasses, ResourceSlices, ResourceSlicePatches and ResourceClaims in
 // files: what exists, for the rules that look beyond one object. What cannot be read is an error, since everything would
 // look as if it were not there. No files are no world.
-func World(reader manifest.Reader, files []string) (validate.World, error) {
+func World(reader manifest.Reader, files []string) (validate.ClusterView, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // AddFlags adds all flags of the command.
 func (o *Options) AddFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.Mode, "mode", string(evictor.ModeObserve), "what to do about decisions: observe, auto, supplement or full")
-	f.StringVar(&o.emptyEffect, "empty-effect", string(evictor.EmptyEffectAll), "what a toleration without effect tolerates: All, as the API says, or NoSchedule, as Kubernetes 1.37 does")
+	f.StringVar(&o.emptyEffect, "empty-effect", string(toleration.EmptyEffectAll), "what a toleration without effect tolerates: All, as the API says, or NoSchedule, as Kubernetes 1.37 does")
 	f.StringVar(&o.tolerationStart, "toleration-start", string(evictor.StartTaintAdded), "when tolerationSeconds begin: TaintAdded, as the API says, or MaxOfTaintAndAllocation")
 	f.BoolVar(&o.ignorePodGroups, "ignore-pod-groups", false, "leave pods alone that hold a claim only through their PodGroup")
 	f.Float64Var(&o.perSecond, "evictions-per-second", 20, "most evictions per second (at most 1000)")

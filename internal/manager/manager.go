@@ -24,6 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 type Options struct {
@@ -94,7 +95,7 @@ in time, and writes its authority into the webhook configurations.`,
 // Settings are the parts of the options that the evictor judges itself.
 func (o Options) Settings() (evictor.Settings, error) {
 	s := evictor.Settings{
-		EmptyEffect:     evictor.EmptyEffect(o.emptyEffect),
+		EmptyEffect:     toleration.EmptyEffect(o.emptyEffect),
 		TolerationStart: evictor.TolerationStart(o.tolerationStart),
 		IgnorePodGroups: o.ignorePodGroups,
 	}

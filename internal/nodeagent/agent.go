@@ -204,8 +204,8 @@ func still(listing *podresources.Listing, pods []*corev1.Pod) *podresources.List
 func (a *Agent) taints(holdings []podresources.Holding) (taints []HeldTaint) {
 	for _, h := range holdings {
 		for _, taint := range a.World.Taints(h.Driver, h.Pool, h.Device) {
-			expiry := toleration.Expires(h.Tolerations, taint, time.Time{})
-			taints = append(taints, HeldTaint{h, taint, expiry.Tolerated})
+			period := toleration.Evaluator{}.Evaluate(h.Tolerations, taint)
+			taints = append(taints, HeldTaint{h, taint, period.Tolerated})
 		}
 	}
 	return taints

@@ -2,7 +2,7 @@ package rulebook
 
 import "github.com/dra-steward/dra-steward/internal/manifest"
 
-// IDs of the checks that only reading a file can make.
+// IDs of the form checks: what lint finds while it reads a file.
 const (
 	Unreadable        = "unreadable"
 	UnknownField      = "unknown-field"
@@ -33,26 +33,26 @@ func FormRule(kind manifest.ProblemKind) string {
 // formEntries are the checks that lint makes while it reads.
 func formEntries() []Entry {
 	form := func(id, doc, server string) Entry {
-		return Entry{ID: id, What: "check of form", Doc: doc, Server: server, Kinds: manifest.Kinds()}
+		return Entry{ID: id, What: "form check", Doc: doc, Server: server, Kinds: manifest.Kinds()}
 	}
 	return []Entry{
 		form(Unreadable, `A file is YAML or JSON in UTF-8.
 
-What cannot be read is reported with its place; the other documents of the file are
-judged nevertheless.`, "refuses it as well"),
+Lint reports the position of what it cannot read, and still checks the other documents of
+the file.`, "refuses it too"),
 		form(UnknownField, `Every field exists in the version of the kind.
 
-The API server drops a field that it does not know: with kubectl's default it refuses
-the object, with other clients it stores it without the field, which then silently
-has no effect.`, "refuses it with fieldValidation Strict (kubectl), drops the field with Warn and Ignore"),
-		form(DuplicateKey, `A key stands once in its object.
+The API server does not store an unknown field. With kubectl's default it refuses the
+object. With other clients it stores the object without the field, which then has no
+effect.`, "refuses it with fieldValidation Strict (kubectl), drops the field with Warn and Ignore"),
+		form(DuplicateKey, `A key occurs once in its object.
 
-Of two equal keys the last one counts, which is rarely what was meant.`,
-			"refuses it with fieldValidation Strict (kubectl), else takes the last one"),
+Of two equal keys the last one counts, which is rarely the intention.`,
+			"refuses it with fieldValidation Strict (kubectl), otherwise takes the last one"),
 		form(WrongType, `A value has the type of its field.
 
-A number where a text is expected, a list where an object is: the object cannot be
-read at all.`, "refuses it"),
+With a number in place of a string, or a list in place of an object, the object cannot be
+decoded.`, "refuses it"),
 		form(UnknownVersion, `The version of the group resource.k8s.io exists for the kind.
 
 The message names those that do.`, "refuses it"),
@@ -61,14 +61,13 @@ The message names those that do.`, "refuses it"),
 The message names those that do.`, "refuses it"),
 		form(DeprecatedVersion, `A manifest uses v1, which every API server since 1.34 serves.
 
-Older versions are served only if the cluster's operator switched them on, and go
-away.`, "accepts it where the version is switched on, else refuses it"),
-		form(FieldDropped, `A field is one that the API server keeps.
+Older versions are served only where the cluster enables them, and will be removed.`, "accepts it where the version is enabled, otherwise refuses it"),
+		form(FieldDropped, `The API server keeps every field of the object.
 
-While a feature gate is off, or in a minor that does not have it yet, the server
-removes the gate's fields from new objects without a word: the object is accepted
-and does something else than what it says. Which server that is, lint is told by
---kubernetes-version and --feature-gates. It is a warning, since the same manifest
-may be meant for newer clusters too.`, "drops the field in silence"),
+While a feature gate is off, or in a minor version that does not have the gate, the API
+server removes the gate's fields from new objects without an error. The object is accepted
+and behaves differently than written. --kubernetes-version and --feature-gates select the
+server for lint. It is a warning, because the same manifest can be intended for newer
+clusters too.`, "drops the field without an error"),
 	}
 }

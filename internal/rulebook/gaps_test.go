@@ -33,7 +33,7 @@ func TestGaps(t *testing.T) {
 	}
 	for _, rule := range validate.Rules() {
 		own := slices.Equal(rule.Kinds, []string{"ResourceSlicePatch"}) || slices.Equal(rule.Kinds, []string{"DeviceDrain"})
-		if rule.Class == validate.Gap && !own && !slices.Contains(closing, rule.ID) {
+		if rule.Category == validate.Gap && !own && !slices.Contains(closing, rule.ID) {
 			t.Errorf("the rule %s closes no gap: add it to Gaps", rule.ID)
 		}
 	}

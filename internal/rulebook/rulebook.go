@@ -1,7 +1,6 @@
-// Package rulebook says what there is to say about every rule and default, in one
-// text for the page docs/rules.md, for "dra-steward explain" and for the links in
-// messages. The text comes from the tables and the examples; nothing is written
-// twice.
+// Package rulebook documents every rule and default, in one text for the pages
+// docs/rules.md and docs/rules/<kind>.md and for "dra-steward explain". The text comes
+// from the tables and the examples; nothing is written twice.
 package rulebook
 
 import (
@@ -17,13 +16,13 @@ import (
 // An Entry is a rule, a default or a check of a manifest's form.
 type Entry struct {
 	ID string
-	// What the entry is, with its class and severity: "limit rule (error)",
+	// What the entry is, with its category and severity: "limit rule (error)",
 	// "default" …
 	What string
 	// Doc, Server and Source are as in validate.Rule; Server and Source may be
 	// empty.
 	Doc, Server, Source string
-	// Kinds of resource.k8s.io that the entry is about.
+	// Kinds are the kinds that the entry is about.
 	Kinds   []string
 	Example example.Example
 }
@@ -45,7 +44,7 @@ func Open() (Book, error) {
 		if err != nil {
 			return nil, err
 		}
-		book = append(book, Entry{rule.ID, fmt.Sprintf("%s rule (%s)", rule.Class, rule.Severity), rule.Doc, rule.Server, rule.Source, rule.Kinds, e})
+		book = append(book, Entry{rule.ID, fmt.Sprintf("%s rule (%s)", rule.Category, rule.Severity), rule.Doc, rule.Upstream, rule.Source, rule.Kinds, e})
 	}
 	for _, d := range mutate.Defaults() {
 		e, err := example.Load(mutate.Examples, d.ID)
@@ -57,7 +56,7 @@ func Open() (Book, error) {
 	return append(book, formEntries()...), nil
 }
 
-// Find returns the entry of an ID. The error names the IDs that are near.
+// Find returns the entry of an ID. The error suggests similar IDs.
 func (b Book) Find(id string) (Entry, error) {
 	if at := slices.IndexFunc(b, func(e Entry) bool { return e.ID == id }); at >= 0 {
 		return b[at], nil

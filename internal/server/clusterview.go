@@ -36,7 +36,7 @@ type ClusterView struct {
 	also   func() error
 }
 
-var _ validate.World = (*ClusterView)(nil)
+var _ validate.ClusterView = (*ClusterView)(nil)
 
 // newClusterView prepares a world for the cluster of a kubeconfig file; an empty name is
 // the cluster that this process runs in.

@@ -25,6 +25,7 @@ import (
 
 type serveOptions struct {
 	config, certDir, certificateSecret     string
+	clientCA                               string
 	selfSigned                             []string
 	address, healthAddress, metricsAddress string
 	shutdownDelay                          time.Duration
@@ -73,6 +74,7 @@ log say so.`,
 	f.StringVar(&o.config, "config", "", "configuration file with the site's limits and defaults (default: the API server's limits)")
 	f.StringVar(&o.certDir, "cert-dir", "/etc/dra-steward/tls", "folder with tls.crt and tls.key")
 	f.StringVar(&o.certificateSecret, "certificate-secret", "", "Secret (namespace/name) with tls.crt and tls.key, followed in place of --cert-dir; it need not exist yet")
+	f.StringVar(&o.clientCA, "client-ca", "", "file with the certificate authorities of API servers; connections without a client certificate of one of them are refused (default: all connections are accepted)")
 	f.StringSliceVar(&o.selfSigned, "self-signed", nil, "for development: make a certificate for these host names and addresses if --cert-dir has none")
 	f.StringVar(&o.address, "address", ":9443", "address for admission requests (HTTPS)")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
@@ -127,9 +129,13 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 		CertDir:       o.certDir,
 		Certificate:   certificate,
 		ShutdownDelay: o.shutdownDelay,
-		Bounds:        webhook.Bounds{System: func(user string) bool { return site.reviewer().SystemUser(user) }},
-		Metrics:       recorded.metrics,
-		Log:           log,
+		ClientCA:      o.clientCA,
+		Bounds: webhook.Bounds{
+			Bytes:  bodyMemory(limitMemory()),
+			System: func(user string) bool { return site.reviewer().SystemUser(user) },
+		},
+		Metrics: recorded.metrics,
+		Log:     log,
 	}
 	if err := RegisterExpiry(registry, server); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // How often the API server is asked for its version: a control plane is upgraded while
@@ -55,7 +55,7 @@ func minorOf(info *version.Info) int {
 		name = info.Major + "." + minor
 	}
 	v, err := utilversion.ParseGeneric(name)
-	if err != nil || v.Major() != 1 || v.Minor() < validate.OldestMinor || v.Minor() > validate.NewestMinor {
+	if err != nil || v.Major() != 1 || v.Minor() < apiserver.OldestMinor || v.Minor() > apiserver.NewestMinor {
 		return 0
 	}
 	return int(v.Minor())

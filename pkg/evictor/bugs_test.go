@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // one is a world of one pod on one device with one taint.
@@ -81,8 +82,8 @@ func TestBug2EmptyEffect(t *testing.T) {
 	for _, seconds := range []*int64{nil, ptr.To[int64](5)} {
 		w := one(ptr.To(metav1.NewTime(start)), tolerate("", seconds))
 		expectNone(t, w.decide(evictor.Settings{}, start))
-		expectNone(t, w.decide(evictor.Settings{EmptyEffect: evictor.EmptyEffectAll}, start))
-		expectAt(t, w.decide(evictor.Settings{EmptyEffect: evictor.EmptyEffectNoSchedule}, start), start)
+		expectNone(t, w.decide(evictor.Settings{EmptyEffect: toleration.EmptyEffectAll}, start))
+		expectAt(t, w.decide(evictor.Settings{EmptyEffect: toleration.EmptyEffectNoSchedule}, start), start)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -81,6 +80,7 @@ func Decide(claim *resourceapi.ResourceClaim, taints Taints, settings Settings, 
 		return Verdict{}
 	}
 	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	evaluator := toleration.Evaluator{EmptyEffect: settings.EmptyEffect}
 	var verdict Verdict
 	for i := range claim.Status.Allocation.Devices.Results {
 		result := &claim.Status.Allocation.Devices.Results[i]
@@ -89,15 +89,15 @@ func Decide(claim *resourceapi.ResourceClaim, taints Taints, settings Settings, 
 			if taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
 				continue
 			}
-			seconds, forever := tolerance(result.Tolerations, taint.DeviceTaint, settings.EmptyEffect)
-			if forever {
+			tolerated := evaluator.Evaluate(result.Tolerations, taint.DeviceTaint)
+			if tolerated.Forever() {
 				continue
 			}
 			its := taint // allocates, so only for taints that count
 			verdict.Reasons = append(verdict.Reasons, Reason{
 				Taint: &its, Device: device, Claim: name, ClaimUID: claim.UID,
-				TolerationSeconds: seconds,
-				At:                due(taint, seconds, claim.Status.Allocation, settings.TolerationStart, now),
+				TolerationSeconds: tolerated.Seconds,
+				At:                due(taint, tolerated.Seconds, claim.Status.Allocation, settings.TolerationStart, now),
 			})
 		}
 	}
@@ -155,26 +155,6 @@ func Merge(verdicts ...Verdict) Verdict {
 		merged.Reasons = append(merged.Reasons, v.Reasons...)
 	}
 	return merged.normalized()
-}
-
-// tolerance returns for how many seconds tolerations tolerate a NoExecute taint, the
-// least of those that match and nil if none does, or that they tolerate it for ever.
-func tolerance(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceTaint, empty EmptyEffect) (seconds *int64, forever bool) {
-	for _, t := range tolerations {
-		if !toleration.Tolerates(t, taint) {
-			continue
-		}
-		switch {
-		case t.Effect == "" && empty == EmptyEffectNoSchedule:
-			continue
-		case t.Effect == "" || t.TolerationSeconds == nil:
-			return nil, true
-		}
-		if s := max(*t.TolerationSeconds, 0); seconds == nil || s < *seconds {
-			seconds = ptr.To(s)
-		}
-	}
-	return seconds, false
 }
 
 // endOfTime is the last second that RFC 3339, and so the API, can represent.

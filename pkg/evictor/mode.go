@@ -5,6 +5,8 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // Mode selects the evictions that the controller carries out.
@@ -119,26 +121,13 @@ func (s shares) condition() string {
 // differ. The zero value is what the API documents.
 type Settings struct {
 	// EmptyEffect is the meaning of a toleration without an effect for NoExecute taints.
-	EmptyEffect EmptyEffect
+	EmptyEffect toleration.EmptyEffect
 	// TolerationStart is when TolerationSeconds start to count.
 	TolerationStart TolerationStart
 	// IgnorePodGroups skips pods that hold a claim only through the reservation of their
 	// PodGroup, for clusters without the feature gate DRAWorkloadResourceClaims.
 	IgnorePodGroups bool
 }
-
-// EmptyEffect is the meaning of a toleration without an effect for eviction.
-type EmptyEffect string
-
-const (
-	// EmptyEffectAll is the default and what the API documents: the toleration matches all
-	// effects, and its seconds are ignored because its effect is not NoExecute
-	// (DeviceToleration in resource.k8s.io/v1).
-	EmptyEffectAll EmptyEffect = "All"
-	// EmptyEffectNoSchedule is what Kubernetes 1.37 does: the scheduler places the pod, and
-	// the in-tree controller evicts it.
-	EmptyEffectNoSchedule EmptyEffect = "NoSchedule"
-)
 
 // TolerationStart is when TolerationSeconds start to count.
 type TolerationStart string
@@ -156,9 +145,9 @@ const (
 // Validate returns an error for unknown values.
 func (s Settings) Validate() error {
 	switch s.EmptyEffect {
-	case "", EmptyEffectAll, EmptyEffectNoSchedule:
+	case "", toleration.EmptyEffectAll, toleration.EmptyEffectNoSchedule:
 	default:
-		return fmt.Errorf("emptyEffect %q: must be %q or %q", s.EmptyEffect, EmptyEffectAll, EmptyEffectNoSchedule)
+		return fmt.Errorf("emptyEffect %q: must be %q or %q", s.EmptyEffect, toleration.EmptyEffectAll, toleration.EmptyEffectNoSchedule)
 	}
 	switch s.TolerationStart {
 	case "", StartTaintAdded, StartMaxOfTaintAndAllocation:

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // mustLeave is the naive reference: must the pod have left its devices by the moment
@@ -72,7 +73,7 @@ func over(taint evictor.Taint, tolerations []resourceapi.DeviceToleration, alloc
 		switch {
 		case !matches || t.Effect == resourceapi.DeviceTaintEffectNoSchedule:
 			continue
-		case t.Effect == "" && settings.EmptyEffect == evictor.EmptyEffectNoSchedule:
+		case t.Effect == "" && settings.EmptyEffect == toleration.EmptyEffectNoSchedule:
 			continue
 		case t.Effect == "" || t.TolerationSeconds == nil:
 			return false

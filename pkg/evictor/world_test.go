@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // start is when the worlds of the tests begin.
@@ -144,7 +145,7 @@ func use(b *bytes, pod *corev1.Pod, claim *resourceapi.ResourceClaim) {
 
 func settingsOf(b *bytes) evictor.Settings {
 	return evictor.Settings{
-		EmptyEffect:     pick(b, "", evictor.EmptyEffectAll, evictor.EmptyEffectNoSchedule),
+		EmptyEffect:     pick(b, "", toleration.EmptyEffectAll, toleration.EmptyEffectNoSchedule),
 		TolerationStart: pick(b, "", evictor.StartTaintAdded, evictor.StartMaxOfTaintAndAllocation),
 	}
 }

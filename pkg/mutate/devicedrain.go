@@ -7,12 +7,12 @@ import "github.com/dra-steward/dra-steward/api/v1alpha1"
 var DeviceDrain = Table[v1alpha1.DeviceDrain]{
 	{
 		ID: "drain-settings",
-		Doc: `The settings of a drain that are left out are written out.
+		Doc: `Absent settings of a drain get their defaults.
 
-Absent settings mean the same: 60 evictions per minute, order by Priority and then
-OwnerSpread, pods without a controller are kept, the cordon holds at the end, at the
-deadline nobody is evicted any more. Written out, the stored drain says what it does.`,
-		Server: "leaves them out",
+The defaults are 60 evictions per minute, order by Priority and then OwnerSpread, pods
+without a controller stay, the cordon stays at the end, and evictions stop at the deadline.
+With the defaults written out, the stored drain shows what it does.`,
+		Server: "leaves them absent",
 		Source: "docs/drain.md, Rate, limits and order",
 		Apply:  drainSettings,
 	},

@@ -13,12 +13,11 @@ const ruleTimeAdded = "/spec/taint/timeAdded"
 var DeviceTaintRule = Table[resourceapi.DeviceTaintRule]{
 	{
 		ID: "taint-time-renew",
-		Doc: `The effect of a DeviceTaintRule changed: its taint counts from now.
+		Doc: `A DeviceTaintRule whose effect changes gets a new timeAdded.
 
-tolerationSeconds are counted from timeAdded. A rule that has informed with None or
-kept pods away with NoSchedule for a week would otherwise evict at once, with no
-grace left, when it becomes NoExecute. A timeAdded that the update changes as well
-is left as it is.`,
+tolerationSeconds count from timeAdded. Without a new time, a rule that had the effect None or
+NoSchedule for a week would evict immediately when it changes to NoExecute, whatever the
+tolerationSeconds. If the update also changes timeAdded, that value stays.`,
 		Server: "does the same since 1.36",
 		Source: "KEP-5055, DeviceTaintRule strategy PrepareForUpdate",
 		Apply:  renewTime,

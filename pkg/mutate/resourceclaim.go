@@ -17,15 +17,15 @@ var ResourceClaim = Table[resourceapi.ResourceClaim]{
 		ID: "claim-finalizer",
 		Doc: `A new claim gets the finalizer resource.kubernetes.io/delete-protection.
 
-The claim controller takes devices back only from claims that have it. The stock
-scheduler adds it with an update of its own before it allocates; with the finalizer
-in place from the start it saves that update, and an allocator that forgets it does
-not lose devices. The controller manager removes it when the claim is deleted.
+The claim controller releases devices only of claims with this finalizer. The stock scheduler
+adds it with a separate update before it allocates. With the finalizer on the new claim the
+scheduler saves that update, and an allocator that forgets it does not leak devices. The
+claim controller removes it when the claim is deleted.
 
-An allocated claim that lacks it gets it with the next update. It is never added
-while the claim is being deleted, nor back where the claim controller has just
-removed it. The setting defaults.finalizer is create (new claims, and repair),
-repair (only allocated claims that lack it) or off.`,
+An allocated claim without the finalizer gets it with the next update. It is never added
+while the claim is being deleted, or in the update with which the claim controller removes
+it. The setting defaults.finalizer is create (new claims, and repair), repair (only allocated
+claims without it) or off.`,
 		Server: "adds nothing; the scheduler adds it when it allocates",
 		Source: "KEP-4381, resourceapi.Finalizer",
 		Apply:  claimFinalizer,

@@ -16,20 +16,19 @@ import (
 var ResourceSlice = Table[resourceapi.ResourceSlice]{
 	{
 		ID: "taint-time-keep",
-		Doc: `A taint that was there before keeps its timeAdded.
+		Doc: `An existing taint keeps its timeAdded.
 
-A driver that applies its slice again without times gets new ones from the API
-server each time, and every toleration starts anew: an eviction that is due in five
-minutes never happens. So a time that lies within the window around the write, and
-after the stored one, is taken for one that the API server filled in, and the stored
-one comes back; only for a taint with the same device, key, value and effect. A taint
-that was absent for a while is a new taint.
+When a driver applies its slice again without times, the API server sets new ones, and every
+toleration starts again: an eviction that is due in five minutes never happens. A time within
+the window around the write, and after the stored time, counts as set by the API server, and
+the stored time is restored. That applies only to a taint with the same device, key, value
+and effect. A taint that was absent for a while is a new taint.
 
-A webhook cannot see whether the driver or the API server set the time. The setting
-defaults.timeAddedWindow (5s) says how near the write counts; 0s switches this off.
+A webhook cannot see if the driver or the API server set the time. The setting
+defaults.timeAddedWindow (5s) is the length of the window; 0s turns this off.
 
-A taint whose effect changed while its time stayed is left alone, with a warning:
-pods that tolerate it for some seconds may have none left.`,
+A taint whose effect changes while its time stays is not changed, with a warning: the
+tolerationSeconds of pods can be used up already.`,
 		Server: "does not; the slice's devices are one atomic value to server-side apply",
 		Source: "KEP-5055, DeviceTaint.TimeAdded; fact: three applies, three times, three generations on 1.37",
 		Apply:  keepTimes,

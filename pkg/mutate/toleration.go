@@ -77,8 +77,8 @@ func tolerationOperator[T any](spec func(*T) claimSpec) Default[T] {
 		ID: "toleration-operator-equal",
 		Doc: `A toleration without an operator gets Equal.
 
-So it matches only taints with its value, and an empty value matches only taints
-without one.`,
+It then matches only taints with the same value, and an empty value matches only taints
+without a value.`,
 		Server: "does the same at decoding, in every version",
 		Source: "KEP-5055, DeviceToleration.Operator",
 		Apply: func(w Write[T], _ Settings) (Result, error) {

@@ -67,7 +67,7 @@ func restore(spec, old claimSpec) (Result, error) {
 	if err != nil {
 		return Result{Warnings: []Warning{{
 			Path:    fmt.Sprintf("metadata.annotations[%s]", v1alpha1.TolerationsAnnotation),
-			Message: fmt.Sprintf("cannot be read (%v), so a manifest with the original tolerations is not recognised: write the stored ones", err),
+			Message: fmt.Sprintf("cannot be read (%v), so a manifest with the original tolerations is not recognized: write the stored ones", err),
 		}}}, nil
 	}
 	if record.Lists == nil {

@@ -17,21 +17,20 @@ import (
 func tolerationRewrite[T any](specOf func(*T) claimSpec) Default[T] {
 	return Default[T]{
 		ID: "toleration-rewrite",
-		Doc: `A new claim or template gets the tolerations that the site has decided on.
+		Doc: `A new claim or template gets the tolerations that the site configures.
 
 Off unless defaults.tolerations is set. expandEmptyEffect writes a toleration without an
-effect as one for NoSchedule and one for NoExecute, since the evictor of 1.37 passes over
-tolerations without an effect while the scheduler does not: such a pod is scheduled and
-evicted for ever. rules add tolerations, and set and cap tolerationSeconds, by namespace,
-device class and author. What would lead to more than 16 tolerations is left out with a
-warning. Claims that the scheduler and the claim controller write are left alone: what
-they copy was judged when its author wrote it.
+effect as one for NoSchedule and one for NoExecute, because the eviction controller of
+Kubernetes 1.37 ignores tolerations without an effect and the scheduler does not: such a pod
+is scheduled and evicted in a loop. rules add tolerations, and set and cap tolerationSeconds,
+by namespace, device class and author. A change that would lead to more than 16 tolerations
+is skipped with a warning. Claims of the scheduler and the claim controller do not change:
+what they copy was checked when its author wrote it.
 
-Specs are immutable. What the author wrote is recorded in the annotation
-dra-steward.io/original-tolerations, and an update that repeats it gets the stored
-tolerations, whatever the settings are by then. So the same manifest can be applied
-again.`,
-		Server: "does nothing of the kind",
+Specs are immutable. The annotation dra-steward.io/original-tolerations records what the
+author wrote, and an update that repeats it gets the stored tolerations, whatever the current
+settings are. So the same manifest can be applied again.`,
+		Server: "does nothing like it",
 		Source: "kubernetes/enhancements#6290; KEP-5055, DeviceToleration.Effect",
 		Apply: func(w Write[T], settings Settings) (Result, error) {
 			old, err := w.Old()
@@ -64,7 +63,7 @@ func rewrite(spec claimSpec, author Author, site *v1alpha1.Tolerations) (Result,
 	}
 	if n := annotationBytes(spec.meta.Annotations) + len(v1alpha1.TolerationsAnnotation) + len(text); n > validation.TotalAnnotationSizeLimitB {
 		return Result{Warnings: []Warning{{Path: "metadata.annotations", Message: fmt.Sprintf(
-			"the tolerations of this site were not set: with their record the annotations would have %d bytes, more than %d", n, validation.TotalAnnotationSizeLimitB)}}}, nil
+			"the tolerations of this site were not set: with their record the annotations would be %d bytes, over the limit of %d", n, validation.TotalAnnotationSizeLimitB)}}}, nil
 	}
 	result := warningsOf(edits)
 	for _, e := range edits {

@@ -6,8 +6,6 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 var (
@@ -36,11 +34,11 @@ func opaqueConfigs(object any) (all []opaqueConfig) {
 }
 
 // configs are the distinct opaque configurations.
-func configs(req Request) (terms []*ast.Term) {
+func (s *subject) configs() (terms []*ast.Term) {
 	type id struct{ driver, parameters string }
 	var order []opaqueConfig
 	paths := map[id][]string{}
-	for _, config := range opaqueConfigs(req.Object) {
+	for _, config := range opaqueConfigs(s.Object) {
 		if config.OpaqueDeviceConfiguration == nil {
 			continue
 		}
@@ -51,12 +49,13 @@ func configs(req Request) (terms []*ast.Term) {
 		paths[key] = append(paths[key], config.path)
 	}
 	for _, config := range order {
-		terms = append(terms, config.term(req.Parameters, paths[id{config.Driver, string(config.Parameters.Raw)}]))
+		terms = append(terms, s.config(config, paths[id{config.Driver, string(config.Parameters.Raw)}]))
 	}
 	return terms
 }
 
-func (c opaqueConfig) term(schemas validate.Parameters, paths []string) *ast.Term {
+func (s *subject) config(c opaqueConfig, paths []string) *ast.Term {
+	schemas := s.Parameters
 	var problems []*ast.Term
 	driverKnown := schemas != nil && schemas.KnowsDriver(c.Driver)
 	known := driverKnown
@@ -69,7 +68,7 @@ func (c opaqueConfig) term(schemas validate.Parameters, paths []string) *ast.Ter
 			problems = append(problems, problemKeys.object(text(path), ast.StringTerm(err.ErrorBody())))
 		}
 	}
-	parameters := parsed(c.Parameters.Raw)
+	parameters := s.parsed(c.path+".parameters", c.Parameters.Raw)
 	return configKeys.object(text(c.Driver), stringField(parameters, "apiVersion"), stringField(parameters, "kind"), parameters,
 		truth(driverKnown), truth(known), ast.ArrayTerm(problems...), texts(paths))
 }

@@ -58,8 +58,7 @@ type place struct{ toleration, demand, index int }
 
 // devices is what a claim or template asks for, flat.
 type devices struct {
-	summary
-	world       validate.World
+	world       validate.ClusterView
 	spec        *resourceapi.ResourceClaimSpec
 	base        string
 	demands     []demand
@@ -73,7 +72,7 @@ type devices struct {
 // than a map.
 const maxSearched = 32
 
-func devicesOf(object any, world validate.World, facts Facts) *devices {
+func devicesOf(object any, world validate.ClusterView, facts Facts) *devices {
 	d := &devices{world: world}
 	d.spec, d.base = specOf(object)
 	if d.spec == nil {
@@ -90,7 +89,13 @@ func devicesOf(object any, world validate.World, facts Facts) *devices {
 			d.add(demand{s.DeviceClassName, s.AllocationMode, s.Count, false, s.Selectors, s.Tolerations, i, j + 1})
 		}
 	}
-	d.summarise(facts)
+	for i := range d.tolerations {
+		if t := &d.tolerations[i]; facts != nil {
+			if known, sure := facts.TaintKey(t.key); sure {
+				t.known = truthOf(known)
+			}
+		}
+	}
 	return d
 }
 
@@ -137,6 +142,15 @@ func (d *devices) find(id tolerationID) int {
 	return len(d.tolerations) - 1
 }
 
+// domainKey stands for all keys of the domain of a key; empty for a key without a domain.
+func domainKey(key string) string {
+	domain, _, prefixed := strings.Cut(key, "/")
+	if !prefixed {
+		return ""
+	}
+	return domain + "/*"
+}
+
 // class returns a class; nil if it is not known.
 func (d *devices) class(name string) *resourceapi.DeviceClass {
 	if d.world == nil {
@@ -168,79 +182,32 @@ func (d *devices) path(i int) string {
 }
 
 // requestTerms are the requests as policies see them.
-func (d *devices) requestTerms(v view) *ast.Term {
-	return tableTerm(v, requestList, d, len(d.demands), selectorsKey, func(i int) *ast.Term { return selectors(d.demands[i].selectors) })
+func (d *devices) requestTerms() *ast.Term {
+	return listTerm(requestFields, d, len(d.demands), selectorsKey, func(i int) *ast.Term { return selectors(d.demands[i].selectors) })
 }
 
 // listTerms are the lists of tolerations.
 func (d *devices) listTerms() *ast.Term {
-	terms := make([]*ast.Term, len(d.lists))
-	for i := range terms {
-		object := ast.NewObjectWithCapacity(len(listFields))
-		for j := range listFields {
-			object.Insert(listFields[j].key, listFields[j].get(d, i).term())
-		}
-		terms[i] = ast.NewTerm(object)
-	}
-	return ast.ArrayTerm(terms...)
+	return listTerm(listFields, d, len(d.lists), nil, nil)
 }
 
 // tolerationTerms are the distinct tolerations with their places.
-func (d *devices) tolerationTerms(v view) *ast.Term {
-	var paths [][]*ast.Term
-	return tableTerm(v, tolerationList, d, len(d.tolerations), pathsKey, func(i int) *ast.Term {
-		if paths == nil {
-			paths = d.paths(v)
-		}
-		return ast.ArrayTerm(paths[i]...)
-	})
+func (d *devices) tolerationTerms() *ast.Term {
+	paths := d.paths()
+	return listTerm(tolerationFields, d, len(d.tolerations), pathsKey, func(i int) *ast.Term { return ast.ArrayTerm(paths[i]...) })
 }
 
-// paths are the places of each toleration.
-func (d *devices) paths(v view) [][]*ast.Term {
-	counts := make([]int, len(d.tolerations))
-	for _, p := range d.places {
-		counts[p.toleration]++
-	}
-	room := make([]*ast.Term, 0, len(d.places))
+// paths are the paths of each distinct toleration.
+func (d *devices) paths() [][]*ast.Term {
 	paths := make([][]*ast.Term, len(d.tolerations))
-	for i, n := range counts {
-		paths[i] = room[len(room) : len(room) : len(room)+n]
-		room = room[:len(room)+n]
-	}
-	texts, terms := d.pathTexts(v), make([]ast.Term, len(d.places))
-	for i, p := range d.places {
-		if texts[i] != "" {
-			terms[i].Value = ast.String(texts[i])
-			paths[p.toleration] = append(paths[p.toleration], &terms[i])
+	request, list := -1, ""
+	for _, p := range d.places {
+		if p.demand != request {
+			request, list = p.demand, d.path(p.demand)+".tolerations["
 		}
+		paths[p.toleration] = append(paths[p.toleration], ast.StringTerm(list+itoa(p.index)+"]"))
 	}
 	return paths
-}
-
-// pathTexts are the paths of the places, parts of one text; those that nobody has to see
-// are empty.
-func (d *devices) pathTexts(v view) []string {
-	ends, texts := make([]int, len(d.places)), make([]string, len(d.places))
-	var all strings.Builder
-	demand, list := -1, ""
-	for i, p := range d.places {
-		if v.has(tolerationList, p.toleration) {
-			if p.demand != demand {
-				demand, list = p.demand, d.path(p.demand)+".tolerations["
-				all.Grow((len(list) + 3) * (len(d.demands[demand].tolerations) - p.index))
-			}
-			all.WriteString(list)
-			all.WriteString(itoa(p.index))
-			all.WriteByte(']')
-		}
-		ends[i] = all.Len()
-	}
-	begin := 0
-	for i, end := range ends {
-		texts[i], begin = all.String()[begin:end], end
-	}
-	return texts
 }
 
 // item is the place of an item of a list, by its name if it has one, as the rules write

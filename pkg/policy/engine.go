@@ -138,7 +138,13 @@ func (g *group) evaluate(ctx context.Context, s *subject) Decision {
 	if len(judges) == 0 {
 		return d
 	}
-	input := s.input(viewOf(s, judges, question))
+	input := s.input(question.fields)
+	if len(s.unreadable) > 0 {
+		for i := range s.unreadable {
+			s.unreadable[i].Mode = strongest(judges, s.in)
+		}
+		return Decision{Evaluated: true, Failures: s.unreadable}
+	}
 	results, err := question.put(ctx, input)
 	if err == nil {
 		for i, policy := range question.policies {

@@ -1,12 +1,10 @@
 package policy
 
 import (
-	"math/bits"
-
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// A field of an item of a list of the input, or of has: its name and its value.
+// A listField is a field of the items of a list of the input: its name and its value.
 type listField struct {
 	name string
 	key  *ast.Term
@@ -17,9 +15,8 @@ func fieldOf(name string, get func(*devices, int) scalar) listField {
 	return listField{name, ast.StringTerm(name), get}
 }
 
-// tolerationFields, requestFields and listFields are those of input.tolerations,
-// input.claim.requests and input.tolerationLists that are simple; hasFields are those of
-// input.has.
+// tolerationFields, requestFields and listFields are the simple fields of
+// input.tolerations, input.claim.requests and input.tolerationLists.
 var (
 	tolerationFields = []listField{
 		fieldOf("key", func(d *devices, i int) scalar { return textOf(d.tolerations[i].key) }),
@@ -51,47 +48,26 @@ var (
 		fieldOf("path", func(d *devices, i int) scalar { return textOf(d.path(d.lists[i]) + ".tolerations") }),
 		fieldOf("length", func(d *devices, i int) scalar { return numberOf(int64(len(d.demands[d.lists[i]].tolerations))) }),
 	}
-	hasFields = []listField{
-		fieldOf("wildcard", func(d *devices, _ int) scalar { return truthOf(d.wildcard) }),
-		fieldOf("endless", func(d *devices, _ int) scalar { return truthOf(d.endless) }),
-		fieldOf("longest", func(d *devices, _ int) scalar { return numberOf(d.longest) }),
-		fieldOf("ineffective", func(d *devices, _ int) scalar { return truthOf(d.ineffective) }),
-		fieldOf("unknownKey", func(d *devices, _ int) scalar { return truthOf(d.unknownKey) }),
-		fieldOf("longestList", func(d *devices, _ int) scalar { return numberOf(int64(d.longestList)) }),
-		fieldOf("adminAccess", func(d *devices, _ int) scalar { return truthOf(d.adminAccess) }),
-		fieldOf("all", func(d *devices, _ int) scalar { return truthOf(d.all) }),
-		fieldOf("alternatives", func(d *devices, _ int) scalar { return truthOf(d.alternatives) }),
-		fieldOf("constantSelector", func(d *devices, _ int) scalar { return truthOf(d.constantSelector) }),
-		fieldOf("openClass", func(d *devices, _ int) scalar { return truthOf(d.openClass) }),
-	}
 	// classFields are those of input.classes, for the class of each request.
 	classFields = []listField{
 		fieldOf("known", func(d *devices, i int) scalar { return truthOf(d.class(d.demands[i].class) != nil) }),
 	}
-	hasKeysKey   = ast.StringTerm("keys")
 	pathsKey     = ast.StringTerm("paths")
 	selectorsKey = ast.StringTerm("selectors")
 )
 
-// tableTerm is the part of a list of the input that is used; value makes what stands under
-// key and is not simple.
-func tableTerm(v view, list int, d *devices, length int, key *ast.Term, value func(item int) *ast.Term) *ast.Term {
-	table, used := *listTables[list], v.uses[list].fields
-	terms := make([]*ast.Term, 0, length)
-	for i := range length {
-		if !v.has(list, i) {
-			continue
-		}
-		object := ast.NewObjectWithCapacity(bits.OnesCount32(used & (2<<len(table) - 1)))
+// listTerm is a list of the input; value makes the field under key, which is not simple.
+func listTerm(table []listField, d *devices, length int, key *ast.Term, value func(item int) *ast.Term) *ast.Term {
+	terms := make([]*ast.Term, length)
+	for i := range terms {
+		object := ast.NewObjectWithCapacity(len(table) + 1)
 		for j := range table {
-			if used&(1<<j) != 0 {
-				object.Insert(table[j].key, table[j].get(d, i).term())
-			}
+			object.Insert(table[j].key, table[j].get(d, i).term())
 		}
-		if used&(1<<len(table)) != 0 {
+		if value != nil {
 			object.Insert(key, value(i))
 		}
-		terms = append(terms, ast.NewTerm(object))
+		terms[i] = ast.NewTerm(object)
 	}
 	return ast.ArrayTerm(terms...)
 }

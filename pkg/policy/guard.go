@@ -35,8 +35,6 @@ type list struct {
 	// field returns a field of the items, the item itself for the empty name; nil if
 	// it is not known.
 	field func(name string) operand
-	// part is one of those of which a part may be built, plus one.
-	part int
 }
 
 // may tells whether the rule may hold.
@@ -142,9 +140,8 @@ func (g guarding) parameterList(ref ast.Ref) list {
 }
 
 // tableList is a list of the input that has a table of its fields.
-func tableList(table []listField, part int, length func(*devices) int) list {
+func tableList(table []listField, length func(*devices) int) list {
 	return list{
-		part:   part,
 		length: func(s *subject) int { return length(s.devices) },
 		field: func(name string) operand {
 			for i := range table {
@@ -160,14 +157,14 @@ func tableList(table []listField, part int, length func(*devices) int) list {
 
 // lists are those of the input that guards know.
 var lists = map[string]list{
-	"tolerations":    tableList(tolerationFields, tolerationList+1, func(d *devices) int { return len(d.tolerations) }),
-	"claim.requests": tableList(requestFields, requestList+1, func(d *devices) int { return len(d.demands) }),
+	"tolerations":    tableList(tolerationFields, func(d *devices) int { return len(d.tolerations) }),
+	"claim.requests": tableList(requestFields, func(d *devices) int { return len(d.demands) }),
 	// Without a World there are no classes.
-	"classes": tableList(classFields, 0, func(d *devices) int {
+	"classes": tableList(classFields, func(d *devices) int {
 		if d.world == nil {
 			return 0
 		}
 		return len(d.demands)
 	}),
-	"tolerationLists": tableList(listFields, 0, func(d *devices) int { return len(d.lists) }),
+	"tolerationLists": tableList(listFields, func(d *devices) int { return len(d.lists) }),
 }

@@ -211,15 +211,10 @@ func (b *body) ref(ref ast.Ref) value {
 	path := strings.Join(steps, ".")
 	switch {
 	case len(steps) < len(ref)-1:
-		if path == "has.keys" && len(ref) == 4 {
-			return b.tolerated(ref[3])
-		}
 		return value{}
 	case len(steps) == 3 && steps[0] == "parameters":
 		of, all := b.parameter(ref), b.parameterList(ref)
 		return value{of: func(s *subject, _ int) scalar { return scalarOf(of(s)) }, members: &all}
-	case len(steps) == 2 && steps[0] == "has":
-		return value{of: hasField(steps[1])}
 	}
 	v := value{}
 	if of := valueFields[path]; of != nil {
@@ -229,33 +224,6 @@ func (b *body) ref(ref ast.Ref) value {
 		v.members = &all
 	}
 	return v
-}
-
-func hasField(name string) operand {
-	for i := range hasFields {
-		if hasFields[i].name == name {
-			get := hasFields[i].get
-			return func(s *subject, _ int) scalar { return get(s.devices, 0) }
-		}
-	}
-	return nil
-}
-
-// tolerated is input.has.keys[key].
-func (b *body) tolerated(key *ast.Term) value {
-	v := b.value(key)
-	if v.of == nil {
-		return value{}
-	}
-	return value{loop: v.loop, of: func(s *subject, item int) scalar {
-		switch one := v.of(s, item); {
-		case one.kind == uncertain:
-			return one
-		case one.kind == letters && s.tolerates(one.text):
-			return truthOf(true)
-		}
-		return scalar{}
-	}}
 }
 
 // harmless tells whether evaluating a term cannot fail: it calls nothing and uses no

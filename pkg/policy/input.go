@@ -25,45 +25,44 @@ var (
 type inputField struct {
 	name string
 	key  *ast.Term
-	make func(s *subject, v view) *ast.Term
+	make func(s *subject) *ast.Term
 }
 
-func inputFieldOf(name string, make func(*subject, view) *ast.Term) inputField {
+func inputFieldOf(name string, make func(*subject) *ast.Term) inputField {
 	return inputField{name, ast.StringTerm(name), make}
 }
 
 // inputFields are the fields of the input; the place of one is its bit in a fields.
 var inputFields = []inputField{
-	inputFieldOf("apiVersion", func(*subject, view) *ast.Term { return text(inputVersion) }),
-	inputFieldOf("operation", func(s *subject, _ view) *ast.Term { return text(s.operation()) }),
-	inputFieldOf("kind", func(s *subject, _ view) *ast.Term { return text(s.Kind) }),
-	inputFieldOf("namespace", func(s *subject, _ view) *ast.Term { return text(s.Namespace) }),
-	inputFieldOf("namespaceLabels", func(s *subject, _ view) *ast.Term { return textMap(s.namespaceLabels()) }),
-	inputFieldOf("user", func(s *subject, _ view) *ast.Term { return userKeys.object(text(s.User), texts(s.Groups)) }),
-	inputFieldOf("generatedBy", func(s *subject, _ view) *ast.Term { return text(s.author()) }),
-	inputFieldOf("dryRun", func(s *subject, _ view) *ast.Term { return truth(s.DryRun) }),
-	inputFieldOf("parameters", func(s *subject, _ view) *ast.Term { return s.in.parameters }),
-	inputFieldOf("claim", func(s *subject, v view) *ast.Term { return claimKeys.object(s.requestTerms(v)) }),
-	inputFieldOf("classes", func(s *subject, _ view) *ast.Term { return s.classes() }),
-	inputFieldOf("tolerations", func(s *subject, v view) *ast.Term { return s.tolerationTerms(v) }),
-	inputFieldOf("tolerationLists", func(s *subject, _ view) *ast.Term { return s.listTerms() }),
-	inputFieldOf("configs", func(s *subject, _ view) *ast.Term { return ast.ArrayTerm(configs(s.Request)...) }),
-	inputFieldOf("taintRule", func(s *subject, _ view) *ast.Term { return taintRule(s.Request) }),
-	inputFieldOf("impact", func(s *subject, _ view) *ast.Term { return impact(s.Impact) }),
-	inputFieldOf("class", func(s *subject, _ view) *ast.Term { return class(s.Object) }),
-	inputFieldOf("slice", func(s *subject, _ view) *ast.Term { return slice(s.Object) }),
-	inputFieldOf("has", func(s *subject, v view) *ast.Term { return s.has(v.any(readsKeys)) }),
-	inputFieldOf("name", func(s *subject, _ view) *ast.Term { return text(s.Name) }),
-	inputFieldOf("now", func(s *subject, _ view) *ast.Term { return text(s.Now.UTC().Format(time.RFC3339Nano)) }),
-	inputFieldOf("raw", func(s *subject, _ view) *ast.Term { return parsed(s.Raw) }),
+	inputFieldOf("apiVersion", func(*subject) *ast.Term { return text(inputVersion) }),
+	inputFieldOf("operation", func(s *subject) *ast.Term { return text(s.operation()) }),
+	inputFieldOf("kind", func(s *subject) *ast.Term { return text(s.Kind) }),
+	inputFieldOf("namespace", func(s *subject) *ast.Term { return text(s.Namespace) }),
+	inputFieldOf("namespaceLabels", func(s *subject) *ast.Term { return textMap(s.namespaceLabels()) }),
+	inputFieldOf("user", func(s *subject) *ast.Term { return userKeys.object(text(s.User), texts(s.Groups)) }),
+	inputFieldOf("generatedBy", func(s *subject) *ast.Term { return text(s.author()) }),
+	inputFieldOf("dryRun", func(s *subject) *ast.Term { return truth(s.DryRun) }),
+	inputFieldOf("parameters", func(s *subject) *ast.Term { return s.in.parameters }),
+	inputFieldOf("claim", func(s *subject) *ast.Term { return claimKeys.object(s.requestTerms()) }),
+	inputFieldOf("classes", func(s *subject) *ast.Term { return s.classes() }),
+	inputFieldOf("tolerations", func(s *subject) *ast.Term { return s.tolerationTerms() }),
+	inputFieldOf("tolerationLists", func(s *subject) *ast.Term { return s.listTerms() }),
+	inputFieldOf("configs", func(s *subject) *ast.Term { return ast.ArrayTerm(s.configs()...) }),
+	inputFieldOf("taintRule", func(s *subject) *ast.Term { return taintRule(s.Request) }),
+	inputFieldOf("impact", func(s *subject) *ast.Term { return impact(s.Impact) }),
+	inputFieldOf("class", func(s *subject) *ast.Term { return class(s.Object) }),
+	inputFieldOf("slice", func(s *subject) *ast.Term { return slice(s.Object) }),
+	inputFieldOf("name", func(s *subject) *ast.Term { return text(s.Name) }),
+	inputFieldOf("now", func(s *subject) *ast.Term { return text(s.Now.UTC().Format(time.RFC3339Nano)) }),
+	inputFieldOf("raw", func(s *subject) *ast.Term { return s.parsed("", s.Raw) }),
 }
 
-// input builds what is read of what the policies see.
-func (s *subject) input(v view) ast.Value {
+// input builds the fields of the input that policies read.
+func (s *subject) input(read fields) ast.Value {
 	object := ast.NewObjectWithCapacity(len(inputFields))
 	for i := range inputFields {
-		if v.any(1 << i) {
-			object.Insert(inputFields[i].key, inputFields[i].make(s, v))
+		if read.any(1 << i) {
+			object.Insert(inputFields[i].key, inputFields[i].make(s))
 		}
 	}
 	return object

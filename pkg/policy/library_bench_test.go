@@ -35,7 +35,7 @@ func claimOf(requests, tolerations int, distinct bool) *resourceapi.ResourceClai
 }
 
 // classes is a World with the class that the claims name.
-func classes() validate.World {
+func classes() validate.ClusterView {
 	world := &validate.Objects{}
 	class := &resourceapi.DeviceClass{Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
 		CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "gpu.example.com"`},

@@ -217,3 +217,24 @@ func TestRatchetOfMany(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableJSON: parameters that OPA cannot read are not hidden from the policies.
+func TestUnreadableJSON(t *testing.T) {
+	library := engine(t, policy.Settings{}, source(strings.Replace(header, "[tolerations]", "[configs]", 1)+"deny contains {\"paths\": c.paths, \"message\": \"forbidden\"} if {\n\tsome c in input.configs\n\tc.parameters.sharing == \"all\"\n}\n"))
+	for parameters, want := range map[string]string{
+		`{"sharing": "all"}`:                    "",
+		`{"sharing": "all", "n": 1e300000000}`:  "spec.devices.config[0].opaque.parameters: policies cannot read the JSON",
+		`{"sharing": "all", "n": 1e-300000000}`: "spec.devices.config[0].opaque.parameters: policies cannot read the JSON",
+	} {
+		claim := asking()
+		claim.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: "gpu.example.com"}}}}
+		claim.Spec.Devices.Config[0].Opaque.Parameters.Raw = []byte(parameters)
+		d := library.Evaluate(t.Context(), writing(claim))
+		switch {
+		case want == "" && (len(d.Violations) != 1 || len(d.Failures) != 0):
+			t.Errorf("%s: %+v", parameters, d)
+		case want != "" && (len(d.Failures) != 1 || !d.Failures[0].Unreadable || d.Failures[0].Mode != policy.Deny || !strings.HasPrefix(d.Failures[0].Path+": "+d.Failures[0].Err.Error(), want)):
+			t.Errorf("%s: %+v", parameters, d)
+		}
+	}
+}

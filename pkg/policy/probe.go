@@ -37,7 +37,7 @@ func (p Probe) Run(ctx context.Context) (asked bool, _ error) {
 	if !p.judge.guards.may(p.subject) {
 		return false, nil
 	}
-	_, err := p.judge.one.put(ctx, p.subject.input(viewOf(p.subject, []*judge{p.judge}, p.judge.one)))
+	_, err := p.judge.one.put(ctx, p.subject.input(p.judge.one.fields))
 	return true, err
 }
 
@@ -47,7 +47,7 @@ func (p Probe) Steps(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	count := &steps{}
-	_, err := p.judge.one.evaluate(ctx, p.subject.input(viewOf(p.subject, []*judge{p.judge}, p.judge.one)), count)
+	_, err := p.judge.one.evaluate(ctx, p.subject.input(p.judge.one.fields), count)
 	return count.evaluated, err
 }
 

@@ -12,12 +12,12 @@ import (
 type question struct {
 	policies []Metadata
 	evaluator
-	// reading is what the input must have.
-	reading
+	// fields are those of the input that the policies read.
+	fields
 }
 
 // ask makes a question of policies that read no more than reads.
-func (s *Set) ask(reads reading, policies ...Metadata) (*question, error) {
+func (s *Set) ask(reads fields, policies ...Metadata) (*question, error) {
 	var rules []*ast.Term
 	for _, policy := range policies {
 		rules = append(rules, ast.NewTerm(ast.MustParseRef("data."+policy.Package+".deny")))
@@ -28,10 +28,10 @@ func (s *Set) ask(reads reading, policies ...Metadata) (*question, error) {
 
 // askAll makes a question of several that are there for one policy each.
 func (s *Set) askAll(judges []*judge) (*question, error) {
-	var reads reading
+	var reads fields
 	var policies []Metadata
 	for _, one := range judges {
-		reads.add(one.one.reading)
+		reads |= one.one.fields
 		policies = append(policies, one.Metadata)
 	}
 	return s.ask(reads, policies...)

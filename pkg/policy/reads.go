@@ -7,9 +7,6 @@ import (
 // fields are fields of the input, a bit for each of inputFields.
 type fields uint32
 
-// readsKeys is a bit for has.keys, which costs more than the rest of has.
-const readsKeys fields = 1 << 31
-
 const everything = ^fields(0)
 
 func (f fields) any(of fields) bool { return f&of != 0 }
@@ -27,28 +24,17 @@ func fieldNamed(name string) fields {
 // readers finds out what rules read, with all the rules that they use.
 type readers struct {
 	compiler *ast.Compiler
-	known    map[*ast.Rule]reading
-}
-
-// reading is what is read of the input: fields, and parts of its lists.
-type reading struct {
-	fields
-	uses
-}
-
-func (r *reading) add(other reading) {
-	r.fields |= other.fields
-	r.uses.add(other.uses)
+	known    map[*ast.Rule]fields
 }
 
 func newReaders(compiler *ast.Compiler) readers {
-	return readers{compiler, map[*ast.Rule]reading{}}
+	return readers{compiler, map[*ast.Rule]fields{}}
 }
 
 // policy returns what the rules at data.<path>.deny read.
-func (r readers) policy(path string) (reads reading) {
+func (r readers) policy(path string) (reads fields) {
 	for _, rule := range denials(r.compiler, path) {
-		reads.add(r.rule(rule))
+		reads |= r.rule(rule)
 	}
 	return reads
 }
@@ -57,16 +43,16 @@ func denials(compiler *ast.Compiler, path string) []*ast.Rule {
 	return compiler.GetRulesExact(ast.MustParseRef("data." + path + ".deny"))
 }
 
-func (r readers) rule(rule *ast.Rule) reading {
+func (r readers) rule(rule *ast.Rule) fields {
 	if reads, known := r.known[rule]; known {
 		return reads
 	}
-	r.known[rule] = reading{} // rules are not recursive
-	reads := reading{readBy(rule), usesOf(rule)}
+	r.known[rule] = 0 // rules are not recursive
+	reads := readBy(rule)
 	for node := rule; node != nil; node = node.Else {
 		for used := range r.compiler.Graph.Dependencies(node) {
 			if used, is := used.(*ast.Rule); is {
-				reads.add(r.rule(used))
+				reads |= r.rule(used)
 			}
 		}
 	}
@@ -91,9 +77,6 @@ func readBy(rule *ast.Rule) (reads fields) {
 			return true
 		}
 		reads |= fieldNamed(string(name))
-		if name == "has" && (len(ref) == 2 || ref[2].Equal(hasKeysKey) || !ref[2].IsGround()) {
-			reads |= readsKeys
-		}
 		return false
 	})
 	return reads

@@ -28,7 +28,7 @@ type Request struct {
 	// Raw is the object as JSON.
 	Raw []byte
 	// World is what exists beside the object; nil is nothing.
-	World validate.World
+	World validate.ClusterView
 	// Facts are what is known of the cluster; nil is nothing.
 	Facts Facts
 	// Parameters know the schemas of opaque parameters; nil knows none.
@@ -90,9 +90,9 @@ type Failure struct {
 	// Path is the field that is too large; may be empty.
 	Path string
 	// TimedOut is set if the evaluation did not finish in time, TooLarge if the object
-	// exceeds the limits of the site.
-	TimedOut, TooLarge bool
-	Err                error
+	// exceeds the limits of the site, Unreadable if OPA cannot read a part of the object.
+	TimedOut, TooLarge, Unreadable bool
+	Err                            error
 }
 
 // A Decision is what the policies report about a write.

@@ -11,10 +11,12 @@ type subject struct {
 	Request
 	in scope
 	*devices
+	// unreadable are the parts of the object that policies read and OPA cannot.
+	unreadable []Failure
 }
 
 func subjectOf(req Request, in scope) *subject {
-	return &subject{req, in, devicesOf(req.Object, req.World, req.Facts)}
+	return &subject{Request: req, in: in, devices: devicesOf(req.Object, req.World, req.Facts)}
 }
 
 func (s *subject) operation() string {

@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -54,13 +55,16 @@ func textMap(all map[string]string) *ast.Term {
 	return ast.NewTerm(object)
 }
 
-// parsed is JSON as a term, null for what is no JSON.
-func parsed(data []byte) *ast.Term {
+// parsed is JSON as a term; null if there is none. JSON that OPA cannot read, such as a
+// number with a huge exponent, is an error: as null it would hide from policies what
+// drivers may read.
+func (s *subject) parsed(path string, data []byte) *ast.Term {
 	if len(data) == 0 {
 		return ast.NullTerm()
 	}
 	value, err := ast.ValueFromReader(bytes.NewReader(data))
 	if err != nil {
+		s.unreadable = append(s.unreadable, Failure{Path: path, Unreadable: true, Err: fmt.Errorf("policies cannot read the JSON: %w", err)})
 		return ast.NullTerm()
 	}
 	return ast.NewTerm(value)

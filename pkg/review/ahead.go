@@ -11,7 +11,7 @@ import (
 // is known, and what would crash it. Whatever a driver publishes, that fields are dropped
 // is only worth a warning.
 func (k kindOf[T]) ahead(r Reviewer, answer *Answer, obj *T, req Request, old func() (*T, error), severities severities) error {
-	answer.add(k.rules.Early(obj, validate.Conditions{Profile: r.Profile}), k.warnOnly, severities)
+	answer.add(k.rules.PreAdmission(obj, validate.Conditions{Profile: r.Profile}), k.warnOnly, severities)
 	if r.Profile.Minor == 0 || !k.drops.Threatens(obj, r.Profile) {
 		return nil
 	}

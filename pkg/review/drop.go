@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // FieldDropped is the ID under which a field is reported that the API server of the
@@ -19,7 +19,7 @@ const FieldDropped = "field-dropped"
 
 // drop removes from obj what the API server of profile does not keep and reports
 // every value that is lost.
-func drop[T any](drops validate.Drops[*T], old, obj *T, profile validate.Profile) ([]Finding, error) {
+func drop[T any](drops apiserver.Drops[*T], old, obj *T, profile apiserver.Profile) ([]Finding, error) {
 	var findings []Finding
 	for i := range drops {
 		if !drops[i].Uses(obj) {
@@ -37,7 +37,7 @@ func drop[T any](drops validate.Drops[*T], old, obj *T, profile validate.Profile
 			_, why, _ := strings.Cut(lost, " are ")
 			for _, path := range missing("", before, after) {
 				findings = append(findings, Finding{FieldDropped, Warning, field.ErrorTypeForbidden, path,
-					fmt.Sprintf("%s in Kubernetes 1.%d: the object would be stored without it", why, cmp.Or(profile.Minor, validate.NewestMinor))})
+					fmt.Sprintf("%s in Kubernetes 1.%d: the object would be stored without it", why, cmp.Or(profile.Minor, apiserver.NewestMinor))})
 			}
 		}
 	}

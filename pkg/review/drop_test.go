@@ -6,14 +6,14 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // TestDrop: every lost value is named with its own place, what the stored object uses
 // already is kept, and so is everything while the gate is on.
 func TestDrop(t *testing.T) {
-	drops := validate.Drops[*resourceapi.ResourceSlice]{{
-		Gates:  []validate.Gate{validate.DRADeviceTaints},
+	drops := apiserver.Drops[*resourceapi.ResourceSlice]{{
+		Gates:  []apiserver.Gate{apiserver.DRADeviceTaints},
 		Fields: []string{"spec.devices[].taints"},
 		Uses:   func(slice *resourceapi.ResourceSlice) bool { return len(slice.Spec.Devices[0].Taints) > 0 },
 		Remove: func(slice *resourceapi.ResourceSlice) {
@@ -28,14 +28,14 @@ func TestDrop(t *testing.T) {
 			{Name: "gpu-0", Taints: taints}, {Name: "1", Taints: taints}, {Name: "gpu-2"},
 		}}}
 	}
-	old := validate.Profile{Minor: 35}
+	old := apiserver.Profile{Minor: 35}
 	for name, tt := range map[string]struct {
 		stored  *resourceapi.ResourceSlice
-		profile validate.Profile
+		profile apiserver.Profile
 		want    string
 	}{
 		"gate off":       {nil, old, "spec.devices[gpu-0].taints spec.devices[name=1].taints"},
-		"gate on":        {nil, validate.Profile{}, ""},
+		"gate on":        {nil, apiserver.Profile{}, ""},
 		"stored already": {slice(), old, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -141,7 +141,7 @@ func TestNoNeighbourDeniesASlice(t *testing.T) {
 	world.Add(poolMember("other", `{"name":"gpu-0"}`))
 	beyond := 0
 	for _, rule := range validate.Rules() {
-		if !rule.Beyond || !slices.Contains(rule.Kinds, "ResourceSlice") {
+		if !rule.CrossObject || !slices.Contains(rule.Kinds, "ResourceSlice") {
 			continue
 		}
 		beyond++
@@ -156,10 +156,10 @@ func TestNoNeighbourDeniesASlice(t *testing.T) {
 	if beyond < 5 {
 		t.Errorf("only %d rules look beyond a slice", beyond)
 	}
-	for _, rule := range validate.ResourceSlice {
-		c := validate.Conditions{World: world, Now: now}
+	for _, rule := range validate.ResourceSlice() {
+		c := validate.Conditions{ClusterView: world, Now: now}
 		found := validate.Table[*resourceSlice]{rule}.Validate(poolMember("new", `{"name":"gpu-0"}`), c)
-		if !rule.Beyond && len(found) > 0 {
+		if !rule.CrossObject && len(found) > 0 {
 			t.Errorf("%s does not say that it looks beyond the slice: %v", rule.ID, found)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // FuzzServer asks what API servers of all minors would say of any bytes. Nothing panics,
@@ -21,8 +21,8 @@ func FuzzServer(f *testing.F) {
 		f.Add([]byte(seed), []byte(nil), uint8(3), true)
 	}
 	f.Fuzz(func(t *testing.T, object, old []byte, minor uint8, all bool) {
-		profile := validate.Profile{Minor: validate.OldestMinor + int(minor)%(validate.NewestMinor-validate.OldestMinor+1), Gates: map[validate.Gate]bool{}}
-		for _, gate := range validate.Gates() {
+		profile := apiserver.Profile{Minor: apiserver.OldestMinor + int(minor)%(apiserver.NewestMinor-apiserver.OldestMinor+1), Gates: map[apiserver.Gate]bool{}}
+		for _, gate := range apiserver.Gates() {
 			profile.Gates[gate] = all
 		}
 		r := review.Reviewer{Profile: profile}

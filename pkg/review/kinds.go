@@ -15,23 +15,24 @@ import (
 	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // kinds says for every kind, and the subresources that are written to, by what it
 // is judged.
 var kinds = map[name]kind{
-	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, validate.ResourceSliceDrops, validate.ResourceSlice).published(),
-	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, validate.ResourceClaimDrops, validate.ResourceClaim).reads(validate.ResourceClaimStatusDrops),
-	{"ResourceClaim", "status"}:   of(nil, validate.ResourceClaimStatusDrops, validate.ResourceClaimStatus).reads(validate.ResourceClaimDrops),
-	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, validate.ResourceClaimTemplate),
-	{"DeviceClass", ""}:           of(nil, validate.DeviceClassDrops, validate.DeviceClass),
-	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, validate.DeviceTaintRuleDrops, validate.DeviceTaintRule, "v1beta2", "v1alpha3").guarded(guard.Widens),
-	{"DeviceTaintRule", "status"}: of(nil, validate.DeviceTaintRuleDrops, validate.DeviceTaintRuleStatus, "v1beta2", "v1alpha3"),
+	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, apiserver.ResourceSliceDrops(), validate.ResourceSlice()).published(),
+	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, apiserver.ResourceClaimDrops(), validate.ResourceClaim()).reads(apiserver.ResourceClaimStatusDrops()),
+	{"ResourceClaim", "status"}:   of(nil, apiserver.ResourceClaimStatusDrops(), validate.ResourceClaimStatus()).reads(apiserver.ResourceClaimDrops()),
+	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, apiserver.ResourceClaimTemplateDrops(), validate.ResourceClaimTemplate()),
+	{"DeviceClass", ""}:           of(nil, apiserver.DeviceClassDrops(), validate.DeviceClass()),
+	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRule(), "v1beta2", "v1alpha3").guarded(guard.Widens),
+	{"DeviceTaintRule", "status"}: of(nil, apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRuleStatus(), "v1beta2", "v1alpha3"),
 
-	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch).own(validate.PatchEffect),
-	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain, nil, validate.DeviceDrain).own(nil).guarded(guard.WidensDrain),
+	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch()).own(validate.PatchEffect),
+	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain, nil, validate.DeviceDrain()).own(nil).guarded(guard.WidensDrain),
 
-	{validate.PodDeletionKind, ""}: of(nil, nil, validate.PodDeletions).own(nil),
+	{validate.PodDeletionKind, ""}: of(nil, nil, validate.PodDeletions()).own(nil),
 }
 
 type name struct{ kind, subresource string }
@@ -46,13 +47,14 @@ type kind interface {
 
 type kindOf[T any] struct {
 	defaults mutate.Table[T]
-	drops    validate.Drops[*T]
+	drops    apiserver.Drops[*T]
 	// others are the drops of the half of the object, specification or status, that is
 	// read but not written.
-	others validate.Drops[*T]
+	others apiserver.Drops[*T]
 	// rules are all rules, clusterRules those for behind an API server, serverRules
 	// those that an API server has too.
-	rules, clusterRules, serverRules validate.Table[*T]
+	rules, clusterRules validate.Table[*T]
+	serverRules         apiserver.Table[*T]
 	// versions have the same fields.
 	versions []schema.GroupVersion
 	// warnOnly are the IDs of rules that never deny, whatever a site has decided.
@@ -64,19 +66,19 @@ type kindOf[T any] struct {
 	widens func(old, object *T) bool
 }
 
-func of[T any](defaults mutate.Table[T], drops validate.Drops[*T], rules validate.Table[*T], olderVersions ...string) kindOf[T] {
+func of[T any](defaults mutate.Table[T], drops apiserver.Drops[*T], rules validate.Table[*T], olderVersions ...string) kindOf[T] {
 	versions := []schema.GroupVersion{resourceapi.SchemeGroupVersion}
 	for _, older := range olderVersions {
 		versions = append(versions, schema.GroupVersion{Group: resourceapi.GroupName, Version: older})
 	}
 	return kindOf[T]{
 		defaults: defaults, drops: drops, versions: versions,
-		rules: rules, clusterRules: rules.InCluster(), serverRules: rules.Server(),
+		rules: rules, clusterRules: rules.InCluster(), serverRules: rules.Upstream(),
 	}
 }
 
 // reads adds the drops of what is read beside what is written.
-func (k kindOf[T]) reads(others validate.Drops[*T]) kindOf[T] {
+func (k kindOf[T]) reads(others apiserver.Drops[*T]) kindOf[T] {
 	k.others = others
 	return k
 }
@@ -93,7 +95,7 @@ func (k kindOf[T]) own(effect func(*T, validate.Conditions) string) kindOf[T] {
 func (k kindOf[T]) published() kindOf[T] {
 	k.warnOnly = map[string]bool{}
 	for _, rule := range k.rules {
-		if rule.Beyond {
+		if rule.CrossObject {
 			k.warnOnly[rule.ID] = true
 		}
 	}
@@ -148,7 +150,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	answer.setAside(r.observes)
 	answer.sort()
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
-		answer.Effect = k.effect(obj, validate.Conditions{World: r.World, Expressions: r.expressions})
+		answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.World, Expressions: r.expressions})
 	}
 	return answer, nil
 }
@@ -192,9 +194,9 @@ func (k kindOf[T]) server(r Reviewer, req Request) (field.ErrorList, error) {
 		}
 	}
 	k.drops.Apply(old, obj, old != nil, r.Profile)
-	conditions := validate.Conditions{Profile: r.Profile, Expressions: r.expressions}
+	conditions := validate.Conditions{Profile: r.Profile, Expressions: r.expressions}.APIServer()
 	if old != nil {
-		return k.serverRules.ServerUpdate(old, obj, conditions), nil
+		return k.serverRules.ValidateUpdate(old, obj, conditions), nil
 	}
 	return k.serverRules.Validate(obj, conditions), nil
 }
@@ -222,7 +224,7 @@ func (k kindOf[T]) decode(r Reviewer, what string, data []byte) (*T, error) {
 
 // drop does what no webhook has to: the server behind it drops fields itself.
 func (k kindOf[T]) drop(r Reviewer, answer *Answer, obj *T, old func() (*T, error), severities severities) error {
-	if !slices.ContainsFunc(k.drops, func(d validate.Drop[*T]) bool { return d.Uses(obj) }) {
+	if !slices.ContainsFunc(k.drops, func(d apiserver.Drop[*T]) bool { return d.Uses(obj) }) {
 		return nil
 	}
 	stored, err := old()
@@ -250,12 +252,12 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 		return nil, nil, err
 	}
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
-		World: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, ForceDeleters: r.forceDeleters}
+		ClusterView: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, ForceDeleters: r.forceDeleters}
 	if r.exemptions.system(req) {
-		conditions.World = nil // what looks there only warns, and nobody would read it
+		conditions.ClusterView = nil // what looks there only warns, and nobody would read it
 	}
 	if r.SelectorTime > 0 {
-		conditions.Turns = fairqueue.Allow(req.context(), r.SelectorTime)
+		conditions.Limiter = fairqueue.Allow(req.context(), r.SelectorTime)
 	}
 	found := rules.Validate(obj, conditions)
 	if len(found) == 0 && (len(req.Old) == 0 || !comparing(rules)) {

@@ -114,7 +114,7 @@ func (a *Answer) evaluate(ctx context.Context, engine *policy.Engine, onError v1
 			severity = validate.Audit
 		}
 		message := failure.Err.Error()
-		if !failure.TimedOut && !failure.TooLarge {
+		if !failure.TimedOut && !failure.TooLarge && !failure.Unreadable {
 			message = "policy evaluation failed; the request is not the cause: " + message
 		}
 		a.weigh(Finding{id, severity, field.ErrorTypeInternal, failure.Path, message}, claim, failure.Mode)

@@ -14,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // A Request is one write.
@@ -54,10 +55,10 @@ type Reviewer struct {
 	Limits   validate.Limits
 	Defaults mutate.Settings
 	// Profile is the API server that the mirror rules repeat.
-	Profile validate.Profile
+	Profile apiserver.Profile
 	// World is what the rules see beside the object; nil leaves out the rules that
 	// look there.
-	World validate.World
+	World validate.ClusterView
 	// Parameters is what the rules know about the opaque parameters of drivers; nil
 	// stands for the schemas that come with dra-steward.
 	Parameters validate.Parameters

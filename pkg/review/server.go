@@ -10,15 +10,16 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // serverProfile is the API server that a site describes. Its Minor is 0 if the site
 // leaves that to be asked for.
-func serverProfile(s v1alpha1.Server) (validate.Profile, error) {
+func serverProfile(s v1alpha1.Server) (apiserver.Profile, error) {
 	at := field.NewPath("server")
-	p := validate.Profile{Gates: map[validate.Gate]bool{}}
+	p := apiserver.Profile{Gates: map[apiserver.Gate]bool{}}
 	for gate, on := range s.FeatureGates {
-		p.Gates[validate.Gate(gate)] = on
+		p.Gates[apiserver.Gate(gate)] = on
 	}
 	if s.KubernetesVersion != "" {
 		v, err := version.ParseGeneric(s.KubernetesVersion)

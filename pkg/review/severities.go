@@ -54,7 +54,7 @@ func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severit
 		case err != nil:
 			errs = append(errs, field.NotSupported(at.Child("severity"), rules[id].Severity, validate.SeverityNames()))
 		case severity == Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
-			return d.ID == id && d.Beyond && slices.Equal(d.Kinds, []string{"ResourceSlice"})
+			return d.ID == id && d.CrossObject && slices.Equal(d.Kinds, []string{"ResourceSlice"})
 		}):
 			errs = append(errs, field.Forbidden(at.Child("severity"), "it looks at other slices of the pool, and by those no driver is stopped: warning, audit or off"))
 		default:

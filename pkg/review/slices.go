@@ -13,6 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // Slices write ResourceSlicePatches into slices, and take them back.
@@ -60,13 +61,13 @@ func hasLedger(object []byte) bool { return bytes.Contains(object, []byte(record
 // AcceptableSlice says why the newest API server would refuse a merged slice although it
 // takes the published one.
 func AcceptableSlice(published, merged *resourceapi.ResourceSlice) error {
-	return newFault(published, merged, validate.Profile{})
+	return newFault(published, merged, apiserver.Profile{})
 }
 
 // newFault returns what an API server says of a merged slice and not of the published one.
-func newFault(published, merged *resourceapi.ResourceSlice, profile validate.Profile) error {
-	conditions := validate.Conditions{Profile: profile}
-	server := validate.ResourceSlice.Server()
+func newFault(published, merged *resourceapi.ResourceSlice, profile apiserver.Profile) error {
+	conditions := apiserver.Conditions{Profile: profile}
+	server := validate.ResourceSlice().Upstream()
 	after := server.Validate(merged, conditions)
 	if len(after) == 0 {
 		return nil

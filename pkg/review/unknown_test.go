@@ -7,7 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // TestUnknownFields: an older API server does not read what its minor does not know, so
@@ -28,7 +28,7 @@ func TestUnknownFields(t *testing.T) {
 		{"DeviceTaintRule", `{"status":true}`, 34, true},
 		{"DeviceTaintRule", `{"status":true}`, 35, false},
 	} {
-		r := review.Reviewer{Profile: validate.Profile{Minor: test.minor}}
+		r := review.Reviewer{Profile: apiserver.Profile{Minor: test.minor}}
 		_, err := r.Server(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind(test.kind), Object: []byte(test.object)})
 		if (err == nil) != test.readable || err != nil && !strings.Contains(err.Error(), "is no v1."+test.kind) {
 			t.Errorf("1.%d, %s: %v; readable should be %t", test.minor, test.object, err, test.readable)

@@ -1,86 +1,83 @@
-// Package toleration says which device taints a toleration tolerates and for how
+// Package toleration evaluates device tolerations: which taints they match, and for how
 // long.
 //
-// It knows no client and no clock.
+// The API documentation, the scheduler and the eviction controller of Kubernetes 1.37
+// disagree about tolerations without an effect. An [Evaluator] names the reading that a
+// question needs, so that the eviction controller, the impact of a taint and the node
+// agent differ only where they say so.
+//
+// The package knows no client and no clock.
 package toleration
 
 import (
-	"math"
-	"time"
-
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
-// Tolerates tells whether a toleration tolerates a taint. The meaning is that of
-// ToleratesTaint in k8s.io/dynamic-resource-allocation/resourceclaim:
-//
-//   - An empty effect tolerates every effect.
-//   - An empty key tolerates every key, whatever the operator is. With the operator
-//     Equal, which an empty operator stands for, the values must be the same all the
-//     same: so the toleration {} tolerates every taint that has no value.
-//   - An operator other than Exists, Equal and the empty one tolerates nothing.
-//
-// What a taint's effect does is for the caller to know: None and unknown effects do
-// nothing, tolerated or not.
-func Tolerates(toleration resourceapi.DeviceToleration, taint resourceapi.DeviceTaint) bool {
-	if toleration.Effect != "" && toleration.Effect != taint.Effect {
-		return false
-	}
-	if toleration.Key != "" && toleration.Key != taint.Key {
-		return false
-	}
-	switch toleration.Operator {
-	case "", resourceapi.DeviceTolerationOpEqual:
-		return toleration.Value == taint.Value
-	case resourceapi.DeviceTolerationOpExists:
-		return true
-	default:
-		return false
-	}
+// EmptyEffect is the meaning of a toleration without an effect for NoExecute taints.
+type EmptyEffect string
+
+const (
+	// EmptyEffectAll is the default and what the API documents: the toleration matches all
+	// effects. Its tolerationSeconds are ignored, because its effect is not NoExecute, so
+	// it has no end.
+	EmptyEffectAll EmptyEffect = "All"
+	// EmptyEffectNoSchedule is what Kubernetes 1.37 does: the scheduler places the pod, and
+	// the in-tree eviction controller evicts it.
+	EmptyEffectNoSchedule EmptyEffect = "NoSchedule"
+)
+
+// An Evaluator evaluates tolerations. The zero value follows the API documentation.
+type Evaluator struct {
+	// EmptyEffect is the meaning of a toleration without an effect; empty stands for
+	// EmptyEffectAll.
+	EmptyEffect EmptyEffect
 }
 
-// MaxSeconds is the longest tolerationSeconds that a time.Duration can hold, about
-// 292 years. Upstream multiplies without a check: more than this ends in the past.
-const MaxSeconds = math.MaxInt64 / int64(time.Second)
-
-// Expiry says when a toleration of a taint ends.
-type Expiry struct {
-	// Tolerated is whether any toleration matches at all.
+// A Period is how long a taint is tolerated. The zero value is not at all.
+type Period struct {
+	// Tolerated reports whether a toleration matches.
 	Tolerated bool
-	// Forever is whether a toleration never ends; then At is zero.
-	Forever bool
-	// At is when the taint is no longer tolerated, if there is an end.
-	At time.Time
+	// Seconds is the length, counted from the time of the taint; nil has no end. It is not
+	// negative.
+	Seconds *int64
 }
 
-// Expires returns until when tolerations hold for a taint with the effect NoExecute.
-// A toleration without seconds holds for ever, one with zero or fewer seconds ends at
-// once. Among several that match and end, the one that ends first counts, as in the
-// eviction controller of Kubernetes 1.37. added is the time that is taken for a taint
-// without timeAdded.
+// Forever reports whether the taint is tolerated without an end.
+func (p Period) Forever() bool { return p.Tolerated && p.Seconds == nil }
+
+// Tolerates reports whether a toleration matches a taint, as ToleratesTaint of
+// k8s.io/dynamic-resource-allocation does, with the Evaluator's reading of an empty effect:
 //
-// tolerationSeconds count for the effect NoExecute only: API documentation of
-// DeviceToleration.
-func Expires(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceTaint, added time.Time) Expiry {
-	if taint.TimeAdded != nil {
-		added = taint.TimeAdded.Time
+//   - An empty key matches every key, whatever the operator is. With the operator
+//     Equal, which an empty operator stands for, the values still have to be equal: the
+//     toleration {} matches every taint without a value.
+//   - An operator other than Exists, Equal and the empty one matches nothing.
+//
+// The caller checks what the effect of the taint does: None and unknown effects do
+// nothing, tolerated or not.
+func (e Evaluator) Tolerates(toleration resourceapi.DeviceToleration, taint resourceapi.DeviceTaint) bool {
+	if toleration.Effect == "" && e.EmptyEffect == EmptyEffectNoSchedule && taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
+		return false
 	}
-	var expiry Expiry
-	for _, toleration := range tolerations {
-		if !Tolerates(toleration, taint) {
+	return resourceclaim.ToleratesTaint(toleration, taint)
+}
+
+// Evaluate returns how long tolerations tolerate a taint. One that matches without seconds
+// has no end. Among several with seconds the shortest counts, as in the eviction controller
+// of Kubernetes 1.37; negative seconds count as 0. Seconds count for tolerations with the
+// effect NoExecute only (API documentation of DeviceToleration.TolerationSeconds).
+func (e Evaluator) Evaluate(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceTaint) (period Period) {
+	for _, t := range tolerations {
+		if !e.Tolerates(t, taint) {
 			continue
 		}
-		if toleration.TolerationSeconds == nil || taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
-			return Expiry{Tolerated: true, Forever: true}
+		if t.TolerationSeconds == nil || t.Effect != resourceapi.DeviceTaintEffectNoExecute {
+			return Period{Tolerated: true}
 		}
-		if end := addSeconds(added, *toleration.TolerationSeconds); !expiry.Tolerated || end.Before(expiry.At) {
-			expiry = Expiry{Tolerated: true, At: end}
+		if seconds := max(*t.TolerationSeconds, 0); !period.Tolerated || seconds < *period.Seconds {
+			period = Period{Tolerated: true, Seconds: &seconds}
 		}
 	}
-	return expiry
-}
-
-// addSeconds saturates: what is beyond a time.Duration ends as late as one can.
-func addSeconds(t time.Time, seconds int64) time.Time {
-	return t.Add(time.Duration(min(max(seconds, 0), MaxSeconds)) * time.Second)
+	return period
 }

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // An Impact is what tainting devices would hit. Lists are in their order, without
@@ -159,16 +159,16 @@ func running(pod *corev1.Pod) bool {
 		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// tolerates tells whether every allocation of a device to a claim tolerates a taint for
-// good.
+// tolerates reports whether every allocation of a device to a claim tolerates a taint
+// without an end, as the in-tree eviction controller evaluates it: a toleration without an
+// effect does not protect a pod from it.
 func tolerates(claim *resourceapi.ResourceClaim, id DeviceID, taint *resourceapi.DeviceTaint) bool {
-	if taint == nil {
+	if taint == nil || taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
 		return false
 	}
+	evaluator := toleration.Evaluator{EmptyEffect: toleration.EmptyEffectNoSchedule}
 	for _, result := range claim.Status.Allocation.Devices.Results {
-		if (DeviceID{result.Driver, result.Pool, result.Device}) == id && !slices.ContainsFunc(result.Tolerations, func(t resourceapi.DeviceToleration) bool {
-			return t.Effect == resourceapi.DeviceTaintEffectNoExecute && t.TolerationSeconds == nil && resourceclaim.ToleratesTaint(t, *taint)
-		}) {
+		if (DeviceID{result.Driver, result.Pool, result.Device}) == id && !evaluator.Evaluate(result.Tolerations, *taint).Forever() {
 			return false
 		}
 	}

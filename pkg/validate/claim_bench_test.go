@@ -37,9 +37,9 @@ func BenchmarkClaim(b *testing.B) {
 	}{{"same", 1, nil}, {"different", 1024, nil}, {"remembered", 1024, &validate.Expressions{}}} {
 		claim := fullClaim(bench.distinct)
 		b.Run(bench.name, func(b *testing.B) {
-			c := validate.Conditions{Expressions: bench.known}
+			rules, c := validate.ResourceClaim().Upstream(), validate.Conditions{Expressions: bench.known}.APIServer()
 			for b.Loop() {
-				if errs := validate.ResourceClaim.Server().Validate(claim, c); len(errs) > 0 {
+				if errs := rules.Validate(claim, c); len(errs) > 0 {
 					b.Fatal(errs)
 				}
 			}

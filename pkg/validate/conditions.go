@@ -4,49 +4,88 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
+	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
 // Conditions are what a verdict depends on besides the object. The zero value is a
 // default API server of the newest minor and its own limits.
 type Conditions struct {
 	Limits  Limits
-	Profile Profile
-	// Now is the time of the write; zero leaves out the rules that ask for it.
+	Profile apiserver.Profile
+	// Now is the time of the write; zero leaves out the rules that need it.
 	Now time.Time
 	// Author is who writes, as the API server has authenticated them; nil leaves out
-	// the rules that ask for it.
+	// the rules that need it.
 	Author *authenticationv1.UserInfo
-	// Publishers are who may publish for a driver, by its name; anybody for a driver
+	// Publishers are who may publish for a driver, by its name; everybody for a driver
 	// that is not named.
 	Publishers map[string]Publishers
-	// ForceDeleters are who may delete pods by force, beside those who have to.
+	// ForceDeleters are who may delete pods by force, in addition to the control plane.
 	ForceDeleters Deleters
-	// World is what exists beside the object; nil leaves out the rules that look
+	// ClusterView is what exists besides the object; nil leaves out the rules that look
 	// there.
-	World World
+	ClusterView ClusterView
 	// Parameters is what is known about the parameters of drivers; nil leaves out the
-	// rules that ask for it.
+	// rules that need it.
 	Parameters Parameters
-	// Expressions remembers compiled expressions; nil compiles them anew for every
-	// object.
+	// Expressions caches compiled expressions; nil compiles them for every object.
 	Expressions *Expressions
-	// Turns bound the time in which selectors are evaluated on the devices of the World;
-	// nil sets no bound.
-	Turns Turns
-	// Evaluations remembers what came of that; nil evaluates anew for every object.
+	// Limiter bounds the time in which selectors are evaluated on the devices of the
+	// ClusterView; nil sets no bound.
+	Limiter Limiter
+	// Evaluations caches the results; nil evaluates for every object.
 	Evaluations *Evaluations
 
-	// stored says that an API server has accepted selectors and configurations before.
-	stored bool
-	// walks is there while a table goes through its rules.
-	walks *walks
+	// server and walks are kept while a table goes through its rules.
+	server *apiserver.Conditions
+	walks  walk.Server
 }
 
-// before are the conditions under which the stored object is looked at: it is nobody's
-// write, so that no problem with an author excuses that of another.
-func (c Conditions) before() Conditions {
+// APIServer returns the conditions for the rules of the API server.
+func (c Conditions) APIServer() apiserver.Conditions {
+	if c.server != nil {
+		return *c.server
+	}
+	server := apiserver.Conditions{Profile: c.Profile}
+	if c.Expressions != nil {
+		server.Expressions = &c.Expressions.selectors
+	}
+	return server
+}
+
+// remembering returns c for the rules of one table and one object: what one rule walks is
+// not computed again for the next.
+func (c Conditions) remembering() Conditions {
+	c.Limits, c.walks = c.Limits.For(c.Profile), walk.Server{Minor: c.Profile.EffectiveMinor()}.Remembering()
+	server := c.APIServer().Remembering()
+	c.server = &server
+	return c
+}
+
+// withoutAuthor returns the conditions under which the stored object is checked: it is
+// not the author's write, so a problem with its author excuses no other.
+func (c Conditions) withoutAuthor() Conditions {
 	c.Author = nil
 	return c
+}
+
+// Expressions caches compiled CEL expressions: compiling one takes about a millisecond,
+// and the claims of a cluster share a few. The zero value is ready for use, by several
+// goroutines at once.
+type Expressions struct {
+	selectors apiserver.Expressions
+	patches   patch.Compiler
+}
+
+// patchCompiler returns the compiler of patches and drains.
+func (c Conditions) patchCompiler() *patch.Compiler {
+	if c.Expressions == nil {
+		return &patch.Compiler{}
+	}
+	return &c.Expressions.patches
 }
 
 func (c Conditions) evaluations() *Evaluations {

@@ -53,7 +53,7 @@ func asking(expressions ...string) *resourceapi.ResourceClaim {
 
 // live returns what the rule says.
 func live(claim *resourceapi.ResourceClaim, c validate.Conditions) field.ErrorList {
-	for _, rule := range validate.ResourceClaim {
+	for _, rule := range validate.ResourceClaim() {
 		if rule.ID == "selector-devices" {
 			return validate.Table[*resourceapi.ResourceClaim]{rule}.Validate(claim, c)
 		}
@@ -81,7 +81,7 @@ func TestSelectorDevices(t *testing.T) {
 		{"fails where a sample looks", number + ` == 3 || device.attributes["gpu.example.com"].size > 1`, large, "devices (a sample: 5000 exist)"},
 		{"of a class that is not there", "true", &validate.Objects{}, ""},
 	} {
-		errs := live(asking(test.expression), validate.Conditions{World: test.world})
+		errs := live(asking(test.expression), validate.Conditions{ClusterView: test.world})
 		if (test.want == "") != (len(errs) == 0) || test.want != "" && !strings.Contains(errs[0].Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", test.name, errs, test.want)
 		}
@@ -92,7 +92,7 @@ func TestSelectorDevices(t *testing.T) {
 // is remembered costs none.
 func TestEvaluationsBound(t *testing.T) {
 	world := liveWorld(validate.MaxEvaluations/100/2 + 1) // a class and a selector for each device
-	c := validate.Conditions{World: world, Evaluations: &validate.Evaluations{}}
+	c := validate.Conditions{ClusterView: world, Evaluations: &validate.Evaluations{}}
 	errs := live(asking(number+" == 100"), c)
 	if len(errs) == 0 || !strings.Contains(errs[0].Error(), "(not fully evaluated: 5100 exist)") {
 		t.Fatalf("got %v", errs)
@@ -129,12 +129,12 @@ func TestNoTurn(t *testing.T) {
 	for name, turns := range map[string]*turnsOf{"none": {given: &given}, "ended": {left: 1, short: true, given: &given}} {
 		claim := asking(number + " == 100")
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, claim.Spec.Devices.Requests[0])
-		errs := live(claim, validate.Conditions{World: liveWorld(1), Turns: turns})
-		if len(errs) != 1 || errs[0].Field != "spec.devices.requests" || !strings.Contains(errs[0].Detail, "not fully evaluated: of 2 requests and alternatives, 2") {
+		errs := live(claim, validate.Conditions{ClusterView: liveWorld(1), Limiter: turns})
+		if len(errs) != 1 || errs[0].Field != "spec.devices.requests" || !strings.Contains(errs[0].Detail, "not fully evaluated: the selectors of 2 of 2 requests") {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
-	errs := live(asking(number+" == 100"), validate.Conditions{World: liveWorld(1), Turns: &turnsOf{left: 1, given: &given}})
+	errs := live(asking(number+" == 100"), validate.Conditions{ClusterView: liveWorld(1), Limiter: &turnsOf{left: 1, given: &given}})
 	if len(errs) != 1 || given != 0 {
 		t.Errorf("with one turn: %v; %d turns are not given back", errs, given)
 	}
@@ -144,7 +144,7 @@ func TestNoTurn(t *testing.T) {
 func TestChangedSlice(t *testing.T) {
 	given := 0
 	world := liveWorld(1)
-	c := validate.Conditions{World: world, Evaluations: &validate.Evaluations{}, Turns: &turnsOf{left: 1, given: &given}}
+	c := validate.Conditions{ClusterView: world, Evaluations: &validate.Evaluations{}, Limiter: &turnsOf{left: 1, given: &given}}
 	if errs := live(asking(number+" == 99"), c); len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -152,7 +152,7 @@ func TestChangedSlice(t *testing.T) {
 		t.Errorf("forgotten: %v", errs)
 	}
 	world.Add(liveSlice("node-0000", 99))
-	c.Turns = nil
+	c.Limiter = nil
 	if errs := live(asking(number+" == 99"), c); len(errs) != 1 {
 		t.Errorf("the change was not seen: %v", errs)
 	}
@@ -160,7 +160,7 @@ func TestChangedSlice(t *testing.T) {
 
 // TestTogether evaluates in many goroutines at once.
 func TestTogether(t *testing.T) {
-	c := validate.Conditions{World: liveWorld(5), Evaluations: &validate.Evaluations{}}
+	c := validate.Conditions{ClusterView: liveWorld(5), Evaluations: &validate.Evaluations{}}
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
@@ -182,7 +182,7 @@ func BenchmarkSelectorDevices(b *testing.B) {
 	for _, nodes := range []int{1, 50} {
 		for name, remembered := range map[string]*validate.Evaluations{"new": nil, "remembered": {}} {
 			b.Run(fmt.Sprintf("%s/devices=%d", name, nodes*100), func(b *testing.B) {
-				c := validate.Conditions{World: liveWorld(nodes), Evaluations: remembered}
+				c := validate.Conditions{ClusterView: liveWorld(nodes), Evaluations: remembered}
 				claim := asking(number+" >= 0", "device.driver != ''")
 				for b.Loop() {
 					live(claim, c)
@@ -191,7 +191,7 @@ func BenchmarkSelectorDevices(b *testing.B) {
 		}
 	}
 	b.Run("costly", func(b *testing.B) {
-		c := validate.Conditions{World: liveWorld(1)}
+		c := validate.Conditions{ClusterView: liveWorld(1)}
 		for b.Loop() {
 			live(asking(costly(1)), c)
 		}

@@ -24,7 +24,7 @@ func Example() {
 		Pool:     resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
 		Devices:  []resourceapi.Device{gpu},
 	}}
-	for _, err := range validate.ResourceSlice.Validate(slice, validate.Conditions{}) {
+	for _, err := range validate.ResourceSlice().Validate(slice, validate.Conditions{}) {
 		fmt.Println(err.Origin, err)
 	}
 	// Output:

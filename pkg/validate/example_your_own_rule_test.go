@@ -14,12 +14,12 @@ import (
 // A rule is a value, so that a driver's CI can add its own to ours. It needs an ID for
 // messages and a check; the table does the ratcheting.
 func Example_yourOwnRule() {
-	rules := slices.Concat(validate.ResourceSlice.InCluster(), validate.Table[*resourceapi.ResourceSlice]{{
+	rules := slices.Concat(validate.ResourceSlice().InCluster(), validate.Table[*resourceapi.ResourceSlice]{{
 		ID: "gpu-has-memory",
 		Doc: `Every GPU says how much memory it has.
 
 Our users select by memory; a GPU without it is never chosen.`,
-		Class: validate.Gap,
+		Category: validate.Gap,
 		Check: func(slice *resourceapi.ResourceSlice, _ validate.Conditions) (errs field.ErrorList) {
 			for at, device := range validate.Devices(slice) {
 				if _, has := device.Capacity["memory"]; !has && strings.HasPrefix(device.Name, "gpu-") {

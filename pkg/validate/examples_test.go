@@ -98,7 +98,7 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 	t.Helper()
 	conditions := validate.Conditions{Now: writeTime}
 	decode(t, e.Site, &conditions)
-	conditions.World = world(t, e.World)
+	conditions.ClusterView = world(t, e.World)
 	if strings.HasPrefix(id, "parameters-") {
 		conditions.Parameters = schemas(t)
 	}
@@ -113,21 +113,21 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 	var errs, tolerated field.ErrorList
 	switch kind.Kind {
 	case "ResourceSlice":
-		errs, tolerated = run[resourceapi.ResourceSlice](t, c, conditions, validate.ResourceSlice)
+		errs, tolerated = run[resourceapi.ResourceSlice](t, c, conditions, validate.ResourceSlice())
 	case "ResourceClaim":
-		errs, tolerated = run[resourceapi.ResourceClaim](t, c, conditions, slices.Concat(validate.ResourceClaim, validate.ResourceClaimStatus))
+		errs, tolerated = run[resourceapi.ResourceClaim](t, c, conditions, slices.Concat(validate.ResourceClaim(), validate.ResourceClaimStatus()))
 	case "ResourceClaimTemplate":
-		errs, tolerated = run[resourceapi.ResourceClaimTemplate](t, c, conditions, validate.ResourceClaimTemplate)
+		errs, tolerated = run[resourceapi.ResourceClaimTemplate](t, c, conditions, validate.ResourceClaimTemplate())
 	case "DeviceClass":
-		errs, tolerated = run[resourceapi.DeviceClass](t, c, conditions, validate.DeviceClass)
+		errs, tolerated = run[resourceapi.DeviceClass](t, c, conditions, validate.DeviceClass())
 	case "DeviceTaintRule":
-		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, conditions, slices.Concat(validate.DeviceTaintRule, validate.DeviceTaintRuleStatus))
+		errs, tolerated = run[resourceapi.DeviceTaintRule](t, c, conditions, slices.Concat(validate.DeviceTaintRule(), validate.DeviceTaintRuleStatus()))
 	case "ResourceSlicePatch":
-		errs, tolerated = run[v1alpha1.ResourceSlicePatch](t, c, conditions, validate.ResourceSlicePatch)
+		errs, tolerated = run[v1alpha1.ResourceSlicePatch](t, c, conditions, validate.ResourceSlicePatch())
 	case "DeviceDrain":
-		errs, tolerated = run[v1alpha1.DeviceDrain](t, c, conditions, validate.DeviceDrain)
+		errs, tolerated = run[v1alpha1.DeviceDrain](t, c, conditions, validate.DeviceDrain())
 	case validate.PodDeletionKind:
-		errs, tolerated = run[validate.PodDeletion](t, c, conditions, validate.PodDeletions)
+		errs, tolerated = run[validate.PodDeletion](t, c, conditions, validate.PodDeletions())
 	default:
 		t.Fatalf("%s.yaml: no rules for kind %q", c.Name, kind.Kind)
 	}
@@ -160,7 +160,7 @@ func schemas(t *testing.T) validate.Parameters {
 }
 
 // world returns the objects of a file, nil if there is no file.
-func world(t *testing.T, documents []byte) validate.World {
+func world(t *testing.T, documents []byte) validate.ClusterView {
 	t.Helper()
 	if documents == nil {
 		return nil
@@ -228,8 +228,8 @@ func TestRulesAreDocumented(t *testing.T) {
 			t.Errorf("%s: the first line of Doc must be a sentence of at most 100 bytes: %q", rule.ID, first)
 		case rest == "" || !strings.HasPrefix(rest, "\n"):
 			t.Errorf("%s: Doc must say after an empty line why the rule exists", rule.ID)
-		case rule.Server == "" || rule.Source == "" || rule.Class == "":
-			t.Errorf("%s: Server, Source and Class must be set", rule.ID)
+		case rule.Upstream == "" || rule.Source == "" || rule.Category == "":
+			t.Errorf("%s: Upstream, Source and Category must be set", rule.ID)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // TestPaths: an item is named by its name; by its index where it has none; marked
@@ -26,7 +27,7 @@ func TestPaths(t *testing.T) {
 		{Name: "gpu-0", Taints: taints}, {Name: "", Taints: taints}, {Name: "7", Taints: taints}, {Name: "7g", Taints: taints},
 	}}}
 	tight := validate.Conditions{Limits: validate.Limits{TaintsPerDevice: 1, TolerationsPerRequest: 1}}
-	got := only("device-taints-max", validate.ResourceSlice.Validate(slice, tight))
+	got := only("device-taints-max", validate.ResourceSlice().Validate(slice, tight))
 	want := []string{"spec.devices[gpu-0].taints", "spec.devices[1].taints", "spec.devices[name=7].taints", "spec.devices[7g].taints"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("slice: -want +got:\n%s", diff)
@@ -41,8 +42,8 @@ func TestPaths(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: devices}}
 	template := &resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claim.Spec}}
 	for prefix, got := range map[string][]string{
-		"spec.devices.":      only("request-tolerations-max", validate.ResourceClaim.Validate(claim, tight)),
-		"spec.spec.devices.": only("request-tolerations-max", validate.ResourceClaimTemplate.Validate(template, tight)),
+		"spec.devices.":      only("request-tolerations-max", validate.ResourceClaim().Validate(claim, tight)),
+		"spec.spec.devices.": only("request-tolerations-max", validate.ResourceClaimTemplate().Validate(template, tight)),
 	} {
 		for i, want := range below {
 			if len(got) != len(below) || got[i] != prefix+want {
@@ -114,7 +115,7 @@ func TestSlicesMayImprove(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		stored := randomSlice(r)
 		for name, written := range map[string]*resourceapi.ResourceSlice{"same": stored, "improved": improve(r, stored)} {
-			if errs, _ := validate.ResourceSlice.ValidateUpdate(stored, written, tight); len(errs) > 0 {
+			if errs, _ := validate.ResourceSlice().ValidateUpdate(stored, written, tight); len(errs) > 0 {
 				t.Fatalf("seed %d, %s: %v", seed, name, errs)
 			}
 		}
@@ -125,7 +126,7 @@ func TestSlicesMayImprove(t *testing.T) {
 				continue
 			}
 			device.Taints = append(device.Taints, device.Taints[0], device.Taints[0], device.Taints[0])
-			if errs, _ := validate.ResourceSlice.ValidateUpdate(stored, worse, tight); len(errs) == 0 {
+			if errs, _ := validate.ResourceSlice().ValidateUpdate(stored, worse, tight); len(errs) == 0 {
 				t.Fatalf("seed %d: three taints more on device %d pass", seed, i)
 			}
 			break
@@ -137,27 +138,27 @@ func TestSlicesMayImprove(t *testing.T) {
 // the same twice, must leave the object as it is, and must let it be written again
 // unchanged.
 func FuzzRules(f *testing.F) {
-	for minor := range uint8(validate.NewestMinor - validate.OldestMinor + 1) {
+	for minor := range uint8(apiserver.NewestMinor - apiserver.OldestMinor + 1) {
 		f.Add([]byte("seed"), minor, uint32(0))
 		f.Add([]byte{0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, minor, ^uint32(0))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, minor uint8, gates uint32) {
 		profile := anyProfile(minor, gates)
-		fuzz(t, data, profile, validate.ResourceSlice, validate.ResourceSliceDrops)
-		fuzz(t, data, profile, validate.ResourceClaim, validate.ResourceClaimDrops)
-		fuzz(t, data, profile, validate.ResourceClaimStatus, validate.ResourceClaimStatusDrops)
-		fuzz(t, data, profile, validate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops)
-		fuzz(t, data, profile, validate.DeviceClass, validate.DeviceClassDrops)
-		fuzz(t, data, profile, validate.DeviceTaintRule, validate.DeviceTaintRuleDrops)
-		fuzz(t, data, profile, validate.DeviceTaintRuleStatus, nil)
+		fuzz(t, data, profile, validate.ResourceSlice(), apiserver.ResourceSliceDrops())
+		fuzz(t, data, profile, validate.ResourceClaim(), apiserver.ResourceClaimDrops())
+		fuzz(t, data, profile, validate.ResourceClaimStatus(), apiserver.ResourceClaimStatusDrops())
+		fuzz(t, data, profile, validate.ResourceClaimTemplate(), apiserver.ResourceClaimTemplateDrops())
+		fuzz(t, data, profile, validate.DeviceClass(), apiserver.DeviceClassDrops())
+		fuzz(t, data, profile, validate.DeviceTaintRule(), apiserver.DeviceTaintRuleDrops())
+		fuzz(t, data, profile, validate.DeviceTaintRuleStatus(), nil)
 	})
 }
 
 // anyProfile makes a profile of two numbers: a bit for every gate.
-func anyProfile(minor uint8, gates uint32) validate.Profile {
-	supported := validate.NewestMinor - validate.OldestMinor + 1
-	profile := validate.Profile{Minor: validate.OldestMinor + int(minor)%supported, Gates: map[validate.Gate]bool{}}
-	for i, gate := range validate.Gates() {
+func anyProfile(minor uint8, gates uint32) apiserver.Profile {
+	supported := apiserver.NewestMinor - apiserver.OldestMinor + 1
+	profile := apiserver.Profile{Minor: apiserver.OldestMinor + int(minor)%supported, Gates: map[apiserver.Gate]bool{}}
+	for i, gate := range apiserver.Gates() {
 		profile.Gates[gate] = gates>>i&1 == 1
 	}
 	return profile
@@ -166,7 +167,7 @@ func anyProfile(minor uint8, gates uint32) validate.Profile {
 func fuzz[T any, P interface {
 	*T
 	DeepCopyObject() runtime.Object
-}](t *testing.T, data []byte, profile validate.Profile, rules validate.Table[P], drops validate.Drops[P]) {
+}](t *testing.T, data []byte, profile apiserver.Profile, rules validate.Table[P], drops apiserver.Drops[P]) {
 	t.Helper()
 	object, other := P(new(T)), P(new(T))
 	filler(data).Fill(object)
@@ -190,9 +191,9 @@ func fuzz[T any, P interface {
 				t.Errorf("%T: incomplete: %#v", object, err)
 			}
 		}
-		rules.Server().ServerUpdate(object, object, c)
-		rules.Server().ServerUpdate(other, object, c)
-		rules.Server().ServerUpdate(object, other, c)
+		rules.Upstream().ValidateUpdate(object, object, c.APIServer())
+		rules.Upstream().ValidateUpdate(other, object, c.APIServer())
+		rules.Upstream().ValidateUpdate(object, other, c.APIServer())
 	}
 	drops.Apply(other, object, true, profile)
 	if lost := drops.Apply(other, object, true, profile); len(lost) > 0 {
@@ -231,7 +232,7 @@ func BenchmarkFullSlice(b *testing.B) {
 		slice.Spec.Devices = append(slice.Spec.Devices, device)
 	}
 	for name, rules := range map[string]validate.Table[*resourceapi.ResourceSlice]{
-		"all": validate.ResourceSlice, "in-cluster": validate.ResourceSlice.InCluster(),
+		"all": validate.ResourceSlice(), "in-cluster": validate.ResourceSlice().InCluster(),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

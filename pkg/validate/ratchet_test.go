@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // rounds is how many random objects a property is tried on.
@@ -171,7 +172,7 @@ func TestUnchangedConstraints(t *testing.T) {
 		found int
 	}{{old.DeepCopy(), 0}, {changed, 2}} {
 		found := 0
-		for _, err := range validate.ResourceClaimTemplate.Server().ServerUpdate(old, test.now, validate.Conditions{}) {
+		for _, err := range apiserver.ResourceClaimTemplate().ValidateUpdate(old, test.now, apiserver.Conditions{}) {
 			if err.Origin == "constraint-attribute" {
 				found++
 			}
@@ -189,7 +190,7 @@ func TestConsumersInOrder(t *testing.T) {
 	}}
 	want := []string{"status.reservedFor[0].resource", "status.reservedFor[0].name", "status.reservedFor[0].uid"}
 	for range 100 {
-		if got := only("reserved-consumer", validate.ResourceClaimStatus.Validate(claim, validate.Conditions{})); !slices.Equal(got, want) {
+		if got := only("reserved-consumer", validate.ResourceClaimStatus().Validate(claim, validate.Conditions{})); !slices.Equal(got, want) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
@@ -207,8 +208,8 @@ func TestUnchangedAlternatives(t *testing.T) {
 	request.Exactly = &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu"}
 	request.FirstAvailable[0].Count = 2
 	for minor, want := range map[int]int{34: 1, 35: 0, 36: 0, 37: 0} {
-		c := validate.Conditions{Profile: validate.Profile{Minor: minor}}
-		if got := only("request-mode", validate.ResourceClaimTemplate.Server().ServerUpdate(old, now, c)); len(got) != want {
+		c := apiserver.Conditions{Profile: apiserver.Profile{Minor: minor}}
+		if got := only("request-mode", apiserver.ResourceClaimTemplate().ValidateUpdate(old, now, c)); len(got) != want {
 			t.Errorf("1.%d: %q, want %d", minor, got, want)
 		}
 	}

@@ -1,88 +1,457 @@
 package validate
 
 import (
-	"iter"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"weak"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/dra-steward/dra-steward/internal/sizedcache"
+	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-// selectorWalk walks single selectors with the path of each.
-type selectorWalk iter.Seq2[*field.Path, *resourceapi.DeviceSelector]
+// MaxEvaluations is how often selectors are evaluated for one object, a selector on a
+// device. What is remembered costs nothing.
+const MaxEvaluations = 10000
 
-// selectorRules are the rules for a single selector, of a request or of a class.
-var selectorRules = Table[selectorWalk]{
-	{
-		ID: "selector-form",
-		Doc: `A selector is a CEL expression.
-
-There is no other form of selector yet; one without cel selects nothing.`,
-		Class:  Mirror,
-		Server: "the same, since 1.31",
-		Source: "KEP-4381, DeviceSelector.CEL",
-		Check:  selectorForm,
-	},
-	{
-		ID: "selector-expression",
-		Doc: `The expression of a selector compiles to a bool, within 10240 bytes and a bound of cost.
-
-The scheduler evaluates it for device after device, so its worst case, estimated from
-the largest device that may exist, must stay below 1,000,000. allowMultipleAllocations
-exists with the feature gate DRAConsumableCapacity, lists with DRAListTypeAttributes.
-An expression of an unchanged class was accepted before; since 1.37 it is not looked
-at again. What compiles is the compiler of 1.37 in the environment of the minor.`,
-		Class:  Mirror,
-		Server: "the same, since 1.31",
-		Source: "KEP-4381, CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
-		Check:  selectorExpression,
-	},
+// compiler is what dracel.GetCompiler returns.
+type compiler interface {
+	CompileCELExpression(expression string, options dracel.Options) dracel.CompilationResult
 }
 
-func selectorForm(selectors selectorWalk, _ Conditions) (errs field.ErrorList) {
-	for at, selector := range selectors {
-		if selector.CEL == nil {
-			errs = append(errs, field.Required(at.Child("cel"), "write the condition as a CEL expression"))
+// A Limiter bounds the time in which selectors are evaluated, and shares it fairly.
+type Limiter interface {
+	// Take waits for a turn. It returns a context that ends when the turn is over and
+	// a function that gives it back; false if there is none to be had in time.
+	Take() (turn context.Context, done func(), ok bool)
+}
+
+// Evaluations evaluates selectors on devices and remembers what came of it, by the
+// expression and the slice: a slice that changes is another one. The zero value is ready
+// for use, by several goroutines at once.
+type Evaluations struct {
+	// CacheBytes is the size of what is remembered; zero is 16 MiB, negative remembers
+	// nothing.
+	CacheBytes int64
+
+	once     sync.Once
+	compiler compiler
+	// What claims say does not push out what classes say, which few may write.
+	ofClaims, ofClasses memory
+}
+
+// memory is what is remembered of programs and their outcomes. Each has a quarter of the
+// bytes.
+type memory struct {
+	programs *sizedcache.Cache[string, dracel.CompilationResult]
+	outcomes *sizedcache.Cache[place, *outcomes]
+}
+
+const (
+	defaultCacheBytes = 16 << 20
+	// rememberedExpression is the length of the longest expression that is remembered.
+	rememberedExpression = 1024
+	// programBytes is about what a compiled program takes for each byte of its
+	// expression, and at least.
+	programBytes, programLeast = 32, 8 << 10
+	// failureBytes is the length of the message of a failure.
+	failureBytes = 512
+)
+
+// author is whose selectors they are.
+type author int
+
+const (
+	claimAuthor author = iota
+	classAuthor
+)
+
+func (e *Evaluations) of(a author) memory {
+	e.once.Do(func() {
+		// What the API server of any profile has accepted compiles here.
+		e.compiler = dracel.GetCompiler(dracel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+		share := max(cmp.Or(e.CacheBytes, defaultCacheBytes), 0) / 4
+		for _, m := range []*memory{&e.ofClaims, &e.ofClasses} {
+			*m = memory{sizedcache.New[string, dracel.CompilationResult](share), sizedcache.New[place, *outcomes](share)}
 		}
+	})
+	if a == classAuthor {
+		return e.ofClasses
 	}
-	return errs
+	return e.ofClaims
 }
 
-func selectorExpression(selectors selectorWalk, c Conditions) (errs field.ErrorList) {
-	if c.Expressions == nil {
-		c.Expressions = &Expressions{}
+// outcome is what comes of a selector on a device.
+type outcome uint8
+
+const (
+	unknown outcome = iota
+	matches
+	differs
+	fails
+)
+
+// outcomes are those of an expression on the devices of a slice.
+type outcomes struct {
+	mu      sync.Mutex
+	devices []outcome
+	// failure is the message of the first that fails.
+	failure string
+}
+
+// place is an expression on a slice. It does not keep a slice alive that was replaced.
+type place struct {
+	expression string
+	slice      weak.Pointer[resourceapi.ResourceSlice]
+}
+
+// at returns what is remembered of an expression on a slice.
+func (m memory) at(expression string, slice *resourceapi.ResourceSlice) *outcomes {
+	key := place{expression, weak.Make(slice)}
+	if known, ok := m.outcomes.Get(key); ok {
+		return known
 	}
-	for at, selector := range selectors {
+	fresh := &outcomes{devices: make([]outcome, len(slice.Spec.Devices))}
+	if len(expression) <= rememberedExpression {
+		m.outcomes.Add(key, fresh, int64(len(expression)+len(fresh.devices)+failureBytes))
+	}
+	return fresh
+}
+
+// program compiles an expression; one that does not compile fails nowhere, it is the
+// matter of another rule.
+func (e *Evaluations) program(m memory, expression string) dracel.CompilationResult {
+	if known, ok := m.programs.Get(expression); ok {
+		return known
+	}
+	result := e.compiler.CompileCELExpression(expression, dracel.Options{DisableCostEstimation: true})
+	if len(expression) <= rememberedExpression {
+		m.programs.Add(expression, result, int64(programLeast+programBytes*len(expression)))
+	}
+	return result
+}
+
+// recall returns what is remembered of selectors on a slice.
+func (e *Evaluations) recall(a author, selectors []resourceapi.DeviceSelector, slice *resourceapi.ResourceSlice, into []*outcomes) []*outcomes {
+	m := e.of(a)
+	for _, selector := range selectors {
+		known := (*outcomes)(nil)
 		if selector.CEL != nil {
-			found, _ := expressionErrors(at.Child("cel", "expression"), selector.CEL.Expression, false, c)
-			errs = append(errs, found...)
+			known = m.at(selector.CEL.Expression, slice)
 		}
+		into = append(into, known)
+	}
+	return into
+}
+
+// evaluate returns the outcome of an expression on a device, and the message of a
+// failure, with what is remembered of it on the device's slice. It is unknown where the
+// effort does not suffice.
+func (e *Evaluations) evaluate(a author, expression string, on *resourceapi.ResourceSlice, device int, known *outcomes, effort *effort) (outcome, string) {
+	known.mu.Lock()
+	result, failure := known.devices[device], known.failure
+	known.mu.Unlock()
+	if result != unknown || !effort.may() {
+		return result, failure
+	}
+	if result, failure = e.compute(e.of(a), expression, on, &on.Spec.Devices[device], effort.turn); result != unknown {
+		known.mu.Lock()
+		known.devices[device] = result
+		if known.failure == "" {
+			known.failure = failure
+		}
+		known.mu.Unlock()
+	}
+	return result, failure
+}
+
+func (e *Evaluations) compute(m memory, expression string, slice *resourceapi.ResourceSlice, device *resourceapi.Device, turn context.Context) (outcome, string) {
+	program := e.program(m, expression)
+	if program.Error != nil {
+		return matches, ""
+	}
+	is, _, err := program.DeviceMatches(turn, dracel.Device{Driver: slice.Spec.Driver,
+		AllowMultipleAllocations: device.AllowMultipleAllocations, Attributes: device.Attributes, Capacity: device.Capacity})
+	switch {
+	case err != nil && turn.Err() != nil:
+		return unknown, ""
+	case err != nil:
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		if len(first) > failureBytes {
+			first = strings.ToValidUTF8(first[:failureBytes], "") + "..."
+		}
+		return fails, strings.Clone(first)
+	case is:
+		return matches, ""
+	default:
+		return differs, ""
+	}
+}
+
+// effort is what one look at an object costs.
+type effort struct {
+	limiter Limiter
+	turn    context.Context
+	done    func()
+	// spent are the evaluations; over says that there is nothing left.
+	spent int
+	over  bool
+}
+
+// may tells whether one evaluation more is allowed, and takes the turn for the first.
+func (e *effort) may() bool {
+	if e.turn == nil && !e.over {
+		e.turn, e.done = context.Background(), func() {}
+		if e.limiter != nil {
+			turn, done, ok := e.limiter.Take()
+			if e.over = !ok; ok {
+				e.turn, e.done = turn, done
+			}
+		}
+	}
+	if !e.over && (e.spent >= MaxEvaluations || e.turn.Err() != nil) {
+		e.over = true
+	}
+	if e.over {
+		return false
+	}
+	e.spent++
+	return true
+}
+
+// end gives the turn back.
+func (e *effort) end() {
+	if e.done != nil {
+		e.done()
+	}
+}
+
+const selectorDevicesDoc = `A selector matches existing devices and fails on none.
+
+An expression that reads an attribute fails on a device without it, and one such device is
+enough to fail the allocation for its whole node: check first that the attribute exists. A
+selector that matches nothing leaves the pod pending. Selectors are evaluated in the
+scheduler's order, those of the class first, on a sample of the devices of every driver, and
+on the remaining devices while none matches. That takes at most 50 ms and 10,000 evaluations;
+after that, the finding says that it is not fully evaluated. It only warns, because devices
+come and go.`
+
+// selectorDevices is the rule for selectors and the devices that exist.
+func selectorDevices[T any](check func(T, Conditions) field.ErrorList) Rule[T] {
+	return Rule[T]{
+		ID:          "selector-devices",
+		Doc:         selectorDevicesDoc,
+		Category:    Gap,
+		Severity:    Warning,
+		CrossObject: true,
+		Upstream:    "compiles the expression; only the scheduler evaluates it",
+		Source:      "KEP-4381, CELDeviceSelector.Expression",
+		Check:       check,
+	}
+}
+
+// A search looks for the devices of a demand.
+type search struct {
+	evaluations *Evaluations
+	effort      *effort
+	world       ClusterView
+	class       *resourceapi.DeviceClass
+	selectors   []resourceapi.DeviceSelector
+
+	// slice is the one of the last device, with what is remembered of the selectors on it.
+	slice            *resourceapi.ResourceSlice
+	ofClass, ofClaim []*outcomes
+
+	// looked are the devices that were looked at, members those of the class, found
+	// those that the selectors match.
+	looked, members, found int
+	// classFails and fails are the failures of the class's selectors and of the own, by
+	// the index of the selector.
+	classFails, fails map[int]*failures
+}
+
+// failures are the devices on which a selector fails.
+type failures struct {
+	number        int
+	first, reason string
+}
+
+func claimSelectorDevices(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+	if c.ClusterView == nil {
+		return nil
+	}
+	effort := &effort{limiter: c.Limiter}
+	defer effort.end()
+	demands, left := 0, 0
+	for at, demand := range spec.DeviceRequests() {
+		demands++
+		class := c.ClusterView.Class(demand.Class)
+		selectors := walk.Bounded(demand.Selectors, resourceapi.DeviceSelectorsMaxSize)
+		if class == nil {
+			continue
+		}
+		if effort.over {
+			left++
+			continue
+		}
+		s := search{evaluations: c.evaluations(), effort: effort, world: c.ClusterView, class: class, selectors: selectors}
+		s.run()
+		found := s.findings(at)
+		if effort.over && found == nil {
+			left++
+		}
+		errs = append(errs, found...)
+	}
+	if left > 0 {
+		errs = append(errs, field.Invalid(spec.At.Child("devices", "requests"), field.OmitValueType{}, fmt.Sprintf(
+			"not fully evaluated: the selectors of %[2]d of %[1]d requests and alternatives were not evaluated on all devices in time", demands, left)))
 	}
 	return errs
 }
 
-// judgedSelectors walks the selectors of a list that an API server looks at.
-func judgedSelectors(list *field.Path, selectors []resourceapi.DeviceSelector, c Conditions) selectorWalk {
-	return func(yield func(*field.Path, *resourceapi.DeviceSelector) bool) {
-		selectors := judged(selectors, resourceapi.DeviceSelectorsMaxSize, c)
-		for i := range selectors {
-			if !yield(list.Index(i), &selectors[i]) {
+func classSelectorDevices(class *resourceapi.DeviceClass, c Conditions) field.ErrorList {
+	if c.ClusterView == nil || len(class.Spec.Selectors) == 0 {
+		return nil
+	}
+	effort := &effort{limiter: c.Limiter}
+	defer effort.end()
+	own := *class
+	s := search{evaluations: c.evaluations(), effort: effort, world: c.ClusterView, class: &own}
+	own.Spec.Selectors = walk.Bounded(class.Spec.Selectors, resourceapi.DeviceSelectorsMaxSize)
+	s.run()
+	list := field.NewPath("spec", "selectors")
+	errs := s.failing(list, s.classFails)
+	switch {
+	case s.members == 0 && s.looked > 0 && len(errs) == 0:
+		errs = append(errs, field.Invalid(list, field.OmitValueType{}, fmt.Sprintf("match none of %d devices%s", s.looked, s.rest())))
+	case effort.over && len(errs) == 0:
+		errs = append(errs, field.Invalid(list, field.OmitValueType{}, "not fully evaluated on the existing devices"))
+	}
+	return errs
+}
+
+// run looks at the sample, and at all others while nothing is found.
+func (s *search) run() {
+	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
+	for slice, device := range sample(s.world) {
+		if s.look(slice, device); s.effort.over {
+			return
+		}
+		if s.found > 0 && len(s.selectors)+len(s.class.Spec.Selectors) == 0 {
+			return // no selector could fail
+		}
+	}
+	if s.found > 0 || s.looked == s.total() {
+		return
+	}
+	s.looked, s.members = 0, 0
+	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
+	for slice := range s.world.Slices() {
+		for device := range slice.Spec.Devices {
+			if s.look(slice, device); s.found > 0 || s.effort.over {
 				return
 			}
 		}
 	}
 }
 
-func (s claimSpec) judgedSelectors(c Conditions) selectorWalk {
-	return func(yield func(*field.Path, *resourceapi.DeviceSelector) bool) {
-		for at, demand := range s.judgedDemands(handwritten, c) {
-			if len(demand.selectors) == 0 {
-				continue
+// look holds the selectors against a device, as the scheduler does.
+func (s *search) look(slice *resourceapi.ResourceSlice, device int) {
+	if s.slice != slice {
+		s.slice = slice
+		s.ofClass = s.evaluations.recall(classAuthor, s.class.Spec.Selectors, slice, s.ofClass[:0])
+		s.ofClaim = s.evaluations.recall(claimAuthor, s.selectors, slice, s.ofClaim[:0])
+	}
+	isMember := s.all(classAuthor, s.class.Spec.Selectors, s.ofClass, s.classFails, device)
+	if s.effort.over {
+		return
+	}
+	s.looked++
+	if !isMember {
+		return
+	}
+	isFound := s.all(claimAuthor, s.selectors, s.ofClaim, s.fails, device)
+	if s.effort.over {
+		return
+	}
+	if s.members++; isFound {
+		s.found++
+	}
+}
+
+func (s *search) all(a author, selectors []resourceapi.DeviceSelector, known []*outcomes, fail map[int]*failures, device int) bool {
+	for i, selector := range selectors {
+		if selector.CEL == nil {
+			continue
+		}
+		result, reason := s.evaluations.evaluate(a, selector.CEL.Expression, s.slice, device, known[i], s.effort)
+		if result == fails {
+			if fail[i] == nil {
+				fail[i] = &failures{first: s.slice.Spec.Driver + "/" + s.slice.Spec.Pool.Name + "/" + s.slice.Spec.Devices[device].Name, reason: reason}
 			}
-			for at, selector := range judgedSelectors(at.Child("selectors"), demand.selectors, c) {
-				if !yield(at, selector) {
-					return
-				}
-			}
+			fail[i].number++
+		}
+		if result != matches {
+			return false
 		}
 	}
+	return true
+}
+
+// findings say what is wrong with a demand at a place.
+func (s *search) findings(at *field.Path) field.ErrorList {
+	errs := s.failing(at.Child("selectors"), s.fails)
+	for _, i := range slices.Sorted(maps.Keys(s.classFails)) {
+		f := s.classFails[i]
+		errs = append(errs, field.Invalid(at.Child("deviceClassName"), s.class.Name, fmt.Sprintf(
+			"selectors[%d] of the class fails on the device %s: %s", i, f.first, f.reason)))
+	}
+	switch {
+	case s.found > 0 || s.looked == 0 || len(errs) > 0:
+	case s.members == 0:
+		errs = append(errs, field.Invalid(at.Child("deviceClassName"), s.class.Name, fmt.Sprintf(
+			"none of %d devices belongs to the class%s", s.looked, s.rest())))
+	default:
+		errs = append(errs, field.Invalid(at.Child("selectors"), field.OmitValueType{}, fmt.Sprintf(
+			"match none of the %d devices of the class %s%s", s.members, s.class.Name, s.rest())))
+	}
+	return errs
+}
+
+// failing reports the selectors that fail on devices.
+func (s *search) failing(list *field.Path, of map[int]*failures) (errs field.ErrorList) {
+	for _, i := range slices.Sorted(maps.Keys(of)) {
+		errs = append(errs, field.Invalid(list.Index(i).Child("cel", "expression"), field.OmitValueType{}, fmt.Sprintf(
+			"fails on %d of %d devices%s, first on %s: %s; each of them fails the allocation for its node: check first that the attribute exists",
+			of[i].number, s.looked, s.rest(), of[i].first, of[i].reason)))
+	}
+	return errs
+}
+
+// rest says that more devices exist than were looked at.
+func (s *search) rest() string {
+	switch total := s.total(); {
+	case s.effort.over:
+		return fmt.Sprintf(" (not fully evaluated: %d exist)", total)
+	case total > s.looked:
+		return fmt.Sprintf(" (a sample: %d exist)", total)
+	default:
+		return ""
+	}
+}
+
+// total is how many devices exist.
+func (s *search) total() (n int) {
+	for slice := range s.world.Slices() {
+		n += len(slice.Spec.Devices)
+	}
+	return n
 }

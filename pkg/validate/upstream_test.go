@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // record is a row of upstream's tables: what its hand-written validation of 1.37 said
@@ -42,8 +43,8 @@ var unlikeUpstream = map[int]string{
 // TestUpstreamTables holds the rules for claims, templates and classes against the
 // tables of upstream's own tests.
 func TestUpstreamTables(t *testing.T) {
-	all := validate.Conditions{Profile: validate.Profile{Gates: map[validate.Gate]bool{}}}
-	for _, gate := range validate.Gates() {
+	all := apiserver.Conditions{Profile: apiserver.Profile{Gates: map[apiserver.Gate]bool{}}}
+	for _, gate := range apiserver.Gates() {
 		all.Profile.Gates[gate] = true
 	}
 	compared := 0
@@ -51,13 +52,13 @@ func TestUpstreamTables(t *testing.T) {
 		var ours []string
 		switch name := strings.TrimPrefix(r.Func, "Validate"); {
 		case name == "ResourceClaimStatusUpdate":
-			ours = say(t, r, validate.ResourceClaimStatus, all)
+			ours = say(t, r, validate.ResourceClaimStatus(), all)
 		case strings.HasPrefix(name, "ResourceClaimTemplate"):
-			ours = say(t, r, validate.ResourceClaimTemplate, all)
+			ours = say(t, r, validate.ResourceClaimTemplate(), all)
 		case strings.HasPrefix(name, "ResourceClaim"):
-			ours = say(t, r, validate.ResourceClaim, all)
+			ours = say(t, r, validate.ResourceClaim(), all)
 		case strings.HasPrefix(name, "DeviceClass"):
-			ours = say(t, r, validate.DeviceClass, all)
+			ours = say(t, r, validate.DeviceClass(), all)
 		default:
 			continue
 		}
@@ -103,7 +104,7 @@ func records(t *testing.T) (rows []record) {
 }
 
 // say returns type and place of what the rules of a table say that the API server has.
-func say[T any](t *testing.T, r record, rules validate.Table[*T], c validate.Conditions) (lines []string) {
+func say[T any](t *testing.T, r record, rules validate.Table[*T], c apiserver.Conditions) (lines []string) {
 	t.Helper()
 	var obj, old T
 	if err := json.Unmarshal(r.Object, &obj); err != nil {
@@ -111,12 +112,12 @@ func say[T any](t *testing.T, r record, rules validate.Table[*T], c validate.Con
 	}
 	var errs field.ErrorList
 	if r.Old == nil {
-		errs = rules.Server().Validate(&obj, c)
+		errs = rules.Upstream().Validate(&obj, c)
 	} else {
 		if err := json.Unmarshal(r.Old, &old); err != nil {
 			t.Fatal(err)
 		}
-		errs = rules.Server().ServerUpdate(&old, &obj, c)
+		errs = rules.Upstream().ValidateUpdate(&old, &obj, c)
 	}
 	for _, err := range errs {
 		lines = append(lines, string(err.Type)+" "+err.Field)

@@ -31,7 +31,6 @@
 package dra.claims.admin_access
 
 deny contains violation if {
-	input.has.adminAccess == true
 	some request in input.claim.requests
 	request.adminAccess
 	not input.user.name in input.parameters["DRA-CLAIM-001"].users

@@ -9,7 +9,6 @@ request := {
 
 violations(change, user) := found if {
 	found := admin_access.deny with input.claim.requests as [object.union(request, change)]
-		with input.has.adminAccess as true
 		with input.user as user
 		with input.parameters as {"DRA-CLAIM-001": {"users": ["root"], "groups": ["admins"]}}
 }

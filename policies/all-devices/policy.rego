@@ -23,7 +23,6 @@
 package dra.claims.all_devices
 
 deny contains violation if {
-	input.has.all == true
 	some request in input.claim.requests
 	request.mode == "All"
 	not request.adminAccess

@@ -9,7 +9,6 @@ request := {
 
 violations(change) := found if {
 	found := all_devices.deny with input.claim.requests as [object.union(request, change)]
-		with input.has.all as true
 		with input.parameters as {"DRA-CLAIM-002": {"classes": ["net.example.com"]}}
 }
 

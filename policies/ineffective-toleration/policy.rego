@@ -15,7 +15,6 @@
 package dra.tolerations.ineffective_toleration
 
 deny contains violation if {
-	input.has.ineffective == true
 	some toleration in input.tolerations
 	not toleration.noExecute
 	toleration.seconds != null
@@ -28,7 +27,6 @@ deny contains violation if {
 }
 
 deny contains violation if {
-	input.has.ineffective == true
 	some toleration in input.tolerations
 	toleration.noExecute
 	toleration.seconds < 0
@@ -42,7 +40,6 @@ deny contains violation if {
 }
 
 deny contains violation if {
-	input.has.ineffective == true
 	some toleration in input.tolerations
 	toleration.effect == "None"
 	violation := {
@@ -54,7 +51,6 @@ deny contains violation if {
 }
 
 deny contains violation if {
-	input.has.ineffective == true
 	some toleration in input.tolerations
 	toleration.repeated
 	violation := {

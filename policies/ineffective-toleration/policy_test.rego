@@ -10,7 +10,6 @@ toleration := {
 
 messages(change) := {violation.message |
 	some violation in ineffective_toleration.deny with input.tolerations as [object.union(toleration, change)]
-		with input.has.ineffective as true
 }
 
 test_seconds_without_eviction_are_denied if {

@@ -24,7 +24,6 @@
 package dra.claims.queued_alternatives
 
 deny contains violation if {
-	input.has.alternatives == true
 	paths := {request.path | some request in input.claim.requests; request.alternative > 0}
 	count(paths) > 0
 	some label, value in input.parameters["DRA-CLAIM-006"].namespaceLabels

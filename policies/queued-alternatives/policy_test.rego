@@ -9,7 +9,6 @@ request(alternative) := {
 
 violations(alternative, labels) := found if {
 	found := queued_alternatives.deny with input.claim.requests as [request(alternative)]
-		with input.has.alternatives as true
 		with input.namespaceLabels as labels
 		with input.parameters as {"DRA-CLAIM-006": {"namespaceLabels": {"kueue-managed": "true"}}}
 }

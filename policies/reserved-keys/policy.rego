@@ -55,7 +55,6 @@ deny contains violation(toleration.paths, toleration.key) if {
 }
 
 deny contains violation(toleration.paths, "an empty key stands for all keys") if {
-	input.has.wildcard == true
 	some toleration in input.tolerations
 	toleration.wildcard
 	count(input.parameters["DRA-TOL-002"].keys) > 0

@@ -14,7 +14,6 @@ violations(change, namespace, user) := found if {
 	changed := object.union(toleration, change)
 	written := object.union(changed, {"domainKey": domain_key(changed.key)})
 	found := reserved_keys.deny with input.tolerations as [written]
-		with input.has.wildcard as written.wildcard
 		with input.namespace as namespace
 		with input.user as user
 		with input.parameters as {"DRA-TOL-002": parameters}
@@ -66,7 +65,6 @@ test_group_is_allowed if count(violations({}, "team-a", {"name": "joe", "groups"
 
 test_nothing_reserved_passes if {
 	count(reserved_keys.deny) == 0 with input.tolerations as [object.union(toleration, {"key": "", "wildcard": true})]
-		with input.has.wildcard as true
 		with input.namespace as "team-a"
 		with input.user as tenant
 		with input.parameters as {"DRA-TOL-002": object.union(parameters, {"keys": []})}

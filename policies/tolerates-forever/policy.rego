@@ -23,7 +23,6 @@
 package dra.tolerations.tolerates_forever
 
 deny contains violation if {
-	input.has.endless == true
 	some toleration in input.tolerations
 	toleration.noExecute
 	toleration.seconds == null

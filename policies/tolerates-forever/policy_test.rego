@@ -10,7 +10,6 @@ toleration := {
 
 violations(change, keys) := found if {
 	found := tolerates_forever.deny with input.tolerations as [object.union(toleration, change)]
-		with input.has.endless as true
 		with input.parameters as {"DRA-TOL-004": {"keys": keys}}
 }
 

@@ -22,7 +22,6 @@
 package dra.tolerations.toleration_ceiling
 
 deny contains violation if {
-	input.has.longest > input.parameters["DRA-TOL-005"].maxSeconds
 	some toleration in input.tolerations
 	toleration.noExecute
 	toleration.seconds > input.parameters["DRA-TOL-005"].maxSeconds

@@ -10,7 +10,6 @@ toleration := {
 
 violations(change) := found if {
 	found := toleration_ceiling.deny with input.tolerations as [object.union(toleration, change)]
-		with input.has.longest as 7200
 		with input.parameters as {"DRA-TOL-005": {"maxSeconds": 3600}}
 }
 

@@ -24,7 +24,6 @@
 package dra.tolerations.tolerations_limit
 
 deny contains violation if {
-	input.has.longestList > input.parameters["DRA-TOL-007"].max
 	some list in input.tolerationLists
 	list.length > input.parameters["DRA-TOL-007"].max
 	list.length <= 16

@@ -23,7 +23,6 @@
 package dra.tolerations.unknown_key
 
 deny contains violation if {
-	input.has.unknownKey == true
 	some toleration in input.tolerations
 	toleration.known == false
 	not toleration.wildcard

@@ -10,7 +10,6 @@ toleration := {
 
 violations(change) := found if {
 	found := unknown_key.deny with input.tolerations as [object.union(toleration, change)]
-		with input.has.unknownKey as true
 		with input.parameters as {"DRA-TOL-008": {"keys": ["example.com/maintenance"]}}
 }
 

@@ -15,7 +15,6 @@
 package dra.claims.unselective_request
 
 deny contains violation if {
-	input.has.constantSelector == true
 	some request in input.claim.requests
 	constants := {selector | some selector in request.selectors; trim_space(selector) in {"true", "false"}}
 	count(constants) > 0
@@ -28,7 +27,6 @@ deny contains violation if {
 }
 
 deny contains violation if {
-	input.has.openClass == true
 	some name, class in input.classes
 	class.known
 	{selector | some selector in class.selectors; trim_space(selector) != "true"} == set()

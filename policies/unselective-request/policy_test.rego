@@ -9,8 +9,6 @@ request := {
 
 messages(selectors, class) := {violation.message |
 	some violation in unselective_request.deny with input.claim.requests as [object.union(request, {"selectors": selectors})]
-		with input.has.constantSelector as true
-		with input.has.openClass as true
 		with input.classes as {"gpu.example.com": object.union({"known": true, "labels": {}, "selectors": [], "extendedResourceName": ""}, class)}
 }
 

@@ -27,7 +27,6 @@
 package dra.tolerations.wildcard_key
 
 deny contains violation if {
-	input.has.wildcard == true
 	not input.parameters["DRA-TOL-001"].allowed
 	some toleration in input.tolerations
 	toleration.wildcard

@@ -10,7 +10,6 @@ empty := {
 
 denied(toleration) := violations if {
 	violations := wildcard_key.deny with input.tolerations as [toleration]
-		with input.has.wildcard as true
 		with input.parameters as {"DRA-TOL-001": {"allowed": false}}
 }
 
@@ -44,6 +43,5 @@ test_key_passes if {
 
 test_parameter_allows if {
 	count(wildcard_key.deny) == 0 with input.tolerations as [empty]
-		with input.has.wildcard as true
 		with input.parameters as {"DRA-TOL-001": {"allowed": true}}
 }

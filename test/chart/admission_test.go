@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/extendedresources"
 )
 
 // contract is the table of DESIGN.md for what exists by now: what is sent where,
@@ -31,6 +33,7 @@ var contract = map[string]struct {
 	"drains.mutate.dra-steward.io":        {"devicedrains", ours, writes, 3, specChanges},
 	"drains.validate.dra-steward.io":      {"devicedrains", ours, writes, 3, specChanges},
 	"slices.validate.dra-steward.io":      {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
+	extendedresources.ImplicitWebhook:     {"pods", v1, writes[:1], 2, []string{"asks-for-extended-resources"}},
 	policyHook:                            {"configmaps", v1, writes, 2, nil},
 	"taintrules.guard.dra-steward.io":     {"devicetaintrules", allVersions, writes, 5, []string{"not-being-deleted", "not-our-controller", "evicts-more"}},
 	"drains.guard.dra-steward.io":         {"devicedrains", ours, writes, 5, []string{"not-being-deleted", "not-our-controller", "begins-to-drain"}},
@@ -64,7 +67,7 @@ func TestContract(t *testing.T) {
 			group = "dra-steward.io"
 		}
 		resources := []string{want.resource}
-		if h.Name == policyHook {
+		if h.Name == policyHook || h.Name == extendedresources.ImplicitWebhook {
 			group = ""
 		}
 		if len(h.Rules) != 1 || !slices.Equal(rule.Resources, resources) ||
@@ -106,7 +109,7 @@ func TestScope(t *testing.T) {
 		for _, h := range render(t, everything(), o).hooks() {
 			resource := h.Rules[0].Resources[0]
 			for _, forbidden := range []string{"*", "pods", "nodes", "leases"} {
-				if strings.Contains(resource, forbidden) {
+				if strings.Contains(resource, forbidden) && h.Name != extendedresources.ImplicitWebhook {
 					t.Errorf("%s: matches %s", h.Name, resource)
 				}
 			}

@@ -19,6 +19,8 @@ func ExampleRender() {
 		fmt.Println(object.GetKind(), object.GetName())
 	}
 	// Output:
+	// ClusterRole dra-steward-oncall
+	// ClusterRole dra-steward-view
 	// ClusterRole dra-steward
 	// ClusterRoleBinding dra-steward
 	// ConfigMap dra-steward

@@ -46,10 +46,11 @@ func pod(limits ...string) string {
 // TestExtendedResourcesSent: pods with an implicit name are sent to the webhook of the chart,
 // those with a declared name to that of the controller, and no other pods.
 func TestExtendedResourcesSent(t *testing.T) {
-	if found := find(render(t, with(nil), Options{}).hooks(), extendedresources.ImplicitWebhook); found != nil {
+	off := values{"extendedResources": values{"enabled": false}}
+	if found := find(render(t, with(off), Options{}).hooks(), extendedresources.ImplicitWebhook); found != nil {
 		t.Error("pods are sent although extendedResources.enabled is false")
 	}
-	r := render(t, with(values{"extendedResources": values{"enabled": true}}), Options{})
+	r := render(t, with(nil), Options{})
 	implicitHook := find(r.hooks(), extendedresources.ImplicitWebhook)
 	if implicitHook == nil || *implicitHook.FailurePolicy != admissionv1.Ignore || *implicitHook.TimeoutSeconds != 2 {
 		t.Fatalf("got %+v", implicitHook)

@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -43,6 +44,8 @@ type release struct {
 	validating     admissionv1.ValidatingWebhookConfiguration
 	policies       map[string]*admissionv1.ValidatingAdmissionPolicy
 	bindings       map[string]*admissionv1.ValidatingAdmissionPolicyBinding
+	network        *networkingv1.NetworkPolicy
+	people         map[string]*rbacv1.ClusterRole
 	clusterRole    *rbacv1.ClusterRole
 	binding        *rbacv1.ClusterRoleBinding
 	role           *rbacv1.Role
@@ -58,6 +61,8 @@ type controller struct {
 	clusterRole    *rbacv1.ClusterRole
 	role           *rbacv1.Role
 	subjects       []rbacv1.Subject
+	budget         *policyv1.PodDisruptionBudget
+	network        *networkingv1.NetworkPolicy
 }
 
 // take keeps what belongs to the controller, by its label.
@@ -74,6 +79,10 @@ func (c *controller) take(object any) bool {
 		c.clusterRole = typed
 	case *rbacv1.Role:
 		c.role = typed
+	case *policyv1.PodDisruptionBudget:
+		c.budget = typed
+	case *networkingv1.NetworkPolicy:
+		c.network = typed
 	case *rbacv1.ClusterRoleBinding:
 		c.subjects = append(c.subjects, typed.Subjects...)
 	case *rbacv1.RoleBinding:
@@ -92,6 +101,7 @@ func render(t *testing.T, v values, o Options) (r release) {
 		t.Fatal(err)
 	}
 	r.objects = objects
+	r.people = map[string]*rbacv1.ClusterRole{}
 	r.configMaps = map[string]*corev1.ConfigMap{}
 	r.policies = map[string]*admissionv1.ValidatingAdmissionPolicy{}
 	r.bindings = map[string]*admissionv1.ValidatingAdmissionPolicyBinding{}
@@ -126,7 +136,13 @@ func render(t *testing.T, v values, o Options) (r release) {
 			}
 		case *policyv1.PodDisruptionBudget:
 			r.budget = typed
+		case *networkingv1.NetworkPolicy:
+			r.network = typed
 		case *rbacv1.ClusterRole:
+			if typed.Labels["app.kubernetes.io/component"] == "rbac" {
+				r.people[typed.Name] = typed
+				continue
+			}
 			r.clusterRole = typed
 		case *rbacv1.ClusterRoleBinding:
 			r.binding = typed

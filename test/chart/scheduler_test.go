@@ -34,7 +34,7 @@ func TestScheduler(t *testing.T) {
 	}
 	on := schedulerObjects(t, values{"scheduler": values{"enabled": true, "profiles": []any{
 		values{"schedulerName": "default-scheduler"}, values{"schedulerName": "patched", "patches": true}}}})
-	if len(on) != 8 {
+	if len(on) != 9 {
 		t.Errorf("%d objects", len(on))
 	}
 	const name = "dra-steward-scheduler"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -185,6 +187,62 @@ func TestCannot(t *testing.T) {
 				if broken {
 					t.Errorf("%s: %s may %s", what, r.component, r.what)
 				}
+			}
+		}
+	}
+}
+
+// TestAttacks: each attack on the page names tests that exist in the folders that it names.
+func TestAttacks(t *testing.T) {
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n## Attacks\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	named := regexp.MustCompile("`([a-z/]+)` `(Test[A-Za-z0-9]+)`")
+	rows := 0
+	for line := range strings.SplitSeq(table, "\n") {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "| attack |") {
+			continue
+		}
+		rows++
+		tests := named.FindAllStringSubmatch(line, -1)
+		if len(tests) == 0 {
+			t.Errorf("no test: %s", line)
+		}
+		for _, test := range tests {
+			files, err := filepath.Glob(filepath.Join("../..", test[1], "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(files, func(name string) bool {
+				text, err := os.ReadFile(name)
+				return err == nil && strings.Contains(string(text), "func "+test[2]+"(t *testing.T)")
+			}) {
+				t.Errorf("%s has no test %s", test[1], test[2])
+			}
+		}
+	}
+	if rows == 0 {
+		t.Error("the page has no attacks")
+	}
+}
+
+// TestReleaseChecks: what a release has to fill in is where its workflow looks for it.
+func TestReleaseChecks(t *testing.T) {
+	for file, want := range map[string][]string{
+		"Dockerfile":                     {"\nARG GO_DIGEST=\nFROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO}${GO_DIGEST} AS build\n"},
+		".github/workflows/release.yaml": {"s|^ARG GO_DIGEST=.*|ARG GO_DIGEST=@$digest|", `grep -q 'example\.invalid' SECURITY.md`},
+		"SECURITY.md":                    {"@example.invalid**"},
+	} {
+		text, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s lacks %q", file, part)
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // horizon is how long the controllers run, in the time of the bubble: longer than any
@@ -65,7 +66,7 @@ type bug struct {
 // bugs are all differences that there may be.
 var bugs = []bug{
 	{name: "1: extended resources are not looked at", pod: func(p *corev1.Pod) { p.Status.ExtendedResourceClaimStatus = nil }},
-	{name: "2: tolerations with an empty effect do not count", settings: func(s *evictor.Settings) { s.EmptyEffect = evictor.EmptyEffectNoSchedule }},
+	{name: "2: tolerations with an empty effect do not count", settings: func(s *evictor.Settings) { s.EmptyEffect = toleration.EmptyEffectNoSchedule }},
 	{name: "3: tolerationSeconds overflow", verdict: func(v *evictor.Verdict) {
 		for i := range v.Reasons {
 			if r := &v.Reasons[i]; r.TolerationSeconds != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
@@ -31,15 +32,15 @@ func BenchmarkBesideUpstream(b *testing.B) {
 
 func benchmarkSlice(b *testing.B, name string, slice *resourceapi.ResourceSlice) {
 	b.Helper()
-	beside(b, name, slice, func() field.ErrorList { return mirrorSlice.Validate(slice, validate.Conditions{}) })
+	beside(b, name, slice, func() field.ErrorList { return mirrorSlice.Validate(slice, apiserver.Conditions{}) })
 }
 
 func benchmarkClaim(b *testing.B, name string, claim *resourceapi.ResourceClaim) {
 	b.Helper()
-	beside(b, name, claim, func() field.ErrorList { return mirrorClaim.Validate(claim, validate.Conditions{}) })
+	beside(b, name, claim, func() field.ErrorList { return mirrorClaim.Validate(claim, apiserver.Conditions{}) })
 }
 
-var mirrorSlice, mirrorClaim = validate.ResourceSlice.Server(), validate.ResourceClaim.Server()
+var mirrorSlice, mirrorClaim = validate.ResourceSlice().Upstream(), validate.ResourceClaim().Upstream()
 
 func beside(b *testing.B, name string, object any, ours func() field.ErrorList) {
 	b.Helper()

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/campaign"
@@ -123,14 +123,14 @@ func checkGates(t *testing.T, o *oracle.Oracle) {
 	t.Helper()
 	gates := judge(t, o, []wire.Case{{ID: "gates", Op: wire.Gates}})[0].Gates
 	minor := minorNumber(t, o.Minor())
-	for _, gate := range validate.Gates() {
+	for _, gate := range apiserver.Gates() {
 		theirs, exists := gates[string(gate)]
-		if ours := (validate.Profile{Minor: minor}).Enabled(gate); ours != theirs.On {
+		if ours := (apiserver.Profile{Minor: minor}).Enabled(gate); ours != theirs.On {
 			t.Errorf("%s in 1.%d: on is %t by default, we say %t", gate, minor, theirs.On, ours)
 		}
 		for _, on := range []bool{false, true} {
 			possible := exists && (!theirs.Locked || theirs.On == on)
-			profile := validate.Profile{Minor: minor, Gates: map[validate.Gate]bool{gate: on}}
+			profile := apiserver.Profile{Minor: minor, Gates: map[apiserver.Gate]bool{gate: on}}
 			if err := profile.Validate(); on != theirs.On && (err == nil) != possible {
 				t.Errorf("%s=%t in 1.%d: possible is %t, we say %v", gate, on, minor, possible, err)
 			}

@@ -19,7 +19,8 @@ func schema(root value, configuration object) ([]byte, error) {
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"
 	s["title"] = "Values of the dra-steward chart"
 	// helm adds it to the values of every chart.
-	s["properties"].(object)["global"] = object{"type": "object", "description": "For all charts of a chart that has this one below it; not used."}
+	s["properties"].(object)["global"] = object{"type": "object", "description": "Values that all charts of a parent chart share.",
+		"properties": object{"imageRegistry": object{"type": "string", "description": "Registry of all images, in place of image.registry."}}}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

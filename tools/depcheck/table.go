@@ -81,14 +81,17 @@ var Packages = map[string]Package{
 	"internal/fix":             {Floor: 3, Never: []string{clientGo, controllerRuntime}},
 	"internal/rulebook":        {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
-	"pkg/validate":        {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/mutate":          {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/patch":           {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/toleration":      {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/policy":          {Floor: 2, Beside: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/parameters": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"internal/config":     {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
-	"internal/manifest":   {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
+	"pkg/validate/apiserver":     {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate/internal/form": {Floor: 1, Beside: []string{"pkg/validate/internal/walk"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate/internal/walk": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate":               {Floor: 2, Beside: []string{"pkg/patch", "pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/mutate":                 {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/patch":                  {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/toleration":             {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/policy":                 {Floor: 2, Beside: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/parameters":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/config":            {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
+	"internal/manifest":          {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 
 	// What a rewritten slice remembers of its driver's values. The tracker and the
 	// scheduler read it.

@@ -1,24 +1,41 @@
+{{- define "dra-steward.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
 {{- define "dra-steward.fullname" -}}
+{{- $name := include "dra-steward.name" . -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
-{{- else if contains .Chart.Name .Release.Name -}}
+{{- else if contains $name .Release.Name -}}
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The labels by which a component's pods are selected; they never change. */ -}}
+{{- define "dra-steward.componentSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "dra-steward.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "dra-steward.componentLabels" -}}
+{{ include "dra-steward.componentSelectorLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "dra-steward.selectorLabels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: webhook
+{{ include "dra-steward.componentSelectorLabels" (dict "root" . "component" "webhook") }}
 {{- end -}}
 
 {{- define "dra-steward.labels" -}}
-{{ include "dra-steward.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "dra-steward.componentLabels" (dict "root" . "component" "webhook") }}
 {{- end -}}
 
 {{- define "dra-steward.controllerName" -}}
@@ -45,16 +62,11 @@ and all of them. */ -}}
 {{- end -}}
 
 {{- define "dra-steward.controllerSelectorLabels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: controller
+{{ include "dra-steward.componentSelectorLabels" (dict "root" . "component" "controller") }}
 {{- end -}}
 
 {{- define "dra-steward.controllerLabels" -}}
-{{ include "dra-steward.controllerSelectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "dra-steward.componentLabels" (dict "root" . "component" "controller") }}
 {{- end -}}
 
 {{- define "dra-steward.nodeName" -}}
@@ -62,16 +74,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "dra-steward.nodeSelectorLabels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: node
+{{ include "dra-steward.componentSelectorLabels" (dict "root" . "component" "node") }}
 {{- end -}}
 
 {{- define "dra-steward.nodeLabels" -}}
-{{ include "dra-steward.nodeSelectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "dra-steward.componentLabels" (dict "root" . "component" "node") }}
 {{- end -}}
 
 {{- /* Where the node agent lives: it needs folders of the node and user 0, which the
@@ -103,25 +110,15 @@ them stops the installation here, and not later in a DaemonSet without pods. */ 
 {{- end -}}
 
 {{- define "dra-steward.schedulerImage" -}}
-{{- $image := .Values.scheduler.image -}}
-{{- if $image.digest -}}
-{{- printf "%s@%s" $image.repository $image.digest -}}
-{{- else -}}
-{{- printf "%s:%s" $image.repository ($image.tag | default .Chart.AppVersion) -}}
-{{- end -}}
+{{ include "dra-steward.imageReference" (dict "root" . "image" .Values.scheduler.image) }}
 {{- end -}}
 
 {{- define "dra-steward.schedulerSelectorLabels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: scheduler
+{{ include "dra-steward.componentSelectorLabels" (dict "root" . "component" "scheduler") }}
 {{- end -}}
 
 {{- define "dra-steward.schedulerLabels" -}}
-{{ include "dra-steward.schedulerSelectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "dra-steward.componentLabels" (dict "root" . "component" "scheduler") }}
 {{- end -}}
 
 {{- define "dra-steward.serviceAccountName" -}}
@@ -135,10 +132,19 @@ default
 {{- end -}}
 
 {{- define "dra-steward.image" -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{ include "dra-steward.imageReference" (dict "root" . "image" .Values.image) }}
+{{- end -}}
+
+{{- define "dra-steward.imageReference" -}}
+{{- $registry := (.root.Values.global).imageRegistry | default .image.registry | default .root.Values.image.registry -}}
+{{- $repository := .image.repository -}}
+{{- with $registry -}}
+{{- $repository = printf "%s/%s" . $repository -}}
+{{- end -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" $repository .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" $repository (.image.tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 
@@ -154,10 +160,7 @@ default
 {{- /* What helm uninstall makes first and deletes again: no part of the release. */ -}}
 {{- define "dra-steward.uninstallMetadata" -}}
 labels:
-  app.kubernetes.io/name: {{ .root.Chart.Name }}
-  app.kubernetes.io/instance: {{ .root.Release.Name }}
-  app.kubernetes.io/component: uninstall
-  app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+  {{- include "dra-steward.componentLabels" (dict "root" .root "component" "uninstall") | nindent 2 }}
 annotations:
   helm.sh/hook: pre-delete
   helm.sh/hook-weight: {{ .weight | quote }}
@@ -174,7 +177,7 @@ review.DefaultSystemUsers and our own scheduler. */ -}}
 {{- define "dra-steward.systemUsers" -}}
 {{- $users := list "system:kube-scheduler" "system:serviceaccount:kube-system:resource-claim-controller" "system:kube-controller-manager" -}}
 {{- if .Values.scheduler.enabled -}}
-{{- $users = append $users (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dra-steward.schedulerName" .)) -}}
+{{- $users = append $users (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dra-steward.schedulerAccount" .)) -}}
 {{- end -}}
 {{- if not (kindIs "invalid" .Values.systemUsers) -}}
 {{- $users = .Values.systemUsers -}}
@@ -336,4 +339,61 @@ and then install with
 {{- else if and (eq .Values.patches.mode "restore") (not .Values.controller.enabled) }}
 {{- fail "patches.mode=restore needs controller.enabled, which takes patches out of slices" }}
 {{- end }}
+{{- end -}}
+
+{{- /* Where the pods of a component run: its own value, or that of the webhook where it is
+null. */ -}}
+{{- define "dra-steward.placement" -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
+{{- $value := get $.component $key -}}
+{{- if kindIs "invalid" $value -}}
+{{- $value = get $.root.Values $key -}}
+{{- end -}}
+{{- with $value }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+{{- with .component.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Labels and annotations of the pods of a component. */ -}}
+{{- define "dra-steward.podMetadata" -}}
+labels:
+  {{- include "dra-steward.componentLabels" (dict "root" .root "component" .name) | nindent 2 }}
+  {{- with merge (dict) (.component.podLabels | default dict) .root.Values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.annotations | default dict) (.component.podAnnotations | default dict) .root.Values.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* The garbage collector works harder before the container runs out of memory. MiB times
+10^6 bytes is 95 % of the limit, or of the node's memory where there is no limit. */ -}}
+{{- define "dra-steward.memoryLimit" -}}
+- name: MEMORY_LIMIT_MIB
+  valueFrom:
+    resourceFieldRef:
+      resource: limits.memory
+      divisor: 1Mi
+- name: GOMEMLIMIT
+  value: $(MEMORY_LIMIT_MIB)000000B
+{{- end -}}
+
+{{- define "dra-steward.accountName" -}}
+{{- .component.serviceAccount.name | default .default -}}
+{{- end -}}
+{{- define "dra-steward.controllerAccount" -}}
+{{- include "dra-steward.accountName" (dict "component" .Values.controller "default" (include "dra-steward.controllerName" .)) -}}
+{{- end -}}
+{{- define "dra-steward.nodeAccount" -}}
+{{- include "dra-steward.accountName" (dict "component" .Values.node "default" (include "dra-steward.nodeName" .)) -}}
+{{- end -}}
+{{- define "dra-steward.schedulerAccount" -}}
+{{- include "dra-steward.accountName" (dict "component" .Values.scheduler "default" (include "dra-steward.schedulerName" .)) -}}
 {{- end -}}

@@ -86,7 +86,7 @@ has({{ . }}.spec) && !(has({{ . }}.spec.paused) && {{ . }}.spec.paused) && !(has
 {{- define "dra-steward.notOurs" -}}
 - name: not-our-controller
   expression: >-
-    request.userInfo.username != 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "dra-steward.controllerName" . }}'
+    request.userInfo.username != 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "dra-steward.controllerAccount" . }}'
 {{- end -}}
 
 {{- /* The controllers that remove pods of which nothing is left; validate.PodRemovers. */ -}}

@@ -2,8 +2,8 @@
 # title: A claim has parameters that are for device classes only
 # description: |
 #   GPUInit of gpu.acme.example.com names a command that the driver runs as root on the
-#   node. Administrators write it into a DeviceClass. The driver cannot tell who wrote a
-#   configuration once the claim is allocated, so a user must not be able to write one.
+#   node. Administrators set it in a DeviceClass. After the allocation, the driver cannot
+#   distinguish who wrote a configuration, so users are not allowed to set it.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters
 # custom:
@@ -21,7 +21,7 @@
 #         type: object
 #         additionalProperties: {type: array, items: {type: string}}
 #         default: {gpu.acme.example.com: [GPUInit]}
-#         description: The kinds of parameters by driver that only classes may have.
+#         description: Kinds of parameters that only classes can have, by driver.
 package dra.custom.class_only_parameters
 
 deny contains violation if {

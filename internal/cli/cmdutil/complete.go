@@ -8,7 +8,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/policy"
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
 // Complete offers the values of a flag to the shell.
@@ -29,7 +29,7 @@ func CompleteRule(_ *cobra.Command, _ []string, _ string) ([]string, cobra.Shell
 // CompleteGates offers the next gate of a list: A=true,B=…
 func CompleteGates(_ *cobra.Command, _ []string, typed string) (values []string, _ cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndex(typed, ",")+1]
-	for _, gate := range validate.Gates() {
+	for _, gate := range apiserver.Gates() {
 		values = append(values, before+string(gate)+"=true", before+string(gate)+"=false")
 	}
 	return values, cobra.ShellCompDirectiveNoFileComp

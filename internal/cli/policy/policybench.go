@@ -25,21 +25,17 @@ type benchOptions struct {
 	duration       time.Duration
 }
 
-const benchHelp = `bench says what each policy costs for the given manifests, or for samples of its own: time,
+const benchHelp = `bench measures each policy with the given manifests, or with samples of its own: time,
 bytes and allocations for one write, without kept decisions, and steps, which are the
-expressions that are evaluated. The first three are what this machine took now; steps do
-not depend on it.
+expressions that are evaluated. Time, bytes and allocations depend on this machine; steps
+do not.
 
-A policy is asked only about writes of its kinds in which something of its "needs" stands,
-and only if the conditions with which its rules begin may hold. "asked" is of how many
-writes that was so; the others cost less than a microsecond. So begin a rule with what is
-rarely true and can be seen at once, such as input.has.wildcard == true or a comparison of a
-field of the item that a rule goes through, and put functions and comprehensions behind it.
-What a policy reads of the input is built for it: has.keys, tolerations and configs cost
-most.
+A policy is evaluated only for objects of its kinds that have a part of its "needs", and
+only if its conditions do not show that it reports nothing. "asked" is the share of writes
+for which it is evaluated; the others cost less than a microsecond.
 
-"together" is what all policies in force take for a write, "known" what a decision takes
-that has been made before.`
+"together" is the time of all policies in force for a write, "known" the time of a decision
+that was made before.`
 
 func policyBenchCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
 	var o benchOptions

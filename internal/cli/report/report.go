@@ -188,7 +188,7 @@ func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, opti
 		return errors.New("--from-files -: is read twice, so name a file")
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
-	var world validate.World
+	var world validate.ClusterView
 	world, err := lint.World(reader, o.read.Files)
 	if err != nil {
 		return fmt.Errorf("--from-files: %w", err)

@@ -21,9 +21,9 @@ import (
 
 const (
 	// ImplicitWebhook is the webhook of the chart, which receives pods with implicit names.
-	ImplicitWebhook = "extendedresources.validate.dra-steward.io"
+	ImplicitWebhook = "extendedresources.pods.dra-steward.io"
 	// ListedWebhook is the webhook of the controller, which receives pods with declared names.
-	ListedWebhook = "listed-extendedresources.validate.dra-steward.io"
+	ListedWebhook = "listed-extendedresources.pods.dra-steward.io"
 
 	// condition is the match condition of both webhooks that looks at names.
 	condition = "asks-for-extended-resources"

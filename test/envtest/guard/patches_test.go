@@ -49,7 +49,7 @@ func TestPatches(t *testing.T) {
 	})
 	_, err = patches.Create(t.Context(), patch(map[string]any{"driver": driver, "device": "gpu-0"},
 		map[string]any{"gpu.example.com/model": map[string]any{"int": int64(100)}}), dry)
-	if got := seen.take(); err != nil || !strings.Contains(got, "has another type than what the driver publishes in 1 device") || !strings.Contains(got, "patch-outcome") {
+	if got := seen.take(); err != nil || !strings.Contains(got, "has another type than the driver's value on 1 device") || !strings.Contains(got, "patch-outcome") {
 		t.Errorf("%v, warnings %q", err, got)
 	}
 	_, err = patches.Create(t.Context(), patch(map[string]any{"selectors": []any{map[string]any{"cel": map[string]any{"expression": "device.model == 1"}}}},
@@ -72,7 +72,7 @@ func TestPatches(t *testing.T) {
 	}
 	eventually(t, "the other patch counts", func(ctx context.Context) (bool, error) {
 		got, err := tried(ctx)
-		return strings.Contains(got, "is decided by another patch in 1 device, first winner: set a higher priority to win") &&
+		return strings.Contains(got, "is set by another patch on 1 device, first winner: set a higher priority to win") &&
 			strings.Contains(got, "matches 1 device in 1 ResourceSlice: changes nothing"), err
 	})
 	if err := patches.Delete(t.Context(), "winner", metav1.DeleteOptions{}); err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
@@ -52,7 +52,7 @@ func alone(side Side, paths, others []string, op, kind string) (list []Differenc
 	return list
 }
 
-func (j judgeOf[T]) dropped(c wire.Case, profile validate.Profile) ([]string, bool) {
+func (j judgeOf[T]) dropped(c wire.Case, profile apiserver.Profile) ([]string, bool) {
 	obj, err := plain[T](c.Object)
 	if err != nil {
 		return nil, false

@@ -24,7 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/review"
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
@@ -37,7 +37,7 @@ type judge interface {
 	handed(c wire.Case) ([]byte, error)
 	// dropped returns the paths of what our drops take from the object of a case; false
 	// if it cannot be read.
-	dropped(c wire.Case, profile validate.Profile) ([]string, bool)
+	dropped(c wire.Case, profile apiserver.Profile) ([]string, bool)
 	// names returns what turns a place of the API server into ours.
 	names(c wire.Case) func(place string) string
 }
@@ -45,13 +45,13 @@ type judge interface {
 type name struct{ kind, subresource string }
 
 var judges = map[name]judge{
-	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice, validate.ResourceSliceDrops, sliceNames},
-	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{mutate.ResourceClaim, validate.ResourceClaimDrops, claimNames},
-	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{nil, validate.ResourceClaimStatusDrops, claimNames},
-	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{mutate.ResourceClaimTemplate, validate.ResourceClaimTemplateDrops, claimNames},
-	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{drops: validate.DeviceClassDrops},
-	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{mutate.DeviceTaintRule, validate.DeviceTaintRuleDrops, nil},
-	{"DeviceTaintRule", "status"}: judgeOf[resourceapi.DeviceTaintRule]{drops: validate.DeviceTaintRuleDrops},
+	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice, apiserver.ResourceSliceDrops(), sliceNames},
+	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{mutate.ResourceClaim, apiserver.ResourceClaimDrops(), claimNames},
+	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{nil, apiserver.ResourceClaimStatusDrops(), claimNames},
+	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{mutate.ResourceClaimTemplate, apiserver.ResourceClaimTemplateDrops(), claimNames},
+	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{drops: apiserver.DeviceClassDrops()},
+	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{mutate.DeviceTaintRule, apiserver.DeviceTaintRuleDrops(), nil},
+	{"DeviceTaintRule", "status"}: judgeOf[resourceapi.DeviceTaintRule]{drops: apiserver.DeviceTaintRuleDrops()},
 }
 
 // reviewer remembers compiled expressions for all cases.
@@ -109,7 +109,7 @@ func judgeFor(c wire.Case) (judge, string, error) {
 
 type judgeOf[T any] struct {
 	defaults mutate.Table[T]
-	drops    validate.Drops[*T]
+	drops    apiserver.Drops[*T]
 	place    func(object []byte) func(place string) string
 }
 

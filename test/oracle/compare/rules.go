@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
@@ -153,16 +153,16 @@ func sets(ours, theirs map[problem]Difference) (o Outcome) {
 }
 
 // Profile is the profile of a minor with gates as in a case.
-func Profile(minor int, gates map[string]bool) validate.Profile {
-	profile := validate.Profile{Minor: minor, Gates: map[validate.Gate]bool{}}
+func Profile(minor int, gates map[string]bool) apiserver.Profile {
+	profile := apiserver.Profile{Minor: minor, Gates: map[apiserver.Gate]bool{}}
 	if on, all := gates[wire.AllDRA]; all {
-		for _, gate := range validate.Gates() {
+		for _, gate := range apiserver.Gates() {
 			profile.Gates[gate] = on
 		}
 	}
 	for gate := range maps.Keys(gates) {
 		if gate != wire.AllDRA {
-			profile.Gates[validate.Gate(gate)] = gates[gate]
+			profile.Gates[apiserver.Gate(gate)] = gates[gate]
 		}
 	}
 	return profile

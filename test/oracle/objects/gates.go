@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
@@ -28,7 +28,7 @@ var needs = map[string][]string{
 func gates(seed, block uint64) (gates map[string]bool, full bool) {
 	r := random{Rand: rand.New(rand.NewPCG(seed, block))}
 	var names []string
-	for _, gate := range validate.Gates() {
+	for _, gate := range apiserver.Gates() {
 		names = append(names, string(gate))
 	}
 	switch (seed + block) % 8 {

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// limitMemory makes the Go runtime stay below the memory limit of the container, if
+// GOMEMLIMIT does not say otherwise. It returns that limit, 0 if there is none.
+func limitMemory() int64 {
+	limit := containerMemory(os.DirFS("/"))
+	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 10 * 9) // the rest is for what the runtime does not count
+	}
+	return limit
+}
+
+// containerMemory reads the memory limit of the container, of cgroup v2 or v1; 0 is none.
+func containerMemory(files fs.FS) int64 {
+	for _, name := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			continue
+		}
+		limit, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+		if err == nil && limit > 0 && limit < math.MaxInt64/2 { // cgroup v1 has a huge number for none
+			return limit
+		}
+	}
+	return 0
+}
+
+// bodyMemory is the part of the memory limit for requests that are read, 0 for the default.
+func bodyMemory(limit int64) int64 {
+	if limit <= 0 {
+		return 0
+	}
+	return min(max(limit/8, 16<<20), 256<<20)
+}

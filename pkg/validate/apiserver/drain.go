@@ -1,0 +1,174 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
+	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
+)
+
+const (
+	drainServer = "the same, by the schema of the CustomResourceDefinition"
+	drainSource = "docs/drain.md, "
+)
+
+var drainSpec = field.NewPath("spec")
+
+// drainMirror are the rules that the schema of the CustomResourceDefinition has too.
+var drainMirror = Table[*v1alpha1.DeviceDrain]{
+	{
+		ID: "drain-name",
+		Doc: `The name of a drain has at most 63 bytes.
+
+The name is a label value on the rules that cordon its devices.`,
+		Upstream: drainServer,
+		Source:   drainSource + "Cordon",
+		Check: func(d *v1alpha1.DeviceDrain, _ Conditions) field.ErrorList {
+			return form.TooLong(field.NewPath("metadata", "name"), len(d.Name), validation.LabelValueMaxLength)
+		},
+	},
+	{
+		ID: "drain-selection",
+		Doc: `A drain has either devices or a selector, and a selector is not empty.
+
+A drain of all devices of a cluster is not supported: name a driver or a pool, or write an
+expression.`,
+		Upstream: drainServer,
+		Source:   drainSource + "Which devices",
+		Check:    drainSelection,
+	},
+	{
+		ID: "drain-immutable",
+		Doc: `The devices of a drain and the taint that cordons them do not change.
+
+The selection is resolved once. Create another drain for other devices.`,
+		Upstream: drainServer,
+		Source:   drainSource + "Which devices",
+		Update:   drainImmutable,
+	},
+	{
+		ID: "drain-selectors",
+		Doc: `The selector of a drain has at most 32 expressions, and each is a CEL expression.
+
+No other form of selector exists yet; a selector without cel selects nothing.`,
+		Upstream: drainServer,
+		Source:   drainSource + "Which devices; DeviceSelectorsMaxSize",
+		Check:    drainSelectors,
+	},
+	{
+		ID: "drain-bounds",
+		Doc: `The rate and the limits of a drain are at least 1, and the rate at most 6000 per minute.
+
+A limit of 0 would evict no pod: pause the drain instead.`,
+		Upstream: drainServer,
+		Source:   drainSource + "Rate, limits and order",
+		Check:    drainBounds,
+	},
+	{
+		ID: "drain-choices",
+		Doc: `The enumerated settings of a drain have one of their values.
+
+order lists Priority and OwnerSpread, each at most once; podsWithoutController is Keep or
+Evict; atEnd is Hold or Uncordon; deadline.action is Keep, Delete or Fail.`,
+		Upstream: drainServer,
+		Source:   drainSource + "Rate, limits and order",
+		Check:    drainChoices,
+	},
+}
+
+func drainMetadata(d *v1alpha1.DeviceDrain) metadata {
+	return metadata{ObjectMeta: &d.ObjectMeta, numbered: true, named: true}
+}
+
+func drainSelection(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+	selector := d.Spec.Selector
+	if (len(d.Spec.Devices) > 0) == (selector != nil) {
+		errs = append(errs, field.Invalid(drainSpec, field.OmitValueType{}, "must have exactly one of devices and selector"))
+	}
+	if selector != nil && selector.Driver == nil && selector.Pool == nil && len(selector.Selectors) == 0 {
+		errs = append(errs, field.Required(drainSpec.Child("selector"), "must have driver, pool or selectors: a drain of all devices is refused"))
+	}
+	return append(errs, form.AtMost(drainSpec.Child("devices"), len(d.Spec.Devices), v1alpha1.DrainDevicesMax)...)
+}
+
+func drainImmutable(old, d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+	for _, part := range [...]struct {
+		name    string
+		was, is any
+	}{
+		{"devices", old.Spec.Devices, d.Spec.Devices},
+		{"selector", old.Spec.Selector, d.Spec.Selector},
+		{"cordon", old.Spec.Cordon, d.Spec.Cordon},
+	} {
+		if !equality.Semantic.DeepEqual(part.was, part.is) {
+			errs = append(errs, field.Invalid(drainSpec.Child(part.name), field.OmitValueType{}, "cannot be changed: create another drain"))
+		}
+	}
+	return errs
+}
+
+func drainSelectors(d *v1alpha1.DeviceDrain, c Conditions) field.ErrorList {
+	if d.Spec.Selector == nil {
+		return nil
+	}
+	list, at := d.Spec.Selector.Selectors, drainSpec.Child("selector", "selectors")
+	errs := form.AtMost(at, len(list), resourceapi.DeviceSelectorsMaxSize)
+	return append(errs, selectorForm(walk.CheckedSelectors(at, list, c.server()), c)...)
+}
+
+func drainBounds(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+	for _, bound := range [...]struct {
+		name  string
+		value *int32
+		most  int32
+	}{
+		{"evictionsPerMinute", d.Spec.EvictionsPerMinute, v1alpha1.DrainRateMax},
+		{"maxPerNamespace", d.Spec.MaxPerNamespace, 0},
+		{"maxPerNode", d.Spec.MaxPerNode, 0},
+	} {
+		if bound.value == nil {
+			continue
+		}
+		if *bound.value < 1 {
+			errs = append(errs, field.Invalid(drainSpec.Child(bound.name), *bound.value, "must be at least 1; to evict nobody for the time being, set paused"))
+		}
+		if bound.most > 0 && *bound.value > bound.most {
+			errs = append(errs, field.Invalid(drainSpec.Child(bound.name), *bound.value, fmt.Sprintf("must be at most %d", bound.most)))
+		}
+	}
+	return errs
+}
+
+// choice reports a value that is neither absent nor one of those there are.
+func choice[T ~string](at *field.Path, value T, all ...T) field.ErrorList {
+	if value == "" || slices.Contains(all, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at, value, all)}
+}
+
+func drainChoices(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+	s := d.Spec
+	for i, order := range s.Order {
+		at := drainSpec.Child("order").Index(i)
+		if order != v1alpha1.OrderOwnerSpread && order != v1alpha1.OrderPriority {
+			errs = append(errs, field.NotSupported(at, order, []v1alpha1.DrainOrder{v1alpha1.OrderOwnerSpread, v1alpha1.OrderPriority}))
+		}
+		if slices.Contains(s.Order[:i], order) {
+			errs = append(errs, field.Duplicate(at, order))
+		}
+	}
+	errs = append(errs, choice(drainSpec.Child("podsWithoutController"), s.PodsWithoutController, v1alpha1.EvictPods, v1alpha1.KeepPods)...)
+	errs = append(errs, choice(drainSpec.Child("atEnd"), s.AtEnd, v1alpha1.EndHold, v1alpha1.EndUncordon)...)
+	if s.Deadline != nil {
+		errs = append(errs, choice(drainSpec.Child("deadline", "action"), s.Deadline.Action, v1alpha1.DeadlineDelete, v1alpha1.DeadlineFail, v1alpha1.DeadlineKeep)...)
+	}
+	return errs
+}

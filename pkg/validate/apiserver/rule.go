@@ -1,0 +1,144 @@
+package apiserver
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
+)
+
+// A Rule is one thing that an API server demands of an object of type T.
+type Rule[T any] struct {
+	// ID names the rule for good: in messages, metrics, documentation and
+	// exemptions. Lower case, words joined by hyphens.
+	ID string
+	// Doc explains the rule. Its first line is a sentence by itself; after an
+	// empty line follows why the rule exists.
+	Doc string
+	// Upstream says how the supported versions of the API server differ.
+	Upstream string
+	// Source names where the rule comes from: a KEP section, a constant of
+	// k8s.io/api/resource/v1, an upstream function.
+	Source string
+	// Check returns what is wrong with a new object. It does not change obj. Nil in a
+	// rule about the change of an object.
+	Check func(obj T, c Conditions) field.ErrorList
+	// Update returns what the API server says of an update, where that differs from
+	// Check of the new object: it skips what has not changed, or forbids a change. Nil
+	// stands for Check.
+	Update func(old, obj T, c Conditions) field.ErrorList
+
+	// preAdmission is the part of Check that the API server must not get to see,
+	// because it would crash.
+	preAdmission func(obj T, c Conditions) field.ErrorList
+}
+
+// PreAdmission returns what must be refused before the API server validates obj, because
+// it would crash.
+func (r Rule[T]) PreAdmission(obj T, c Conditions) field.ErrorList {
+	if r.preAdmission == nil {
+		return nil
+	}
+	return r.preAdmission(obj, c)
+}
+
+// Conditions are what the verdict of an API server depends on besides the object. The
+// zero value is a default API server of the newest minor.
+type Conditions struct {
+	// Profile is the API server.
+	Profile Profile
+	// Expressions caches compiled expressions; nil compiles them for every object.
+	Expressions *Expressions
+
+	// stored says that an API server has accepted selectors and configurations before.
+	stored bool
+	// walks is the API server's way of reading an object, kept while a table goes
+	// through its rules.
+	walks walk.Server
+}
+
+// Remembering returns c for the rules of one table and one object: what one rule walks is
+// not computed again for the next.
+func (c Conditions) Remembering() Conditions {
+	c.walks = c.walks.Remembering()
+	return c
+}
+
+// server is the API server whose reading of an object the walks repeat.
+func (c Conditions) server() walk.Server {
+	c.walks.Minor = c.Profile.EffectiveMinor()
+	return c.walks
+}
+
+// A Table is the list of rules of one kind.
+type Table[T any] []Rule[T]
+
+// Validate returns what the API server says of the creation of obj. The origin of every
+// error is the ID of the rule that found it.
+func (t Table[T]) Validate(obj T, c Conditions) (errs field.ErrorList) {
+	c = c.Remembering()
+	for _, rule := range t {
+		if rule.Check != nil {
+			errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
+		}
+	}
+	return errs
+}
+
+// ValidateUpdate returns what the API server says of the update of old to obj. It
+// tolerates only what the API server tolerates.
+func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs field.ErrorList) {
+	c = c.Remembering()
+	for _, rule := range t {
+		if rule.Update != nil {
+			errs = append(errs, rule.Update(old, obj, c).WithOrigin(rule.ID)...)
+		} else {
+			errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
+		}
+	}
+	return errs
+}
+
+// lift turns the rules of a part into rules of the whole that contains it.
+func lift[Whole, Part any](part func(Whole) Part, rules Table[Part]) Table[Whole] {
+	lifted := make(Table[Whole], len(rules))
+	for i, rule := range rules {
+		lifted[i] = described[Whole](rule)
+		if check := rule.Check; check != nil {
+			lifted[i].Check = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj), c) }
+		}
+		if check := rule.preAdmission; check != nil {
+			lifted[i].preAdmission = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj), c) }
+		}
+		if update := rule.Update; update != nil {
+			lifted[i].Update = func(old, obj Whole, c Conditions) field.ErrorList {
+				return update(part(old), part(obj), c)
+			}
+		}
+	}
+	return lifted
+}
+
+// liftFor is lift for a part that depends on the API server.
+func liftFor[Whole, Part any](part func(Whole, walk.Server) Part, rules Table[Part]) Table[Whole] {
+	lifted := make(Table[Whole], len(rules))
+	for i, rule := range rules {
+		lifted[i] = described[Whole](rule)
+		if check := rule.Check; check != nil {
+			lifted[i].Check = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj, c.server()), c) }
+		}
+		if check := rule.preAdmission; check != nil {
+			lifted[i].preAdmission = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj, c.server()), c) }
+		}
+		if update := rule.Update; update != nil {
+			lifted[i].Update = func(old, obj Whole, c Conditions) field.ErrorList {
+				return update(part(old, c.server()), part(obj, c.server()), c)
+			}
+		}
+	}
+	return lifted
+}
+
+// described is rule without its checks.
+func described[Whole, Part any](rule Rule[Part]) Rule[Whole] {
+	return Rule[Whole]{ID: rule.ID, Doc: rule.Doc, Upstream: rule.Upstream, Source: rule.Source}
+}

@@ -1,0 +1,169 @@
+package validate
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// sampledDevices is how many devices of a driver stand for all of them: those of one
+// driver differ little, and neighbours least.
+const sampledDevices = 256
+
+// sample walks devices of every driver, evenly spread over its slices: the slice and the
+// index of the device.
+func sample(world ClusterView) iter.Seq2[*resourceapi.ResourceSlice, int] {
+	return func(yield func(*resourceapi.ResourceSlice, int) bool) {
+		var group []*resourceapi.ResourceSlice
+		for slice := range world.Slices() {
+			if len(group) > 0 && group[0].Spec.Driver != slice.Spec.Driver {
+				if !spread(group, yield) {
+					return
+				}
+				group = group[:0]
+			}
+			group = append(group, slice)
+		}
+		spread(group, yield)
+	}
+}
+
+// spread yields the devices of some slices, evenly spread if there are many.
+func spread(slices []*resourceapi.ResourceSlice, yield func(*resourceapi.ResourceSlice, int) bool) bool {
+	total := 0
+	for _, slice := range slices {
+		total += len(slice.Spec.Devices)
+	}
+	picked, before := 0, 0
+	wanted := min(total, sampledDevices)
+	for _, slice := range slices {
+		for ; picked < wanted; picked++ {
+			device := picked*total/wanted - before
+			if device >= len(slice.Spec.Devices) {
+				break
+			}
+			if !yield(slice, device) {
+				return false
+			}
+		}
+		before += len(slice.Spec.Devices)
+	}
+	return true
+}
+
+// A World is what exists beside the object that is judged: what a cluster stores, or
+// what the files hold that are judged together. Nothing that it returns may be
+// changed.
+type ClusterView interface {
+	// Class returns a DeviceClass by name, nil if there is none.
+	Class(name string) *resourceapi.DeviceClass
+	// Classes returns all DeviceClasses, in the order of their names.
+	Classes() iter.Seq[*resourceapi.DeviceClass]
+	// Pool returns the slices of a driver's pool, in the order of their names.
+	Pool(driver, name string) []*resourceapi.ResourceSlice
+	// Slices returns all slices, driver by driver, in an order that stays.
+	Slices() iter.Seq[*resourceapi.ResourceSlice]
+	// Patches returns all ResourceSlicePatches, in the order of their names.
+	Patches() iter.Seq[*v1alpha1.ResourceSlicePatch]
+	// Claims returns all ResourceClaims, in the order of their namespaces and names.
+	Claims() iter.Seq[*resourceapi.ResourceClaim]
+}
+
+// Objects is a World in memory. The zero value is empty and ready for Add.
+type Objects struct {
+	classes map[string]*resourceapi.DeviceClass
+	slices  map[pool]map[string]*resourceapi.ResourceSlice
+	patches map[string]*v1alpha1.ResourceSlicePatch
+	claims  map[string]*resourceapi.ResourceClaim
+}
+
+var _ ClusterView = (*Objects)(nil)
+
+type pool struct{ driver, name string }
+
+// Add puts an object into the world, in place of one with its name. Kinds other than
+// DeviceClass, ResourceSlice, ResourceSlicePatch and ResourceClaim are left out. It must
+// not be called while the world is in use.
+func (o *Objects) Add(object any) {
+	switch object := object.(type) {
+	case *resourceapi.DeviceClass:
+		if o.classes == nil {
+			o.classes = map[string]*resourceapi.DeviceClass{}
+		}
+		o.classes[object.Name] = object
+	case *resourceapi.ResourceSlice:
+		if o.slices == nil {
+			o.slices = map[pool]map[string]*resourceapi.ResourceSlice{}
+		}
+		of := pool{object.Spec.Driver, object.Spec.Pool.Name}
+		if o.slices[of] == nil {
+			o.slices[of] = map[string]*resourceapi.ResourceSlice{}
+		}
+		o.slices[of][object.Name] = object
+	case *v1alpha1.ResourceSlicePatch:
+		if o.patches == nil {
+			o.patches = map[string]*v1alpha1.ResourceSlicePatch{}
+		}
+		o.patches[object.Name] = object
+	case *resourceapi.ResourceClaim:
+		if o.claims == nil {
+			o.claims = map[string]*resourceapi.ResourceClaim{}
+		}
+		o.claims[object.Namespace+"/"+object.Name] = object
+	}
+}
+
+// Class returns a DeviceClass by name, nil if there is none.
+func (o *Objects) Class(name string) *resourceapi.DeviceClass { return o.classes[name] }
+
+// Classes returns all DeviceClasses, in the order of their names.
+func (o *Objects) Classes() iter.Seq[*resourceapi.DeviceClass] {
+	return inOrder(o.classes)
+}
+
+// Patches returns all ResourceSlicePatches, in the order of their names.
+func (o *Objects) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] { return inOrder(o.patches) }
+
+// Claims returns all ResourceClaims, in the order of their namespaces and names.
+func (o *Objects) Claims() iter.Seq[*resourceapi.ResourceClaim] { return inOrder(o.claims) }
+
+func inOrder[T any](objects map[string]T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, name := range slices.Sorted(maps.Keys(objects)) {
+			if !yield(objects[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Pool returns the slices of a driver's pool, in the order of their names.
+func (o *Objects) Pool(driver, name string) []*resourceapi.ResourceSlice {
+	stored := o.slices[pool{driver, name}]
+	var all []*resourceapi.ResourceSlice
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		all = append(all, stored[name])
+	}
+	return all
+}
+
+// Slices returns all slices in the order of drivers, pools and names.
+func (o *Objects) Slices() iter.Seq[*resourceapi.ResourceSlice] {
+	return func(yield func(*resourceapi.ResourceSlice) bool) {
+		pools := slices.SortedFunc(maps.Keys(o.slices), func(a, b pool) int {
+			return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.name, b.name))
+		})
+		for _, pool := range pools {
+			for _, slice := range o.Pool(pool.driver, pool.name) {
+				if !yield(slice) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package validate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
+	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
+)
+
+// maxTried bounds the devices that a patch is tried on while its author waits: with
+// expressions that takes a tenth of a second.
+const maxTried = 10000
+
+// maxTrialCost bounds what the expressions may cost meanwhile: some tenths of a second.
+const maxTrialCost = 4 * patch.MaxCost
+
+// patchGaps are the rules for a patch among the devices that exist.
+var patchGaps = Table[*v1alpha1.ResourceSlicePatch]{
+	{
+		ID: "patch-value-form",
+		Doc: `A string or version in a patch has at most 64 bytes, and a version is a semantic version.
+
+Every expression fails for a device with an invalid version attribute.`,
+		Category: Gap,
+		Upstream: "refuses more than 64 characters, which may be more bytes; does not check versions",
+		Source:   "DeviceAttributeMaxValueLength, DeviceAttribute.VersionValue",
+		Check:    patchValueForm,
+	},
+	{
+		ID: "patch-capacity-policy",
+		Doc: `The request policy of a capacity in a patch is valid in a slice.
+
+Its default and its values are within the capacity and consistent; see the rules whose names
+begin with capacity.`,
+		Category: Gap,
+		Upstream: "does not check",
+		Source:   "KEP-5075, CapacityRequestPolicy",
+		Check:    patchCapacityPolicy,
+	},
+	{
+		ID: "patch-filter-names",
+		Doc: `The filter of a patch has valid names of class, driver, pool and device.
+
+A name that no object can have never selects anything.`,
+		Category: Gap,
+		Upstream: "checks the lengths only",
+		Source:   "KEP-5027, DevicePatchFilter",
+		Check:    patchFilterNames,
+	},
+	{
+		ID: "patch-expression",
+		Doc: `The expressions of a patch compile to a bool, within limits for length and cost.
+
+The environment and the limits are those of the selectors of claims. A patch with an
+expression that does not compile applies to no device.`,
+		Category: Gap,
+		Upstream: "checks the length only",
+		Source:   "KEP-5027, Merging; CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
+		Check:    patchExpression,
+	},
+	{
+		ID: "patch-class-exists",
+		Doc: `The class that the filter of a patch names exists.
+
+Until the class exists, the patch applies to no device. It only warns, because the class can
+be created later.`,
+		Category:    Gap,
+		Severity:    Warning,
+		CrossObject: true,
+		Upstream:    "does not check",
+		Source:      "KEP-5027, DevicePatchFilter.DeviceClassName",
+		Check:       patchClassExists,
+	},
+	{
+		ID: "patch-outcome",
+		Doc: `A patch has the intended effect on the existing devices.
+
+The rule warns if no device matches, if an expression fails, if a device has no room for
+another attribute or capacity, if another patch wins, if the driver's value has another
+type, so that the expressions of claims can fail, or if a capacity and its request policy
+contradict each other. It only warns, because drivers can publish other devices later. It
+tries at most 10000 devices, and fewer if the expressions are costly.`,
+		Category:    Gap,
+		Severity:    Warning,
+		CrossObject: true,
+		Upstream:    "does not check",
+		Source:      "KEP-5027, Merging ResourceSlicePatches and ResourceSlices",
+		Check:       patchOutcome,
+	},
+}
+
+func patchClassExists(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
+	filter := p.Spec.Devices.Filter
+	if c.ClusterView == nil || filter == nil || filter.DeviceClassName == nil || c.ClusterView.Class(*filter.DeviceClassName) != nil {
+		return nil
+	}
+	return field.ErrorList{field.NotFound(patchSpec.Child("filter", "deviceClassName"), *filter.DeviceClassName)}
+}
+
+// A trial is what a patch would do beside the others.
+type trial struct {
+	patch.Report
+	// tried is the number of devices that the filter could match, more whether there
+	// were more of them.
+	tried int
+	more  bool
+}
+
+// try applies a patch to the slices of the world, beside the other patches. ok is
+// false if there is nothing to say: no world, or a patch that others object to.
+func try(p *v1alpha1.ResourceSlicePatch, c Conditions) (t trial, ok bool) {
+	if c.ClusterView == nil {
+		return t, false
+	}
+	compiler := c.patchCompiler()
+	compile := func(p *v1alpha1.ResourceSlicePatch) *patch.Patch {
+		if filter := p.Spec.Devices.Filter; filter != nil && filter.DeviceClassName != nil {
+			return compiler.Compile(p, c.ClusterView.Class(*filter.DeviceClassName))
+		}
+		return compiler.Compile(p, nil)
+	}
+	own := compile(p)
+	if len(own.Problems) > 0 {
+		return t, false
+	}
+	all := []*patch.Patch{own}
+	for other := range c.ClusterView.Patches() {
+		if other.Name != p.Name {
+			all = append(all, compile(other))
+		}
+	}
+	spent := uint64(0)
+	for slice := range c.ClusterView.Slices() {
+		if !own.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
+			continue
+		}
+		e := patch.NewEvaluation(slice)
+		e.Limit = maxTrialCost - spent
+		result := e.Apply(all)
+		if spent += e.Spent(); spent >= maxTrialCost || t.tried+len(slice.Spec.Devices) > maxTried {
+			t.more = true
+			break
+		}
+		t.tried += len(slice.Spec.Devices)
+		if report := result.Reports()[own]; report != nil {
+			t.Add(report)
+		}
+	}
+	return t, true
+}
+
+func (t trial) first() string {
+	if t.more {
+		return fmt.Sprintf(" (of the first %d that driver and pool select)", t.tried)
+	}
+	return ""
+}
+
+func patchOutcome(p *v1alpha1.ResourceSlicePatch, c Conditions) (errs field.ErrorList) {
+	t, ok := try(p, c)
+	if !ok {
+		return nil
+	}
+	if t.Failures.Devices > 0 {
+		errs = append(errs, counted(patchSpec.Child("filter"), t.Failures.Devices,
+			"an expression fails for %s"+t.first()+", to which the patch does not apply; %s", devices(t.Failures.Devices), t.Failures.First))
+	}
+	if t.Devices == 0 && t.Failures.Devices == 0 && !t.more {
+		errs = append(errs, field.Invalid(patchSpec.Child("filter"), 0, "no device matches"+t.first()))
+	}
+	for _, k := range t.Keys() {
+		at := patchSpec.Child("attributes").Key(string(k.Name.Qualified))
+		if k.Name.Capacity {
+			at = patchSpec.Child("capacity").Key(string(k.Name.Qualified))
+		}
+		for _, is := range [...]struct {
+			n    int
+			text string
+		}{
+			{k.Skipped, "is skipped on %s" + t.first() + ": they have no room for it"},
+			{k.Suppressed, "is set by another patch on %s" + t.first() + ", first " + k.By + ": set a higher priority to win"},
+			{k.TypeChanged, "has another type than the driver's value on %s" + t.first() + ": expressions about it may fail"},
+			{k.PolicyViolated, "is below the amounts of its request policy on %s" + t.first()},
+			{k.PolicyDropped, "loses its requestPolicy on %s" + t.first() + ": they are not shared (allowMultipleAllocations)"},
+		} {
+			if is.n > 0 {
+				errs = append(errs, counted(at, is.n, is.text, devices(is.n)))
+			}
+		}
+	}
+	return errs
+}
+
+// counted is an error that carries a number, by which one sees whether it has grown.
+func counted(at *field.Path, n int, format string, args ...any) *field.Error {
+	return field.Invalid(at, n, fmt.Sprintf(format, args...))
+}
+
+func devices(n int) string {
+	if n == 1 {
+		return "1 device"
+	}
+	return fmt.Sprintf("%d devices", n)
+}
+
+// PatchEffect says in a sentence what a patch does to the devices that exist: how many
+// match, and in how many an attribute or capacity is added, replaced or removed. It is
+// empty without a World, for a patch that does not compile and for one that matches
+// nothing, which rules speak of.
+func PatchEffect(p *v1alpha1.ResourceSlicePatch, c Conditions) string {
+	t, ok := try(p, c)
+	if !ok || t.Devices == 0 {
+		return ""
+	}
+	slices := fmt.Sprintf("%d ResourceSlices", t.Slices)
+	if t.Slices == 1 {
+		slices = "1 ResourceSlice"
+	}
+	text := fmt.Sprintf("matches %s in %s%s", devices(t.Devices), slices, t.first())
+	var changes []string
+	for _, k := range t.Keys() {
+		for _, is := range [...]struct {
+			n    int
+			what string
+		}{{k.Added, "adds"}, {k.Replaced, "replaces"}, {k.Removed, "removes"}} {
+			if is.n > 0 {
+				changes = append(changes, fmt.Sprintf("%s %s in %d", is.what, k.Name.Qualified, is.n))
+			}
+		}
+	}
+	if len(changes) == 0 {
+		return text + ": changes nothing"
+	}
+	return text + ": " + strings.Join(changes, ", ")
+}
+
+var patchSpec = field.NewPath("spec", "devices")
+
+// eachAttribute reports what check finds in the attributes, in the order of their names.
+func eachAttribute(p *v1alpha1.ResourceSlicePatch, check func(at *field.Path, a v1alpha1.NullableDeviceAttribute) field.ErrorList) (errs field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(p.Spec.Devices.Attributes)) {
+		errs = append(errs, check(patchSpec.Child("attributes").Key(string(name)), p.Spec.Devices.Attributes[name])...)
+	}
+	return errs
+}
+
+func patchValueForm(p *v1alpha1.ResourceSlicePatch, _ Conditions) field.ErrorList {
+	return eachAttribute(p, func(at *field.Path, a v1alpha1.NullableDeviceAttribute) (errs field.ErrorList) {
+		form.Texts(&a.DeviceAttribute, func(text string, version bool, list string, index int) {
+			at := at.Child(list)
+			if index >= 0 {
+				at = at.Index(index)
+			}
+			errs = append(errs, form.TooLong(at, len(text), resourceapi.DeviceAttributeMaxValueLength)...)
+			if version && !form.Semver.MatchString(text) {
+				errs = append(errs, field.Invalid(at, text, "must be a semantic version (semver.org 2.0.0), such as 12.4.0"))
+			}
+		})
+		return errs
+	})
+}
+
+// patchCapacityPolicy lets the rules of slices judge a shared device that has nothing
+// but the capacities of the patch.
+func patchCapacityPolicy(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
+	shared, capacity := true, make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(p.Spec.Devices.Capacity))
+	for name, value := range p.Spec.Devices.Capacity {
+		capacity[resourceapi.QualifiedName(name)] = value
+	}
+	slice := &resourceapi.ResourceSlice{}
+	slice.Spec.Devices = []resourceapi.Device{{Name: "patched", AllowMultipleAllocations: &shared, Capacity: capacity}}
+	rules := slices.DeleteFunc(apiserver.ResourceSlice(), func(rule apiserver.Rule[*resourceapi.ResourceSlice]) bool {
+		return !strings.HasPrefix(rule.ID, "capacity-")
+	})
+	errs := rules.Validate(slice, c.APIServer())
+	for _, err := range errs {
+		err.Field = strings.Replace(err.Field, "spec.devices[patched].", "spec.devices.", 1)
+	}
+	return errs
+}
+
+func patchFilterNames(p *v1alpha1.ResourceSlicePatch, c Conditions) (errs field.ErrorList) {
+	filter, at := p.Spec.Devices.Filter, patchSpec.Child("filter")
+	if filter == nil {
+		return nil
+	}
+	for _, name := range [...]struct {
+		field string
+		value *string
+		check func(at *field.Path, name string) field.ErrorList
+	}{
+		{"deviceClassName", filter.DeviceClassName, func(at *field.Path, name string) field.ErrorList {
+			return form.AllOf(at, name, validation.IsDNS1123Subdomain(name))
+		}},
+		{"driver", filter.Driver, func(at *field.Path, name string) field.ErrorList { return form.Driver(at, name, c.walks) }},
+		{"pool", filter.Pool, form.Pool},
+		{"device", filter.Device, form.Label},
+	} {
+		if name.value != nil {
+			errs = append(errs, name.check(at.Child(name.field), *name.value)...)
+		}
+	}
+	return errs
+}
+
+func patchExpression(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
+	if p.Spec.Devices.Filter == nil {
+		return nil
+	}
+	return apiserver.SelectorErrors(patchSpec.Child("filter", "selectors"), p.Spec.Devices.Filter.Selectors, c.APIServer())
+}

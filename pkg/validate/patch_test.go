@@ -1,0 +1,70 @@
+package validate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// rack is a world of slices with 100 devices each, which have an attribute n.
+func rack(slices int) *validate.Objects {
+	world := &validate.Objects{}
+	for i := range slices {
+		s := &resourceapi.ResourceSlice{}
+		s.Name, s.Spec.Driver, s.Spec.Pool.Name = fmt.Sprintf("slice-%03d", i), "gpu.example.com", fmt.Sprintf("node-%03d", i)
+		for j := range 100 {
+			n := int64(j)
+			s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", j),
+				Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"n": {IntValue: &n}}})
+		}
+		world.Add(s)
+	}
+	return world
+}
+
+func patched(expression string) *v1alpha1.ResourceSlicePatch {
+	p, one := &v1alpha1.ResourceSlicePatch{}, int64(7)
+	p.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{
+		"gpu.example.com/n":  {DeviceAttribute: resourceapi.DeviceAttribute{IntValue: &one}},
+		"rack.example.com/n": {DeviceAttribute: resourceapi.DeviceAttribute{IntValue: &one}},
+	}
+	if expression != "" {
+		p.Spec.Devices.Filter = &v1alpha1.DevicePatchFilter{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}}
+	}
+	return p
+}
+
+// TestPatchEffect: what an author reads of a patch, with bounds on how long it takes.
+func TestPatchEffect(t *testing.T) {
+	ten := "[1,2,3,4,5,6,7,8,9,10]"
+	costly := fmt.Sprintf("%s.all(a, %[1]s.all(b, %[1]s.all(c, %[1]s.all(d, a + b + c + d > 0))))", ten)
+	for name, tt := range map[string]struct {
+		slices           int
+		expression, want string
+	}{
+		"all":              {2, "", "matches 200 devices in 2 ResourceSlices: replaces gpu.example.com/n in 198, adds rack.example.com/n in 200"},
+		"one of each":      {2, `device.attributes["gpu.example.com"].n == 7`, "matches 2 devices in 2 ResourceSlices: adds rack.example.com/n in 2"},
+		"none":             {2, "false", ""},
+		"does not compile": {2, "nonsense", ""},
+		"too many":         {101, "", "matches 10000 devices in 100 ResourceSlices (of the first 10000 that driver and pool select): replaces gpu.example.com/n in 9900, adds rack.example.com/n in 10000"},
+		"too costly":       {2, costly, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conditions := validate.Conditions{ClusterView: rack(tt.slices), Expressions: &validate.Expressions{}}
+			if got := validate.PatchEffect(patched(tt.expression), conditions); got != tt.want {
+				t.Errorf("got  %q\nwant %q", got, tt.want)
+			}
+		})
+	}
+	if got := validate.PatchEffect(patched(""), validate.Conditions{}); got != "" {
+		t.Errorf("without a world: %q", got)
+	}
+	if got := validate.ResourceSlicePatch().Validate(patched(costly), validate.Conditions{ClusterView: rack(1)}); len(got) > 0 && strings.Contains(got.ToAggregate().Error(), "no device matches") {
+		t.Errorf("what was not tried is said to match nothing: %v", got)
+	}
+}

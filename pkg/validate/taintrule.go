@@ -1,0 +1,92 @@
+package validate
+
+import (
+	"errors"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// taintRuleGaps are the rules for DeviceTaintRules that no API server has.
+var taintRuleGaps = Table[*resourceapi.DeviceTaintRule]{
+	{
+		ID: "taint-rule-everything",
+		Doc: `A DeviceTaintRule with effect NoExecute has a selector that is not empty.
+
+deviceSelector: {} selects every device of the cluster, so with NoExecute the rule evicts
+every pod that uses a device, in all namespaces, whatever its priority. Name a driver, pool
+or device. If you do mean every device, set the annotation
+dra-steward.io/acknowledged-impact to the maximum number of pods (pods<=120); the guard of
+the webhook counts them.`,
+		Category: Gap,
+		Upstream: "accepts it in 1.34 to 1.37; warns after 1.37",
+		Source:   "KEP-5055, DeviceTaintSelector; kubernetes issue 141422",
+		Check:    taintRuleEverything,
+	},
+	{
+		ID: "taint-rule-driver",
+		Doc: `A DeviceTaintRule that names a pool or device also names the driver.
+
+Drivers choose the names of pools and devices, often the name of the node and gpu-0, so the
+rule also taints devices of other drivers. It only warns, because that can be the intention:
+all devices of a node.`,
+		Category: Gap,
+		Severity: Warning,
+		Upstream: "accepts it",
+		Source:   "KEP-5055, DeviceTaintSelector",
+		Check:    taintRuleDriver,
+	},
+	{
+		ID: "taint-rule-acknowledgement",
+		Doc: `The acknowledged impact of a DeviceTaintRule has a valid form.
+
+The annotation dra-steward.io/acknowledged-impact limits the impact of a rule with effect
+NoExecute, such as pods<=120,namespaces<=4. The keys are devices, claims, pods and
+namespaces, each at most once. An annotation with another form acknowledges nothing.`,
+		Category: Gap,
+		Upstream: "does not know it",
+		Source:   "the guard of dra-steward",
+		Check:    taintRuleAcknowledgement,
+	},
+}
+
+func taintRuleEverything(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+	selector := rule.Spec.DeviceSelector
+	if rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute ||
+		!guard.Everything(selector) || guard.AcknowledgesPods(rule.Annotations) {
+		return nil
+	}
+	return field.ErrorList{field.Required(field.NewPath("spec", "deviceSelector"),
+		"an empty selector with effect NoExecute evicts every pod of the cluster that uses a device; name a driver, pool or device")}
+}
+
+func taintRuleAcknowledgement(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+	if _, err := guard.Acknowledged(rule.Annotations); err != nil {
+		return field.ErrorList{AcknowledgementError(rule.Annotations, err)}
+	}
+	return nil
+}
+
+// AcknowledgementError is what the rule taint-rule-acknowledgement says of annotations.
+func AcknowledgementError(annotations map[string]string, err error) *field.Error {
+	problem := err.Error()
+	if wrong := (guard.CeilingError{}); errors.As(err, &wrong) {
+		problem = wrong.Detail()
+	}
+	found := field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AcknowledgementAnnotation),
+		annotations[v1alpha1.AcknowledgementAnnotation], problem)
+	found.Origin = "taint-rule-acknowledgement"
+	return found
+}
+
+func taintRuleDriver(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+	selector := rule.Spec.DeviceSelector
+	if selector == nil || selector.Driver != nil || selector.Pool == nil && selector.Device == nil {
+		return nil
+	}
+	return field.ErrorList{field.Required(field.NewPath("spec", "deviceSelector", "driver"),
+		"pools and devices of several drivers can have these names; name the driver")}
+}
