@@ -185,7 +185,7 @@ func TestCostIsLimited(t *testing.T) {
 		t.Fatalf("the expression costs too much by itself: %+v", report(r, "p").Failures)
 	}
 	r = apply(t, s, object("p", 0, spec{Filter: cel(costly, costly+" || true"), Attributes: attrs{model: set(str("y"))}}))
-	if got := report(r, "p").Failures.First; r.Slice != s || !strings.Contains(got, "selectors[1].cel.expression: the expressions up to this one cost more than 1000000 together") {
+	if got := report(r, "p").Failures.First; r.Slice != s || !strings.Contains(got, "selectors[1].cel.expression: the expressions up to this one exceed the total cost limit of 1000000") {
 		t.Errorf("two of them: %q", got)
 	}
 	tooMuch := strings.Replace(costly, "a + b", "[1,2,3,4,5,6,7,8,9,10].all(f, f > 0) && a + b", 1)

@@ -143,7 +143,7 @@ func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure st
 	v.asked = true
 	if v.of[device] == unknown {
 		if e.Limit > 0 && e.spent >= e.Limit {
-			return failed, 0, "not evaluated: the limit of cost is reached"
+			return failed, 0, "not evaluated: the cost limit is reached"
 		}
 		verdict, failure := p.evaluate(e.view(p, device))
 		v.set(device, verdict, failure)
@@ -214,7 +214,7 @@ func (p *Patch) accepts(e *Evaluation, device int) (is bool, failure string) {
 	for _, s := range p.selectors {
 		state, cost, failure := e.ask(s.program, device)
 		if spent += cost; spent > MaxCost && state != failed {
-			state, failure = failed, fmt.Sprintf("the expressions up to this one cost more than %d together", MaxCost)
+			state, failure = failed, fmt.Sprintf("the expressions up to this one exceed the total cost limit of %d", MaxCost)
 		}
 		switch state {
 		case no:

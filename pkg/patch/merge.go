@@ -471,7 +471,7 @@ func (p *Patch) addChange(c change, fault string) {
 	domain, id, qualified := strings.Cut(string(c.key.Qualified), "/")
 	if !qualified || len(domain) > resourceapi.DeviceMaxDomainLength || len(content.IsDNS1123Subdomain(domain)) > 0 ||
 		len(id) > resourceapi.DeviceMaxIDLength || len(content.IsCIdentifier(id)) > 0 {
-		fault = "the name is not fully qualified: write a DNS subdomain, a slash and a C identifier, such as gpu.example.com/model"
+		fault = "the name must be fully qualified: a DNS subdomain, a slash and a C identifier, such as gpu.example.com/model"
 	}
 	if fault != "" {
 		p.Problems = append(p.Problems, Problem{InvalidValue, c.key.Qualified, "spec.devices." + c.key.String() + ": " + fault})
@@ -491,7 +491,7 @@ func attributeFault(a v1alpha1.NullableDeviceAttribute) string {
 	case a.NullValue != nil:
 		return ""
 	case values(&a.DeviceAttribute) == 0:
-		return "the list is empty, must have at least one value"
+		return "the list must have at least one value"
 	}
 	return textFault(&a.DeviceAttribute)
 }
@@ -506,7 +506,7 @@ func textFault(a *resourceapi.DeviceAttribute) string {
 	}
 	for _, text := range texts {
 		if len(text) > resourceapi.DeviceAttributeMaxValueLength {
-			return fmt.Sprintf("the text has %d bytes, must have at most %d", len(text), resourceapi.DeviceAttributeMaxValueLength)
+			return fmt.Sprintf("must have at most %[2]d bytes, has %[1]d", len(text), resourceapi.DeviceAttributeMaxValueLength)
 		}
 	}
 	for _, version := range versions {

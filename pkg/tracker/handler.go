@@ -249,7 +249,7 @@ func (m *mirror) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, 
 func (m *mirror) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
 	handle, ok := registration.(*Handle)
 	if !ok {
-		return errors.New("the registration is not of this tracker")
+		return errors.New("the registration belongs to another informer")
 	}
 	m.t.RemoveEventHandler(handle)
 	return nil
@@ -280,7 +280,7 @@ func (m *mirror) LastSyncResourceVersion() string {
 	return strconv.FormatUint(m.t.Snapshot().Revision(), 10)
 }
 
-var errSources = errors.New("the tracker's informers are set up by its Sources")
+var errSources = errors.New("not supported: set up the informers in the Sources of the tracker")
 
 func (m *mirror) SetWatchErrorHandler(cache.WatchErrorHandler) error { return errSources }
 func (m *mirror) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error {

@@ -63,12 +63,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		taints: prometheus.NewDesc("dra_steward_tracker_taints",
 			"Taints of devices, by driver and by source: the driver itself, or a DeviceTaintRule.", []string{"driver", "source"}, nil),
 		patched: prometheus.NewDesc("dra_steward_tracker_patched_devices",
-			"Devices of which a ResourceSlicePatch decides an attribute or a capacity, by driver.", []string{"driver"}, nil),
+			"Devices with an attribute or a capacity from a ResourceSlicePatch, by driver.", []string{"driver"}, nil),
 		folded: prometheus.NewDesc("dra_steward_tracker_folded_drivers",
-			"Drivers without series of their own: they are counted with the driver \"\".", nil, nil),
+			"Drivers without their own series: they are counted with the driver \"\".", nil, nil),
 		events: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dra_steward_tracker_slice_changes_total",
-			Help: "Changes of merged ResourceSlices that event handlers were told of.",
+			Help: "Events about merged ResourceSlices that event handlers received.",
 		}),
 		drivers: map[string]counts{}, special: map[string]*entry{},
 	}
@@ -208,13 +208,13 @@ func (e *entry) details() (all map[detail]int) {
 // describeDetail are the metrics of details.
 func describeDetail(m *Metrics) {
 	m.deviceTaints = prometheus.NewDesc("dra_steward_tracker_device_taints",
-		"Taints of devices, by source (driver or rule) and effect, for devices that have one. With too many of them by pool: see dra_steward_tracker_detail.",
+		"Taints of devices, by source (driver or rule) and effect, for devices with at least one. By pool if there are too many series: see dra_steward_tracker_detail.",
 		[]string{"driver", "pool", "device", "source", "effect"}, nil)
 	m.devicePatches = prometheus.NewDesc("dra_steward_tracker_device_patched_keys",
-		"Attributes and capacities that ResourceSlicePatches decide, for devices that have one. With too many of them by pool: see dra_steward_tracker_detail.",
+		"Attributes and capacities from ResourceSlicePatches, for devices with at least one. By pool if there are too many series: see dra_steward_tracker_detail.",
 		[]string{"driver", "pool", "device"}, nil)
 	m.detail = prometheus.NewDesc("dra_steward_tracker_detail",
-		"1 for what the series of single devices speak of: device, pool, driver or cluster, as there would be too many else.", []string{"metric", "level"}, nil)
+		"Level of detail of the series of devices: 1 for the current one of device, pool, driver and cluster.", []string{"metric", "level"}, nil)
 }
 
 // change works in the entries that a slice had and has.

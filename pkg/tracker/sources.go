@@ -274,7 +274,7 @@ func (h *health) observe(kind Kind, err error) {
 	if reason == ReasonWatching {
 		h.logger.V(1).Info("Watching", "kind", kind)
 	} else {
-		h.logger.Info("Cannot watch, going on without", "kind", kind, "reason", reason, "message", message)
+		h.logger.Info("Cannot watch; continuing without this kind", "kind", kind, "reason", reason, "message", message)
 	}
 	c.Reason, c.Available, c.Since = reason, reason == ReasonWatching, time.Now()
 	if reason == ReasonNotInstalled || reason == ReasonForbidden {
@@ -304,10 +304,10 @@ func judge(kind Kind, err error) (reason, message string) {
 
 // remedies say what installs a kind.
 var remedies = map[Kind]string{
-	SliceKind: "it comes with Kubernetes 1.34",
-	ClassKind: "it comes with Kubernetes 1.34",
-	PatchKind: "its CustomResourceDefinition comes with the chart of dra-steward",
-	RuleKind:  "it comes with Kubernetes 1.37, and before with the feature gate DRADeviceTaintRules and --runtime-config",
+	SliceKind: "it requires Kubernetes 1.34",
+	ClassKind: "it requires Kubernetes 1.34",
+	PatchKind: "install its CustomResourceDefinition with the chart of dra-steward",
+	RuleKind:  "it requires Kubernetes 1.37, or the feature gate DRADeviceTaintRules and --runtime-config",
 }
 
 // list returns the conditions in the order of the kinds.
@@ -346,7 +346,7 @@ func (t *Tracker) Ready() error {
 	}
 	conditions := slices.DeleteFunc(t.Conditions(), func(c Condition) bool { return c.Available })
 	if len(conditions) == 0 {
-		return errors.New("the view of the devices is being made")
+		return errors.New("the first view of the devices is not complete yet")
 	}
 	all := make([]error, 0, len(conditions))
 	for _, c := range conditions {

@@ -81,7 +81,7 @@ func (t *Tracker) start(ctx context.Context) error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if t.run != nil {
-		return errors.New("the tracker has been run before: make another one with New")
+		return errors.New("Run was called before: create another tracker with New")
 	}
 	t.run = ctx
 	for _, h := range t.handles {
@@ -216,7 +216,7 @@ func (t *Tracker) Flush(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-t.ended:
-		return errors.New("the tracker does not run any more")
+		return errors.New("the tracker has stopped")
 	case <-t.inbox.flush():
 		return nil
 	}

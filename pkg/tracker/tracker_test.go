@@ -256,11 +256,11 @@ func TestMetrics(t *testing.T) {
 		{RuleKind, "r"}:  taintRule("r", selector("", "", "dev0")),
 	})
 	want := `
-# HELP dra_steward_tracker_detail 1 for what the series of single devices speak of: device, pool, driver or cluster, as there would be too many else.
+# HELP dra_steward_tracker_detail Level of detail of the series of devices: 1 for the current one of device, pool, driver and cluster.
 # TYPE dra_steward_tracker_detail gauge
 dra_steward_tracker_detail{level="device",metric="device_patched_keys"} 1
 dra_steward_tracker_detail{level="device",metric="device_taints"} 1
-# HELP dra_steward_tracker_device_taints Taints of devices, by source (driver or rule) and effect, for devices that have one. With too many of them by pool: see dra_steward_tracker_detail.
+# HELP dra_steward_tracker_device_taints Taints of devices, by source (driver or rule) and effect, for devices with at least one. By pool if there are too many series: see dra_steward_tracker_detail.
 # TYPE dra_steward_tracker_device_taints gauge
 dra_steward_tracker_device_taints{device="dev0",driver="d",effect="NoSchedule",pool="p",source="rule"} 1
 dra_steward_tracker_device_taints{device="dev0",driver="d",effect="None",pool="p",source="driver"} 1
@@ -270,14 +270,14 @@ dra_steward_tracker_device_taints{device="dev1",driver="d",effect="None",pool="p
 # TYPE dra_steward_tracker_devices gauge
 dra_steward_tracker_devices{driver="d"} 2
 dra_steward_tracker_devices{driver="e"} 1
-# HELP dra_steward_tracker_folded_drivers Drivers without series of their own: they are counted with the driver "".
+# HELP dra_steward_tracker_folded_drivers Drivers without their own series: they are counted with the driver "".
 # TYPE dra_steward_tracker_folded_drivers gauge
 dra_steward_tracker_folded_drivers 0
-# HELP dra_steward_tracker_patched_devices Devices of which a ResourceSlicePatch decides an attribute or a capacity, by driver.
+# HELP dra_steward_tracker_patched_devices Devices with an attribute or a capacity from a ResourceSlicePatch, by driver.
 # TYPE dra_steward_tracker_patched_devices gauge
 dra_steward_tracker_patched_devices{driver="d"} 0
 dra_steward_tracker_patched_devices{driver="e"} 0
-# HELP dra_steward_tracker_slice_changes_total Changes of merged ResourceSlices that event handlers were told of.
+# HELP dra_steward_tracker_slice_changes_total Events about merged ResourceSlices that event handlers received.
 # TYPE dra_steward_tracker_slice_changes_total counter
 dra_steward_tracker_slice_changes_total 2
 # HELP dra_steward_tracker_taints Taints of devices, by driver and by source: the driver itself, or a DeviceTaintRule.
@@ -300,7 +300,7 @@ dra_steward_tracker_taints{driver="e",source="rule"} 1
 	}
 	count(batch)
 	want = `
-# HELP dra_steward_tracker_folded_drivers Drivers without series of their own: they are counted with the driver "".
+# HELP dra_steward_tracker_folded_drivers Drivers without their own series: they are counted with the driver "".
 # TYPE dra_steward_tracker_folded_drivers gauge
 dra_steward_tracker_folded_drivers 10
 `
@@ -347,7 +347,7 @@ func TestMetricsFallBack(t *testing.T) {
 			visible := s.apply(batch)
 			metrics.count(s.changed, visible)
 			want := fmt.Sprintf(`
-# HELP dra_steward_tracker_detail 1 for what the series of single devices speak of: device, pool, driver or cluster, as there would be too many else.
+# HELP dra_steward_tracker_detail Level of detail of the series of devices: 1 for the current one of device, pool, driver and cluster.
 # TYPE dra_steward_tracker_detail gauge
 dra_steward_tracker_detail{level=%q,metric="device_patched_keys"} 1
 dra_steward_tracker_detail{level=%q,metric="device_taints"} 1

@@ -78,7 +78,7 @@ func TestAbsentAndForbidden(t *testing.T) {
 	var log lines
 	tracked := started(t, config, tracker.Options{Logger: funcr.New(log.add, funcr.Options{})})
 	synced(t, tracked)
-	for _, want := range []string{`"Cannot watch, going on without" "kind"="ResourceSlicePatch" "reason"="NotInstalled"`, `"kind"="DeviceTaintRule" "reason"="Forbidden"`} {
+	for _, want := range []string{`"Cannot watch; continuing without this kind" "kind"="ResourceSlicePatch" "reason"="NotInstalled"`, `"kind"="DeviceTaintRule" "reason"="Forbidden"`} {
 		if !log.has(want) {
 			t.Errorf("the log does not say %s", want)
 		}
