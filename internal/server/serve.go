@@ -39,19 +39,14 @@ type serveOptions struct {
 	tracing                                tracingOptions
 }
 
-func Command(streams cmdutil.Streams) *cobra.Command {
-	var o serveOptions
-	c := &cobra.Command{
-		Use:   "serve",
-		Short: "Run the admission webhook",
-		Long: `serve answers the admission requests of API servers over HTTPS: POST /mutate fills in
+const serveHelp = `serve answers the admission requests of API servers over HTTPS: POST /mutate fills in
 defaults, POST /validate denies and warns, and with --guard POST /guard refuses taint
 rules and drains that hit more than the site allows. POST /pods checks new pods whose
 extended resources are backed by DRA as the claims that the scheduler makes for them. With --live-data it also reads
 DeviceClasses, ResourceSlices, DeviceTaintRules and the labels of namespaces from the API
 server, for the rules and policies that look beyond one object, and with --guard claims,
 pods and PodDisruptionBudgets. With --pod-deletions it reads claims and pods, and refuses
-deletions by force of pods that hold devices. Else it needs no access to the Kubernetes API.
+deletions by force of pods that hold devices. Otherwise it needs no access to the Kubernetes API.
 
 The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
 kubernetes.io/tls is mounted) and read again whenever it changes, or followed in the
@@ -61,7 +56,15 @@ were accepted are finished.
 
 The configuration file is read again whenever it changes. One that is wrong is refused
 and the last good one stays in force; the metric dra_steward_config_load_failed and the
-log say so.`,
+log say so.`
+
+// Command is the command that runs the admission webhook.
+func Command(streams cmdutil.Streams) *cobra.Command {
+	var o serveOptions
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the admission webhook",
+		Long:  serveHelp,
 		Example: `  # Development: make a certificate for this host; ca.crt goes into caBundle.
   dra-steward serve --cert-dir ./tls --self-signed localhost,127.0.0.1
 
@@ -121,7 +124,16 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	server := &webhook.Server{
+	server := o.newServer(site, certificate, recorded, log)
+	if err := RegisterExpiry(registry, server); err != nil {
+		return err
+	}
+	return serveAll(ctx, server, world, site, registry, o, log)
+}
+
+// newServer is the server of the webhook with all its handlers.
+func (o serveOptions) newServer(site *reloader, certificate webhook.Certificate, recorded recording, log logr.Logger) *webhook.Server {
+	return &webhook.Server{
 		Mutating:      webhook.Mutating(site.reviewer, log, recorded.metrics, recorded.options...),
 		Validating:    site.validating(recorded.metrics, recorded.options...),
 		Guarding:      site.guarding(recorded.metrics, recorded.options...),
@@ -137,10 +149,6 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 		Metrics: recorded.metrics,
 		Log:     log,
 	}
-	if err := RegisterExpiry(registry, server); err != nil {
-		return err
-	}
-	return serveAll(ctx, server, world, site, registry, o, log)
 }
 
 // world is what the rules see beside an object, nil without --live-data.

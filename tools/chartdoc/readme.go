@@ -1,4 +1,4 @@
-package chartdoc
+package main
 
 import (
 	"encoding/json"

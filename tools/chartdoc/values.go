@@ -9,7 +9,7 @@
 // adds to the schema that the default implies. Of its keys, "configuration" names the
 // field of the configuration file that the value becomes, "each" goes to every member of
 // a group, and all others are those of JSON Schema.
-package chartdoc
+package main
 
 import (
 	"fmt"
