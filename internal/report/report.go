@@ -141,6 +141,7 @@ func (m *Maker) Add(object audit.Object) error {
 		return err
 	}
 	m.objects++
+	name += ofScheduler(object.JSON)
 	for i, o := range outcomes {
 		for kind, codes := range map[int][]string{0: o.Refused, 1: o.Warned, 2: o.Defaulted} {
 			if len(codes) > 0 {

@@ -56,6 +56,11 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "0.10 requests per second to validate",
 		silent: "dra_steward_admission_answers_total{endpoint=\"validate\",verdict=\"errored\"} 0x10 1x50\n  dra_steward_admission_answers_total{endpoint=\"validate\",verdict=\"allowed\"} 0+600x60",
 	},
+	"DraStewardWritesUnchecked": {
+		fires:  `apiserver_admission_webhook_fail_open_count{name="system-claims.validate.dra-steward.io",type="validating"} 0x10 3x50`,
+		says:   "writes for system-claims.validate.dra-steward.io were admitted",
+		silent: "apiserver_admission_webhook_fail_open_count{name=\"claims.validate.dra-steward.io\",type=\"validating\"} 3x60\n  apiserver_admission_webhook_fail_open_count{name=\"claims.mutate.dra-steward.io\",type=\"admit\"} 0+3x60\n  apiserver_admission_webhook_fail_open_count{name=\"claims.example.com\",type=\"validating\"} 0+3x60",
+	},
 	"DraStewardAdmissionSlow": {
 		fires:  buckets("0.1=0+90x60", "0.4=0+100x60", "+Inf=0+100x60"),
 		says:   "validate takes more than 370ms",

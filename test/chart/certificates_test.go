@@ -3,6 +3,7 @@ package chart
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -80,5 +81,20 @@ func TestSelfManaged(t *testing.T) {
 		return o.GetKind() == "Role" && o.GetLabels()["app.kubernetes.io/component"] == "webhook"
 	}) {
 		t.Error("without live data and policies the right to the Secret is missing")
+	}
+}
+
+// TestClientCA: the authority of API servers' client certificates reaches the webhook.
+func TestClientCA(t *testing.T) {
+	v := func(ca string) values {
+		return values{"certificates": values{"mode": "provided", "existingSecret": "dra-steward-tls", "caBundle": pem, "clientCA": ca}}
+	}
+	r := render(t, v(pem), Options{})
+	file := argument(t, r.deployment.Spec.Template.Spec.Containers[0], "--client-ca")
+	if r.config.Data[path.Base(file)] != pem || path.Dir(file) != "/etc/dra-steward/config" {
+		t.Errorf("--client-ca=%s, and the ConfigMap has %q", file, r.config.Data[path.Base(file)])
+	}
+	if _, err := Render(v("a file"), Options{}); err == nil || !strings.Contains(err.Error(), "certificates.clientCA: must be") {
+		t.Errorf("no PEM: got %v", err)
 	}
 }

@@ -289,6 +289,11 @@ provided
 {{- end -}}
 
 {{- define "dra-steward.requireCertificate" -}}
+{{- with .Values.certificates.clientCA -}}
+{{- if not (contains "-----BEGIN CERTIFICATE-----" .) -}}
+{{- fail "certificates.clientCA: must be one or more certificates in PEM; pass the file: --set-file certificates.clientCA=client-ca.crt" -}}
+{{- end -}}
+{{- end -}}
 {{- $ca := .Values.certificates.caBundle -}}
 {{- if ne (include "dra-steward.certificateMode" .) "provided" -}}
 {{- if or .Values.certificates.existingSecret $ca -}}

@@ -17,6 +17,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/policyload"
@@ -73,12 +74,29 @@ func (o reportOptions) release(ctx context.Context) (*released, error) {
 		return nil, fmt.Errorf("policies of ConfigMaps in namespace %s: %w", o.namespace, err)
 	}
 	r.set = files.Set
+	r.expose(ctx, client)
 	pods, err := client.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: ofRelease})
 	if err != nil {
 		r.note("what the webhook has seen is not known: %v", err)
 		return r, nil
 	}
 	return r, r.ask(ctx, client, pods.Items, maps.Items)
+}
+
+// expose notes which writes are admitted unchecked while the webhook is down, in the modes that
+// refuse writes.
+func (r *released) expose(ctx context.Context, client kubernetes.Interface) {
+	if mode := r.file.Mode; mode == v1alpha1.ModeObserve || mode == v1alpha1.ModeWarn {
+		return
+	}
+	webhooks, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: ofRelease})
+	if err != nil {
+		r.note("unknown failurePolicy of the webhooks: %v", err)
+		return
+	}
+	if exposure := report.Exposure(webhooks.Items); exposure != "" {
+		r.note("%s", exposure)
+	}
 }
 
 // configure takes over the configuration of the release, if it has one.
