@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -185,12 +184,8 @@ func (s *Server) handler(limiter *limiter) http.Handler {
 			continue
 		}
 		endpoint := strings.TrimPrefix(path, "/")
-		stock := &admission.Webhook{Handler: timely{handler, endpoint, s.Log, s.Metrics}, LogConstructor: s.logger}
-		var next http.Handler = stock
-		if os.Getenv("LEAN") != "" {
-			next = lean{stock, s.Log}
-		}
-		mux.Handle("POST "+path, &intake{limiter: limiter, endpoint: endpoint, next: next, log: s.Log})
+		webhook := &admission.Webhook{Handler: timely{handler, endpoint, s.Log, s.Metrics}, LogConstructor: s.logger}
+		mux.Handle("POST "+path, &intake{limiter: limiter, endpoint: endpoint, next: webhook, log: s.Log})
 	}
 	return s.leaving(traced(mux))
 }

@@ -47,9 +47,9 @@ func stock(t testing.TB, mutating, validating admission.Handler) *running {
 	return r
 }
 
-// TestLeanAnswers: whatever is sent, the answer is that of controller-runtime's own
-// handler of admission requests.
-func TestLeanAnswers(t *testing.T) {
+// TestStockAnswers: whatever is sent, the answer is that of controller-runtime's own
+// handler of admission requests: how requests are read and limited changes none.
+func TestStockAnswers(t *testing.T) {
 	mutating, validating := webhook.Mutating(webhook.Always(review.Reviewer{}), logr.Discard(), nil), webhook.Validating(webhook.Always(review.Reviewer{}), logr.Discard(), nil)
 	ours, theirs := start(t, review.Reviewer{}, nil), stock(t, mutating, validating)
 	good := string(reviewOf(t, "v1", create("ResourceClaim", typicalClaim())))
