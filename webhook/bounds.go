@@ -47,7 +47,7 @@ const (
 	defaultStreams     = 100
 	minSlots           = 4
 	// reservedSlots is how many requests of the guard, of components of Kubernetes, and of
-	// drivers are evaluated at the same time, each besides those of tenants.
+	// drivers are evaluated at the same time, for each of the three.
 	reservedSlots = 2
 	// answerTime is what is left to an API server to receive the answer. It rounds its own
 	// timeout up to whole seconds.

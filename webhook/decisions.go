@@ -70,7 +70,7 @@ type Option func(*handler)
 // LogDecisions makes the handler log its answers.
 func LogDecisions(d *Decisions) Option { return func(h *handler) { h.decisions = d } }
 
-// record logs an answer, if it says anything and its turn has come.
+// record logs an answer with findings, within the sample and the rate limit.
 func (d *Decisions) record(endpoint string, req admission.Request, answer review.Answer) {
 	if d == nil || len(answer.Findings)+len(answer.Audited) == 0 {
 		return
@@ -112,7 +112,7 @@ func described(answer review.Answer) (rules, findings []string) {
 	return rules, shorten(findings)
 }
 
-// sampled tells whether a request belongs to the part that is logged.
+// sampled reports whether a request belongs to the part that is logged.
 func sampled(uid types.UID, part float64) bool {
 	hash := fnv.New32a()
 	hash.Write([]byte(uid)) // never fails

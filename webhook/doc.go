@@ -3,6 +3,6 @@
 // response.
 //
 // There are three handlers, one that fills in defaults, one that validates, and one that
-// judges by what a write would hit; each serves all kinds. A [Server] offers them over TLS with a certificate that it
+// checks the impact of a write; each serves all kinds. A [Server] offers them over TLS with a certificate that it
 // reads again whenever its files change, and ends without dropping a request.
 package webhook

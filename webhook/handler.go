@@ -17,8 +17,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// A Source returns the Reviewer in force. Every request is judged by the one that it is
-// called for, from beginning to end.
+// A Source returns the Reviewer in force. Each request is checked by one Reviewer
+// from beginning to end.
 type Source func() review.Reviewer
 
 // Always is the Source of a Reviewer that stays.
@@ -60,7 +60,7 @@ func newHandler(h handler, options []Option) handler {
 	return h
 }
 
-// Guarding returns the handler that judges by what a write would hit. metrics may be nil.
+// Guarding returns the handler that checks the impact of a write. metrics may be nil.
 func Guarding(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
 	return newHandler(handler{guardEndpoint, source, review.Reviewer.Guard, log, metrics, nil, nil}, options)
 }
@@ -80,7 +80,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
 	case admissionv1.Delete, admissionv1.Connect:
-		return admission.Allowed(""), verdictSkipped // whatever is there may go
+		return admission.Allowed(""), verdictSkipped // deletions are always allowed
 	default:
 		return errored(fmt.Errorf("operation %q: an AdmissionReview with a request to CREATE, UPDATE, DELETE or CONNECT is expected", req.Operation)), verdictErrored
 	}
@@ -104,7 +104,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 		Now:         now,
 	})
 	if err != nil {
-		h.log.Error(err, "cannot judge a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		h.log.Error(err, "cannot check a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		return errored(err), verdictErrored
 	}
 	h.metrics.count(answer)
@@ -116,7 +116,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	return annotated(allowed(answer), answer), verdictAllowed
 }
 
-// errored answers a request that cannot be judged. The API server then does what
+// errored answers a request that cannot be checked. The API server then does what
 // the failurePolicy says.
 func errored(err error) admission.Response {
 	if unknown := (review.UnknownKindError{}); errors.As(err, &unknown) {

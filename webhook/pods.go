@@ -24,12 +24,12 @@ import (
 type Pods interface {
 	// Pod returns a pod, nil if there is none of that name that names a claim.
 	Pod(namespace, name string) *corev1.Pod
-	// ClaimsOf returns the claims that are reserved for a pod. An error says why nobody
-	// can tell now.
+	// ClaimsOf returns the claims that are reserved for a pod. An error says why they
+	// are not known.
 	ClaimsOf(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, error)
 }
 
-// podDeletions judges deletions and evictions of pods and hands all else on.
+// podDeletions checks deletions and evictions of pods and passes all other requests on.
 type podDeletions struct {
 	handler
 	next admission.Handler
@@ -56,17 +56,17 @@ func (p podDeletions) Handle(ctx context.Context, req admission.Request) admissi
 		return p.next.Handle(ctx, req)
 	}
 	start := time.Now()
-	response, verdict := p.judge(ctx, req, start)
+	response, verdict := p.check(ctx, req, start)
 	p.metrics.observe(p.endpoint, req, verdict, time.Since(start))
 	return response
 }
 
-// judge lets pass what it cannot judge: a pod that nobody can delete is worse.
-func (p podDeletions) judge(ctx context.Context, req admission.Request, now time.Time) (admission.Response, string) {
+// check admits what it cannot check: a pod that cannot be deleted is worse.
+func (p podDeletions) check(ctx context.Context, req admission.Request, now time.Time) (admission.Response, string) {
 	answer, err := p.review(ctx, req, now)
 	if err != nil {
-		p.log.Error(err, "cannot judge the deletion of a pod, so it passes", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
-		return admission.Allowed("").WithWarnings("dra-steward cannot say whether the pod holds devices: " + err.Error()), verdictErrored
+		p.log.Error(err, "cannot check the deletion of a pod; it is admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		return admission.Allowed("").WithWarnings("dra-steward cannot check whether the pod holds devices: " + err.Error()), verdictErrored
 	}
 	p.metrics.count(answer)
 	p.decisions.record(p.endpoint, req, answer)
@@ -96,21 +96,21 @@ func (p podDeletions) review(ctx context.Context, req admission.Request, now tim
 	return answer, err
 }
 
-// deletion puts together what is asked for; nil if the pod is none that holds anything.
+// deletion puts together what is asked for; nil if the pod holds no devices.
 func (p podDeletions) deletion(req admission.Request) (*validate.PodDeletion, error) {
 	var options metav1.DeleteOptions
 	pod := &corev1.Pod{}
 	if req.Operation == admissionv1.Delete {
 		if err := json.Unmarshal(req.OldObject.Raw, pod); err != nil {
-			return nil, fmt.Errorf("the stored object is no pod: %w", err)
+			return nil, fmt.Errorf("cannot decode the stored pod: %w", err)
 		}
 		if err := json.Unmarshal(req.Options.Raw, &options); err != nil {
-			return nil, fmt.Errorf("the options are none of a deletion: %w", err)
+			return nil, fmt.Errorf("cannot decode DeleteOptions: %w", err)
 		}
 	} else {
 		var eviction policyv1.Eviction // that of v1beta1 has the same fields
 		if err := json.Unmarshal(req.Object.Raw, &eviction); err != nil {
-			return nil, fmt.Errorf("the object is no eviction: %w", err)
+			return nil, fmt.Errorf("cannot decode Eviction: %w", err)
 		}
 		if eviction.DeleteOptions != nil {
 			options = *eviction.DeleteOptions

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// policyConfigMaps judges ConfigMaps with policies and hands all else on.
+// policyConfigMaps checks ConfigMaps with policies and passes all other requests on.
 type policyConfigMaps struct {
 	next  admission.Handler
 	check func(context.Context, *corev1.ConfigMap) error
@@ -23,7 +23,7 @@ func PolicyConfigMaps(next admission.Handler, check func(context.Context, *corev
 	return policyConfigMaps{next, check}
 }
 
-// Handle refuses a ConfigMap whose policies would not be taken over.
+// Handle refuses a ConfigMap whose policies are not valid.
 func (p policyConfigMaps) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Kind.Kind != "ConfigMap" || req.Kind.Group != "" || req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
 		return p.next.Handle(ctx, req)
@@ -39,6 +39,6 @@ func (p policyConfigMaps) Handle(ctx context.Context, req admission.Request) adm
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: "the policies would not be taken over, the ones in force stay: " + err.Error(),
+		Message: "the policies are not valid; the current ones stay in force: " + err.Error(),
 	}}}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// New makes a Reviewer that judges as c says. It refuses values out of range, all
+// New makes a Reviewer for a configuration. It refuses values out of range, all
 // of them in one error; each that is about a field of c is a [k8s.io/apimachinery/pkg/util/validation/field.Error].
 func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	severities, wrongRules := siteSeverities(c.Mode, c.Rules)

@@ -21,7 +21,7 @@ type Exempted struct {
 
 // DefaultSystemUsers are the components whose writes are never denied where a site
 // says nothing else: what they write follows from what others have written, which was
-// judged then.
+// checked then.
 func DefaultSystemUsers() []string {
 	return []string{
 		"system:kube-scheduler",
@@ -95,7 +95,7 @@ func (a *Answer) exempt(r Reviewer, req Request) {
 	})
 }
 
-// reason tells whether a rule does not count for a write, and why. What policies say of
+// reason reports whether a rule does not count for a write, and why. What policies say of
 // a claim from a template has been weighed already.
 func (r Reviewer) reason(rule string, req Request) (reason string, is bool) {
 	x := r.exemptions
@@ -134,12 +134,12 @@ func (r Reviewer) author(req Request) mutate.Author {
 	return mutate.Author{User: req.User.Username, Groups: req.User.Groups, Component: r.exemptions.system(req)}
 }
 
-// names tells whether an exemption is one from a rule.
+// names reports whether an exemption is one from a rule.
 func names(e v1alpha1.Exemption, rule string) bool {
 	return slices.Contains(e.Rules, rule) || slices.Contains(e.Rules, everyRule)
 }
 
-// inNamespace tells whether the exemption at a place is one in a namespace.
+// inNamespace reports whether the exemption at a place is one in a namespace.
 func (r Reviewer) inNamespace(place int, namespace string) bool {
 	e, selector := r.exemptions.list[place], r.exemptions.selectors[place]
 	if len(e.Namespaces) == 0 && selector == nil {
@@ -158,7 +158,7 @@ func (r Reviewer) inNamespace(place int, namespace string) bool {
 	return known != nil && selector.Matches(labels.Set(known))
 }
 
-// by tells whether an exemption is one for the author of a write.
+// by reports whether an exemption is one for the author of a write.
 func by(e v1alpha1.Exemption, req Request) bool {
 	return len(e.Users)+len(e.Groups) == 0 || req.User != nil && (slices.Contains(e.Users, req.User.Username) ||
 		slices.ContainsFunc(req.User.Groups, func(group string) bool { return slices.Contains(e.Groups, group) }))

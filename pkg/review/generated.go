@@ -16,11 +16,11 @@ import (
 // Templates are the ResourceClaimTemplates of a cluster.
 type Templates interface {
 	// Oldest returns when the oldest template of a namespace was created that makes
-	// claims of a specification. known is false if there is none, or if nobody can say.
+	// claims of a specification. known is false if there is none, or if that is not known.
 	Oldest(namespace string, spec *resourceapi.ResourceClaimSpec) (created time.Time, known bool)
 }
 
-// generated tells by the authenticated user alone whether the claim controller creates
+// generated reports by the authenticated user alone whether the claim controller creates
 // a claim from a template. In a controller manager whose controllers have no accounts of
 // their own it has that of the whole.
 func (x exemptions) generated(req Request) bool {
@@ -83,9 +83,9 @@ func (c *copied) why(code string) string {
 	}
 }
 
-// judge returns a finding as it counts for the claim, false for one that is for the audit
-// log only: nobody reads the warnings of a controller.
-func (c *copied) judge(f Finding) (Finding, bool) {
+// weigh returns a finding as it counts for the claim, false for one that is for the audit
+// log only: warnings to a controller are not read.
+func (c *copied) weigh(f Finding) (Finding, bool) {
 	if f.Severity != Error {
 		return f, false
 	}
@@ -96,7 +96,7 @@ func (c *copied) judge(f Finding) (Finding, bool) {
 	return f, true
 }
 
-// maySpare tells whether somebody could write in a namespace what a policy denies, at a
+// maySpare reports whether an exemption lets someone write in a namespace what a policy denies, at a
 // time.
 func (r Reviewer) maySpare(code, namespace string, at time.Time) bool {
 	for i, e := range r.exemptions.list {
@@ -135,7 +135,7 @@ func (a *Answer) weigh(f Finding, claim *copied, mode policy.Mode) {
 	}
 	counts := mode != policy.Audit
 	if counts && claim != nil {
-		f, counts = claim.judge(f)
+		f, counts = claim.weigh(f)
 	}
 	if counts {
 		a.Findings = append(a.Findings, f)

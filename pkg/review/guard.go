@@ -17,17 +17,17 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// GuardError is the ID under which it is reported that the guard could not judge.
+// GuardError is the ID under which it is reported that the guard could not check a write.
 const GuardError = "guard-error"
 
 // Impacts counts what an object would hit now.
 type Impacts interface {
 	// Impact counts for a pointer to a DeviceTaintRule or DeviceDrain. An error says why
-	// nobody can count now.
+	// it cannot be counted now.
 	Impact(object any) (guard.Impact, error)
 }
 
-// guarding is what a site has decided about the guard.
+// guarding is the configuration of the guard.
 type guarding struct {
 	// mode is deny, warn, audit or off; empty is deny.
 	mode v1alpha1.PolicyMode
@@ -51,7 +51,7 @@ const (
 	ruleEverything = "DRA-RULE-001"
 )
 
-// GuardSettings are the settings of the policies that judge by the impact of a write.
+// GuardSettings are the settings of the policies that check the impact of a write.
 // They are those of the site, but policies.disabled does not switch them off, and the
 // thresholds of the guard are parameters. Each error is one of a field.
 func GuardSettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
@@ -120,7 +120,7 @@ func Thresholds(c v1alpha1.StewardConfiguration) guard.Thresholds {
 	return t
 }
 
-// Guard judges a write by what it would hit now: one that makes a DeviceTaintRule evict
+// Guard checks the impact of a write now: one that makes a DeviceTaintRule evict
 // what it did not evict before, or a DeviceDrain drain. Of all others it says nothing.
 func (r Reviewer) Guard(req Request) (Answer, error) {
 	k, err := lookup(req)
@@ -185,7 +185,7 @@ func (a *Answer) measure(ctx context.Context, r Reviewer, req policy.Request) {
 	}
 	impact, err := r.count(req.Object)
 	if err != nil {
-		a.unjudged(r, err)
+		a.uncounted(r, err)
 		return
 	}
 	impact.Acknowledged = acknowledged
@@ -212,12 +212,12 @@ func (r Reviewer) count(object any) (guard.Impact, error) {
 	return r.Impacts.Impact(object)
 }
 
-// unjudged says that nobody has counted.
-func (a *Answer) unjudged(r Reviewer, err error) {
+// uncounted reports that the impact is not known.
+func (a *Answer) uncounted(r Reviewer, err error) {
 	severity := Error
 	if r.guarding.onError == "warn" {
 		severity = Warning
 	}
 	a.Findings = append(a.Findings, Finding{GuardError, severity, field.ErrorTypeInternal, "", fmt.Sprintf(
-		"what this would evict cannot be counted: %v; writes that evict nothing more always pass", err)})
+		"cannot count what this would evict: %v; writes that evict nothing more are always admitted", err)})
 }

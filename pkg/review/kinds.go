@@ -18,8 +18,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
-// kinds says for every kind, and the subresources that are written to, by what it
-// is judged.
+// kinds says for every kind, and the subresources that are written to, its rules
+// and defaults.
 var kinds = map[name]kind{
 	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, apiserver.ResourceSliceDrops(), validate.ResourceSlice()).published(),
 	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, apiserver.ResourceClaimDrops(), validate.ResourceClaim()).reads(apiserver.ResourceClaimStatusDrops()),
@@ -57,12 +57,12 @@ type kindOf[T any] struct {
 	serverRules         apiserver.Table[*T]
 	// versions have the same fields.
 	versions []schema.GroupVersion
-	// warnOnly are the IDs of rules that never deny, whatever a site has decided.
+	// warnOnly are the IDs of rules that never deny, whatever the configuration says.
 	warnOnly map[string]bool
 	// effect says what an object does to others; nil for kinds that do nothing.
 	effect func(*T, validate.Conditions) string
-	// widens tells whether a write hits more than what is stored, which is nil on
-	// creation; nil for kinds that hit nobody.
+	// widens reports whether a write hits more than what is stored, which is nil on
+	// creation; nil for kinds that affect no pods.
 	widens func(old, object *T) bool
 }
 
@@ -77,7 +77,7 @@ func of[T any](defaults mutate.Table[T], drops apiserver.Drops[*T], rules valida
 	}
 }
 
-// reads adds the drops of what is read beside what is written.
+// reads adds the drops of the half that is read but not written.
 func (k kindOf[T]) reads(others apiserver.Drops[*T]) kindOf[T] {
 	k.others = others
 	return k
@@ -254,7 +254,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
 		ClusterView: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, ForceDeleters: r.forceDeleters}
 	if r.exemptions.system(req) {
-		conditions.ClusterView = nil // what looks there only warns, and nobody would read it
+		conditions.ClusterView = nil // rules about the cluster only warn, and components read no warnings
 	}
 	if r.SelectorTime > 0 {
 		conditions.Limiter = fairqueue.Allow(req.context(), r.SelectorTime)
@@ -291,7 +291,7 @@ func decode[T any](what string, data []byte) (*T, error) {
 		return nil, fmt.Errorf("the %s has a number with an exponent or a length that no quantity needs; write it in a shorter form", what)
 	}
 	obj := new(T)
-	if lean(data, obj) {
+	if fastDecode(data, obj) {
 		return obj, nil
 	}
 	obj = new(T)

@@ -20,7 +20,7 @@ import (
 // maxPolicyTimeout is below the time that API servers wait for the webhook.
 const maxPolicyTimeout = 2 * time.Second
 
-// PolicySettings returns what a site has decided about the policies. Each error is one
+// PolicySettings returns the settings of the policies in a configuration. Each error is one
 // of a field.
 func PolicySettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 	p := c.Policies
@@ -86,7 +86,7 @@ func policyChoices(at *field.Path, modes map[string]v1alpha1.PolicyMode, paramet
 
 var policyCode = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
 
-// isPolicy tells whether an ID is the code of a policy; which there are changes at run
+// isPolicy reports whether an ID is the code of a policy; which there are changes at run
 // time.
 func isPolicy(id string) bool { return policyCode.MatchString(id) }
 
@@ -148,7 +148,7 @@ func (r Reviewer) policyRequest(req Request, name string, object any) policy.Req
 	return p
 }
 
-// generator tells by the authenticated user alone whether a component of Kubernetes
+// generator reports by the authenticated user alone whether a component of Kubernetes
 // writes, and which.
 func (r Reviewer) generator(req Request) policy.Author {
 	if !r.exemptions.system(req) {

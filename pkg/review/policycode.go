@@ -1,4 +1,4 @@
 package review
 
-// IsPolicy tells whether the rule of a finding is the code of a policy.
+// IsPolicy reports whether the rule of a finding is the code of a policy.
 func IsPolicy(rule string) bool { return isPolicy(rule) }

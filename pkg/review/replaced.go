@@ -6,8 +6,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
-// leaveToPolicies takes out what rules have found where a policy says the same: nobody
-// reads one thing twice. Where the policy could not judge, the rule stays.
+// leaveToPolicies takes out what rules have found where a policy says the same: a
+// problem is reported once. Where evaluating the policy failed, the rule stays.
 func (a *Answer) leaveToPolicies(engine *policy.Engine, req policy.Request) {
 	failed := func(code string) bool {
 		return slices.ContainsFunc(a.Decision.Failures, func(f policy.Failure) bool { return f.Code == code || f.Code == "" })

@@ -19,7 +19,7 @@ import (
 
 // A Request is one write.
 type Request struct {
-	// Context ends when nobody waits for the answer any more; nil never ends. What is not
+	// Context ends when the answer is no longer needed; nil never ends. What is not
 	// evaluated by then is reported as a failure, see [PolicyError].
 	Context context.Context
 	// Kind is the kind of the object, Subresource "status" or empty.
@@ -36,7 +36,7 @@ type Request struct {
 	// User is who writes, as the API server has authenticated them; nil outside of a
 	// cluster.
 	User *authenticationv1.UserInfo
-	// DryRun tells that nothing will be stored.
+	// DryRun is true if nothing will be stored.
 	DryRun bool
 	// Now is the time of the write.
 	Now time.Time
@@ -49,14 +49,13 @@ func (r Request) context() context.Context {
 	return r.Context
 }
 
-// A Reviewer judges writes. The zero value judges as a site does that has decided
-// nothing; New makes one from a configuration.
+// A Reviewer checks writes. The zero value checks as without a configuration; New makes one from a configuration.
 type Reviewer struct {
 	Limits   validate.Limits
 	Defaults mutate.Settings
 	// Profile is the API server that the mirror rules repeat.
 	Profile apiserver.Profile
-	// World is what the rules see beside the object; nil leaves out the rules that
+	// World is what the rules see besides the object; nil leaves out the rules that
 	// look there.
 	World validate.ClusterView
 	// Parameters is what the rules know about the opaque parameters of drivers; nil
@@ -65,19 +64,19 @@ type Reviewer struct {
 	// SelectorTime is how long the selectors of one write may be evaluated on the devices of
 	// the World; 0 sets no limit.
 	SelectorTime time.Duration
-	// Evaluations remembers what came of that; nil evaluates anew for every write.
+	// Evaluations remembers what came of that; nil evaluates again for each write.
 	Evaluations *validate.Evaluations
-	// Policies judge as well; nil is none.
+	// Policies are evaluated after the rules; nil means none.
 	Policies *policy.Engine
 	// Facts are what the policies know of the cluster; nil is nothing.
 	Facts policy.Facts
-	// Templates tell the age of what claims are made from; nil tells nothing.
+	// Templates return the age of ResourceClaimTemplates; nil knows none.
 	Templates Templates
 	// PoliciesSince says since when a policy denies what it denies now, by its code; nil
 	// knows of none. A claim from a template that is older, or of unknown age, is never
 	// refused.
 	PoliciesSince func(code string) (since time.Time, known bool)
-	// Impacts counts what a write would hit, and GuardPolicies judge by that; see Guard.
+	// Impacts counts what a write would affect, and GuardPolicies check that; see Guard.
 	Impacts       Impacts
 	GuardPolicies *policy.Engine
 	// Slices write ResourceSlicePatches into slices; nil leaves slices alone.
@@ -94,7 +93,7 @@ type Reviewer struct {
 	publishers    map[string]validate.Publishers
 	forceDeleters validate.Deleters
 	protected     v1alpha1.ProtectedLabels
-	// observes tells that no answer may show that there is anybody.
+	// observes is true in the mode observe: answers deny, warn and change nothing.
 	observes bool
 	// onPolicyError is warn or deny; empty is deny.
 	onPolicyError v1alpha1.PolicyMode
@@ -123,7 +122,7 @@ type Answer struct {
 	Decision policy.Decision
 }
 
-// Denied tells whether a finding is an error.
+// Denied reports whether a finding is an error.
 func (a Answer) Denied() bool {
 	return len(a.Findings) > 0 && a.Findings[0].Severity == Error
 }
@@ -157,7 +156,7 @@ func (r Reviewer) Review(req Request) (Answer, error) {
 }
 
 // Server returns what the API server of the profile would say by itself: its own
-// defaults, limits and rules, whatever the site has decided.
+// defaults, limits and rules, whatever the configuration says.
 func (r Reviewer) Server(req Request) (field.ErrorList, error) {
 	k, err := lookup(req)
 	if err != nil {
@@ -166,7 +165,7 @@ func (r Reviewer) Server(req Request) (field.ErrorList, error) {
 	return k.server(r, req)
 }
 
-// UnknownKindError says that there is nothing to judge an object of this kind by.
+// UnknownKindError says that there are no rules for an object of this kind.
 type UnknownKindError struct {
 	Kind        schema.GroupVersionKind
 	Subresource string
@@ -177,7 +176,7 @@ func (e UnknownKindError) Error() string {
 	if e.Subresource != "" {
 		what += "/" + e.Subresource
 	}
-	return fmt.Sprintf("dra-steward has no rules for %s (%s); it judges ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s and ResourceSlicePatch and DeviceDrain of %s: correct the rules of the webhook configuration",
+	return fmt.Sprintf("dra-steward has no rules for %s (%s); it checks ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s and ResourceSlicePatch and DeviceDrain of %s: correct the rules of the webhook configuration",
 		what, e.Kind.GroupVersion(), resourceapi.GroupName, v1alpha1.Group)
 }
 

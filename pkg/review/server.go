@@ -34,7 +34,7 @@ func serverProfile(s v1alpha1.Server) (apiserver.Profile, error) {
 	return p, nil
 }
 
-// sitePublishers refuses drivers for which nobody may publish.
+// sitePublishers refuses drivers without users and groups that publish.
 func sitePublishers(drivers map[string]v1alpha1.Driver) (map[string]validate.Publishers, error) {
 	publishers := map[string]validate.Publishers{}
 	var errs []error

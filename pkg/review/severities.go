@@ -21,7 +21,7 @@ func (s severities) of(id string) Severity { return s[id] }
 // ownSeverities are for a Reviewer that no configuration was given to.
 var ownSeverities = defaultSeverities()
 
-// Severity returns that of a rule or default, as the site has decided.
+// Severity returns that of a rule or default, in the configuration.
 func (r Reviewer) Severity(id string) Severity {
 	if r.severities == nil {
 		return ownSeverities.of(id)
@@ -40,7 +40,7 @@ func defaultSeverities() severities {
 	return all
 }
 
-// siteSeverities are the rules' own in a mode, with what a site has decided. An unknown rule or
+// siteSeverities are the rules' own in a mode, with those of a configuration. An unknown rule or
 // severity is an error; all of them in one.
 func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severities, error) {
 	all := defaultSeverities().inMode(mode)

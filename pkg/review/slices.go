@@ -18,7 +18,7 @@ import (
 
 // Slices write ResourceSlicePatches into slices, and take them back.
 type Slices interface {
-	// Active tells whether slices without a ledger ([materialize.Annotation]) are of interest.
+	// Active reports whether slices without a ledger ([materialize.Annotation]) are of interest.
 	Active() bool
 	// Merge returns what is to be stored of a write; old is nil on creation. acceptable says
 	// why an API server would refuse a merged slice although it takes the driver's.
@@ -33,7 +33,7 @@ func (k kindOf[T]) inCluster(r Reviewer, answer *Answer, object *T, req Request,
 	if err := k.materialize(r, answer, object, old, req); err != nil {
 		return err
 	}
-	return k.ahead(r, answer, object, req, old, severities)
+	return k.preAdmission(r, answer, object, req, old, severities)
 }
 
 // materialize writes patches into the object if it is a slice. Whatever comes of it, the

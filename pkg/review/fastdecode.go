@@ -2,11 +2,11 @@ package review
 
 import "github.com/go-json-experiment/json"
 
-// lean reads JSON that leaves no question open, twice as fast as the decoder of API
+// fastDecode reads JSON that leaves no question open, twice as fast as the decoder of API
 // servers: no field stands twice in an object, all text is UTF-8. For anything else it
 // returns false, and object is of no use.
 //
-// What it reads is what that decoder reads: FuzzLean.
-func lean(data []byte, object any) bool {
+// What it reads is what that decoder reads: FuzzFastDecode.
+func fastDecode(data []byte, object any) bool {
 	return json.Unmarshal(data, object) == nil
 }

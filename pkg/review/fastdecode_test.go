@@ -11,8 +11,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
-// FuzzLean: what lean reads is what the decoder of API servers reads.
-func FuzzLean(f *testing.F) {
+// FuzzFastDecode: what fastDecode reads is what the decoder of API servers reads.
+func FuzzFastDecode(f *testing.F) {
 	for _, seed := range []string{
 		"", "null", "{}", " {} ", "{} {}", "[", `{"spec": null}`, "\xff", `{"metadata": {"name": "x", "name": "y"}}`, `{"Metadata": {"Name": "x"}}`,
 		`{"metadata": {"name": "x", "finalizers": null, "labels": {"a": "b"}, "creationTimestamp": null, "deletionGracePeriodSeconds": 1.0, "generation": -0,
@@ -42,11 +42,11 @@ func FuzzLean(f *testing.F) {
 func same[T any](t *testing.T, data []byte) {
 	t.Helper()
 	got, want := new(T), new(T)
-	if !lean(data, got) {
+	if !fastDecode(data, got) {
 		return
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, want); err != nil {
-		t.Errorf("%T: lean reads %q, the API server says %v", *got, data, err)
+		t.Errorf("%T: fastDecode reads %q, the API server says %v", *got, data, err)
 	} else if !apiequality.Semantic.DeepEqual(got, want) {
 		t.Errorf("%T of %q: %s", *got, data, cmp.Diff(want, got))
 	}

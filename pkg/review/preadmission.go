@@ -6,11 +6,11 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// ahead finds what only a mutating webhook sees, for it comes before the API server has
+// preAdmission finds what only a mutating webhook sees, for it comes before the API server has
 // looked: the fields that the server is about to drop in silence, so far as its version
 // is known, and what would crash it. Whatever a driver publishes, that fields are dropped
 // is only worth a warning.
-func (k kindOf[T]) ahead(r Reviewer, answer *Answer, obj *T, req Request, old func() (*T, error), severities severities) error {
+func (k kindOf[T]) preAdmission(r Reviewer, answer *Answer, obj *T, req Request, old func() (*T, error), severities severities) error {
 	answer.add(k.rules.PreAdmission(obj, validate.Conditions{Profile: r.Profile}), k.warnOnly, severities)
 	if r.Profile.Minor == 0 || !k.drops.Threatens(obj, r.Profile) {
 		return nil
