@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
@@ -11,6 +12,7 @@ import (
 type Probe struct {
 	subject *subject
 	judge   *judge
+	timeout time.Duration
 }
 
 // Probe returns the probe of a policy; ok is false where it does not apply to the write or
@@ -28,7 +30,7 @@ func (e *Engine) Probe(code string, req Request) (_ Probe, ok bool) {
 	if i < 0 {
 		return Probe{}, false
 	}
-	return Probe{subjectOf(req, in), policies[i]}, true
+	return Probe{subjectOf(req, in), policies[i], e.timeout}, true
 }
 
 // Run does what an evaluation does for this policy alone: it looks whether the policy may
@@ -37,6 +39,8 @@ func (p Probe) Run(ctx context.Context) (asked bool, _ error) {
 	if !p.judge.guards.may(p.subject) {
 		return false, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
 	_, err := p.judge.one.put(ctx, p.subject.input(p.judge.one.fields))
 	return true, err
 }
@@ -46,6 +50,8 @@ func (p Probe) Steps(ctx context.Context) (int, error) {
 	if !p.judge.guards.may(p.subject) {
 		return 0, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
 	count := &steps{}
 	_, err := p.judge.one.evaluate(ctx, p.subject.input(p.judge.one.fields), count)
 	return count.evaluated, err
