@@ -7,7 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	blast "github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -61,7 +61,7 @@ type Facts interface {
 }
 
 // Impact is what a write would hit.
-type Impact = blast.Impact
+type Impact = guard.Impact
 
 // A Violation is one thing that a policy objects to.
 type Violation struct {

@@ -184,9 +184,9 @@ func (o benchOptions) costs(ctx context.Context, set *policy.Set, file config.Fi
 // policy measures one policy.
 func (o benchOptions) policy(ctx context.Context, engine *policy.Engine, code string, writes []policy.Request) (policyCost, error) {
 	cost := policyCost{Code: code}
-	var probes []policy.Probe
+	var probes []policy.Benchmark
 	for _, req := range writes {
-		probe, applies := engine.Probe(code, req)
+		probe, applies := engine.Benchmark(code, req)
 		if !applies {
 			continue
 		}
