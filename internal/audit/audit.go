@@ -109,6 +109,10 @@ type Object struct {
 	JSON []byte
 }
 
+// An EvaluationError is about one object that policies could not evaluate. The audit can go
+// on with others.
+type EvaluationError struct{ error }
+
 // Judge says why an object would be refused, as if its author created it now. Who that was
 // is not known: policies about users judge as if it were nobody of theirs.
 func (a *Auditor) Judge(object Object) ([]Finding, error) {
@@ -126,6 +130,9 @@ func (a *Auditor) Judge(object Object) ([]Finding, error) {
 			Namespace: meta.Namespace, Now: a.timeOf(object)})
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.Kind.Kind, fullName(meta.Namespace, meta.Name), err)
+		}
+		if err := answer.Decision.Err(); err != nil {
+			return findings, EvaluationError{fmt.Errorf("%s %s: policies were not evaluated: %w", object.Kind.Kind, fullName(meta.Namespace, meta.Name), err)}
 		}
 		for _, f := range answer.Findings {
 			if f.Severity == review.Error && (len(a.only) == 0 || slices.Contains(a.only, f.Rule)) {

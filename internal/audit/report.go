@@ -24,6 +24,8 @@ type Report struct {
 	Codes []CodeSummary `json:"codes"`
 	// Findings are in the order of codes, namespaces, kinds, names and paths.
 	Findings []Finding `json:"findings"`
+	// Errors are about objects that policies could not evaluate.
+	Errors []string `json:"errors,omitempty"`
 }
 
 // A CodeSummary is how many objects would be refused because of a policy or rule.
@@ -105,6 +107,9 @@ func (r Report) text(out io.Writer) error {
 			next++
 		}
 		lines(w, r.Findings[start:next])
+	}
+	for _, err := range r.Errors {
+		fmt.Fprintf(w, "error: %s\n", err)
 	}
 	fmt.Fprintln(w, r.summary())
 	return w.Flush()

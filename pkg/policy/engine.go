@@ -3,7 +3,12 @@ package policy
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -129,30 +134,29 @@ func (g *group) failed(req Request, in scope, failure Failure) Decision {
 	return Decision{Evaluated: true, Failures: []Failure{failure}}
 }
 
-// evaluate asks the policies of the group that may have something to say: all at once,
-// and one by one if that fails, so that a policy that is broken does not take the others
-// with it.
+// evaluate evaluates the policies of the group that may report something: all together, and
+// one by one if that fails, so that a broken policy does not prevent the others.
 func (g *group) evaluate(ctx context.Context, s *subject) Decision {
 	d := Decision{Evaluated: true}
-	judges, question := g.asked(s)
-	if len(judges) == 0 {
+	selected, query := g.selectFor(s)
+	if len(selected) == 0 {
 		return d
 	}
-	input := s.input(question.fields)
+	input := s.input(query.fields)
 	if len(s.unreadable) > 0 {
 		for i := range s.unreadable {
-			s.unreadable[i].Mode = strongest(judges, s.in)
+			s.unreadable[i].Mode = strongest(selected, s.in)
 		}
 		return Decision{Evaluated: true, Failures: s.unreadable}
 	}
-	results, err := question.put(ctx, input)
+	results, err := query.run(ctx, input)
 	if err == nil {
-		for i, policy := range question.policies {
+		for i, policy := range query.policies {
 			d.add(ctx, policy, s.in, results[i], nil)
 		}
 	} else if !timedOut(ctx, err) {
-		for _, one := range judges {
-			results, err := one.one.put(ctx, input)
+		for _, one := range selected {
+			results, err := one.query.run(ctx, input)
 			if err != nil {
 				d.add(ctx, one.Metadata, s.in, nil, err)
 				continue
@@ -161,7 +165,7 @@ func (g *group) evaluate(ctx context.Context, s *subject) Decision {
 		}
 	}
 	if ctx.Err() != nil || timedOut(ctx, err) {
-		return Decision{Evaluated: true, Failures: []Failure{{Mode: strongest(judges, s.in), TimedOut: true, Err: errTimeout}}}
+		return Decision{Evaluated: true, Failures: []Failure{{Mode: strongest(selected, s.in), TimedOut: true, Err: errTimeout}}}
 	}
 	return d
 }
@@ -173,27 +177,27 @@ func timedOut(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || topdown.IsCancel(err))
 }
 
-// asked returns the policies that may have something to say, with the question for them.
-func (g *group) asked(s *subject) ([]*judge, *question) {
-	judges := make([]*judge, 0, len(g.policies))
+// selectFor returns the policies that may report something, with the query for them.
+func (g *group) selectFor(s *subject) ([]*preparedPolicy, *query) {
+	selected := make([]*preparedPolicy, 0, len(g.policies))
 	which := make([]byte, (len(g.policies)+7)/8)
 	for i := range g.policies {
 		one := g.policies[i]
-		if s.in.modes[one.Code] != Off && one.guards.may(s) {
-			judges = append(judges, one)
+		if s.in.modes[one.Code] != Off && one.prefilter.mayReport(s) {
+			selected = append(selected, one)
 			which[i/8] |= 1 << (i % 8)
 		}
 	}
-	switch len(judges) {
+	switch len(selected) {
 	case 0:
 		return nil, nil
 	case 1:
-		return judges, judges[0].one
+		return selected, selected[0].query
 	case len(g.policies):
-		return judges, g.all
+		return selected, g.all
 	}
-	if question := g.some.of(judges, string(which)); question != nil {
-		return judges, question
+	if query := g.some.of(selected, string(which)); query != nil {
+		return selected, query
 	}
 	return g.policies, g.all
 }
@@ -235,3 +239,47 @@ func (d *Decision) add(ctx context.Context, policy Metadata, in scope, reported 
 	}
 	d.Violations = append(d.Violations, violations...)
 }
+
+// InsteadOf returns the code of the policy that takes over from a rule of pkg/validate
+// for a write. A policy that is off takes over from nobody.
+func (e *Engine) InsteadOf(rule string, req Request) (code string, found bool) {
+	if e.disabled {
+		return "", false
+	}
+	in := e.scopes.of(req)
+	for _, policy := range e.set.policies {
+		if in.modes[policy.Code] != Off && slices.Contains(policy.Replaces, rule) && slices.Contains(policy.Kinds, req.Kind) {
+			return policy.Code, true
+		}
+	}
+	return "", false
+}
+
+// Digest identifies what a policy says of a write: its text and that of the modules that
+// policies import, and its mode and parameters in the cluster and in every namespace.
+func (e *Engine) Digest(code string) string {
+	own, _ := e.set.Policy(code)
+	others := map[string]bool{}
+	for _, policy := range e.set.policies {
+		others[policy.File] = policy.Code != own.Code
+	}
+	hash := sha256.New()
+	for _, file := range slices.Sorted(maps.Keys(e.set.modules)) {
+		if !others[file] {
+			fmt.Fprintf(hash, "%q\n", e.set.texts[file])
+		}
+	}
+	decided := map[string]any{"": e.scopes.cluster.decided(code)}
+	for name, scope := range e.scopes.namespaces {
+		decided[name] = scope.decided(code)
+	}
+	for i, override := range e.scopes.overrides {
+		if override.Selector != nil {
+			decided[fmt.Sprint(i, override.Selector)] = []any{override.Modes[code], override.Parameters[code]}
+		}
+	}
+	_ = json.NewEncoder(hash).Encode([]any{e.disabled, decided}) // it was JSON before
+	return hex.EncodeToString(hash.Sum(nil))[:16]
+}
+
+func (s scope) decided(code string) any { return []any{s.modes[code], s.values[code]} }

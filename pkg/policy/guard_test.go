@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	blast "github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -23,7 +23,7 @@ func (g *group) reference(ctx context.Context, s *subject) Decision {
 	d := Decision{Evaluated: true}
 	input := s.input(everything)
 	for _, one := range g.policies {
-		results, err := one.one.put(ctx, input)
+		results, err := one.query.run(ctx, input)
 		if err != nil {
 			d.add(ctx, one.Metadata, s.in, nil, err)
 			continue
@@ -94,7 +94,7 @@ func TestGuardsOfAnyPolicy(t *testing.T) {
 		e := anyEngine(t, random, 40)
 		for _, group := range e.groups {
 			for _, one := range group.policies {
-				guarded += len(one.guards[0].always) + len(one.guards[0].loops)
+				guarded += len(one.prefilter.(ruleFilters)[0].always) + len(one.prefilter.(ruleFilters)[0].loops)
 			}
 		}
 		for range 150 {
@@ -229,7 +229,7 @@ func anyWrite(random *rand.Rand) Request {
 			req.Old = anyRule(random, one)
 		}
 		if random.IntN(2) == 0 {
-			req.Impact = &Impact{Counts: blast.Counts{Devices: random.IntN(5), DriverDevices: 5, Pods: random.IntN(5), Namespaces: random.IntN(30)}}
+			req.Impact = &Impact{Counts: guard.Counts{Devices: random.IntN(5), DriverDevices: 5, Pods: random.IntN(5), Namespaces: random.IntN(30)}}
 		}
 	}
 	return req

@@ -1,12 +1,16 @@
 package policy
 
 import (
+	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
 // inputVersion is that of policies/input.schema.json.
@@ -137,4 +141,289 @@ func slice(object any) *ast.Term {
 		taints = append(taints, taintKeys.object(text(t.key), text(t.value), text(t.effect), ast.ArrayTerm(places[t]...)))
 	}
 	return sliceKeys.object(text(slice.Spec.Driver), text(slice.Spec.Pool.Name), ast.ArrayTerm(taints...))
+}
+
+// A subject is a write with what its policies see of it, in the types of Go. Of it the
+// input is built, as far as it is read.
+type subject struct {
+	Request
+	in scope
+	*devices
+	// unreadable are the parts of the object that policies read and OPA cannot.
+	unreadable []Failure
+}
+
+func subjectOf(req Request, in scope) *subject {
+	return &subject{Request: req, in: in, devices: devicesOf(req.Object, req.World, req.Facts)}
+}
+
+func (s *subject) operation() string {
+	if absent(s.Old) {
+		return "CREATE"
+	}
+	return "UPDATE"
+}
+
+func (s *subject) author() Author {
+	if s.GeneratedBy == "" {
+		return User
+	}
+	return s.GeneratedBy
+}
+
+func (s *subject) namespaceLabels() map[string]string {
+	if s.Facts == nil || s.Namespace == "" {
+		return nil
+	}
+	return s.Facts.NamespaceLabels(s.Namespace)
+}
+
+// classes are those that the requests name.
+func (s *subject) classes() *ast.Term {
+	object := ast.NewObjectWithCapacity(len(s.demands))
+	if s.World == nil {
+		return ast.NewTerm(object)
+	}
+	for i := range s.demands {
+		name := s.demands[i].class
+		if i > 0 && name == s.demands[i-1].class {
+			continue
+		}
+		if class := s.class(name); class != nil {
+			object.Insert(text(name), knownKeys.object(truth(true), textMap(class.Labels), selectors(class.Spec.Selectors), extended(class)))
+		} else {
+			object.Insert(text(name), knownKeys.object(truth(false), textMap(nil), ast.ArrayTerm(), text("")))
+		}
+	}
+	return ast.NewTerm(object)
+}
+
+// rule is the taint rule that is written, nil for other kinds.
+func (s *subject) rule() *resourceapi.DeviceTaintRule {
+	rule, _ := s.Object.(*resourceapi.DeviceTaintRule)
+	return rule
+}
+
+// ruleSelector is that of the taint rule; nil if there is none.
+func (s *subject) ruleSelector() *resourceapi.DeviceTaintSelector {
+	if rule := s.rule(); rule != nil {
+		return rule.Spec.DeviceSelector
+	}
+	return nil
+}
+
+// oldRule is the taint rule that is stored, nil if there is none.
+func (s *subject) oldRule() *resourceapi.DeviceTaintRule {
+	if s.rule() == nil {
+		return nil
+	}
+	old, _ := s.Old.(*resourceapi.DeviceTaintRule)
+	return old
+}
+
+// valueFields are values of the input that guards look at, by their references.
+var valueFields = map[string]func(*subject) scalar{
+	"operation":                  func(s *subject) scalar { return textOf(s.operation()) },
+	"kind":                       func(s *subject) scalar { return textOf(s.Kind) },
+	"namespace":                  func(s *subject) scalar { return textOf(s.Namespace) },
+	"generatedBy":                func(s *subject) scalar { return textOf(s.author()) },
+	"dryRun":                     func(s *subject) scalar { return truthOf(s.DryRun) },
+	"user.name":                  func(s *subject) scalar { return textOf(s.User) },
+	"impact.devices":             func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.Devices }) },
+	"impact.driverDevices":       func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.DriverDevices }) },
+	"impact.claims":              func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.Claims }) },
+	"impact.pods":                func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.Pods }) },
+	"impact.namespaces":          func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.Namespaces }) },
+	"taintRule.key":              func(s *subject) scalar { return s.taint(s.rule(), func(t taint) string { return t.Key }) },
+	"taintRule.value":            func(s *subject) scalar { return s.taint(s.rule(), func(t taint) string { return t.Value }) },
+	"taintRule.effect":           func(s *subject) scalar { return s.taint(s.rule(), func(t taint) string { return string(t.Effect) }) },
+	"taintRule.old.key":          func(s *subject) scalar { return s.taint(s.oldRule(), func(t taint) string { return t.Key }) },
+	"taintRule.old.value":        func(s *subject) scalar { return s.taint(s.oldRule(), func(t taint) string { return t.Value }) },
+	"taintRule.old.effect":       func(s *subject) scalar { return s.taint(s.oldRule(), func(t taint) string { return string(t.Effect) }) },
+	"taintRule.previewed":        func(s *subject) scalar { return s.ofRule(truthOf(s.rule() != nil && previewed(s.oldRule(), s.rule()))) },
+	"taintRule.selector.present": func(s *subject) scalar { return s.ofRule(truthOf(s.ruleSelector() != nil)) },
+	"taintRule.selector.empty":   func(s *subject) scalar { return s.ofRule(truthOf(selectsAll(s.ruleSelector()))) },
+}
+
+type taint = resourceapi.DeviceTaint
+
+// ofRule is a value of the taint rule, if the write is of one.
+func (s *subject) ofRule(value scalar) scalar {
+	if s.rule() == nil {
+		return scalar{}
+	}
+	return value
+}
+
+func (s *subject) taint(rule *resourceapi.DeviceTaintRule, of func(taint) string) scalar {
+	if rule == nil {
+		return scalar{}
+	}
+	return textOf(of(rule.Spec.Taint))
+}
+
+func (s *subject) hit(of func(*Impact) int) scalar {
+	if s.Impact == nil {
+		return scalar{}
+	}
+	return numberOf(int64(of(s.Impact)))
+}
+
+var (
+	configKeys  = keysOf("driver", "apiVersion", "kind", "parameters", "driverKnown", "known", "problems", "paths")
+	problemKeys = keysOf("path", "message")
+)
+
+// opaqueConfig is one opaque configuration with its place.
+type opaqueConfig struct {
+	*resourceapi.OpaqueDeviceConfiguration
+	path string
+}
+
+func opaqueConfigs(object any) (all []opaqueConfig) {
+	if class, is := object.(*resourceapi.DeviceClass); is {
+		for i := range class.Spec.Config {
+			all = append(all, opaqueConfig{class.Spec.Config[i].Opaque, "spec.config[" + itoa(i) + "].opaque"})
+		}
+	}
+	if spec, base := specOf(object); spec != nil {
+		for i := range spec.Devices.Config {
+			all = append(all, opaqueConfig{spec.Devices.Config[i].Opaque, base + ".devices.config[" + itoa(i) + "].opaque"})
+		}
+	}
+	return all
+}
+
+// configs are the distinct opaque configurations.
+func (s *subject) configs() (terms []*ast.Term) {
+	type id struct{ driver, parameters string }
+	var order []opaqueConfig
+	paths := map[id][]string{}
+	for _, config := range opaqueConfigs(s.Object) {
+		if config.OpaqueDeviceConfiguration == nil {
+			continue
+		}
+		key := id{config.Driver, string(config.Parameters.Raw)}
+		if paths[key] == nil {
+			order = append(order, config)
+		}
+		paths[key] = append(paths[key], config.path)
+	}
+	for _, config := range order {
+		terms = append(terms, s.config(config, paths[id{config.Driver, string(config.Parameters.Raw)}]))
+	}
+	return terms
+}
+
+func (s *subject) config(c opaqueConfig, paths []string) *ast.Term {
+	schemas := s.Parameters
+	var problems []*ast.Term
+	driverKnown := schemas != nil && schemas.KnowsDriver(c.Driver)
+	known := driverKnown
+	if driverKnown {
+		at := field.NewPath("parameters")
+		unknown, fields, values := schemas.Check(at, c.Driver, c.Parameters.Raw)
+		known = len(unknown) == 0
+		for _, err := range append(fields, values...) {
+			path := strings.TrimPrefix(strings.TrimPrefix(err.Field, "parameters"), ".")
+			problems = append(problems, problemKeys.object(text(path), ast.StringTerm(err.ErrorBody())))
+		}
+	}
+	parameters := s.parsed(c.path+".parameters", c.Parameters.Raw)
+	return configKeys.object(text(c.Driver), stringField(parameters, "apiVersion"), stringField(parameters, "kind"), parameters,
+		truth(driverKnown), truth(known), ast.ArrayTerm(problems...), texts(paths))
+}
+
+func stringField(object *ast.Term, name string) *ast.Term {
+	if fields, is := object.Value.(ast.Object); is {
+		if value := fields.Get(ast.StringTerm(name)); value != nil {
+			if _, is := value.Value.(ast.String); is {
+				return value
+			}
+		}
+	}
+	return text("")
+}
+
+var (
+	impactKeys = keysOf("devices", "driverDevices", "claims", "pods", "namespaces", "everything", "namespaceNames", "budgets", "acknowledged", "acknowledge")
+	budgetKeys = keysOf("namespace", "name", "pods", "allowed")
+)
+
+func impact(i *Impact) *ast.Term {
+	if i == nil {
+		return ast.NullTerm()
+	}
+	number := func(n int) *ast.Term { return whole(int64(n)) }
+	budgets := make([]*ast.Term, 0, len(i.Budgets))
+	for _, b := range i.Budgets {
+		budgets = append(budgets, budgetKeys.object(text(b.Namespace), text(b.Name), number(b.Pods), number(b.Allowed)))
+	}
+	acknowledged := ast.NewObject()
+	if i.Acknowledged != nil {
+		for what, limit := range i.Acknowledged.Limits() {
+			acknowledged.Insert(text(what), number(limit))
+		}
+	}
+	return impactKeys.object(number(i.Devices), number(i.DriverDevices), number(i.Claims), number(i.Pods), number(i.Namespaces),
+		truth(i.Everything), texts(i.NamespaceNames), ast.ArrayTerm(budgets...), ast.NewTerm(acknowledged), text(guard.CeilingOf(i.Counts).Annotate()))
+}
+
+var (
+	ruleKeys     = keysOf("key", "value", "effect", "age", "timeChanged", "selector", "previewed", "acknowledged", "old")
+	storedKeys   = keysOf("key", "value", "effect", "selector")
+	selectorKeys = keysOf("present", "empty", "driver", "pool", "device")
+)
+
+func taintRule(req Request) *ast.Term {
+	rule, is := req.Object.(*resourceapi.DeviceTaintRule)
+	if !is {
+		return ast.NullTerm()
+	}
+	stored, old := ast.NullTerm(), (*resourceapi.DeviceTaintRule)(nil)
+	if o, is := req.Old.(*resourceapi.DeviceTaintRule); is && o != nil {
+		old = o
+		stored = storedKeys.object(text(o.Spec.Taint.Key), text(o.Spec.Taint.Value), text(o.Spec.Taint.Effect), deviceSelector(o.Spec.DeviceSelector))
+	}
+	age := ast.NullTerm()
+	if rule.Spec.Taint.TimeAdded != nil {
+		age = whole(int64(req.Now.Sub(rule.Spec.Taint.TimeAdded.Time) / time.Second))
+	}
+	taint := rule.Spec.Taint
+	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), age, truth(old == nil || !old.Spec.Taint.TimeAdded.Equal(taint.TimeAdded)), deviceSelector(rule.Spec.DeviceSelector),
+		truth(previewed(old, rule)), truth(guard.AcknowledgesPods(rule.Annotations)), stored)
+}
+
+// previewed tells whether the stored rule was the preview of what is written: the same
+// taint and devices without an effect, and a controller has said what it would do.
+func previewed(old, rule *resourceapi.DeviceTaintRule) bool {
+	if old == nil || old.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone ||
+		old.Spec.Taint.Key != rule.Spec.Taint.Key || old.Spec.Taint.Value != rule.Spec.Taint.Value ||
+		!apiequality.Semantic.DeepEqual(old.Spec.DeviceSelector, rule.Spec.DeviceSelector) {
+		return false
+	}
+	for _, condition := range old.Status.Conditions {
+		if condition.ObservedGeneration == old.Generation {
+			return true
+		}
+	}
+	return false
+}
+
+func deviceSelector(selector *resourceapi.DeviceTaintSelector) *ast.Term {
+	if selector == nil {
+		return selectorKeys.object(truth(false), truth(false), text(""), text(""), text(""))
+	}
+	value := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	return selectorKeys.object(truth(true), truth(selectsAll(selector)), text(value(selector.Driver)), text(value(selector.Pool)), text(value(selector.Device)))
+}
+
+// selectsAll tells whether a selector is there and names nothing.
+func selectsAll(s *resourceapi.DeviceTaintSelector) bool {
+	return s != nil && s.Driver == nil && s.Pool == nil && s.Device == nil
 }

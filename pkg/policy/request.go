@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	blast "github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -59,7 +61,7 @@ type Facts interface {
 }
 
 // Impact is what a write would hit.
-type Impact = blast.Impact
+type Impact = guard.Impact
 
 // A Violation is one thing that a policy objects to.
 type Violation struct {
@@ -105,6 +107,23 @@ type Decision struct {
 	Failures []Failure
 	// Evaluated is set if a policy applies, Cached if the decision was known.
 	Evaluated, Cached bool
+}
+
+// Err returns the failures of policies, nil if there are none. An object that is too large
+// or cannot be read is not a failure of a policy.
+func (d Decision) Err() error {
+	var errs []error
+	for _, f := range d.Failures {
+		if f.TooLarge || f.Unreadable {
+			continue
+		}
+		err := f.Err
+		if f.Code != "" {
+			err = fmt.Errorf("%s: %w", f.Code, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // specOf returns the specification of a claim or template with its path, nil for others.

@@ -18,7 +18,7 @@ import (
 // testTimeout ends one test.
 const testTimeout = 5 * time.Second
 
-// A TestReport is what the tests of a set say.
+// A TestReport is the results of the tests of a set.
 type TestReport struct {
 	Tests []TestResult
 	// Uncovered are the places of policies, as file:row, that no test has reached.
@@ -27,13 +27,15 @@ type TestReport struct {
 	Coverage float64
 }
 
-// A TestResult is what became of one test.
+// A TestResult is the result of one test.
 type TestResult struct {
 	// Name is package and rule, Location file:row.
 	Name, Location string
 	Duration       time.Duration
 	// Problem is empty if the test passes.
 	Problem string
+	// Broken is set if the test did not finish: it ended with an error or took too long.
+	Broken bool
 
 	at *ast.Location
 }
@@ -88,7 +90,7 @@ func testResult(result *tester.Result) TestResult {
 	}
 	switch {
 	case result.Error != nil:
-		test.Problem = result.Error.Error()
+		test.Problem, test.Broken = result.Error.Error(), true
 	case result.Skip:
 		test.Problem = "is skipped: a test that is not run proves nothing, remove it"
 	case !result.Pass():

@@ -2,9 +2,11 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -64,7 +66,9 @@ func policyListCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command 
 func policyTestCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
 	return &cobra.Command{
 		Use: "test", Short: "Run the tests of the policies", Args: cobra.NoArgs,
-		Long:    `test runs the tests that stand beside the policies, and names what no test reaches.`,
+		Long: `test runs the tests of the policies, and lists the lines that no test reaches.
+
+Exit codes: 0 all tests pass, 1 a test fails, 2 a test ended with an error or took too long.`,
 		Example: `  dra-steward policy test --policies ./policies`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			set, err := cmdutil.ParsePolicies(c, *paths)
@@ -81,6 +85,9 @@ func policyTestCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command 
 			fmt.Fprintf(streams.Out, "%d tests, coverage %.1f %%\n", len(report.Tests), report.Coverage)
 			if err := report.Err(); err != nil {
 				fmt.Fprintln(streams.Out, err)
+				if slices.ContainsFunc(report.Tests, func(r policy.TestResult) bool { return r.Broken }) {
+					return errors.New("tests did not finish")
+				}
 				return cmdutil.ErrFindings
 			}
 			return nil
@@ -161,7 +168,8 @@ func policyEvalCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command 
 		Use: "eval FILE|FOLDER|- ...", Short: "Ask the policies about manifests", Args: cobra.MinimumNArgs(1),
 		Long: `eval prints what the policies say of manifests, as the webhook would say it to --user.
 
-Exit codes: 0 nothing is denied, 1 something is, 2 could not run.`,
+Exit codes: 0 nothing is denied, 1 something is, 2 could not run, or a policy ended with an
+error or took too long.`,
 		Example: `  dra-steward policy eval --user jane claim.yaml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			sources, err := policyload.Sources(*paths)
@@ -194,6 +202,7 @@ func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string
 		return file.Locate(err)
 	}
 	var result error
+	var failures []error
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
 	for document, err := range reader.Walk(args...) {
 		if err != nil {
@@ -203,14 +212,16 @@ func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string
 			continue
 		}
 		denied, err := o.judge(streams, reviewer, document)
-		if err != nil {
+		if failure := (evaluationError{}); errors.As(err, &failure) {
+			failures = append(failures, err)
+		} else if err != nil {
 			return err
 		}
 		if denied {
 			result = cmdutil.ErrFindings
 		}
 	}
-	return result
+	return cmp.Or(errors.Join(failures...), result)
 }
 
 // judge prints what the policies say of a document.
@@ -235,7 +246,7 @@ func (o evalOptions) judge(streams cmdutil.Streams, reviewer review.Reviewer, do
 		return false, err
 	}
 	for _, f := range answer.Findings {
-		if review.IsPolicy(f.Rule) {
+		if review.IsPolicy(f.Rule) || f.Rule == review.PolicyError {
 			denied = denied || f.Severity == review.Error
 			o.print(streams, document, f, map[review.Severity]string{review.Error: "deny", review.Warning: "warn"}[f.Severity])
 		}
@@ -248,8 +259,14 @@ func (o evalOptions) judge(streams cmdutil.Streams, reviewer review.Reviewer, do
 			o.print(streams, document, e.Finding, "exempt ("+e.Reason+")")
 		}
 	}
+	if err := answer.Decision.Err(); err != nil {
+		return denied, evaluationError{fmt.Errorf("%s:%d: %s %s: policies were not evaluated: %w", document.File, document.Line, document.Kind, document.Name, err)}
+	}
 	return denied, nil
 }
+
+// An evaluationError is about an object that policies could not evaluate.
+type evaluationError struct{ error }
 
 func (o evalOptions) print(streams cmdutil.Streams, document *manifest.Document, f review.Finding, what string) {
 	line, column := document.Position(f.Path)

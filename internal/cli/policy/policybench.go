@@ -165,11 +165,17 @@ func (o benchOptions) costs(ctx context.Context, set *policy.Set, file config.Fi
 	}
 	for name, engine := range []*policy.Engine{anew, kept} {
 		cost := policyCost{Code: []string{"together", "known"}[name], Writes: len(writes), Asked: len(writes)}
+		var failed error
 		o.measure(&cost, len(writes), func() {
 			for _, req := range writes {
-				engine.Evaluate(ctx, req)
+				if err := engine.Evaluate(ctx, req).Err(); err != nil {
+					failed = err
+				}
 			}
 		})
+		if failed != nil {
+			return nil, failed
+		}
 		costs = append(costs, cost)
 	}
 	return costs, ctx.Err()
@@ -178,9 +184,9 @@ func (o benchOptions) costs(ctx context.Context, set *policy.Set, file config.Fi
 // policy measures one policy.
 func (o benchOptions) policy(ctx context.Context, engine *policy.Engine, code string, writes []policy.Request) (policyCost, error) {
 	cost := policyCost{Code: code}
-	var probes []policy.Probe
+	var probes []policy.Benchmark
 	for _, req := range writes {
-		probe, applies := engine.Probe(code, req)
+		probe, applies := engine.Benchmark(code, req)
 		if !applies {
 			continue
 		}

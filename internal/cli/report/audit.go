@@ -48,7 +48,8 @@ It needs the verb list for resourceclaims, resourceclaimtemplates, deviceclasses
 resourceslices and devicetaintrules of resource.k8s.io and for namespaces; with --namespace
 the first two in that namespace only.
 
-Exit codes: 0 nothing would be refused, 1 something would, 2 could not run.`
+Exit codes: 0 nothing would be refused, 1 something would, 2 could not run, or a policy ended
+with an error or took too long.`
 
 func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 	var o auditOptions
@@ -121,6 +122,9 @@ func (o auditOptions) write(streams cmdutil.Streams, report audit.Report, set *p
 	if err := report.Write(o.output, streams.Out, lint.Options{Here: here, Version: cmdutil.MainVersion(), Book: book}); err != nil {
 		return err
 	}
+	if n := len(report.Errors); n > 0 {
+		return fmt.Errorf("objects that policies could not evaluate: %d", n)
+	}
 	if len(report.Findings) > 0 {
 		return cmdutil.ErrFindings
 	}
@@ -132,6 +136,7 @@ type collected struct {
 	auditor  *audit.Auditor
 	objects  map[string]int
 	findings []audit.Finding
+	errors   []string
 }
 
 func newCollected(options audit.Options) (*collected, error) {
@@ -146,10 +151,19 @@ func (c *collected) judge(object audit.Object) error {
 	}
 	c.objects[object.Kind.Kind]++
 	c.findings = append(c.findings, findings...)
+	if failure := (audit.EvaluationError{}); errors.As(err, &failure) {
+		c.errors = append(c.errors, err.Error())
+		return nil
+	}
 	return err
 }
 
-func (c *collected) report() audit.Report { return audit.Make(c.objects, c.findings) }
+func (c *collected) report() audit.Report {
+	report := audit.Make(c.objects, c.findings)
+	slices.Sort(c.errors)
+	report.Errors = c.errors
+	return report
+}
 
 // readFiles audits what files hold. Their classes and slices are what exists.
 func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, options audit.Options) (audit.Report, error) {

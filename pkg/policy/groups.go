@@ -2,10 +2,14 @@ package policy
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -82,23 +86,23 @@ func tolerates(request *resourceapi.DeviceRequest) bool {
 
 // group is the policies that apply to the same writes.
 type group struct {
-	policies []*judge
-	all      *question
-	// some are the questions for a part of the policies, made when they are needed.
-	some *questions
+	policies []*preparedPolicy
+	all      *query
+	// some are the queries for a part of the policies, prepared when they are needed.
+	some *queryCache
 	// pure tells that decisions may be kept: claims come in great numbers and differ
 	// little, and nothing that the policies read is different every time.
 	pure bool
 }
 
-// judge is a policy of a group.
-type judge struct {
+// preparedPolicy is a policy of a group with its own query.
+type preparedPolicy struct {
 	Metadata
-	one    *question
-	guards guards
+	query     *query
+	prefilter prefilter
 }
 
-func strongest(judges []*judge, in scope) Mode {
+func strongest(judges []*preparedPolicy, in scope) Mode {
 	strongest := Off
 	for i := range judges {
 		if mode := in.modes[judges[i].Code]; rank(mode) > rank(strongest) {
@@ -112,7 +116,7 @@ func strongest(judges []*judge, in scope) Mode {
 func newGroups(set *Set, all *scopes, only string) (map[groupKey]*group, error) {
 	groups := map[groupKey]*group{}
 	prepared := map[string]*group{}
-	judges, err := newJudges(set, all, only)
+	judges, err := preparePolicies(set, all, only)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +143,7 @@ func newGroups(set *Set, all *scopes, only string) (map[groupKey]*group, error) 
 	return groups, nil
 }
 
-func codes(policies []*judge) string {
+func codes(policies []*preparedPolicy) string {
 	var all []string
 	for _, policy := range policies {
 		all = append(all, policy.Code)
@@ -163,7 +167,7 @@ func (k groupKey) possible() part {
 	}
 }
 
-func (k groupKey) policies(judges []*judge) (policies []*judge) {
+func (k groupKey) policies(judges []*preparedPolicy) (policies []*preparedPolicy) {
 	if k.has&^k.possible() != 0 {
 		return nil
 	}
@@ -175,34 +179,34 @@ func (k groupKey) policies(judges []*judge) (policies []*judge) {
 	return policies
 }
 
-// newJudges prepares the policies that are in force anywhere, and looks up what their
+// preparePolicies prepares the policies that are in force anywhere, and looks up what their
 // guards want to know of the scopes.
-func newJudges(set *Set, all *scopes, only string) ([]*judge, error) {
-	var judges []*judge
+func preparePolicies(set *Set, all *scopes, only string) ([]*preparedPolicy, error) {
+	var judges []*preparedPolicy
 	var parameters []ast.Ref
-	readers, guarding := newReaders(set.compiler), guarding{set.compiler, &parameters}
+	readers, filters := newReaders(set.compiler), filterBuilder{set.compiler, &parameters}
 	for _, policy := range set.policies {
 		if !all.anywhere(policy.Code) || only != "" && !slices.Contains(policy.Needs, only) {
 			continue
 		}
-		one, err := set.ask(readers.policy(policy.Package), policy)
+		one, err := set.newQuery(readers.policy(policy.Package), policy)
 		if err != nil {
 			return nil, err
 		}
-		judges = append(judges, &judge{policy, one, guarding.policy(policy.Package)})
+		judges = append(judges, &preparedPolicy{policy, one, filters.policy(policy.Package)})
 	}
 	all.find(parameters)
 	return judges, nil
 }
 
-func newGroup(set *Set, policies []*judge) (*group, error) {
+func newGroup(set *Set, policies []*preparedPolicy) (*group, error) {
 	g := &group{policies: policies}
-	all, err := set.askAll(policies)
+	all, err := set.newQueryOf(policies)
 	if err != nil {
 		return nil, err
 	}
 	g.all = all
-	g.some = &questions{set: set, known: map[string]*question{}}
+	g.some = &queryCache{set: set, known: map[string]*query{}}
 	g.pure = !all.any(fieldNamed("now") | fieldNamed("raw"))
 	return g, nil
 }
@@ -233,4 +237,89 @@ func newPlaces(violations []Violation) violationPlaces {
 func (p violationPlaces) have(v *Violation) bool {
 	places, found := p[[2]string{v.Code, v.Message}]
 	return found && !slices.ContainsFunc(v.Paths, func(path string) bool { return !places[path] })
+}
+
+// A query evaluates some policies together.
+type query struct {
+	policies []Metadata
+	prepared rego.PreparedEvalQuery
+	// fields are those of the input that the policies read.
+	fields
+}
+
+// newQuery prepares a query of policies that read no more than reads.
+func (s *Set) newQuery(reads fields, policies ...Metadata) (*query, error) {
+	var rules []*ast.Term
+	for _, policy := range policies {
+		rules = append(rules, ast.NewTerm(ast.MustParseRef("data."+policy.Package+".deny")))
+	}
+	prepared, err := rego.New(rego.Compiler(s.compiler), rego.StrictBuiltinErrors(true), rego.GenerateJSON(keepTerm),
+		rego.ParsedQuery(ast.NewBody(ast.NewExpr(ast.ArrayTerm(rules...))))).PrepareForEval(context.Background())
+	return &query{policies, prepared, reads}, err
+}
+
+// keepTerm leaves the result as it is: it is decoded into violations.
+func keepTerm(t *ast.Term, _ *rego.EvalContext) (any, error) { return t.Value, nil }
+
+// newQueryOf prepares a query of policies that have one each.
+func (s *Set) newQueryOf(selected []*preparedPolicy) (*query, error) {
+	var reads fields
+	var policies []Metadata
+	for _, one := range selected {
+		reads |= one.query.fields
+		policies = append(policies, one.Metadata)
+	}
+	return s.newQuery(reads, policies...)
+}
+
+// run returns what each policy of the query reports.
+func (q *query) run(ctx context.Context, input ast.Value, options ...rego.EvalOption) ([]ast.Value, error) {
+	results, err := q.prepared.Eval(ctx, append(options, rego.EvalParsedInput(input))...)
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 || len(results[0].Expressions) != 1 {
+		return nil, errNoResults
+	}
+	list, is := results[0].Expressions[0].Value.(*ast.Array)
+	if !is || list.Len() != len(q.policies) {
+		return nil, errNoResults
+	}
+	reported := make([]ast.Value, list.Len())
+	for i := range reported {
+		reported[i] = list.Elem(i).Value
+	}
+	return reported, nil
+}
+
+var errNoResults = errors.New("the query has not one result for each policy")
+
+// maxQueries is the number of queries for some of its policies that a group keeps. Beyond
+// it, all policies of the group are evaluated.
+const maxQueries = 256
+
+// queryCache has the queries for some of the policies of a group.
+type queryCache struct {
+	set   *Set
+	mutex sync.RWMutex
+	known map[string]*query
+}
+
+// of returns the query for some policies; nil if there are too many already.
+func (q *queryCache) of(selected []*preparedPolicy, which string) *query {
+	q.mutex.RLock()
+	one := q.known[which]
+	full := len(q.known) >= maxQueries
+	q.mutex.RUnlock()
+	if one != nil || full {
+		return one
+	}
+	one, err := q.set.newQueryOf(selected)
+	if err != nil {
+		return nil
+	}
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	q.known[which] = one
+	return one
 }

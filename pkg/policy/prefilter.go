@@ -1,15 +1,190 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
+// A prefilter finds out, without Rego and without building the input, that a policy reports
+// nothing about a write. It is derived from the policy.
+//
+// Without it, a decision about a claim with 8 requests and 4 tolerations takes 459 µs of CPU
+// instead of 190 µs, and one with a single toleration 180 µs instead of 61 µs, where a whole
+// admission request takes about 500 µs (BenchmarkLibrary, decisions that are not kept).
+// Delete it when the difference is below a tenth of an admission request: if OPA skips rules
+// by their first conditions, or if most decisions are kept.
+type prefilter interface {
+	// mayReport is false if no rule of the policy can hold, not even fail.
+	mayReport(s *subject) bool
+}
+
+// ruleFilter has the conditions with which the body of a rule begins, as far as they are
+// simple. What follows the first expression that could fail with an error is not part of
+// it, so a rule that is skipped would not even have failed.
+type ruleFilter struct {
+	always []predicate
+	loops  []loopFilter
+}
+
+// loopFilter is the part of a ruleFilter about one item of a list: there must be one for
+// which all predicates may hold.
+type loopFilter struct {
+	list list
+	each []predicate
+}
+
+// predicate is a condition; item is the item of the loop, if it is in one.
+type predicate func(s *subject, item int) verdict
+
+// operand is a value; item is the item of the loop, if it is in one.
+type operand func(s *subject, item int) scalar
+
+// list is something that rules go through.
+type list struct {
+	length func(*subject) int
+	// field returns a field of the items, the item itself for the empty name; nil if
+	// it is not known.
+	field func(name string) operand
+}
+
+// may tells whether the rule may hold.
+func (g *ruleFilter) may(s *subject) bool {
+	for _, holds := range g.always {
+		if holds(s, 0) == no {
+			return false
+		}
+	}
+	for i := range g.loops {
+		if !g.loops[i].may(s) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *loopFilter) may(s *subject) bool {
+	for item := range l.list.length(s) {
+		if l.mayFor(s, item) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loopFilter) mayFor(s *subject, item int) bool {
+	return !slices.ContainsFunc(l.each, func(holds predicate) bool { return holds(s, item) == no })
+}
+
+// ruleFilters are those of the rules of a policy, one of which must be able to hold.
+type ruleFilters []ruleFilter
+
+func (all ruleFilters) mayReport(s *subject) bool {
+	for i := range all {
+		if all[i].may(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// filterBuilder derives filters from rules.
+type filterBuilder struct {
+	compiler *ast.Compiler
+	// parameters are the references to parameters that filters read; a scope has
+	// their values in this order.
+	parameters *[]ast.Ref
+}
+
+func (g filterBuilder) policy(path string) (all ruleFilters) {
+	for _, rule := range denials(g.compiler, path) {
+		one, _ := g.rule(rule)
+		all = append(all, one)
+	}
+	return all
+}
+
+// rule derives the filter of a rule. harmless is true if the rule cannot fail.
+func (g filterBuilder) rule(rule *ast.Rule) (_ ruleFilter, harmless bool) {
+	b := body{filterBuilder: g, locals: map[ast.Var]value{}}
+	for _, expr := range rule.Body {
+		if !b.read(expr) {
+			return b.filter, false
+		}
+	}
+	return b.filter, true
+}
+
+// parameter is the value of a parameter: input.parameters.<code>.<name>.
+func (g filterBuilder) parameter(ref ast.Ref) func(*subject) ast.Value {
+	place := slices.IndexFunc(*g.parameters, func(known ast.Ref) bool { return known.Equal(ref) })
+	if place < 0 {
+		place = len(*g.parameters)
+		*g.parameters = append(*g.parameters, ref)
+	}
+	return func(s *subject) ast.Value { return s.in.found[place] }
+}
+
+// parameterList is a list among the parameters. Of anything else than a list of simple
+// values nothing is known.
+func (g filterBuilder) parameterList(ref ast.Ref) list {
+	of := g.parameter(ref)
+	return list{
+		length: func(s *subject) int {
+			switch all := of(s).(type) {
+			case nil:
+				return 0
+			case *ast.Array:
+				return all.Len()
+			}
+			return 1
+		},
+		field: func(name string) operand {
+			return func(s *subject, item int) scalar {
+				if all, is := of(s).(*ast.Array); is && name == "" {
+					return scalarOf(all.Elem(item).Value)
+				}
+				return scalar{kind: uncertain}
+			}
+		},
+	}
+}
+
+// tableList is a list of the input that has a table of its fields.
+func tableList(table []listField, length func(*devices) int) list {
+	return list{
+		length: func(s *subject) int { return length(s.devices) },
+		field: func(name string) operand {
+			for i := range table {
+				if table[i].name == name {
+					get := table[i].get
+					return func(s *subject, item int) scalar { return get(s.devices, item) }
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// lists are those of the input that filters know.
+var lists = map[string]list{
+	"tolerations":    tableList(tolerationFields, func(d *devices) int { return len(d.tolerations) }),
+	"claim.requests": tableList(requestFields, func(d *devices) int { return len(d.demands) }),
+	// Without a World there are no classes.
+	"classes": tableList(classFields, func(d *devices) int {
+		if d.world == nil {
+			return 0
+		}
+		return len(d.demands)
+	}),
+	"tolerationLists": tableList(listFields, func(d *devices) int { return len(d.lists) }),
+}
+
 // body reads the body of a rule, expression by expression.
 type body struct {
-	guarding
-	guard  guard
+	filterBuilder
+	filter ruleFilter
 	locals map[ast.Var]value
 }
 
@@ -60,7 +235,7 @@ func (b *body) condition(t *ast.Term) bool {
 	if !is || !ref.IsGround() {
 		return false
 	}
-	var any guards
+	var any ruleFilters
 	all := true
 	for _, rule := range b.compiler.GetRulesExact(ref) {
 		if rule.Default || rule.Else != nil || len(rule.Head.Args) > 0 || rule.Head.DocKind() != ast.CompleteDoc {
@@ -73,7 +248,7 @@ func (b *body) condition(t *ast.Term) bool {
 		return false
 	}
 	b.add(0, false, func(s *subject, _ int) verdict {
-		if any.may(s) {
+		if any.mayReport(s) {
 			return maybe
 		}
 		return no
@@ -119,8 +294,8 @@ func (b *body) bind(variable, to *ast.Term) bool {
 		return false
 	}
 	if items, is := b.items(to); is {
-		b.guard.loops = append(b.guard.loops, loopGuard{list: items})
-		b.locals[name] = value{of: items.field(""), loop: len(b.guard.loops), item: true}
+		b.filter.loops = append(b.filter.loops, loopFilter{list: items})
+		b.locals[name] = value{of: items.field(""), loop: len(b.filter.loops), item: true}
 		return true
 	}
 	b.locals[name] = b.value(to)
@@ -153,10 +328,10 @@ func (b *body) add(loop int, negated bool, holds predicate) {
 		holds = func(s *subject, item int) verdict { return positive(s, item).not() }
 	}
 	if loop == 0 {
-		b.guard.always = append(b.guard.always, holds)
+		b.filter.always = append(b.filter.always, holds)
 		return
 	}
-	b.guard.loops[loop-1].each = append(b.guard.loops[loop-1].each, holds)
+	b.filter.loops[loop-1].each = append(b.filter.loops[loop-1].each, holds)
 }
 
 // member adds "value in list".
@@ -206,7 +381,7 @@ func (b *body) ref(ref ast.Ref) value {
 		if !local.item || len(ref) != 2 || len(steps) != 1 {
 			return value{}
 		}
-		return value{of: b.guard.loops[local.loop-1].list.field(steps[0]), loop: local.loop}
+		return value{of: b.filter.loops[local.loop-1].list.field(steps[0]), loop: local.loop}
 	}
 	path := strings.Join(steps, ".")
 	switch {
