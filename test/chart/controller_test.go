@@ -17,7 +17,7 @@ func TestControllerRights(t *testing.T) {
 			"Role:get configmaps dra-steward-policies, Role:get leases dra-steward-controller, Role:patch configmaps dra-steward-controller-evictions, Role:patch events, Role:update configmaps dra-steward-policies, Role:update leases dra-steward-controller",
 	} {
 		t.Run(mode, func(t *testing.T) {
-			c := render(t, with(values{"controller": values{"mode": mode, "drains": values{"enabled": false}}}), Options{Namespace: "devices"}).controller
+			c := render(t, with(values{"controller": values{"mode": mode, "drains": values{"enabled": false}}, "extendedResources": values{"enabled": false}}), Options{Namespace: "devices"}).controller
 			var got []string
 			for _, rule := range c.clusterRole.Rules {
 				for _, verb := range rule.Verbs {
@@ -54,7 +54,7 @@ func TestControllerRights(t *testing.T) {
 // are those at a deadline.
 func TestDrainRights(t *testing.T) {
 	var got []string
-	for _, rule := range render(t, with(values{"controller": values{"patchStatus": false, "expireRules": false, "drains": values{"deadlineDelete": true}}}), Options{}).controller.clusterRole.Rules {
+	for _, rule := range render(t, with(values{"controller": values{"patchStatus": false, "expireRules": false, "drains": values{"deadlineDelete": true}}, "extendedResources": values{"enabled": false}}), Options{}).controller.clusterRole.Rules {
 		for _, verb := range rule.Verbs {
 			if verb != "list" && verb != "watch" {
 				got = append(got, verb+" "+strings.Join(rule.Resources, "+"))

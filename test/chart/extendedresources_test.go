@@ -151,3 +151,20 @@ func find(hooks []hook, name string) *hook {
 	}
 	return nil
 }
+
+// TestExtendedResourcesRight: the controller may patch one configuration by name, and only
+// where it keeps the webhook or the certificate.
+func TestExtendedResourcesRight(t *testing.T) {
+	for enabled, want := range map[bool]string{true: "[list watch patch] [dra-steward]", false: ""} {
+		r := render(t, with(values{"extendedResources": values{"enabled": enabled}}), Options{}).controller
+		var got []string
+		for _, rule := range r.clusterRole.Rules {
+			if slices.Contains(rule.Resources, "validatingwebhookconfigurations") {
+				got = append(got, fmt.Sprint(rule.Verbs, " ", rule.ResourceNames))
+			}
+		}
+		if strings.Join(got, ", ") != want || slices.Contains(r.deployment.Spec.Template.Spec.Containers[0].Args, "--extended-resources=true") != enabled {
+			t.Errorf("enabled %v: got the rights %q, want %q", enabled, got, want)
+		}
+	}
+}
