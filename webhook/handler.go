@@ -104,7 +104,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 		Now:         now,
 	})
 	if err != nil {
-		h.log.Error(err, "cannot judge a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		h.log.Error(err, "cannot check a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		return errored(err), verdictErrored
 	}
 	h.metrics.count(answer)

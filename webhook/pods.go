@@ -65,8 +65,8 @@ func (p podDeletions) Handle(ctx context.Context, req admission.Request) admissi
 func (p podDeletions) judge(ctx context.Context, req admission.Request, now time.Time) (admission.Response, string) {
 	answer, err := p.review(ctx, req, now)
 	if err != nil {
-		p.log.Error(err, "cannot judge the deletion of a pod, so it passes", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
-		return admission.Allowed("").WithWarnings("dra-steward cannot say whether the pod holds devices: " + err.Error()), verdictErrored
+		p.log.Error(err, "cannot check the deletion of a pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		return admission.Allowed("").WithWarnings("dra-steward cannot check whether the pod holds devices: " + err.Error()), verdictErrored
 	}
 	p.metrics.count(answer)
 	p.decisions.record(p.endpoint, req, answer)
@@ -102,15 +102,15 @@ func (p podDeletions) deletion(req admission.Request) (*validate.PodDeletion, er
 	pod := &corev1.Pod{}
 	if req.Operation == admissionv1.Delete {
 		if err := json.Unmarshal(req.OldObject.Raw, pod); err != nil {
-			return nil, fmt.Errorf("the stored object is no pod: %w", err)
+			return nil, fmt.Errorf("cannot decode the stored Pod: %w", err)
 		}
 		if err := json.Unmarshal(req.Options.Raw, &options); err != nil {
-			return nil, fmt.Errorf("the options are none of a deletion: %w", err)
+			return nil, fmt.Errorf("cannot decode DeleteOptions: %w", err)
 		}
 	} else {
 		var eviction policyv1.Eviction // that of v1beta1 has the same fields
 		if err := json.Unmarshal(req.Object.Raw, &eviction); err != nil {
-			return nil, fmt.Errorf("the object is no eviction: %w", err)
+			return nil, fmt.Errorf("cannot decode Eviction: %w", err)
 		}
 		if eviction.DeleteOptions != nil {
 			options = *eviction.DeleteOptions

@@ -39,6 +39,6 @@ func (p policyConfigMaps) Handle(ctx context.Context, req admission.Request) adm
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: "the policies would not be taken over, the ones in force stay: " + err.Error(),
+		Message: "the policies are invalid and would not be loaded; the present ones stay in force: " + err.Error(),
 	}}}
 }

@@ -61,7 +61,7 @@ func (c *SecretCertificate) look(object any) {
 	}
 	certificate, err := tls.X509KeyPair(secret.Data[CertificateFile], secret.Data[KeyFile])
 	if err != nil {
-		c.log.Error(err, "cannot read the certificate; the former one is served on", "secret", c.namespace+"/"+c.name)
+		c.log.Error(err, "cannot read the certificate; still serving the previous one", "secret", c.namespace+"/"+c.name)
 		return
 	}
 	if former := c.current.Swap(&certificate); former == nil || !former.Leaf.Equal(certificate.Leaf) {

@@ -52,7 +52,7 @@ func end(span trace.Span, verdict string) {
 	}
 	span.SetAttributes(attribute.String("dra_steward.verdict", verdict))
 	if verdict == verdictErrored {
-		span.SetStatus(codes.Error, "the request cannot be judged")
+		span.SetStatus(codes.Error, "the request cannot be checked")
 	}
 	span.End()
 }
