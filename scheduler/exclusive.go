@@ -56,10 +56,10 @@ func configured(flags *pflag.FlagSet) (*config.KubeSchedulerConfiguration, error
 func exclusive(election componentconfig.LeaderElectionConfiguration) error {
 	switch {
 	case !election.LeaderElect:
-		return errors.New("leader election is off, so a kube-scheduler may be at work at the same time, and the two would give devices away twice: " +
+		return errors.New("leader election is off, so a kube-scheduler could be active at the same time, and the two would allocate devices twice: " +
 			"leave --leader-elect on, or, if no other scheduler of the cluster handles pods with ResourceClaims, add --sole-scheduler")
 	case election.ResourceNamespace != leaseNamespace || election.ResourceName != leaseName:
-		return fmt.Errorf("leader election by the Lease %s/%s does not keep a kube-scheduler with %s/%s from working at the same time, and the two would give devices away twice: "+
+		return fmt.Errorf("leader election by the Lease %s/%s does not prevent a kube-scheduler with %s/%s from being active at the same time, and the two would allocate devices twice: "+
 			"use that Lease, or, if no other scheduler of the cluster handles pods with ResourceClaims, add --sole-scheduler",
 			election.ResourceNamespace, election.ResourceName, leaseNamespace, leaseName)
 	default:

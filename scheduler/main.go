@@ -30,14 +30,14 @@ func command() *cobra.Command {
 	factory := &plugin.Factory{Regarding: ownPod(os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"))}
 	command := app.NewSchedulerCommand(app.WithPlugin(plugin.Name, factory.New))
 	command.Use = "dra-steward-scheduler"
-	command.Long = `kube-scheduler with one more plugin: with ` + plugin.Name + ` in the place of
-DynamicResources pods land on devices by the attributes and capacities that
-ResourceSlicePatches give them. Everything else is as in kube-scheduler.
+	command.Long = `kube-scheduler with one additional plugin: with ` + plugin.Name + ` instead of
+DynamicResources, it allocates devices by the attributes and capacities that
+ResourceSlicePatches set. Everything else is as in kube-scheduler.
 
-Two schedulers that allocate devices at the same time give some of them away twice. So
-this one refuses to start unless it takes part in the leader election of kube-scheduler
-(Lease kube-system/kube-scheduler, which is the default), or --sole-scheduler says that
-no other scheduler of the cluster handles pods with ResourceClaims.`
+Two schedulers that allocate devices at the same time allocate some of them twice.
+Therefore this one refuses to start unless it takes part in the leader election of
+kube-scheduler (Lease kube-system/kube-scheduler, the default), or --sole-scheduler
+asserts that no other scheduler of the cluster handles pods with ResourceClaims.`
 	sole := command.Flags().Bool("sole-scheduler", false, "no other scheduler of the cluster handles pods with ResourceClaims")
 	setGates := command.PersistentPreRunE
 	command.PersistentPreRunE = func(command *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ no other scheduler of the cluster handles pods with ResourceClaims.`
 		for _, profile := range configuration.Profiles {
 			factory.Profiles = append(factory.Profiles, profile.SchedulerName)
 			if preemptsFirst(profile) {
-				klog.Background().Error(nil, "Pods are evicted where it would do to take back a claim that nobody uses: "+
+				klog.Background().Error(nil, "Pods are preempted although deallocating an unused claim would be sufficient: "+
 					"disable DefaultPreemption in multiPoint, and enable it again behind "+plugin.Name, "profile", profile.SchedulerName)
 			}
 		}

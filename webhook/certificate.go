@@ -30,7 +30,7 @@ func (s *Server) certificate() (Certificate, error) {
 	}
 	files, err := certwatcher.New(filepath.Join(s.CertDir, CertificateFile), filepath.Join(s.CertDir, KeyFile))
 	if err != nil {
-		return nil, fmt.Errorf("no certificate to serve with: %w; put %s and %s into %s, or create them with --self-signed",
+		return nil, fmt.Errorf("no serving certificate: %w; put %s and %s into %s, or use --self-signed",
 			err, CertificateFile, KeyFile, s.CertDir)
 	}
 	return files, nil

@@ -30,7 +30,7 @@ type DecisionSettings struct {
 func (s DecisionSettings) Validate() error {
 	for name, part := range map[string]float64{"denied": s.Denied, "warned": s.Warned} {
 		if !(part >= 0 && part <= 1) {
-			return fmt.Errorf("the part of %s requests to log is %v: must be 0 to 1", name, part)
+			return fmt.Errorf("the fraction of %s requests to log is %v: must be 0 to 1", name, part)
 		}
 	}
 	if !(s.PerSecond >= 0) || math.IsInf(s.PerSecond, 0) {
@@ -53,7 +53,7 @@ func NewDecisions(settings DecisionSettings, log logr.Logger, registerer prometh
 	d := &Decisions{settings: settings, log: log, limiter: rate.NewLimiter(rate.Inf, 0),
 		lines: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_decision_log_total",
-			Help: "Denials and warnings by what became of their line in the log: logged, sampled (left out by the part that is logged) or limited (left out by the limit per second).",
+			Help: "Decision log entries, by result: logged, sampled (omitted by the sampling rate) or limited (omitted by the limit per second).",
 		}, []string{"result"})}
 	if err := settings.Validate(); err != nil {
 		return nil, err

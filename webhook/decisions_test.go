@@ -91,7 +91,7 @@ func TestDecisionsAreSampled(t *testing.T) {
 		t.Errorf("%d of 2000 were logged, want about 500", n)
 	}
 	want := fmt.Sprintf(`
-# HELP dra_steward_decision_log_total Denials and warnings by what became of their line in the log: logged, sampled (left out by the part that is logged) or limited (left out by the limit per second).
+# HELP dra_steward_decision_log_total Decision log entries, by result: logged, sampled (omitted by the sampling rate) or limited (omitted by the limit per second).
 # TYPE dra_steward_decision_log_total counter
 dra_steward_decision_log_total{result="logged"} %d
 dra_steward_decision_log_total{result="sampled"} %d

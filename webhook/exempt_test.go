@@ -39,7 +39,7 @@ func TestAuthor(t *testing.T) {
 		t.Errorf("the scheduler: %+v", got)
 	}
 	const metrics = `
-# HELP dra_steward_admission_exempted_total Problems found in admission requests that an exemption or the author's identity let pass, by the ID of the rule.
+# HELP dra_steward_admission_exempted_total Findings in admission requests that an exemption or the author's identity admitted, by the ID of the rule.
 # TYPE dra_steward_admission_exempted_total counter
 dra_steward_admission_exempted_total{rule="request-tolerations-max"} 2
 `

@@ -42,23 +42,23 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"endpoint", "kind", "operation", "verdict"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_findings_total",
-			Help: "Problems found in admission requests, by the ID of the rule and severity (error, warning, audit).",
+			Help: "Findings in admission requests, by the ID of the rule and severity (error, warning, audit).",
 		}, []string{"rule", "severity"}),
 		exempted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_exempted_total",
-			Help: "Problems found in admission requests that an exemption or the author's identity let pass, by the ID of the rule.",
+			Help: "Findings in admission requests that an exemption or the author's identity admitted, by the ID of the rule.",
 		}, []string{"rule"}),
 		defaults: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_defaults_total",
-			Help: "Defaults of admission requests, by ID and result (filled, or withheld in the mode observe).",
+			Help: "Defaults of admission requests, by ID and result (filled, or withheld in mode observe).",
 		}, []string{"default", "result"}),
 		policies: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_policy_results_total",
-			Help: "What policies said, by code, mode and result (violation, stored: the stored object has it already, error, timeout).",
+			Help: "Results of policies, by code, mode and result (violation, stored: the stored object has it already, error, timeout).",
 		}, []string{"code", "mode", "result"}),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_policy_evaluations_total",
-			Help: "Writes that policies were asked about, by result (evaluated, cached, failed).",
+			Help: "Policy evaluations of writes, by result (evaluated, cached, failed).",
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_refused_total",

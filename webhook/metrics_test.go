@@ -60,7 +60,7 @@ dra_steward_admission_answers_total{endpoint="validate",kind="",operation="DELET
 dra_steward_admission_answers_total{endpoint="validate",kind="ResourceClaim",operation="CREATE",verdict="allowed"} 1
 dra_steward_admission_answers_total{endpoint="validate",kind="ResourceClaim",operation="CREATE",verdict="denied"} 1
 dra_steward_admission_answers_total{endpoint="validate",kind="ResourceClaim",operation="UPDATE",verdict="allowed"} 1
-# HELP dra_steward_admission_findings_total Problems found in admission requests, by the ID of the rule and severity (error, warning, audit).
+# HELP dra_steward_admission_findings_total Findings in admission requests, by the ID of the rule and severity (error, warning, audit).
 # TYPE dra_steward_admission_findings_total counter
 dra_steward_admission_findings_total{rule="request-tolerations-max",severity="error"} 1
 dra_steward_admission_findings_total{rule="request-tolerations-max",severity="warning"} 1

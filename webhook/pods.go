@@ -65,7 +65,7 @@ func (p podDeletions) Handle(ctx context.Context, req admission.Request) admissi
 func (p podDeletions) check(ctx context.Context, req admission.Request, now time.Time) (admission.Response, string) {
 	answer, err := p.review(ctx, req, now)
 	if err != nil {
-		p.log.Error(err, "cannot check the deletion of a pod; it is admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		p.log.Error(err, "cannot check the deletion of a pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		return admission.Allowed("").WithWarnings("dra-steward cannot check whether the pod holds devices: " + err.Error()), verdictErrored
 	}
 	p.metrics.count(answer)
@@ -102,7 +102,7 @@ func (p podDeletions) deletion(req admission.Request) (*validate.PodDeletion, er
 	pod := &corev1.Pod{}
 	if req.Operation == admissionv1.Delete {
 		if err := json.Unmarshal(req.OldObject.Raw, pod); err != nil {
-			return nil, fmt.Errorf("cannot decode the stored pod: %w", err)
+			return nil, fmt.Errorf("cannot decode the stored Pod: %w", err)
 		}
 		if err := json.Unmarshal(req.Options.Raw, &options); err != nil {
 			return nil, fmt.Errorf("cannot decode DeleteOptions: %w", err)

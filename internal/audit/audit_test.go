@@ -146,7 +146,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("%s\n%s", texts[0], texts[1])
 	}
 	want := "DRA-TOL-001 (today deny): would refuse 2 objects (a 1, b 1)\n  ResourceClaim a/y: spec.devices.requests[gpu].exactly.tolerations[0].key: a toleration with an empty key tolerates every taint; name"
-	if !strings.Contains(texts[0], want) || !strings.Contains(texts[0], "4 objects judged, 4 would be refused\n") {
+	if !strings.Contains(texts[0], want) || !strings.Contains(texts[0], "4 objects checked, 4 would be refused\n") {
 		t.Error(texts[0])
 	}
 }

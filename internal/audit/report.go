@@ -154,13 +154,13 @@ func (r Report) summary() string {
 		all += n
 	}
 	if len(r.Findings) == 0 {
-		return fmt.Sprintf("%s judged, none would be refused", counted(all, "object"))
+		return fmt.Sprintf("%s checked, none would be refused", counted(all, "object"))
 	}
 	refused := map[string]bool{}
 	for _, f := range r.Findings {
 		refused[f.Kind+" "+fullName(f.Namespace, f.Name)] = true
 	}
-	return fmt.Sprintf("%s judged, %d would be refused", counted(all, "object"), len(refused))
+	return fmt.Sprintf("%s checked, %d would be refused", counted(all, "object"), len(refused))
 }
 
 func counted(n int, what string) string {
@@ -174,7 +174,7 @@ func counted(n int, what string) string {
 func (f Finding) String() string {
 	made := ""
 	if f.Generated {
-		made = " (made of a template)"
+		made = " (from a template)"
 	}
 	return strings.Join(slices.DeleteFunc([]string{f.Kind + " " + fullName(f.Namespace, f.Name) + made, f.Path, f.Message},
 		func(s string) bool { return s == "" }), ": ")

@@ -41,16 +41,16 @@ func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 func rootCommand(streams cmdutil.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dra-steward",
-		Short: "Guard the devices of a Kubernetes cluster",
-		Long: `dra-steward judges what is written to resource.k8s.io, the API of Dynamic Resource
-Allocation (DRA): ResourceSlices, ResourceClaims, ResourceClaimTemplates,
-DeviceClasses and DeviceTaintRules. In a cluster it does so as an admission webhook
-(serve), on files without a cluster (lint), with the same rules.
+		Short: "Protect the devices of a Kubernetes cluster",
+		Long: `dra-steward checks objects of resource.k8s.io, the API of Dynamic Resource Allocation
+(DRA): ResourceSlices, ResourceClaims, ResourceClaimTemplates, DeviceClasses and
+DeviceTaintRules. It uses the same rules as an admission webhook in a cluster (serve)
+and on files without a cluster (lint).
 
-Exit codes: 0 clean, 1 something was found, 2 could not run.`,
-		Example: `  dra-steward lint manifests/                 # judge files
+Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
+		Example: `  dra-steward lint manifests/                 # check files
   kubectl get resourceslices -o yaml | dra-steward lint -
-  dra-steward explain request-tolerations-max # why is that wrong?
+  dra-steward explain request-tolerations-max # explain a finding
   dra-steward serve --cert-dir /tls           # the admission webhook`,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -140,7 +140,7 @@ var description = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: 
 func parseDescription(text string) (m Metric, err error) {
 	parts := description.FindStringSubmatch(text)
 	if parts == nil {
-		return m, fmt.Errorf("description of a metric: %s: not in the form that client_golang writes", text)
+		return m, fmt.Errorf("description of a metric: %s: unknown format", text)
 	}
 	if m.Name, err = strconv.Unquote(parts[1]); err != nil {
 		return m, err
@@ -177,9 +177,9 @@ func typeOf(c prometheus.Collector, name string) string {
 func metricsCommand(streams cmdutil.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "metrics",
-		Short: "Print a page about every metric that dra-steward serves",
-		Long: `metrics prints in Markdown what serve, controller and node serve at /metrics: name, type,
-labels and what each one says. docs/metrics.md is its output.`,
+		Short: "Print a page with every metric of dra-steward",
+		Long: `metrics prints the metrics of serve, controller and node in Markdown: name, type, labels
+and meaning. docs/metrics.md is its output.`,
 		Example: `  dra-steward metrics > metrics.md`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -196,11 +196,11 @@ func writeMetrics(out io.Writer, all []Metric) error {
 	var page strings.Builder
 	page.WriteString(`# Metrics
 
-Generated from the code by "dra-steward metrics": make generate. Those of the Go runtime and
-of the process come on top. No label takes a value that a tenant can choose, but for those
-of node, which name the pods of one node.
+"dra-steward metrics" generates this page from the code (make generate). The metrics of the Go
+runtime and of the process are not listed. Tenants cannot choose the value of any label, except
+for node, whose labels name the pods of one node.
 
-| metric | type | labels | of | what it says |
+| metric | type | labels | of | meaning |
 | --- | --- | --- | --- | --- |
 `)
 	for _, m := range all {

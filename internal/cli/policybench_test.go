@@ -57,7 +57,7 @@ func TestPolicyBenchOfFiles(t *testing.T) {
 	if code != cmdutil.ExitClean || !strings.Contains(out, "together") || !strings.Contains(out, "DRA-RULE-001       0") {
 		t.Errorf("%d %s%s", code, out, problems)
 	}
-	if _, problems, code := ran(t, "policy", "bench", "../../examples/parameters/gpu.acme.example.com"); code != cmdutil.ExitFailed || !strings.Contains(problems, "nothing to ask about") {
+	if _, problems, code := ran(t, "policy", "bench", "../../examples/parameters/gpu.acme.example.com"); code != cmdutil.ExitFailed || !strings.Contains(problems, "nothing to evaluate") {
 		t.Errorf("%d %s", code, problems)
 	}
 	if _, problems, code := ran(t, "policy", "bench", "--time", "0s"); code != cmdutil.ExitFailed || !strings.Contains(problems, "--time") {
@@ -73,11 +73,11 @@ func TestAuditOfFiles(t *testing.T) {
 	if code != cmdutil.ExitFindings || first != second || !strings.Contains(first, `"code": "DRA-TOL-004"`) {
 		t.Errorf("%d\n%s\n%s", code, first, second)
 	}
-	if out, problems, code := ran(t, "audit", "--from-files", file, "--raise", "DRA-CLAIM-001"); code != cmdutil.ExitClean || out != "1 object judged, none would be refused\n" {
+	if out, problems, code := ran(t, "audit", "--from-files", file, "--raise", "DRA-CLAIM-001"); code != cmdutil.ExitClean || out != "1 object checked, none would be refused\n" {
 		t.Errorf("%d %s%s", code, out, problems)
 	}
 	for want, args := range map[string][]string{
-		"is read twice":               {"--from-files", "-"},
+		"cannot be read twice":        {"--from-files", "-"},
 		"neither a policy nor a rule": {"--from-files", file, "--raise", "DRA-X-1"},
 		"must be text, json or sarif": {"-o", "xml"},
 		"no such file":                {"--from-files", "missing.yaml"},

@@ -57,8 +57,8 @@ func TestReload(t *testing.T) {
 	s.stop()
 	<-s.code
 	log := <-s.log
-	for _, part := range []string{"refused a new configuration; the last good one stays in force", "config.yaml:3:10: limits.tolerationsPerRequest: Invalid value: 99",
-		"took over a new configuration", "an exemption has expired"} {
+	for _, part := range []string{"refused a new configuration; the last valid one stays in force", "config.yaml:3:10: limits.tolerationsPerRequest: Invalid value: 99",
+		"loaded a new configuration", "an exemption has expired"} {
 		if !strings.Contains(log, part) {
 			t.Errorf("the log lacks %q:\n%s", part, log)
 		}

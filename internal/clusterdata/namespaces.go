@@ -56,7 +56,7 @@ type Metrics struct{ misses *prometheus.CounterVec }
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dra_steward_namespace_reads_total",
-		Help: "Namespaces that the watch had not shown yet and that were read for a write, by result (found, absent, error)."}, []string{"result"})}
+		Help: "Namespaces that were read for a write because the cache did not have them yet, by result (found, absent, error)."}, []string{"result"})}
 	return m, registerer.Register(m.misses)
 }
 
@@ -87,7 +87,7 @@ func (n *Namespaces) failed(ctx context.Context, reflector *cache.Reflector, err
 	}
 	n.barredBy.Do(func() {
 		close(n.barred)
-		n.log.Info("cannot watch namespaces, going on with single reads; grant list and watch", "error", err.Error())
+		n.log.Info("cannot watch namespaces; reading them one by one; grant list and watch", "error", err.Error())
 	})
 }
 
@@ -104,7 +104,7 @@ func (n *Namespaces) Ready() error {
 	if n.informer.HasSynced() || cache.IsDone(barred{n.barred}) {
 		return nil
 	}
-	return errors.New("the namespaces are not read yet")
+	return errors.New("the namespaces are not synced yet")
 }
 
 type barred struct{ done chan struct{} }
@@ -142,7 +142,7 @@ func (n *Namespaces) get(name string) map[string]string {
 		n.metrics.misses.WithLabelValues("absent").Inc()
 	default:
 		n.metrics.misses.WithLabelValues("error").Inc()
-		n.log.Error(fmt.Errorf("%w; grant get", err), "cannot read a namespace; its labels count as absent", "namespace", name)
+		n.log.Error(fmt.Errorf("%w; grant get", err), "cannot read a namespace; treating its labels as absent", "namespace", name)
 	}
 	n.read.Add(name, map[string]string(nil), readKept)
 	return nil

@@ -39,7 +39,7 @@ func NewLister(kubeconfig, namespace string) (*Lister, error) {
 	rules.ExplicitPath = kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; without a cluster there is --from-files", err)
+		return nil, fmt.Errorf("--kubeconfig: %w; without a cluster, use --from-files", err)
 	}
 	config.QPS, config.Burst = -1, 0 // one list after the other
 	client, err := kubernetes.NewForConfig(config)
@@ -159,7 +159,7 @@ func (s *Lister) check(ctx context.Context, all []Listing) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the user of the kubeconfig must not list %s: grant the verb list, or with --namespace audit one namespace", strings.Join(missing, ", "))
+	return fmt.Errorf("the kubeconfig user is not allowed to list %s: grant the verb list, or use --namespace to audit one namespace", strings.Join(missing, ", "))
 }
 
 // Surroundings reads what exists beside the objects that are judged, and returns the lists

@@ -37,9 +37,9 @@ func (l *Snapshot) Named(namespace, argument string) (*resourceapi.ResourceClaim
 			}
 		}
 	}
-	message := fmt.Sprintf("there is no claim and no pod %q in namespace %q", name, namespace)
+	message := fmt.Sprintf("no claim and no pod %q in namespace %q", name, namespace)
 	if prefixed {
-		message = fmt.Sprintf("there is no %s %q in namespace %q", kind, name, namespace)
+		message = fmt.Sprintf("%s %q not found in namespace %q", kind, name, namespace)
 	}
 	return nil, nil, errors.New(strings.Join(append([]string{message}, l.Notes...), "; "))
 }
@@ -53,14 +53,14 @@ type PodClaim struct {
 
 func (l *Snapshot) ClaimsOf(pod *corev1.Pod) (all []PodClaim) {
 	add := func(reference, name string) {
-		c := PodClaim{Name: name, Missing: fmt.Sprintf("there is no claim %s", name)}
+		c := PodClaim{Name: name, Missing: fmt.Sprintf("claim %s does not exist", name)}
 		for _, claim := range l.Claims {
 			if claim.Name == name && claim.Namespace == pod.Namespace {
 				c.Claim = claim
 			}
 		}
 		if name == "" {
-			c.Name, c.Missing = reference, "kube-controller-manager has not made the claim yet: see the events of the pod"
+			c.Name, c.Missing = reference, "kube-controller-manager has not created the claim yet: see the events of the pod"
 		}
 		all = append(all, c)
 	}

@@ -31,5 +31,5 @@ func ServedRules(config *rest.Config) (dynamic.ResourceInterface, string, error)
 			return client.Resource(gvr), version, nil
 		}
 	}
-	return nil, "", errors.New("the API server does not serve DeviceTaintRules: they come with Kubernetes 1.37, and before with the feature gate DRADeviceTaintRules and --runtime-config")
+	return nil, "", errors.New("the API server does not serve DeviceTaintRules: they need Kubernetes 1.37, or before that the feature gate DRADeviceTaintRules and --runtime-config")
 }

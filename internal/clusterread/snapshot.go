@@ -53,8 +53,8 @@ type SnapshotOptions struct {
 func (o *SnapshotOptions) Flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVar(&o.fromFiles, "from-files", nil, "read these files, folders or - for standard input instead of a cluster")
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster (default: the one that this runs in)")
-	f.DurationVar(&o.Timeout, "timeout", 30*time.Second, "how long to wait until the cluster has been read")
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of this pod)")
+	f.DurationVar(&o.Timeout, "timeout", 30*time.Second, "maximum time for reading the cluster")
 }
 
 func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*Snapshot, error) {
@@ -65,7 +65,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 	defer cancel()
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or use --from-files", err)
+		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or use --from-files", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -153,12 +153,12 @@ func (o *SnapshotOptions) read(ctx context.Context, client kubernetes.Interface,
 	if o.Claims {
 		claims, err := client.ResourceV1().ResourceClaims("").List(ctx, all)
 		if apierrors.IsForbidden(err) && o.Namespace != "" {
-			l.Notes = append(l.Notes, "claims of other namespaces cannot be read: one of them may have a device that seems to be free")
+			l.Notes = append(l.Notes, "claims of other namespaces cannot be read: a device that looks free can be allocated there")
 			claims, err = client.ResourceV1().ResourceClaims(o.Namespace).List(ctx, all)
 		}
 		switch {
 		case apierrors.IsForbidden(err):
-			l.Notes = append(l.Notes, "claims cannot be read: who has which device is not known")
+			l.Notes = append(l.Notes, "claims cannot be read: the allocated devices are unknown")
 		case err != nil:
 			return err
 		default:
@@ -169,7 +169,7 @@ func (o *SnapshotOptions) read(ctx context.Context, client kubernetes.Interface,
 		pods, err := client.CoreV1().Pods(o.Namespace).List(ctx, all)
 		switch {
 		case apierrors.IsForbidden(err):
-			l.Notes = append(l.Notes, "pods cannot be read: where they may run is not known")
+			l.Notes = append(l.Notes, "pods cannot be read: their nodes are unknown")
 		case err != nil:
 			return err
 		default:

@@ -36,8 +36,8 @@ type StateOptions struct {
 }
 
 func (o *StateOptions) Flags(f *pflag.FlagSet, files bool) {
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster (default: $KUBECONFIG, or the cluster that this runs in)")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long to wait until the cluster has been read")
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or the cluster of this pod)")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "maximum time for reading the cluster")
 	if files {
 		f.StringSliceVar(&o.Files, "from-files", nil, "read slices, rules, claims, pods and budgets from these files, folders or - for standard input instead of a cluster")
 	}
@@ -46,7 +46,7 @@ func (o *StateOptions) Flags(f *pflag.FlagSet, files bool) {
 func (o StateOptions) Config() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", OwnKubeconfig(o.Kubeconfig))
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file", err)
+		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
 	}
 	return config, nil
 }
@@ -74,7 +74,7 @@ func (o StateOptions) Read(ctx context.Context, streams cmdutil.Streams) (*State
 	s.Objects.Thresholds = SiteThresholds(ctx, client)
 	err = s.read(ctx, client)
 	if apierrors.IsForbidden(err) {
-		l.Notes, err = append(l.Notes, "who would have to go is not known: "+err.Error()), nil
+		l.Notes, err = append(l.Notes, "the impact is unknown: "+err.Error()), nil
 	}
 	for _, note := range l.Notes {
 		fmt.Fprintf(streams.Err, "warning: %s\n", note)
@@ -131,7 +131,7 @@ func (s *State) read(ctx context.Context, client kubernetes.Interface) error {
 // stateOfFiles reads what files hold.
 func stateOfFiles(streams cmdutil.Streams, files []string) (*State, error) {
 	s, objects := &State{}, []any(nil)
-	s.Objects.Thresholds = defaultThresholds("files do not say")
+	s.Objects.Thresholds = defaultThresholds("unknown with --from-files")
 	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(files...) {
 		if err != nil {
 			return nil, err

@@ -15,7 +15,7 @@ import (
 
 // defaultThresholds are those that a command judges by where it cannot read others.
 func defaultThresholds(why string) taints.Thresholds {
-	return taints.Thresholds{Thresholds: guard.DefaultThresholds(), From: "the defaults, since " + why}
+	return taints.Thresholds{Thresholds: guard.DefaultThresholds(), From: "default; " + why}
 }
 
 // SiteThresholds are those of the release in the cluster, from the ConfigMap of its
@@ -24,7 +24,7 @@ func SiteThresholds(ctx context.Context, client kubernetes.Interface) taints.Thr
 	const file = "config.yaml"
 	list, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=dra-steward", ResourceVersion: "0"})
 	if err != nil {
-		return defaultThresholds("the ConfigMap of dra-steward cannot be read: " + err.Error())
+		return defaultThresholds("the ConfigMap of the release cannot be read: " + err.Error())
 	}
 	var found []taints.Thresholds
 	for i := range list.Items {
@@ -41,9 +41,9 @@ func SiteThresholds(ctx context.Context, client kubernetes.Interface) taints.Thr
 	}
 	switch len(found) {
 	case 0:
-		return defaultThresholds("there is no ConfigMap with the configuration of dra-steward")
+		return defaultThresholds("no release found")
 	case 1:
 		return found[0]
 	}
-	return defaultThresholds(fmt.Sprintf("there are %d releases of dra-steward", len(found)))
+	return defaultThresholds(fmt.Sprintf("%d releases found", len(found)))
 }

@@ -44,7 +44,7 @@ func (e CeilingError) Error() string {
 
 // Detail is the problem with what would be right, without the text.
 func (e CeilingError) Detail() string {
-	return e.Problem + "; right is a list such as pods<=120,namespaces<=4, of devices, claims, pods and namespaces"
+	return e.Problem + "; write a list of devices, claims, pods and namespaces, such as pods<=120,namespaces<=4"
 }
 
 // ParseCeiling reads an acknowledgement: "pods<=120,namespaces<=4". Each of devices,
@@ -70,10 +70,10 @@ func ParseCeiling(text string) (Ceiling, error) {
 		}
 		limit := c.limit(name)
 		if limit == nil {
-			return wrong("%q is nothing that is counted", name)
+			return wrong("%q is unknown", name)
 		}
 		if *limit != nil {
-			return wrong("%s stands there twice", name)
+			return wrong("%s is listed twice", name)
 		}
 		n, err := strconv.Atoi(value)
 		if err != nil || strconv.Itoa(n) != value || n < 0 || n > 999_999_999 {

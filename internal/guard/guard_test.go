@@ -82,9 +82,9 @@ func TestParseCeiling(t *testing.T) {
 		"true":                                  `"true" has no <=`,
 		"pods<120":                              `"pods<120" has no <=`,
 		"pods<=1,":                              `"" has no <=`,
-		"pod<=1":                                `"pod" is nothing that is counted`,
-		"Pods<=1":                               `"Pods" is nothing that is counted`,
-		"pods<=1,pods<=2":                       "pods stands there twice",
+		"pod<=1":                                `"pod" is unknown`,
+		"Pods<=1":                               `"Pods" is unknown`,
+		"pods<=1,pods<=2":                       "pods is listed twice",
 		"pods<=-1":                              `pods<= needs a number from 0 to 999999999 and has "-1"`,
 		"pods<=+1":                              `pods<= needs a number from 0 to 999999999 and has "+1"`,
 		"pods<=01":                              `pods<= needs a number from 0 to 999999999 and has "01"`,
@@ -95,7 +95,7 @@ func TestParseCeiling(t *testing.T) {
 		strings.Repeat("x", 129):                "is longer than 128 characters",
 		"pods<=99999999999999999999999999999":   "needs a number",
 		"pods<=1;namespaces<=1":                 "needs a number",
-		"pods<=1,namespaces<=1,everything<=all": `"everything" is nothing that is counted`,
+		"pods<=1,namespaces<=1,everything<=all": `"everything" is unknown`,
 	} {
 		c, err := guard.ParseCeiling(text)
 		var wrong guard.CeilingError
@@ -104,7 +104,7 @@ func TestParseCeiling(t *testing.T) {
 			if c.String() != want {
 				t.Errorf("%q: got %s, want %s", text, c, want)
 			}
-		case !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "right is a list such as"):
+		case !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "write a list of devices"):
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}

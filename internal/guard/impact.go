@@ -32,9 +32,9 @@ const someNames = 3
 // String says in one line what is hit.
 func (i Impact) String() string {
 	if i.Claims == 0 {
-		return "hits nobody now: no claim has one of the devices"
+		return "affects no pods: no claim holds these devices"
 	}
-	text := fmt.Sprintf("hits %s and %s", count(i.Devices, "allocated device"), count(i.Claims, "claim"))
+	text := fmt.Sprintf("affects %s and %s", count(i.Devices, "allocated device"), count(i.Claims, "claim"))
 	if i.Pods == 0 {
 		return text + "; no running pod uses them"
 	}

@@ -52,7 +52,7 @@ var _ review.Impacts = (*Estimator)(nil)
 func New(kubeconfig string, published func() iter.Seq[*resourceapi.ResourceSlice], budgets bool) (*Estimator, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or switch --guard and --pod-deletions off", err)
+		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or switch --guard and --pod-deletions off", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -88,7 +88,7 @@ func (i *Estimator) complete() error {
 	if missing == nil {
 		return nil
 	}
-	return fmt.Errorf("claims, pods and PodDisruptionBudgets are not all read yet (%s); try again in a moment", strings.Join(missing, ", "))
+	return fmt.Errorf("claims, pods and PodDisruptionBudgets are not synced yet (%s); try again", strings.Join(missing, ", "))
 }
 
 // Ready is nil once all has been read, or nobody need wait for it any more.
@@ -113,7 +113,7 @@ func (i *Estimator) Impact(object any) (guard.Impact, error) {
 		devices, err := i.devices(object)
 		return i.Index.ImpactOn(devices, nil).Summary(i.publishedBy()), err
 	}
-	return guard.Impact{}, fmt.Errorf("nobody knows what a %T hits", object)
+	return guard.Impact{}, fmt.Errorf("no impact estimate for %T", object)
 }
 
 // Pod returns a pod that names a claim, nil if there is none of that name.
@@ -141,12 +141,12 @@ func (i *Estimator) devices(d *v1alpha1.DeviceDrain) (iter.Seq[usage.DeviceID], 
 	var err error
 	found := drain.Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
 		if i.Published == nil {
-			err = errors.New("nobody reads the slices that its selector is about: switch --live-data on, or name the devices")
+			err = errors.New("ResourceSlices are not watched: enable liveData (--live-data), or name the devices")
 			return patch.Selection{}
 		}
 		selection := (&patch.Compiler{}).Select(selector, i.Published(), selectionCost)
 		if selection.More {
-			err = errors.New("its selector costs too much to evaluate: name the driver or the pool")
+			err = errors.New("the selector is too expensive to evaluate: name the driver or the pool")
 		}
 		return selection
 	})

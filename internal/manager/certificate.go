@@ -21,12 +21,12 @@ type certificateOptions struct {
 
 func (o *certificateOptions) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.secret, "certificate-secret", "", "keep the webhook's certificate in the Secret of this name in --namespace; empty leaves certificates alone")
+	f.StringVar(&o.secret, "certificate-secret", "", "manage the webhook's certificate in the Secret of this name in --namespace; empty: do not manage certificates")
 	f.StringVar(&o.configurations, "webhook-configurations", "dra-steward", "name of the webhook configurations, for --certificate-secret and --extended-resources")
-	f.StringSliceVar(&o.settings.Hosts, "certificate-hosts", nil, "names that the webhook's certificate is valid for, with --certificate-secret")
-	f.DurationVar(&o.settings.Validity, "certificate-validity", 90*24*time.Hour, "how long a certificate of the webhook is valid (at least 2h)")
-	f.DurationVar(&o.settings.RenewBefore, "certificate-renew-before", 30*24*time.Hour, "how long before its end a certificate of the webhook is replaced")
-	f.DurationVar(&o.settings.Settle, "certificate-settle", 2*time.Minute, "how long a new authority is announced before it is used, and an old one after")
+	f.StringSliceVar(&o.settings.Hosts, "certificate-hosts", nil, "host names of the webhook's certificate, with --certificate-secret")
+	f.DurationVar(&o.settings.Validity, "certificate-validity", 90*24*time.Hour, "validity of the webhook's certificate (at least 2h)")
+	f.DurationVar(&o.settings.RenewBefore, "certificate-renew-before", 30*24*time.Hour, "how long before its expiry the webhook's certificate is replaced")
+	f.DurationVar(&o.settings.Settle, "certificate-settle", 2*time.Minute, "how long a new authority is announced before its use, and an old one after its use")
 }
 
 // validate looks at the settings if certificates are kept at all.

@@ -83,7 +83,7 @@ func (e *eviction) listenToAdmin(ctx context.Context, controller *evictor.Contro
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			e.log.Error(err, "What an admin has confirmed is not known: what was known before counts")
+			e.log.Error(err, "Cannot read the acknowledgements; using the last known ones")
 		case !reflect.DeepEqual(said, before):
 			controller.Confirm(said)
 			before = said

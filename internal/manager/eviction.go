@@ -193,7 +193,7 @@ func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) er
 		<-ended
 	}
 	if failed == nil && parent.Err() == nil {
-		failed = errors.New("the Lease is lost: another controller works")
+		failed = errors.New("lost the Lease: another replica is active")
 	}
 	return failed
 }
@@ -202,7 +202,7 @@ func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) er
 func (e *eviction) ready(*http.Request) error {
 	for kind, informer := range map[string]cache.SharedIndexInformer{"ResourceClaims": e.claims, "Pods": e.pods} {
 		if !informer.HasSynced() {
-			return fmt.Errorf("%s are not read yet", kind)
+			return fmt.Errorf("%s are not synced yet", kind)
 		}
 	}
 	return e.evictor.Tracker.Ready()

@@ -51,37 +51,36 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	var o Options
 	c := &cobra.Command{
 		Use:   "controller",
-		Short: "Run the controller that takes pods off tainted devices",
+		Short: "Run the controller that evicts pods from tainted devices",
 		Long: `controller decides which pods have to leave their devices because of a NoExecute taint
-(KEP-5055), and does about it what --mode says:
+(KEP-5055). --mode selects what it does:
 
-  observe      count and log, write nothing but the status of ResourceSlicePatches
-  auto         find out what kube-controller-manager evicts, for taints in slices and
-               for DeviceTaintRules, and evict what it does not: observe at first,
-               supplement where it is there, full where three probes over two minutes
-               have no answer
-  supplement   evict the pods on extended resources, which kube-controller-manager
-               misses, and nobody else
-  full         evict all of them: for clusters where kube-controller-manager does not
+  observe      count and log; write only the status of ResourceSlicePatches
+  auto         detect what kube-controller-manager evicts, separately for taints in
+               slices and for DeviceTaintRules, and evict the rest: observe at first,
+               supplement if it is detected, full after three unanswered probes over
+               two minutes
+  supplement   evict only the pods on extended resources, which kube-controller-manager
+               misses
+  full         evict all pods: for clusters where kube-controller-manager does not
 
-Installing evicts nobody: taints older than the first start in a mode that evicts are
-left alone. That time is kept in the ConfigMap --name under actSince; an earlier time
-there, or "always", lets the controller act on older taints too, and so does the
-annotation dra-steward.io/acknowledged-impact on an older DeviceTaintRule.
+Installing evicts no pods: taints older than the first start in a mode that evicts are
+not acted on. That time is stored in the ConfigMap --name under actSince; an earlier time
+there, or "always", includes older taints, and so does the annotation
+dra-steward.io/acknowledged-impact on an older DeviceTaintRule.
 
-A rule or a driver whose taints hit more than the thresholds evicts nobody until a
-ceiling is acknowledged: in that annotation, or in the ConfigMap under
-acknowledged-impact.DRIVER.
+Above the thresholds, evictions for a rule or a driver are paused until a ceiling is
+acknowledged: in that annotation, or in the ConfigMap under acknowledged-impact.DRIVER.
 
-Of several controllers one works, the one that holds the Lease --name. In every mode it says in the
-status of each ResourceSlicePatch what becomes of it, and carries out DeviceDrains.
+Only the replica that holds the Lease --name is active. In every mode it writes the
+status of ResourceSlicePatches and executes DeviceDrains.
 
-With --certificate-secret it also keeps the webhook's certificate: makes it, replaces it
-in time, and writes its authority into the webhook configurations.`,
-		Example: `  # What would it do in this cluster?
+With --certificate-secret it also creates the webhook's certificate, renews it before it
+expires, and writes its authority to the webhook configurations.`,
+		Example: `  # Show what it would do in this cluster.
   dra-steward controller --kubeconfig ~/.kube/config --leader-elect=false --log-level debug
 
-  # Act on taints that were there before.
+  # Act on older taints, too.
   kubectl -n dra-steward patch configmap dra-steward-controller -p '{"data":{"actSince":"always"}}'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runController(c.Context(), streams, o) },
@@ -123,7 +122,7 @@ func runController(ctx context.Context, streams cmdutil.Streams, o Options) erro
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file", err)
+		return fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
 	}
 	if o.namespace, err = o.ownNamespace(); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (o Options) ownNamespace() (string, error) {
 	const file = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 	namespace, err := os.ReadFile(file)
 	if err != nil {
-		return "", errors.New("--namespace: outside of a cluster name the namespace of Lease and ConfigMap")
+		return "", errors.New("--namespace: outside a cluster, name the namespace of Lease and ConfigMap")
 	}
 	return string(namespace), nil
 }

@@ -54,9 +54,9 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry prome
 }
 
 func (o *Options) patchFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.patchRecords, "patch-records", "", "with --patches, keep what drivers said of slices that may end in ConfigMaps whose names begin so; empty keeps it in memory only")
-	f.DurationVar(&o.patchSettle, "patch-settle", materialize.DefaultSettle, "how long a slice is not what patches make of it before it is written: replicas of the webhook have to learn of a patch, too")
-	f.DurationVar(&o.statusGap, "patch-status-gap", patchstatus.DefaultGap, "least time between two writes of the status of one generation of a ResourceSlicePatch")
+	f.StringVar(&o.patchRecords, "patch-records", "", "with --patches, prefix of the ConfigMaps that record the original values of drivers; empty: in memory only")
+	f.DurationVar(&o.patchSettle, "patch-settle", materialize.DefaultSettle, "how long a slice may differ from the result of patches before it is updated: replicas of the webhook also need to observe a patch")
+	f.DurationVar(&o.statusGap, "patch-status-gap", patchstatus.DefaultGap, "minimum time between two status writes for one generation of a ResourceSlicePatch")
 }
 
 // RecordsPrefix is how the names of the ConfigMaps begin in which the chart lets a controller

@@ -59,7 +59,7 @@ func NewClaimMetrics(registerer prometheus.Registerer, claims cache.Store, now f
 func NewLeaderMetrics(registerer prometheus.Registerer) (prometheus.Gauge, error) {
 	leading := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "dra_steward_controller_leading",
-		Help: "1 while this replica of the controller is the one that works.",
+		Help: "1 while this replica of the controller is active.",
 	})
 	return leading, registerer.Register(leading)
 }

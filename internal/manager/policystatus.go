@@ -20,8 +20,8 @@ import (
 const policyStatusInterval = 5 * time.Second
 
 func (o *Options) PolicyFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap in which to write down what came of the policies that the webhook was given; empty writes none")
-	f.StringVar(&o.webhookSelector, "webhook-selector", "app.kubernetes.io/name=dra-steward,app.kubernetes.io/component=webhook", "labels of the webhook's pods, which are asked for that")
+	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap for the state of the webhook's policies; empty: none")
+	f.StringVar(&o.webhookSelector, "webhook-selector", "app.kubernetes.io/name=dra-steward,app.kubernetes.io/component=webhook", "label selector of the webhook's pods, which report that state")
 }
 
 // addPolicyStatus lets the leader write down what came of the policies that the replicas

@@ -44,7 +44,7 @@ func Kinds() []Kind {
 	return []Kind{
 		{CDIUnresolvable, "The container runtime would not resolve or apply a CDI id of a container: its next start fails.", 0, "CDIUnresolvable"},
 		{HeldTwice, "Two claims hold a device that is neither shared nor used with adminAccess, as after a deletion by force.", 0, "DeviceHeldTwice"},
-		{PreparedGone, "A claim is prepared for a pod that the API server does not have any more.", 30 * time.Second, "ClaimStillPrepared"},
+		{PreparedGone, "A claim is prepared for a pod that does not exist any more.", 30 * time.Second, "ClaimStillPrepared"},
 		{AllocatedNotPrepared, "The claim of a pod is allocated, and its driver has not prepared it on the node.", time.Minute, "ClaimNotPrepared"},
 	}
 }

@@ -144,14 +144,14 @@ func TestMetrics(t *testing.T) {
 # HELP dra_steward_node_device_taint_added_timestamp_seconds Taints of devices that containers of this node hold, by when the taint was added, and whether the request tolerates it.
 # TYPE dra_steward_node_device_taint_added_timestamp_seconds gauge
 dra_steward_node_device_taint_added_timestamp_seconds{container="main",device="0",driver="gpu.example.com",effect="NoExecute",key="k",namespace="default",pod="a",pool="n1",tolerated="false"} 99
-# HELP dra_steward_node_source_up Whether a source could be read at last: podresources, checkpoint, device-plugins, runtime, cdi, api. One that is switched off is left out.
+# HELP dra_steward_node_source_up Whether the last read of a source succeeded: podresources, checkpoint, device-plugins, runtime, cdi, api. Disabled sources are omitted.
 # TYPE dra_steward_node_source_up gauge
 dra_steward_node_source_up{source="api"} 1
 dra_steward_node_source_up{source="podresources"} 0
 # HELP dra_steward_node_podresources_rejected_total Calls that the kubelet rejected by the rate limit that all its clients share.
 # TYPE dra_steward_node_podresources_rejected_total counter
 dra_steward_node_podresources_rejected_total 2
-# HELP dra_steward_node_stale 1 while the kubelet has just started and does not list its pods yet: what is shown is older.
+# HELP dra_steward_node_stale 1 while the kubelet has just started and does not list its pods yet; the other metrics are older.
 # TYPE dra_steward_node_stale gauge
 dra_steward_node_stale 1
 `

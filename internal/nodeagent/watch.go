@@ -32,20 +32,20 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )
 
-const nodeWatchHelp = `watch runs on every node, as a DaemonSet. It shows as metrics which container holds
-which device, with which taints and whether they are tolerated, and what is wrong:
+const nodeWatchHelp = `watch runs on every node, as a DaemonSet. Its metrics show which container holds which
+device, the taints of the device, whether they are tolerated, and these findings:
 
 %s
-A finding is an event on the pod, too. watch deletes and evicts nothing.
+Each finding is also an event on the pod. watch deletes and evicts nothing.
 
 It reads the kubelet's PodResources API and, with --kubelet-root, the kubelet's
-checkpoint of prepared claims, which has what the API lacks. The checkpoint of device
-plugins is beside the socket at which plugins register; it is read only with
---device-plugins-dir. From the API server it reads the pods and slices of this node, the
-claims of its pods by name, and the DeviceTaintRules.
+checkpoint of prepared claims, which has data that the API lacks. The checkpoint of device
+plugins is in the folder of the socket at which plugins register; it is read only with
+--device-plugins-dir. From the API server, watch reads the pods and slices of this node,
+the claims of its pods by name, and the DeviceTaintRules.
 
-With --serve-socket it answers the PodResources API itself, with the kubelet's faults
-corrected, for agents that speak it.`
+With --serve-socket it serves the PodResources API, with the kubelet's faults corrected,
+to other agents.`
 
 type nodeWatchOptions struct {
 	nodeName, kubeconfig          string
@@ -75,22 +75,22 @@ func WatchCommand(streams cmdutil.Streams) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&o.nodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node (default: $NODE_NAME)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster that this runs in)")
-	f.StringVar(&o.cdi.HostRoot, "host-root", "/", "where the file system of the node is mounted, for CDI specifications and what they name")
-	f.StringSliceVar(&o.cdi.Visible, "host-visible", nil, "folders of the node below --host-root, where that is not all of it; device nodes, mounts and hooks elsewhere are not looked for")
-	f.StringSliceVar(&o.cdi.Dirs, "cdi-dir", nil, "directories of the container runtime on the node, rising in precedence (default "+strings.Join(cdi.DefaultDirs(), ",")+")")
-	f.StringVar(&o.cdi.MaxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime knows (default "+cdi.Newest()+")")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of this pod)")
+	f.StringVar(&o.cdi.HostRoot, "host-root", "/", "mount point of the file system of the node, for CDI specifications and the files that they name")
+	f.StringSliceVar(&o.cdi.Visible, "host-visible", nil, "folders of the node that are mounted below --host-root (default: all); device nodes, mounts and hooks elsewhere are not checked")
+	f.StringSliceVar(&o.cdi.Dirs, "cdi-dir", nil, "CDI directories of the container runtime, in increasing precedence (default "+strings.Join(cdi.DefaultDirs(), ",")+")")
+	f.StringVar(&o.cdi.MaxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime supports (default "+cdi.Newest()+")")
 	f.StringVar(&o.socket, "pod-resources-socket", podresources.DefaultSocket, "socket of the kubelet's PodResources API; mount its folder")
-	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to ask whether it applies CDI ids and where it reads specifications; whoever can open it controls the node, so empty asks nobody")
-	f.StringVar(&o.kubeletRoot, "kubelet-root", "", "folder with the kubelet's "+checkpoint.DRAFile+"; empty leaves it out")
-	f.StringVar(&o.plugins, "device-plugins-dir", "", "folder with the kubelet's checkpoint of device plugins; empty leaves it out")
-	f.StringVar(&o.serveSocket, "serve-socket", "", "socket to answer the PodResources API at, corrected; empty for none")
-	f.DurationVar(&o.interval, "interval", DefaultInterval, "time between looks at the node, beside those when something has changed")
-	f.BoolVar(&o.events, "events", true, "make an event on the pod for each finding")
-	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
-	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
-	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info, warn or error")
-	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
+	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to detect whether it applies CDI ids and where it reads specifications; access to it controls the node; empty: do not ask")
+	f.StringVar(&o.kubeletRoot, "kubelet-root", "", "folder with the kubelet's "+checkpoint.DRAFile+"; empty: do not read it")
+	f.StringVar(&o.plugins, "device-plugins-dir", "", "folder with the kubelet's checkpoint of device plugins; empty: ignore device plugins")
+	f.StringVar(&o.serveSocket, "serve-socket", "", "socket for the corrected PodResources API; empty: none")
+	f.DurationVar(&o.interval, "interval", DefaultInterval, "interval of reconciles; changes also trigger one")
+	f.BoolVar(&o.events, "events", true, "emit an event on the pod for each finding")
+	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")
+	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty: off")
+	f.StringVar(&o.logLevel, "log-level", "info", "minimum log level: debug, info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "format of the log on standard error: json or text")
 	return c
 }
 
@@ -136,14 +136,14 @@ func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Re
 		return nil, nil, err
 	}
 	if o.nodeName == "" {
-		return nil, nil, errors.New("--node-name or the environment's NODE_NAME must be the name of this node")
+		return nil, nil, errors.New("--node-name, or NODE_NAME in the environment, must be the name of this node")
 	}
 	if _, err := cdi.Read(o.cdi); err != nil {
 		return nil, nil, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file", err)
+		return nil, nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

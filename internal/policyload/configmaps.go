@@ -57,7 +57,7 @@ type ConfigMaps struct {
 func NewConfigMaps(p *ConfigMaps, kubeconfig string) (*ConfigMaps, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or leave out --policy-namespace", err)
+		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or leave out --policy-namespace", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -86,7 +86,7 @@ func (p *ConfigMaps) Run(ctx context.Context) error {
 	if p.StatusName != "" {
 		watching.Go(func() {
 			if err := p.Status.watch(ctx, p.client, p.Namespace, p.StatusName); err != nil {
-				p.Log.Error(err, "cannot watch since when policies are in force", "configMap", p.Namespace+"/"+p.StatusName)
+				p.Log.Error(err, "cannot watch the age of policies", "configMap", p.Namespace+"/"+p.StatusName)
 			}
 		})
 	}
@@ -118,12 +118,12 @@ func (p *ConfigMaps) load(ctx context.Context) {
 	if err != nil {
 		p.Metrics.refused()
 		p.Status.refused(p.problemsOf(err))
-		p.Log.Error(err, "refused the policies of the ConfigMaps; the last good ones stay in force", "namespace", p.Namespace)
+		p.Log.Error(err, "refused the policies of the ConfigMaps; the last valid ones stay in force", "namespace", p.Namespace)
 		return
 	}
 	p.Metrics.took(files.revision(), now)
 	p.Status.took(files.revision(), now)
-	p.Log.Info("took over policies", "revision", files.revision(), "policies", len(files.Set.Policies()), "schemas", len(files.Schemas))
+	p.Log.Info("loaded policies", "revision", files.revision(), "policies", len(files.Set.Policies()), "schemas", len(files.Schemas))
 }
 
 // Compile reads everything, with one ConfigMap as it would be stored.
@@ -178,7 +178,7 @@ func (p *ConfigMaps) Check(ctx context.Context, stored *corev1.ConfigMap) error 
 // Ready is nil once the policies have been read for the first time.
 func (p *ConfigMaps) Ready(*http.Request) error {
 	if !p.loaded.Load() {
-		return errors.New("the ConfigMaps with policies are not read yet")
+		return errors.New("the ConfigMaps with policies are not synced yet")
 	}
 	return nil
 }
@@ -192,9 +192,9 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		failed: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_policies_load_failed",
-			Help: "1 while the policies of the ConfigMaps are ones that were refused; the last good ones are in force then."}),
+			Help: "1 while the present policies of the ConfigMaps are refused; the last valid ones are in force."}),
 		success: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_policies_last_success_timestamp_seconds",
-			Help: "When the policies in force were taken over."}),
+			Help: "When the policies in force were loaded."}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dra_steward_policies_info",
 			Help: "1 for the revision of the policies in force."}, []string{"revision"}),
 	}

@@ -42,11 +42,11 @@ func (r Report) Write(output string, out io.Writer) error {
 
 // ladder writes a row for each step.
 func (r Report) ladder(w io.Writer) {
-	seen := "what the webhook has seen is not known"
+	seen := "the requests seen by the webhook are unknown"
 	if r.Replicas > 0 {
-		seen = "seen: what " + counted(r.Replicas, "replica") + " of the webhook counted since it started, which is at most what a step refuses"
+		seen = "seen: what " + counted(r.Replicas, "replica") + " of the webhook counted since their start, as upper bounds"
 	}
-	fmt.Fprintf(w, "%s judged as if written now; %s\n", counted(r.Objects, "stored object"), seen)
+	fmt.Fprintf(w, "%s checked as if written now; %s\n", counted(r.Objects, "stored object"), seen)
 	fmt.Fprintln(w, "STEP\tREFUSES\tWARNS\tDEFAULTS\tEVICTS\tSEEN: REFUSES\tWARNS\tDEFAULTS")
 	for i, s := range r.Steps {
 		name := string(s.Mode)
@@ -84,7 +84,7 @@ func (s Step) explain(w io.Writer, seen, wide bool) {
 		pods []Eviction
 	}{
 		{"evict", s.Evicted},
-		{"leave alone, for their taints are older than the step (controller.actSince)", s.Spared},
+		{"not evict, because their taints are older than the step (controller.actSince)", s.Spared},
 		{"leave to kube-controller-manager", s.Left},
 	} {
 		if len(part.pods) > 0 && s.Evictions != evictor.ModeObserve {
@@ -128,7 +128,7 @@ func (r Report) taints(w io.Writer) {
 	for _, t := range r.Taints {
 		dormant := ""
 		if t.Dormant {
-			dormant = "\tdormant: nobody is there"
+			dormant = "\tdormant: no pods"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d%s\n", t.Taint, t.Source, t.Devices, t.Held, t.Pods, dormant)
 	}

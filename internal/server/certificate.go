@@ -24,7 +24,7 @@ func (o serveOptions) certificate(log logr.Logger) (webhook.Certificate, error) 
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or use --cert-dir", err)
+		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or use --cert-dir", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -37,7 +37,7 @@ func (o serveOptions) certificate(log logr.Logger) (webhook.Certificate, error) 
 func RegisterExpiry(registry prometheus.Registerer, server *webhook.Server) error {
 	return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dra_steward_serving_certificate_expiry_timestamp_seconds",
-		Help: "When the certificate that is served to API servers ends, as Unix time; 0 while there is none.",
+		Help: "Expiry of the certificate that is served to API servers, as Unix time; 0 while there is none.",
 	}, func() float64 {
 		if at := server.Expires(); !at.IsZero() {
 			return float64(at.Unix())

@@ -43,7 +43,7 @@ var _ validate.ClusterView = (*ClusterView)(nil)
 func newClusterView(kubeconfig string, registerer prometheus.Registerer, log logr.Logger) (*ClusterView, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file, or switch --live-data off", err)
+		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or switch --live-data off", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -40,7 +40,7 @@ func (o serveOptions) merger(world *ClusterView, registry *prometheus.Registry, 
 	}
 	if world == nil {
 		if mode == materialize.Materialize {
-			return nil, errors.New("--patches materialize needs --live-data, which reads them")
+			return nil, errors.New("--patches materialize needs --live-data")
 		}
 		return materialize.NewMerger(mode, materialize.Patches{}, nil, metrics, log), nil
 	}
@@ -67,7 +67,7 @@ type beginning struct{ left atomic.Int32 }
 
 func (b *beginning) err() error {
 	if b.left.Load() > 0 {
-		return errors.New("what drivers said before, or whether a scheduler applies patches, is not read yet")
+		return errors.New("the recorded values of drivers, or the Lease of the scheduler, are not synced yet")
 	}
 	return nil
 }
@@ -88,12 +88,12 @@ func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, l
 		begun.left.Add(1)
 		world.beside = append(world.beside, func(ctx context.Context) {
 			if err := ledgers.Load(ctx, client.ConfigMaps(namespace), prefix, world.tracked); err != nil && ctx.Err() == nil {
-				log.Error(err, "Cannot read what drivers said before of slices that are gone")
+				log.Error(err, "Cannot read the recorded values of drivers")
 			}
 			begun.left.Add(-1)
 		})
 	} else if o.patchRecords != "" {
-		return fmt.Errorf("--patch-records %q: must be a namespace and the beginning of a name, as in dra-steward/records", o.patchRecords)
+		return fmt.Errorf("--patch-records %q: must be a namespace and a prefix, as in dra-steward/records", o.patchRecords)
 	}
 	if materialize.Mode(o.patches) != materialize.Materialize {
 		return nil

@@ -104,7 +104,7 @@ func (c *reloader) use(file config.File, now time.Time) error {
 	c.seen = file.Revision
 	c.metrics.loaded(file.Revision, now)
 	for _, i := range reviewer.Expired(now) {
-		c.log.Info("an exemption has expired and does not count: remove or renew it", "exemption", i, "reason", file.Exemptions[i].Reason)
+		c.log.Info("an exemption has expired and is ignored: remove or renew it", "exemption", i, "reason", file.Exemptions[i].Reason)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (c *reloader) run(ctx context.Context) error {
 		return nil
 	}
 	config.Watch(ctx, c.path, c.reload, func(err error) {
-		c.log.Error(err, "cannot watch the configuration; it is looked at every few seconds", "file", c.path)
+		c.log.Error(err, "cannot watch the configuration; polling it", "file", c.path)
 	})
 	return nil
 }
@@ -159,12 +159,12 @@ func (c *reloader) reload() {
 		err = c.use(file, time.Now())
 	}
 	if err == nil {
-		c.log.Info("took over a new configuration", "file", c.path, "revision", file.Revision)
+		c.log.Info("loaded a new configuration", "file", c.path, "revision", file.Revision)
 		return
 	}
 	c.seen = ""
 	if c.metrics.refused(err) {
-		c.log.Error(err, "refused a new configuration; the last good one stays in force", "file", c.path)
+		c.log.Error(err, "refused a new configuration; the last valid one stays in force", "file", c.path)
 	}
 }
 
@@ -203,16 +203,16 @@ type configMetrics struct {
 func NewConfigMetrics(registerer prometheus.Registerer, reviewer func() review.Reviewer) (*configMetrics, error) {
 	m := &configMetrics{
 		failed: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_config_load_failed",
-			Help: "1 while the configuration file is one that was refused; the last good one is in force then."}),
+			Help: "1 while the present configuration file is refused; the last valid one is in force."}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dra_steward_config_loads_total",
-			Help: "Configurations that were read, by result (success, failure)."}, []string{"result"}),
+			Help: "Configuration files read, by result (success, failure)."}, []string{"result"}),
 		success: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_config_last_success_timestamp_seconds",
 			Help: "When the configuration in force was read."}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dra_steward_config_info",
-			Help: "1 for the revision of the configuration in force, the beginning of its SHA-256; empty without a file."}, []string{"revision"}),
+			Help: "1 for the revision of the configuration in force, the first digits of its SHA-256; empty without a file."}, []string{"revision"}),
 	}
 	expired := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dra_steward_config_exemptions_expired",
-		Help: "Exemptions of the configuration in force that have expired and do not count."},
+		Help: "Expired exemptions of the configuration in force."},
 		func() float64 { return float64(len(reviewer().Expired(time.Now()))) })
 	for _, c := range []prometheus.Collector{m.failed, m.loads, m.success, m.info, expired} {
 		if err := registerer.Register(c); err != nil {

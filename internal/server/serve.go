@@ -48,15 +48,14 @@ server, for the rules and policies that look beyond one object, and with --guard
 pods and PodDisruptionBudgets. With --pod-deletions it reads claims and pods, and refuses
 deletions by force of pods that hold devices. Otherwise it needs no access to the Kubernetes API.
 
-The certificate is read from --cert-dir (tls.crt and tls.key, as a Secret of type
-kubernetes.io/tls is mounted) and read again whenever it changes, or followed in the
-Secret of --certificate-secret, where the controller keeps it. On SIGTERM the
-readiness fails, requests are answered for --shutdown-delay more, and then those that
-were accepted are finished.
+The certificate comes from --cert-dir (tls.crt and tls.key, as in a mounted Secret of type
+kubernetes.io/tls), or from the Secret --certificate-secret, which the controller manages.
+serve loads a changed certificate without a restart. On SIGTERM, readiness fails, requests
+are served for --shutdown-delay, and requests in flight are finished.
 
-The configuration file is read again whenever it changes. One that is wrong is refused
-and the last good one stays in force; the metric dra_steward_config_load_failed and the
-log say so.`
+serve reads the configuration file again when it changes. It refuses an invalid file, and
+the last valid one stays in force; the metric dra_steward_config_load_failed and the log
+report that.`
 
 // Command is the command that runs the admission webhook.
 func Command(streams cmdutil.Streams) *cobra.Command {
@@ -65,7 +64,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the admission webhook",
 		Long:  serveHelp,
-		Example: `  # Development: make a certificate for this host; ca.crt goes into caBundle.
+		Example: `  # Development: create a certificate for this host; put ca.crt into caBundle.
   dra-steward serve --cert-dir ./tls --self-signed localhost,127.0.0.1
 
   # In a cluster, as the chart does it:
@@ -76,17 +75,17 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.config, "config", "", "configuration file with the site's limits and defaults (default: the API server's limits)")
 	f.StringVar(&o.certDir, "cert-dir", "/etc/dra-steward/tls", "folder with tls.crt and tls.key")
-	f.StringVar(&o.certificateSecret, "certificate-secret", "", "Secret (namespace/name) with tls.crt and tls.key, followed in place of --cert-dir; it need not exist yet")
+	f.StringVar(&o.certificateSecret, "certificate-secret", "", "Secret (namespace/name) with tls.crt and tls.key, watched instead of --cert-dir; it need not exist yet")
 	f.StringVar(&o.clientCA, "client-ca", "", "file with the certificate authorities of API servers; connections without a client certificate of one of them are refused (default: all connections are accepted)")
-	f.StringSliceVar(&o.selfSigned, "self-signed", nil, "for development: make a certificate for these host names and addresses if --cert-dir has none")
+	f.StringSliceVar(&o.selfSigned, "self-signed", nil, "for development: create a certificate for these host names and addresses if --cert-dir has none")
 	f.StringVar(&o.address, "address", ":9443", "address for admission requests (HTTPS)")
-	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty switches it off")
-	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty switches it off")
-	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on answering after SIGTERM, until API servers know that we are going")
+	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")
+	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty: off")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to serve requests after SIGTERM, until API servers observe the shutdown")
 	clusterFlags(f, &o)
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --policy-namespace and --certificate-secret (default: the cluster that this runs in)")
-	f.StringVar(&o.logLevel, "log-level", "info", "least level to log: debug, info (with denials and warnings), warn or error")
-	f.StringVar(&o.logFormat, "log-format", "json", "how to log to standard error: json or text")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --policy-namespace and --certificate-secret (default: the cluster of this pod)")
+	f.StringVar(&o.logLevel, "log-level", "info", "minimum log level: debug, info (with denials and warnings), warn or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "format of the log on standard error: json or text")
 	recordingFlags(f, &o)
 	cmdutil.Complete(c, "log-level", []string{"debug", "info", "warn", "error"})
 	cmdutil.Complete(c, "log-format", []string{"json", "text"})
@@ -243,12 +242,12 @@ func serveAll(ctx context.Context, server *webhook.Server, world *ClusterView, s
 
 // clusterFlags say what is read of the cluster, and which policies there are.
 func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
-	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses, ResourceSlices, DeviceTaintRules and namespaces of the cluster, for what looks beyond one object")
-	f.BoolVar(&o.guard, "guard", false, "answer POST /guard: read the claims, pods and PodDisruptionBudgets of the cluster, to refuse taint rules that evict more than the configuration allows")
-	f.BoolVar(&o.podDeletions, "pod-deletions", false, "judge deletions and evictions of pods: read the claims and pods of the cluster, to refuse those by force where a pod holds devices")
-	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library; a policy with the code of another replaces it (repeatable)")
-	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace whose ConfigMaps labelled dra-steward.io/policy=true hold policies, too")
-	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap beside these in which the controller's leader writes down what came of the policies")
-	f.StringVar(&o.patches, "patches", string(materialize.None), "write ResourceSlicePatches into the slices that drivers publish: none, materialize (needs --live-data), or restore to take them back")
-	f.StringVar(&o.patchRecords, "patch-records", "", "ConfigMaps (namespace/beginning of their names) in which the controller keeps what drivers said of slices that are gone")
+	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses, ResourceSlices, DeviceTaintRules and namespaces of the cluster, for rules and policies that need other objects")
+	f.BoolVar(&o.guard, "guard", false, "serve POST /guard: read the claims, pods and PodDisruptionBudgets of the cluster, to refuse taint rules and drains whose impact exceeds the thresholds")
+	f.BoolVar(&o.podDeletions, "pod-deletions", false, "check deletions and evictions of pods: read the claims and pods of the cluster, to refuse forced deletion of pods that hold devices")
+	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library; a policy replaces another with the same code (repeatable)")
+	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace of additional policies, in ConfigMaps with the label dra-steward.io/policy=true")
+	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap in that namespace in which the controller reports the state of the policies")
+	f.StringVar(&o.patches, "patches", string(materialize.None), "write patched values into published slices: none, materialize (needs --live-data), or restore to remove them")
+	f.StringVar(&o.patchRecords, "patch-records", "", "ConfigMaps (namespace/prefix) in which the controller records the original values of drivers")
 }

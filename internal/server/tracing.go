@@ -31,7 +31,7 @@ type tracingOptions struct {
 
 func tracingFlags(f *pflag.FlagSet, o *tracingOptions) {
 	f.StringVar(&o.endpoint, "tracing-endpoint", "", "URL of an OpenTelemetry collector (OTLP over HTTP, such as http://collector:4318) to send a span for each request to; empty sends none")
-	f.Float64Var(&o.sampled, "tracing-sampled", 0.01, "part of the requests of which a span is sent, 0 to 1, unless the API server's trace says so")
+	f.Float64Var(&o.sampled, "tracing-sampled", 0.01, "fraction of the requests for which a span is sent, 0 to 1, unless the API server's trace decides")
 }
 
 // recordingFlags are those of the log of decisions and of spans.
@@ -88,7 +88,7 @@ func (o tracingOptions) option(log logr.Logger) (tracing, error) {
 	if err != nil {
 		return tracing{}, fmt.Errorf("--tracing-endpoint: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.V(1).Info("spans are lost", "error", err.Error()) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.V(1).Info("lost spans", "error", err.Error()) }))
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.sampled))),
@@ -98,14 +98,14 @@ func (o tracingOptions) option(log logr.Logger) (tracing, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			log.V(1).Info("spans are lost", "error", err.Error())
+			log.V(1).Info("lost spans", "error", err.Error())
 		}
 	}}, nil
 }
 
 // decisionFlags are those of the log of decisions.
 func decisionFlags(f *pflag.FlagSet, s *webhook.DecisionSettings) {
-	f.Float64Var(&s.Denied, "log-denied", 1, "part of the denied requests that is logged, 0 (none) to 1 (all)")
-	f.Float64Var(&s.Warned, "log-warned", 0.1, "part of the requests with warnings that is logged, 0 (none) to 1 (all)")
-	f.Float64Var(&s.PerSecond, "log-decisions-per-second", 50, "most denials and warnings logged per second; 0 is no limit")
+	f.Float64Var(&s.Denied, "log-denied", 1, "fraction of the denied requests that is logged, 0 (none) to 1 (all)")
+	f.Float64Var(&s.Warned, "log-warned", 0.1, "fraction of the requests with warnings that is logged, 0 (none) to 1 (all)")
+	f.Float64Var(&s.PerSecond, "log-decisions-per-second", 50, "maximum number of denials and warnings logged per second; 0 = no limit")
 }

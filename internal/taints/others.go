@@ -34,13 +34,13 @@ func Others(devices iter.Seq[tracker.Device], target Target, asked resourceapi.D
 				continue
 			}
 			if taint.Source.Kind == tracker.DriverSource {
-				problems = append(problems, fmt.Errorf("%s: the driver %s itself publishes the taint %s, and no other can take it back: "+
+				problems = append(problems, fmt.Errorf("%s: the driver %s publishes the taint %s, and only the driver can remove it: "+
 					"repair the device, or have the driver acknowledge it (many drivers forget taints when their kubelet plugin restarts); "+
-					"to use the device all the same, let the claims tolerate %s", id, d.Driver(), taint.Key, taint.Key))
+					"to use the device anyway, let the claims tolerate %s", id, d.Driver(), taint.Key, taint.Key))
 				continue
 			}
 			problems = append(problems, fmt.Errorf("%s: the taint %s comes from the DeviceTaintRule %s, which \"dra-steward taint\" did not write for %s: "+
-				"kubectl delete devicetaintrule %s, if nobody else needs it", id, taint.Key, taint.Source.Name, target, taint.Source.Name))
+				"kubectl delete devicetaintrule %s, if it is not needed", id, taint.Key, taint.Source.Name, target, taint.Source.Name))
 		}
 	}
 	return problems

@@ -204,10 +204,10 @@ func (r Report) WriteText(out io.Writer) error {
 	}
 	fmt.Fprintln(table, r.summary)
 	for _, over := range r.Exceeded {
-		fmt.Fprintf(table, "too much for the guard: %s (%s); drain the devices instead, or acknowledge it with %s\n", over, r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
+		fmt.Fprintf(table, "refused by the guard: %s (%s); drain the devices instead, or acknowledge the impact with %s\n", over, r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
 	}
 	if n := len(r.Tolerating); n > 0 {
-		fmt.Fprintf(table, "tolerated for good by %d more, first %s\n", n, r.Tolerating[0])
+		fmt.Fprintf(table, "tolerated without limit by %d more, first %s\n", n, r.Tolerating[0])
 	}
 	return table.Flush()
 }

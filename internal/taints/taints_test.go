@@ -40,10 +40,10 @@ func TestResolve(t *testing.T) {
 		"gpu.example.com/node-2":       "gpu.example.com/node-2",
 		"gpu.example.com":              "gpu.example.com",
 		"same":                         "same", // a driver in full comes before the end of a device
-		"gpu-0":                        `"gpu-0" fits 2 devices: say which one, gpu.example.com/node-1/gpu-0 or gpu.example.com/node-2/gpu-0`,
+		"gpu-0":                        `"gpu-0" matches 2 devices: name one of gpu.example.com/node-1/gpu-0 or gpu.example.com/node-2/gpu-0`,
 		"all":                          "or many.example.com/pool-h/all or 2 more",
-		"node-1":                       `no device, pool or driver is called "node-1"`, // two pools have it, and neither is meant by half a name
-		"gpu-9":                        `no device, pool or driver is called "gpu-9"`,
+		"node-1":                       `no device, pool or driver "node-1"`, // two pools have it, and neither is meant by half a name
+		"gpu-9":                        `no device, pool or driver "gpu-9"`,
 		"":                             "must be DRIVER",
 		"/gpu-0":                       "must be DRIVER",
 	} {
@@ -146,9 +146,9 @@ func TestReport(t *testing.T) {
 	want := `NAMESPACE  POD      OWNER                NODE    DEVICES                       BUDGET  TOLERATED UNTIL
 ml         patient  -                    node-1  gpu.example.com/node-1/gpu-1  -       2026-03-01T12:05:00Z
 ml         trainer  StatefulSet/trainer  node-1  gpu.example.com/node-1/gpu-0  budget  not tolerated
-hits 2 allocated devices and 2 claims, 2 pods in 1 namespace (ml): ml/patient, ml/trainer; and 1 PodDisruptionBudget: ml/budget (1 pod, 0 may go now)
-too much for the guard: 2 pods are more than the threshold of 1 (the test); drain the devices instead, or acknowledge it with dra-steward.io/acknowledged-impact: "pods<=2,namespaces<=1"
-tolerated for good by 1 more, first web/for-ever
+affects 2 allocated devices and 2 claims, 2 pods in 1 namespace (ml): ml/patient, ml/trainer; and 1 PodDisruptionBudget: ml/budget (1 pod, 0 may go now)
+refused by the guard: 2 pods are more than the threshold of 1 (the test); drain the devices instead, or acknowledge the impact with dra-steward.io/acknowledged-impact: "pods<=2,namespaces<=1"
+tolerated without limit by 1 more, first web/for-ever
 `
 	if text.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &text, want)
@@ -171,7 +171,7 @@ func TestOthers(t *testing.T) {
 		texts = append(texts, problem.Error())
 	}
 	all := strings.Join(texts, "\n")
-	if len(problems) != 2 || !strings.Contains(all, "the driver gpu.example.com itself publishes the taint") || !strings.Contains(all, "let the claims tolerate example.com/broken") ||
+	if len(problems) != 2 || !strings.Contains(all, "the driver gpu.example.com publishes the taint") || !strings.Contains(all, "let the claims tolerate example.com/broken") ||
 		!strings.Contains(all, "kubectl delete devicetaintrule by-hand") {
 		t.Errorf("%d problems:\n%s", len(problems), all)
 	}

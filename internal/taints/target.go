@@ -74,7 +74,7 @@ func Resolve(name string, devices iter.Seq[usage.DeviceID]) (Target, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return Target{}, fmt.Errorf(`no device, pool or driver is called %q; "dra-steward devices" shows all`, name)
+		return Target{}, fmt.Errorf(`no device, pool or driver %q; "dra-steward devices" lists them`, name)
 	}
 	var candidates []string
 	for _, t := range found[:min(len(found), maxCandidates)] {
@@ -83,7 +83,7 @@ func Resolve(name string, devices iter.Seq[usage.DeviceID]) (Target, error) {
 	if rest := len(found) - len(candidates); rest > 0 {
 		candidates = append(candidates, fmt.Sprintf("%d more", rest))
 	}
-	return Target{}, fmt.Errorf("%q fits %d devices: say which one, %s", name, len(found), strings.Join(candidates, " or "))
+	return Target{}, fmt.Errorf("%q matches %d devices: name one of %s", name, len(found), strings.Join(candidates, " or "))
 }
 
 func compare(a, b Target) int {

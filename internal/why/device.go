@@ -52,7 +52,7 @@ func (q *question) request(ctx context.Context, r asked) Request {
 		report.Reason = ClassNotFound
 		report.Message = fmt.Sprintf("there is no DeviceClass %q: create it, or correct the name", r.class)
 		if q.world.NoClasses {
-			report.Message = fmt.Sprintf("DeviceClass %s cannot be read, and neither can it be said which devices it selects", r.class)
+			report.Message = fmt.Sprintf("DeviceClass %s cannot be read: the devices that it selects are unknown", r.class)
 		}
 		return report
 	}
@@ -90,17 +90,17 @@ func (q *question) request(ctx context.Context, r asked) Request {
 }
 
 func short(r asked, fitting int, node string) string {
-	wanted := fmt.Sprintf("%d devices are wanted", r.count)
+	wanted := fmt.Sprintf("needs %d devices", r.count)
 	switch {
 	case r.count == 0:
-		wanted = "all devices that match are wanted"
+		wanted = "needs all matching devices"
 	case r.count == 1:
-		wanted = "one device is wanted"
+		wanted = "needs 1 device"
 	}
 	if fitting == 0 {
-		return wanted + ", none would do"
+		return wanted + "; none is suitable"
 	}
-	return fmt.Sprintf("%s, at most %d would do on one node (%s)", wanted, fitting, node)
+	return fmt.Sprintf("%s; at most %d are suitable on one node (%s)", wanted, fitting, node)
 }
 
 // device returns the first reason against a device.
@@ -108,9 +108,9 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 	pool := q.pools[poolID{slice.Spec.Driver, slice.Spec.Pool.Name}]
 	switch {
 	case slice.Spec.Pool.Generation < pool.generation:
-		return PoolObsolete, fmt.Sprintf("it is of generation %d of its pool, the driver publishes generation %d", slice.Spec.Pool.Generation, pool.generation)
+		return PoolObsolete, fmt.Sprintf("it belongs to generation %d of its pool; the driver publishes generation %d", slice.Spec.Pool.Generation, pool.generation)
 	case pool.slices != pool.total && !q.givesAway(r):
-		return PoolIncomplete, fmt.Sprintf("of %d ResourceSlices of its pool there are %d", pool.total, pool.slices)
+		return PoolIncomplete, fmt.Sprintf("pool incomplete: %[2]d of %[1]d slices published", pool.total, pool.slices)
 	case pool.twice != "":
 		return PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.twice)
 	case !q.anyNode(slice, device):
@@ -129,7 +129,7 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 		return Taken, fmt.Sprintf("claim %s/%s has it, used by %s", holder.Namespace, holder.Name, consumers(holder))
 	}
 	if pool.slices != pool.total {
-		return Fits, fmt.Sprintf("would do, although of %d ResourceSlices of its pool there are %d: kube-scheduler before 1.35 does not wait for them", pool.total, pool.slices)
+		return Fits, fmt.Sprintf("suitable, although only %[2]d of %[1]d slices of its pool are published: kube-scheduler before 1.35 does not wait for them", pool.total, pool.slices)
 	}
 	return Fits, ""
 }
@@ -160,7 +160,7 @@ func (q *question) selects(ctx context.Context, selectors []resourceapi.DeviceSe
 			Driver: driver, AllowMultipleAllocations: device.AllowMultipleAllocations, Attributes: device.Attributes, Capacity: device.Capacity,
 		})
 		if err != nil {
-			return false, true, fmt.Sprintf("selector %d fails, and kube-scheduler gives up at it: %s: %v", i, s.CEL.Expression, err)
+			return false, true, fmt.Sprintf("selector %d fails, and kube-scheduler stops there: %s: %v", i, s.CEL.Expression, err)
 		}
 		if !matches {
 			return false, false, fmt.Sprintf("selector %d is false: %s", i, s.CEL.Expression)

@@ -38,7 +38,7 @@ func (q *question) judge(ctx context.Context, report *Report) error {
 			return err
 		}
 		if found {
-			report.Message = fmt.Sprintf("by itself it could be allocated on %s, but not together with the pod's other claims: %s", alone.Node, names(q.beside))
+			report.Message = fmt.Sprintf("alone, it could be allocated on %s, but not together with the pod's other claims: %s", alone.Node, names(q.beside))
 			return nil
 		}
 	}
@@ -77,7 +77,7 @@ func (q *question) allocate(ctx context.Context, allocator structured.Allocator,
 		case errors.Is(err, structured.ErrFailedAllocationOnNode):
 			report.Message = err.Error()
 		case err != nil:
-			report.Message = "kube-scheduler gives up: " + err.Error()
+			report.Message = "kube-scheduler stops: " + err.Error()
 			return false, nil
 		case len(found) == len(claims):
 			report.Verdict, report.Node, report.Message = Allocatable, node.Name, ""
@@ -98,7 +98,7 @@ func names(claims []*resourceapi.ResourceClaim) string {
 // together says what is left to say where enough devices would do each by itself.
 func (q *question) together(report *Report) {
 	if len(q.nodes) == 0 {
-		report.Message = "there is no node on which the pod may run"
+		report.Message = "the pod cannot run on any node"
 		return
 	}
 	for _, r := range report.Requests {
@@ -108,7 +108,7 @@ func (q *question) together(report *Report) {
 	}
 	for i := range report.Requests {
 		report.Requests[i].Reason = Together
-		report.Requests[i].Message = "enough devices would do each by itself, but not together: because of constraints, shared counters, capacities or other requests"
+		report.Requests[i].Message = "enough devices are suitable one by one, but not together: constraints, shared counters, capacities or other requests exclude it"
 	}
 }
 

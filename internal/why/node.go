@@ -92,11 +92,11 @@ func (q *question) mayRun() string {
 	slices.Sort(names)
 	switch {
 	case len(names) == 0:
-		return "there is no node on which the pod may run"
+		return "the pod cannot run on any node"
 	case len(names) > 5:
-		return fmt.Sprintf("which is none of the %d nodes on which the pod may run", len(names))
+		return fmt.Sprintf("and the pod can run on %d other nodes only", len(names))
 	default:
-		return "the pod may run on " + strings.Join(names, ", ")
+		return "the pod can run on " + strings.Join(names, ", ")
 	}
 }
 

@@ -187,7 +187,7 @@ func TestIncompletePools(t *testing.T) {
 		if err != nil || text(r) != tt.want {
 			t.Errorf("got %s, %v, want %s", text(r), err, tt.want)
 		}
-		if r.Verdict == Allocatable && r.Requests[0].Devices[0].Message != "would do, although of 2 ResourceSlices of its pool there are 1: kube-scheduler before 1.35 does not wait for them" {
+		if r.Verdict == Allocatable && r.Requests[0].Devices[0].Message != "suitable, although only 1 of 2 slices of its pool are published: kube-scheduler before 1.35 does not wait for them" {
 			t.Errorf("does not say that the pool is incomplete: %q", r.Requests[0].Devices[0].Message)
 		}
 	}
@@ -216,7 +216,7 @@ func TestPod(t *testing.T) {
 		t.Errorf("both fit on n2 only: %+v", r)
 	}
 	pod.Spec.NodeName = "n1"
-	if r := ask(); r.Verdict != Unsatisfiable || r.Message != "by itself it could be allocated on n1, but not together with the pod's other claims: b" {
+	if r := ask(); r.Verdict != Unsatisfiable || r.Message != "alone, it could be allocated on n1, but not together with the pod's other claims: b" {
 		t.Errorf("on n1 there is one: %s %s", r.Verdict, r.Message)
 	}
 	pod.Spec.NodeName = ""
@@ -229,7 +229,7 @@ func TestPod(t *testing.T) {
 		t.Errorf("b is on n1: %s", text(r))
 	}
 	pod.Spec.NodeSelector = map[string]string{"zone": "none"}
-	if r := ask(); r.Message != "there is no node on which the pod may run" {
+	if r := ask(); r.Message != "the pod cannot run on any node" {
 		t.Errorf("no node: %+v", r)
 	}
 }
@@ -256,7 +256,7 @@ func TestMessages(t *testing.T) {
 		"taint gpu.example.com/hot=very:NoExecute of driver/gpu.example.com is not tolerated",
 		"claim team-b/other has it, used by pod p0, pod p1, pod p2, 2 others",
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) || len(r.Notes) != 2 || r.Requests[0].Message != "one device is wanted, none would do" {
+	if fmt.Sprint(got) != fmt.Sprint(want) || len(r.Notes) != 2 || r.Requests[0].Message != "needs 1 device; none is suitable" {
 		t.Errorf("%q, notes %q, %s", got, r.Notes, r.Requests[0].Message)
 	}
 }

@@ -64,7 +64,7 @@ func (w World) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, po
 		return report, err
 	}
 	if len(w.Nodes) == 0 {
-		report.Notes = append(report.Notes, "no Node is known: those that ResourceSlices speak of are taken to exist")
+		report.Notes = append(report.Notes, "no Nodes were read: assuming the nodes that ResourceSlices name")
 	}
 	for _, r := range requests(q.claim) {
 		report.Requests = append(report.Requests, q.request(ctx, r))

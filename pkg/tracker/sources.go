@@ -351,7 +351,7 @@ func (t *Tracker) Ready() error {
 	all := make([]error, 0, len(conditions))
 	for _, c := range conditions {
 		if c.Message == "" {
-			c.Message = fmt.Sprintf("%s: not read yet", c.Kind)
+			c.Message = fmt.Sprintf("%s: not synced yet", c.Kind)
 		}
 		all = append(all, errors.New(c.Message))
 	}
@@ -504,7 +504,7 @@ func (s *PatchReader) Ready() error {
 	if c := s.Condition(); c.Message != "" {
 		return errors.New(c.Message)
 	}
-	return fmt.Errorf("%s: not read yet", PatchKind)
+	return fmt.Errorf("%s: not synced yet", PatchKind)
 }
 
 // All returns the patches that have been read, in the order of their names.

@@ -30,7 +30,7 @@ func announce(ctx context.Context, client kubernetes.Interface) {
 		err := renew(ctx, client, metav1.NewMicroTime(time.Now()))
 		failed := err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil
 		if failed && !said {
-			logger.Error(err, "Cannot tell by the Lease that patches are applied by this scheduler",
+			logger.Error(err, "Cannot announce with the Lease that this scheduler applies patches",
 				"lease", record.SchedulerLeaseNamespace+"/"+record.SchedulerLeaseName)
 		}
 		said = failed

@@ -200,7 +200,7 @@ func (p *patches) work(ctx context.Context) bool {
 	published, err := p.published.ListWithDeviceTaintRules()
 	if err != nil {
 		// Before the slices have been read; then List finds all of them new.
-		klog.FromContext(ctx).V(2).Info("Patches count as soon as slices have been read", "err", err)
+		klog.FromContext(ctx).V(2).Info("Patches apply as soon as slices are synced", "err", err)
 	}
 	p.view.Rebuild(published)
 	return true

@@ -120,7 +120,7 @@ func (s *patchesState) next(condition tracker.Condition, now time.Time) (say int
 		if before == "" {
 			return sayNothing, ""
 		}
-		return sayOn, "ResourceSlicePatches count again"
+		return sayOn, "ResourceSlicePatches are applied again"
 	default:
 		s.reason, s.said = condition.Reason, now
 		return sayOff, "Pods are scheduled without ResourceSlicePatches: " + condition.Message
@@ -136,7 +136,7 @@ func (r *report) foreign(synced func() bool) cache.ResourceEventHandler {
 			return
 		}
 		r.recorder.Eventf(r.regarding, after, corev1.EventTypeWarning, "AnotherScheduler", "Scheduling", "%s", fmt.Sprintf(
-			"scheduler %q has bound pod %s/%s with ResourceClaims. Two processes that allocate devices give some of them away twice: let one process serve all profiles",
+			"scheduler %q has bound pod %s/%s with ResourceClaims. Two processes that allocate devices allocate some of them twice: let one process serve all profiles",
 			after.Spec.SchedulerName, after.Namespace, after.Name))
 	}}
 }
@@ -147,7 +147,7 @@ func (r *report) materialized(slice *resourceapi.ResourceSlice) {
 	if !r.isTwice(slice, time.Now()) {
 		return
 	}
-	message := fmt.Sprintf("ResourceSlice %s has values of ResourceSlicePatches written into it. This scheduler goes by what the driver said and applies patches itself: "+
+	message := fmt.Sprintf("ResourceSlice %s has values of ResourceSlicePatches written into it. This scheduler uses the driver's values and applies patches itself: "+
 		"switch one of the two off, the chart's patches.mode or the plugin %s", slice.Name, Name)
 	r.logger.Error(nil, message)
 	r.recorder.Eventf(r.regarding, slice, corev1.EventTypeWarning, "PatchesMaterialized", "Scheduling", "%s", message)

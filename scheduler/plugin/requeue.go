@@ -77,7 +77,7 @@ func (p *patches) requeue() {
 	for _, profile := range profiles {
 		objects, err := profile.pods.ByIndex(profile.index, profile.handle.ProfileName())
 		if err != nil {
-			profile.logger.Error(err, "Pods that wait for devices are not tried again until something else changes")
+			profile.logger.Error(err, "Pods that wait for devices are not retried until another change")
 			continue
 		}
 		if len(objects) == 0 { // also before the scheduler is complete, which has no queue yet

@@ -18,9 +18,9 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Check a configuration file, or print its schema",
-		Long: `config is about the configuration file of serve and lint: limits, severities,
-exemptions and more. A running webhook reads its file again whenever it changes and
-refuses one that check would refuse.`,
+		Long: `config checks the configuration file of serve and lint: limits, severities, exemptions
+and more. A running webhook reads its file again when it changes, and refuses a file that
+check refuses.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -31,11 +31,11 @@ refuses one that check would refuse.`,
 func configCheckCommand(streams cmdutil.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE…",
-		Short: "Say what is wrong with configuration files, with line and column",
-		Long: `check reads configuration files as serve and lint do and prints everything that is
-wrong with them, each with its line and column: fields that do not exist or stand
-twice, values out of range, unknown rules, exemptions without a reason or that have
-expired. Exit codes: 0 good, 1 something is wrong, 2 a file cannot be read.`,
+		Short: "Report the errors of configuration files, with line and column",
+		Long: `check reads configuration files as serve and lint do and prints all errors with line and
+column: unknown and duplicate fields, values out of range, unknown rules, exemptions
+without a reason, and expired exemptions. Exit codes: 0 valid, 1 errors, 2 a file cannot
+be read.`,
 		Example: `  dra-steward config check site.yaml
   helm template dra-steward charts/dra-steward -f values.yaml -s templates/configmap.yaml |
     yq '.data."config.yaml"' | dra-steward config check /dev/stdin`,
@@ -71,7 +71,7 @@ func checkConfigs(streams cmdutil.Streams, files []string, now time.Time) (resul
 			result = cmdutil.ErrFindings
 		}
 		if expired == nil {
-			fmt.Fprintf(streams.Out, "%s: good, revision %s\n", name, file.Revision)
+			fmt.Fprintf(streams.Out, "%s: valid (revision %s)\n", name, file.Revision)
 		}
 	}
 	return result
@@ -85,7 +85,7 @@ func expiredExemptions(file config.File, now time.Time) (lines []string, _ error
 	}
 	for _, i := range reviewer.Expired(now) {
 		lines = append(lines, file.At(fmt.Sprintf("exemptions[%d].expires", i), fmt.Sprintf(
-			"exemptions[%d].expires: expired and does not count: remove or renew it", i)).Error())
+			"exemptions[%d].expires: expired and ignored: remove or renew it", i)).Error())
 	}
 	return lines, nil
 }
@@ -94,8 +94,8 @@ func configSchemaCommand(streams cmdutil.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON schema of the configuration file",
-		Long: `schema prints the JSON schema of the configuration file, for editors: save it and begin
-a file with "# yaml-language-server: $schema=dra-steward.schema.json".`,
+		Long: `schema prints the JSON schema of the configuration file, for editors: save it, and begin
+your file with "# yaml-language-server: $schema=dra-steward.schema.json".`,
 		Example: `  dra-steward config schema > dra-steward.schema.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -15,11 +15,11 @@ func DevicesCommand(streams cmdutil.Streams) *cobra.Command {
 	o, output := clusterread.SnapshotOptions{Claims: true}, ""
 	c := &cobra.Command{
 		Use:   "devices",
-		Short: "Show the devices with their taints, patched values and claims, and where these come from",
-		Long: `devices shows every device of the ResourceSlices with its taints, of the driver and of
-DeviceTaintRules, with what ResourceSlicePatches make of its attributes and capacities
-(which patch decided, and what the driver published), and with the claims that it is
-allocated to. It reads a cluster, as far as you may, or with --from-files none.`,
+		Short: "Show the devices with their taints, patched values and claims, and their origin",
+		Long: `devices shows every device of the ResourceSlices with its taints (from the driver and from
+DeviceTaintRules), its patched attributes and capacities (with the winning patch and the
+published value), and the claims that it is allocated to. It reads the devices that your
+permissions let you read, or files (--from-files).`,
 		Example: `  dra-steward devices --kubeconfig ~/.kube/config -o wide
   kubectl get resourceslices,devicetaintrules -o yaml | dra-steward devices --from-files -
   dra-steward devices --from-files slices.yaml,patch.yaml -o json`,
@@ -37,7 +37,7 @@ allocated to. It reads a cluster, as far as you may, or with --from-files none.`
 		},
 	}
 	o.Flags(c)
-	c.Flags().StringVarP(&output, "output", "o", "text", "how to write: "+strings.Join(outputs(), ", "))
+	c.Flags().StringVarP(&output, "output", "o", "text", "output format: "+strings.Join(outputs(), ", "))
 	cmdutil.Complete(c, "output", outputs())
 	return c
 }

@@ -27,13 +27,12 @@ func ImpactCommand(streams cmdutil.Streams) *cobra.Command {
 	o := impactOptions{}
 	c := &cobra.Command{
 		Use:   "impact {DEVICE KEY[=VALUE][:EFFECT] | RULE | -f FILE}",
-		Short: "Show who would have to go because of a taint",
-		Long: `impact lists the pods that a taint with the effect NoExecute would evict: their owners,
-the PodDisruptionBudgets that speak of them, and until when they tolerate it. It changes
-nothing. The taint is that of a DeviceTaintRule that is stored (RULE) or in a file (-f),
-or one that is written out: DEVICE is DRIVER/POOL/DEVICE, DRIVER/POOL or DRIVER, or the
-end of a device's name if only one fits. Whatever its effect is, the answer is for
-NoExecute.`,
+		Short: "Show which pods a taint would evict",
+		Long: `impact lists the pods that a taint with the effect NoExecute would evict, with their
+owners, their PodDisruptionBudgets, and how long they tolerate it. It changes nothing. The
+taint comes from a stored DeviceTaintRule (RULE), from a file (-f), or from the arguments:
+DEVICE is DRIVER/POOL/DEVICE, DRIVER/POOL, DRIVER, or the unique end of a device's name.
+The effect of the taint is ignored: the answer is always for NoExecute.`,
 		Example: `  dra-steward impact gpu.example.com/node-1/gpu-0 example.com/broken:NoExecute
   dra-steward impact node-1/gpu-0 example.com/broken -o json
   dra-steward impact rack-3-maintenance             # a stored DeviceTaintRule
@@ -43,7 +42,7 @@ NoExecute.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the DeviceTaintRule; - is standard input")
-	f.StringVarP(&o.output, "output", "o", "text", "how to write: text, json or yaml")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
 	o.read.Flags(f, true)
 	cmdutil.Complete(c, "output", []string{"text", "json", "yaml"})
 	return c
@@ -54,7 +53,7 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 		return fmt.Errorf("--output %q: must be text, json or yaml", o.output)
 	}
 	if (o.file == "") == (len(args) == 0) {
-		return errors.New("say what the taint is: DEVICE KEY[=VALUE]:EFFECT, the name of a DeviceTaintRule, or -f FILE; see 'dra-steward impact --help'")
+		return errors.New("name the taint: DEVICE KEY[=VALUE]:EFFECT, the name of a DeviceTaintRule, or -f FILE; see 'dra-steward impact --help'")
 	}
 	state, err := o.read.Read(ctx, streams)
 	if err != nil {
@@ -79,7 +78,7 @@ func (o impactOptions) asked(streams cmdutil.Streams, state *clusterread.State, 
 	case len(args) == 1:
 		rule := state.View.Rule(args[0])
 		if rule == nil {
-			return nil, resourceapi.DeviceTaint{}, fmt.Errorf("there is no DeviceTaintRule %q; of a device say also the taint, such as example.com/broken:NoExecute", args[0])
+			return nil, resourceapi.DeviceTaint{}, fmt.Errorf("DeviceTaintRule %q not found; for a device, add the taint, such as example.com/broken:NoExecute", args[0])
 		}
 		return rule.Spec.DeviceSelector, rule.Spec.Taint, nil
 	}
@@ -106,7 +105,7 @@ func ruleOfFile(streams cmdutil.Streams, file string) (*resourceapi.DeviceTaintR
 		}
 		return rule, nil
 	}
-	return nil, fmt.Errorf("%s: no DeviceTaintRule in it", file)
+	return nil, fmt.Errorf("%s: contains no DeviceTaintRule", file)
 }
 
 func writeReport(streams cmdutil.Streams, report taints.Report, output string) error {

@@ -35,11 +35,11 @@ func TaintCommand(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "taint DEVICE KEY[=VALUE]:EFFECT",
 		Short: "Taint a device, a pool or a driver with a DeviceTaintRule",
-		Long: `taint writes the DeviceTaintRule for a key on DRIVER/POOL/DEVICE, DRIVER/POOL or DRIVER,
-or on the device that the end of a name fits. Its name follows from these, so tainting
-again changes the rule, from None to NoExecute for example, and tainting the same changes
-nothing. Before NoExecute it shows who would have to go. With --for the controllers of
-dra-steward delete the rule when the time is over.`,
+		Long: `taint creates a DeviceTaintRule for a key on DRIVER/POOL/DEVICE, DRIVER/POOL, DRIVER, or on
+the device with the given unique end of its name. The name of the rule is derived from
+these: tainting again updates the rule, for example from None to NoExecute, and the same
+taint again changes nothing. Before NoExecute it shows the impact. With --for, the
+controller deletes the rule after that time.`,
 		Example: `  dra-steward taint gpu.example.com/node-1/gpu-0 example.com/suspect:NoSchedule --for 2h
   dra-steward taint node-1/gpu-0 example.com/broken:NoExecute --dry-run=server
   dra-steward taint gpu.example.com/rack-3 example.com/firmware:NoExecute --acknowledge "pods<=40,namespaces<=3"`,
@@ -47,8 +47,8 @@ dra-steward delete the rule when the time is over.`,
 		RunE: func(c *cobra.Command, args []string) error { return taintDevice(c.Context(), streams, o, args) },
 	}
 	o.flags(c)
-	c.Flags().DurationVar(&o.expires, "for", 0, "delete the rule after this time, at least a minute (needs the controllers of dra-steward)")
-	c.Flags().StringVar(&o.acknowledge, "acknowledge", "", "let the guard pass as much: pods<=120,namespaces<=4")
+	c.Flags().DurationVar(&o.expires, "for", 0, "delete the rule after this time, at least a minute (needs the controller of dra-steward)")
+	c.Flags().StringVar(&o.acknowledge, "acknowledge", "", "acknowledge an impact up to this ceiling: pods<=120,namespaces<=4")
 	return c
 }
 
@@ -56,10 +56,10 @@ func UntaintCommand(streams cmdutil.Streams) *cobra.Command {
 	o := taintOptions{}
 	c := &cobra.Command{
 		Use:   "untaint DEVICE KEY[=VALUE][:EFFECT]",
-		Short: "Delete the DeviceTaintRule that taint wrote",
-		Long: `untaint deletes the rule that "dra-steward taint" wrote for a key on a device, a pool or a
-driver. A taint of the driver itself cannot be taken back by anybody else; untaint then
-says what can be done.`,
+		Short: "Delete the DeviceTaintRule that taint created",
+		Long: `untaint deletes the rule that "dra-steward taint" created for a key on a device, a pool or a
+driver. Only the driver can remove a taint that it has set itself; untaint then prints what
+you can do.`,
 		Example: `  dra-steward untaint gpu.example.com/node-1/gpu-0 example.com/suspect`,
 		Args:    cobra.ExactArgs(2),
 		RunE:    func(c *cobra.Command, args []string) error { return untaintDevice(c.Context(), streams, o, args) },
@@ -70,7 +70,7 @@ says what can be done.`,
 
 func (o *taintOptions) flags(c *cobra.Command) {
 	o.read.Flags(c.Flags(), false)
-	c.Flags().StringVar(&o.dry, "dry-run", "none", "server: let the API server say what it would do, and store nothing; none")
+	c.Flags().StringVar(&o.dry, "dry-run", "none", "server: let the API server process the request without storing it; none")
 	cmdutil.Complete(c, "dry-run", []string{"none", "server"})
 }
 

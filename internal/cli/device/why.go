@@ -25,20 +25,20 @@ func WhyCommand(streams cmdutil.Streams) *cobra.Command {
 	o := whyOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Pods: true, Nodes: true}}
 	c := &cobra.Command{
 		Use:   "why CLAIM|POD",
-		Short: "Say why a claim, or the claims of a pod, have no devices",
-		Long: `why says of each request of a ResourceClaim and of each device the first thing that
-keeps the device from being allocated: its pool is incomplete (before Kubernetes 1.35
-that keeps nobody), its node is none on which
-the pod may run, a selector of the class or of the request is false or fails, a taint is
-not tolerated (and whose it is), another claim has it (and which, as far as you may see
-claims). The verdict is that of kube-scheduler's own allocator.
+		Short: "Show why a claim, or the claims of a pod, have no devices",
+		Long: `why shows, for each request of a ResourceClaim and each device, the first reason why the
+device is not allocated: its pool is incomplete (no reason before Kubernetes 1.35), the pod
+cannot run on its node, a selector of the class or of the request is false or fails, a taint
+is not tolerated (with its origin), another claim has the device (which one, if you are
+allowed to read it). kube-scheduler's own allocator gives the verdict.
 
-CLAIM is claim/NAME, POD is pod/NAME; a bare NAME is a claim, or else a pod. It reads a
-cluster as far as you may, and says what it could not read; or with --from-files none.
-kube-scheduler looks at devices as drivers publish them: what ResourceSlicePatches make
-of them counts only with --patched, for one that is built with them.
+CLAIM is claim/NAME, POD is pod/NAME; NAME alone is a claim, otherwise a pod. why reads the
+objects that your permissions let you read, and reports the others; or it reads files
+(--from-files). kube-scheduler uses devices as drivers publish them; --patched applies
+ResourceSlicePatches, for a scheduler that does.
 
-Exit codes: 0 the devices are allocated or could be now, 1 not, 2 could not find out.`,
+Exit codes: 0 the devices are allocated or could be now, 1 they are not, 2 the command
+failed.`,
 		Example: `  dra-steward why pod/train-0 -n team-a
   dra-steward why claim/train -n team-a -o yaml
   kubectl get resourceslices,deviceclasses,devicetaintrules,resourceclaims,nodes,pods -A -o yaml |
@@ -49,8 +49,8 @@ Exit codes: 0 the devices are allocated or could be now, 1 not, 2 could not find
 	o.Flags(c)
 	f := c.Flags()
 	f.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of the claim or pod")
-	f.StringVarP(&o.output, "output", "o", "text", "how to write: text (devices with one reason together), wide (each device), json or yaml")
-	f.BoolVar(&o.patched, "patched", false, "look at devices as ResourceSlicePatches make them, as a scheduler does that is built with them")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: text (grouped by reason), wide (each device), json or yaml")
+	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	cmdutil.Complete(c, "output", []string{"text", "wide", "json", "yaml"})
 	return c
 }

@@ -29,7 +29,7 @@ func writeWhy(out io.Writer, report whyReport, wide bool) error {
 		}
 	}
 	if report.Scheduler != "" {
-		fmt.Fprintf(out, "kube-scheduler said of pod %s/%s: %s\n", report.Namespace, report.Pod, report.Scheduler)
+		fmt.Fprintf(out, "last scheduler message for pod %s/%s: %s\n", report.Namespace, report.Pod, report.Scheduler)
 	}
 	return nil
 }

@@ -39,17 +39,17 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	o := drainOptions{}
 	c := &cobra.Command{
 		Use:   "drain DRIVER/POOL/DEVICE...",
-		Short: "Take devices out of use gently: cordon them, evict their pods as budgets allow",
-		Long: `drain creates a DeviceDrain, which the controller carries out: it cordons the devices with
-a NoSchedule DeviceTaintRule, evicts the pods that hold them through the Eviction API, at a
-rate, and is drained when no claim holds one of the devices any more. The same command
-again resumes the drain if it was paused, and otherwise shows how far it has come.
+		Short: "Take devices out of use: cordon them and evict their pods within PodDisruptionBudgets",
+		Long: `drain creates a DeviceDrain. The controller cordons the devices with NoSchedule
+DeviceTaintRules and evicts the pods that hold them through the Eviction API, at a rate. The
+drain is complete when no claim holds any of the devices. The same command again resumes a
+paused drain, and otherwise shows the progress.
 
-Devices are named in full, or by as much of the end of their name as is unique; or selected
-by a CEL expression as in the requests of claims, which is resolved into names once.
+Name devices in full, or by a unique end of their name; or select them by a CEL expression
+as in the requests of claims, which is resolved into names once.
 
-Exit codes: 0 done (with --wait: drained), 1 blocked, given up or not done in time, 2 could
-not do it.`,
+Exit codes: 0 done (with --wait: drained), 1 blocked, failed or timed out, 2 the command
+failed.`,
 		Example: `  dra-steward drain gpu.example.com/node-1/gpu-3 --wait
   dra-steward drain --driver gpu.example.com --selector 'device.attributes["gpu.example.com"].model == "A100"' --dry-run
   dra-steward drain node-1/gpu-3 --deadline 2h --deadline-action Delete --rate 6
@@ -69,27 +69,27 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.selector, "selector", "", "select published devices by this CEL expression instead of names")
 	f.StringVar(&o.driver, "driver", "", "with or without --selector: only devices of this driver")
 	f.StringVar(&o.pool, "pool", "", "with or without --selector: only devices of this pool")
-	f.StringVar(&o.name, "name", "", "name of the drain (default: from what is drained, so that the same command finds it)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster (default: the one that this runs in)")
-	f.Int32Var(&o.rate, "rate", v1alpha1.DrainRate, "most evictions per minute (1 to 6000)")
-	f.Int32Var(&o.perNamespace, "max-per-namespace", 0, "most pods of a namespace on their way out at a time; 0 is no bound")
-	f.Int32Var(&o.perNode, "max-per-node", 0, "most pods of a node on their way out at a time; 0 is no bound")
-	f.StringSliceVar(&o.order, "order", nil, "whose turn is first: Priority, OwnerSpread (default both)")
-	f.DurationVar(&o.deadline, "deadline", 0, "how long after its creation the drain has patience; 0 is for ever")
-	f.StringVar(&o.action, "deadline-action", string(v1alpha1.DeadlineKeep), "what happens at the deadline: Keep (evict nobody any more), Delete (whatever budgets say) or Fail")
-	f.StringVar(&o.acknowledge, "acknowledge", "", `ceiling of what the drain may hit, above the thresholds of the site: "pods<=120,namespaces<=4"`)
-	f.StringVar(&o.key, "cordon-key", "", "key of the taint that cordons the devices (default "+v1alpha1.DrainTaintKey+")")
-	f.StringVar(&o.value, "cordon-value", "", "value of that taint (default: the name of the drain)")
-	f.BoolVar(&o.evictBare, "evict-pods-without-controller", false, "evict pods that nobody replaces, too")
-	f.BoolVar(&o.bareCordon, "without-cordon", false, "go on where DeviceTaintRules are not served, so that nothing keeps new pods away")
-	f.BoolVar(&o.uncordon, "uncordon", false, "lift the cordon when the devices are drained")
+	f.StringVar(&o.name, "name", "", "name of the drain (default: derived from the devices, so that the same command finds it)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of this pod)")
+	f.Int32Var(&o.rate, "rate", v1alpha1.DrainRate, "maximum number of evictions per minute (1 to 6000)")
+	f.Int32Var(&o.perNamespace, "max-per-namespace", 0, "maximum number of pods per namespace that are being evicted at a time; 0 = no limit")
+	f.Int32Var(&o.perNode, "max-per-node", 0, "maximum number of pods per node that are being evicted at a time; 0 = no limit")
+	f.StringSliceVar(&o.order, "order", nil, "eviction order: Priority, OwnerSpread (default: both)")
+	f.DurationVar(&o.deadline, "deadline", 0, "maximum duration of the drain; 0 = no limit")
+	f.StringVar(&o.action, "deadline-action", string(v1alpha1.DeadlineKeep), "action at the deadline: Keep (stop evictions), Delete (delete pods regardless of budgets) or Fail")
+	f.StringVar(&o.acknowledge, "acknowledge", "", `maximum impact of the drain, above the thresholds of the site: "pods<=120,namespaces<=4"`)
+	f.StringVar(&o.key, "cordon-key", "", "key of the cordon taint (default "+v1alpha1.DrainTaintKey+")")
+	f.StringVar(&o.value, "cordon-value", "", "value of the cordon taint (default: the name of the drain)")
+	f.BoolVar(&o.evictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
+	f.BoolVar(&o.bareCordon, "without-cordon", false, "continue if DeviceTaintRules are not served, without keeping new pods off the devices")
+	f.BoolVar(&o.uncordon, "uncordon", false, "remove the cordon when the devices are drained")
 	f.BoolVar(&o.wait, "wait", false, "show the progress and wait until the devices are drained")
-	f.DurationVar(&o.timeout, "timeout", 0, "with --wait: how long at most; 0 is for ever")
+	f.DurationVar(&o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
 	f.BoolVar(&o.dryRun, "dry-run", false, "create nothing; show which pods would be evicted, in which order, and what blocks")
 	f.BoolVar(&o.list, "list", false, "show all drains")
-	f.BoolVar(&o.pause, "pause", false, "pause the drains that are named: nobody is evicted, the cordon stays")
-	f.BoolVar(&o.resume, "resume", false, "go on with the drains that are named")
-	f.BoolVar(&o.cancel, "cancel", false, "delete the drains that are named, which lifts their cordon")
+	f.BoolVar(&o.pause, "pause", false, "pause the named drains: stop evictions, keep the cordon")
+	f.BoolVar(&o.resume, "resume", false, "resume the named drains")
+	f.BoolVar(&o.cancel, "cancel", false, "delete the named drains and remove their cordon")
 	c.MarkFlagsMutuallyExclusive("list", "pause", "resume", "cancel", "dry-run")
 	cmdutil.Complete(c, "deadline-action", []string{string(v1alpha1.DeadlineKeep), string(v1alpha1.DeadlineDelete), string(v1alpha1.DeadlineFail)})
 	cmdutil.Complete(c, "order", []string{string(v1alpha1.OrderPriority), string(v1alpha1.OrderOwnerSpread)})
@@ -98,7 +98,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args []string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w; outside of a cluster name a file", err)
+		return fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
 	}
 	client, err := drain.NewClient(config)
 	if err != nil {
@@ -133,7 +133,7 @@ func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config
 		return err
 	}
 	if !o.wait {
-		fmt.Fprintf(streams.Out, "follow it with: kubectl get devicedrain %s -w, or kubectl wait --for=condition=Drained devicedrain/%[1]s --timeout=1h\n", d.Name)
+		fmt.Fprintf(streams.Out, "to follow it: kubectl get devicedrain %s -w, or kubectl wait --for=condition=Drained devicedrain/%[1]s --timeout=1h\n", d.Name)
 		return nil
 	}
 	return o.follow(ctx, streams, client, d.Name)

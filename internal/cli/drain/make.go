@@ -137,9 +137,9 @@ func deviceNamed(view *tracker.Snapshot, text string) (name v1alpha1.DeviceName,
 	case len(found) == 1:
 		return found[0], true, nil
 	case len(found) > 1:
-		return name, false, fmt.Errorf("%q fits %s and %s: name the device in full", text, found[0], found[1])
+		return name, false, fmt.Errorf("%q matches %s and %s: name the device in full", text, found[0], found[1])
 	case first <= 0 || first == last || last == len(text)-1:
-		return name, false, fmt.Errorf("%q: no published device has a name that ends so; name it in full as DRIVER/POOL/DEVICE, as dra-steward devices shows it", text)
+		return name, false, fmt.Errorf("%q: no published device has a name with this end; name it in full as DRIVER/POOL/DEVICE (see dra-steward devices)", text)
 	}
 	return v1alpha1.DeviceName{Driver: text[:first], Pool: text[first+1 : last], Device: text[last+1:]}, false, nil
 }
@@ -160,7 +160,7 @@ func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Stream
 		return nil, err
 	}
 	if !equality.Semantic.DeepEqual(there.Spec.Devices, wanted.Spec.Devices) || !equality.Semantic.DeepEqual(there.Spec.Selector, wanted.Spec.Selector) {
-		return nil, fmt.Errorf("there is a DeviceDrain %s of other devices: choose another --name", wanted.Name)
+		return nil, fmt.Errorf("DeviceDrain %s already exists for other devices: choose another --name", wanted.Name)
 	}
 	resumed := there.DeepCopy()
 	resumed.Spec.Paused = false
@@ -168,12 +168,12 @@ func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Stream
 		return nil, err
 	}
 	if equality.Semantic.DeepEqual(resumed.Spec, there.Spec) && equality.Semantic.DeepEqual(resumed.Annotations, there.Annotations) {
-		fmt.Fprintf(streams.Out, "devicedrain %s is there: %s\n", there.Name, progress(there))
+		fmt.Fprintf(streams.Out, "devicedrain %s already exists: %s\n", there.Name, progress(there))
 		return there, nil
 	}
 	resumed, err = client.Update(ctx, resumed)
 	if err == nil {
-		fmt.Fprintf(streams.Out, "devicedrain %s goes on: %s\n", resumed.Name, progress(resumed))
+		fmt.Fprintf(streams.Out, "devicedrain %s resumed: %s\n", resumed.Name, progress(resumed))
 	}
 	return resumed, err
 }

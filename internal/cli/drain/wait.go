@@ -18,7 +18,7 @@ import (
 // progress says in a line how far a drain has come.
 func progress(d *v1alpha1.DeviceDrain) string {
 	n := d.Status.Counts
-	state := "not looked at yet"
+	state := "waiting for the controller"
 	for _, kind := range []string{v1alpha1.DrainDrained, v1alpha1.DrainFailed, v1alpha1.DrainBlocked} {
 		if c := meta.FindStatusCondition(d.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
 			return fmt.Sprintf("%s, %d evicted, %d left: %s", c.Type, n.Evicted+n.Deleted, n.Remaining, c.Message)
@@ -62,14 +62,14 @@ func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, clien
 			}
 			if !warned && d.Status.ObservedGeneration == 0 && time.Since(begin) > unattended {
 				warned = true
-				fmt.Fprintln(streams.Err, "warning: no controller has looked at it: is one installed, with controller.drains.enabled?")
+				fmt.Fprintln(streams.Err, "warning: no controller has processed it: is one installed, with controller.drains.enabled?")
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-over:
-			fmt.Fprintf(streams.Out, "devicedrain %s is not drained; it goes on without you\n", name)
+			fmt.Fprintf(streams.Out, "devicedrain %s is not drained yet; the controller continues\n", name)
 			return cmdutil.ErrFindings
 		case <-ticker.C:
 		}
@@ -113,7 +113,7 @@ func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client
 			if err := client.Delete(ctx, name); err != nil {
 				return err
 			}
-			fmt.Fprintf(streams.Out, "devicedrain %s deleted; its cordon is lifted\n", name)
+			fmt.Fprintf(streams.Out, "devicedrain %s deleted; its cordon is removed\n", name)
 			continue
 		}
 		d, err := client.Get(ctx, name)

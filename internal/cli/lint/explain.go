@@ -18,9 +18,9 @@ func ExplainCommand(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [RULE]",
 		Short: "Explain a rule, default or policy, or list all",
-		Long: `explain prints what a rule or default does, why it exists, what the API server does
-about it, and examples with their outcome; of a policy of the library what
-"policy explain" prints, which knows those of a site too. RULE is the ID that stands in
+		Long: `explain prints the documentation of a rule or default: its effect, its reason, the behavior
+of the API server, and examples with their outcome. For a policy of the library it prints
+the same as "policy explain", which also knows the policies of a site. RULE is the ID in
 every message of dra-steward. Without RULE it lists all of them.`,
 		Example: `  dra-steward explain
   dra-steward explain taint-time-keep
@@ -51,7 +51,7 @@ every message of dra-steward. Without RULE it lists all of them.`,
 			}
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "print the whole rule book as Markdown")
+	c.Flags().BoolVar(&all, "all", false, "print all rules as Markdown")
 	return c
 }
 

@@ -50,7 +50,7 @@ func fixFile(streams cmdutil.Streams, reader manifest.Reader, dry bool, file str
 	}
 	result := fix.Text(reader, file, text)
 	for _, c := range result.Left {
-		fmt.Fprintf(streams.Err, "%s: not written: too unusual a notation to be sure\n", c)
+		fmt.Fprintf(streams.Err, "%s: not written: the notation is not supported\n", c)
 	}
 	if len(result.Done) == 0 {
 		return false, nil

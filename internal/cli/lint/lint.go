@@ -36,49 +36,49 @@ type lintOptions struct {
 
 var severities = []string{review.Error.String(), review.Warning.String()}
 
-const lintHelp = `lint reads manifests (YAML or JSON, several documents per file, lists unfolded),
-fills in the defaults, drops the fields that the API server would drop, and judges
-every object of resource.k8s.io by the rules that the API server and the webhook
-apply. Objects of other groups are skipped. A folder stands for all *.yaml, *.yml and
-*.json below it, "-" for standard input.
+const lintHelp = `lint reads manifests (YAML or JSON, several documents per file, lists expanded), applies
+the defaults, drops the fields that the API server would drop, and checks every object
+of resource.k8s.io by the rules of the API server and the webhook. Objects of other API
+groups are skipped. A folder includes all *.yaml, *.yml and *.json files below it; "-" is
+standard input.
 
-Every finding names file, line and column, the object, the field and the rule;
-'dra-steward explain RULE' says why the rule exists and what would be right.
+Every finding has file, line and column, the object, the field and the rule;
+'dra-steward explain RULE' prints the reason for the rule and correct examples.
 
-The API server is the newest known one with its default feature gates, unless
---kubernetes-version and --feature-gates name another: what an older one does not know
-or does not keep is found too.
+lint assumes the newest known API server with its default feature gates. Use
+--kubernetes-version and --feature-gates for another one: lint then also finds fields
+that it does not know or does not store.
 
-A repository keeps its decisions in .dra-steward.yaml: limits, severities, and in its
-section lint the version and gates of its clusters and what is not looked at. It is
-found from the folder of each file upwards, up to the folder with .git. --config names
-another file for all, --config "" none.
+A repository configures lint in .dra-steward.yaml: limits, severities, and in the section
+lint the version and gates of its clusters and the files to ignore. The file is searched
+from the folder of each manifest upwards, up to the folder with .git. --config names one
+file for all manifests, --config "" none.
 
-Rules that look beyond one object (does the class exist, do the slices of a pool agree)
-run only if --world names files with what exists, such as the same folder again or the
-output of 'kubectl get deviceclasses,resourceslices -o yaml'.
+Rules that need other objects (does the class exist, do the slices of a pool agree) run
+only if --world names files with existing objects, such as the same folder or the output
+of 'kubectl get deviceclasses,resourceslices -o yaml'.
 
---policies library evaluates the Rego policies of dra-steward too, as the webhook does;
---policies FOLDER those in a folder beside them, once their tests have passed. Modes,
-parameters and exemptions are those of the configuration file. Who writes is not known
-offline: policies about users judge as if nobody of theirs did.
+--policies library also evaluates the Rego policies of dra-steward, as the webhook does;
+--policies FOLDER adds those in a folder, if their tests pass. Modes, parameters and
+exemptions come from the configuration file. The author is unknown offline: policies
+about users assume an unknown user.
 
---verdicts prints what the API server alone says to the creation of every object:
-valid, strict-warning (a field is unknown: kubectl refuses it, other clients lose it),
-invalid, strict+invalid or decode-failed. Whatever the site has decided is left out.
+--verdicts prints the verdict of the API server alone on the creation of every object:
+valid, strict-warning (an unknown field: kubectl refuses it, other clients lose it),
+invalid, strict+invalid or decode-failed. The configuration of the site is ignored.
 
---fix writes defaults into the files that say nothing new, today the operator Equal of
-tolerations. Comments, order and everything else stay as they are. --diff only shows it.
+--fix writes defaults to the files, at present the operator Equal of tolerations.
+Comments, order and everything else stay as they are. --diff only shows the changes.
 
-Exit codes: 0 nothing found that --fail-on names, 1 something found, 2 could not run.
-With --verdicts 1 means that an object is not valid, with --diff that there is something
-to fix.`
+Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 the command failed. With
+--verdicts, 1 means that an object is not valid; with --diff, that --fix would change a
+file.`
 
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o lintOptions
 	c := &cobra.Command{
 		Use:   "lint FILE|FOLDER|- ...",
-		Short: "Judge manifests without a cluster",
+		Short: "Check manifests without a cluster",
 		Long:  lintHelp,
 		Example: `  dra-steward lint manifests/
   dra-steward lint --config site.yaml -o json claim.yaml
@@ -96,20 +96,20 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 
 func lintFlags(c *cobra.Command, o *lintOptions) {
 	f := c.Flags()
-	f.StringVar(&o.config, "config", "", "configuration file for all files; \"\" for none (default: "+lint.ConfigurationFile+", found upwards)")
-	f.StringVarP(&o.output, "output", "o", "text", "how to print findings: "+strings.Join(lint.Outputs(), ", "))
-	f.StringVar(&o.failOn, "fail-on", "error", "least severity that makes the exit code 1: error or warning")
-	f.StringVar(&o.kubernetes, "kubernetes-version", "", "API server to judge by: "+strings.Join(lint.Minors(), ", ")+" (default: the newest)")
-	f.StringToStringVar(&o.gates, "feature-gates", nil, "feature gates of that API server that differ from its defaults: A=true,B=false")
-	f.StringArrayVar(&o.rules.Only, "rule", nil, "report this rule only, and what keeps a document from being judged (repeatable)")
+	f.StringVar(&o.config, "config", "", "configuration file for all files; \"\" for none (default: "+lint.ConfigurationFile+", searched upwards)")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(lint.Outputs(), ", "))
+	f.StringVar(&o.failOn, "fail-on", "error", "minimum severity for exit code 1: error or warning")
+	f.StringVar(&o.kubernetes, "kubernetes-version", "", "version of the API server: "+strings.Join(lint.Minors(), ", ")+" (default: the newest)")
+	f.StringToStringVar(&o.gates, "feature-gates", nil, "feature gates of the API server that differ from its defaults: A=true,B=false")
+	f.StringArrayVar(&o.rules.Only, "rule", nil, "report only this rule, and documents that cannot be checked (repeatable)")
 	f.StringArrayVar(&o.rules.Skip, "skip-rule", nil, "do not report this rule (repeatable)")
-	f.StringArrayVar(&o.world, "world", nil, "file or folder with what exists (DeviceClasses, ResourceSlices), for the rules that look beyond one object (repeatable)")
-	f.StringArrayVar(&o.policies, "policies", nil, "evaluate the Rego policies too: \"library\" for those of dra-steward, or a folder or OPA bundle with more beside them (repeatable)")
-	f.StringArrayVar(&o.schemas, "schemas", nil, "folder with JSON Schemas of opaque parameters (*.schema.json) beside those that dra-steward has (repeatable)")
-	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "size up to which one document is read; a list is one document")
+	f.StringArrayVar(&o.world, "world", nil, "file or folder with existing objects (DeviceClasses, ResourceSlices), for rules that need them (repeatable)")
+	f.StringArrayVar(&o.policies, "policies", nil, "also evaluate Rego policies: \"library\" for those of dra-steward, or a folder or OPA bundle with additional ones (repeatable)")
+	f.StringArrayVar(&o.schemas, "schemas", nil, "folder with additional JSON Schemas of opaque parameters (*.schema.json) (repeatable)")
+	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "maximum size of one document; a list is one document")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print the verdict of the API server on every object instead of findings")
-	f.BoolVar(&o.fix, "fix", false, "write missing defaults into the files, then judge them")
-	f.BoolVar(&o.diff, "diff", false, "print what --fix would change, as a unified diff, and judge nothing")
+	f.BoolVar(&o.fix, "fix", false, "write missing defaults to the files, then check them")
+	f.BoolVar(&o.diff, "diff", false, "print the changes of --fix as a unified diff, without checking")
 	cmdutil.Complete(c, "output", lint.Outputs())
 	cmdutil.Complete(c, "fail-on", severities)
 	cmdutil.Complete(c, "kubernetes-version", lint.Minors())
@@ -120,7 +120,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 
 func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, configured bool, args []string) error {
 	if len(args) == 0 {
-		return errors.New("nothing to judge: name files or folders, or - for standard input")
+		return errors.New("no input: name files or folders, or - for standard input")
 	}
 	linter, err := o.linter(ctx, streams, configured)
 	if err != nil {
@@ -193,7 +193,7 @@ func (o lintOptions) linter(ctx context.Context, streams cmdutil.Streams, config
 	}
 	switch {
 	case o.verdicts && configured && o.config != "":
-		return l, errors.New("--verdicts are those of the API server alone: leave out --config")
+		return l, errors.New("--verdicts ignores the configuration: omit --config")
 	case configured || o.verdicts:
 		sites.File = &o.config
 	}

@@ -51,9 +51,9 @@ func (t *tally) unopen(err error) {
 }
 
 func (t *tally) summary() string {
-	summary := fmt.Sprintf("%d objects judged, %d of other groups skipped: %d errors, %d warnings", t.judged, t.skipped, t.errors, t.warnings)
+	summary := fmt.Sprintf("%d objects checked, %d skipped (other API groups): %d errors, %d warnings", t.judged, t.skipped, t.errors, t.warnings)
 	if t.errors+t.warnings > 0 {
-		summary += "; 'dra-steward explain RULE' says more about the [rule] of a line"
+		summary += "; run 'dra-steward explain RULE' for details"
 	}
 	return summary
 }

@@ -17,22 +17,23 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )
 
-const nodeCheckHelp = `check says whether the container runtime of this node would resolve and apply CDI
-device ids: those given as ID, or else all that the kubelet has handed to containers.
-It needs no cluster.
+const nodeCheckHelp = `check reports whether the container runtime of this node would resolve and apply CDI
+device ids: those given as ID, or all that the kubelet has handed to containers. It needs
+no cluster.
 
-A container does not notice when the specification of its device goes: its next start
-fails with CreateContainerError, and the kubelet does not ask the driver again while
-the sandbox of the pod lives. check finds that before. What it finds, and what helps:
+A running container does not notice that the specification of its device was removed: its
+next start fails with CreateContainerError, and the kubelet does not ask the driver again
+while the sandbox of the pod exists. check finds that in advance. Its findings and their
+remedies:
 
 %s
 The ids in use are read from the kubelet's checkpoints: dra_manager_state (DRA) and
-device-plugins/kubelet_internal_checkpoint (device plugins). One that is absent is said
-to be absent; one that cannot be read, that is of an unknown version or whose checksum
-is wrong is an error.
+device-plugins/kubelet_internal_checkpoint (device plugins). check reports an absent
+checkpoint. A checkpoint that cannot be read, has an unknown version or a wrong checksum
+is an error.
 
-A specification that does not load is printed too, but is no finding while nobody uses
-its devices. Exit codes: 0 every id would be applied, 1 some would not, 2 could not run.`
+A specification that does not load is printed, but is not a finding while its devices are
+unused. Exit codes: 0 every id would be applied, 1 some would not, 2 the command failed.`
 
 type nodeCheckOptions struct {
 	hostRoot    string
@@ -52,7 +53,7 @@ func nodeCheckCommand(streams cmdutil.Streams) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "check [ID ...]",
-		Short: "Check that CDI device ids would be resolved, once, without a cluster",
+		Short: "Check once, without a cluster, that CDI device ids can be resolved",
 		Long:  fmt.Sprintf(nodeCheckHelp, reasons.String()),
 		Example: `  dra-steward node check                        # all ids in use on this node
   dra-steward node check vendor.example/gpu=0   # one
@@ -61,13 +62,13 @@ func nodeCheckCommand(streams cmdutil.Streams) *cobra.Command {
 		RunE: func(c *cobra.Command, ids []string) error { return nodeCheck(c.Context(), streams, o, ids) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.hostRoot, "host-root", "/", "where the file system of the node is mounted; all other paths are below it")
-	f.StringSliceVar(&o.dirs, "cdi-dir", nil, "directories of the container runtime, rising in precedence (default /etc/cdi,/var/run/cdi)")
-	f.StringVar(&o.maxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime knows (default "+cdi.Newest()+", the newest that this program knows)")
+	f.StringVar(&o.hostRoot, "host-root", "/", "mount point of the file system of the node; all other paths are below it")
+	f.StringSliceVar(&o.dirs, "cdi-dir", nil, "CDI directories of the container runtime, in increasing precedence (default /etc/cdi,/var/run/cdi)")
+	f.StringVar(&o.maxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime supports (default "+cdi.Newest()+", the newest that dra-steward supports)")
 	f.StringVar(&o.kubeletRoot, "kubelet-root", "/var/lib/kubelet", "root directory of the kubelet")
-	f.StringVar(&o.pluginsDir, "device-plugins-dir", checkpoint.DevicePluginsDir, "folder with the kubelet's checkpoint of device plugins; empty leaves them out")
-	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to ask whether it applies CDI ids and where it reads specifications; empty asks nobody")
-	f.StringVarP(&o.output, "output", "o", "text", "how to print: text or json")
+	f.StringVar(&o.pluginsDir, "device-plugins-dir", checkpoint.DevicePluginsDir, "folder with the kubelet's checkpoint of device plugins; empty: ignore device plugins")
+	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to detect whether it applies CDI ids and where it reads specifications; empty: do not ask")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: text or json")
 	cmdutil.Complete(c, "output", []string{"text", "json"})
 	return c
 }
@@ -128,7 +129,7 @@ func (r *nodeReport) readCheckpoints(o nodeCheckOptions) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no checkpoint of a kubelet at %s; name ids, or say with --host-root and --kubelet-root where the kubelet keeps its files", claims)
+	return fmt.Errorf("no kubelet checkpoint at %s; name ids, or set --host-root and --kubelet-root to the files of the kubelet", claims)
 }
 
 // source reads one checkpoint. Only its absence is no error.

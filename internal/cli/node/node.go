@@ -11,9 +11,9 @@ import (
 func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "node",
-		Short: "Look at the devices of one node",
-		Long: `node looks at what the kubelet of one node has handed out. It changes nothing there
-and needs to read files that only root may read.`,
+		Short: "Inspect the devices of one node",
+		Long: `node inspects the devices that the kubelet of one node has allocated to containers. It
+changes nothing, and reads files that only root can read.`,
 
 		SuggestionsMinimumDistance: 2,
 		Args:                       cmdutil.NoSuchCommand,

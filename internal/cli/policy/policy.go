@@ -23,8 +23,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-const policyHelp = `policy shows, tests and evaluates the Rego policies: those of the library, and with
---policies those of folders and of bundles of OPA. It is the code that the webhook runs.`
+const policyHelp = `policy shows, tests and evaluates the Rego policies of the library and, with --policies,
+of folders and OPA bundles. It runs the same code as the webhook.`
 
 func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
@@ -38,7 +38,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var paths []string
-	c.PersistentFlags().StringArrayVar(&paths, "policies", nil, "folder with policies, or bundle of OPA, beside the library (repeatable)")
+	c.PersistentFlags().StringArrayVar(&paths, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
 	c.AddCommand(policyListCommand(streams, &paths), policyTestCommand(streams, &paths), policyLintCommand(streams, &paths),
 		policyExplainCommand(streams, &paths), policyDocsCommand(streams, &paths), policyEvalCommand(streams, &paths), policyExportCommand(streams), policyBenchCommand(streams, &paths))
 	return c
@@ -46,7 +46,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 
 func policyListCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the policies with their own modes", Args: cobra.NoArgs,
+		Use: "list", Short: "List the policies with their default modes", Args: cobra.NoArgs,
 		Long:    `list prints the code, mode, severity and title of every policy.`,
 		Example: `  dra-steward policy list`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -80,7 +80,7 @@ Exit codes: 0 all tests pass, 1 a test fails, 2 a test ended with an error or to
 				return err
 			}
 			for _, place := range report.Uncovered {
-				fmt.Fprintf(streams.Out, "%s: no test reaches this place\n", place)
+				fmt.Fprintf(streams.Out, "%s: no test reaches this line\n", place)
 			}
 			fmt.Fprintf(streams.Out, "%d tests, coverage %.1f %%\n", len(report.Tests), report.Coverage)
 			if err := report.Err(); err != nil {
@@ -97,9 +97,9 @@ Exit codes: 0 all tests pass, 1 a test fails, 2 a test ended with an error or to
 
 func policyLintCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
 	return &cobra.Command{
-		Use: "lint", Short: "Compile the policies and check what they say of themselves", Args: cobra.NoArgs,
+		Use: "lint", Short: "Compile the policies and check their METADATA", Args: cobra.NoArgs,
 		Long: `lint compiles the policies strictly and against the schema of their input, and checks
-their METADATA, as the webhook does before it takes them over.`,
+their METADATA, as the webhook does before it loads them.`,
 		Example: `  dra-steward policy lint --policies ./policies`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			sources, err := policyload.Sources(*paths)
@@ -111,7 +111,7 @@ their METADATA, as the webhook does before it takes them over.`,
 				fmt.Fprintln(streams.Out, err)
 				return cmdutil.ErrFindings
 			}
-			fmt.Fprintf(streams.Out, "%d policies are good, revision %s\n", len(set.Policies()), set.Revision())
+			fmt.Fprintf(streams.Out, "%d policies are valid (revision %s)\n", len(set.Policies()), set.Revision())
 			return nil
 		},
 	}
@@ -120,7 +120,7 @@ their METADATA, as the webhook does before it takes them over.`,
 func policyExplainCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
 	return &cobra.Command{
 		Use: "explain CODE", Short: "Explain a policy", Args: cobra.ExactArgs(1),
-		Long:    `explain prints what a policy is against, its mode, and its parameters with their defaults.`,
+		Long:    `explain prints the purpose of a policy, its mode, and its parameters with their defaults.`,
 		Example: `  dra-steward policy explain DRA-TOL-001`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return cmdutil.CompletePolicies(c, *paths, args), cobra.ShellCompDirectiveNoFileComp
@@ -143,7 +143,7 @@ func policyExplainCommand(streams cmdutil.Streams, paths *[]string) *cobra.Comma
 func policyDocsCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
 	return &cobra.Command{
 		Use: "docs", Short: "Print the page of all policies as Markdown", Args: cobra.NoArgs,
-		Long:    `docs prints what docs/policies.md holds for the library.`,
+		Long:    `docs prints the page docs/policies.md.`,
 		Example: `  dra-steward policy docs > policies.md`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			set, err := cmdutil.ParsePolicies(c, *paths)
@@ -165,11 +165,11 @@ type evalOptions struct {
 func policyEvalCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
 	var o evalOptions
 	c := &cobra.Command{
-		Use: "eval FILE|FOLDER|- ...", Short: "Ask the policies about manifests", Args: cobra.MinimumNArgs(1),
-		Long: `eval prints what the policies say of manifests, as the webhook would say it to --user.
+		Use: "eval FILE|FOLDER|- ...", Short: "Evaluate the policies on manifests", Args: cobra.MinimumNArgs(1),
+		Long: `eval prints the violations of manifests, as the webhook would report them to --user.
 
-Exit codes: 0 nothing is denied, 1 something is, 2 could not run, or a policy ended with an
-error or took too long.`,
+Exit codes: 0 nothing is denied, 1 an object is denied, 2 the command failed, or a policy
+ended with an error or took too long.`,
 		Example: `  dra-steward policy eval --user jane claim.yaml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			sources, err := policyload.Sources(*paths)
@@ -184,7 +184,7 @@ error or took too long.`,
 		},
 	}
 	c.Flags().StringVar(&o.config, "config", "", "configuration file with modes, parameters and exemptions")
-	c.Flags().StringVar(&o.user, "user", "", "the author, as an API server authenticates them")
+	c.Flags().StringVar(&o.user, "user", "", "user name of the author, as authenticated by the API server")
 	c.Flags().StringArrayVar(&o.groups, "group", nil, "a group of the author (repeatable)")
 	return c
 }

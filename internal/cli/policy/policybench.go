@@ -58,7 +58,7 @@ func policyBenchCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command
 		},
 	}
 	c.Flags().StringVar(&o.config, "config", "", "configuration file with modes and parameters")
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "how to write: text or json")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
 	c.Flags().DurationVar(&o.duration, "time", 50*time.Millisecond, "how long to measure each policy")
 	cmdutil.Complete(c, "output", []string{"text", "json"})
 	return c
@@ -127,7 +127,7 @@ func (o benchOptions) writes(streams cmdutil.Streams, args []string) (writes []p
 		writes = append(writes, policy.Request{Kind: document.Kind, Name: document.Name, Namespace: document.Namespace, Object: object, Raw: data})
 	}
 	if len(writes) == 0 {
-		return nil, fmt.Errorf("no object of resource.k8s.io in %v: there is nothing to ask about", args)
+		return nil, fmt.Errorf("no object of resource.k8s.io in %v: nothing to evaluate", args)
 	}
 	return writes, nil
 }

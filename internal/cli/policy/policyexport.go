@@ -30,14 +30,14 @@ func policyExportCommand(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export vap",
 		Short: "Write the policies as ValidatingAdmissionPolicies, which need no webhook",
-		Long: `export vap writes the policies that are in force as ValidatingAdmissionPolicies with their
-bindings, and the defaults that CEL can fill in as MutatingAdmissionPolicies (1.36 and
-later). The API server evaluates these by itself: a fallback where no webhook may be
-installed, or beside one. Modes, parameters, exemptions and namespaces are those of the
-configuration. The comments at the top name what CEL cannot say.
+		Long: `export vap writes the policies in force as ValidatingAdmissionPolicies with their bindings,
+and the defaults that CEL supports as MutatingAdmissionPolicies (1.36 and later). The API
+server evaluates them without a webhook: use them where you cannot install a webhook, or in
+addition to one. Modes, parameters, exemptions and namespaces come from the configuration.
+The comments at the top list what CEL does not support.
 
-What is different: claims and templates are judged when they are created, and a message
-names the problem and not its place.`,
+Differences: claims and templates are checked only when they are created, and messages do
+not have the field.`,
 		Example: `  dra-steward policy export vap | kubectl apply -f -
   dra-steward policy export vap --config site.yaml > admission.yaml`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
@@ -51,8 +51,8 @@ names the problem and not its place.`,
 		},
 	}
 	c.Flags().StringVar(&o.config, "config", "", "configuration file with modes, parameters and exemptions")
-	c.Flags().StringSliceVar(&o.policies, "policies", nil, "folders or OPA bundles with policies beside the library")
-	c.Flags().StringSliceVar(&o.excluded, "exclude-namespaces", []string{"kube-system"}, "namespaces that are not judged")
+	c.Flags().StringSliceVar(&o.policies, "policies", nil, "folders or OPA bundles with policies in addition to the library")
+	c.Flags().StringSliceVar(&o.excluded, "exclude-namespaces", []string{"kube-system"}, "namespaces that are not checked")
 	return c
 }
 
@@ -113,7 +113,7 @@ func selected(p v1alpha1.Policies) (left []admissionpolicy.Left) {
 			codes[code] = true
 		}
 		for _, code := range slices.Sorted(maps.Keys(codes)) {
-			left = append(left, admissionpolicy.Left{Code: code, Reason: fmt.Sprintf("policies.namespaces[%d] selects namespaces by labels: what is different there is left out", i)})
+			left = append(left, admissionpolicy.Left{Code: code, Reason: fmt.Sprintf("policies.namespaces[%d] selects namespaces by labels, which is not supported here: it is ignored", i)})
 		}
 	}
 	return left

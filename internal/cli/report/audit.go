@@ -31,31 +31,31 @@ type auditOptions struct {
 	kubeconfig, namespace string
 }
 
-const auditHelp = `audit reads the objects of resource.k8s.io that a cluster has stored, and says which of
-them would be refused if the modes of the policies and the severities of the rules were
-raised to deny: by policy or rule, by namespace, with object, field and message. It writes
-nothing. What is off stays off, unless --raise names it.
+const auditHelp = `audit reads the stored objects of resource.k8s.io and reports which of them would be refused
+if you raised the modes of policies and the severities of rules to deny: by policy or rule,
+by namespace, with object, field and message. It writes nothing. Policies and rules that are
+off stay off, unless --raise names them.
 
-Every object is judged as if it were created now, with the configuration of --config, which
-is that of the webhook, and the code of the webhook. Who wrote an object is not stored:
-policies about users judge as if it were nobody of theirs. A DeviceTaintRule is judged at
-the time at which its taint was added.
+Every object is checked as if it were created now, by the code of the webhook and its
+configuration (--config). The author of an object is not stored: policies about users
+assume an unknown user. A DeviceTaintRule is checked for the time at which its taint was
+added.
 
-The report has no times and is in one order: two runs on the same objects write the same
-bytes. Lists are read in pages, so that many claims need little memory.
+The report is deterministic: two runs on the same objects print the same bytes. Lists are
+read in pages, so that many claims need little memory.
 
 It needs the verb list for resourceclaims, resourceclaimtemplates, deviceclasses,
 resourceslices and devicetaintrules of resource.k8s.io and for namespaces; with --namespace
 the first two in that namespace only.
 
-Exit codes: 0 nothing would be refused, 1 something would, 2 could not run, or a policy ended
-with an error or took too long.`
+Exit codes: 0 no object would be refused, 1 at least one would be, 2 the command failed, or a
+policy ended with an error or took too long.`
 
 func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 	var o auditOptions
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "Say which stored objects would be refused if modes were raised to deny",
+		Short: "List stored objects that a stricter mode would refuse",
 		Long:  auditHelp,
 		Example: `  dra-steward audit --config site.yaml
   dra-steward audit --raise DRA-TOL-004 --namespace team-a
@@ -71,13 +71,13 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.config, "config", "", "configuration file of the webhook, with the modes of today")
-	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library (repeatable)")
-	f.StringArrayVar(&o.raise, "raise", nil, "raise this policy or rule only, also if it is off (repeatable; default: all that are not off)")
+	f.StringVar(&o.config, "config", "", "configuration file of the webhook, with the present modes")
+	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
+	f.StringArrayVar(&o.raise, "raise", nil, "raise only this policy or rule, even if it is off (repeatable; default: all that are not off)")
 	f.StringArrayVar(&o.files, "from-files", nil, "read these files or folders instead of a cluster (repeatable)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the cluster that this runs in)")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "judge what is in this namespace only")
-	f.StringVarP(&o.output, "output", "o", "text", "how to write the report: text, json or sarif")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the cluster of this pod)")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "check only objects in this namespace")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or sarif")
 	cmdutil.Complete(c, "output", audit.Outputs())
 	return c
 }
@@ -168,7 +168,7 @@ func (c *collected) report() audit.Report {
 // readFiles audits what files hold. Their classes and slices are what exists.
 func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, options audit.Options) (audit.Report, error) {
 	if slices.Contains(o.files, "-") {
-		return audit.Report{}, errors.New("--from-files -: is read twice, so name a file")
+		return audit.Report{}, errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
 	world, err := lint.World(reader, o.files)

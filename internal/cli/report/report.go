@@ -27,26 +27,26 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-const reportHelp = `report says what each next step of the ladder (mode: observe, warn, default, enforce) would
-refuse, fill in and evict; who holds which devices; and which taints are dormant, for
-nobody is there. It writes nothing.
+const reportHelp = `report shows what each further step of the ladder (mode: observe, warn, default, enforce)
+would refuse, default and evict; which pods hold which devices; and which taints are
+dormant because no pod holds the device. It writes nothing.
 
-Stored objects are judged as if they were written now, with the configuration, the policies
-and the code of the webhook. What was seen so far is what each replica of the webhook has
-counted since it started, read through the API server. A replica cannot tell what a step
-would let pass because it was stored before, so that these numbers are upper bounds.
-Evictions are those that the controller of the step decides on, by the taints of now.
+Stored objects are checked as if they were written now, with the configuration, the
+policies and the code of the webhook. The requests seen are the counters of each replica of
+the webhook since its start, read through the API server. They are upper bounds: a replica
+does not know which findings a step would admit because the stored object has them already.
+Evictions are those of the controller at that step, by the present taints.
 
-Configuration, counters and settings are those of the release in --namespace. With
---config the configuration is that of a file, and with --from-files so is the cluster;
-then nothing is known of what was seen.
+Configuration, counters and settings come from the release in --namespace. With --config,
+the configuration comes from a file; with --from-files, the objects do, and the requests
+seen are unknown.
 
-It needs what "dra-steward audit" needs, list for pods and poddisruptionbudgets, and in the
-namespace of the release list for configmaps and get for pods/proxy. What may not be read
-is a note, but for stored objects.
+It needs the permissions of "dra-steward audit", list for pods and poddisruptionbudgets, and
+in the namespace of the release list for configmaps and get for pods/proxy. A note lists
+missing permissions, except for stored objects, where they are an error.
 
-Exit codes: 0 no step refuses or evicts more than that of today, 1 one does, 2 could not
-run.`
+Exit codes: 0 no step refuses or evicts more than the present mode, 1 a step does, 2 the
+command failed.`
 
 // reportOptions are the flags of report.
 type reportOptions struct {
@@ -60,7 +60,7 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 	var o reportOptions
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Say what the next steps of the ladder would refuse, fill in and evict",
+		Short: "Show what each stricter mode would refuse, default and evict",
 		Long:  reportHelp,
 		Example: `  dra-steward report --namespace dra-steward
   dra-steward report -o json >before.json
@@ -84,9 +84,9 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 	f := c.Flags()
 	o.read.Flags(f, true)
 	f.StringVarP(&o.namespace, "namespace", "n", "dra-steward", "namespace of the release")
-	f.StringVar(&o.config, "config", "", "configuration file in place of that of the release")
-	f.StringArrayVar(&o.policies, "policies", nil, "folder with policies, or bundle of OPA, beside the library (repeatable)")
-	f.StringVarP(&o.output, "output", "o", "text", "how to write: text, wide (every object and device) or json")
+	f.StringVar(&o.config, "config", "", "configuration file to use instead of that of the release")
+	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: text, wide (every object and device) or json")
 	cmdutil.Complete(c, "output", report.Outputs())
 	return c
 }
@@ -185,7 +185,7 @@ func (o reportOptions) eachStored(ctx context.Context, _ cmdutil.Streams, option
 // eachFile reads the objects of files.
 func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, options *audit.Options, begin func() (visit, error)) error {
 	if slices.Contains(o.read.Files, "-") {
-		return errors.New("--from-files -: is read twice, so name a file")
+		return errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
 	var world validate.ClusterView

@@ -45,7 +45,7 @@ func (o reportOptions) release(ctx context.Context) (*released, error) {
 		return nil, err
 	}
 	if o.read.Files != nil {
-		r.note("manifests in files: nothing is known of what the webhook has seen")
+		r.note("manifests in files: the requests seen by the webhook are unknown")
 		r.set, err = policyload.Compile(ctx, sources)
 		return r, err
 	}
@@ -59,14 +59,14 @@ func (o reportOptions) release(ctx context.Context) (*released, error) {
 	}
 	maps, err := client.CoreV1().ConfigMaps(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; with --config there is none needed, and --namespace names another", o.namespace, err)
+		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; set --namespace, or use --config", o.namespace, err)
 	}
 	found, err := r.configure(maps.Items, o.config == "")
 	if err != nil {
 		return nil, err
 	}
 	if o.config == "" && !found {
-		return nil, fmt.Errorf("there is no release of dra-steward in namespace %s: name its namespace with --namespace, or its configuration with --config", o.namespace)
+		return nil, fmt.Errorf("no release of dra-steward in namespace %s: set --namespace, or --config", o.namespace)
 	}
 	policies := &policyload.ConfigMaps{Namespace: o.namespace, Sources: sources, Lister: policyLister(maps.Items)}
 	files, err := policies.Compile(ctx, nil)
@@ -77,7 +77,7 @@ func (o reportOptions) release(ctx context.Context) (*released, error) {
 	r.expose(ctx, client)
 	pods, err := client.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: ofRelease})
 	if err != nil {
-		r.note("what the webhook has seen is not known: %v", err)
+		r.note("the requests seen by the webhook are unknown: %v", err)
 		return r, nil
 	}
 	return r, r.ask(ctx, client, pods.Items, maps.Items)
@@ -135,7 +135,7 @@ func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []
 		case "webhook":
 			err := count(ctx, client, pod, &r.counters)
 			if err != nil && !leaving {
-				r.note("replica %s of the webhook does not tell what it has seen: %v", pod.Name, err)
+				r.note("no counters from replica %s of the webhook: %v", pod.Name, err)
 			}
 		case "controller":
 			if controller || leaving {
@@ -148,7 +148,7 @@ func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []
 		}
 	}
 	if !controller {
-		r.note("no controller runs: evictions are those that its defaults decide on")
+		r.note("no controller runs: evictions assume its default settings")
 	}
 	return nil
 }

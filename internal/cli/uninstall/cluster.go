@@ -90,7 +90,7 @@ func (u *uninstall) stopController(ctx context.Context) error {
 		return err == nil && holder == "", nil
 	})
 	if err != nil {
-		return fmt.Errorf("the controller did not end within %s, %q holds its Lease: end it and try again", u.patience, holder)
+		return fmt.Errorf("the controller did not stop within %s, %q holds its Lease: stop it and try again", u.patience, holder)
 	}
 	return nil
 }
@@ -123,11 +123,11 @@ func (u *uninstall) settleRules(ctx context.Context) error {
 			continue
 		}
 		if u.taintRules == liftRules || rule.GetName() == evictor.ProbeName {
-			u.say("lift DeviceTaintRule %s (%s), of %s", rule.GetName(), describeRule(rule), by)
+			u.say("delete DeviceTaintRule %s (%s), of %s", rule.GetName(), describeRule(rule), by)
 			err = u.lift(ctx, rules, rule)
 		} else {
 			kept++
-			u.say("keep DeviceTaintRule %s (%s), of %s; to lift it: kubectl delete devicetaintrule %s", rule.GetName(), describeRule(rule), by, rule.GetName())
+			u.say("keep DeviceTaintRule %s (%s), of %s; to delete it: kubectl delete devicetaintrule %s", rule.GetName(), describeRule(rule), by, rule.GetName())
 			err = u.release(ctx, rules, rule)
 		}
 		if err != nil {
@@ -135,7 +135,7 @@ func (u *uninstall) settleRules(ctx context.Context) error {
 		}
 	}
 	if kept > 0 {
-		fmt.Fprintf(u.out, "%d DeviceTaintRules stay in force: their devices stay out of use until somebody lifts them\n", kept)
+		fmt.Fprintf(u.out, "%d DeviceTaintRules stay in force: their devices stay out of use until you delete them\n", kept)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (u *uninstall) listRewritten(ctx context.Context) error {
 				return nil
 			}
 			if found++; found <= most {
-				fmt.Fprintf(u.out, "%s %s/%s has tolerations that dra-steward rewrote: delete it before its manifest is applied again\n", l.Kind, object.Namespace, object.Name)
+				fmt.Fprintf(u.out, "%s %s/%s has tolerations that dra-steward rewrote: delete it before you apply its manifest again\n", l.Kind, object.Namespace, object.Name)
 			}
 			return nil
 		})

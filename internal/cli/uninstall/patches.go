@@ -36,7 +36,7 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 	if err != nil || n == (record.Count{}) {
 		return err
 	}
-	u.say("take %d values of ResourceSlicePatches out of ResourceSlices, and wait for drivers to give up %d more", n.InForce, n.Waiting)
+	u.say("remove %d patched values from ResourceSlices, and wait until drivers stop publishing %d more", n.InForce, n.Waiting)
 	if u.dryRun {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 		}
 	}
 	if n, err = u.awaitDrivers(ctx); err != nil {
-		return fmt.Errorf("%d values of patches are still in ResourceSlices, and %d may come back: restart the drivers, or see whether the webhook works (%w)", n.InForce, n.Waiting, err)
+		return fmt.Errorf("%d patched values are still in ResourceSlices, and drivers can publish %d again: restart the drivers, or check the webhook (%w)", n.InForce, n.Waiting, err)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (u *uninstall) awaitDrivers(ctx context.Context) (n record.Count, err error
 		return n.InForce == 0 && (n.Waiting == 0 || time.Since(since) >= stillTime), nil
 	})
 	if err == nil && n.Waiting > 0 {
-		u.say("%d values are not waited for any longer: for %s no driver has written its slice", n.Waiting, stillTime)
+		u.say("stopped waiting for %d values: for %s no driver has written its slice", n.Waiting, stillTime)
 	}
 	return n, err
 }

@@ -36,29 +36,29 @@ const (
 	liftRules = "lift"
 )
 
-const uninstallHelp = `uninstall prepares a cluster for the end of dra-steward, so that nothing is stranded and no
-device that was taken out of use comes back in silence. The chart runs it before helm
-uninstall deletes anything; run it with --dry-run to see what it would say.
+const uninstallHelp = `uninstall prepares a cluster for the removal of dra-steward, so that no objects are left
+behind and no device returns to use unnoticed. The chart runs it before helm uninstall
+deletes anything; run it with --dry-run for a preview.
 
-Where ResourceSlicePatches are written into slices (--patches), it switches webhook and
-controller to restore them and waits until no slice holds a value of a patch and no driver
-may bring one back. It stops the controller and waits until nobody holds its Lease, deletes the ConfigMaps and
-the Lease that were made at run time, and lists every DeviceTaintRule of ours that is in
-force, with the command that lifts it. With --taint-rules keep they stay, and no longer
-depend on the DeviceDrain that they were made for: deleting that, or its type, does not lift
-them any more. With lift they are deleted.
+If patched values are written into slices (--patches), it switches webhook and controller to
+restore them, and waits until no slice has a patched value and no driver can publish one
+again. It stops the controller and waits until its Lease is released, deletes the ConfigMaps
+and the Lease that were created at run time, and lists every DeviceTaintRule of dra-steward
+that is in force, with the command that deletes it. With --taint-rules keep they stay, and do
+not depend on their DeviceDrain any more: deleting the drain, or its
+CustomResourceDefinition, keeps them. With lift they are deleted.
 
-It also lists claims and templates whose tolerations dra-steward has rewritten: without it
-the API server refuses the manifest that they were made from, since a spec does not change.
-The finalizer of the scheduler on claims is Kubernetes' own, and its controller removes it.
+It also lists claims and templates whose tolerations dra-steward has rewritten: without
+dra-steward, the API server refuses their original manifests, because a spec is immutable.
+The finalizer of the scheduler on claims belongs to Kubernetes, whose controller removes it.
 
-Exit codes: 0 done, 2 could not do it.`
+Exit codes: 0 done, 2 the command failed.`
 
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o uninstallOptions
 	c := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Prepare a cluster for the end of dra-steward; helm uninstall runs it",
+		Short: "Prepare a cluster for the removal of dra-steward; helm uninstall runs it",
 		Long:  uninstallHelp,
 		Example: `  dra-steward uninstall --namespace dra-steward --dry-run
   dra-steward uninstall --namespace dra-steward --taint-rules lift`,
@@ -69,12 +69,12 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.namespace, "namespace", "dra-steward", "namespace of the release")
 	f.StringVar(&o.controller, "controller", "dra-steward-controller", "name of the controller's Deployment, Lease and ConfigMap")
 	f.StringVar(&o.webhook, "webhook", "dra-steward", "name of the webhook's Deployment")
-	f.BoolVar(&o.restore, "restore-slices", true, "take ResourceSlicePatches out of ResourceSlices first, and wait until none is left")
-	f.StringArrayVar(&o.configMaps, "config-map", nil, "another ConfigMap that was made at run time, to delete (repeatable)")
-	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what becomes of DeviceTaintRules of ours: keep or lift")
-	f.DurationVar(&o.patience, "patience", time.Minute, "how long to wait for the controller to end")
-	f.BoolVar(&o.dryRun, "dry-run", false, "change nothing, say what would be done")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the cluster that this runs in)")
+	f.BoolVar(&o.restore, "restore-slices", true, "first remove patched values from ResourceSlices, and wait until none is left")
+	f.StringArrayVar(&o.configMaps, "config-map", nil, "additional ConfigMap to delete, created at run time (repeatable)")
+	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward: keep or lift")
+	f.DurationVar(&o.patience, "patience", time.Minute, "maximum time to wait for the controller to stop")
+	f.BoolVar(&o.dryRun, "dry-run", false, "change nothing, print what would be done")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the cluster of this pod)")
 	cmdutil.Complete(c, "taint-rules", []string{keepRules, liftRules})
 	return c
 }
@@ -84,7 +84,7 @@ func (o uninstallOptions) run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("--taint-rules %q: must be keep or lift", o.taintRules)
 	}
 	if o.namespace == "" || o.controller == "" {
-		return errors.New("--namespace and --controller must name something")
+		return errors.New("--namespace and --controller are required")
 	}
 	u, err := o.newUninstall(out)
 	if err != nil {
@@ -95,7 +95,7 @@ func (o uninstallOptions) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintln(out, "nothing else of dra-steward is in force once helm has deleted the release")
+	fmt.Fprintln(out, "after helm has deleted the release, nothing else of dra-steward is in force")
 	return nil
 }
 

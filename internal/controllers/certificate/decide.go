@@ -91,16 +91,16 @@ func (s Settings) Decide(state State, seen Seen) Decision {
 	case bad != "":
 		return Decision{Action: Issue, Reason: "the certificate " + bad}
 	case seen.Renew:
-		return Decision{Action: Issue, Reason: "a new certificate was asked for"}
+		return Decision{Action: Issue, Reason: "a new certificate was requested"}
 	case !seen.Now.Before(due):
 		return Decision{Action: Issue, Reason: "the certificate is about to expire"}
 	case !state.retired():
-		return Decision{Action: Wait, Reason: "the certificate is good", Until: due}
+		return Decision{Action: Wait, Reason: "the certificate is valid", Until: due}
 	case seen.Trusted.IsZero():
 		return Decision{Action: Wait, Reason: "not all webhooks trust the authorities yet", Until: due}
 	}
 	if drop := seen.Served.Add(s.Settle); seen.Now.Before(drop) {
-		return Decision{Action: Wait, Reason: "webhooks take up the new certificate", Until: drop}
+		return Decision{Action: Wait, Reason: "webhooks load the new certificate", Until: drop}
 	}
 	return Decision{Action: Retire, Reason: "nothing is served that these authorities signed"}
 }
@@ -112,7 +112,7 @@ func (s Settings) promote(alone bool, seen Seen) Decision {
 	case seen.Trusted.IsZero():
 		return Decision{Action: Wait, Reason: "not all webhooks trust the next authority yet"}
 	case !alone && seen.Now.Before(settled):
-		return Decision{Action: Wait, Reason: "API servers learn of the next authority", Until: settled}
+		return Decision{Action: Wait, Reason: "API servers observe the next authority", Until: settled}
 	}
 	return Decision{Action: Promote, Reason: "the next authority is trusted"}
 }

@@ -39,7 +39,7 @@ type memory struct {
 func (r *Rotator) reconcile(ctx context.Context, now time.Time) (time.Duration, error) {
 	owner, hooks := r.configurations()
 	if owner == nil {
-		r.Logger.Info("there is no ValidatingWebhookConfiguration: nothing to make a certificate for", "name", r.Configurations)
+		r.Logger.Info("no ValidatingWebhookConfiguration: no certificate needed", "name", r.Configurations)
 		return longest, nil
 	}
 	secret, _ := object[corev1.Secret](r.secrets, r.Namespace+"/"+r.Secret)

@@ -100,7 +100,7 @@ func (r *Rotator) loop(ctx context.Context) {
 		r.Metrics.reconciled(err)
 		if err != nil && ctx.Err() == nil {
 			wait = failures.When(r.Secret)
-			r.Logger.Error(err, "cannot keep the certificate", "secret", r.Namespace+"/"+r.Secret, "again", wait)
+			r.Logger.Error(err, "cannot maintain the certificate", "secret", r.Namespace+"/"+r.Secret, "again", wait)
 		} else {
 			failures.Forget(r.Secret)
 		}
@@ -135,11 +135,11 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		expires: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_managed_certificate_expiry_timestamp_seconds",
-			Help: "When the certificate in the Secret ends, as Unix time; 0 while there is none. Only the leader knows."}),
+			Help: "Expiry of the certificate in the Secret, as Unix time; 0 while there is none. Set by the leader only."}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dra_steward_managed_certificate_steps_total",
-			Help: "Steps of the rotation of the webhook's certificate, by what was done: issue, promote, retire, or announce (a caBundle)."}, []string{"step"}),
+			Help: "Steps of the rotation of the webhook's certificate: issue, promote, retire, or announce (a caBundle)."}, []string{"step"}),
 		failed: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_managed_certificate_failed",
-			Help: "1 while the leader cannot keep the webhook's certificate as it should be, 0 otherwise."}),
+			Help: "1 while the leader cannot maintain the webhook's certificate, 0 otherwise."}),
 	}
 	return m, errors.Join(registry.Register(m.expires), registry.Register(m.steps), registry.Register(m.failed))
 }

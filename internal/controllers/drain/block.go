@@ -125,23 +125,23 @@ func Explain(b v1alpha1.DrainBlock) string {
 	}
 	retry := ""
 	if b.RetryTime != nil {
-		retry = "; it is tried again at " + clock(b.RetryTime.Time)
+		retry = "; next attempt at " + clock(b.RetryTime.Time)
 	}
 	switch b.Reason {
 	case v1alpha1.BlockedReused:
 		return fmt.Sprintf("%s%s uses the claim %s/%s again, which stays allocated: scale the owner down, or let it use a claim template%s", pods, owner, b.Namespace, b.Claim, retry)
 	case v1alpha1.BlockedTolerated:
-		return fmt.Sprintf("%s%s got a device by a toleration of the cordon (claim %s/%s): scale the owner down, or take the toleration away%s", pods, owner, b.Namespace, b.Claim, retry)
+		return fmt.Sprintf("%s%s got a device by a toleration of the cordon (claim %s/%s): scale the owner down, or remove the toleration%s", pods, owner, b.Namespace, b.Claim, retry)
 	case v1alpha1.BlockedReallocated:
-		return fmt.Sprintf("%s%s got a device after the drain had begun (claim %s/%s): no cordon kept it away%s", pods, owner, b.Namespace, b.Claim, retry)
+		return fmt.Sprintf("%s%s got a device after the drain began, without a cordon (claim %s/%s)%s", pods, owner, b.Namespace, b.Claim, retry)
 	case v1alpha1.BlockedNoController:
-		return fmt.Sprintf("%s: no controller would make another: delete it, or set podsWithoutController to Evict", pods)
+		return fmt.Sprintf("%s: no controller would replace it: delete it, or set podsWithoutController to Evict", pods)
 	case v1alpha1.BlockedManyBudgets:
-		return fmt.Sprintf("%s%s: the Eviction API refuses a pod with more than one PodDisruptionBudget (%s): leave one of them", pods, owner, strings.Join(b.Budgets, ", "))
+		return fmt.Sprintf("%s%s: the Eviction API refuses a pod with more than one PodDisruptionBudget (%s): keep only one", pods, owner, strings.Join(b.Budgets, ", "))
 	case v1alpha1.BlockedBudget:
 		return fmt.Sprintf("%s%s: the PodDisruptionBudget %s/%s allows no eviction now", pods, owner, b.Namespace, strings.Join(b.Budgets, ", "))
 	case v1alpha1.BlockedReserved:
-		return fmt.Sprintf("the claim %s/%s is reserved for %s: delete that, or wait for its end", b.Namespace, b.Claim, b.Owner)
+		return fmt.Sprintf("the claim %s/%s is reserved for %s: delete it, or wait for it to end", b.Namespace, b.Claim, b.Owner)
 	default:
 		return fmt.Sprintf("%s%s: the API server refused: %s", pods, owner, b.Message)
 	}

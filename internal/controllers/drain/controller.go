@@ -146,7 +146,7 @@ func (c *Controller) look(ctx context.Context, name string) {
 	defer cancel()
 	wake, err := c.step(limited, name)
 	if err != nil && ctx.Err() == nil {
-		c.options.Logger.Error(err, "A step of a DeviceDrain failed, trying again", "drain", name)
+		c.options.Logger.Error(err, "A step of a DeviceDrain failed; retrying", "drain", name)
 		wake = time.Second
 	}
 	if wake > 0 {

@@ -171,7 +171,7 @@ func (d *Decision) cordonCondition(in Input) (from time.Time, evict bool) {
 		return time.Time{}, false
 	}
 	if due := since.Add(in.Settings.settle()); due.After(in.Now) {
-		c.set(v1alpha1.DrainCordoned, false, "Settling", fmt.Sprintf("the rules are written; the scheduler has surely seen them at %s", clock(due)))
+		c.set(v1alpha1.DrainCordoned, false, "Settling", fmt.Sprintf("the rules are written; the scheduler has observed them by %s", clock(due)))
 		d.wakeAt(due)
 		return time.Time{}, false
 	}

@@ -62,7 +62,7 @@ func (d *Decision) unresolved(in Input, c conditions) {
 	c.set(v1alpha1.DrainCordoned, false, in.Devices.Reason, "nothing is cordoned")
 	c.set(v1alpha1.DrainDraining, false, in.Devices.Reason, "nothing is drained")
 	c.set(v1alpha1.DrainBlocked, true, in.Devices.Reason, in.Devices.Message)
-	c.set(v1alpha1.DrainDrained, false, in.Devices.Reason, "it is not known which devices are meant")
+	c.set(v1alpha1.DrainDrained, false, in.Devices.Reason, "the devices are unknown")
 }
 
 func (d *Decision) counts(in Input, s survey) {
@@ -89,7 +89,7 @@ func (d *Decision) excess(in Input) string {
 	for _, one := range over {
 		texts = append(texts, one.String())
 	}
-	return strings.Join(texts, ", ") + "; if that is what you mean, annotate the drain with " + guard.CeilingOf(counts).Annotate()
+	return strings.Join(texts, ", ") + "; if this is intended, annotate the drain with " + guard.CeilingOf(counts).Annotate()
 }
 
 // blockedCondition says what keeps the drain from going on.
@@ -137,7 +137,7 @@ func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 	case n.Claims > 0:
 		c.set(v1alpha1.DrainDrained, false, "ClaimsRemain", fmt.Sprintf("%s allocated: first %s", areClaims(int(n.Claims)), firstClaim(in)))
 	case !cordoned:
-		c.set(v1alpha1.DrainDrained, false, "NotCordoned", "no claim holds a device, and the next could at any time")
+		c.set(v1alpha1.DrainDrained, false, "NotCordoned", "no claim holds a device, but a new claim can get one at any time")
 	default:
 		c.set(v1alpha1.DrainDrained, true, "Drained", fmt.Sprintf("no claim holds one of %s; %s", count(int(n.Devices), "device"), d.result()))
 		c.set(v1alpha1.DrainDraining, false, "Drained", "")
@@ -198,11 +198,11 @@ func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, 
 	case in.Drain.Spec.Paused:
 		return stop("Paused", "the drain is paused; "+d.result())
 	case blocked.Reason == v1alpha1.BlockedThreshold || blocked.Reason == v1alpha1.BlockedCannotCordon:
-		return stop(blocked.Reason, "nobody is evicted: see the condition Blocked")
+		return stop(blocked.Reason, "evictions are blocked: see the condition Blocked")
 	case !evict:
 		return stop("Cordoning", "the devices are cordoned first")
 	case kept:
-		return stop("DeadlineExceeded", deadlineText(at)+", and nobody is evicted any more; "+d.result())
+		return stop("DeadlineExceeded", deadlineText(at)+", and evictions have stopped; "+d.result())
 	}
 	c.set(v1alpha1.DrainDraining, true, "Evicting", d.result())
 	return true

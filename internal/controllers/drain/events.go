@@ -82,5 +82,5 @@ func (c *Controller) evictedEvent(name string, pod v1alpha1.DrainPod) {
 		did = "Deleted at the deadline"
 	}
 	c.event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		corev1.EventTypeNormal, "DeviceDrain", fmt.Sprintf("%s to take its devices out of use: DeviceDrain %s", did, name))
+		corev1.EventTypeNormal, "DeviceDrain", fmt.Sprintf("%s to drain its devices: DeviceDrain %s", did, name))
 }

@@ -26,7 +26,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"result"}),
 		drains: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dra_steward_drains",
-			Help: "DeviceDrains by state: drained, failed, draining, or the reason why nobody is evicted or somebody cannot be.",
+			Help: "DeviceDrains by state: drained, failed, draining, or the reason that blocks evictions.",
 		}, []string{"state"}),
 		states: map[string]string{},
 	}

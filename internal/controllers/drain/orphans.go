@@ -62,8 +62,8 @@ func (c *Controller) typeIsGone(ctx context.Context, rule *resourceapi.DeviceTai
 // keep says, once, that a rule stays in force.
 func (c *Controller) keep(name string, rule *resourceapi.DeviceTaintRule, why string) {
 	c.kept[rule.UID] = true
-	message := fmt.Sprintf("DeviceDrain %s is gone because its type %s: its devices stay out of use; to put them back: kubectl delete devicetaintrule %s", name, why, rule.Name)
-	c.options.Logger.Info("Kept a cordon", "rule", rule.Name, "drain", name, "message", message)
+	message := fmt.Sprintf("DeviceDrain %s is gone because its type %s: its devices stay out of use; to use them again: kubectl delete devicetaintrule %s", name, why, rule.Name)
+	c.options.Logger.Info("Kept the cordon", "rule", rule.Name, "drain", name, "message", message)
 	c.event(&corev1.ObjectReference{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "DeviceTaintRule", Name: rule.Name, UID: rule.UID},
 		corev1.EventTypeWarning, "CordonKept", message)
 }

@@ -29,13 +29,13 @@ func Resolve(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.S
 		return Devices{Reason: v1alpha1.BlockedSelector, Message: found.Problems[0].Message}
 	case found.Failures.Devices > 0:
 		return Devices{Reason: v1alpha1.BlockedSelector, Message: fmt.Sprintf(
-			"the selector fails for %s, first %s: name the driver, or ask first whether the attribute is there",
+			"the selector fails for %s, first %s: name the driver, or test that the attribute exists",
 			count(found.Failures.Devices, "device"), found.Failures.First)}
 	case len(found.Devices) == 0:
 		return Devices{Reason: v1alpha1.BlockedNoDevices, Message: "the selector matches no published device yet"}
 	case len(found.Devices) > v1alpha1.DrainDevicesMax:
 		return Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: fmt.Sprintf(
-			"the selector matches %s, and a drain has at most %d: divide it", count(len(found.Devices), "device"), v1alpha1.DrainDevicesMax)}
+			"the selector matches %s, and a drain has at most %d: split the drain", count(len(found.Devices), "device"), v1alpha1.DrainDevicesMax)}
 	}
 	return Devices{Names: found.Devices}
 }

@@ -35,7 +35,7 @@ func NewElsewhere(config *rest.Config) (func(ctx context.Context, now time.Time)
 			now.After(lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second)):
 			return "", nil
 		}
-		return fmt.Sprintf("a scheduler applies ResourceSlicePatches itself (Lease %s/%s): choose one of the two, "+
+		return fmt.Sprintf("a scheduler applies ResourceSlicePatches itself (Lease %s/%s): choose one of the two: "+
 			"patches.mode=restore for the scheduler, or no scheduler with the plugin PatchedDynamicResources (docs/patches.md)", lease.Namespace, lease.Name), nil
 	}, nil
 }
@@ -50,7 +50,7 @@ func (t *Toucher) ask(ctx context.Context, now time.Time) {
 	said, err := t.options.Elsewhere(ctx, now)
 	if err != nil {
 		if ctx.Err() == nil {
-			t.options.Logger.Error(err, "Cannot find out who applies patches")
+			t.options.Logger.Error(err, "Cannot read whether a scheduler applies patches")
 		}
 		return
 	}
@@ -74,9 +74,9 @@ func (m *Merger) Follow(ctx context.Context, elsewhere func(ctx context.Context,
 		said, err := elsewhere(ctx, time.Now())
 		switch {
 		case err != nil && ctx.Err() == nil:
-			m.log.Error(err, "Cannot find out who applies patches")
+			m.log.Error(err, "Cannot read whether a scheduler applies patches")
 		case err == nil && m.elsewhere.Swap(said != "") != (said != ""):
-			m.log.Info("Who applies patches has changed", "elsewhere", said)
+			m.log.Info("The component that applies patches has changed", "elsewhere", said)
 		}
 		first()
 		select {

@@ -79,7 +79,7 @@ func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, 
 	}
 	draft, err := record.Read(w)
 	if err != nil {
-		m.log.Error(err, "Cannot read what a driver said before", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)
+		m.log.Error(err, "Cannot read the recorded values of a driver", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)
 	}
 	var merged record.Merged
 	switch {

@@ -13,7 +13,7 @@ type Metrics struct{ merges *prometheus.CounterVec }
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{merges: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dra_steward_materialize_merges_total",
-		Help: "Writes of ResourceSlices into which patches are merged, by result: published, patched, refused (published without patches, which would have broken a limit) or unreadable (what the driver said before is lost).",
+		Help: "Writes of ResourceSlices into which patches are merged, by result: published, patched, refused (published without patches, because they would exceed a limit) or unreadable (the original values are lost).",
 	}, []string{"result"})}
 	return m, registerer.Register(m.merges)
 }

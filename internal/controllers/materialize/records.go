@@ -43,7 +43,7 @@ func readRecords(ctx context.Context, client coreclient.ConfigMapInterface, name
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what drivers said before: %w", err)
+		return nil, fmt.Errorf("recorded values of drivers: %w", err)
 	}
 	return object.BinaryData[recordKey], nil
 }
@@ -158,7 +158,7 @@ func (r *Recorder) begin(ctx context.Context, now time.Time) bool {
 
 func (r *Recorder) report(ctx context.Context, err error, name string) {
 	if ctx.Err() == nil {
-		r.Logger.Error(err, "Cannot keep what drivers said before", "configMap", name)
+		r.Logger.Error(err, "Cannot record the values of drivers", "configMap", name)
 	}
 }
 
@@ -226,7 +226,7 @@ func (s *shard) write(ctx context.Context, r *Recorder, name string, records []r
 		return
 	}
 	if left > s.left {
-		r.Logger.Error(nil, "What drivers said before does not fit: it is remembered only while webhook or controller run", "configMap", name, "pools", left)
+		r.Logger.Error(nil, "The recorded values of drivers do not fit into the ConfigMaps: they are kept in memory only", "configMap", name, "pools", left)
 	}
 	s.stored, s.left, s.due = data, left, false
 }
@@ -243,7 +243,7 @@ func (r *Recorder) store(ctx context.Context, name string, data []byte) error {
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name,
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": FieldManager},
-			Annotations: map[string]string{"dra-steward.io/about": "What drivers said of devices whose values ResourceSlicePatches have changed in ResourceSlices. It is read when no slice says so any more."}},
+			Annotations: map[string]string{"dra-steward.io/about": "Original values of devices whose values ResourceSlicePatches have changed in ResourceSlices. Used when the slice does not exist any more."}},
 		BinaryData: map[string][]byte{recordKey: data},
 	}
 	body, err := json.Marshal(map[string]any{"binaryData": object.BinaryData})

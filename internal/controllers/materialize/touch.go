@@ -80,15 +80,15 @@ func NewTouchMetrics(registerer prometheus.Registerer) (*TouchMetrics, error) {
 	m := &TouchMetrics{
 		touches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_materialize_touches_total",
-			Help: "Writes without a change of ResourceSlices that are not what patches make of them, by result.",
+			Help: "Empty updates of ResourceSlices that do not match the patches, by result.",
 		}, []string{"result"}),
 		slices: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dra_steward_materialize_slices",
-			Help: "ResourceSlices by state: patched (hold a value of ours), differing (not what patches make of them), waiting (restored, but their driver may still write a value of ours).",
+			Help: "ResourceSlices by state: patched (have patched values), differing (do not match the patches yet), waiting (restored, but their driver can still publish a patched value).",
 		}, []string{"state"}),
 		left: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "dra_steward_materialize_unrecorded",
-			Help: "Pools, in parts of 128 devices, of which no ConfigMap has room for what drivers said: it is remembered only while the webhook or the controller runs.",
+			Help: "Pools, in parts of 128 devices, whose original values do not fit into the ConfigMaps: they are kept in memory only.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{m.touches, m.slices, m.left} {

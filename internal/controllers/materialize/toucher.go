@@ -154,7 +154,7 @@ func (t *Toucher) touch(ctx context.Context, pool Pool, names []string) {
 		err := t.options.Touch(ctx, name)
 		t.options.Metrics.touched(err)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
-			t.options.Logger.Error(err, "Cannot touch a ResourceSlice", "slice", name, "driver", pool.Driver, "pool", pool.Name)
+			t.options.Logger.Error(err, "Cannot update a ResourceSlice", "slice", name, "driver", pool.Driver, "pool", pool.Name)
 		}
 	}
 }

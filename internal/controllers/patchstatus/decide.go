@@ -121,14 +121,14 @@ func applied(r tracker.PatchReport) metav1.Condition {
 	switch n := r.Report; {
 	case n.Patched > 0:
 		return condition(v1alpha1.PatchApplied, true, ReasonPatched,
-			fmt.Sprintf("decides something in %d of %d devices that match, in %d ResourceSlices", n.Patched, n.Devices, n.Slices))
+			fmt.Sprintf("changes %d of %d matching devices, in %d ResourceSlices", n.Patched, n.Devices, n.Slices))
 	case n.Devices == 0:
 		return condition(v1alpha1.PatchApplied, false, ReasonNoDeviceMatches, "no device matches the filter")
 	case wants == 0:
 		return condition(v1alpha1.PatchApplied, false, ReasonNothingToPatch, "the patch has neither attributes nor capacities")
 	default:
 		return condition(v1alpha1.PatchApplied, false, ReasonOutvoted,
-			fmt.Sprintf("other patches, the limits of a device or faults of the patch decide everything in the %d devices that match", n.Devices))
+			fmt.Sprintf("no effect in %d matching devices, because of other patches, limits of the devices or errors of the patch", n.Devices))
 	}
 }
 
@@ -171,7 +171,7 @@ func celError(r tracker.PatchReport) metav1.Condition {
 }
 
 func failures(r tracker.PatchReport) string {
-	return fmt.Sprintf("does not apply to %d devices of which an expression failed, the first one: %s", r.Report.Failures.Devices, r.Report.Failures.First)
+	return fmt.Sprintf("does not apply to %d devices because an expression failed, first: %s", r.Report.Failures.Devices, r.Report.Failures.First)
 }
 
 // skipped lists what devices go without although the patch matches them.
@@ -199,7 +199,7 @@ type disputed struct {
 func (d disputed) text() string {
 	text := fmt.Sprintf(d.format, d.arguments...)
 	if d.others > 0 {
-		text += fmt.Sprintf("; so it is with %d others", d.others)
+		text += fmt.Sprintf("; the same for %d others", d.others)
 	}
 	return text
 }

@@ -123,7 +123,7 @@ func TestDecide(t *testing.T) {
 			"CELError: spec.devices.filter.selectors[0].cel.expression: compilation failed"},
 		"failing expression": {colored("red", fails), []any{slice("s", "a", "b"), slice("t", "a")}, false,
 			"Accepted True Valid, Applied False NoDeviceMatches, Conflicting False NoConflict, ClassNotFound False NoClass, CELError True EvaluationFailed, 0 in 0",
-			"CELError: does not apply to 3 devices of which an expression failed, the first one: device a of ResourceSlice s"},
+			"CELError: does not apply to 3 devices because an expression failed, first: device a of ResourceSlice s"},
 		"invalid value": {invalid, []any{slice("s", "a", "b")}, false,
 			"Accepted False InvalidValue, Applied True Patched, Conflicting False NoConflict, ClassNotFound False NoClass, CELError False NoError, 2 in 1, skipped unqualified InvalidValue 2",
 			"InvalidValue: "},

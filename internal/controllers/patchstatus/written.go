@@ -44,9 +44,9 @@ func (w Written) applied(c metav1.Condition) metav1.Condition {
 	case w.Elsewhere != "":
 		return condition(v1alpha1.PatchApplied, false, ReasonTwoModes, "ResourceSlices are not written: "+w.Elsewhere)
 	case w.Refused > 0:
-		return condition(v1alpha1.PatchApplied, false, ReasonRefused, fmt.Sprintf("%d ResourceSlices are published without it: %s", w.Refused, w.Why))
+		return condition(v1alpha1.PatchApplied, false, ReasonRefused, fmt.Sprintf("%d ResourceSlices cannot have it: %s", w.Refused, w.Why))
 	case w.Differing > 0:
-		return condition(v1alpha1.PatchApplied, false, ReasonNotWritten, fmt.Sprintf("%d ResourceSlices are not what it makes of them yet", w.Differing))
+		return condition(v1alpha1.PatchApplied, false, ReasonNotWritten, fmt.Sprintf("%d ResourceSlices do not have it yet", w.Differing))
 	}
 	return c
 }
@@ -55,5 +55,5 @@ func (w Written) conflicting(c metav1.Condition) metav1.Condition {
 	if c.Status == metav1.ConditionTrue || w.Blocked == 0 {
 		return c
 	}
-	return condition(v1alpha1.PatchConflicting, true, string(patch.LimitReached), fmt.Sprintf("%d values are not written into slices, such as %s", w.Blocked, w.What))
+	return condition(v1alpha1.PatchConflicting, true, string(patch.LimitReached), fmt.Sprintf("%d values cannot be written into slices, such as %s", w.Blocked, w.What))
 }

@@ -55,7 +55,7 @@ type Metrics struct{ replicas *prometheus.GaugeVec }
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{replicas: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dra_steward_policies_replicas",
-		Help: "Replicas of the webhook by what came of the policies that they were given (accepted, refused, silent: no answer); of the leader of the controllers."}, []string{"result"})}
+		Help: "Replicas of the webhook by the state of their policies (accepted, refused, silent: no answer); from the leader of the controllers."}, []string{"result"})}
 	return m, registerer.Register(m.replicas)
 }
 
@@ -87,7 +87,7 @@ func (c *Collector) Run(ctx context.Context) error {
 			said = ""
 		} else if ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
-			c.Log.Error(err, "cannot tell what came of the policies; trying again", "configMap", c.Namespace+"/"+c.Name)
+			c.Log.Error(err, "cannot report the state of the policies; retrying", "configMap", c.Namespace+"/"+c.Name)
 		}
 		select {
 		case <-ctx.Done():
@@ -117,7 +117,7 @@ func (c *Collector) collect(ctx context.Context, now time.Time) error {
 	}
 	before, err := Decode(kept.Data)
 	if err != nil {
-		c.Log.Error(err, "cannot read the status of before; going on without", "configMap", c.Namespace+"/"+c.Name)
+		c.Log.Error(err, "cannot read the previous status; continuing without it", "configMap", c.Namespace+"/"+c.Name)
 	}
 	status, events := before.Next(replicas, now.UTC().Truncate(time.Second))
 	c.Metrics.count(status)

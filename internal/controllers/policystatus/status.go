@@ -130,7 +130,7 @@ func (s Status) news(before Status) (events []Event) {
 	for _, r := range now {
 		if !slices.ContainsFunc(then, func(old refusal) bool { return old.same(r.Problem) }) {
 			events = append(events, Event{r.ConfigMap, r.UID, true,
-				fmt.Sprintf("%s; the policies before stay in force on %s", r.Problem.Problem, strings.Join(r.replicas, ", "))})
+				fmt.Sprintf("%s; the previous policies stay in force on %s", r.Problem.Problem, strings.Join(r.replicas, ", "))})
 		}
 	}
 	if !slices.ContainsFunc(s.Replicas, func(r Replica) bool { return r.Load != nil }) {
@@ -141,7 +141,7 @@ func (s Status) news(before Status) (events []Event) {
 		still := slices.ContainsFunc(now, func(r refusal) bool { return r.ConfigMap == old.ConfigMap })
 		if !still && !mended[old.ConfigMap] {
 			mended[old.ConfigMap] = true
-			events = append(events, Event{old.ConfigMap, old.UID, false, "nothing is wrong any more: " + s.Summary()})
+			events = append(events, Event{old.ConfigMap, old.UID, false, "resolved: " + s.Summary()})
 		}
 	}
 	return events
@@ -166,7 +166,7 @@ func (s Status) Summary() string {
 		parts = append(parts, fmt.Sprintf("revision %s in force on %d of %d replicas", revision, revisions[revision], len(s.Replicas)))
 	}
 	if refusing > 0 {
-		parts = append(parts, fmt.Sprintf("%d refuse what stands in the ConfigMaps now: %s", refusing, s.refusals()[0].place()))
+		parts = append(parts, fmt.Sprintf("%d refuse the present ConfigMaps: %s", refusing, s.refusals()[0].place()))
 	}
 	if silent > 0 {
 		parts = append(parts, fmt.Sprintf("%d do not answer", silent))

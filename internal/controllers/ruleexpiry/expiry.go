@@ -122,12 +122,12 @@ func (c *Controller) remove(ctx context.Context, rule *resourceapi.DeviceTaintRu
 	err := c.options.Delete(ctx, rule.Name, rule.UID, rule.ResourceVersion)
 	switch {
 	case err == nil:
-		c.options.Logger.Info("deleted a taint rule whose time is over", "rule", rule.Name, "expired", at)
+		c.options.Logger.Info("deleted an expired taint rule", "rule", rule.Name, "expired", at)
 		return true
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return true // it is gone, or has changed, which the informer will tell
 	}
-	c.options.Logger.Error(err, "cannot delete a taint rule whose time is over", "rule", rule.Name, "expired", at)
+	c.options.Logger.Error(err, "cannot delete an expired taint rule", "rule", rule.Name, "expired", at)
 	return false
 }
 

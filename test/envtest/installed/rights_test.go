@@ -91,7 +91,7 @@ func cannotCreate(t *testing.T, c client.Client, clients kubernetes.Interface) {
 	must(t, clients.CoreV1().Secrets(namespace).Delete(t.Context(), secret, metav1.DeleteOptions{}))
 	eventually(t, "refused", func(context.Context) error {
 		for _, pod := range kubelet.Pods("controller") {
-			if log := kubelet.Log(pod.Object.Name); strings.Contains(log, "cannot keep the certificate") && strings.Contains(log, "forbidden") {
+			if log := kubelet.Log(pod.Object.Name); strings.Contains(log, "cannot maintain the certificate") && strings.Contains(log, "forbidden") {
 				return nil
 			}
 		}

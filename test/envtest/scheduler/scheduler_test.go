@@ -131,7 +131,7 @@ func TestWithoutPatches(t *testing.T) {
 	w.installType(t)
 	w.patch(t, "rack", `{attributes: {dc.example.com/rack: {string: r12}}}`)
 	w.isBound(t, "patched")
-	w.isSaid(t, "PatchesOn", "ResourceSlicePatches count again")
+	w.isSaid(t, "PatchesOn", "ResourceSlicePatches are applied again")
 }
 
 // isSaid waits for an event of the scheduler.

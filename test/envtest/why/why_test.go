@@ -151,11 +151,11 @@ func TestWhy(t *testing.T) {
 		{"no-attribute", "gpu", `device.attributes["gpu.example.com"].missing == "x"`, nil, "no such key: missing", "RequestSelectorError", "no such key: missing"},
 		{"tainted", "gpu", model + `"tainted"`, nil, "cannot allocate all claims", "Tainted", "taint gpu.example.com/hot:NoSchedule of driver/gpu.example.com is not tolerated"},
 		{"taken", "gpu", model + `"single"`, nil, "cannot allocate all claims", "Taken", "claim team-b/holder has it, used by pod holder"},
-		{"incomplete", "gpu", model + `"half"`, nil, "cannot allocate all claims", "PoolIncomplete", "of 2 ResourceSlices of its pool there are 1"},
+		{"incomplete", "gpu", model + `"half"`, nil, "cannot allocate all claims", "PoolIncomplete", "pool incomplete: 1 of 2 slices published"},
 		{"count", "gpu", model + `"pair"`, func(r *resourceapi.ExactDeviceRequest, _ *corev1.Pod) { r.Count = 2 }, "cannot allocate all claims", "", "2 devices are wanted, at most 1 would do on one node (node-0)"},
 		{"elsewhere", "gpu", model + `"far"`, func(_ *resourceapi.ExactDeviceRequest, pod *corev1.Pod) {
 			pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "node-0"}
-		}, "cannot allocate all claims", "NodeMismatch", "it is on node node-1, the pod may run on node-0"},
+		}, "cannot allocate all claims", "NodeMismatch", "it is on node node-1, the pod can run on node-0"},
 	}
 	if cluster.Minor() == "1.34" {
 		// That scheduler does not wait until a pool is complete.
@@ -180,7 +180,7 @@ func TestWhy(t *testing.T) {
 				if !strings.Contains(out, tt.message) || !strings.Contains(out, tt.reason) {
 					t.Errorf("%s: does not say %q %q:\n%s", argument, tt.reason, tt.message, out)
 				}
-				if tt.scheduler != "" && !strings.Contains(out, "kube-scheduler said of pod team-a/"+tt.name) {
+				if tt.scheduler != "" && !strings.Contains(out, "last scheduler message for pod team-a/"+tt.name) {
 					t.Errorf("%s: does not say what the scheduler said:\n%s", argument, out)
 				}
 			}
