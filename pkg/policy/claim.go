@@ -30,21 +30,21 @@ func idOf(t *resourceapi.DeviceToleration) tolerationID {
 	return id
 }
 
-// evicts tells whether pods stay because of the toleration.
+// evicts reports whether the toleration is about eviction: its effect is NoExecute, or any.
 func (t tolerationID) evicts() bool {
 	return t.effect == "" || t.effect == string(resourceapi.DeviceTaintEffectNoExecute)
 }
 
-// tolerated is a distinct toleration.
-type tolerated struct {
+// distinctToleration is a distinct toleration.
+type distinctToleration struct {
 	tolerationID
 	lastList int
 	repeated bool
 	known    scalar
 }
 
-// demand is what a request and an alternative have in common.
-type demand struct {
+// deviceRequest has the fields that a request and an alternative have in common.
+type deviceRequest struct {
 	class       string
 	mode        resourceapi.DeviceAllocationMode
 	count       int64
@@ -55,17 +55,17 @@ type demand struct {
 	request, alternative int
 }
 
-// place is where a toleration stands: in the list of a demand.
-type place struct{ toleration, demand, index int }
+// place is the place of a toleration: its index in the list of a request.
+type place struct{ toleration, request, index int }
 
 // devices is what a claim or template asks for, flat.
 type devices struct {
 	world       validate.ClusterView
 	spec        *resourceapi.ResourceClaimSpec
 	base        string
-	demands     []demand
-	lists       []int // the demands with tolerations
-	tolerations []tolerated
+	requests    []deviceRequest
+	lists       []int // the requests with tolerations
+	tolerations []distinctToleration
 	places      []place
 	byID        map[tolerationID]int
 }
@@ -81,14 +81,14 @@ func devicesOf(object any, world validate.ClusterView, facts Facts) *devices {
 		return d
 	}
 	all := d.spec.Devices.Requests
-	d.demands = make([]demand, 0, len(all))
+	d.requests = make([]deviceRequest, 0, len(all))
 	for i := range all {
 		if e := all[i].Exactly; e != nil {
-			d.add(demand{e.DeviceClassName, e.AllocationMode, e.Count, e.AdminAccess != nil && *e.AdminAccess, e.Selectors, e.Tolerations, i, 0})
+			d.add(deviceRequest{e.DeviceClassName, e.AllocationMode, e.Count, e.AdminAccess != nil && *e.AdminAccess, e.Selectors, e.Tolerations, i, 0})
 		}
 		for j := range all[i].FirstAvailable {
 			s := &all[i].FirstAvailable[j]
-			d.add(demand{s.DeviceClassName, s.AllocationMode, s.Count, false, s.Selectors, s.Tolerations, i, j + 1})
+			d.add(deviceRequest{s.DeviceClassName, s.AllocationMode, s.Count, false, s.Selectors, s.Tolerations, i, j + 1})
 		}
 	}
 	for i := range d.tolerations {
@@ -101,15 +101,15 @@ func devicesOf(object any, world validate.ClusterView, facts Facts) *devices {
 	return d
 }
 
-func (d *devices) add(one demand) {
+func (d *devices) add(one deviceRequest) {
 	if one.count == 0 && one.mode != resourceapi.DeviceAllocationModeAll {
 		one.count = 1
 	}
-	d.demands = append(d.demands, one)
+	d.requests = append(d.requests, one)
 	if len(one.tolerations) == 0 {
 		return
 	}
-	at := len(d.demands) - 1
+	at := len(d.requests) - 1
 	d.lists = append(d.lists, at)
 	for i := range one.tolerations {
 		found := d.find(idOf(&one.tolerations[i]))
@@ -131,7 +131,7 @@ func (d *devices) find(id tolerationID) int {
 	} else if i, found := d.byID[id]; found {
 		return i
 	}
-	d.tolerations = append(d.tolerations, tolerated{tolerationID: id, lastList: -1, known: scalar{kind: nothing}})
+	d.tolerations = append(d.tolerations, distinctToleration{tolerationID: id, lastList: -1, known: scalar{kind: nothing}})
 	switch last := len(d.tolerations) - 1; {
 	case d.byID != nil:
 		d.byID[id] = last
@@ -163,7 +163,7 @@ func (d *devices) class(name string) *resourceapi.DeviceClass {
 
 // name is the name of the request, and of the alternative.
 func (d *devices) name(i int) string {
-	one := &d.demands[i]
+	one := &d.requests[i]
 	request := &d.spec.Devices.Requests[one.request]
 	if one.alternative > 0 {
 		return request.Name + "/" + request.FirstAvailable[one.alternative-1].Name
@@ -171,9 +171,9 @@ func (d *devices) name(i int) string {
 	return request.Name
 }
 
-// path is where the demand stands.
+// path is the path of a request.
 func (d *devices) path(i int) string {
-	one := &d.demands[i]
+	one := &d.requests[i]
 	request := &d.spec.Devices.Requests[one.request]
 	at := item(d.base+".devices.requests", request.Name, one.request)
 	if one.alternative > 0 {
@@ -185,7 +185,7 @@ func (d *devices) path(i int) string {
 
 // requestTerms are the requests as policies see them.
 func (d *devices) requestTerms() *ast.Term {
-	return listTerm(requestFields, d, len(d.demands), selectorsKey, func(i int) *ast.Term { return selectors(d.demands[i].selectors) })
+	return listTerm(requestFields, d, len(d.requests), selectorsKey, func(i int) *ast.Term { return selectors(d.requests[i].selectors) })
 }
 
 // listTerms are the lists of tolerations.
@@ -204,8 +204,8 @@ func (d *devices) paths() [][]*ast.Term {
 	paths := make([][]*ast.Term, len(d.tolerations))
 	request, list := -1, ""
 	for _, p := range d.places {
-		if p.demand != request {
-			request, list = p.demand, d.path(p.demand)+".tolerations["
+		if p.request != request {
+			request, list = p.request, d.path(p.request)+".tolerations["
 		}
 		paths[p.toleration] = append(paths[p.toleration], ast.StringTerm(list+itoa(p.index)+"]"))
 	}
@@ -261,19 +261,19 @@ var (
 	requestFields = []listField{
 		fieldOf("name", func(d *devices, i int) scalar { return textOf(d.name(i)) }),
 		fieldOf("path", func(d *devices, i int) scalar { return textOf(d.path(i)) }),
-		fieldOf("class", func(d *devices, i int) scalar { return textOf(d.demands[i].class) }),
-		fieldOf("mode", func(d *devices, i int) scalar { return textOf(d.demands[i].mode) }),
-		fieldOf("count", func(d *devices, i int) scalar { return numberOf(d.demands[i].count) }),
-		fieldOf("adminAccess", func(d *devices, i int) scalar { return truthOf(d.demands[i].adminAccess) }),
-		fieldOf("alternative", func(d *devices, i int) scalar { return numberOf(int64(d.demands[i].alternative)) }),
+		fieldOf("class", func(d *devices, i int) scalar { return textOf(d.requests[i].class) }),
+		fieldOf("mode", func(d *devices, i int) scalar { return textOf(d.requests[i].mode) }),
+		fieldOf("count", func(d *devices, i int) scalar { return numberOf(d.requests[i].count) }),
+		fieldOf("adminAccess", func(d *devices, i int) scalar { return truthOf(d.requests[i].adminAccess) }),
+		fieldOf("alternative", func(d *devices, i int) scalar { return numberOf(int64(d.requests[i].alternative)) }),
 	}
 	listFields = []listField{
 		fieldOf("path", func(d *devices, i int) scalar { return textOf(d.path(d.lists[i]) + ".tolerations") }),
-		fieldOf("length", func(d *devices, i int) scalar { return numberOf(int64(len(d.demands[d.lists[i]].tolerations))) }),
+		fieldOf("length", func(d *devices, i int) scalar { return numberOf(int64(len(d.requests[d.lists[i]].tolerations))) }),
 	}
 	// classFields are those of input.classes, for the class of each request.
 	classFields = []listField{
-		fieldOf("known", func(d *devices, i int) scalar { return truthOf(d.class(d.demands[i].class) != nil) }),
+		fieldOf("known", func(d *devices, i int) scalar { return truthOf(d.class(d.requests[i].class) != nil) }),
 	}
 	pathsKey     = ast.StringTerm("paths")
 	selectorsKey = ast.StringTerm("selectors")
@@ -296,7 +296,7 @@ func listTerm(table []listField, d *devices, length int, key *ast.Term, value fu
 }
 
 // A scalar is a simple value of the input. The input is described by tables of them, so
-// that a guard can look at a value without the term that a policy sees.
+// that a prefilter can read a value without building the input.
 type scalar struct {
 	kind   scalarKind
 	truth  bool
@@ -321,7 +321,7 @@ func truthOf(b bool) scalar { return scalar{kind: boolean, truth: b} }
 
 func numberOf(n int64) scalar { return scalar{kind: number, number: n} }
 
-// scalarOf is a value of Rego; nil is none.
+// scalarOf returns a value of Rego as a scalar; nil is undefined.
 func scalarOf(value ast.Value) scalar {
 	switch v := value.(type) {
 	case nil:
@@ -359,7 +359,7 @@ func (s scalar) term() *ast.Term {
 	return nil
 }
 
-// A verdict tells whether an expression holds, as far as that is known.
+// A verdict is whether an expression holds, as far as that is known.
 type verdict uint8
 
 const (
@@ -378,7 +378,7 @@ func verdictOf(holds bool) verdict {
 // not is the verdict on a negated expression.
 func (v verdict) not() verdict { return yes - v }
 
-// truthy tells whether an expression that is only a value holds.
+// truthy returns whether an expression that is only a value holds.
 func (s scalar) truthy() verdict {
 	switch s.kind {
 	case undefined:
@@ -390,7 +390,7 @@ func (s scalar) truthy() verdict {
 	return verdictOf(s.kind != boolean || s.truth)
 }
 
-// compare tells whether "a <operator> b" holds, in the names of Rego's functions.
+// compare returns whether "a <operator> b" holds, in the names of Rego's functions.
 func compare(operator string, a, b scalar) verdict {
 	switch {
 	case a.kind == undefined || b.kind == undefined:
@@ -406,7 +406,7 @@ func compare(operator string, a, b scalar) verdict {
 		return verdictOf(!equal)
 	}
 	if a.kind != b.kind || a.kind == boolean {
-		return maybe // Rego has an order of those too, which nobody means
+		return maybe // Rego orders these types too
 	}
 	order := cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.text, b.text))
 	switch operator {

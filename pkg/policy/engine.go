@@ -65,8 +65,7 @@ func (e *Engine) Parameters(code, namespace string) map[string]any {
 	return e.scopes.named(namespace).values[code]
 }
 
-// Applies tells whether there is a policy for the write, so that Evaluate has something
-// to do. It needs no Old.
+// Applies reports whether a policy applies to the write. It does not need Old.
 func (e *Engine) Applies(req Request) bool {
 	return !e.disabled && e.groups[groupOf(req)] != nil
 }
@@ -241,7 +240,7 @@ func (d *Decision) add(ctx context.Context, policy Metadata, in scope, reported 
 }
 
 // InsteadOf returns the code of the policy that takes over from a rule of pkg/validate
-// for a write. A policy that is off takes over from nobody.
+// for a write. A policy that is off replaces no rule.
 func (e *Engine) InsteadOf(rule string, req Request) (code string, found bool) {
 	if e.disabled {
 		return "", false
@@ -255,7 +254,7 @@ func (e *Engine) InsteadOf(rule string, req Request) (code string, found bool) {
 	return "", false
 }
 
-// Digest identifies what a policy says of a write: its text and that of the modules that
+// Digest identifies what a policy reports about a write: its text and that of the modules that
 // policies import, and its mode and parameters in the cluster and in every namespace.
 func (e *Engine) Digest(code string) string {
 	own, _ := e.set.Policy(code)

@@ -31,7 +31,7 @@ func partsOf(names []string) (mask part) {
 type groupKey struct {
 	kind string
 	has  part
-	// generated tells that the author is a component of Kubernetes: policies about
+	// generated is set if the author is a component of Kubernetes: policies about
 	// users do not apply.
 	generated bool
 }
@@ -90,8 +90,8 @@ type group struct {
 	all      *query
 	// some are the queries for a part of the policies, prepared when they are needed.
 	some *queryCache
-	// pure tells that decisions may be kept: claims come in great numbers and differ
-	// little, and nothing that the policies read is different every time.
+	// pure is set if decisions can be kept: nothing that the policies read differs each
+	// time.
 	pure bool
 }
 
@@ -102,10 +102,10 @@ type preparedPolicy struct {
 	prefilter prefilter
 }
 
-func strongest(judges []*preparedPolicy, in scope) Mode {
+func strongest(prepared []*preparedPolicy, in scope) Mode {
 	strongest := Off
-	for i := range judges {
-		if mode := in.modes[judges[i].Code]; rank(mode) > rank(strongest) {
+	for i := range prepared {
+		if mode := in.modes[prepared[i].Code]; rank(mode) > rank(strongest) {
 			strongest = mode
 		}
 	}
@@ -115,8 +115,8 @@ func strongest(judges []*preparedPolicy, in scope) Mode {
 // newGroups prepares a query for every combination of policies that can apply.
 func newGroups(set *Set, all *scopes, only string) (map[groupKey]*group, error) {
 	groups := map[groupKey]*group{}
-	prepared := map[string]*group{}
-	judges, err := preparePolicies(set, all, only)
+	groupsByCodes := map[string]*group{}
+	policies, err := preparePolicies(set, all, only)
 	if err != nil {
 		return nil, err
 	}
@@ -124,19 +124,19 @@ func newGroups(set *Set, all *scopes, only string) (map[groupKey]*group, error) 
 		for has := range part(1 << len(parts())) {
 			for _, generated := range []bool{false, true} {
 				key := groupKey{kind, has, generated}
-				policies := key.policies(judges)
-				if len(policies) == 0 {
+				applying := key.policies(policies)
+				if len(applying) == 0 {
 					continue
 				}
-				name := codes(policies)
-				if prepared[name] == nil {
-					g, err := newGroup(set, policies)
+				name := codes(applying)
+				if groupsByCodes[name] == nil {
+					g, err := newGroup(set, applying)
 					if err != nil {
 						return nil, err
 					}
-					prepared[name] = g
+					groupsByCodes[name] = g
 				}
-				groups[key] = prepared[name]
+				groups[key] = groupsByCodes[name]
 			}
 		}
 	}
@@ -167,11 +167,11 @@ func (k groupKey) possible() part {
 	}
 }
 
-func (k groupKey) policies(judges []*preparedPolicy) (policies []*preparedPolicy) {
+func (k groupKey) policies(prepared []*preparedPolicy) (policies []*preparedPolicy) {
 	if k.has&^k.possible() != 0 {
 		return nil
 	}
-	for _, policy := range judges {
+	for _, policy := range prepared {
 		if slices.Contains(policy.Kinds, k.kind) && partsOf(policy.Needs)&k.has != 0 && !(k.generated && policy.About == AboutUser) {
 			policies = append(policies, policy)
 		}
@@ -180,9 +180,9 @@ func (k groupKey) policies(judges []*preparedPolicy) (policies []*preparedPolicy
 }
 
 // preparePolicies prepares the policies that are in force anywhere, and looks up what their
-// guards want to know of the scopes.
+// prefilters read of the scopes.
 func preparePolicies(set *Set, all *scopes, only string) ([]*preparedPolicy, error) {
-	var judges []*preparedPolicy
+	var prepared []*preparedPolicy
 	var parameters []ast.Ref
 	readers, filters := newReaders(set.compiler), filterBuilder{set.compiler, &parameters}
 	for _, policy := range set.policies {
@@ -193,10 +193,10 @@ func preparePolicies(set *Set, all *scopes, only string) ([]*preparedPolicy, err
 		if err != nil {
 			return nil, err
 		}
-		judges = append(judges, &preparedPolicy{policy, one, filters.policy(policy.Package)})
+		prepared = append(prepared, &preparedPolicy{policy, one, filters.policy(policy.Package)})
 	}
 	all.find(parameters)
-	return judges, nil
+	return prepared, nil
 }
 
 func newGroup(set *Set, policies []*preparedPolicy) (*group, error) {

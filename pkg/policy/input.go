@@ -72,7 +72,7 @@ func (s *subject) input(read fields) ast.Value {
 	return object
 }
 
-// absent tells whether there is no object; a typed nil pointer is none either.
+// absent reports whether there is no object; a typed nil pointer is no object either.
 func absent(object any) bool {
 	switch object := object.(type) {
 	case *resourceapi.ResourceClaim:
@@ -143,8 +143,7 @@ func slice(object any) *ast.Term {
 	return sliceKeys.object(text(slice.Spec.Driver), text(slice.Spec.Pool.Name), ast.ArrayTerm(taints...))
 }
 
-// A subject is a write with what its policies see of it, in the types of Go. Of it the
-// input is built, as far as it is read.
+// A subject is a write in Go types. The input is built from it, as far as policies read it.
 type subject struct {
 	Request
 	in scope
@@ -180,13 +179,13 @@ func (s *subject) namespaceLabels() map[string]string {
 
 // classes are those that the requests name.
 func (s *subject) classes() *ast.Term {
-	object := ast.NewObjectWithCapacity(len(s.demands))
+	object := ast.NewObjectWithCapacity(len(s.requests))
 	if s.World == nil {
 		return ast.NewTerm(object)
 	}
-	for i := range s.demands {
-		name := s.demands[i].class
-		if i > 0 && name == s.demands[i-1].class {
+	for i := range s.requests {
+		name := s.requests[i].class
+		if i > 0 && name == s.requests[i-1].class {
 			continue
 		}
 		if class := s.class(name); class != nil {
@@ -221,7 +220,7 @@ func (s *subject) oldRule() *resourceapi.DeviceTaintRule {
 	return old
 }
 
-// valueFields are values of the input that guards look at, by their references.
+// valueFields are the values of the input that prefilters read, by their references.
 var valueFields = map[string]func(*subject) scalar{
 	"operation":                  func(s *subject) scalar { return textOf(s.operation()) },
 	"kind":                       func(s *subject) scalar { return textOf(s.Kind) },
@@ -394,7 +393,7 @@ func taintRule(req Request) *ast.Term {
 		truth(previewed(old, rule)), truth(guard.AcknowledgesPods(rule.Annotations)), stored)
 }
 
-// previewed tells whether the stored rule was the preview of what is written: the same
+// previewed reports whether the stored rule was the preview of what is written: the same
 // taint and devices without an effect, and a controller has said what it would do.
 func previewed(old, rule *resourceapi.DeviceTaintRule) bool {
 	if old == nil || old.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone ||
@@ -423,7 +422,7 @@ func deviceSelector(selector *resourceapi.DeviceTaintSelector) *ast.Term {
 	return selectorKeys.object(truth(true), truth(selectsAll(selector)), text(value(selector.Driver)), text(value(selector.Pool)), text(value(selector.Device)))
 }
 
-// selectsAll tells whether a selector is there and names nothing.
+// selectsAll reports whether a selector is present and names nothing.
 func selectsAll(s *resourceapi.DeviceTaintSelector) bool {
 	return s != nil && s.Driver == nil && s.Pool == nil && s.Device == nil
 }

@@ -52,7 +52,7 @@ func (m *memberships) check(call []*ast.Term, at *ast.Location) {
 
 var member = ast.NewTerm(ast.Member.Ref())
 
-// mixed tells whether a collection has constants and other values.
+// mixed reports whether a collection has constants and other values.
 func mixed(collection ast.Value) bool {
 	constants, others := 0, 0
 	count := func(t *ast.Term) {
@@ -71,7 +71,7 @@ func mixed(collection ast.Value) bool {
 	return constants > 0 && others > 0
 }
 
-// hasRef tells whether a term stands for something else: a reference is ground if it has
+// hasRef reports whether a term refers to something else: a reference is ground if it has
 // no variables.
 func hasRef(t *ast.Term) (found bool) {
 	ast.WalkTerms(t, func(t *ast.Term) bool {

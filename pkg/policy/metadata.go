@@ -16,7 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// Mode is what becomes of what a policy objects to.
+// Mode is the effect of the violations that a policy reports.
 type Mode string
 
 // The modes, from the weakest on.
@@ -40,14 +40,14 @@ func weaker(a, b Mode) Mode {
 	return b
 }
 
-// About says what a policy judges, and so whom it judges.
+// About is what a policy is about: the object or its author.
 type About string
 
 const (
 	// AboutObject is what is written, whoever writes it.
 	AboutObject About = "object"
 	// AboutUser is who writes it. What the claim controller makes from a template
-	// was judged when its author wrote the template.
+	// was checked when its author wrote the template.
 	AboutUser About = "user"
 )
 
@@ -68,12 +68,12 @@ func parts() []string {
 	return []string{NeedsRequests, NeedsTolerations, NeedsConfigs, NeedsTaintRule, NeedsClass, NeedsSlice, NeedsImpact}
 }
 
-// Kinds are the kinds of objects that policies judge.
+// Kinds are the kinds of objects that policies can apply to.
 func Kinds() []string {
 	return []string{"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule", v1alpha1.DeviceDrainKind}
 }
 
-// Metadata is what the METADATA of a policy's package says.
+// Metadata is the METADATA of a policy's package.
 type Metadata struct {
 	// Code identifies the policy, such as DRA-TOL-001.
 	Code        string
@@ -81,11 +81,11 @@ type Metadata struct {
 	Description string
 	// Severity is low, medium, high or critical.
 	Severity string
-	// Mode is what the policy does where the site says nothing.
+	// Mode is the mode if the site sets none.
 	Mode Mode
-	// About is whom it judges.
+	// About is the object or its author.
 	About About
-	// Kinds are the kinds of objects that it judges.
+	// Kinds are the kinds of objects that it applies to.
 	Kinds []string
 	// Needs are the parts of the input without which it is not evaluated; one that is
 	// there is enough.
@@ -99,7 +99,7 @@ type Metadata struct {
 	schema *jsonschema.Schema // of Parameters
 	// Related are addresses with more about the problem.
 	Related []string
-	// Package is its path without "data.", File where it stands.
+	// Package is its path without "data.", File the file that contains it.
 	Package string
 	File    string
 }
@@ -136,10 +136,10 @@ func metadata(file string, module *ast.Module) (*Metadata, error) {
 	if isLibrary(path) {
 		return nil, nil
 	}
-	return nil, at(module.Package.Loc(), "package %s has no METADATA: a policy needs a title, a description and custom.code; modules without a code belong into dra.lib", path)
+	return nil, at(module.Package.Loc(), "package %s has no METADATA: a policy needs a title, a description and custom.code; modules without a code belong in dra.lib", path)
 }
 
-// isLibrary tells whether modules of the package are only for others to import.
+// isLibrary reports whether other modules import the package, so that it is not a policy.
 func isLibrary(path string) bool { return path == "dra.lib" || strings.HasPrefix(path, "dra.lib.") }
 
 func (m *Metadata) read(values map[string]any) error {
@@ -165,7 +165,7 @@ func (m *Metadata) check() error {
 		errs = append(errs, errors.New("title: must be one line that names the problem"))
 	}
 	if m.Description == "" {
-		errs = append(errs, errors.New("description: must say what goes wrong without the policy"))
+		errs = append(errs, errors.New("description: must describe what goes wrong without the policy"))
 	}
 	if !codePattern.MatchString(m.Code) || len(m.Code) > 63 {
 		errs = append(errs, fmt.Errorf("custom.code %q: must be like DRA-TOL-001, at most 63 characters", m.Code))
@@ -194,8 +194,8 @@ func oneOf[T ~string](field string, values, allowed []T) error {
 	return nil
 }
 
-// parameterDefaults returns the parameters of every policy as its METADATA says, and
-// refuses schemas that are none and defaults that they do not allow.
+// parameterDefaults returns the default parameters of every policy. It refuses invalid
+// schemas, and defaults that they do not allow.
 func parameterDefaults(all []Metadata) (map[string]map[string]any, error) {
 	defaults := make(map[string]map[string]any, len(all))
 	var errs []error
@@ -218,7 +218,7 @@ func parameterDefaults(all []Metadata) (map[string]map[string]any, error) {
 	return defaults, errors.Join(errs...)
 }
 
-// CheckParameters tells whether the policy's schema allows the parameters.
+// CheckParameters returns an error if the policy's schema does not allow the parameters.
 func (m Metadata) CheckParameters(values map[string]any) error {
 	if m.Parameters == nil {
 		if len(values) > 0 {
@@ -267,13 +267,13 @@ func (m *Metadata) compileParameters() error {
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%s: a schema of parameters stands alone", url)
+	return nil, fmt.Errorf("%s: a schema of parameters cannot refer to another file", url)
 }
 
 // Markdown is the documentation of all policies.
 func (s *Set) Markdown() string {
 	var page strings.Builder
-	page.WriteString("# Policies\n\nGenerated by `dra-steward policy docs`. [policy-authoring.md](policy-authoring.md) says how one is\nwritten. A site changes modes and parameters in `policies` of its configuration.\n\n| code | mode | severity | problem |\n| --- | --- | --- | --- |\n")
+	page.WriteString("# Policies\n\nGenerated by `dra-steward policy docs`. [policy-authoring.md](policy-authoring.md) describes how to\nwrite one. A site changes modes and parameters in `policies` of its configuration.\n\n| code | mode | severity | problem |\n| --- | --- | --- | --- |\n")
 	for _, p := range s.policies {
 		fmt.Fprintf(&page, "| [%s](#%s) | %s | %s | %s |\n", p.Code, strings.ToLower(p.Code), p.Mode, p.Severity, p.Title)
 	}
@@ -286,7 +286,7 @@ func (s *Set) Markdown() string {
 // Markdown is the documentation of the policy.
 func (m Metadata) Markdown() string {
 	var page strings.Builder
-	fmt.Fprintf(&page, "## %s\n\n%s.\n\n%s\n\nMode `%s`, severity %s, about the %s. Judges %s.\n",
+	fmt.Fprintf(&page, "## %s\n\n%s.\n\n%s\n\nMode `%s`, severity %s, about the %s. Applies to %s.\n",
 		m.Code, m.Title, strings.TrimSpace(m.Description), m.Mode, m.Severity, m.About, strings.Join(m.Kinds, ", "))
 	fields, _ := m.Parameters["properties"].(map[string]any)
 	if len(fields) > 0 {

@@ -49,22 +49,22 @@ type list struct {
 	field func(name string) operand
 }
 
-// may tells whether the rule may hold.
-func (g *ruleFilter) may(s *subject) bool {
+// mayHold reports whether the rule may hold.
+func (g *ruleFilter) mayHold(s *subject) bool {
 	for _, holds := range g.always {
 		if holds(s, 0) == no {
 			return false
 		}
 	}
 	for i := range g.loops {
-		if !g.loops[i].may(s) {
+		if !g.loops[i].mayHold(s) {
 			return false
 		}
 	}
 	return true
 }
 
-func (l *loopFilter) may(s *subject) bool {
+func (l *loopFilter) mayHold(s *subject) bool {
 	for item := range l.list.length(s) {
 		if l.mayFor(s, item) {
 			return true
@@ -82,7 +82,7 @@ type ruleFilters []ruleFilter
 
 func (all ruleFilters) mayReport(s *subject) bool {
 	for i := range all {
-		if all[i].may(s) {
+		if all[i].mayHold(s) {
 			return true
 		}
 	}
@@ -170,13 +170,13 @@ func tableList(table []listField, length func(*devices) int) list {
 // lists are those of the input that filters know.
 var lists = map[string]list{
 	"tolerations":    tableList(tolerationFields, func(d *devices) int { return len(d.tolerations) }),
-	"claim.requests": tableList(requestFields, func(d *devices) int { return len(d.demands) }),
+	"claim.requests": tableList(requestFields, func(d *devices) int { return len(d.requests) }),
 	// Without a World there are no classes.
 	"classes": tableList(classFields, func(d *devices) int {
 		if d.world == nil {
 			return 0
 		}
-		return len(d.demands)
+		return len(d.requests)
 	}),
 	"tolerationLists": tableList(listFields, func(d *devices) int { return len(d.lists) }),
 }
@@ -194,14 +194,14 @@ type value struct {
 	of operand
 	// loop is the loop that the value is of, by its place plus one.
 	loop int
-	// item tells that it is the item of the loop itself.
+	// item is set if it is the item of the loop itself.
 	item bool
 	// members is the list that the value is.
 	members *list
 }
 
-// read takes an expression into the guard, or passes over it. It returns false if the
-// expression could fail, so that what follows must not be looked at.
+// read adds an expression to the filter, or skips it. It returns false if the expression
+// could fail, so that what follows cannot be part of the filter.
 func (b *body) read(expr *ast.Expr) bool {
 	if len(expr.With) > 0 {
 		return false
@@ -302,7 +302,7 @@ func (b *body) bind(variable, to *ast.Term) bool {
 	return true
 }
 
-// items tells whether a term goes through a list: its last step is a new variable.
+// items reports whether a term goes through a list: its last step is a new variable.
 func (b *body) items(t *ast.Term) (list, bool) {
 	ref, is := t.Value.(ast.Ref)
 	if !is || len(ref) < 3 {
@@ -401,7 +401,7 @@ func (b *body) ref(ref ast.Ref) value {
 	return v
 }
 
-// harmless tells whether evaluating a term cannot fail: it calls nothing and uses no
+// harmless reports whether evaluating a term cannot fail: it calls nothing and uses no
 // other rule.
 func harmless(t *ast.Term) bool {
 	fine := true

@@ -7,7 +7,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// A Problem is one thing that is wrong with policies.
+// A Problem is one error in policies.
 type Problem struct {
 	// File is the name of the source followed by that of the file; empty if the problem
 	// is in no file.
@@ -30,7 +30,7 @@ func (p Problem) String() string {
 	}
 }
 
-// Error makes an error of it.
+// Error is the same as String.
 func (p Problem) Error() string { return p.String() }
 
 // located is an error with its place.
@@ -39,7 +39,7 @@ type located struct {
 	err error
 }
 
-// at says where an error is; the arguments are those of [fmt.Errorf].
+// at returns an error with its place; the arguments are those of [fmt.Errorf].
 func at(place *ast.Location, format string, a ...any) error {
 	return located{place, fmt.Errorf(format, a...)}
 }

@@ -20,7 +20,7 @@ type Request struct {
 	// User and Groups are those of the author, empty offline.
 	User   string
 	Groups []string
-	// GeneratedBy tells what the author is; empty is a user.
+	// GeneratedBy is the kind of author; empty is a user.
 	GeneratedBy Author
 	DryRun      bool
 	Now         time.Time
@@ -29,13 +29,13 @@ type Request struct {
 	Object, Old any
 	// Raw is the object as JSON.
 	Raw []byte
-	// World is what exists beside the object; nil is nothing.
+	// World is what else exists in the cluster; nil is nothing.
 	World validate.ClusterView
-	// Facts are what is known of the cluster; nil is nothing.
+	// Facts are other data of the cluster; nil is nothing.
 	Facts Facts
 	// Parameters know the schemas of opaque parameters; nil knows none.
 	Parameters validate.Parameters
-	// Impact is what the write would hit; nil if nobody has counted.
+	// Impact is what the write affects; nil if it is not known.
 	Impact *Impact
 }
 
@@ -51,21 +51,21 @@ const (
 	ControllerManager Author = "controller-manager"
 )
 
-// Facts are what is known of the cluster beside classes and slices.
+// Facts are data of the cluster other than classes and slices.
 type Facts interface {
 	// NamespaceLabels returns the labels of a namespace, nil if it is not known.
 	NamespaceLabels(name string) map[string]string
-	// TaintKey tells whether a slice or taint rule has the key. sure is false while
+	// TaintKey returns whether a slice or taint rule has the key. sure is false while
 	// not everything is read.
 	TaintKey(key string) (known, sure bool)
 }
 
-// Impact is what a write would hit.
+// Impact is what a write affects.
 type Impact = guard.Impact
 
-// A Violation is one thing that a policy objects to.
+// A Violation is one problem that a policy reports.
 type Violation struct {
-	// Code is that of the policy, Mode what becomes of it.
+	// Code is the code of the policy, Mode the mode in which it reports.
 	Code    string
 	Mode    Mode
 	Message string
@@ -73,10 +73,10 @@ type Violation struct {
 	Hint string
 	// Allowed are the values that would pass; may be empty.
 	Allowed []string
-	// Paths are all places of the mistake.
+	// Paths are all fields that have the problem.
 	Paths []string
-	// Stored tells that the stored object has it too, so that the write makes nothing
-	// worse: then the mode is at most Warn.
+	// Stored is set if the stored object has it too, so that the write makes nothing
+	// worse. The mode is then at most Warn.
 	Stored bool
 }
 
@@ -126,7 +126,7 @@ func (d Decision) Err() error {
 	return errors.Join(errs...)
 }
 
-// specOf returns the specification of a claim or template with its path, nil for others.
+// specOf returns the specification of a claim or template and its path, nil for others.
 func specOf(object any) (*resourceapi.ResourceClaimSpec, string) {
 	switch object := object.(type) {
 	case *resourceapi.ResourceClaim:

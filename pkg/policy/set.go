@@ -24,7 +24,7 @@ import (
 // A Source is a collection of policies. Of several that have a policy with the same
 // code, the last one counts.
 type Source struct {
-	// Name says in messages where the files are from.
+	// Name is the origin of the files in messages.
 	Name string
 	// Files hold the modules (*.rego) with their tests (*_test.rego), in any folders.
 	Files fs.FS

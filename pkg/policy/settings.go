@@ -12,19 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Settings are what a site decides about its policies. Codes that no policy has are
-// passed over: a set may come and go on its own.
+// Settings are what a site configures about its policies. Codes that no policy has are
+// ignored, since policies can be added and removed on their own.
 type Settings struct {
 	// Disabled switches all policies off.
 	Disabled bool
-	// Own returns what becomes of the mode that a policy has by itself; nil leaves it.
+	// Own changes the modes that policies have by themselves; nil leaves them.
 	Own func(Mode) Mode
 	// Modes replace the modes of the METADATA, by code.
 	Modes map[string]Mode
 	// Parameters replace single parameters of the METADATA, by code and name.
 	Parameters map[string]map[string]any
-	// Namespaces say what is different in some namespaces. Where a namespace stands in
-	// more than one, later ones count more.
+	// Namespaces are settings of some namespaces. Later ones override earlier ones.
 	Namespaces []Override
 	// Timeout ends the evaluation for one write; zero is one second.
 	Timeout time.Duration
@@ -38,8 +37,8 @@ type Settings struct {
 	Only string
 }
 
-// An Override is what is different in some namespaces: those with a name, and those with
-// labels that the selector selects. Labels that are not known are selected by nothing.
+// An Override is the settings of some namespaces: those with one of the names, and those
+// whose labels match the selector. A namespace whose labels are not known does not match.
 type Override struct {
 	Names      []string
 	Selector   labels.Selector
@@ -57,11 +56,11 @@ type scope struct {
 	modes      map[string]Mode
 	values     map[string]map[string]any
 	parameters *ast.Term
-	// found are the parameters that guards look at; nil for one that there is not.
+	// found are the parameters that prefilters read; nil for one that does not exist.
 	found []ast.Value
 }
 
-// find looks up what guards look at.
+// find looks up the parameters that prefilters read.
 func (s scope) find(parameters []ast.Ref) scope {
 	s.found = make([]ast.Value, len(parameters))
 	for i, ref := range parameters {
@@ -72,7 +71,7 @@ func (s scope) find(parameters []ast.Ref) scope {
 	return s
 }
 
-// newScope is what the METADATA say, without what a site says.
+// newScope returns the settings of the METADATA, without those of a site.
 func newScope(set *Set, own func(Mode) Mode) scope {
 	s := scope{modes: map[string]Mode{}, values: map[string]map[string]any{}}
 	for _, policy := range set.policies {
@@ -177,7 +176,7 @@ func newScopes(set *Set, settings Settings) (scopes, error) {
 	return all, errors.Join(errs...)
 }
 
-// find looks up what guards look at.
+// find looks up the parameters that prefilters read.
 func (s *scopes) find(parameters []ast.Ref) {
 	s.guards = parameters
 	s.cluster = s.cluster.find(parameters)
@@ -217,7 +216,7 @@ func (s scopes) of(req Request) scope {
 	one := s.cluster
 	for i, override := range s.overrides {
 		if apply[i] == 1 {
-			// Each fits by itself, which is all that can be asked of them beforehand.
+			// Each was checked by itself when the engine was made.
 			one, _ = one.with(s.set, "", override.Modes, override.Parameters)
 		}
 	}
@@ -226,7 +225,7 @@ func (s scopes) of(req Request) scope {
 	return one
 }
 
-// anywhere tells whether a policy is in force in some namespace.
+// anywhere reports whether a policy is in force in some namespace.
 func (s scopes) anywhere(code string) bool {
 	if s.cluster.modes[code] != Off {
 		return true

@@ -78,7 +78,7 @@ func word(fields ast.Object, name *ast.Term, before error) (string, error) {
 	return string(text), nil
 }
 
-// words reads a list of strings and puts what stands below behind each.
+// words reads a list of strings and appends a field to each.
 func words(fields ast.Object, name *ast.Term, below string, before error) ([]string, error) {
 	value := fields.Get(name)
 	if before != nil || value == nil {

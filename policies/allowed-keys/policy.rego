@@ -20,7 +20,7 @@
 #         type: array
 #         items: {type: string}
 #         default: []
-#         description: Keys that may be tolerated; "example.com/*" stands for all keys of a domain.
+#         description: Keys that may be tolerated; "example.com/*" means all keys of a domain.
 package dra.tolerations.allowed_keys
 
 deny contains violation if {
@@ -30,7 +30,7 @@ deny contains violation if {
 	violation := {
 		"paths": toleration.paths,
 		"field": "key",
-		"message": "this namespace must not tolerate taints with this key",
+		"message": "this namespace is not allowed to tolerate taints with this key",
 		"hint": "use one of the allowed keys, or ask who administers the devices to allow this one",
 		"allowed": allowed,
 	}

@@ -1,8 +1,8 @@
 # METADATA
-# title: A toleration does not do what it says
+# title: A toleration has no effect
 # description: |
-#   The API server accepts tolerationSeconds beside an effect that never evicts, negative
-#   seconds (which evict at once), the effect None (which nobody has to tolerate) and the
+#   The API server accepts tolerationSeconds with an effect that never evicts, negative
+#   seconds (which evict at once), the effect None (which needs no toleration) and the
 #   same toleration twice. None of them is what it looks like.
 # custom:
 #   code: DRA-TOL-006
@@ -45,7 +45,7 @@ deny contains violation if {
 	violation := {
 		"paths": toleration.paths,
 		"field": "effect",
-		"message": "a taint with the effect None keeps nobody away",
+		"message": "a taint with the effect None needs no toleration",
 		"hint": "remove the toleration",
 	}
 }
@@ -55,7 +55,7 @@ deny contains violation if {
 	toleration.repeated
 	violation := {
 		"paths": toleration.paths,
-		"message": "the same toleration stands twice in a list",
+		"message": "the same toleration is listed twice",
 		"hint": "remove one",
 	}
 }

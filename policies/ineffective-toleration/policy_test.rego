@@ -23,10 +23,10 @@ test_negative_seconds_with_empty_effect_are_denied if {
 }
 
 test_effect_none_is_denied if {
-	messages({"effect": "None", "noExecute": false, "seconds": null}) == {"a taint with the effect None keeps nobody away"}
+	messages({"effect": "None", "noExecute": false, "seconds": null}) == {"a taint with the effect None needs no toleration"}
 }
 
-test_twice_is_denied if messages({"repeated": true}) == {"the same toleration stands twice in a list"}
+test_twice_is_denied if messages({"repeated": true}) == {"the same toleration is listed twice"}
 
 test_alternative_is_denied if {
 	count(messages({"seconds": -1, "paths": ["spec.devices.requests[gpu].firstAvailable[a].tolerations[0]"]})) == 1

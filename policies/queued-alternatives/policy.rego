@@ -3,8 +3,8 @@
 # description: |
 #   Kueue, which admits workloads by quota, does not admit claims with firstAvailable: it
 #   cannot know which alternative will be given. Such a workload stays pending. All other
-#   policies judge every alternative like a request of its own, so that the list is no way
-#   round them; this one says where there must be none.
+#   policies check every alternative like a request of its own, so that the list does not
+#   bypass them; this one reports lists where they are not allowed.
 # custom:
 #   code: DRA-CLAIM-006
 #   severity: low

@@ -1,7 +1,7 @@
 # METADATA
 # title: A workload tolerates a taint that only the platform may ignore
 # description: |
-#   Drivers put taints on devices that are lost or unhealthy. Whoever tolerates such a
+#   Drivers put taints on devices that are lost or unhealthy. A workload that tolerates such a
 #   key gets the broken device, and blames the platform. Tolerations are not access
 #   control by themselves: every editor of a namespace may write them. The keys listed
 #   here are for the listed namespaces, users and groups. A toleration without a key
@@ -23,7 +23,7 @@
 #         type: array
 #         items: {type: string}
 #         default: [gpu.nvidia.com/gpu-lost, gpu.nvidia.com/unmonitored, gpu.nvidia.com/xid]
-#         description: The reserved keys; "example.com/*" stands for all keys of a domain.
+#         description: The reserved keys; "example.com/*" means all keys of a domain.
 #       namespaces:
 #         type: array
 #         items: {type: string}

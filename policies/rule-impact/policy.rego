@@ -1,14 +1,14 @@
 # METADATA
-# title: A DeviceTaintRule or DeviceDrain hits more than the site expects of one
+# title: A DeviceTaintRule or DeviceDrain affects more than the site allows
 # description: |
-#   The devices, pods and namespaces that a rule or drain would hit are counted when it is
-#   written so that it evicts what it did not evict before. Above a threshold, or for an
-#   empty selector, that is rarely what was meant. Where it is, the annotation
-#   dra-steward.io/acknowledged-impact says how much it may be, such as
-#   pods<=120,namespaces<=4: what it speaks of it decides, in place of the thresholds, and
-#   one that speaks of pods or devices answers for the share of the devices, too. What
-#   evicts already can be applied again, narrowed, paused and deleted. The policy says
-#   nothing where nobody counts, and `policies.disabled` does not switch it off: `guard` does.
+#   When a rule or drain is written so that it evicts more than before, the devices, pods
+#   and namespaces that it affects are counted. A write above a threshold, or with an empty
+#   selector, is usually a mistake. If it is intended, the annotation
+#   dra-steward.io/acknowledged-impact sets a higher limit, such as pods<=120,namespaces<=4.
+#   It replaces the thresholds that it names; a limit for pods or devices also replaces the
+#   share of the devices. A rule that evicts already can be applied again, narrowed, paused
+#   and deleted. The policy does nothing where the impact is not counted. `policies.disabled`
+#   does not switch it off, `guard` does.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/141422
 # custom:

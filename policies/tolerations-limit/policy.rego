@@ -2,8 +2,8 @@
 # title: A request has more tolerations than its namespace may write
 # description: |
 #   The API documents that a request has at most 16 tolerations and no API server checks
-#   it. The rule request-tolerations-max says what is above 16, or above the limit of the
-#   site. This policy says what is above the limit of a namespace, which may only be lower.
+#   it. The rule request-tolerations-max reports more than 16, or more than the limit of the
+#   site. This policy reports more than the limit of a namespace, which may only be lower.
 # custom:
 #   code: DRA-TOL-007
 #   severity: low
@@ -30,6 +30,6 @@ deny contains violation if {
 	violation := {
 		"paths": [list.path],
 		"message": sprintf("%d tolerations are more than the %d that are allowed here", [list.length, input.parameters["DRA-TOL-007"].max]),
-		"hint": "tolerate only the taints that the workload can stand",
+		"hint": "tolerate only the taints that the workload can handle",
 	}
 }

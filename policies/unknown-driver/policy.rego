@@ -31,7 +31,7 @@ deny contains violation if {
 	violation := {
 		"paths": config.paths,
 		"field": "driver",
-		"message": concat("", ["no class or selector here is for the driver ", config.driver, ", so nobody reads the configuration"]),
+		"message": concat("", ["no class or selector here is for the driver ", config.driver, ", so no driver reads the configuration"]),
 		"hint": "write the driver as the selectors do",
 	}
 }

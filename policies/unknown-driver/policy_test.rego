@@ -25,7 +25,7 @@ messages(driver, known, classes, requests) := {violation.message |
 gpu := {"gpu": class(["device.driver == \"gpu.example.com\""])}
 
 test_driver_of_no_class_is_denied if {
-	messages("gpu.nvidia.com", true, gpu, [request([])]) == {"no class or selector here is for the driver gpu.nvidia.com, so nobody reads the configuration"}
+	messages("gpu.nvidia.com", true, gpu, [request([])]) == {"no class or selector here is for the driver gpu.nvidia.com, so no driver reads the configuration"}
 }
 
 test_typing_mistake_is_denied if count(messages("gpu.exmaple.com", false, gpu, [request([])])) == 1

@@ -1,7 +1,7 @@
 # METADATA
-# title: A workload tolerates a taint that nobody has
+# title: A workload tolerates a taint that does not exist
 # description: |
-#   The key of the toleration stands in no taint of any ResourceSlice or DeviceTaintRule.
+#   The key of the toleration is in no taint of any ResourceSlice or DeviceTaintRule.
 #   Mostly that is a typing mistake, and the pod is evicted although it was meant to stay.
 #   It only warns: the taint may come later.
 # custom:

@@ -1,7 +1,7 @@
 # METADATA
 # title: A request takes any device
 # description: |
-#   A class without selectors stands for the devices of all drivers, and so does a request
+#   A class without selectors matches the devices of all drivers, and so does a request
 #   that adds none: it may get a GPU or a network card. The expressions true and false look
 #   like selectors and select everything, or nothing.
 # custom:
@@ -21,8 +21,8 @@ deny contains violation if {
 	violation := {
 		"paths": [request.path],
 		"field": "selectors",
-		"message": concat("", ["the selector ", concat(" and ", constants), " does not look at the device"]),
-		"hint": "write what the device has to be, or leave the selector out",
+		"message": concat("", ["the selector ", concat(" and ", constants), " does not depend on the device"]),
+		"hint": "write which properties the device needs, or leave the selector out",
 	}
 }
 

@@ -16,11 +16,11 @@ nothing := "neither the class gpu.example.com nor the request selects: any devic
 
 test_no_selector_is_denied if messages([], {}) == {nothing}
 
-test_true_is_denied if messages([" true "], {}) == {"the selector  true  does not look at the device"}
+test_true_is_denied if messages([" true "], {}) == {"the selector  true  does not depend on the device"}
 
 test_true_of_the_class_is_denied if messages([], {"selectors": ["true"]}) == {nothing}
 
-test_false_is_denied if messages(["false"], {"selectors": ["device.driver == 'a'"]}) == {"the selector false does not look at the device"}
+test_false_is_denied if messages(["false"], {"selectors": ["device.driver == 'a'"]}) == {"the selector false does not depend on the device"}
 
 test_selector_of_the_class_passes if messages([], {"selectors": ["device.driver == 'a'"]}) == set()
 
