@@ -26,13 +26,13 @@ func TestSiteThresholds(t *testing.T) {
 		want    guard.Thresholds
 		from    string
 	}{
-		"none":       {nil, nil, usual, "the defaults, since there is no ConfigMap"},
+		"none":       {nil, nil, usual, "default; no release found"},
 		"forbidden":  {nil, errors.New("forbidden"), usual, "cannot be read: forbidden"},
 		"nothing":    {[]runtime.Object{site("a", "")}, nil, usual, "ConfigMap a/site"},
 		"some":       {[]runtime.Object{site("a", "guard: {thresholds: {pods: 3}}")}, nil, guard.Thresholds{Pods: 3, Namespaces: usual.Namespaces, Percent: usual.Percent}, "ConfigMap a/site"},
 		"parameters": {[]runtime.Object{site("a", "policies: {parameters: {DRA-RULE-004: {maxPercent: 50}}}")}, nil, guard.Thresholds{Pods: usual.Pods, Namespaces: usual.Namespaces, Percent: 50}, "ConfigMap a/site"},
 		"wrong":      {[]runtime.Object{site("a", "gaurd: {}")}, nil, usual, "cannot be understood"},
-		"two":        {[]runtime.Object{site("a", ""), site("b", "")}, nil, usual, "there are 2 releases"},
+		"two":        {[]runtime.Object{site("a", ""), site("b", "")}, nil, usual, "2 releases found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(tt.objects...)

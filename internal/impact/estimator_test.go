@@ -87,7 +87,7 @@ func TestGuardBeforeItHasRead(t *testing.T) {
 			if got.Result != nil {
 				text += got.Result.Message
 			}
-			if got.Allowed != (onError == "warn") || !strings.Contains(text, "not all read yet (pods)") {
+			if got.Allowed != (onError == "warn") || !strings.Contains(text, "not synced yet (pods)") {
 				t.Errorf("%q: allowed %v: %s", onError, got.Allowed, text)
 			}
 			stop := evicting(nil, nil)

@@ -201,7 +201,7 @@ func TestRecorderFaults(t *testing.T) {
 		})
 		<-time.After(10 * time.Second)
 		synctest.Wait()
-		if got := names(t, client); len(got) > 0 || !strings.Contains(log.String(), "does not fit") {
+		if got := names(t, client); len(got) > 0 || !strings.Contains(log.String(), "do not fit") {
 			t.Errorf("ConfigMaps %q, log %s", got, log.String())
 		}
 		locked(func() { broken["patch"] = true })

@@ -32,13 +32,13 @@ func TestNext(t *testing.T) {
 		{[]Replica{silent, loaded("a", "1")}, nil, "revision r1 in force on 1 of 2 replicas; 1 do not answer", -1},
 		{[]Replica{loaded("a", "1"), loaded("b", "1")}, nil, "revision r1 in force on 2 of 2 replicas", 1},
 		{[]Replica{loaded("a", "1", broken("site", 3)), loaded("b", "1")},
-			[]string{"true site a.rego:3:2: bad; the policies before stay in force on a"},
-			"revision r1 in force on 2 of 2 replicas; 1 refuse what stands in the ConfigMaps now: ConfigMap site: a.rego:3:2: bad", 1},
+			[]string{"true site a.rego:3:2: bad; the previous policies stay in force on a"},
+			"revision r1 in force on 2 of 2 replicas; 1 refuse the present ConfigMaps: ConfigMap site: a.rego:3:2: bad", 1},
 		{[]Replica{loaded("a", "1", broken("site", 3)), loaded("b", "1", broken("site", 3))}, nil, "", 1},
 		{[]Replica{silent, {Name: "a", Silent: "timeout"}}, nil, "2 do not answer", 1},
 		{[]Replica{loaded("a", "1", broken("site", 4), broken("other", 1)), loaded("b", "1")}, []string{"true site a.rego:4:2", "true other a.rego:1:2"}, "", 1},
-		{[]Replica{loaded("a", "2", broken("other", 1)), loaded("b", "1")}, []string{"false site nothing is wrong any more"}, "revision r1 in force on 1 of 2 replicas; revision r2 in force on 1 of 2 replicas; 1 refuse", 1},
-		{[]Replica{loaded("a", "2"), loaded("b", "2")}, []string{"false other nothing is wrong any more: revision r2 in force on 2 of 2 replicas"}, "", 7},
+		{[]Replica{loaded("a", "2", broken("other", 1)), loaded("b", "1")}, []string{"false site resolved"}, "revision r1 in force on 1 of 2 replicas; revision r2 in force on 1 of 2 replicas; 1 refuse", 1},
+		{[]Replica{loaded("a", "2"), loaded("b", "2")}, []string{"false other resolved: revision r2 in force on 2 of 2 replicas"}, "", 7},
 		{nil, nil, "no replica of the webhook runs", 7},
 	} {
 		data, err := s.Encode()
