@@ -70,11 +70,11 @@ func TestCommand(t *testing.T) {
 	if err := c.PolicyV1().PodDisruptionBudgets(s.name).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, cmdutil.ExitClean, []string{"goes on", "Drained, 1 evicted"}, full, "--name=command", "--rate=60", "--wait", "--timeout=3m")
+	expect(t, cmdutil.ExitClean, []string{"resumed", "Drained, 1 evicted"}, full, "--name=command", "--rate=60", "--wait", "--timeout=3m")
 	if rate := *s.get("command", t.Context()).Spec.EvictionsPerMinute; rate != 60 {
 		t.Errorf("the rate is %d", rate)
 	}
-	expect(t, cmdutil.ExitFailed, []string{"of other devices"}, s.driver+"/node-1/gpu-0", "--name=command")
+	expect(t, cmdutil.ExitFailed, []string{"for other devices"}, s.driver+"/node-1/gpu-0", "--name=command")
 	expect(t, cmdutil.ExitClean, []string{"deleted"}, "--cancel", "command")
 	s.eventually("the cordon is lifted", func(ctx context.Context) (bool, error) {
 		list, err := rules.List(ctx, metav1.ListOptions{LabelSelector: "dra-steward.io/drain=command"})

@@ -129,7 +129,7 @@ func TestSitePolicies(t *testing.T) {
 	stored.Data["a.rego"] = strings.Replace(sitePolicy(1, "two"), "toleration.key", "toleration.kee", 1)
 	_, err = maps.Update(t.Context(), stored, metav1.UpdateOptions{})
 	t.Log(err)
-	wantDenied(t, err, "ConfigMap dra-steward/site/a.rego:15", "kee", "the ones in force stay")
+	wantDenied(t, err, "ConfigMap dra-steward/site/a.rego:15", "kee", "the current ones stay in force")
 
 	applying := cluster.Kubectl(t.Context(), "apply", "-f", "-")
 	applying.Stdin = strings.NewReader(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "broken", "namespace": "` + release + `", "labels": {"dra-steward.io/policy": "true"}}, "data": {"b.rego": "package"}}`)

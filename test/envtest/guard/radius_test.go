@@ -124,7 +124,7 @@ var lowThresholds = map[string]any{"guard": map[string]any{"thresholds": map[str
 
 const (
 	rack     = driver + "/rack"
-	hitsRack = "hits 4 allocated devices and 4 claims, 4 pods in 2 namespaces (radius-0, radius-1): radius-0/holder-0, radius-0/holder-1, radius-1/holder-2 and 1 more; and 2 PodDisruptionBudgets: radius-0/holders (2 pods, 0 may go now), radius-1/holders (2 pods, 0 may go now)"
+	hitsRack = "affects 4 allocated devices and 4 claims, 4 pods in 2 namespaces (radius-0, radius-1): radius-0/holder-0, radius-0/holder-1, radius-1/holder-2 and 1 more; and 2 PodDisruptionBudgets: radius-0/holders (2 pods, 0 may go now), radius-1/holders (2 pods, 0 may go now)"
 )
 
 // TestRadius writes rules in every version that the server has, and drains: what hits
@@ -184,9 +184,9 @@ func radiusOfNew(t *testing.T, rules dynamic.ResourceInterface, version schema.G
 		"everything, acknowledged":    {"", "NoExecute", "pods<=400,namespaces<=20", nil, "allocated devices"},
 		"the rack, acknowledged":      {rack, "NoExecute", "pods<=4,namespaces<=2", nil, hitsRack},
 		"acknowledged too little":     {rack, "NoExecute", "pods<=3,namespaces<=2", []string{"hits 4 pods, more than the acknowledged 3"}, ""},
-		"acknowledged in other words": {rack, "NoExecute", "yes", []string{`"yes" has no <=`, "right is a list such as pods<=120,namespaces<=4"}, ""},
-		"one device":                  {rack + "/gpu-d", "NoExecute", "", nil, "hits 1 allocated device and 1 claim, 1 pod in 1 namespace (radius-1): radius-1/holder-3"},
-		"a device that nobody has":    {rack + "/gpu-h", "NoExecute", "", nil, "hits nobody now"},
+		"acknowledged in other words": {rack, "NoExecute", "yes", []string{`"yes" has no <=`, "such as pods<=120,namespaces<=4"}, ""},
+		"one device":                  {rack + "/gpu-d", "NoExecute", "", nil, "affects 1 allocated device and 1 claim, 1 pod in 1 namespace (radius-1): radius-1/holder-3"},
+		"a device that nobody has":    {rack + "/gpu-h", "NoExecute", "", nil, "affects no pods"},
 		"preview":                     {rack, preview(), "", nil, ""},
 		"cordon":                      {rack, "NoSchedule", "", nil, ""},
 	} {

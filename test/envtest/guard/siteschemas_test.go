@@ -44,7 +44,7 @@ func TestSchemasOfConfigMaps(t *testing.T) {
 		broken.Data["fpga.schema.json"] = text
 		_, err := maps.Update(t.Context(), broken, metav1.UpdateOptions{})
 		t.Log(err)
-		wantDenied(t, err, want, "the ones in force stay")
+		wantDenied(t, err, want, "the current ones stay in force")
 	}
 	stored.Data["fpga.schema.json"] = strings.Replace(schema, "safe", "quick", 1)
 	stored.Data["a.rego"] = sitePolicy(1, "two")
@@ -70,5 +70,5 @@ func TestParametersOfTheSite(t *testing.T) {
 	stored.Data["a.rego"] = with("string", `""`)
 	_, err = maps.Update(t.Context(), stored, metav1.UpdateOptions{})
 	t.Log(err)
-	wantDenied(t, err, " config.yaml:", "parameters.SITE-001", "got array, want string", "the ones in force stay")
+	wantDenied(t, err, " config.yaml:", "parameters.SITE-001", "got array, want string", "the current ones stay in force")
 }

@@ -73,7 +73,7 @@ func TestTaintCommands(t *testing.T) {
 	if got, expires := effect(name); got != "NoExecute" || expires != "" {
 		t.Errorf("effect %s, expires %q", got, expires)
 	}
-	wantRun(cmdutil.ExitClean, "hits nobody now", "impact", name)
+	wantRun(cmdutil.ExitClean, "affects no pods", "impact", name)
 	wantRun(cmdutil.ExitClean, "", "impact", b, key+":NoExecute", "--output=json")
 	wantRun(cmdutil.ExitFailed, "no device", "taint", driver+"/lane-9/z", key+":NoSchedule")
 	wantRun(cmdutil.ExitClean, "deleted: "+b, "untaint", b, key)
