@@ -53,7 +53,7 @@ const (
 	// timeout up to whole seconds.
 	answerTime = time.Second
 	// bodyTime is how long the body of a request may take to arrive.
-	bodyTime = 2 * time.Second
+	bodyTime = 4 * time.Second
 	// maxBody is the size of the largest request: two objects of 3 MiB, which API servers
 	// accept at most, and 1 MiB for the rest.
 	maxBody = 7 << 20
@@ -183,10 +183,11 @@ func (l *limiter) isSystem(h head) bool {
 }
 
 // mayPass reports whether a request that cannot be checked in time is admitted: those of
-// components of Kubernetes and drivers, which would stop, and deletions.
+// components of Kubernetes and drivers, which would stop, deletions, and ConfigMaps with
+// policies, which are checked again before they are loaded.
 func (l *limiter) mayPass(h head) bool {
 	return l.isSystem(h) || h.isSlice() || h.Operation == admissionv1.Delete || h.Operation == admissionv1.Connect ||
-		h.Resource.Resource == "pods" && h.SubResource == "eviction"
+		h.Resource.Resource == "pods" && h.SubResource == "eviction" || h.Resource.Group == "" && h.Resource.Resource == "configmaps"
 }
 
 func (h head) isSlice() bool {

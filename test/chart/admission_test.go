@@ -34,7 +34,7 @@ var contract = map[string]struct {
 	"drains.validate.dra-steward.io":      {"devicedrains", ours, writes, 3, specChanges},
 	"slices.validate.dra-steward.io":      {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
 	extendedresources.ImplicitWebhook:     {"pods", v1, writes[:1], 2, []string{"asks-for-extended-resources"}},
-	policyHook:                            {"configmaps", v1, writes, 2, nil},
+	policyHook:                            {"configmaps", v1, writes, 10, nil},
 	"taintrules.guard.dra-steward.io":     {"devicetaintrules", allVersions, writes, 5, []string{"not-being-deleted", "not-our-controller", "evicts-more"}},
 	"drains.guard.dra-steward.io":         {"devicedrains", ours, writes, 5, []string{"not-being-deleted", "not-our-controller", "begins-to-drain"}},
 }

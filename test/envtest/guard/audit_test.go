@@ -80,7 +80,7 @@ func TestAudit(t *testing.T) {
 			}
 		}
 	}
-	if out, problems, code := audited(t, cluster.Kubeconfig(), "--namespace", "audit-a", "--raise", "DRA-CLAIM-002"); code != cmdutil.ExitClean || out != "622 objects judged, none would be refused\n" {
+	if out, problems, code := audited(t, cluster.Kubeconfig(), "--namespace", "audit-a", "--raise", "DRA-CLAIM-002"); code != cmdutil.ExitClean || out != "622 objects checked, none would be refused\n" {
 		t.Errorf("exit code %d: %s%s", code, out, problems)
 	}
 }
@@ -96,7 +96,7 @@ func TestAuditWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, problems, code := audited(t, few)
-	const want = "must not list resourceclaims.resource.k8s.io, resourceclaimtemplates.resource.k8s.io, namespaces, devicetaintrules.resource.k8s.io: grant the verb list"
+	const want = "not allowed to list resourceclaims.resource.k8s.io, resourceclaimtemplates.resource.k8s.io, namespaces, devicetaintrules.resource.k8s.io: grant the verb list"
 	if code != cmdutil.ExitFailed || !strings.Contains(problems, want) {
 		t.Errorf("exit code %d: %s", code, problems)
 	}

@@ -154,7 +154,7 @@ func TestPolicyStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := statusOf(t, admin, "both replicas refuse", func(s policystatus.Status, summary string) bool {
-		return strings.Contains(summary, "2 refuse what stands in the ConfigMaps now: ConfigMap site: a.rego:15:")
+		return strings.Contains(summary, "2 refuse the present ConfigMaps: ConfigMap site: a.rego:15:")
 	})
 	for _, replica := range bad.Replicas {
 		problem := replica.Load.Problems[0]
