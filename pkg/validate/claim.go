@@ -343,8 +343,6 @@ func parametersDriver(configs walk.ConfigWalk, c Conditions) (errs field.ErrorLi
 	return errs
 }
 
-var specPath = field.NewPath("spec")
-
 func claimDevicesMax(spec walk.ClaimSpec, c Conditions) field.ErrorList {
 	var sum int64 // of at most 32 numbers below 2^31
 	for at, request := range spec.Requests() {

@@ -46,13 +46,13 @@ func (h helm) release(t *testing.T, values map[string]any) int {
 	if _, err := history.Run(name); errors.Is(err, helmdriver.ErrReleaseNotFound) {
 		install := action.NewInstall(h.config)
 		install.ReleaseName, install.Namespace, install.Timeout = name, namespace, time.Minute
-		released, err := install.RunWithContext(t.Context(), c, values)
+		released, err := install.RunWithContext(context.WithoutCancel(t.Context()), c, values)
 		must(t, err)
 		return released.Version
 	}
 	upgrade := action.NewUpgrade(h.config)
 	upgrade.Namespace, upgrade.Timeout, upgrade.ResetValues = namespace, time.Minute, true
-	released, err := upgrade.RunWithContext(t.Context(), name, c, values)
+	released, err := upgrade.RunWithContext(context.WithoutCancel(t.Context()), name, c, values)
 	must(t, err)
 	return released.Version
 }

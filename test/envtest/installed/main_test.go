@@ -131,11 +131,11 @@ func logs(t *testing.T) {
 	}
 }
 
-// eventually waits until check has nothing to say.
+// eventually waits until check has nothing to say, in a cleanup too.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(context.WithoutCancel(t.Context()), 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if err == nil || last == nil || ctx.Err() == nil { // what is wrong, not that the time is up
 			last = err

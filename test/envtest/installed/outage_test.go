@@ -68,7 +68,8 @@ func devices(t *testing.T, clients kubernetes.Interface) {
 	}
 	_, err := clients.ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{})
 	must(t, err)
-	_, err = clients.ResourceV1().DeviceClasses().Create(t.Context(), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver}}, metav1.CreateOptions{})
+	_, err = clients.ResourceV1().DeviceClasses().Create(t.Context(), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: resourceapi.DeviceClassSpec{
+		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)}}}}}, metav1.CreateOptions{})
 	must(t, err)
 	_, err = clients.ResourceV1().ResourceClaimTemplates(metav1.NamespaceDefault).Create(t.Context(), &resourceapi.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "outage"}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: goodClaim().Spec}}, metav1.CreateOptions{})
