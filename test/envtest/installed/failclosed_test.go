@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -65,7 +66,9 @@ func TestFailClosed(t *testing.T) {
 			return nil
 		})
 		removeWebhooks(t, clients)
-		must(t, clients.CoreV1().Secrets(namespace).Delete(t.Context(), secret, metav1.DeleteOptions{}))
+		if err := clients.CoreV1().Secrets(namespace).Delete(t.Context(), secret, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			must(t, err)
+		}
 		restore(t, h, enforcing(map[string]any{"nodeSelector": map[string]any{"example.com/node": "none"}}))
 		refusedWhileDown(t, clients)
 	})

@@ -35,7 +35,7 @@ func TestNoFight(t *testing.T) {
 		s.shows(want...)
 	}
 	change("a patch", func() { s.patch("rack", rack) }, "a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
-	s.applied("rack", "True", "Patched", "2 of 2 devices")
+	s.applied("rack", "True", "Patched", "2 of 2 matching devices")
 	change("a change", func() {
 		s.patch("rack", `{attributes: {dc.example.com/rack: {string: r2}, `+s.driver+`/model: {string: z}}}`)
 	}, "a: dc.example.com/rack=r2 model=z", "b: dc.example.com/rack=r2 model=z")
@@ -97,7 +97,7 @@ func TestWebhookDown(t *testing.T) {
 	s.patch("rack", rack)
 	s.publish(one(device("a", "x")), one(device("b", "y")))
 	s.shows("a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
-	s.applied("rack", "True", "Patched", "2 of 2 devices")
+	s.applied("rack", "True", "Patched", "2 of 2 matching devices")
 	shared.shutWebhook(t)
 	s.stop()
 	s.publish(one(device("a", "x2")), one(device("b", "y")))
@@ -105,5 +105,5 @@ func TestWebhookDown(t *testing.T) {
 	s.applied("rack", "False", "NotWritten", "2 ResourceSlices")
 	shared.openWebhook(t)
 	s.shows("a: dc.example.com/rack=r1 model=x2", "b: dc.example.com/rack=r1 model=y")
-	s.applied("rack", "True", "Patched", "2 of 2 devices")
+	s.applied("rack", "True", "Patched", "2 of 2 matching devices")
 }

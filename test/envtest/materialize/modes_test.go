@@ -114,7 +114,7 @@ func TestBoth(t *testing.T) {
 	}
 	s.shows("a: dc.example.com/rack=r1 model=z")
 	told("x2")
-	s.applied("rack", "True", "Patched", "1 of 1 devices")
+	s.applied("rack", "True", "Patched", "1 of 1 matching devices")
 }
 
 // TestUninstall: the step before helm uninstall switches to restore and waits until no slice
@@ -189,7 +189,7 @@ func TestLimits(t *testing.T) {
 	s.shows("a: model=x memory=80Gi")
 	s.stays("a: model=x memory=80Gi")
 	s.condition("rack", v1alpha1.PatchConflicting, "True", "LimitReached", "1 devices have no room for attributes[dc.example.com/rack]")
-	s.condition("memory", v1alpha1.PatchConflicting, "True", "LimitReached", "1 values are not written into slices, such as capacity["+s.driver+"/memory] in device a: BelowPolicy")
+	s.condition("memory", v1alpha1.PatchConflicting, "True", "LimitReached", "values cannot be written into slices, such as capacity["+s.driver+"/memory] in device a: BelowPolicy")
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for _, err := range s.errs {
@@ -226,11 +226,11 @@ func TestRefused(t *testing.T) {
 	s.patch("all", "{attributes: {"+strings.Join(changes, ", ")+"}}")
 	s.publish(one(devices...))
 	s.shows(want...)
-	s.applied("all", "False", "Refused", "1 ResourceSlices are published without it: the annotations of ResourceSlice")
+	s.applied("all", "False", "Refused", "1 ResourceSlices cannot have it: the annotations of ResourceSlice")
 	s.stays(want...)
 	s.unpatch("all")
 	s.patch("rack", rack) // what fits is written all the same
-	s.applied("rack", "True", "Patched", "128 of 128 devices")
+	s.applied("rack", "True", "Patched", "128 of 128 matching devices")
 }
 
 // TestPool: both slices of a pool are written together, and twice each; taints and the time
