@@ -161,7 +161,7 @@ func TestUninstall(t *testing.T) {
 	}
 	select {
 	case got := <-ended:
-		if !strings.HasPrefix(got, "0 ") || !strings.Contains(got, "take 1 values of ResourceSlicePatches") {
+		if !strings.HasPrefix(got, "0 ") || !strings.Contains(got, "remove 1 patched values from ResourceSlices") {
 			t.Errorf("uninstall: %s", got)
 		}
 	case <-time.After(4 * time.Minute):
