@@ -95,7 +95,7 @@ func names(claims []*resourceapi.ResourceClaim) string {
 	return strings.Join(all, ", ")
 }
 
-// together says what is left to say where enough devices would do each by itself.
+// together explains a request for which enough devices are suitable each by itself.
 func (q *question) together(report *Report) {
 	if len(q.nodes) == 0 {
 		report.Message = "the pod cannot run on any node"

@@ -39,14 +39,14 @@ const (
 	Tainted Reason = "Tainted"
 	// Taken: it is allocated to another claim.
 	Taken Reason = "Taken"
-	// Count: devices would do, but on no node as many as are wanted.
+	// Count: devices are suitable, but no node has enough of them.
 	Count Reason = "Count"
-	// Together: enough devices would do each by itself, but not together: because of
+	// Together: enough devices are suitable each by itself, but not together: because of
 	// constraints, shared counters, capacities or what other requests take.
 	Together Reason = "Together"
 	// NoDevice: there is no device that the class selects.
 	NoDevice Reason = "NoDevice"
-	// Fits is that of a device that would do.
+	// Fits is that of a suitable device.
 	Fits Reason = ""
 )
 
@@ -71,9 +71,9 @@ type Request struct {
 	Class string `json:"class"`
 	// Wanted is how many devices are wanted, 0 if all that match.
 	Wanted int64 `json:"wanted"`
-	// Fitting is how many would do by themselves, on the node that has the most.
+	// Fitting is how many are suitable by themselves, on the node that has the most.
 	Fitting int `json:"fitting"`
-	// Reason is what keeps the request, empty if enough devices would do.
+	// Reason is what keeps the request, empty if enough devices are suitable.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Devices are all that there are.

@@ -56,7 +56,7 @@ func writeRequest(out io.Writer, r why.Request, wide bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	if wide {
 		for _, d := range r.Devices {
-			fmt.Fprintf(table, "    %s/%s/%s\t%s\t%s\n", d.Driver, d.Pool, d.Device, or(string(d.Reason), "-"), or(d.Message, "would do"))
+			fmt.Fprintf(table, "    %s/%s/%s\t%s\t%s\n", d.Driver, d.Pool, d.Device, or(string(d.Reason), "-"), or(d.Message, "suitable"))
 		}
 		return table.Flush()
 	}
@@ -71,7 +71,7 @@ func writeRequest(out io.Writer, r why.Request, wide bool) error {
 		if n := len(group) - shownDevices; n > 0 {
 			names += fmt.Sprintf(" and %d more", n)
 		}
-		fmt.Fprintf(table, "    %d\t%s\t%s\t%s\n", len(group), or(string(group[0].Reason), "-"), or(group[0].Message, "would do"), names)
+		fmt.Fprintf(table, "    %d\t%s\t%s\t%s\n", len(group), or(string(group[0].Reason), "-"), or(group[0].Message, "suitable"), names)
 	}
 	return table.Flush()
 }

@@ -137,7 +137,7 @@ func drainBounds(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
 			continue
 		}
 		if *bound.value < 1 {
-			errs = append(errs, field.Invalid(drainSpec.Child(bound.name), *bound.value, "must be at least 1; to evict nobody for the time being, set paused"))
+			errs = append(errs, field.Invalid(drainSpec.Child(bound.name), *bound.value, "must be at least 1; to pause evictions, set paused"))
 		}
 		if bound.most > 0 && *bound.value > bound.most {
 			errs = append(errs, field.Invalid(drainSpec.Child(bound.name), *bound.value, fmt.Sprintf("must be at most %d", bound.most)))
