@@ -1,6 +1,7 @@
 package evictor_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,15 +29,14 @@ func TestWronglyGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod, claim := podOn("ns", "pod", "gpu-0")
 			inBubble(t, full, []runtime.Object{sliceOf(1), pod, claim}, func(b *bubble) {
-				calls := 0
+				var calls atomic.Int32
 				b.PrependReactor(tt.verb, "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-					calls++
-					return calls <= 3, nil, tt.err
+					return calls.Add(1) <= 3, nil, tt.err
 				})
 				b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
 				b.pass(time.Second / 2)
-				if got, want := b.controller.Tally("rule"), (evictor.Tally{Pending: 1, Namespaces: 1}); got != want || calls != 1 {
-					t.Errorf("counted %+v after %d calls, want %+v", got, calls, want)
+				if got, want := b.controller.Tally("rule"), (evictor.Tally{Pending: 1, Namespaces: 1}); got != want || calls.Load() != 1 {
+					t.Errorf("counted %+v after %d calls, want %+v", got, calls.Load(), want)
 				}
 				b.pass(time.Minute)
 				b.expect(deletions{"ns/pod": 3 * time.Second})
