@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"sync/atomic"
@@ -9,8 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
-
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // TestWronglyGone: an answer that a pod is gone, or another one, is not final while the
@@ -35,12 +33,12 @@ func TestWronglyGone(t *testing.T) {
 				})
 				b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
 				b.pass(time.Second / 2)
-				if got, want := b.controller.Tally("rule"), (evictor.Tally{Pending: 1, Namespaces: 1}); got != want || calls.Load() != 1 {
+				if got, want := b.controller.tally("rule"), (tally{Pending: 1, Namespaces: 1}); got != want || calls.Load() != 1 {
 					t.Errorf("counted %+v after %d calls, want %+v", got, calls.Load(), want)
 				}
 				b.pass(time.Minute)
 				b.expect(deletions{"ns/pod": 3 * time.Second})
-				if got := b.controller.Tally("rule"); got != (evictor.Tally{Evicted: 1}) {
+				if got := b.controller.tally("rule"); got != (tally{Evicted: 1}) {
 					t.Errorf("counted %+v", got)
 				}
 			})

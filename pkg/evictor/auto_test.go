@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"context"
@@ -17,8 +17,6 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
-
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // silence answers as told, after as long as the real one would take.
@@ -46,8 +44,8 @@ func (s silence) Probe(ctx context.Context) (bool, error) {
 	return false, ctx.Err()
 }
 
-func auto(answers *atomic.Bool) evictor.Options {
-	return evictor.Options{Mode: evictor.ModeAuto, InTreeDetector: silence{answers: answers}}
+func auto(answers *atomic.Bool) Options {
+	return Options{Mode: ModeAuto, InTreeDetector: silence{answers: answers}}
 }
 
 // onAll has an ordinary pod and one on extended resources on each of two devices.
@@ -183,7 +181,7 @@ func TestAutoStatusIsASign(t *testing.T) {
 // counts all the same.
 func TestAutoCannotAsk(t *testing.T) {
 	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](600)))
-	options := evictor.Options{Mode: evictor.ModeAuto, InTreeDetector: silence{err: errors.New("forbidden")}}
+	options := Options{Mode: ModeAuto, InTreeDetector: silence{err: errors.New("forbidden")}}
 	inBubble(t, options, []runtime.Object{pod, claim, sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))}, func(b *bubble) {
 		b.pass(12 * time.Minute)
 		b.expect(nil)
@@ -210,7 +208,7 @@ func TestRuleProber(t *testing.T) {
 					return true, probed(), nil
 				}
 			})
-			got, err := evictor.RuleProbe{Client: client, Answer: 1500 * time.Millisecond}.Probe(t.Context())
+			got, err := RuleProbe{Client: client, Answer: 1500 * time.Millisecond}.Probe(t.Context())
 			if err != nil || got != answers {
 				t.Errorf("got %t, %v", got, err)
 			}
@@ -223,7 +221,7 @@ func TestRuleProber(t *testing.T) {
 }
 
 func notFound() error {
-	return apierrors.NewNotFound(schema.GroupResource{Group: "resource.k8s.io", Resource: "devicetaintrules"}, evictor.ProbeName)
+	return apierrors.NewNotFound(schema.GroupResource{Group: "resource.k8s.io", Resource: "devicetaintrules"}, ProbeName)
 }
 
 // probed is the rule with the condition of the other controller.

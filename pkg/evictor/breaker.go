@@ -241,8 +241,8 @@ func (c *Controller) acknowledge(uid types.UID, annotations map[string]string) (
 	return updated
 }
 
-// A Tally has the counts of one DeviceTaintRule.
-type Tally struct {
+// A tally has the counts of one DeviceTaintRule.
+type tally struct {
 	// Pending pods are still to be evicted, now or later.
 	Pending int
 	// Namespaces are those of the pending pods.
@@ -386,12 +386,12 @@ func (l *causeStats) forget(rule types.UID) {
 	}
 }
 
-func (l *causeStats) tally(rule types.UID) Tally {
+func (l *causeStats) tally(rule types.UID) tally {
 	a := l.byCause[cause{rule: rule}]
 	if a == nil {
-		return Tally{}
+		return tally{}
 	}
-	return Tally{Pending: a.pending, Namespaces: len(a.namespaces), Evicted: a.evicted, Held: a.held}
+	return tally{Pending: a.pending, Namespaces: len(a.namespaces), Evicted: a.evicted, Held: a.held}
 }
 
 // breakerCalm is how long a rule or a driver has no pending pods until the circuit breaker

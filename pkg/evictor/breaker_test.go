@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"fmt"
@@ -15,12 +15,11 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // tripped is full with thresholds of ten pods and a share of devices that nothing exceeds.
-func tripped() evictor.Options {
-	return evictor.Options{Mode: evictor.ModeFull, Thresholds: &guard.Thresholds{Pods: 10, Namespaces: 5, Percent: 100}}
+func tripped() Options {
+	return Options{Mode: ModeFull, Thresholds: &guard.Thresholds{Pods: 10, Namespaces: 5, Percent: 100}}
 }
 
 func manyOn(device string, n int) (objects []runtime.Object) {
@@ -43,8 +42,8 @@ func TestBreakerRule(t *testing.T) {
 		}
 		b.expectCondition("large", "True PodsPendingEviction 1 30 pods need to be evicted in 1 namespace.")
 		b.expectCondition("small", "False Completed 1 3 pods evicted.")
-		c := b.condition("large", evictor.HeldCondition)
-		if c == nil || c.Reason != evictor.ReasonTooLarge || !strings.HasSuffix(c.Message, `30 pods are more than the threshold of 10. To resume them, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=30,namespaces<=1"`) {
+		c := b.condition("large", heldCondition)
+		if c == nil || c.Reason != reasonTooLarge || !strings.HasSuffix(c.Message, `30 pods are more than the threshold of 10. To resume them, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=30,namespaces<=1"`) {
 			t.Fatalf("condition %+v", c)
 		}
 		writes := b.calls("patch", "devicetaintrules/status")
@@ -130,7 +129,7 @@ func TestBreakerDriver(t *testing.T) {
 		if got := <-b.events.Events; got != want {
 			t.Errorf("event: %s\nwant:  %s", got, want)
 		}
-		b.controller.Confirm(evictor.Confirmation{Ceilings: map[string]guard.Ceiling{"gpu.example.com": {Pods: ptr.To(3)}}})
+		b.controller.Confirm(Confirmation{Ceilings: map[string]guard.Ceiling{"gpu.example.com": {Pods: ptr.To(3)}}})
 		b.pass(2 * time.Second)
 		if len(b.deleted) != 3 {
 			t.Errorf("%d deleted", len(b.deleted))
@@ -165,8 +164,8 @@ func TestOlderRuleIsConfirmed(t *testing.T) {
 	inBubble(t, options, append(objects, sliceOf(1, taint("broken", seconds(-100))), ruleOn("old", "gpu-1", seconds(-100))), func(b *bubble) {
 		b.pass(time.Hour)
 		b.expect(nil)
-		c := b.condition("old", evictor.HeldCondition)
-		if c == nil || c.Reason != evictor.ReasonOlder || !strings.Contains(c.Message, `2 pods are not evicted: the taint is older than the first start of dra-steward. To confirm it, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=2"`) {
+		c := b.condition("old", heldCondition)
+		if c == nil || c.Reason != reasonOlder || !strings.Contains(c.Message, `2 pods are not evicted: the taint is older than the first start of dra-steward. To confirm it, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=2"`) {
 			t.Fatalf("condition %+v", c)
 		}
 		b.acknowledge("old", "pods<=2")
@@ -174,10 +173,10 @@ func TestOlderRuleIsConfirmed(t *testing.T) {
 		if len(b.deleted) != 2 {
 			t.Errorf("%d deleted", len(b.deleted))
 		}
-		if b.condition("old", evictor.HeldCondition) != nil {
+		if b.condition("old", heldCondition) != nil {
 			t.Error("it still says that it is held")
 		}
-		b.controller.Confirm(evictor.Confirmation{ActSince: bubbleStart.Add(-time.Hour)})
+		b.controller.Confirm(Confirmation{ActSince: bubbleStart.Add(-time.Hour)})
 		b.pass(time.Minute)
 		if len(b.deleted) != 4 {
 			t.Errorf("%d deleted", len(b.deleted))

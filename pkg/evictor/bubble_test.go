@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"context"
@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -29,7 +28,7 @@ import (
 type bubble struct {
 	*testing.T
 	*fake.Clientset
-	controller *evictor.Controller
+	controller *Controller
 	registry   *prometheus.Registry
 	events     *record.FakeRecorder
 	begin      time.Time
@@ -41,7 +40,7 @@ type bubble struct {
 }
 
 // inBubble runs a test with a controller that has seen the objects.
-func inBubble(t *testing.T, options evictor.Options, objects []runtime.Object, test func(*bubble)) {
+func inBubble(t *testing.T, options Options, objects []runtime.Object, test func(*bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{T: t, Clientset: fake.NewClientset(objects...), begin: time.Now(), deleted: map[string]time.Duration{}}
@@ -67,7 +66,7 @@ func inBubble(t *testing.T, options evictor.Options, objects []runtime.Object, t
 	})
 }
 
-func (b *bubble) start(options evictor.Options) {
+func (b *bubble) start(options Options) {
 	b.Helper()
 	factory := informers.NewSharedInformerFactory(b.Clientset, 0)
 	resource := factory.Resource().V1()
@@ -89,10 +88,10 @@ func (b *bubble) start(options evictor.Options) {
 	b.registry = prometheus.NewRegistry()
 	b.events = record.NewFakeRecorder(10000)
 	options.Recorder = b.events
-	if options.Metrics, err = evictor.NewMetrics(b.registry); err != nil {
+	if options.Metrics, err = NewMetrics(b.registry); err != nil {
 		b.Fatal(err)
 	}
-	if b.controller, err = evictor.New(options); err != nil {
+	if b.controller, err = New(options); err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(b.Context())

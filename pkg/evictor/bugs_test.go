@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 // The controller of Kubernetes 1.37 has known bugs; each test here is named after one
 // and shows what is done instead.
@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
@@ -29,7 +28,7 @@ func one(added *metav1.Time, tolerations ...resourceapi.DeviceToleration) world 
 	pod.Spec.NodeName = "node"
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("claim")}}
 	return world{
-		taints: map[evictor.DeviceID][]evictor.Taint{d: {{DeviceTaint: resourceapi.DeviceTaint{
+		taints: map[DeviceID][]Taint{d: {{DeviceTaint: resourceapi.DeviceTaint{
 			Key: "example.com/broken", Value: "xid-79", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: added,
 		}}}},
 		claims: map[string]*resourceapi.ResourceClaim{"ns/claim": claim},
@@ -37,18 +36,18 @@ func one(added *metav1.Time, tolerations ...resourceapi.DeviceToleration) world 
 	}
 }
 
-func (w world) decide(settings evictor.Settings, now time.Time) evictor.Verdict {
-	return evictor.DecidePod(w.pod, w, w, settings, now)
+func (w world) decide(settings Settings, now time.Time) Verdict {
+	return DecidePod(w.pod, w, w, settings, now)
 }
 
-func expectAt(t *testing.T, got evictor.Verdict, want time.Time) {
+func expectAt(t *testing.T, got Verdict, want time.Time) {
 	t.Helper()
 	if !got.Evict() || !got.At.Equal(want) {
 		t.Errorf("want an eviction at %s, got: %s", want, got.Explain(start))
 	}
 }
 
-func expectNone(t *testing.T, got evictor.Verdict) {
+func expectNone(t *testing.T, got Verdict) {
 	t.Helper()
 	if got.Evict() {
 		t.Errorf("want no eviction, got: %s", got.Explain(start))
@@ -67,13 +66,13 @@ func TestBug1ExtendedResourcePods(t *testing.T) {
 	w.pod.Spec.ResourceClaims = nil
 	w.pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "claim"}
 	w.claims["ns/claim"].OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "pod", UID: "pod", Controller: ptr.To(true)}}
-	verdict := w.decide(evictor.Settings{}, start)
+	verdict := w.decide(Settings{}, start)
 	expectAt(t, verdict, start)
 	if !verdict.Reasons[0].ExtendedResource {
 		t.Error("the reason does not say that the claim is for extended resources")
 	}
 	w.claims["ns/claim"].OwnerReferences[0].UID = "the pod of this name before"
-	expectNone(t, w.decide(evictor.Settings{}, start))
+	expectNone(t, w.decide(Settings{}, start))
 }
 
 // A toleration without an effect means all effects, by the API and the scheduler; its
@@ -81,9 +80,9 @@ func TestBug1ExtendedResourcePods(t *testing.T) {
 func TestBug2EmptyEffect(t *testing.T) {
 	for _, seconds := range []*int64{nil, ptr.To[int64](5)} {
 		w := one(ptr.To(metav1.NewTime(start)), tolerate("", seconds))
-		expectNone(t, w.decide(evictor.Settings{}, start))
-		expectNone(t, w.decide(evictor.Settings{EmptyEffect: toleration.EmptyEffectAll}, start))
-		expectAt(t, w.decide(evictor.Settings{EmptyEffect: toleration.EmptyEffectNoSchedule}, start), start)
+		expectNone(t, w.decide(Settings{}, start))
+		expectNone(t, w.decide(Settings{EmptyEffect: toleration.EmptyEffectAll}, start))
+		expectAt(t, w.decide(Settings{EmptyEffect: toleration.EmptyEffectNoSchedule}, start), start)
 	}
 }
 
@@ -95,29 +94,29 @@ func TestBug3TolerationSecondsOverflow(t *testing.T) {
 		if seconds == 9_223_372_037 {
 			want = time.Unix(start.Unix()+seconds, 0)
 		}
-		expectAt(t, one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, &seconds)).decide(evictor.Settings{}, start), want)
+		expectAt(t, one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, &seconds)).decide(Settings{}, start), want)
 	}
-	expectAt(t, one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, ptr.To[int64](math.MinInt64))).decide(evictor.Settings{}, start), start)
+	expectAt(t, one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, ptr.To[int64](math.MinInt64))).decide(Settings{}, start), start)
 }
 
 // A claim that was released and allocated again between two looks has the verdict of
 // its devices now: nothing of an earlier decision is kept.
 func TestBug6Reallocation(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
-	expectAt(t, w.decide(evictor.Settings{}, start), start)
+	expectAt(t, w.decide(Settings{}, start), start)
 	w.claims["ns/claim"] = w.claims["ns/claim"].DeepCopy()
 	w.claims["ns/claim"].Status.Allocation.Devices.Results[0].Device = "gpu-1"
-	expectNone(t, w.decide(evictor.Settings{}, start))
+	expectNone(t, w.decide(Settings{}, start))
 	w.claims["ns/claim"].Status.Allocation.Devices.Results[0].Device = "gpu-0"
-	expectAt(t, w.decide(evictor.Settings{}, start), start)
+	expectAt(t, w.decide(Settings{}, start), start)
 }
 
 // A pod that somebody deletes already is not evicted, so it is not counted either.
 func TestBug7TerminatingPods(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
 	w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(start))
-	expectNone(t, w.decide(evictor.Settings{}, start))
-	if got := evictor.Exemption(w.pod); got != evictor.ExemptTerminating {
+	expectNone(t, w.decide(Settings{}, start))
+	if got := exemptionOf(w.pod); got != exemptTerminating {
 		t.Errorf("spared since %q", got)
 	}
 }
@@ -128,8 +127,8 @@ func TestBug10LatePods(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, ptr.To[int64](300)))
 	late := start.Add(time.Hour)
 	w.claims["ns/claim"].Status.Allocation.AllocationTimestamp = ptr.To(metav1.NewTime(late))
-	expectAt(t, w.decide(evictor.Settings{}, late), start.Add(300*time.Second))
-	fair := evictor.Settings{TolerationStart: evictor.StartMaxOfTaintAndAllocation}
+	expectAt(t, w.decide(Settings{}, late), start.Add(300*time.Second))
+	fair := Settings{TolerationStart: StartMaxOfTaintAndAllocation}
 	expectAt(t, w.decide(fair, late), late.Add(300*time.Second))
 	w.claims["ns/claim"].Status.Allocation.AllocationTimestamp = nil
 	expectAt(t, w.decide(fair, late), start.Add(300*time.Second))
@@ -150,9 +149,9 @@ func TestBug11NilTimeAdded(t *testing.T) {
 			}
 			w := one(added, tolerations...)
 			now := start.Add(time.Hour)
-			expectAt(t, w.decide(evictor.Settings{}, now), now.Add(wait))
+			expectAt(t, w.decide(Settings{}, now), now.Add(wait))
 			w.taints[device(0)][0].Since = start
-			expectAt(t, w.decide(evictor.Settings{}, now), start.Add(wait))
+			expectAt(t, w.decide(Settings{}, now), start.Add(wait))
 		}
 	}
 }
@@ -161,7 +160,7 @@ func TestBug11NilTimeAdded(t *testing.T) {
 func TestBug13ReplacedPod(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
 	w.pod.UID = "another pod"
-	expectNone(t, w.decide(evictor.Settings{}, start))
+	expectNone(t, w.decide(Settings{}, start))
 }
 
 // A pod that has finished is spared though its claim is still reserved for it.
@@ -169,8 +168,8 @@ func TestBug14FinishedPods(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		w := one(ptr.To(metav1.NewTime(start)))
 		w.pod.Status.Phase = phase
-		expectNone(t, w.decide(evictor.Settings{}, start))
-		if got := evictor.Exemption(w.pod); got != evictor.ExemptFinished {
+		expectNone(t, w.decide(Settings{}, start))
+		if got := exemptionOf(w.pod); got != exemptFinished {
 			t.Errorf("%s: spared since %q", phase, got)
 		}
 	}

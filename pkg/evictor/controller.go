@@ -32,7 +32,7 @@ type Options struct {
 	Recorder record.EventRecorder
 	// Tracker is the merged view of the devices. The caller runs it.
 	Tracker *tracker.Tracker
-	// Rules has *resourceapi.DeviceTaintRule. The caller runs it.
+	// rules has *resourceapi.DeviceTaintRule. The caller runs it.
 	Rules cache.SharedIndexInformer
 	// Usage is the index of claims and pods. The caller feeds it; UsageSynced is the
 	// result of [usage.Index.Listen], if that feeds it.
@@ -234,7 +234,7 @@ func (c *Controller) wakeUp() {
 
 func (c *Controller) event(pod *corev1.Pod, message string) {
 	if c.options.Recorder != nil && c.options.Mode != ModeObserve {
-		c.options.Recorder.Event(pod, corev1.EventTypeNormal, EventReason, message)
+		c.options.Recorder.Event(pod, corev1.EventTypeNormal, eventReason, message)
 	}
 }
 
@@ -245,9 +245,9 @@ func (c *Controller) report(kind, reason, message string) {
 	}
 }
 
-// Verdict returns the verdict on a pod, and the part of it that the controller carries
+// verdict returns the verdict on a pod, and the part of it that the controller carries
 // out; zero values for a pod without untolerated taints.
-func (c *Controller) Verdict(pod types.NamespacedName) (verdict, plan Verdict) {
+func (c *Controller) verdict(pod types.NamespacedName) (verdict, plan Verdict) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if known := c.states.of(pod); known != nil {
@@ -257,8 +257,8 @@ func (c *Controller) Verdict(pod types.NamespacedName) (verdict, plan Verdict) {
 	return Verdict{}, Verdict{}
 }
 
-// Tally returns the counts of a rule.
-func (c *Controller) Tally(rule types.UID) Tally {
+// tally returns the counts of a rule.
+func (c *Controller) tally(rule types.UID) tally {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.states.causes.tally(rule)

@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"context"
@@ -21,11 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
-
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
-var full = evictor.Options{Mode: evictor.ModeFull}
+var full = Options{Mode: ModeFull}
 
 func both(pod *corev1.Pod, claim *resourceapi.ResourceClaim) []runtime.Object {
 	return []runtime.Object{pod, claim}
@@ -202,7 +200,7 @@ func TestSlowDeletions(t *testing.T) {
 		b.do(b.CoreV1().Pods("ns").Create(b.Context(), pod, metav1.CreateOptions{}))
 		b.pass(time.Minute)
 		b.expect(deletions{"ns/late": time.Second})
-		if got, want := b.controller.Tally("rule"), (evictor.Tally{Pending: 7, Namespaces: 1, Evicted: 1}); got != want {
+		if got, want := b.controller.tally("rule"), (tally{Pending: 7, Namespaces: 1, Evicted: 1}); got != want {
 			t.Errorf("counted %+v, want %+v", got, want)
 		}
 		rule, err := b.ResourceV1().DeviceTaintRules().Get(b.Context(), "rule", metav1.GetOptions{})
@@ -269,7 +267,7 @@ func TestBug8FinalizersAndHeartbeats(t *testing.T) {
 		if got := b.calls("delete", "pods"); got != pods {
 			t.Errorf("%d deletions of %d pods", got, pods)
 		}
-		if got := b.controller.Tally("rule"); got != (evictor.Tally{Evicted: pods}) {
+		if got := b.controller.tally("rule"); got != (tally{Evicted: pods}) {
 			t.Errorf("counted %+v", got)
 		}
 	})
@@ -284,7 +282,7 @@ func TestBug12RecreatedRule(t *testing.T) {
 		b.do(b.ResourceV1().DeviceTaintRules().Update(b.Context(), again, metav1.UpdateOptions{}))
 		b.pass(time.Minute)
 		b.expect(deletions{"ns/a": 0, "ns/b": 0})
-		if old, is := b.controller.Tally("rule"), b.controller.Tally("rule-again"); old != (evictor.Tally{}) || is.Evicted != 1 {
+		if old, is := b.controller.tally("rule"), b.controller.tally("rule-again"); old != (tally{}) || is.Evicted != 1 {
 			t.Errorf("the old rule has %+v, the new one %+v", old, is)
 		}
 		if c := b.condition("rule", "EvictionInProgress"); c == nil || c.Message != "1 pod evicted." {
@@ -303,7 +301,7 @@ func TestReplacedPod(t *testing.T) {
 		b.updatePod(other)
 		b.pass(time.Hour)
 		b.expect(nil)
-		if got := b.controller.Tally("rule"); got != (evictor.Tally{}) {
+		if got := b.controller.tally("rule"); got != (tally{}) {
 			t.Errorf("counted %+v", got)
 		}
 	})
@@ -337,7 +335,7 @@ func TestPodGoneAtThePatch(t *testing.T) {
 		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
 		b.pass(time.Hour)
 		b.expect(nil)
-		if got := b.controller.Tally("rule"); got != (evictor.Tally{}) {
+		if got := b.controller.tally("rule"); got != (tally{}) {
 			t.Errorf("counted %+v", got)
 		}
 	})
@@ -346,14 +344,14 @@ func TestPodGoneAtThePatch(t *testing.T) {
 // TestObserve: decided and counted, and not one write.
 func TestObserve(t *testing.T) {
 	objects := append(both(podOn("ns", "pod", "gpu-0")), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-0", seconds(0)))
-	inBubble(t, evictor.Options{}, objects, func(b *bubble) {
+	inBubble(t, Options{}, objects, func(b *bubble) {
 		b.pass(24 * time.Hour)
 		for _, action := range b.Actions() {
 			if verb := action.GetVerb(); verb != "list" && verb != "watch" {
 				t.Errorf("%s %s", verb, action.GetResource().Resource)
 			}
 		}
-		verdict, plan := b.controller.Verdict(nameOf("ns", "pod"))
+		verdict, plan := b.controller.verdict(nameOf("ns", "pod"))
 		if len(verdict.Reasons) != 2 || plan.Evict() {
 			t.Errorf("verdict: %s\nplan: %s", verdict.Explain(start), plan.Explain(start))
 		}
@@ -373,7 +371,7 @@ func TestSupplement(t *testing.T) {
 	for _, name := range []string{"disrupted", "deleted"} {
 		objects = append(objects, both(extended(podOn("ns", name, "gpu-0")))...)
 	}
-	inBubble(t, evictor.Options{Mode: evictor.ModeSupplement}, objects, func(b *bubble) {
+	inBubble(t, Options{Mode: ModeSupplement}, objects, func(b *bubble) {
 		b.pass(14 * time.Second)
 		pod, _ := extended(podOn("ns", "disrupted", "gpu-0"))
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByDeviceTaintManager"}}
@@ -398,7 +396,7 @@ func TestActSince(t *testing.T) {
 		b.createRule(ruleOn("new", "gpu-1", seconds(0)))
 		b.pass(time.Hour)
 		b.expect(deletions{"ns/new": 0})
-		if verdict, plan := b.controller.Verdict(nameOf("ns", "old")); len(verdict.Reasons) != 2 || plan.Evict() {
+		if verdict, plan := b.controller.verdict(nameOf("ns", "old")); len(verdict.Reasons) != 2 || plan.Evict() {
 			t.Errorf("verdict: %s\nplan: %s", verdict.Explain(bubbleStart), plan.Explain(bubbleStart))
 		}
 	})
@@ -414,7 +412,7 @@ func TestLimits(t *testing.T) {
 		objects = append(objects, both(podOn("few", fmt.Sprint("pod-", i), "gpu-0"))...)
 	}
 	options := full
-	options.Limits = evictor.Limits{PerSecond: 10, PerNamespace: 2}
+	options.Limits = Limits{PerSecond: 10, PerNamespace: 2}
 	inBubble(t, options, objects, func(b *bubble) {
 		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
 		b.pass(2 * time.Minute)
@@ -460,7 +458,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("%d more conditions", again)
 		}
 		b.pass(time.Minute)
-		if c := b.condition("rule", "EvictionInProgress"); c == nil || c.Reason != evictor.ReasonCompleted || c.Message != "2 pods evicted." {
+		if c := b.condition("rule", "EvictionInProgress"); c == nil || c.Reason != reasonCompleted || c.Message != "2 pods evicted." {
 			t.Errorf("condition %+v", c)
 		}
 	})

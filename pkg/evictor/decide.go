@@ -20,45 +20,38 @@ type Claims interface {
 	Claim(namespace, name string) *resourceapi.ResourceClaim
 }
 
-// ClaimsFunc implements [Claims].
-type ClaimsFunc func(namespace, name string) *resourceapi.ResourceClaim
-
-// Claim calls the function.
-func (f ClaimsFunc) Claim(namespace, name string) *resourceapi.ResourceClaim {
-	return f(namespace, name)
-}
-
-// Exempt is the reason why no taint evicts a pod; empty for a pod that taints evict.
-type Exempt string
+// exemption is the reason why no taint evicts a pod; empty for a pod that taints evict.
+type exemption string
 
 const (
-	// ExemptUnscheduled: the pod has no node yet. It uses no device, and the scheduler
+	// exemptUnscheduled: the pod has no node yet. It uses no device, and the scheduler
 	// takes taints into account.
-	ExemptUnscheduled Exempt = "not scheduled"
-	// ExemptFinished: the pod has succeeded or failed. It has no containers, but a claim
+	exemptUnscheduled exemption = "not scheduled"
+	// exemptFinished: the pod has succeeded or failed. It has no containers, but a claim
 	// can still be reserved for it.
-	ExemptFinished Exempt = "finished"
-	// ExemptTerminating: the pod is being deleted.
-	ExemptTerminating Exempt = "already being deleted"
+	exemptFinished exemption = "finished"
+	// exemptTerminating: the pod is being deleted.
+	exemptTerminating exemption = "already being deleted"
 )
 
-// Exemption returns the reason why no taint evicts the pod, if there is one.
-func Exemption(pod *corev1.Pod) Exempt {
+// exemptionOf returns the reason why no taint evicts the pod, if there is one.
+func exemptionOf(pod *corev1.Pod) exemption {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return ExemptTerminating
+		return exemptTerminating
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
-		return ExemptFinished
+		return exemptFinished
 	case pod.Spec.NodeName == "":
-		return ExemptUnscheduled
+		return exemptUnscheduled
 	}
 	return ""
 }
 
 // DecidePod returns when and why the pod is evicted: the earliest time of its claims, with
-// the reasons of all. The verdict is empty for a pod with an [Exemption].
+// the reasons of all. The verdict is empty for a pod that is
+// finished, not scheduled or already being deleted.
 func DecidePod(pod *corev1.Pod, claims Claims, taints Taints, settings Settings, now time.Time) Verdict {
-	if Exemption(pod) != "" {
+	if exemptionOf(pod) != "" {
 		return Verdict{}
 	}
 	var verdicts []Verdict
@@ -219,8 +212,8 @@ func (v Verdict) ends() Verdict {
 
 func (r Reason) never() bool { return r.At.Equal(endOfTime) }
 
-// Rules returns the DeviceTaintRules among the reasons, each once, by name.
-func (v Verdict) Rules() []Rule {
+// rules returns the DeviceTaintRules among the reasons, each once, by name.
+func (v Verdict) rules() []Rule {
 	var rules []Rule
 	for _, reason := range v.Reasons {
 		if n := len(rules); reason.Taint.FromRule() && (n == 0 || rules[n-1] != reason.Taint.Rule) {
@@ -412,7 +405,7 @@ func (p plan) begin(since time.Time) time.Time {
 			at = since
 		}
 		if p.shares.of(r) == shareMissed {
-			at = at.Add(SupplementGrace)
+			at = at.Add(supplementGrace)
 		}
 		if first.IsZero() || at.Before(first) {
 			first = at
@@ -439,7 +432,7 @@ const inTreeReason = "DeletionByDeviceTaintManager"
 // disrupted reports whether another controller is about to terminate the pod.
 func disrupted(pod *corev1.Pod) bool {
 	c := disruption(pod)
-	return pod.DeletionTimestamp != nil || c != nil && c.Reason != DisruptionReason
+	return pod.DeletionTimestamp != nil || c != nil && c.Reason != disruptionReason
 }
 
 // disruption returns the condition DisruptionTarget if it is true, otherwise nil.

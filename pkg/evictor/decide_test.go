@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"strings"
@@ -9,8 +9,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 func TestDecidePod(t *testing.T) {
@@ -27,7 +25,7 @@ func TestDecidePod(t *testing.T) {
 	for name, test := range map[string]struct {
 		world    world
 		change   func(world)
-		settings evictor.Settings
+		settings Settings
 		want     int // seconds after start, -1 for no eviction
 	}{
 		"untolerated":           {world: one(at(3)), want: 3},
@@ -41,7 +39,7 @@ func TestDecidePod(t *testing.T) {
 		"two taints, one tolerated": {
 			world: one(at(3), resourceapi.DeviceToleration{Key: "example.com/broken", Operator: resourceapi.DeviceTolerationOpExists, Effect: noExecute}),
 			change: func(w world) {
-				w.taints[device(0)] = append(w.taints[device(0)], evictor.Taint{Index: 1, DeviceTaint: resourceapi.DeviceTaint{Key: "example.com/hot", Effect: noExecute, TimeAdded: at(8)}})
+				w.taints[device(0)] = append(w.taints[device(0)], Taint{Index: 1, DeviceTaint: resourceapi.DeviceTaint{Key: "example.com/hot", Effect: noExecute, TimeAdded: at(8)}})
 			}, want: 8},
 		"effect None":            {world: one(at(3)), change: func(w world) { w.taints[device(0)][0].Effect = resourceapi.DeviceTaintEffectNone }, want: -1},
 		"effect NoSchedule":      {world: one(at(3)), change: func(w world) { w.taints[device(0)][0].Effect = resourceapi.DeviceTaintEffectNoSchedule }, want: -1},
@@ -53,7 +51,7 @@ func TestDecidePod(t *testing.T) {
 		"not reserved":           {world: one(at(3)), change: func(w world) { w.claims["ns/claim"].Status.ReservedFor = nil }, want: -1},
 		"no claims":              {world: one(at(3)), change: func(w world) { w.pod.Spec.ResourceClaims = nil }, want: -1},
 		"PodGroup":               {world: one(at(3)), change: podGroup, want: 3},
-		"PodGroup, gate off":     {world: one(at(3)), change: podGroup, settings: evictor.Settings{IgnorePodGroups: true}, want: -1},
+		"PodGroup, gate off":     {world: one(at(3)), change: podGroup, settings: Settings{IgnorePodGroups: true}, want: -1},
 		"PodGroup without claim": {world: one(at(3)), change: func(w world) { podGroup(w); w.pod.Spec.ResourceClaims = nil }, want: -1},
 		"template, no status":    {world: one(at(3)), change: template, want: -1},
 		"template, no claim": {world: one(at(3)), change: func(w world) {
@@ -87,15 +85,15 @@ func TestDecidePod(t *testing.T) {
 func TestReasonsInOrder(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
 	taint := w.taints[device(0)][0].DeviceTaint
-	rule := func(name string) evictor.Taint {
-		return evictor.Taint{DeviceTaint: taint, Rule: evictor.Rule{Name: name, UID: "1"}}
+	rule := func(name string) Taint {
+		return Taint{DeviceTaint: taint, Rule: Rule{Name: name, UID: "1"}}
 	}
-	w.taints[device(1)] = []evictor.Taint{{DeviceTaint: taint, Index: 1}, {DeviceTaint: taint, Index: 0}, rule("b"), rule("a")}
-	w.taints[device(0)] = []evictor.Taint{{DeviceTaint: taint}, rule("b")}
+	w.taints[device(1)] = []Taint{{DeviceTaint: taint, Index: 1}, {DeviceTaint: taint, Index: 0}, rule("b"), rule("a")}
+	w.taints[device(0)] = []Taint{{DeviceTaint: taint}, rule("b")}
 	results := &w.claims["ns/claim"].Status.Allocation.Devices.Results
 	*results = append(*results, (*results)[0], (*results)[0])
 	(*results)[0].Device = "gpu-1"
-	verdict := w.decide(evictor.Settings{}, start.Add(time.Minute))
+	verdict := w.decide(Settings{}, start.Add(time.Minute))
 	want := `evicted now, due since 2026-03-01T12:00:00Z
 - device gpu.example.com/node/gpu-1 has taint example.com/broken=xid-79:NoExecute of DeviceTaintRule a, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
 - device gpu.example.com/node/gpu-0 has taint example.com/broken=xid-79:NoExecute of DeviceTaintRule b, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
@@ -106,22 +104,22 @@ func TestReasonsInOrder(t *testing.T) {
 	if got := verdict.Explain(start.Add(time.Minute)); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	if rules := verdict.Rules(); len(rules) != 2 || rules[0].Name != "a" || rules[1].Name != "b" {
+	if rules := verdict.rules(); len(rules) != 2 || rules[0].Name != "a" || rules[1].Name != "b" {
 		t.Errorf("rules %v", rules)
 	}
-	if byDriver := verdict.Only(func(r evictor.Reason) bool { return !r.Taint.FromRule() }); len(byDriver.Reasons) != 3 {
+	if byDriver := verdict.Only(func(r Reason) bool { return !r.Taint.FromRule() }); len(byDriver.Reasons) != 3 {
 		t.Errorf("reasons of the driver: %s", byDriver.Explain(start))
 	}
 }
 
 func TestSettingsValidate(t *testing.T) {
-	if err := (evictor.Settings{}).Validate(); err != nil {
+	if err := (Settings{}).Validate(); err != nil {
 		t.Error(err)
 	}
-	if err := (evictor.Settings{EmptyEffect: "all"}).Validate(); err == nil || !strings.Contains(err.Error(), `must be "All" or "NoSchedule"`) {
+	if err := (Settings{EmptyEffect: "all"}).Validate(); err == nil || !strings.Contains(err.Error(), `must be "All" or "NoSchedule"`) {
 		t.Error(err)
 	}
-	if err := (evictor.Settings{TolerationStart: "now"}).Validate(); err == nil || !strings.Contains(err.Error(), `must be "TaintAdded" or`) {
+	if err := (Settings{TolerationStart: "now"}).Validate(); err == nil || !strings.Contains(err.Error(), `must be "TaintAdded" or`) {
 		t.Error(err)
 	}
 }

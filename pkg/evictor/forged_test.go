@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"fmt"
@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 const otherDriver = "other.example.com"
@@ -81,12 +80,12 @@ func TestForgedSliceSpendsItsOwnBudget(t *testing.T) {
 		if got := b.count("ns/on-gpu-0"); got != 8 {
 			t.Errorf("%d of 8 pods evicted for the taint of their driver", got)
 		}
-		b.controller.Confirm(evictor.Confirmation{Ceilings: map[string]guard.Ceiling{"gpu.example.com": {Pods: ptr.To(1000)}}})
+		b.controller.Confirm(Confirmation{Ceilings: map[string]guard.Ceiling{"gpu.example.com": {Pods: ptr.To(1000)}}})
 		b.pass(time.Minute)
 		if got := b.count("ns/other-"); got != 0 {
 			t.Errorf("%d pods evicted with the acknowledged impact of another driver", got)
 		}
-		b.controller.Confirm(evictor.Confirmation{Ceilings: map[string]guard.Ceiling{otherDriver: {Pods: ptr.To(1000)}}})
+		b.controller.Confirm(Confirmation{Ceilings: map[string]guard.Ceiling{otherDriver: {Pods: ptr.To(1000)}}})
 		b.pass(time.Minute)
 		if got := b.count("ns/other-"); got != 30 {
 			t.Errorf("%d of 30 pods evicted with the acknowledged impact of their driver", got)
@@ -106,7 +105,7 @@ func TestSliceInTheNameOfADriver(t *testing.T) {
 		b.do(nil, b.ResourceV1().ResourceSlices().Delete(b.Context(), newer.Name, metav1.DeleteOptions{}))
 		b.pass(time.Hour)
 		b.expect(nil)
-		verdict, _ := b.controller.Verdict(types.NamespacedName{Namespace: "ns", Name: "on-gpu-0-0"})
+		verdict, _ := b.controller.verdict(types.NamespacedName{Namespace: "ns", Name: "on-gpu-0-0"})
 		if verdict.Evict() {
 			t.Errorf("after the slice is gone: %s", verdict.Explain(time.Now()))
 		}

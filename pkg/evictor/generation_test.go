@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"testing"

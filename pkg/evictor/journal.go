@@ -21,21 +21,21 @@ import (
 // the names of the next pods, once for the pods of ten seconds. So it includes all evicted
 // pods, and a pod in it that was not evicted still exists.
 type Journal interface {
-	// Load returns the last saved record, zero if there is none.
-	Load(ctx context.Context) (Record, error)
-	// Save replaces the record.
-	Save(ctx context.Context, record Record) error
+	// Load returns the last saved record, nothing if there is none.
+	Load(ctx context.Context) ([]byte, error)
+	// Save replaces the record. It is JSON.
+	Save(ctx context.Context, record []byte) error
 }
 
-// A Record is the content of a [Journal].
-type Record struct {
-	Causes []RecordedCause `json:"causes,omitempty"`
+// A journalRecord is the content of a [Journal].
+type journalRecord struct {
+	Causes []recordedCause `json:"causes,omitempty"`
 	// Next are the pods whose evictions follow.
-	Next []RecordedPod `json:"next,omitempty"`
+	Next []recordedPod `json:"next,omitempty"`
 }
 
-// A RecordedCause has the counts of a DeviceTaintRule, or of the taints of a driver.
-type RecordedCause struct {
+// A recordedCause has the counts of a DeviceTaintRule, or of the taints of a driver.
+type recordedCause struct {
 	// Rule is the UID of a rule, Driver a driver. One of them is set.
 	Rule   types.UID `json:"rule,omitempty"`
 	Driver string    `json:"driver,omitempty"`
@@ -52,12 +52,12 @@ type RecordedCause struct {
 	Last time.Time `json:"last"`
 }
 
-// A RecordedPod is one that is about to be evicted.
-type RecordedPod struct {
+// A recordedPod is one that is about to be evicted.
+type recordedPod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
-	// Causes are indexes into [Record].Causes.
+	// Causes are indexes into the Causes of a [journalRecord].
 	Causes []int `json:"causes"`
 }
 
@@ -68,7 +68,7 @@ const mostRecorded = 1000
 const recordSpan = 10 * time.Second
 
 // record returns the record to save before first is evicted. The mutex is held.
-func (c *Controller) record(first *podState, now time.Time) *Record {
+func (c *Controller) record(first *podState, now time.Time) *journalRecord {
 	record, places := c.states.causes.record(now)
 	perSecond := cmp.Or(c.options.Limits.PerSecond, defaultPerSecond)
 	room := min(max(int(perSecond*recordSpan.Seconds()), 1), mostRecorded)
@@ -81,7 +81,7 @@ func (c *Controller) record(first *podState, now time.Time) *Record {
 	soon := slices.SortedFunc(slices.Values(c.states.queue), (*podState).compare)
 	next = append(next, soon[:min(room, len(soon))]...)
 	for _, known := range next {
-		pod := RecordedPod{Namespace: known.pod.Namespace, Name: known.pod.Name, UID: known.uid}
+		pod := recordedPod{Namespace: known.pod.Namespace, Name: known.pod.Name, UID: known.uid}
 		for cause := range causes(known.plan.verdict()) {
 			if place, ok := places[cause]; ok {
 				pod.Causes = append(pod.Causes, place)
@@ -94,8 +94,8 @@ func (c *Controller) record(first *podState, now time.Time) *Record {
 }
 
 // record returns a record of the causes that are not calm, and their indexes in it.
-func (l *causeStats) record(now time.Time) (*Record, map[cause]int) {
-	record, places := &Record{}, map[cause]int{}
+func (l *causeStats) record(now time.Time) (*journalRecord, map[cause]int) {
+	record, places := &journalRecord{}, map[cause]int{}
 	for of, a := range l.byCause {
 		if a.pending == 0 && now.Sub(a.window.last) >= breakerCalm {
 			continue
@@ -105,7 +105,7 @@ func (l *causeStats) record(now time.Time) (*Record, map[cause]int) {
 		})
 		counts := a.window.counts()
 		places[of] = len(record.Causes)
-		record.Causes = append(record.Causes, RecordedCause{
+		record.Causes = append(record.Causes, recordedCause{
 			Rule: of.rule, Driver: of.driver, Evicted: a.evicted,
 			Pods: a.window.pods - a.pending, Namespaces: evicted, Devices: counts.Devices, Claims: counts.Claims,
 			Drivers: slices.Sorted(maps.Keys(a.window.drivers)), Last: a.window.last,
@@ -119,9 +119,15 @@ func (c *Controller) recall(ctx context.Context) error {
 	if c.options.Journal == nil {
 		return nil
 	}
-	record, err := c.options.Journal.Load(ctx)
+	text, err := c.options.Journal.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("evictor: load the eviction journal: %w", err)
+	}
+	var record journalRecord
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &record); err != nil {
+			return fmt.Errorf("evictor: read the eviction journal: %w; delete it to start the circuit breaker from zero", err)
+		}
 	}
 	for _, pod := range record.Next {
 		if there := c.options.Usage.Pod(pod.Namespace, pod.Name); there != nil && there.UID == pod.UID && there.DeletionTimestamp == nil {
@@ -142,7 +148,7 @@ func (c *Controller) recall(ctx context.Context) error {
 }
 
 // add counts a pod that was evicted after the record was saved.
-func (r *RecordedCause) add(namespace string) {
+func (r *recordedCause) add(namespace string) {
 	r.Evicted++
 	r.Pods++
 	if !slices.Contains(r.Namespaces, namespace) {
@@ -150,7 +156,7 @@ func (r *RecordedCause) add(namespace string) {
 	}
 }
 
-func (l *causeStats) recall(r RecordedCause) {
+func (l *causeStats) recall(r recordedCause) {
 	a := l.of(cause{rule: r.Rule, driver: r.Driver})
 	a.evicted, a.recalled = r.Evicted, r.Evicted
 	a.window = newBreakerWindow()
@@ -173,30 +179,25 @@ type ConfigMapJournal struct {
 const journalKey = "evictions"
 
 // Load implements [Journal].
-func (j ConfigMapJournal) Load(ctx context.Context) (record Record, err error) {
+func (j ConfigMapJournal) Load(ctx context.Context) ([]byte, error) {
 	kept, err := j.Client.CoreV1().ConfigMaps(j.Namespace).Get(ctx, j.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return record, nil
+		return nil, nil
 	}
-	if err == nil && kept.Data[journalKey] != "" {
-		if err = json.Unmarshal([]byte(kept.Data[journalKey]), &record); err != nil {
-			err = fmt.Errorf("%s: %w; delete the ConfigMap to start the circuit breaker from zero", journalKey, err)
-		}
+	if err == nil && kept.Data[journalKey] != "" && !json.Valid([]byte(kept.Data[journalKey])) {
+		err = fmt.Errorf("%s: not JSON; delete the ConfigMap to start the circuit breaker from zero", journalKey)
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("ConfigMap %s/%s: %w", j.Namespace, j.Name, err)
+		return nil, fmt.Errorf("ConfigMap %s/%s: %w", j.Namespace, j.Name, err)
 	}
-	return record, nil
+	return []byte(kept.Data[journalKey]), nil
 }
 
 // Save implements [Journal].
-func (j ConfigMapJournal) Save(ctx context.Context, record Record) error {
-	text, err := json.Marshal(record)
-	if err == nil {
-		_, err = j.Client.CoreV1().ConfigMaps(j.Namespace).Apply(ctx,
-			ac.ConfigMap(j.Name, j.Namespace).WithData(map[string]string{journalKey: string(text)}),
-			metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
-	}
+func (j ConfigMapJournal) Save(ctx context.Context, record []byte) error {
+	_, err := j.Client.CoreV1().ConfigMaps(j.Namespace).Apply(ctx,
+		ac.ConfigMap(j.Name, j.Namespace).WithData(map[string]string{journalKey: string(record)}),
+		metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s/%s: %w", j.Namespace, j.Name, err)
 	}

@@ -105,7 +105,7 @@ func (m *Metrics) evicted(v Verdict, result string) {
 	}
 	reason := "rule"
 	switch {
-	case len(v.Rules()) == 0:
+	case len(v.rules()) == 0:
 		reason = "driver"
 	case fromDriver(v):
 		reason = "both"
@@ -117,7 +117,7 @@ func (m *Metrics) evicted(v Verdict, result string) {
 	for driver := range drivers {
 		m.evictions.WithLabelValues(m.drivers.label(driver, other), reason, result).Inc()
 	}
-	for _, rule := range v.Rules() {
+	for _, rule := range v.rules() {
 		m.byRule.WithLabelValues(m.rules.label(rule.Name, otherRules), result).Inc()
 	}
 	if result == string(deleted) {

@@ -19,7 +19,7 @@ const (
 	// rules, depending on the detected state of the in-tree controller.
 	ModeAuto Mode = "auto"
 	// ModeSupplement evicts only the pods that the in-tree controller misses: those with
-	// devices for extended resources. It waits [SupplementGrace] for that controller, skips
+	// devices for extended resources. It waits [supplementGrace] for that controller, skips
 	// pods that another controller disrupts, and writes only a condition of its own.
 	ModeSupplement Mode = "supplement"
 	// ModeFull carries out all evictions of KEP-5055, for clusters without the in-tree
@@ -27,8 +27,8 @@ const (
 	ModeFull Mode = "full"
 )
 
-// SupplementGrace is the time that the in-tree controller has to evict a due pod.
-const SupplementGrace = 15 * time.Second
+// supplementGrace is the time that the in-tree controller has to evict a due pod.
+const supplementGrace = 15 * time.Second
 
 // Validate returns an error for an unknown mode.
 func (m Mode) Validate() error {
@@ -56,7 +56,7 @@ type share uint8
 const (
 	// shareNone is none of them.
 	shareNone share = iota
-	// shareMissed are those that have not begun [SupplementGrace] after they are due.
+	// shareMissed are those that have not begun [supplementGrace] after they are due.
 	shareMissed
 	// shareAll are all of them.
 	shareAll
@@ -101,9 +101,9 @@ func (s shares) ours(v Verdict) Verdict {
 	return v.Only(func(r Reason) bool { return s.of(r) != shareNone })
 }
 
-// OwnCondition is the condition of rules that replaces EvictionInProgress where that
+// ownCondition is the condition of rules that replaces EvictionInProgress where that
 // belongs to the in-tree controller.
-const OwnCondition = "dra-steward.io/EvictionInProgress"
+const ownCondition = "dra-steward.io/EvictionInProgress"
 
 // condition returns the type of the condition that the controller writes to rules, empty
 // for none.
@@ -112,7 +112,7 @@ func (s shares) condition() string {
 	case s.Rules.Ordinary == shareAll:
 		return resourceapi.DeviceTaintConditionEvictionInProgress
 	case s.Rules != classShares{}:
-		return OwnCondition
+		return ownCondition
 	}
 	return ""
 }

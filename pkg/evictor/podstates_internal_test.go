@@ -98,7 +98,7 @@ func TestUnansweredLate(t *testing.T) {
 		goes(cs)
 		cs.unanswered(c, verdict, now)
 		recount(t, cs)
-		if got := cs.causes.tally("rule"); got != (Tally{Evicted: 1}) {
+		if got := cs.causes.tally("rule"); got != (tally{Evicted: 1}) {
 			t.Errorf("%s: counted %+v", name, got)
 		}
 	}

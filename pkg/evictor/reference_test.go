@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"math/big"
@@ -9,14 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // mustLeave is the naive reference: must the pod have left its devices by the moment
 // at? It asks the sentences of the API documentation one by one and knows no verdicts,
 // no order and no minimum.
-func (w world) mustLeave(settings evictor.Settings, at *big.Int) bool {
+func (w world) mustLeave(settings Settings, at *big.Int) bool {
 	pod := w.pod
 	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" ||
 		pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
@@ -27,7 +26,7 @@ func (w world) mustLeave(settings evictor.Settings, at *big.Int) bool {
 			continue
 		}
 		for _, result := range claim.Status.Allocation.Devices.Results {
-			for _, taint := range w.taints[evictor.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}] {
+			for _, taint := range w.taints[DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}] {
 				if taint.Effect == resourceapi.DeviceTaintEffectNoExecute &&
 					over(taint, result.Tolerations, claim.Status.Allocation, settings, at) {
 					return true
@@ -57,13 +56,13 @@ func (w world) uses(claim *resourceapi.ResourceClaim) bool {
 
 // over says whether the time with this taint is over. The seconds of every matching
 // toleration have to pass since the shortest of them is what the API promises.
-func over(taint evictor.Taint, tolerations []resourceapi.DeviceToleration, allocation *resourceapi.AllocationResult, settings evictor.Settings, at *big.Int) bool {
+func over(taint Taint, tolerations []resourceapi.DeviceToleration, allocation *resourceapi.AllocationResult, settings Settings, at *big.Int) bool {
 	added := taint.Since
 	if taint.TimeAdded != nil {
 		added = taint.TimeAdded.Time
 	}
 	from := added
-	if t := allocation.AllocationTimestamp; t != nil && settings.TolerationStart == evictor.StartMaxOfTaintAndAllocation && t.After(added) {
+	if t := allocation.AllocationTimestamp; t != nil && settings.TolerationStart == StartMaxOfTaintAndAllocation && t.After(added) {
 		from = t.Time
 	}
 	matched, passed := false, false
@@ -94,7 +93,7 @@ func agree(t *testing.T, data []byte) {
 	b := &bytes{data}
 	settings := settingsOf(b)
 	w := worldOf(b)
-	verdict := evictor.DecidePod(w.pod, w, w, settings, start)
+	verdict := DecidePod(w.pod, w, w, settings, start)
 	for second := -2; second < 30; second++ {
 		at := start.Add(time.Duration(second) * time.Second)
 		got := verdict.Evict() && !at.Before(verdict.At)
@@ -111,13 +110,13 @@ func agree(t *testing.T, data []byte) {
 
 // stable checks what no reference says: the order of claims and taints changes
 // nothing, and the verdict of a pod is the merge of those of its claims.
-func stable(t *testing.T, w world, settings evictor.Settings, verdict evictor.Verdict) {
+func stable(t *testing.T, w world, settings Settings, verdict Verdict) {
 	for i := range verdict.Reasons {
 		if verdict.Reasons[i].At.Before(verdict.At) {
 			t.Fatalf("reason %d is earlier than the verdict: %s", i, verdict.Explain(start))
 		}
 	}
-	turned := world{taints: map[evictor.DeviceID][]evictor.Taint{}, claims: w.claims, pod: w.pod.DeepCopy()}
+	turned := world{taints: map[DeviceID][]Taint{}, claims: w.claims, pod: w.pod.DeepCopy()}
 	for d, taints := range w.taints {
 		for i := len(taints) - 1; i >= 0; i-- {
 			turned.taints[d] = append(turned.taints[d], taints[i])
@@ -126,10 +125,10 @@ func stable(t *testing.T, w world, settings evictor.Settings, verdict evictor.Ve
 	for i, n := 0, len(w.pod.Spec.ResourceClaims); i < n; i++ {
 		turned.pod.Spec.ResourceClaims[i] = w.pod.Spec.ResourceClaims[n-1-i]
 	}
-	if again := evictor.DecidePod(turned.pod, turned, turned, settings, start); !again.Equal(verdict) {
+	if again := DecidePod(turned.pod, turned, turned, settings, start); !again.Equal(verdict) {
 		t.Fatalf("another order, another verdict:\n%s\n%s", verdict.Explain(start), again.Explain(start))
 	}
-	if !evictor.Merge(verdict, verdict).Equal(verdict) {
+	if !Merge(verdict, verdict).Equal(verdict) {
 		t.Fatalf("merged with itself it changes:\n%s", verdict.Explain(start))
 	}
 }
@@ -146,7 +145,7 @@ func TestDecideAgreesWithReference(t *testing.T) {
 		agree(t, data)
 		b := &bytes{data}
 		settings := settingsOf(b)
-		if w := worldOf(b); evictor.DecidePod(w.pod, w, w, settings, start).Evict() {
+		if w := worldOf(b); DecidePod(w.pod, w, w, settings, start).Evict() {
 			evicted++
 		}
 	}

@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"fmt"
@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // A scenario is a row of TestController in the source of Kubernetes 1.37
@@ -109,7 +107,7 @@ var (
 const (
 	completed  = "False Completed 1 1 pod evicted."
 	notStarted = "False NotStarted 1 "
-	preview    = "False NoEffect 1 1 published device selected. 1 allocated device selected. %s would be evicted in %s if the effect was NoExecute."
+	previewed    = "False NoEffect 1 1 published device selected. 1 allocated device selected. %s would be evicted in %s if the effect was NoExecute."
 )
 
 // evictScenarios are the rows that delete pods.
@@ -189,10 +187,10 @@ func quietScenarios() map[string]scenario {
 		"tainted-claim-through-rule":          {objects: objectsOf(sliceOf(1), ruleWith(noExecute, "gpu-0"), onGPU()[1]), status: notStarted},
 		"rule-status":                         {objects: objectsOf(ruleWith(noExecute, "gpu-0")), status: notStarted},
 
-		"none-pod-rule":                  {objects: objectsOf(sliceOf(1), ruleWith(none, "gpu-0"), onGPU()), status: fmt.Sprintf(preview, "1 pod", "1 namespace")},
-		"none-many-pods-many-namespaces": {objects: objectsOf(sliceOf(1), ruleWith(none, "gpu-0"), manyPods(10)), status: fmt.Sprintf(preview, "10 pods", "10 different namespaces")},
-		"none-many-pods-same-namespace":  {objects: objectsOf(sliceOf(1), ruleWith(none, "gpu-0"), manyPods(1)), status: fmt.Sprintf(preview, "10 pods", "1 namespace")},
-		"none-podgroup-rule":             {objects: objectsOf(sliceOf(1), ruleWith(none, "gpu-0"), with(onGPU(), inPodGroup)), status: fmt.Sprintf(preview, "1 pod", "1 namespace")},
+		"none-pod-rule":                  {objects: objectsOf(sliceOf(1), ruleWith(none, "gpu-0"), onGPU()), status: fmt.Sprintf(previewed, "1 pod", "1 namespace")},
+		"none-many-pods-many-namespaces": {objects: objectsOf(sliceOf(1), ruleWith(none, "gpu-0"), manyPods(10)), status: fmt.Sprintf(previewed, "10 pods", "10 different namespaces")},
+		"none-many-pods-same-namespace":  {objects: objectsOf(sliceOf(1), ruleWith(none, "gpu-0"), manyPods(1)), status: fmt.Sprintf(previewed, "10 pods", "1 namespace")},
+		"none-podgroup-rule":             {objects: objectsOf(sliceOf(1), ruleWith(none, "gpu-0"), with(onGPU(), inPodGroup)), status: fmt.Sprintf(previewed, "1 pod", "1 namespace")},
 
 		"no-evict-pod-in-podgroup-without-claim": {objects: objectsOf(tainted(), with(onGPU(), func(pod *corev1.Pod, claim *resourceapi.ResourceClaim) {
 			inPodGroup(pod, claim)
@@ -332,7 +330,7 @@ func TestTaintUntaint(t *testing.T) {
 		}
 		b.pass(time.Hour)
 		b.expect(nil)
-		if got := b.controller.Tally(types.UID("rule")); got != (evictor.Tally{}) {
+		if got := b.controller.tally(types.UID("rule")); got != (tally{}) {
 			t.Errorf("tally %+v", got)
 		}
 	})

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// StatusPeriod is the least time between two writes of the status of a rule, except
+	// statusPeriod is the least time between two writes of the status of a rule, except
 	// for the first after a change of its spec.
-	StatusPeriod = 10 * time.Second
-	// QuietPeriod is how long a rule has no pending pods before it reports that eviction is
+	statusPeriod = 10 * time.Second
+	// quietPeriod is how long a rule has no pending pods before it reports that eviction is
 	// not in progress: the scheduler may be placing a pod.
-	QuietPeriod = 5 * time.Second
+	quietPeriod = 5 * time.Second
 )
 
 // statuses reconciles the conditions of rules. The mutex guards the map and is not held
@@ -136,7 +136,7 @@ func (s *statuses) requeue(which func(*ruleState) bool) {
 	now := time.Now()
 	s.mutex.Lock()
 	for _, r := range s.rules {
-		at := r.last.Add(StatusPeriod)
+		at := r.last.Add(statusPeriod)
 		if now.After(at) {
 			at = now
 		}
@@ -174,14 +174,14 @@ func (s *statuses) run(ctx context.Context) {
 func (s *statuses) due(now time.Time) (names []string, wait time.Duration) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	wait = StatusPeriod
+	wait = statusPeriod
 	for name, r := range s.rules {
 		if left := r.next.Sub(now); left > 0 {
 			wait = min(wait, left)
 			continue
 		}
 		names = append(names, name)
-		r.next = now.Add(StatusPeriod)
+		r.next = now.Add(statusPeriod)
 	}
 	return names, wait
 }
@@ -241,7 +241,7 @@ func (s *statuses) reconcile(ctx context.Context, name string) {
 }
 
 // reportable reports whether the counts of a rule are stable: pods are pending, or none
-// has been for [QuietPeriod].
+// has been for [quietPeriod].
 func (s *statuses) reportable(name string, pending bool, now time.Time) (stable bool) {
 	s.change(name, func(r *ruleState) {
 		switch {
@@ -250,7 +250,7 @@ func (s *statuses) reportable(name string, pending bool, now time.Time) (stable 
 		case r.quiet.IsZero():
 			r.quiet = now
 		default:
-			stable = now.Sub(r.quiet) >= QuietPeriod
+			stable = now.Sub(r.quiet) >= quietPeriod
 		}
 	})
 	return stable
@@ -298,11 +298,11 @@ func (s *statuses) selects(rule *resourceapi.DeviceTaintRule) (n int) {
 
 // The reasons of the condition of a rule, as in Kubernetes 1.37.
 const (
-	ReasonPending    = "PodsPendingEviction"
-	ReasonCompleted  = "Completed"
-	ReasonNotStarted = "NotStarted"
-	ReasonNoEffect   = "NoEffect"
-	ReasonOther      = "OtherEffect"
+	reasonPending    = "PodsPendingEviction"
+	reasonCompleted  = "Completed"
+	reasonNotStarted = "NotStarted"
+	reasonNoEffect   = "NoEffect"
+	reasonOther      = "OtherEffect"
 )
 
 // A preview is the impact of a rule if its effect were NoExecute.
@@ -315,20 +315,20 @@ type preview struct {
 	Pods, Namespaces int
 }
 
-// HeldCondition reports that the evictions of a rule are paused, and how to resume them.
-const HeldCondition = "dra-steward.io/EvictionHeld"
+// heldCondition reports that the evictions of a rule are paused, and how to resume them.
+const heldCondition = "dra-steward.io/EvictionHeld"
 
-// The reasons of [HeldCondition].
+// The reasons of [heldCondition].
 const (
-	// ReasonOlder: the taint is older than the first start of the controller.
-	ReasonOlder = "OlderThanController"
-	// ReasonTooLarge: the impact exceeds the thresholds or the acknowledged impact.
-	ReasonTooLarge = "AboveThreshold"
+	// reasonOlder: the taint is older than the first start of the controller.
+	reasonOlder = "OlderThanController"
+	// reasonTooLarge: the impact exceeds the thresholds or the acknowledged impact.
+	reasonTooLarge = "AboveThreshold"
 )
 
 // A ruleReport is the input for the conditions of a rule.
 type ruleReport struct {
-	Tally
+	tally
 	preview preview
 	// excess are the exceeded thresholds, counts the impact.
 	excess []guard.Excess
@@ -340,7 +340,7 @@ func (c *Controller) reportOn(rule types.UID) ruleReport {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	of := cause{rule: rule}
-	report := ruleReport{Tally: c.states.causes.tally(rule), excess: c.breaker.tripped[of]}
+	report := ruleReport{tally: c.states.causes.tally(rule), excess: c.breaker.tripped[of]}
 	if a := c.states.causes.byCause[of]; a != nil {
 		report.preview = preview{Pods: a.preview.pods, Namespaces: len(a.preview.namespaces)}
 		report.counts = a.window.counts()
@@ -351,15 +351,15 @@ func (c *Controller) reportOn(rule types.UID) ruleReport {
 // conditionsOf returns the conditions of a rule; kind is the type of the first.
 func conditionsOf(kind string, rule *resourceapi.DeviceTaintRule, report ruleReport, now metav1.Time) []metav1.Condition {
 	conditions := []metav1.Condition{progress(kind, rule, report)}
-	held := metav1.Condition{Type: HeldCondition, Status: metav1.ConditionTrue}
+	held := metav1.Condition{Type: heldCondition, Status: metav1.ConditionTrue}
 	switch {
 	case rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute:
 	case len(report.excess) > 0:
-		held.Reason = ReasonTooLarge
+		held.Reason = reasonTooLarge
 		held.Message = fmt.Sprintf("Evictions are paused: %s. To resume them, annotate the rule with %s", describe(report.excess), guard.CeilingOf(report.counts).Annotate())
 		conditions = append(conditions, held)
 	case report.Held > 0:
-		held.Reason = ReasonOlder
+		held.Reason = reasonOlder
 		held.Message = fmt.Sprintf("%s not evicted: the taint is older than the first start of dra-steward. To confirm it, annotate the rule with %s",
 			count(report.Held, "pod is", "pods are"), guard.Ceiling{Pods: &report.Held}.Annotate())
 		conditions = append(conditions, held)
@@ -377,7 +377,7 @@ func conditionsOf(kind string, rule *resourceapi.DeviceTaintRule, report ruleRep
 // outdated reports whether the conditions of a rule differ from those in its status, or its
 // status has another one of this controller.
 func outdated(rule *resourceapi.DeviceTaintRule, conditions []metav1.Condition) bool {
-	for _, kind := range []string{OwnCondition, HeldCondition} {
+	for _, kind := range []string{ownCondition, heldCondition} {
 		if findCondition(rule, kind) != nil && !slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == kind }) {
 			return true
 		}
@@ -392,21 +392,21 @@ func progress(kind string, rule *resourceapi.DeviceTaintRule, report ruleReport)
 	case resourceapi.DeviceTaintEffectNoExecute:
 		switch {
 		case report.Pending > 0:
-			c.Status, c.Reason = metav1.ConditionTrue, ReasonPending
+			c.Status, c.Reason = metav1.ConditionTrue, reasonPending
 			c.Message = fmt.Sprintf("%s to be evicted in %s.", count(report.Pending, "pod needs", "pods need"), namespaces(report.Namespaces))
 		case report.Evicted > 0:
-			c.Reason = ReasonCompleted
+			c.Reason = reasonCompleted
 		default:
-			c.Reason = ReasonNotStarted
+			c.Reason = reasonNotStarted
 		}
 	case resourceapi.DeviceTaintEffectNone:
-		c.Reason = ReasonNoEffect
+		c.Reason = reasonNoEffect
 		p := report.preview
 		c.Message = fmt.Sprintf("%s selected. %s selected. %s would be evicted in %s if the effect was NoExecute.",
 			count(p.Published, "published device", "published devices"), count(p.Allocated, "allocated device", "allocated devices"),
 			count(p.Pods, "pod", "pods"), namespaces(p.Namespaces))
 	default:
-		c.Reason, c.Message = ReasonOther, "Eviction only happens for the NoExecute effect."
+		c.Reason, c.Message = reasonOther, "Eviction only happens for the NoExecute effect."
 	}
 	if report.Evicted > 0 {
 		if c.Message != "" {
@@ -430,7 +430,7 @@ var evictedBefore = regexp.MustCompile(`(?:^| )(\d+) pods? evicted\.$`)
 
 // evictedSoFar returns the number of evicted pods in the conditions of a rule, in any mode.
 func evictedSoFar(rule *resourceapi.DeviceTaintRule) int {
-	return max(countIn(findCondition(rule, resourceapi.DeviceTaintConditionEvictionInProgress)), countIn(findCondition(rule, OwnCondition)))
+	return max(countIn(findCondition(rule, resourceapi.DeviceTaintConditionEvictionInProgress)), countIn(findCondition(rule, ownCondition)))
 }
 
 // countIn parses the number of evicted pods in a condition of [progress], zero if there is

@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"fmt"
@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 func nameOf(namespace, name string) types.NamespacedName {
@@ -149,7 +147,7 @@ func TestBug15Restart(t *testing.T) {
 // TestSupplementsOwnCondition: never the one of kube-controller-manager.
 func TestSupplementsOwnCondition(t *testing.T) {
 	objects := append(both(extended(podOn("ns", "missed", "gpu-0"))), both(podOn("ns", "plain", "gpu-0"))...)
-	inBubble(t, evictor.Options{Mode: evictor.ModeSupplement}, append(objects, sliceOf(1)), func(b *bubble) {
+	inBubble(t, Options{Mode: ModeSupplement}, append(objects, sliceOf(1)), func(b *bubble) {
 		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
 		b.pass(2 * time.Second)
 		if c := b.condition("rule", "dra-steward.io/EvictionInProgress"); c == nil || c.Message != "1 pod needs to be evicted in 1 namespace." {

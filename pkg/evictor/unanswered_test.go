@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"fmt"
@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
-
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // TestUnanswered: a deletion that is answered with 504 counts if the pod goes, and once,
@@ -92,7 +90,7 @@ func TestUnanswered(t *testing.T) {
 				if attempts != test.attempts {
 					t.Errorf("%d attempts, want %d", attempts, test.attempts)
 				}
-				if got := b.controller.Tally("rule"); got != (evictor.Tally{Evicted: test.counted}) {
+				if got := b.controller.tally("rule"); got != (tally{Evicted: test.counted}) {
 					t.Errorf("counted %+v, want %d", got, test.counted)
 				}
 				if logged != test.counted || b.deletions() != test.counted {
@@ -128,7 +126,7 @@ func TestTolerationForEver(t *testing.T) {
 	inBubble(t, full, []runtime.Object{sliceOf(1), pod, claim}, func(b *bubble) {
 		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
 		b.pass(time.Minute)
-		if c := b.condition("rule", "EvictionInProgress"); c == nil || c.Reason != evictor.ReasonNotStarted {
+		if c := b.condition("rule", "EvictionInProgress"); c == nil || c.Reason != reasonNotStarted {
 			t.Errorf("condition %+v", c)
 		}
 		b.expect(nil)

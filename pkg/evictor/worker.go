@@ -49,8 +49,12 @@ func (c *Controller) dispatch(ctx context.Context) {
 const journalRetry = time.Second
 
 // write persists the next evictions in the journal.
-func (c *Controller) write(ctx context.Context, record *Record) error {
-	if err := c.options.Journal.Save(ctx, *record); err != nil {
+func (c *Controller) write(ctx context.Context, record *journalRecord) error {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	if err := c.options.Journal.Save(ctx, text); err != nil {
 		return err
 	}
 	c.locked(func() {
@@ -101,7 +105,7 @@ type eviction struct {
 	// due is when the pod could first be evicted.
 	due time.Time
 	// write is the record to persist first; then of is nil.
-	write *Record
+	write *journalRecord
 }
 
 // take returns the next pod to evict, or how long to wait; zero waits for a change. While
@@ -184,7 +188,7 @@ func (c *Controller) runWorker(ctx context.Context) {
 // evict carries out the plan for one pod, if it still applies.
 func (c *Controller) evict(ctx context.Context, e eviction) {
 	pod := c.options.Usage.Pod(e.of.pod.Namespace, e.of.pod.Name)
-	if pod == nil || pod.UID != e.of.uid || !c.scope.Load().plan(pod, e.plan.Verdict).Evict() || Exemption(pod) != "" {
+	if pod == nil || pod.UID != e.of.uid || !c.scope.Load().plan(pod, e.plan.Verdict).Evict() || exemptionOf(pod) != "" {
 		// The event that changed the pod leads to a new decision.
 		c.locked(func() { c.states.postpone(e.of, time.Now().Add(retryDelay(0))) })
 		c.dirty.add(e.of.pod)
@@ -261,10 +265,10 @@ func retryDelay(failures int) time.Duration {
 }
 
 const (
-	// DisruptionReason is the reason of the condition DisruptionTarget of an evicted pod.
-	DisruptionReason = "DeletionByDRASteward"
-	// EventReason is the reason of the events about pods.
-	EventReason = "DeviceTaintEviction"
+	// disruptionReason is the reason of the condition DisruptionTarget of an evicted pod.
+	disruptionReason = "DeletionByDRASteward"
+	// eventReason is the reason of the events about pods.
+	eventReason = "DeviceTaintEviction"
 	// FieldManager owns the fields that the controller writes.
 	FieldManager = "dra-steward-evictor"
 )
@@ -325,7 +329,7 @@ func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsCo
 // marked reports whether the pod has our condition, from a previous attempt.
 func marked(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == DisruptionReason {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == disruptionReason {
 			return true
 		}
 	}
@@ -335,7 +339,7 @@ func marked(pod *corev1.Pod) bool {
 func markPatch(pod *corev1.Pod, message string, now time.Time) ([]byte, error) {
 	condition := corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-		Reason: DisruptionReason, Message: message, LastTransitionTime: metav1.NewTime(now),
+		Reason: disruptionReason, Message: message, LastTransitionTime: metav1.NewTime(now),
 	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},

@@ -1,4 +1,4 @@
-package evictor_test
+package evictor
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
@@ -20,12 +19,12 @@ var start = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // A world is what a decision looks at: a map of taints and a map of claims.
 type world struct {
-	taints map[evictor.DeviceID][]evictor.Taint
+	taints map[DeviceID][]Taint
 	claims map[string]*resourceapi.ResourceClaim
 	pod    *corev1.Pod
 }
 
-func (w world) Taints(d evictor.DeviceID) []evictor.Taint { return w.taints[d] }
+func (w world) Taints(d DeviceID) []Taint { return w.taints[d] }
 
 func (w world) Claim(namespace, name string) *resourceapi.ResourceClaim {
 	return w.claims[namespace+"/"+name]
@@ -48,7 +47,7 @@ func pick[T any](b *bytes, from ...T) T { return from[b.below(len(from))] }
 // worldOf makes a world from any bytes: one pod, up to three claims, few devices, so
 // that everything meets everything.
 func worldOf(b *bytes) world {
-	w := world{taints: map[evictor.DeviceID][]evictor.Taint{}, claims: map[string]*resourceapi.ResourceClaim{}}
+	w := world{taints: map[DeviceID][]Taint{}, claims: map[string]*resourceapi.ResourceClaim{}}
 	for i := range 3 {
 		d := device(i)
 		for n := range b.below(4) {
@@ -66,12 +65,12 @@ func worldOf(b *bytes) world {
 	return w
 }
 
-func device(i int) evictor.DeviceID {
-	return evictor.DeviceID{Driver: "gpu.example.com", Pool: "node", Device: fmt.Sprint("gpu-", i)}
+func device(i int) DeviceID {
+	return DeviceID{Driver: "gpu.example.com", Pool: "node", Device: fmt.Sprint("gpu-", i)}
 }
 
-func taintOf(b *bytes, n int) evictor.Taint {
-	t := evictor.Taint{DeviceTaint: resourceapi.DeviceTaint{
+func taintOf(b *bytes, n int) Taint {
+	t := Taint{DeviceTaint: resourceapi.DeviceTaint{
 		Key:    pick(b, "example.com/a", "example.com/b"),
 		Value:  pick(b, "", "x"),
 		Effect: pick(b, resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNone, "Future"),
@@ -83,7 +82,7 @@ func taintOf(b *bytes, n int) evictor.Taint {
 	}
 	if b.below(2) == 0 {
 		name := pick(b, "rule-a", "rule-b")
-		t.Rule = evictor.Rule{Name: name, UID: types.UID(name)}
+		t.Rule = Rule{Name: name, UID: types.UID(name)}
 	}
 	return t
 }
@@ -143,9 +142,9 @@ func use(b *bytes, pod *corev1.Pod, claim *resourceapi.ResourceClaim) {
 	}
 }
 
-func settingsOf(b *bytes) evictor.Settings {
-	return evictor.Settings{
+func settingsOf(b *bytes) Settings {
+	return Settings{
 		EmptyEffect:     pick(b, "", toleration.EmptyEffectAll, toleration.EmptyEffectNoSchedule),
-		TolerationStart: pick(b, "", evictor.StartTaintAdded, evictor.StartMaxOfTaintAndAllocation),
+		TolerationStart: pick(b, "", StartTaintAdded, StartMaxOfTaintAndAllocation),
 	}
 }
