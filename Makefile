@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root sbom demo test test-short test-long test-node bench-long bench-policies oracle lint prose generate
+.PHONY: help build image-root sbom demo test test-short test-long test-hostile test-node bench-long bench-policies oracle lint prose generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,11 @@ test-long: ## run the tests on the control planes and the code of Kubernetes 1.3
 test-node: ## run the tests of the node on containerd and runc: needs root, installs runc
 	@command -v runc >/dev/null || { echo "installing runc"; apt-get update >/dev/null && apt-get install -y --no-install-recommends runc >/dev/null; }
 	cd test/node && DRA_STEWARD_NODE_CONTAINERD=1 go test -count=1 -v -timeout=60m -run 'TestContainerd' .
+
+CAMPAIGN ?= 10m
+
+test-hostile: ## run tenants who try to get round an installed release, for CAMPAIGN and half as long again
+	cd test/envtest && DRA_STEWARD_CAMPAIGN=$(CAMPAIGN) go test -count=1 -v -timeout=3h ./hostile
 
 SLICES ?= 1000 10000
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -48,9 +49,28 @@ func (p *Pod) command(ctx context.Context) (*exec.Cmd, error) {
 	}
 	command := exec.Command(p.kubelet.program, args...)
 	command.Dir = p.kubelet.dir
-	command.Env = []string{"HOME=/nonexistent"}
+	command.Env = append([]string{"HOME=/nonexistent"}, environment(container)...)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return command, nil
+}
+
+// environment is that of a container whose variables refer to its memory limit and to each
+// other.
+func environment(container corev1.Container) (set []string) {
+	values := map[string]string{}
+	for _, variable := range container.Env {
+		value := variable.Value
+		if from := variable.ValueFrom; from != nil && from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "limits.memory" {
+			limit, unit := container.Resources.Limits[corev1.ResourceMemory], from.ResourceFieldRef.Divisor
+			value = strconv.FormatInt(limit.Value()/max(unit.Value(), 1), 10)
+		}
+		for name, known := range values {
+			value = strings.ReplaceAll(value, "$("+name+")", known)
+		}
+		values[variable.Name] = value
+		set = append(set, variable.Name+"="+value)
+	}
+	return set
 }
 
 // kubeconfig is for a token of the pod's account, as a kubelet asks for one.

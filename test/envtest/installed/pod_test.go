@@ -29,8 +29,9 @@ type Pod struct {
 	once    sync.Once
 	deleted chan struct{} // closed when it is to end
 	process *exec.Cmd
-	mutex   sync.Mutex // guards process and ready
+	mutex   sync.Mutex // guards what follows
 	ready   time.Time
+	killed  bool // on purpose
 }
 
 // Ready is when the readiness probe succeeded first; zero if it has not yet.
@@ -50,8 +51,20 @@ func (p *Pod) URL(port, path string) string {
 	return "no port " + port
 }
 
-// Kill ends the process at once, as if it had crashed. The pod stays, not ready.
-func (p *Pod) Kill() error { return p.signal(syscall.SIGKILL) }
+// Kill ends the process at once, as if it had crashed. The pod stays, not ready, until it
+// is deleted.
+func (p *Pod) Kill() error {
+	p.mutex.Lock()
+	p.killed = true
+	p.mutex.Unlock()
+	return p.signal(syscall.SIGKILL)
+}
+
+func (p *Pod) wasKilled() bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.killed
+}
 
 // Signal sends a signal to the process, such as SIGSTOP.
 func (p *Pod) Signal(s syscall.Signal) error { return p.signal(s) }
@@ -63,19 +76,24 @@ func (p *Pod) signal(s syscall.Signal) error {
 }
 
 // Memory is what the process holds in RAM, in bytes.
-func (p *Pod) Memory() (int64, error) {
+func (p *Pod) Memory() (int64, error) { return p.memory("VmRSS:") }
+
+// PeakMemory is the most that the process has held in RAM, in bytes.
+func (p *Pod) PeakMemory() (int64, error) { return p.memory("VmHWM:") }
+
+func (p *Pod) memory(line string) (int64, error) {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", p.process.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if value, found := strings.CutPrefix(lines.Text(), "VmRSS:"); found {
+		if value, found := strings.CutPrefix(lines.Text(), line); found {
 			kilobytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
 			return kilobytes << 10, err
 		}
 	}
-	return 0, fmt.Errorf("%s: no VmRSS", file.Name())
+	return 0, fmt.Errorf("%s: no %s", file.Name(), line)
 }
 
 func (p *Pod) terminate() { p.once.Do(func() { close(p.deleted) }) }
@@ -163,7 +181,7 @@ func (p *Pod) end(ctx context.Context, command *exec.Cmd, ended <-chan error) er
 	_ = command.Process.Signal(syscall.SIGTERM)
 	select {
 	case err := <-ended:
-		if err != nil {
+		if err != nil && !p.wasKilled() {
 			return fmt.Errorf("pod %s did not end well: %w\n%s", p.Object.Name, err, p.kubelet.Log(p.Object.Name))
 		}
 	case <-time.After(time.Duration(*p.Object.Spec.TerminationGracePeriodSeconds) * time.Second):
