@@ -78,7 +78,7 @@ MINOR ?= 1.37
 oracle: ## hold rules and defaults against an API server's own code: COUNT, SEED, MINOR
 	@cd test/oracle && go build -o "$(CACHE)/bin/oracle" ./cmd/oracle && exec "$(CACHE)/bin/oracle" -count $(COUNT) -seed $(SEED) -minor $(MINOR)
 
-lint: ## check formatting, vet and staticcheck
+lint: ## check formatting, vet, staticcheck and the words of docs/glossary.md
 	@$(CITEST) lint
 
 prose: ## check pages, help and messages with vale against docs/glossary.md; needs a C compiler

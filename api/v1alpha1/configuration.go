@@ -32,14 +32,14 @@ type StewardConfiguration struct {
 	// SystemUsers are the components of Kubernetes whose writes are never denied, by
 	// the name under which the API server authenticates them. Absent they are the
 	// scheduler, the resource claim controller and the controller manager; an empty
-	// list is nobody.
+	// list exempts none.
 	SystemUsers []string `json:"systemUsers,omitempty"`
 	// ProtectedLabels are the labels of namespaces by which exemptions and policies may
 	// select, because not everybody may change them.
 	ProtectedLabels ProtectedLabels `json:"protectedLabels,omitempty"`
 	// Exemptions take single rules back, for some and for a time.
 	Exemptions []Exemption `json:"exemptions,omitempty"`
-	// OpaqueParameters says what the parameters of drivers look like.
+	// OpaqueParameters describes the parameters of drivers.
 	OpaqueParameters OpaqueParameters `json:"opaqueParameters,omitempty"`
 	// Policies are the Rego policies.
 	Policies Policies `json:"policies,omitempty"`
@@ -60,10 +60,10 @@ type ForceDeletion struct {
 	Groups []string `json:"groups,omitempty"`
 }
 
-// OpaqueParameters says what the parameters of drivers look like.
+// OpaqueParameters describes the parameters of drivers.
 type OpaqueParameters struct {
-	// Schemas are JSON Schemas beside those that come with dra-steward, or in place of
-	// them: each names its driver in x-dra-driver, and apiVersion and kind as constants.
+	// Schemas are JSON Schemas that extend or replace those that come with dra-steward:
+	// each names its driver in x-dra-driver, and apiVersion and kind as constants.
 	Schemas []json.RawMessage `json:"schemas,omitempty"`
 }
 
@@ -116,8 +116,8 @@ type Exemption struct {
 	Rules []string `json:"rules"`
 	// Namespaces are names of namespaces.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// NamespaceSelector selects namespaces by protected labels, beside those that are
-	// named.
+	// NamespaceSelector selects namespaces by protected labels, in addition to those that
+	// are named.
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// Users and Groups are names as the API server authenticates them, such as
 	// system:serviceaccount:ml:trainer.
@@ -181,7 +181,7 @@ func (m *FinalizerMode) UnmarshalJSON(data []byte) error {
 	return unmarshalWord(data, (*string)(m))
 }
 
-// Severity says what a finding of a rule means for a write: error, warning or off.
+// Severity is the effect of a rule's finding on a write: error, warning or off.
 type Severity string
 
 // UnmarshalJSON reads a severity. A bare off is the boolean false in YAML.

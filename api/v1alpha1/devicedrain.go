@@ -94,7 +94,7 @@ type DeviceDrainSpec struct {
 	// +optional
 	WithoutCordon bool `json:"withoutCordon,omitempty"`
 
-	// Paused evicts nobody for the time being. The cordon stays.
+	// Paused suspends evictions. The cordon stays.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// DryRun only reports what the drain would do: no cordon, no evictions.
@@ -116,23 +116,24 @@ type DeviceDrainSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxPerNode *int32 `json:"maxPerNode,omitempty"`
-	// Order says whose turn it is first, the first entry first: Priority takes pods of
-	// the lowest priority, OwnerSpread one pod of each owner before the second of any.
-	// Absent is both, in this order. The rest is by name.
+	// Order is the eviction order, the most significant criterion first: Priority takes
+	// pods of the lowest priority first, OwnerSpread one pod of each owner before a second
+	// of the same owner. Absent is both, in this order. Ties are broken by name.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2
 	Order []DrainOrder `json:"order,omitempty"`
-	// PodsWithoutController says what to do about pods that nobody replaces: Keep, which
-	// is what absent means, leaves them and is Blocked by them; Evict evicts them.
+	// PodsWithoutController is the treatment of pods that no controller replaces: Keep,
+	// the default, leaves them, and the drain is Blocked by them; Evict evicts them.
 	// +optional
 	PodsWithoutController PodsWithoutController `json:"podsWithoutController,omitempty"`
 
-	// Deadline is when patience ends, and what happens then. Absent is never.
+	// Deadline is the maximum duration of the drain, and what happens at its end. Absent
+	// is no limit.
 	// +optional
 	Deadline *DrainDeadline `json:"deadline,omitempty"`
-	// AtEnd says what becomes of the cordon when the devices are drained: Hold, which is
-	// what absent means, keeps it until the drain is deleted; Uncordon lifts it.
+	// AtEnd is the state of the cordon when the devices are drained: Hold, the default,
+	// keeps it until the drain is deleted; Uncordon lifts it.
 	// +optional
 	AtEnd DrainEnd `json:"atEnd,omitempty"`
 }
@@ -203,12 +204,12 @@ type DrainCordon struct {
 	Value string `json:"value,omitempty"`
 }
 
-// DrainOrder is a criterion for whose turn it is.
+// DrainOrder is a criterion of the eviction order.
 //
 // +kubebuilder:validation:Enum=Priority;OwnerSpread
 type DrainOrder string
 
-// The criteria for whose turn it is.
+// The criteria of the eviction order.
 const (
 	// OrderPriority takes pods of the lowest priority first.
 	OrderPriority DrainOrder = "Priority"
@@ -216,29 +217,29 @@ const (
 	OrderOwnerSpread DrainOrder = "OwnerSpread"
 )
 
-// PodsWithoutController says what to do about pods that nobody replaces.
+// PodsWithoutController is the treatment of pods that no controller replaces.
 //
 // +kubebuilder:validation:Enum=Keep;Evict
 type PodsWithoutController string
 
-// What to do about pods that nobody replaces.
+// The treatments of pods that no controller replaces.
 const (
 	KeepPods  PodsWithoutController = "Keep"
 	EvictPods PodsWithoutController = "Evict"
 )
 
-// DrainEnd says what becomes of the cordon when the devices are drained.
+// DrainEnd is the state of the cordon when the devices are drained.
 //
 // +kubebuilder:validation:Enum=Hold;Uncordon
 type DrainEnd string
 
-// What becomes of the cordon when the devices are drained.
+// The states of the cordon when the devices are drained.
 const (
 	EndHold     DrainEnd = "Hold"
 	EndUncordon DrainEnd = "Uncordon"
 )
 
-// DrainDeadline is when patience ends.
+// DrainDeadline is when the drain ends at the latest.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:XValidation:rule="has(self.after) != has(self.time)",message="must have exactly one of after and time"
@@ -251,10 +252,10 @@ type DrainDeadline struct {
 	// Time is the deadline itself.
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
-	// Action is what happens then: Keep, which is what absent means, evicts nobody any
-	// more and keeps the cordon, so that the devices empty by themselves; Delete deletes
-	// the pods that are left, whatever PodDisruptionBudgets say; Fail gives up, and lifts
-	// the cordon if atEnd says so.
+	// Action is what happens then: Keep, the default, stops evicting and keeps the cordon,
+	// so that the devices empty by themselves; Delete deletes the remaining pods,
+	// regardless of PodDisruptionBudgets; Fail gives up, and lifts the cordon if atEnd is
+	// Uncordon.
 	// +optional
 	Action DeadlineAction `json:"action,omitempty"`
 }

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DeviceDrainStatus says how far a drain has come. A controller that starts anew has
-// nothing else to go by.
+// DeviceDrainStatus is the progress of a drain. It is all that a restarted controller
+// knows about the drain.
 //
 // +kubebuilder:object:generate=true
 type DeviceDrainStatus struct {
@@ -28,7 +28,7 @@ type DeviceDrainStatus struct {
 	// +optional
 	Counts DrainCounts `json:"counts,omitempty,omitzero"`
 	// Evicting are the pods that the controller is about to evict. They are written
-	// here before, so that a controller that starts anew counts each once.
+	// before they are evicted, so that a restarted controller counts each once.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
@@ -103,7 +103,7 @@ type DrainPod struct {
 	Name string `json:"name"`
 	// +required
 	UID types.UID `json:"uid"`
-	// Delete says that it is deleted, at the deadline, rather than evicted.
+	// Delete is true for a pod that is deleted at the deadline rather than evicted.
 	// +optional
 	Delete bool `json:"delete,omitempty"`
 }
@@ -214,7 +214,7 @@ const (
 	// BlockedReallocated: the device was allocated after the drain began, since nothing
 	// cordons it, or to a claim whose scheduler does not look at taints.
 	BlockedReallocated = "Reallocated"
-	// BlockedNoController: nobody would replace the pod.
+	// BlockedNoController: no controller replaces the pod.
 	BlockedNoController = "NoController"
 	// BlockedManyBudgets: the pod has more than one PodDisruptionBudget, which the
 	// Eviction API refuses.

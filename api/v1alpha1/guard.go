@@ -10,7 +10,7 @@ type Guard struct {
 	// Mode is deny, warn or off; empty is what the mode of the configuration says: deny,
 	// but in the modes warn and observe.
 	Mode PolicyMode `json:"mode,omitempty"`
-	// OnError is what becomes of a write whose impact cannot be counted or judged: deny
+	// OnError is the answer to a write whose impact cannot be counted or checked: deny
 	// or warn; empty is deny.
 	OnError PolicyMode `json:"onError,omitempty"`
 	// Thresholds are what passes without an acknowledgement.

@@ -52,7 +52,7 @@ type PolicyNamespaces struct {
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 }
 
-// PolicyMode is what becomes of what a policy objects to: off, audit, warn or deny.
+// PolicyMode is the enforcement of a policy: off, audit, warn or deny.
 type PolicyMode string
 
 // UnmarshalJSON reads a mode. A bare off is the boolean false in YAML.

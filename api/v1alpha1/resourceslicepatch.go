@@ -38,7 +38,7 @@ type ResourceSlicePatch struct {
 	// metadata.generation.
 	// +required
 	Spec ResourceSlicePatchSpec `json:"spec"`
-	// Status says what the patch does to the devices that exist. It is written by
+	// Status is the effect of the patch on the devices that exist. It is written by
 	// dra-steward.
 	// +optional
 	Status ResourceSlicePatchStatus `json:"status,omitempty"`
@@ -173,7 +173,7 @@ func (a NullableDeviceAttribute) String() string {
 // +kubebuilder:object:generate=true
 type NullValue struct{}
 
-// ResourceSlicePatchStatus says what a patch does to the devices that exist.
+// ResourceSlicePatchStatus is the effect of a patch on the devices that exist.
 //
 // +kubebuilder:object:generate=true
 type ResourceSlicePatchStatus struct {

@@ -31,7 +31,7 @@ type TolerationRule struct {
 	// value and effect.
 	Add []resourceapi.DeviceToleration `json:"add,omitempty"`
 	// DefaultSeconds is set in a toleration for NoExecute that has no
-	// tolerationSeconds and so holds for ever.
+	// tolerationSeconds and so has no end.
 	DefaultSeconds *int64 `json:"defaultSeconds,omitempty"`
 	// MaxSeconds caps the tolerationSeconds of tolerations for NoExecute. One without
 	// gets DefaultSeconds, or this if there are none.

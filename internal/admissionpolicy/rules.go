@@ -31,7 +31,7 @@ type violation struct {
 }
 
 // errNone says that a policy has no admission.yaml.
-var errNone = errors.New("there is no " + FileName + " beside it")
+var errNone = errors.New("there is no " + FileName + " next to it")
 
 // rulesOf reads the rules from the source of the policy: what another source says is
 // about another policy, even if that has the same code.

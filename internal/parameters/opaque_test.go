@@ -152,7 +152,7 @@ func TestOwnSchema(t *testing.T) {
 		`{"MTU": 1}`:        `value: parameters: Invalid value: invalid propertyName 'MTU'`,
 		`{"size": 5}`:       "value: parameters.size: Invalid value: 5: multipleOf: got 5, want 4",
 		`{"list": [2]}`:     "value: parameters.list: Invalid value: no items match contains schema",
-		`{"either": 2}`:     "value: parameters.either: Invalid value: 2: is none of what is allowed here",
+		`{"either": 2}`:     "value: parameters.either: Invalid value: 2: matches none of the allowed forms",
 		`{"either": "two"}`: "",
 	} {
 		if got := check(own, "dra.net", parameters); got != want {

@@ -87,7 +87,7 @@ func bound(k jsonschema.ErrorKind) string {
 	case *kind.Pattern:
 		return "must match " + k.Want
 	case *kind.AnyOf, *kind.OneOf, *kind.Not:
-		return "is none of what is allowed here"
+		return "matches none of the allowed forms"
 	default:
 		return k.LocalizedString(english)
 	}

@@ -101,7 +101,7 @@ func consumers(claim *resourceapi.ResourceClaim) string {
 		text += kind + " " + r.Name
 	}
 	if text == "" {
-		return "nobody"
+		return "no pod"
 	}
 	return text
 }

@@ -30,7 +30,7 @@ type Reason struct {
 func Reasons() []Reason {
 	return []Reason{
 		{InvalidName, "The id is not vendor/class=device. No runtime resolves it; the driver must name its devices otherwise."},
-		{NoSpec, "No specification in the directories of the runtime is of this vendor and class. The driver must write it again: it does so when the sandbox of the pod is created anew."},
+		{NoSpec, "No specification in the directories of the runtime is of this vendor and class. The driver must write it again: it does so when the sandbox of the pod is created again."},
 		{NoDevice, "There are specifications of this vendor and class, but none has the device."},
 		{SpecIgnored, "The specification is where runtimes do not look: they read *.json and *.yaml directly in a directory, neither *.yml nor what is further below."},
 		{SpecInvalid, "The specification that names this vendor and class cannot be loaded: it is cut off, has an unknown field, or a device changes nothing."},

@@ -40,8 +40,8 @@ tolerationSeconds. If the update also changes timeAdded, that value stays.`,
 const (
 	taintTimeSetDoc = `A taint without timeAdded gets the time of the write.
 
-tolerationSeconds are counted from timeAdded; without it nobody could tell when a
-tolerated eviction is due.`
+tolerationSeconds are counted from timeAdded; without it the time of a tolerated eviction is
+unknown.`
 	taintTimeSetServer = "does the same at decoding, in every version that knows taints"
 	taintTimeSetSource = "KEP-5055, DeviceTaint.TimeAdded"
 )

@@ -152,7 +152,7 @@ func TestGuardSays(t *testing.T) {
 		t.Errorf("%v, %s", err, answer.Effect)
 	}
 	want := `hits 31 pods, more than the threshold of 20; select fewer devices; or drain them with a DeviceDrain ("dra-steward drain"), which keeps to PodDisruptionBudgets; ` +
-		`or, to go on all the same, annotate it with dra-steward.io/acknowledged-impact: "pods<=31,namespaces<=2"`
+		`or, to proceed anyway, annotate it with dra-steward.io/acknowledged-impact: "pods<=31,namespaces<=2"`
 	if len(answer.Findings) != 1 || answer.Findings[0].Message != want || answer.Findings[0].Path != "spec.deviceSelector" {
 		t.Errorf("got %+v", answer.Findings)
 	}

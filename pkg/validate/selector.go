@@ -241,7 +241,7 @@ enough to fail the allocation for its whole node: check first that the attribute
 selector that matches nothing leaves the pod pending. Selectors are evaluated in the
 scheduler's order, those of the class first, on a sample of the devices of every driver, and
 on the remaining devices while none matches. That takes at most 50 ms and 10,000 evaluations;
-after that, the finding says that it is not fully evaluated. It only warns, because devices
+after that, the finding is marked as not fully evaluated. It only warns, because devices
 come and go.`
 
 // selectorDevices is the rule for selectors and the devices that exist.

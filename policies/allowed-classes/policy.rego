@@ -1,7 +1,7 @@
 # METADATA
 # title: A namespace uses a device class that is not on its list
 # description: |
-#   RBAC cannot say who may refer to a DeviceClass: whoever may write claims may name any.
+#   RBAC cannot restrict who refers to a DeviceClass: every author of claims may name any.
 #   With this policy a namespace uses the classes on its list and no others. It is off
 #   until a site has written the lists, as parameters of the namespaces.
 # custom:

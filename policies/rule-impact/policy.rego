@@ -93,7 +93,7 @@ path := "spec" if input.kind == "DeviceDrain"
 
 hint := concat("", [
 	"select fewer devices", instead,
-	"; or, to go on all the same, annotate it with ", input.impact.acknowledge,
+	"; or, to proceed anyway, annotate it with ", input.impact.acknowledge,
 ])
 
 instead := "; or drain them with a DeviceDrain (\"dra-steward drain\"), which keeps to PodDisruptionBudgets" if input.kind == "DeviceTaintRule"

@@ -55,7 +55,7 @@ test_drain_of_many_is_denied if {
 		with input.impact as object.union(small, {"pods": 21})
 		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5}}
 	violation.paths == ["spec"]
-	violation.hint == "select fewer devices; or, to go on all the same, annotate it with dra-steward.io/acknowledged-impact: \"pods<=2,namespaces<=1\""
+	violation.hint == "select fewer devices; or, to proceed anyway, annotate it with dra-steward.io/acknowledged-impact: \"pods<=2,namespaces<=1\""
 }
 
 test_few_pass if messages({}) == set()

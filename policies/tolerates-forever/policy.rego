@@ -2,7 +2,7 @@
 # title: A workload tolerates evicting taints without an end
 # description: |
 #   A toleration of NoExecute without tolerationSeconds, or of every effect, keeps the pod
-#   on its device for ever: the device cannot be drained, and a broken one keeps its pod.
+#   on its device without limit: the device cannot be drained, and a broken one keeps its pod.
 #   An empty effect includes NoExecute.
 # custom:
 #   code: DRA-TOL-004

@@ -46,7 +46,7 @@ deny contains violation if {
 		"paths": config.paths,
 		"field": "driver",
 		"message": concat("", ["the driver ", config.driver, " is not known"]),
-		"hint": "look for a typing mistake; a driver of the site belongs into the parameters of this policy",
+		"hint": "look for a typing mistake; a driver of the site belongs in the parameters of this policy",
 	}
 }
 

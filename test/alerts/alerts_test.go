@@ -80,7 +80,7 @@ var recorded = map[string]struct{ fires, says, silent string }{
 	},
 	"DraStewardControllerNotLeading": {
 		fires:  `dra_steward_controller_leading{pod="a"} 1x10 0x50`,
-		says:   "Nobody looks after",
+		says:   "Pods are not evicted from tainted devices",
 		silent: "dra_steward_controller_leading{pod=\"a\"} 1x10 0x50\n  dra_steward_controller_leading{pod=\"b\"} 0x12 1x50",
 	},
 	"DraStewardManyEvictions": {

@@ -111,7 +111,7 @@ func TestNodeNamespace(t *testing.T) {
 		t.Errorf("namespace %s, kinds %v", agent.Namespace, kinds)
 	}
 	_, err := Render(with(values{"node": values{"enabled": true, "createNamespace": true}}), Options{})
-	if err == nil || !strings.Contains(err.Error(), "node.namespace must name a namespace of its own") {
+	if err == nil || !strings.Contains(err.Error(), "node.namespace must name another namespace than that of the release") {
 		t.Errorf("got %v", err)
 	}
 }

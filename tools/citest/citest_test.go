@@ -101,11 +101,11 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestBeside: a step that lets others run beside it counts as any other, and its output
-// stays in one piece.
-func TestBeside(t *testing.T) {
-	script := func(name, text string, beside bool) step {
-		return step{name: name, dir: ".", beside: beside, args: []string{"sh", "-c", text}}
+// TestParallel: a step that runs at the same time as others counts as any other, and its
+// output stays in one piece.
+func TestParallel(t *testing.T) {
+	script := func(name, text string, parallel bool) step {
+		return step{name: name, dir: ".", parallel: parallel, args: []string{"sh", "-c", text}}
 	}
 	started := filepath.Join(t.TempDir(), "started")
 	waits := fmt.Sprintf("until test -e %s; do sleep 0.01; done", started)
@@ -137,5 +137,20 @@ func TestSuites(t *testing.T) {
 	}
 	if _, err := suite("everything", "../.."); err == nil {
 		t.Error("an unknown suite must be refused")
+	}
+}
+
+// TestLintChecksWords: every suite that lints runs vale with the words of the glossary.
+func TestLintChecksWords(t *testing.T) {
+	modules, err := findModules("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, module := range modules {
+		modules[i] = filepath.ToSlash(filepath.Join(".", strings.TrimPrefix(module, "../../")))
+	}
+	want := "cd tools/prose && go run . ../.."
+	if !slices.ContainsFunc(lintSteps(modules, "staticcheck"), func(s step) bool { return s.String() == want }) {
+		t.Errorf("lint has no step %q", want)
 	}
 }

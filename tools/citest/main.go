@@ -1,14 +1,14 @@
-// Command citest runs the checks and tests of every module of the repository, one
-// step after the other but for those that mostly wait, and ends with a summary: the time of each step, the
-// packages, and how many tests passed, failed and were skipped.
+// Command citest runs the checks and tests of every module of the repository, one step
+// after the other except those that mostly wait, and ends with a summary: the time of each
+// step, the packages, and how many tests passed, failed and were skipped.
 //
 // A failed step does not stop the next one. With CI=true in the environment a
 // skipped test is a failure, unless test/skips.txt lists it with its reason.
 //
-//	citest short    formatting, vet, staticcheck, tests that need no control plane
+//	citest short    lint, and the tests that need no control plane
 //	citest all      all of short, and the tests on a real control plane
 //	citest long     what takes longer: the control planes of the older minors
-//	citest lint     formatting, vet, staticcheck
+//	citest lint     formatting, vet, staticcheck, and the words of the texts for users
 package main
 
 import (
@@ -55,32 +55,32 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	return 0
 }
 
-// runAll runs the steps in their order. What one prints that runs beside others is
-// printed when it has ended.
+// runAll runs the steps in their order. The output of a parallel step is printed when it
+// has ended.
 func runAll(ctx context.Context, steps []step, out io.Writer, report *Report) {
-	var beside []func()
+	var parallel []func()
 	for _, s := range steps {
 		if ctx.Err() != nil {
 			fmt.Fprintln(out, "citest: interrupted")
 			break
 		}
-		if !s.beside {
+		if !s.parallel {
 			s.runAndSay(ctx, out, report)
 			continue
 		}
-		fmt.Fprintf(out, "== %s: started, the next steps run beside it\n", s.name)
+		fmt.Fprintf(out, "== %s: started, the next steps run at the same time\n", s.name)
 		var text bytes.Buffer
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			s.runAndSay(ctx, &text, report)
 		}()
-		beside = append(beside, func() {
+		parallel = append(parallel, func() {
 			<-done
 			_, _ = text.WriteTo(out)
 		})
 	}
-	for _, end := range beside {
+	for _, end := range parallel {
 		end()
 	}
 }

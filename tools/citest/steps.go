@@ -26,8 +26,11 @@ var buildsFirst = []string{"test/certmanager", "test/evictor", "test/node", orac
 // oracle is the module that asks the API server's own code.
 const oracle = "test/oracle"
 
-// olderMinors are the minors beside the newest whose control plane is tested too.
+// olderMinors are the minors other than the newest whose control plane is tested.
 var olderMinors = []string{"1.36", "1.35", "1.34"}
+
+// prose is the module that checks the texts for users.
+const prose = "tools/prose"
 
 // A step is one command.
 type step struct {
@@ -37,11 +40,11 @@ type step struct {
 	args []string
 	// silent steps fail when the command prints anything, as gofmt -l does.
 	silent bool
-	// beside lets the next steps run at the same time: this one mostly waits.
-	beside bool
+	// parallel steps run at the same time as the next ones: they mostly wait.
+	parallel bool
 }
 
-// String is what a person types to run the step alone.
+// String is the command line that runs the step alone.
 func (s step) String() string {
 	words := slices.Concat(s.env, []string{filepath.Base(s.args[0])}, s.args[1:])
 	words = slices.DeleteFunc(words, func(word string) bool { return word == "-json" })
@@ -95,8 +98,8 @@ func findModules(root string) (modules []string, err error) {
 	return modules, err
 }
 
-// inOrder puts what runs alone first and what mostly waits before the rest, which runs
-// beside it.
+// inOrder puts what runs alone first and what mostly waits before the rest, which runs at
+// the same time.
 func inOrder(modules []string) []string {
 	rank := func(module string) int {
 		switch {
@@ -115,13 +118,21 @@ func lint(modules []string) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
+	return lintSteps(modules, staticcheck), nil
+}
+
+func lintSteps(modules []string, staticcheck string) []step {
 	steps := []step{{name: "format", dir: ".", args: []string{"gofmt", "-l", "."}, silent: true}}
 	for _, module := range modules {
 		steps = append(steps,
 			step{name: "vet " + module, dir: module, args: []string{"go", "vet", "./..."}},
 			step{name: "staticcheck " + module, dir: module, args: []string{staticcheck, "./..."}})
 	}
-	return steps, nil
+	if slices.Contains(modules, prose) {
+		// From its folder to the root of the tree.
+		steps = append(steps, step{name: "prose", dir: prose, args: []string{"go", "run", ".", "../.."}})
+	}
+	return steps
 }
 
 // test returns the step that tests one module: with the race detector, but for the
@@ -135,7 +146,7 @@ func test(module string) step {
 		// The first run builds Kubernetes.
 		args = append(args, "-timeout=60m")
 	}
-	return step{name: "test " + module, dir: module, args: append(args, "./..."), beside: slices.Contains(waiting, module)}
+	return step{name: "test " + module, dir: module, args: append(args, "./..."), parallel: slices.Contains(waiting, module)}
 }
 
 func long(modules []string) (steps []step) {
@@ -172,7 +183,7 @@ func long(modules []string) (steps []step) {
 	return steps
 }
 
-// canRace says whether the race detector can be built: it needs cgo.
+// canRace is true if the race detector can be built: it needs cgo.
 func canRace() bool {
 	out, err := exec.Command("go", "env", "CGO_ENABLED", "CC").Output()
 	enabled, compiler, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
@@ -183,8 +194,8 @@ func canRace() bool {
 	return err == nil
 }
 
-// toolPath builds a tool of go.tools.mod, if the cache has it not, and returns its
-// path. Called by its path it works in every module.
+// toolPath builds a tool of go.tools.mod unless the cache has it, and returns its path.
+// Called by its path it works in every module.
 func toolPath(tool string) (string, error) {
 	command := exec.Command("go", "tool", "-modfile=go.tools.mod", "-n", tool)
 	command.Stderr = os.Stderr

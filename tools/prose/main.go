@@ -99,7 +99,7 @@ func check(ctx context.Context, vale, root, dir string, phrases []phrase, out io
 }
 
 // errNoCompiler is returned where vale cannot be built.
-var errNoCompiler = errors.New("vale needs cgo and a C compiler")
+var errNoCompiler = errors.New("vale needs cgo and a C compiler such as gcc")
 
 // valePath builds vale unless the cache has it, and returns its path.
 func valePath(ctx context.Context) (string, error) {

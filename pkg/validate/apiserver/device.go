@@ -258,12 +258,12 @@ func nodeMapping(at *field.Path, m *resourceapi.NodeAllocatableMapping, capaciti
 			errs = append(errs, field.NotFound(keyAt, *m.CapacityKey))
 		}
 		if m.CapacityMultiplier == nil {
-			errs = append(errs, field.Required(at.Child("capacityMultiplier"), "is needed beside capacityKey"))
+			errs = append(errs, field.Required(at.Child("capacityMultiplier"), "is required with capacityKey"))
 		} else {
 			errs = append(errs, positive(at.Child("capacityMultiplier"), *m.CapacityMultiplier)...)
 		}
 	} else if m.CapacityMultiplier != nil {
-		errs = append(errs, field.Required(at.Child("capacityKey"), "is needed beside capacityMultiplier"))
+		errs = append(errs, field.Required(at.Child("capacityKey"), "is required with capacityMultiplier"))
 	}
 	if m.DeviceMultiplier != nil {
 		errs = append(errs, positive(at.Child("deviceMultiplier"), *m.DeviceMultiplier)...)

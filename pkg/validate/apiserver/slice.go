@@ -217,7 +217,7 @@ Without one the devices are usable on no node; two can contradict each other.`,
 
 Consumers need the counters of a pool before the devices that consume them, so counters
 have separate slices.`,
-		Upstream: "the same, since 1.35; in 1.34 both stand in one slice",
+		Upstream: "the same, since 1.35; in 1.34 both are in one slice",
 		Source:   "KEP-4815, ResourceSliceSpec.SharedCounters",
 		Check:    sliceContent,
 	},

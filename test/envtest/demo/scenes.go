@@ -131,7 +131,7 @@ func (s *show) denials(ctx context.Context) error {
 
 // foreignAllocator allocates a claim as another scheduler might.
 func (s *show) foreignAllocator(ctx context.Context) error {
-	s.say("Another allocator allocates a claim that has lost its finalizer. Nobody would ever\ntake the device back.")
+	s.say("Another allocator allocates a claim without its finalizer. The device\nwould never be released.")
 	claim := map[string]any{
 		"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
 		"metadata": map[string]any{"name": "foreign", "namespace": "default"},
