@@ -19,13 +19,13 @@ type Write[T any] struct {
 	Author Author
 }
 
-// An Author is the authenticated user of a write. The zero value is nobody in
-// particular, as in a file.
+// An Author is the authenticated user of a write. The zero value is an unknown user, as for
+// a file.
 type Author struct {
 	User   string
 	Groups []string
-	// Component says that it is a part of the control plane which writes claims for
-	// others: the scheduler, the claim controller.
+	// Component is true for parts of the control plane that write claims for others: the
+	// scheduler, the claim controller.
 	Component bool
 }
 
@@ -41,7 +41,7 @@ type Default[T any] struct {
 	// Doc explains the default. Its first line is a sentence by itself; after an
 	// empty line follows why the default exists.
 	Doc string
-	// Server says what the API server does by itself, and since which version.
+	// Server is what the API server does by itself, and since which version.
 	Server string
 	// Source names where the default comes from.
 	Source string
@@ -69,17 +69,17 @@ type Change struct {
 	Pointer string
 	// Value is what stands there now, in the form that encoding/json writes.
 	Value any
-	// Remove says that there is nothing now.
+	// Remove is true if the value was removed.
 	Remove bool
 }
 
-// A Warning says what looks wrong, and where.
+// A Warning is a likely mistake and its place.
 type Warning struct {
 	// Default is the ID of the default that found it.
 	Default string
 	// Path is the place in the notation of field.Path.
 	Path string
-	// Message says what is wrong and what would be right.
+	// Message is the problem and its correction.
 	Message string
 }
 

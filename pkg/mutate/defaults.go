@@ -2,8 +2,7 @@ package mutate
 
 import "slices"
 
-// A Description is what there is to say about a default, whatever the type of its
-// objects.
+// A Description documents a default, independent of the type of its objects.
 type Description struct {
 	ID, Doc, Server, Source string
 	// Kinds are the kinds of resource.k8s.io, and of dra-steward.io, that the default fills in.

@@ -14,8 +14,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 )
 
-// FuzzDefaults makes objects of any bytes. Defaults must not panic, what they change
-// must be what they report, and a second time must change nothing.
+// FuzzDefaults makes objects of any bytes. Defaults never panic, they change exactly what
+// they report, and applying them a second time changes nothing.
 func FuzzDefaults(f *testing.F) {
 	f.Add([]byte("seed"), []byte("another"))
 	f.Add([]byte{}, []byte{0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})

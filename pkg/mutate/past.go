@@ -27,7 +27,7 @@ func rememberTaints(slice *resourceapi.ResourceSlice) pastTaints {
 	return past
 }
 
-// take returns the time of the same taint and forgets it, nil if there is none.
+// take returns the time of the same taint and forgets it; nil if there is no such taint.
 func (p pastTaints) take(device string, taint resourceapi.DeviceTaint) *metav1.Time {
 	id := taintOfDevice{device, taint.Key, taint.Value, taint.Effect}
 	times := p[id]

@@ -69,7 +69,7 @@ func claimFinalizer(w Write[resourceapi.ResourceClaim], settings Settings) (Resu
 	return Result{Changes: []Change{change}}, nil
 }
 
-// protected tells whether the claim controller would release claim's devices.
+// protected reports whether the claim controller releases the claim's devices.
 func protected(claim *resourceapi.ResourceClaim) bool {
 	return slices.Contains(claim.Finalizers, resourceapi.Finalizer)
 }

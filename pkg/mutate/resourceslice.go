@@ -127,9 +127,9 @@ func taintedDevices(slice *resourceapi.ResourceSlice) iter.Seq2[int, *resourceap
 	}
 }
 
-// filledIn tells whether a taint's time was set because it was missing: it still is,
-// or it is newer than the stored one and about now.
-// See docs/decisions/0003-the-window-of-timeadded.md.
+// filledIn reports whether a taint's time was set because it was missing: it is missing
+// still, or it is newer than the stored one and close to now. See
+// docs/decisions/0003-the-window-of-timeadded.md.
 func filledIn(added *metav1.Time, stored metav1.Time, now time.Time, window time.Duration) bool {
 	switch {
 	case window == 0:

@@ -13,7 +13,7 @@ import (
 // Settings are what a site decides about the defaults. The zero value is what we
 // advise.
 type Settings struct {
-	// Finalizer says when a claim gets the finalizer of the scheduler.
+	// Finalizer is when a claim gets the finalizer of the scheduler.
 	Finalizer v1alpha1.FinalizerMode
 	// TimeAddedWindow is how close to the write a taint's time has to lie to be
 	// taken for one that the API server filled in. Nil is 5 s, 0 never restores a

@@ -59,9 +59,9 @@ func hashOf(lists map[string][]resourceapi.DeviceToleration) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), err
 }
 
-// restore gives an update that repeats what the author wrote the tolerations that were
-// made of it when the object was created. Specs are immutable: any other difference is
-// for the API server to judge.
+// restore replaces tolerations that repeat what the author wrote by those that were stored
+// when the object was created. Specs are immutable: the API server refuses any other
+// difference.
 func restore(spec, old claimSpec) (Result, error) {
 	record, err := readRecord(old.meta.Annotations)
 	if err != nil {

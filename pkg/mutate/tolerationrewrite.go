@@ -74,8 +74,8 @@ func rewrite(spec claimSpec, author Author, site *v1alpha1.Tolerations) (Result,
 	return result, nil
 }
 
-// edits leaves out what has no name of its own, for then a record could not tell it
-// from another; the rules refuse such requests.
+// edits leaves out requests without a unique name, which a record could not identify; the
+// rules refuse such requests.
 func edits(spec claimSpec, author Author, site *v1alpha1.Tolerations) (all []tolerationEdit) {
 	seen := map[string]int{}
 	for list := range spec.lists() {
@@ -96,9 +96,8 @@ func warningsOf(edits []tolerationEdit) (result Result) {
 	return result
 }
 
-// recordText is the record of what stood there before edits. What is recorded already
-// stays where it leads to the same list: then an earlier call for the same write has
-// recorded it.
+// recordText is the record of the lists before edits. An existing record stays where it
+// leads to the same list: an earlier call for the same write has recorded it.
 func recordText(spec claimSpec, edits []tolerationEdit, again func(tolerationList) tolerationEdit) (string, error) {
 	earlier, _ := readRecord(spec.meta.Annotations) // a foreign text is replaced
 	record := tolerationRecord{Lists: map[string][]resourceapi.DeviceToleration{}}

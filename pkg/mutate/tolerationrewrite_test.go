@@ -132,7 +132,7 @@ func TestRewriteKeepsWithinLimits(t *testing.T) {
 	})
 }
 
-// TestAppliedAgain: whoever writes the same manifest again gets what is stored, also
+// TestAppliedAgain: a manifest that is applied again results in what is stored, also
 // without our annotation, by another user, and after the settings have changed.
 func TestAppliedAgain(t *testing.T) {
 	everyClaim(t, func(t *testing.T, r *rand.Rand, claim *resourceapi.ResourceClaim, site *v1alpha1.Tolerations, author mutate.Author) {
@@ -171,8 +171,8 @@ func TestOtherChangesAreNotHidden(t *testing.T) {
 	}
 }
 
-// TestComponentsAreLeftAlone: what the claim controller copies was judged when its
-// author wrote the template.
+// TestComponentsAreLeftAlone: what the claim controller copies was checked when its author
+// wrote the template.
 func TestComponentsAreLeftAlone(t *testing.T) {
 	everyClaim(t, func(t *testing.T, _ *rand.Rand, claim *resourceapi.ResourceClaim, site *v1alpha1.Tolerations, _ mutate.Author) {
 		want, _ := write(t, claim, nil, nil, mutate.Author{})

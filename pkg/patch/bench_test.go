@@ -23,8 +23,8 @@ func fullSlice() *resourceapi.ResourceSlice {
 	return s
 }
 
-// beside measures apply and a plain copy of the slice by turns, so that the ratio of
-// their medians holds on a busy machine as well.
+// beside measures apply and a plain copy of the slice alternately, so that the ratio of
+// their medians is stable on a busy machine.
 func beside(b *testing.B, s *resourceapi.ResourceSlice, apply func()) {
 	var ours, copies []time.Duration
 	for b.Loop() {
@@ -43,7 +43,7 @@ func beside(b *testing.B, s *resourceapi.ResourceSlice, apply func()) {
 	b.ReportMetric(testing.AllocsPerRun(10, apply), "allocs")
 }
 
-// BenchmarkApply applies patches to a full slice, beside a plain copy of it.
+// BenchmarkApply compares applying patches to a full slice with a plain copy of it.
 func BenchmarkApply(b *testing.B) {
 	s := fullSlice()
 	one := "d7"

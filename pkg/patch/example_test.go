@@ -9,7 +9,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
-// A patch corrects what a driver publishes; the result says who decided what.
+// A patch corrects what a driver publishes; the result names the source of each value.
 func ExampleApply() {
 	published := &resourceapi.ResourceSlice{}
 	published.Spec.Driver = "gpu.example.com"

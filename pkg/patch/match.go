@@ -38,15 +38,15 @@ func (p *Patch) created() int64 {
 	return p.Object.CreationTimestamp.Unix()
 }
 
-// Selects tells whether a patch may apply to devices of a pool. It is cheap.
+// Selects reports whether a patch may apply to devices of a pool. It is cheap.
 func (p *Patch) Selects(driver, pool string) bool {
 	return !p.unusable &&
 		(p.filter.Driver == nil || *p.filter.Driver == driver) &&
 		(p.filter.Pool == nil || *p.filter.Pool == pool)
 }
 
-// An Evaluation holds what expressions say of the devices of a slice, as far as
-// somebody has asked. It is used by one goroutine at a time.
+// An Evaluation holds the results of expressions for the devices of a slice, evaluated on
+// demand. It is used by one goroutine at a time.
 type Evaluation struct {
 	// Limit bounds what all that is evaluated may cost together; 0 is no bound. What
 	// is not evaluated any more counts as failed, and is not remembered.
@@ -62,12 +62,12 @@ type Evaluation struct {
 // Spent is what the evaluated expressions have cost, in the units of [MaxCost].
 func (e *Evaluation) Spent() uint64 { return e.spent }
 
-// verdicts are what an expression says of the devices of a slice.
+// verdicts are the results of one expression for the devices of a slice.
 type verdicts struct {
 	// of has for each device a state and, above it, the cost.
 	of       []uint32
 	failures map[int]string
-	// asked says that somebody has asked for them since the slice changed.
+	// asked is true if they have been used since the slice changed.
 	asked bool
 }
 
@@ -84,9 +84,9 @@ const (
 // NewEvaluation starts with no expression evaluated.
 func NewEvaluation(slice *resourceapi.ResourceSlice) *Evaluation { return &Evaluation{slice: slice} }
 
-// Next returns an Evaluation of the slice that replaces that of e: what was said of a
-// device is kept if no expression can see a difference, but for expressions that nobody
-// has asked for since the last change.
+// Next returns an Evaluation of the slice that replaces that of e: the results for a device
+// are kept if no expression can see a difference, except those of expressions that have not
+// been used since the last change.
 func (e *Evaluation) Next(slice *resourceapi.ResourceSlice) *Evaluation {
 	next := NewEvaluation(slice)
 	if e == nil || e.slice.Spec.Driver != slice.Spec.Driver || len(e.verdicts) == 0 {
@@ -114,7 +114,7 @@ func (e *Evaluation) Next(slice *resourceapi.ResourceSlice) *Evaluation {
 	return next
 }
 
-// looksAlike tells whether expressions see the same in two devices.
+// looksAlike reports whether expressions see the same in two devices.
 func looksAlike(a, b *resourceapi.Device) bool {
 	return reflect.DeepEqual(a.AllowMultipleAllocations, b.AllowMultipleAllocations) &&
 		reflect.DeepEqual(a.Attributes, b.Attributes) && reflect.DeepEqual(a.Capacity, b.Capacity)
@@ -152,7 +152,7 @@ func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure st
 	return v.of[device] % states, v.of[device] / states, v.failures[device]
 }
 
-// A Match says which devices of a slice a patch applies to.
+// A Match is the set of devices of a slice that a patch applies to.
 type Match struct {
 	Patch *Patch
 	// Devices is their number.
@@ -168,17 +168,16 @@ type Match struct {
 type Failures struct {
 	// Devices is their number.
 	Devices int
-	// First says which device, in which slice, which expression and what was wrong
-	// with the first of them.
+	// First describes the first of them: slice, device, expression and error.
 	First string
 }
 
-// Has tells whether the patch applies to the device with an index.
+// Has reports whether the patch applies to the device with an index.
 func (m Match) Has(device int) bool {
 	return device/64 < len(m.set) && m.set[device/64]&(1<<(device%64)) != 0
 }
 
-// Match says which devices of the slice of an evaluation a patch applies to.
+// Match returns the devices of the evaluation's slice that a patch applies to.
 func (p *Patch) Match(e *Evaluation) Match {
 	m := Match{Patch: p}
 	if !p.Selects(e.slice.Spec.Driver, e.slice.Spec.Pool.Name) {
@@ -208,7 +207,7 @@ func (p *Patch) Match(e *Evaluation) Match {
 	return m
 }
 
-// accepts asks the selectors one after the other until one says no or fails.
+// accepts evaluates the selectors one after the other until one is false or fails.
 func (p *Patch) accepts(e *Evaluation, device int) (is bool, failure string) {
 	var spent uint32
 	for _, s := range p.selectors {

@@ -19,8 +19,8 @@ func Apply(slice *resourceapi.ResourceSlice, patches []*Patch) Result {
 	return NewEvaluation(slice).Apply(patches)
 }
 
-// Apply applies patches to the slice of the evaluation. Of that it keeps nothing but what
-// expressions said.
+// Apply applies patches to the slice of the evaluation. It keeps only the results of
+// expressions.
 func (e *Evaluation) Apply(patches []*Patch) Result {
 	var matches []Match
 	for _, p := range patches {
@@ -32,9 +32,9 @@ func (e *Evaluation) Apply(patches []*Patch) Result {
 	return Merge(e.slice, matches)
 }
 
-// Merge applies to a slice the patches that match devices of it. The order of matches
-// does not count. Nothing that the slice or the patches hold is changed, and the result
-// shares with them what it can: it must not be changed either.
+// Merge applies to a slice the patches that match devices of it. The order of matches does
+// not matter. Merge changes neither the slice nor the patches. The result shares memory
+// with them, so the caller must not modify it.
 func Merge(slice *resourceapi.ResourceSlice, matches []Match) Result {
 	r := Result{Slice: slice, Published: slice}
 	for _, m := range matches {
@@ -81,7 +81,7 @@ type plan struct {
 	entries []entry
 }
 
-// An entry says who wins one attribute or capacity.
+// An entry is the winner of one attribute or capacity.
 type entry struct {
 	*change
 	winner     *Patch
@@ -145,13 +145,13 @@ func (p *plans) make(device int) *plan {
 // A writer applies a plan to one device after the other.
 type writer struct {
 	driver resourceapi.QualifiedName
-	// crowded says that the slice has more devices than one may have in which a device
-	// has a list.
+	// crowded is true if the slice has more devices than a slice with list attributes may
+	// have.
 	crowded bool
 
 	device  resourceapi.Device
 	changed bool
-	// ownAttributes and ownCapacity say that the map of device is a copy already.
+	// ownAttributes and ownCapacity are true if the map of device is a copy already.
 	ownAttributes, ownCapacity bool
 	effects                    []byte
 }
@@ -219,7 +219,7 @@ func clone[V any](of map[resourceapi.QualifiedName]V) map[resourceapi.QualifiedN
 	return maps.Clone(of)
 }
 
-// An Effect is what became of an attribute or capacity of a device.
+// An Effect is the outcome for one attribute or capacity of a device.
 type Effect byte
 
 const (
@@ -237,7 +237,7 @@ const (
 	pending
 	effectMask Effect = 7
 
-	// What more there is to say is kept in the bits above.
+	// Further facts are in the bits above.
 	typeChanged    Effect = 1 << 3
 	policyViolated Effect = 1 << 4
 	policyDropped  Effect = 1 << 5
@@ -347,7 +347,7 @@ func (w *writer) policy(e *entry, after *resourceapi.DeviceCapacity) (notes Effe
 	return notes
 }
 
-// violates tells whether a capacity is less than its policy hands out.
+// violates reports whether a capacity is below the minimum of its request policy.
 func violates(c *resourceapi.DeviceCapacity) bool {
 	policy := c.RequestPolicy
 	if policy == nil {
@@ -426,7 +426,7 @@ func kind(a *resourceapi.DeviceAttribute) int {
 
 // A change is what a patch does to one attribute or capacity.
 type change struct {
-	// key is the name as it stands in the patch, domain and id are its parts.
+	// key is the name as in the patch, domain and id are its parts.
 	key        Name
 	domain, id resourceapi.QualifiedName
 	// attribute is nil if the attribute is removed.
@@ -449,8 +449,8 @@ func (n Name) String() string {
 	return fmt.Sprintf("attributes[%s]", n.Qualified)
 }
 
-// addChanges takes from the patch what a slice could have. A value that no slice could
-// have would make every expression fail that looks at the device.
+// addChanges takes the values from the patch that are valid in a slice. An invalid value
+// would make every expression fail that reads the device.
 func (p *Patch) addChanges() {
 	devices := &p.Object.Spec.Devices
 	for _, name := range slices.Sorted(maps.Keys(devices.Attributes)) {
@@ -481,7 +481,7 @@ func (p *Patch) addChange(c change, fault string) {
 	p.changes = append(p.changes, c)
 }
 
-// attributeFault says why no slice could have the value, "" if one could.
+// attributeFault returns why the value is invalid in a slice, "" if it is valid.
 func attributeFault(a v1alpha1.NullableDeviceAttribute) string {
 	set := countTrue(a.NullValue != nil, a.IntValue != nil, a.BoolValue != nil, a.StringValue != nil, a.VersionValue != nil,
 		a.IntValues != nil, a.BoolValues != nil, a.StringValues != nil, a.VersionValues != nil)

@@ -225,7 +225,7 @@ func (w world) slice() *resourceapi.ResourceSlice {
 	return s
 }
 
-// fits tells whether an API server would take the device.
+// fits reports whether an API server accepts the device.
 func (w world) fits(d resourceapi.Device) bool { return valuesOf(d) <= 48 && namesOf(d) <= 32 }
 
 func namesOf(d resourceapi.Device) int { return len(d.Attributes) + len(d.Capacity) }

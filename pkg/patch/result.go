@@ -28,7 +28,7 @@ type Result struct {
 	devices []outcome
 }
 
-// An outcome is what became of one device: an effect for each entry of a plan.
+// An outcome is the result for one device: an effect for each entry of a plan.
 type outcome struct {
 	plan    *plan
 	effects string
@@ -41,16 +41,16 @@ type Key struct {
 	Name     Name
 	Spelling resourceapi.QualifiedName
 	Effect   Effect
-	// Winner is the patch that decided, Suppressed are those that wanted something
-	// else or the same, in the order of precedence.
+	// Winner is the patch that decides, Suppressed are the other patches that set the same
+	// key, in the order of precedence.
 	Winner     *Patch
 	Suppressed []*Patch
-	// TypeChanged says that the driver's value has another type, so that expressions
-	// about it may fail.
+	// TypeChanged is true if the driver's value has another type, so that expressions about
+	// it may fail.
 	TypeChanged bool
-	// PolicyViolated says that the value of a capacity is below what its request
-	// policy hands out. PolicyDropped says that the patch has a policy and the device
-	// is not shared, so that it can have none.
+	// PolicyViolated is true if the value of a capacity is below the minimum of its request
+	// policy. PolicyDropped is true if the patch has a policy and the device is not shared,
+	// so that it cannot have one.
 	PolicyViolated, PolicyDropped bool
 }
 
@@ -89,14 +89,14 @@ func (o outcome) key(i int) Key {
 // order of precedence.
 func (r Result) Matches() []Match { return r.matches }
 
-// A Report says what a patch does to devices, of one slice or of many. Its size does
-// not depend on their number.
+// A Report is the effect of a patch on the devices of one or more slices. Its size does not
+// depend on their number.
 type Report struct {
 	// Slices is the number of slices with a device that matches, Devices that of these
 	// devices.
 	Slices, Devices int
-	// Patched is the number of devices in which the patch decides at least one
-	// attribute or capacity, even where the driver says the same.
+	// Patched is the number of devices in which the patch decides at least one attribute or
+	// capacity, even where the driver publishes the same value.
 	Patched int
 	// Failures are about devices that an expression failed for.
 	Failures Failures
@@ -104,11 +104,11 @@ type Report struct {
 	keys map[Name]*KeyReport
 }
 
-// A KeyReport says what became of one attribute or capacity of a patch.
+// A KeyReport is the outcome for one attribute or capacity of a patch.
 type KeyReport struct {
 	Name Name
-	// Added, Replaced and Removed count devices by what became of it, Skipped those
-	// without room for it.
+	// Added, Replaced and Removed count devices by outcome, Skipped those without room for
+	// it.
 	Added, Replaced, Removed, Skipped int
 	// TypeChanged, PolicyViolated and PolicyDropped count devices, see Key.
 	TypeChanged, PolicyViolated, PolicyDropped int
@@ -119,8 +119,7 @@ type KeyReport struct {
 	By string
 }
 
-// Conflicting tells whether something did not come out as the patch says, and no
-// priority says so.
+// Conflicting reports whether another patch of the same priority won a key of this one.
 func (r *Report) Conflicting() bool {
 	for _, k := range r.keys {
 		if k.Skipped > 0 || k.Tied > 0 {
@@ -130,8 +129,8 @@ func (r *Report) Conflicting() bool {
 	return false
 }
 
-// Keys returns what became of the attributes and capacities, attributes first, in the
-// order of their names.
+// Keys returns the outcome for each attribute and capacity, attributes first, in the order
+// of their names.
 func (r *Report) Keys() []KeyReport {
 	all := make([]KeyReport, 0, len(r.keys))
 	for _, k := range r.keys {
@@ -149,7 +148,7 @@ func (r *Report) Keys() []KeyReport {
 	return all
 }
 
-// Add adds what another report says of other slices.
+// Add adds a report about other slices.
 func (r *Report) Add(other *Report) {
 	r.Slices += other.Slices
 	r.Devices += other.Devices
@@ -192,8 +191,8 @@ func (r *Report) key(name Name) *KeyReport {
 	return r.keys[name]
 }
 
-// Reports says what each of the patches does to the slice that matches a device of it
-// or failed to.
+// Reports returns the effect on the slice of each patch that matches a device of it or
+// failed to.
 func (r Result) Reports() map[*Patch]*Report {
 	reports := make(map[*Patch]*Report, len(r.matches))
 	for _, m := range r.matches {
@@ -258,7 +257,7 @@ func (o outcome) report(reports map[*Patch]*Report, devices int) {
 // to evaluate an expression, so that all expressions share it.
 type view struct {
 	variables any
-	// err says why there is none.
+	// err is why there is none.
 	err error
 }
 

@@ -93,8 +93,8 @@ func models(s *resourceapi.ResourceSlice, name resourceapi.QualifiedName) string
 	return strings.Join(all, " ")
 }
 
-// apply applies patches in every order, which must not matter, and checks that nothing
-// that was given has changed.
+// apply applies patches in every order, checks that the result is the same, and that the
+// inputs have not changed.
 func apply(t *testing.T, s *resourceapi.ResourceSlice, objects ...*v1alpha1.ResourceSlicePatch) patch.Result {
 	t.Helper()
 	before := s.DeepCopy()
@@ -276,7 +276,7 @@ func TestNoMatchIsTheSameSlice(t *testing.T) {
 	}
 }
 
-// All selectors of the class have to hold, and those of the filter beside them.
+// All selectors of the class must be true, and those of the filter as well.
 func TestClassContributesAllItsSelectors(t *testing.T) {
 	class := func(expressions ...string) *resourceapi.DeviceClass {
 		return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{Selectors: cel(expressions...).Selectors}}

@@ -14,17 +14,17 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// A Set is all patches of a cluster, compiled, with what their expressions say of the
-// devices of slices. It is for who keeps many slices up to date. The zero value is empty
-// and ready for use; it is used by one goroutine at a time.
+// A Set is all patches of a cluster, compiled, with the results of their expressions for
+// the devices of slices. It is for callers that keep many slices up to date. The zero value
+// is empty and ready for use; it is used by one goroutine at a time.
 type Set struct {
 	compiler    Compiler
 	byName      map[string]*Patch
 	evaluations map[string]*Evaluation // by the name of the slice
 }
 
-// Put compiles a patch, puts it in the place of that of its name, and returns both. class
-// is the DeviceClass that the filter names, nil if there is none.
+// Put compiles a patch, replaces the patch of the same name, and returns both. class is the
+// DeviceClass that the filter names, or nil.
 func (s *Set) Put(object *v1alpha1.ResourceSlicePatch, class *resourceapi.DeviceClass) (old, now *Patch) {
 	if s.byName == nil {
 		s.byName = map[string]*Patch{}
@@ -41,7 +41,7 @@ func (s *Set) Delete(name string) *Patch {
 	return old
 }
 
-// Get returns the patch of a name, nil if there is none.
+// Get returns the patch of a name, or nil.
 func (s *Set) Get(name string) *Patch { return s.byName[name] }
 
 // Len is the number of patches.
@@ -51,7 +51,7 @@ func (s *Set) Len() int { return len(s.byName) }
 func (s *Set) All() iter.Seq[*Patch] { return maps.Values(s.byName) }
 
 // Apply applies the patches to a slice; nil if none matches a device of it or fails to. It
-// remembers, by the name of the slice, what expressions say of its devices: see
+// keeps, by the name of the slice, the results of expressions for its devices: see
 // [Set.Forget].
 func (s *Set) Apply(slice *resourceapi.ResourceSlice) *Result {
 	var matches []Match
@@ -95,7 +95,7 @@ func (s *Set) evaluate(last *Evaluation, slice *resourceapi.ResourceSlice) *Eval
 	return last
 }
 
-// Forget forgets what expressions say of a slice that is gone.
+// Forget drops the results of expressions for a slice that is deleted.
 func (s *Set) Forget(slice string) { delete(s.evaluations, slice) }
 
 // A Compiler turns patches into what can be applied, and remembers compiled
@@ -121,7 +121,7 @@ type program struct {
 // A Patch is a ResourceSlicePatch that can be applied. It does not change any more and
 // is used by several goroutines at once.
 type Patch struct {
-	// Object is what the patch was compiled from. It must not be changed.
+	// Object is what the patch was compiled from. It must not be modified.
 	Object *v1alpha1.ResourceSlicePatch
 	// Problems are the faults of the patch by itself, whatever devices there are.
 	Problems []Problem
@@ -130,7 +130,7 @@ type Patch struct {
 	selectors []selector
 	// changes are the valid ones, attributes first, in the order of their names.
 	changes []change
-	// unusable says that the filter cannot be evaluated: the patch applies to nothing.
+	// unusable is true if the filter cannot be evaluated: the patch applies to no device.
 	unusable bool
 }
 
@@ -146,31 +146,29 @@ type Problem struct {
 	// Name is that of the attribute or capacity that is wrong, empty if it is the
 	// filter.
 	Name resourceapi.FullyQualifiedName
-	// Message says what is wrong, where, and what would be right.
+	// Message is the problem, its place, and the correction.
 	Message string
 }
 
-// A Reason says in one word why a patch or a part of it does not apply.
+// A Reason is why a patch or a part of it does not apply, in one word.
 type Reason string
 
 const (
-	// ClassNotFound says that there is no DeviceClass of the filter's name: the patch
-	// applies to no device until there is one.
+	// ClassNotFound: the DeviceClass that the filter names does not exist. The patch
+	// applies to no device until it does.
 	ClassNotFound Reason = "ClassNotFound"
-	// CELError says that an expression does not compile: the patch applies to no
-	// device. Or that it failed for some: the patch does not apply to these.
+	// CELError: an expression does not compile, and the patch applies to no device; or it
+	// failed for some devices, and the patch does not apply to these.
 	CELError Reason = "CELError"
-	// InvalidValue says that a name or value is none that a slice could have. The
-	// patch applies without it.
+	// InvalidValue: a name or value is invalid in a slice. The patch applies without it.
 	InvalidValue Reason = "InvalidValue"
-	// LimitReached says that devices have no room for an attribute or capacity. The
-	// patch applies to these without it.
+	// LimitReached: devices have no room for an attribute or capacity. The patch applies to
+	// these without it.
 	LimitReached Reason = "LimitReached"
 )
 
-// Compile makes a Patch. class is the DeviceClass that the filter names, nil if there
-// is none. Nothing that is wrong with the patch keeps it from being compiled: see
-// [Patch.Problems].
+// Compile makes a Patch. class is the DeviceClass that the filter names, or nil. A patch
+// with problems is compiled, too: see [Patch.Problems].
 func (c *Compiler) Compile(object *v1alpha1.ResourceSlicePatch, class *resourceapi.DeviceClass) *Patch {
 	p := &Patch{Object: object}
 	if filter := object.Spec.Devices.Filter; filter != nil {
@@ -240,7 +238,7 @@ type Selection struct {
 	Problems []Problem
 	// Failures are about devices that an expression failed for.
 	Failures Failures
-	// More says that the limit of cost was reached before all devices were looked at.
+	// More is true if the limit of cost was reached before all devices were checked.
 	More bool
 }
 

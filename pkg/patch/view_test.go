@@ -11,7 +11,7 @@ import (
 )
 
 // TestViews: all expressions of a slice share what they see of a device, and find the same
-// at the same cost as kube-scheduler's code, which makes it anew for each. (No expression ends
+// at the same cost as kube-scheduler's code, which makes it again for each. (No expression ends
 // early over a map: the cost would depend on its order.)
 func TestViews(t *testing.T) {
 	version, broken, shared := "1.2.3", "one", true

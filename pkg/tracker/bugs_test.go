@@ -114,7 +114,7 @@ func TestBug3OverlappingChanges(t *testing.T) {
 	}
 }
 
-// recorder writes down what it is told.
+// recorder records the events that it receives.
 type recorder struct {
 	mutex  sync.Mutex
 	events []string
@@ -186,7 +186,7 @@ func TestBug5OrderOfTaints(t *testing.T) {
 	}
 }
 
-// Bug 6: writes of the status of a rule wake everybody up.
+// Bug 6: writes of the status of a rule wake every handler.
 func TestBug6StatusOfRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := started(t)

@@ -13,12 +13,11 @@
 // A merged slice shares everything with the informer's object that is not changed:
 // attributes, strings, node selectors. Nothing that a tracker returns may be changed.
 //
-// The taints of a device are those of its driver in their order, then those of rules
-// in the order of the rules' names. [Device] says of each where it comes from. A rule
-// without a selector matches no device, one with an empty selector all of them, as the
-// API says.
+// The taints of a device are those of its driver in their order, then those of rules in the
+// order of the rules' names. [Device] has the source of each. As in the API, a rule without
+// a selector matches no device, and one with an empty selector all of them.
 //
-// A [Tracker] needs client-go and nothing else. [Tracker.Informer] makes it a drop-in
-// for code that was written for a ResourceSliceInformer. It writes nothing to the API
-// server; what is wrong it reports in [Tracker.Conditions] and to the logger.
+// A [Tracker] needs only client-go. [Tracker.Informer] makes it a drop-in for code that was
+// written for a ResourceSliceInformer. It writes nothing to the API server. It reports
+// problems in [Tracker.Conditions] and to the logger.
 package tracker

@@ -14,8 +14,8 @@ import (
 
 // An entry is one slice: as published, and merged. It is immutable.
 type entry struct {
-	// stored is what the API server has, published what the driver said: they differ where
-	// patches are written into slices.
+	// stored is the slice of the API server, published the one with the driver's values:
+	// they differ where patches are written into slices.
 	stored, published *resourceapi.ResourceSlice
 	// merged is published itself where nothing changes it.
 	merged *resourceapi.ResourceSlice
@@ -28,7 +28,7 @@ type entry struct {
 	rules []*rule
 }
 
-// tainted says that the rules[from:to] of the entry taint a device.
+// tainted is a device that the rules[from:to] of the entry taint.
 type tainted struct{ device, from, to int32 }
 
 func (e *entry) key() string { return e.published.Name }
@@ -46,8 +46,8 @@ func (e *entry) rulesOf(device int) []*rule {
 	return e.rules[e.tainted[at].from:e.tainted[at].to]
 }
 
-// publishedSlice returns what the driver said with a stored slice. One whose ledger cannot
-// be read stands for itself.
+// publishedSlice returns a stored slice with the driver's values. A slice whose ledger
+// cannot be read is returned as it is.
 func publishedSlice(old *entry, stored *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	if old != nil && old.stored == stored {
 		return old.published
@@ -140,7 +140,7 @@ func appendSorted(result, all []*rule, its []pinned) []*rule {
 	return result
 }
 
-// withDevices returns the slice with other devices; all else is shared.
+// withDevices returns the slice with other devices; everything else is shared.
 func withDevices(slice *resourceapi.ResourceSlice, devices []resourceapi.Device) *resourceapi.ResourceSlice {
 	changed := *slice
 	changed.Spec.Devices = devices
@@ -175,8 +175,8 @@ func (e *entry) sameView(other *entry) bool {
 	return true
 }
 
-// A Device is one device of a [Snapshot], with where each of its taints comes from.
-// The zero value is none; it must not be used.
+// A Device is one device of a [Snapshot], with the source of each of its taints. The zero
+// value is no device and cannot be used.
 type Device place
 
 // Driver returns the name of the driver.
@@ -236,7 +236,7 @@ func (d Device) Patched() iter.Seq[patch.Key] {
 	return d.entry.patched.Device(d.device)
 }
 
-// A SourceKind says what a taint or a value of a device comes from.
+// A SourceKind is the kind of the source of a taint or a value of a device.
 type SourceKind string
 
 const (
@@ -248,7 +248,7 @@ const (
 	PatchSource SourceKind = "patch"
 )
 
-// A Source says where a taint or a value of a device comes from.
+// A Source is the origin of a taint or a value of a device.
 type Source struct {
 	Kind SourceKind `json:"kind"`
 	// Name is the name of the driver, of the DeviceTaintRule or of the

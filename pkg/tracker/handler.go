@@ -20,7 +20,8 @@ type Handle struct {
 	handler cache.ResourceEventHandler
 
 	mutex sync.Mutex
-	// pending says, by name, what the handler has yet to be told.
+	// pending are the notices that the handler has not received yet, by the name of the
+	// slice.
 	pending map[string]notice
 	// order are the names of pending, in the order of the first change.
 	order []string
@@ -36,7 +37,7 @@ type Handle struct {
 
 var _ cache.ResourceEventHandlerRegistration = (*Handle)(nil)
 
-// notice is what has become of the slice that the handler knows as old; nil for none.
+// notice is a change of one slice: old is the state that the handler has, nil for none.
 type notice struct {
 	old, new *resourceapi.ResourceSlice
 	initial  bool
@@ -49,14 +50,14 @@ func newHandle(handler cache.ResourceEventHandler) *Handle {
 	}
 }
 
-// HasSynced reports whether the handler has been told of all slices that were there
-// when it was added, or, if that was before the tracker had synced, when it had.
+// HasSynced reports whether the handler has received all slices that existed when it was
+// added or when the tracker synced, whichever was later.
 func (h *Handle) HasSynced() bool { return cache.IsDone(h) }
 
 // HasSyncedChecker returns HasSynced in the form of a channel.
 func (h *Handle) HasSyncedChecker() cache.DoneChecker { return h }
 
-// Name says what HasSynced waits for.
+// Name is what HasSynced waits for.
 func (h *Handle) Name() string { return "event handler of the tracker of ResourceSlices" }
 
 // Done returns the channel that is closed when HasSynced becomes true.
@@ -118,7 +119,7 @@ func (h *Handle) next() (notice, bool) {
 	return n, true
 }
 
-// deliver tells the handler until ctx ends.
+// deliver calls the handler until ctx ends.
 func (h *Handle) deliver(ctx context.Context) {
 	for {
 		select {
@@ -150,8 +151,8 @@ func (h *Handle) count(n notice) {
 	}
 }
 
-// tell calls the handler: not at all for what came and went, and twice for a slice that
-// has been replaced by another one of its name.
+// tell calls the handler: never for a slice that was added and deleted in between, and
+// twice for a slice that was replaced by another one of its name.
 func (n notice) tell(handler cache.ResourceEventHandler) {
 	switch {
 	case n.old == nil && n.new == nil:
@@ -188,9 +189,9 @@ func (l lister) Get(name string) (*resourceapi.ResourceSlice, error) {
 }
 
 // Informer returns the tracker in the form of client-go: a drop-in for code that was
-// written for the ResourceSliceInformer of an informer factory. Its informer does not
-// run anything: [Tracker.Run] does. It keeps a store with indexers of its own; without
-// a call of this method there is none.
+// written for the ResourceSliceInformer of an informer factory. Its informer does not run
+// anything: [Tracker.Run] does. It keeps a store with indexers of its own, which exists
+// only after a call of this method.
 func (t *Tracker) Informer() resourceinformers.ResourceSliceInformer { return face{t} }
 
 type face struct{ t *Tracker }
@@ -218,7 +219,7 @@ type mirror struct {
 
 var _ cache.SharedIndexInformer = (*mirror)(nil)
 
-// update keeps the store. It is called before handlers are told.
+// update keeps the store. It is called before the handlers are.
 func (m *mirror) update(deltas []delta) {
 	if m == nil {
 		return
@@ -274,8 +275,8 @@ func (m *mirror) Run(stop <-chan struct{}) {
 // RunWithContext waits: the tracker runs by itself.
 func (m *mirror) RunWithContext(ctx context.Context) { m.Run(ctx.Done()) }
 
-// LastSyncResourceVersion is the revision of the view: the merged slices come of several
-// kinds, no resource version of which tells them apart.
+// LastSyncResourceVersion is the revision of the view: the merged slices are made from
+// several kinds, so that no resource version identifies them.
 func (m *mirror) LastSyncResourceVersion() string {
 	return strconv.FormatUint(m.t.Snapshot().Revision(), 10)
 }

@@ -23,9 +23,9 @@ type Metrics struct {
 	special map[string]*entry
 }
 
-// MaxDrivers is how many drivers have series of their own: those with the most devices.
-// The others are added up in one with the driver "" (no driver has that name), and
-// dra_steward_tracker_folded_drivers says how many they are.
+// MaxDrivers is how many drivers have series of their own: those with the most devices. The
+// others are added up in one with the driver "" (no driver has that name), and
+// dra_steward_tracker_folded_drivers is their number.
 const MaxDrivers = 50
 
 // counts are those of one driver.
@@ -54,8 +54,8 @@ func (e *entry) counts() counts {
 	return c
 }
 
-// NewMetrics returns metrics that are registered; an error says that their names are
-// taken.
+// NewMetrics registers the metrics and returns them. It fails if their names are registered
+// already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		devices: prometheus.NewDesc("dra_steward_tracker_devices",
@@ -142,10 +142,10 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	m.collectDetail(gauge)
 }
 
-// MaxDetailSeries bounds the series that name devices. Where there would be more, the
-// devices of a pool are added up in one series with the device "", and if those are too
-// many as well, the pools of a driver with the pool "", and then all drivers. The metric
-// dra_steward_tracker_detail says which it is.
+// MaxDetailSeries bounds the series that name devices. Above it, the devices of a pool are
+// added up in one series with the device ""; if those are still too many, the pools of a
+// driver with the pool "", and then all drivers. The metric dra_steward_tracker_detail
+// reports the level.
 const MaxDetailSeries = 1000
 
 // A detail is what one series counts: taints by source and effect, or with the source

@@ -64,7 +64,7 @@ func driverTaint(s *resourceapi.ResourceSlice, key string) *resourceapi.Resource
 type world struct {
 	*rand.Rand
 	version int
-	// patches says whether there are patches and classes, too.
+	// patches is true if there are patches and classes, too.
 	patches bool
 }
 

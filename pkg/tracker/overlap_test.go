@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// gathering keeps what its events say.
+// gathering keeps the content of its events.
 type gathering struct {
 	mutex sync.Mutex
 	known map[string]*resourceapi.ResourceSlice

@@ -53,7 +53,7 @@ func TestPatchProvenance(t *testing.T) {
 	}
 }
 
-// TestStatusOfPatches: a write of the status compiles nothing and tells nobody.
+// TestStatusOfPatches: a write of the status compiles nothing and calls no handler.
 func TestStatusOfPatches(t *testing.T) {
 	s := newState()
 	s.apply(map[objectKey]any{{SliceKind, "s"}: slice("s", "d", "p", "dev1"), {PatchKind, "a"}: color("a", "red", isDev1)})

@@ -24,7 +24,7 @@ func newRule(object *resourceapi.DeviceTaintRule) *rule {
 	}
 }
 
-// same reports whether two versions of a rule say the same.
+// same reports whether two versions of a rule have the same effect.
 func (r *rule) same(other *rule) bool {
 	return r.source == other.source && equality.Semantic.DeepEqual(r.selector, other.selector) && sameTaint(&r.taint, &other.taint)
 }

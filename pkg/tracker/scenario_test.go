@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// event is what an informer tells: an object is new, has changed, or is gone.
+// event is an event of an informer: an object is added, updated or deleted.
 type event struct {
 	old, new metav1.Object
 	// missed deletions come as a tombstone without the object.

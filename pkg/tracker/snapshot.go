@@ -65,7 +65,7 @@ func (s *Snapshot) List(selector labels.Selector) []*resourceapi.ResourceSlice {
 	return list
 }
 
-// Get returns a merged slice, nil if there is none of that name.
+// Get returns the merged slice of that name, or nil.
 func (s *Snapshot) Get(name string) *resourceapi.ResourceSlice {
 	if e, found := s.slices.get(name); found {
 		return e.merged
@@ -73,8 +73,7 @@ func (s *Snapshot) Get(name string) *resourceapi.ResourceSlice {
 	return nil
 }
 
-// Published returns a slice as its driver published it, nil if there is none of that
-// name.
+// Published returns the slice of that name as its driver published it, or nil.
 func (s *Snapshot) Published(name string) *resourceapi.ResourceSlice {
 	if e, found := s.slices.get(name); found {
 		return e.published
@@ -82,8 +81,8 @@ func (s *Snapshot) Published(name string) *resourceapi.ResourceSlice {
 	return nil
 }
 
-// Stored returns a slice as the API server has it, nil if there is none of that name. It
-// differs from Published where patches are written into slices ([materialize]).
+// Stored returns the slice of that name as the API server has it, or nil. It differs from
+// Published where patches are written into slices ([materialize]).
 func (s *Snapshot) Stored(name string) *resourceapi.ResourceSlice {
 	if e, found := s.slices.get(name); found {
 		return e.stored
@@ -186,7 +185,7 @@ func (s *Snapshot) SliceDevices(name string) iter.Seq[Device] {
 // Rules yields the DeviceTaintRules, in the order of their names.
 func (s *Snapshot) Rules() iter.Seq[*resourceapi.DeviceTaintRule] { return values(s.rules) }
 
-// Rule returns a DeviceTaintRule, nil if there is none of that name.
+// Rule returns the DeviceTaintRule of that name, or nil.
 func (s *Snapshot) Rule(name string) *resourceapi.DeviceTaintRule {
 	found, _ := s.rules.get(name)
 	return found.value
@@ -203,7 +202,7 @@ func (s *Snapshot) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] {
 	}
 }
 
-// Patch returns a ResourceSlicePatch, nil if there is none of that name.
+// Patch returns the ResourceSlicePatch of that name, or nil.
 func (s *Snapshot) Patch(name string) *v1alpha1.ResourceSlicePatch {
 	found, _ := s.patches.get(name)
 	return found.object
@@ -212,7 +211,7 @@ func (s *Snapshot) Patch(name string) *v1alpha1.ResourceSlicePatch {
 // Classes yields the DeviceClasses, in the order of their names.
 func (s *Snapshot) Classes() iter.Seq[*resourceapi.DeviceClass] { return values(s.classes) }
 
-// Class returns a DeviceClass, nil if there is none of that name.
+// Class returns the DeviceClass of that name, or nil.
 func (s *Snapshot) Class(name string) *resourceapi.DeviceClass {
 	found, _ := s.classes.get(name)
 	return found.value
@@ -235,8 +234,8 @@ func (s *Snapshot) ofDriver(driver string) iter.Seq[*pool] {
 	}
 }
 
-// A PatchReport says what a ResourceSlicePatch does to the devices of a [Snapshot], and
-// what is wrong with it.
+// A PatchReport is the effect of a ResourceSlicePatch on the devices of a [Snapshot], and
+// its problems.
 type PatchReport struct {
 	Patch *v1alpha1.ResourceSlicePatch
 	// Problems are the faults of the patch by itself.
@@ -245,8 +244,8 @@ type PatchReport struct {
 	Report patch.Report
 }
 
-// PatchReports returns a report of each patch, in the order of their names. It looks at
-// every slice that a patch applies to: milliseconds for thousands of slices.
+// PatchReports returns a report of each patch, in the order of their names. It visits every
+// slice that a patch applies to: milliseconds for thousands of slices.
 func (s *Snapshot) PatchReports() []PatchReport {
 	byName := map[string]*patch.Report{}
 	reports := make([]PatchReport, 0, s.patches.length)
@@ -295,7 +294,7 @@ func poolKey(driver, name string) string { return driver + "/" + name }
 
 func (p *pool) key() string { return p.name }
 
-// each yields the slices; false says that it was stopped.
+// each yields the slices; it returns false if it was stopped.
 func (p *pool) each(yield func(*entry) bool) bool {
 	if p == nil {
 		return true
@@ -317,8 +316,8 @@ func (p *pool) with(id poolID, edits []edit[*entry]) *pool {
 	return &pool{name: p.name, entries: merged(p.entries, edits)}
 }
 
-// complete returns the highest generation of which all slices exist, math.MinInt64 if there
-// is none. Slices of older generations are obsolete.
+// complete returns the highest generation of which all slices exist, or math.MinInt64.
+// Slices of older generations are obsolete.
 func (p *pool) complete() int64 {
 	newest := int64(math.MinInt64)
 	for _, e := range p.entries {
@@ -388,7 +387,7 @@ func (p *pool) indexed() map[string]place {
 
 func (e *entry) generation() int64 { return e.published.Spec.Pool.Generation }
 
-// deviceIndex returns the index of a device in a slice, -1 if it is not there.
+// deviceIndex returns the index of a device in a slice, or -1.
 func deviceIndex(slice *resourceapi.ResourceSlice, name string) int {
 	for i := range slice.Spec.Devices {
 		if slice.Spec.Devices[i].Name == name {
@@ -432,7 +431,7 @@ func (o ordered[T]) get(key string) (item T, found bool) {
 	return item, found
 }
 
-// chunk returns the last chunk that begins at or before the key, -1 if there is none.
+// chunk returns the index of the last chunk that begins at or before the key, or -1.
 func (o ordered[T]) chunk(key string) int {
 	at, found := slices.BinarySearchFunc(o.chunks, key, func(chunk []T, key string) int { return cmp.Compare(chunk[0].key(), key) })
 	if found {

@@ -28,9 +28,10 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// Sources are the informers that a tracker reads. Whoever sets the fields runs the
-// informers; they must be of kinds that the API server has, for the tracker waits until
-// all have synced. [NewSources] makes informers that need no such care.
+// Sources are the informers that a tracker reads. The caller that sets the fields runs the
+// informers. They must be of kinds that the API server serves, because the tracker waits
+// until all have synced. [NewSources] makes informers that handle kinds that are not
+// served.
 type Sources struct {
 	// Slices has *resourceapi.ResourceSlice. It is required.
 	Slices cache.SharedIndexInformer
@@ -94,9 +95,9 @@ func (s Sources) unavailable(kind Kind) <-chan struct{} {
 }
 
 // NewSources returns informers, which hold objects without their managed fields. Rules are
-// read in the newest version that is served: v1, v1beta2 or v1alpha3. A kind that is not
-// installed or must not be read becomes a [Condition], the logger is told, and it is tried
-// again. With kinds only these are read, and ResourceSlices.
+// read in the newest version that is served: v1, v1beta2 or v1alpha3. For a kind that is
+// not installed or that the client is not allowed to read, there is a [Condition] and a log
+// entry, and reading is tried again. With kinds only these are read, and ResourceSlices.
 func NewSources(config *rest.Config, logger logr.Logger, kinds ...Kind) (Sources, error) {
 	return newSources(config, logger, "", kinds)
 }
@@ -202,7 +203,7 @@ func (h *health) observed(kind Kind, example runtime.Object, client any, lw *cac
 		cache.SharedIndexInformerOptions{ObjectDescription: string(kind)})
 }
 
-// withoutManagedFields saves the memory of what nobody looks at.
+// withoutManagedFields saves memory: nothing reads these fields.
 func withoutManagedFields(object any) (any, error) {
 	if object, ok := object.(metav1.Object); ok {
 		object.SetManagedFields(nil)
@@ -226,7 +227,7 @@ const (
 	ReasonUnreachable = "Unreachable"
 )
 
-// A Condition says how reading one kind goes.
+// A Condition is the state of reading one kind.
 type Condition struct {
 	Kind Kind `json:"kind"`
 	// Available is true while the kind is read.
@@ -284,8 +285,8 @@ func (h *health) observe(kind Kind, err error) {
 	}
 }
 
-// judge turns the result of a request into a reason; "" if it says nothing about the
-// kind: the end of a context, or what the informer answers by listing again.
+// judge turns the result of a request into a reason; "" for a result that is not about the
+// kind: the end of a context, or an error after which the informer lists again.
 func judge(kind Kind, err error) (reason, message string) {
 	switch {
 	case err == nil:
@@ -302,7 +303,7 @@ func judge(kind Kind, err error) (reason, message string) {
 	}
 }
 
-// remedies say what installs a kind.
+// remedies are the steps that install a kind.
 var remedies = map[Kind]string{
 	SliceKind: "it requires Kubernetes 1.34",
 	ClassKind: "it requires Kubernetes 1.34",
@@ -322,8 +323,8 @@ func (h *health) list() (all []Condition) {
 	return all
 }
 
-// Conditions say how reading each kind goes, in a fixed order. Of informers that the
-// caller runs they say only whether they have synced.
+// Conditions are the states of reading each kind, in a fixed order. For informers that the
+// caller runs they report only whether they have synced.
 func (t *Tracker) Conditions() []Condition {
 	if h := t.options.Sources.health; h != nil {
 		return h.list()
@@ -339,7 +340,7 @@ func (t *Tracker) Conditions() []Condition {
 	return all
 }
 
-// Ready is nil once the tracker has synced; before, it says what it waits for.
+// Ready is nil once the tracker has synced; before that, the error names what it waits for.
 func (t *Tracker) Ready() error {
 	if cache.IsDone(t.HasSyncedChecker()) {
 		return nil
@@ -393,7 +394,7 @@ func (c *convertingClient[T]) listWatch() *cache.ListWatch {
 	return &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}
 }
 
-// try calls f with the versions, first the one that worked last, until one is there.
+// try calls f with the versions, first the one that worked last, until one is served.
 func (c *convertingClient[T]) try(f func(dynamic.ResourceInterface) error) (err error) {
 	last := int(c.last.Load())
 	order := slices.Concat(c.resources[last:last+1], c.resources[:last], c.resources[last+1:])
@@ -470,8 +471,8 @@ type PatchReader struct {
 	health *health
 }
 
-// NewPatchReader returns one that reads nothing yet. What keeps it from reading
-// becomes its [Condition], the logger is told, and it is tried again.
+// NewPatchReader returns a reader that reads nothing yet. A problem becomes its [Condition]
+// and a log entry, and reading is tried again.
 func NewPatchReader(config *rest.Config, logger logr.Logger) (*PatchReader, error) {
 	untyped, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -488,15 +489,16 @@ func NewPatchReader(config *rest.Config, logger logr.Logger) (*PatchReader, erro
 // Run reads until ctx ends.
 func (s *PatchReader) Run(ctx context.Context) { s.Informer.RunWithContext(ctx) }
 
-// Condition says how reading goes.
+// Condition is the state of reading.
 func (s *PatchReader) Condition() Condition { return s.health.list()[0] }
 
-// Unavailable returns a channel that is closed once the API server has said that it has no
-// patches or that they must not be read: who waits for the Informer to sync need not wait
-// any more.
+// Unavailable returns a channel that is closed once the API server has answered that it
+// does not serve patches or that reading them is not allowed: a caller that waits for the
+// Informer to sync can stop.
 func (s *PatchReader) Unavailable() <-chan struct{} { return s.health.dispensed[PatchKind] }
 
-// Ready is nil once patches have been read, or cannot be; before, it says what it waits for.
+// Ready is nil once patches have been read, or cannot be; before that, the error names what
+// it waits for.
 func (s *PatchReader) Ready() error {
 	if s.Informer.HasSynced() || isClosed(s.Unavailable()) {
 		return nil

@@ -41,7 +41,7 @@ type state struct {
 	// poolDrivers are the drivers, by the names of their pools.
 	poolDrivers map[string]map[string]bool
 	scratch     hits
-	// changed are all deltas of the last batch, those too that nobody sees.
+	// changed are all deltas of the last batch, including those that handlers do not see.
 	changed []delta
 }
 
@@ -49,7 +49,7 @@ func newState() *state {
 	return &state{current: &Snapshot{}, ruleNames: map[string]*rule{}, poolDrivers: map[string]map[string]bool{}}
 }
 
-// delta is how one slice has changed; nil where there is none.
+// delta is the change of one slice; nil where the slice does not exist.
 type delta struct{ old, new *entry }
 
 func (d delta) name() string {
@@ -66,8 +66,8 @@ type work struct {
 	patched map[string]bool // the dirty ones that a patch has changed for
 	classes map[string]*resourceapi.DeviceClass
 	patches map[string]*v1alpha1.ResourceSlicePatch
-	// budget is how many devices may still be looked at to find out which slices a
-	// rule matches; below zero all slices count as changed, which is cheaper.
+	// budget is how many more devices may be checked to find the slices that a rule
+	// matches; below zero all slices count as changed, which is cheaper.
 	budget     int
 	ruleEdits  []edit[object[*resourceapi.DeviceTaintRule]]
 	classEdits []edit[object[*resourceapi.DeviceClass]]
@@ -262,8 +262,8 @@ func (s *state) remember(id poolID, exists bool) {
 	}
 }
 
-// compiledPatch is a patch in a snapshot: the newest version of the object, and what was
-// compiled from one that says the same.
+// compiledPatch is a patch in a snapshot: the newest version of the object, and the result
+// of compiling an equivalent version.
 type compiledPatch struct {
 	object   *v1alpha1.ResourceSlicePatch
 	compiled *patch.Patch
@@ -271,8 +271,8 @@ type compiledPatch struct {
 
 func (p compiledPatch) key() string { return p.object.Name }
 
-// changePatches replaces the patches of a batch and compiles those anew whose class has
-// changed. It marks the slices that they may have matched or match.
+// changePatches replaces the patches of a batch and compiles again those whose class has
+// changed. It marks the slices that they match or may have matched.
 func (s *state) changePatches(w *work) (edits []edit[compiledPatch]) {
 	for _, p := range s.affected(w) {
 		s.replacePatch(w, p, p.Object)
@@ -319,8 +319,8 @@ func (s *state) replacePatch(w *work, old *patch.Patch, changed *v1alpha1.Resour
 	}
 }
 
-// samePatch reports whether two versions of a patch say the same, as after a write of
-// the status.
+// samePatch reports whether two versions of a patch have the same effect, as after a write
+// of the status.
 func samePatch(a, b *v1alpha1.ResourceSlicePatch) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && a.CreationTimestamp.Equal(&b.CreationTimestamp) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)

@@ -76,7 +76,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 	return nil
 }
 
-// start starts what tells the handlers that are there already.
+// start starts the goroutines of the handlers that were added before.
 func (t *Tracker) start(ctx context.Context) error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -90,7 +90,7 @@ func (t *Tracker) start(ctx context.Context) error {
 	return nil
 }
 
-// tell starts the goroutine of a handler.
+// tell starts the goroutine that calls a handler.
 func (t *Tracker) tell(h *Handle) {
 	var ctx context.Context
 	ctx, h.stop = context.WithCancel(t.run)
@@ -209,8 +209,7 @@ func (t *Tracker) publish(snapshot *Snapshot, deltas []delta) {
 // Snapshot returns the current view.
 func (t *Tracker) Snapshot() *Snapshot { return t.snapshot.Load() }
 
-// Flush waits until all is published that the informers had told the tracker of when it
-// was called.
+// Flush waits until every event that the informers delivered before the call is published.
 func (t *Tracker) Flush(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -312,8 +312,8 @@ dra_steward_tracker_folded_drivers 10
 	}
 }
 
-// TestMetricsFallBack: what are too many devices are counted by pool, too many pools by
-// driver, too many drivers together, and the metrics say so. What is gone is not counted.
+// TestMetricsFallBack: too many devices are counted by pool, too many pools by driver, too
+// many drivers together, and the metrics report the level. Deleted devices are not counted.
 func TestMetricsFallBack(t *testing.T) {
 	devices := func(n int) (all []string) {
 		for i := range n {

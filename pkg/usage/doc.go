@@ -1,7 +1,7 @@
-// Package usage knows who holds which device: device -> claims -> pods, and what a
-// taint would hit. It is kept incrementally: an [Index] is told of every claim, pod and
-// PodDisruptionBudget that is new, has changed or is gone, by [Index.Listen] or by hand,
-// and answers from what it has been told.
+// Package usage maps devices to the claims and pods that hold them, and counts what a taint
+// would affect. It works incrementally: an [Index] receives every addition, update and
+// deletion of a claim, pod or PodDisruptionBudget, by [Index.Listen] or by direct calls,
+// and answers from that.
 //
 // A pod holds the devices of a claim if its spec names the claim, or the claim was made
 // for it from a template or for its extended resources

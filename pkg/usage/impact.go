@@ -29,15 +29,15 @@ type Impact struct {
 	Pods []types.NamespacedName `json:"pods"`
 	// Namespaces are those of the pods.
 	Namespaces []string `json:"namespaces"`
-	// Budgets are the PodDisruptionBudgets that speak of one of the pods.
+	// Budgets are the PodDisruptionBudgets that select one of the pods.
 	Budgets []BudgetImpact `json:"budgets"`
 }
 
-// A BudgetImpact says how a PodDisruptionBudget is hit.
+// A BudgetImpact is the effect on one PodDisruptionBudget.
 type BudgetImpact struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Pods is how many of the pods it speaks of, Allowed how many may be disrupted now.
+	// Pods is how many of the pods it selects, Allowed how many may be disrupted now.
 	Pods    int `json:"pods"`
 	Allowed int `json:"allowed"`
 }
@@ -139,7 +139,7 @@ func (i *Index) addNamespaces(impact *Impact, pods map[types.NamespacedName]*cor
 	}
 }
 
-// speaksOf counts the pods that a budget speaks of.
+// speaksOf counts the pods that a budget selects.
 func speaksOf(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (n int) {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	if err != nil { // the API server does not store one like that
@@ -153,7 +153,7 @@ func speaksOf(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (n int) 
 	return n
 }
 
-// running tells whether a pod would be evicted if it holds a tainted device.
+// running reports whether a pod would be evicted if it holds a tainted device.
 func running(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil &&
 		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
@@ -178,8 +178,8 @@ func tolerates(claim *resourceapi.ResourceClaim, id DeviceID, taint *resourceapi
 // maxPodNames is how many pods a summary names: who wants all has the Impact.
 const maxPodNames = 10
 
-// Summary is the impact as the guard's thresholds, its policies and people are told.
-// published says how many devices a driver publishes; nil if nobody knows.
+// Summary is the impact in the form that the guard's thresholds, policies and messages use.
+// published returns how many devices a driver publishes; nil if that is not known.
 func (i Impact) Summary(published func(driver string) int) guard.Impact {
 	s := guard.Impact{
 		Counts:         guard.Counts{Devices: len(i.Devices), Claims: len(i.Claims), Pods: len(i.Pods), Namespaces: len(i.Namespaces)},
@@ -222,8 +222,7 @@ func PublishedDevices(slices iter.Seq[*resourceapi.ResourceSlice]) map[string]in
 	return counts
 }
 
-// Budgets returns the PodDisruptionBudgets that speak of a pod, in the order of their
-// names.
+// Budgets returns the PodDisruptionBudgets that select a pod, in the order of their names.
 func (i *Index) Budgets(pod *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()

@@ -65,14 +65,14 @@ func (i *Index) Devices(namespace, pod string) []DeviceID {
 	return slices.SortedFunc(maps.Keys(devices), DeviceID.Compare)
 }
 
-// Claim returns an allocated claim, nil if there is none of that name.
+// Claim returns the allocated claim of that name, or nil.
 func (i *Index) Claim(namespace, name string) *resourceapi.ResourceClaim {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
 	return i.claims.Get(types.NamespacedName{Namespace: namespace, Name: name}).ResourceClaim
 }
 
-// Pod returns a pod that names a claim, nil if there is none of that name.
+// Pod returns the pod of that name if it names a claim, or nil.
 func (i *Index) Pod(namespace, name string) *corev1.Pod {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
@@ -128,7 +128,7 @@ type reference struct {
 	name types.NamespacedName
 	// at is its place among those that the pod names.
 	at int
-	// made says that the claim was made for the pod, or for its PodGroup.
+	// made is true if the claim was created for the pod, or for its PodGroup.
 	made, extended bool
 }
 
@@ -162,13 +162,13 @@ func nameAt(pod *corev1.Pod, at int) (r reference, ok bool) {
 	return reference{types.NamespacedName{Namespace: pod.Namespace, Name: *name}, at, made, false}, true
 }
 
-// isFor tells whether the claim was made for the pod, or with groups for its PodGroup, if
-// it was made for one.
+// isFor reports whether the claim belongs to the pod: a claim that was created for one pod
+// (with groups, for its PodGroup) belongs to no other.
 func (r reference) isFor(pod *corev1.Pod, claim *resourceapi.ResourceClaim, groups bool) bool {
 	return !r.made || resourceclaim.IsForPod(pod, claim, groups && !r.extended) == nil
 }
 
-// uses tells whether a pod uses a claim that it names.
+// uses reports whether a pod uses a claim that it names.
 func uses(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	for r := range named(pod) {
@@ -182,12 +182,12 @@ func uses(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 // A Use is a claim that a pod uses.
 type Use struct {
 	Claim *resourceapi.ResourceClaim
-	// ExtendedResource says that the scheduler made the claim for extended resources.
+	// ExtendedResource is true if the scheduler created the claim for extended resources.
 	ExtendedResource bool
 }
 
-// Uses yields the claims that a pod uses, of those that lookup finds. groups says
-// whether a reservation for its PodGroup counts.
+// Uses yields the claims that a pod uses, of those that lookup finds. With groups, a
+// reservation for its PodGroup counts.
 func Uses(pod *corev1.Pod, lookup func(namespace, name string) *resourceapi.ResourceClaim, groups bool) iter.Seq[Use] {
 	return func(yield func(Use) bool) {
 		for r := range named(pod) {

@@ -145,8 +145,7 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
-// history makes an index and what it was told of out of bytes: each step is one of
-// them.
+// history makes an index and the events that it receives from bytes, one byte a step.
 type history struct {
 	index   Index
 	claims  map[string]*resourceapi.ResourceClaim
@@ -216,7 +215,7 @@ func (h *history) step(b uint32) {
 	}
 }
 
-// holds says from scratch whether a pod holds a claim.
+// holds computes from scratch whether a pod holds a claim.
 func holds(p *corev1.Pod, c *resourceapi.ResourceClaim) bool {
 	refers := false
 	for _, r := range p.Spec.ResourceClaims {
