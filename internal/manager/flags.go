@@ -8,6 +8,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
@@ -36,6 +37,7 @@ func (o *Options) AddFlags(c *cobra.Command) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of this pod)")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty: off")
+	daemon.SecureFlag(f, &o.metricsSecure)
 	f.StringVar(&o.logLevel, "log-level", "info", "minimum log level: debug (with every decision), info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "format of the log on standard error: json or text")
 	cmdutil.Complete(c, "mode", []string{string(evictor.ModeObserve), string(evictor.ModeAuto), string(evictor.ModeSupplement), string(evictor.ModeFull)})

@@ -43,6 +43,7 @@ type Options struct {
 	poolsPerSecond                     float64
 	kubeconfig                         string
 	healthAddress, metricsAddress      string
+	metricsSecure                      bool
 	logLevel, logFormat                string
 	certificates                       certificateOptions
 }
@@ -168,15 +169,17 @@ func (o Options) serveAndLead(ctx context.Context, config *rest.Config, registry
 	if err := errors.Join(o.addCertificates(eviction, config, registry, log), o.addExtendedResources(eviction, config, log), o.addDrains(eviction, config, registry, log)); err != nil {
 		return err
 	}
+	metrics, handler, err := daemon.SecureMetrics(o.metricsSecure, config, at["--metrics-address"], daemon.MetricsHandler(registry), log)
+	if err != nil {
+		return fmt.Errorf("--metrics-secure: %w", err)
+	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, failed := errgroup.WithContext(background)
 	group.Go(func() error {
 		return daemon.ServeHTTP(failed, at["--health-address"], daemon.Probes(map[string]healthz.Checker{"evictor": eviction.ready}))
 	})
-	group.Go(func() error {
-		return daemon.ServeHTTP(failed, at["--metrics-address"], daemon.MetricsHandler(registry))
-	})
+	group.Go(func() error { return daemon.ServeHTTP(failed, metrics, handler) })
 	working, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(failed, cancel)

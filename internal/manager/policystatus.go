@@ -40,7 +40,7 @@ func (o Options) addPolicyStatus(e *eviction, registry prometheus.Registerer, lo
 		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events(o.namespace)})
 		collector := policystatus.Collector{
 			Client: e.quiet, Namespace: o.namespace, Name: o.policyStatus, Selector: o.webhookSelector,
-			Interval: policyStatusInterval, Metrics: metrics, Log: log,
+			Interval: policyStatusInterval, Secure: o.metricsSecure, Metrics: metrics, Log: log,
 			Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dra-steward-policies"}),
 		}
 		return collector.Run(ctx)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -56,6 +57,7 @@ type nodeWatchOptions struct {
 	interval                      time.Duration
 	events                        bool
 	healthAddress, metricsAddress string
+	metricsSecure                 bool
 	logLevel, logFormat           string
 }
 
@@ -89,6 +91,7 @@ func WatchCommand(streams cmdutil.Streams) *cobra.Command {
 	f.BoolVar(&o.events, "events", true, "emit an event on the pod for each finding")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty: off")
+	daemon.SecureFlag(f, &o.metricsSecure)
 	f.StringVar(&o.logLevel, "log-level", "info", "minimum log level: debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "format of the log on standard error: json or text")
 	return c
@@ -100,25 +103,23 @@ func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions)
 		return err
 	}
 	defer agent.Kubelet.Close()
+	at, err := daemon.ListenAll(map[string]string{"--health-address": o.healthAddress, "--metrics-address": o.metricsAddress})
+	if err != nil {
+		return err
+	}
+	config, err := o.config()
+	if err != nil {
+		return err
+	}
+	metrics, handler, err := daemon.SecureMetrics(o.metricsSecure, config, at["--metrics-address"], daemon.MetricsHandler(registry), agent.Log)
+	if err != nil {
+		return fmt.Errorf("--metrics-secure: %w", err)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return agent.World.Run(ctx) })
 	group.Go(func() error { return agent.Run(ctx) })
-	for _, page := range []struct {
-		flag, address string
-		handler       http.Handler
-	}{
-		{"--health-address", o.healthAddress, worldHealth(agent.World)},
-		{"--metrics-address", o.metricsAddress, daemon.MetricsHandler(registry)},
-	} {
-		if page.address == "" {
-			continue
-		}
-		listener, err := net.Listen("tcp", page.address)
-		if err != nil {
-			return fmt.Errorf("%s: %w", page.flag, err)
-		}
-		group.Go(func() error { return daemon.ServeHTTP(ctx, listener, page.handler) })
-	}
+	group.Go(func() error { return daemon.ServeHTTP(ctx, at["--health-address"], worldHealth(agent.World)) })
+	group.Go(func() error { return daemon.ServeHTTP(ctx, metrics, handler) })
 	if o.serveSocket != "" {
 		group.Go(func() error { return servePodResources(ctx, o.serveSocket, agent) })
 	}
@@ -127,6 +128,14 @@ func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions)
 		return err
 	}
 	return nil
+}
+
+func (o nodeWatchOptions) config() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
+	}
+	return config, nil
 }
 
 // agent makes the agent and all that it needs.
@@ -141,9 +150,9 @@ func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Re
 	if _, err := cdi.Read(o.cdi); err != nil {
 		return nil, nil, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	config, err := o.config()
 	if err != nil {
-		return nil, nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
+		return nil, nil, err
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
-	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -168,10 +167,11 @@ func (c *reloader) reload() {
 	}
 }
 
-// metricsHandler serves metrics, and what came of loading policies.
-func (c *reloader) metricsHandler(registry *prometheus.Registry) http.Handler {
+// metricsHandler serves metrics, and to every caller the state of the policies: the controller
+// reads it, and sends no token to an address that it cannot verify.
+func (c *reloader) metricsHandler(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", daemon.MetricsHandler(registry))
+	mux.Handle("/", metrics)
 	if c.policies != nil {
 		mux.HandleFunc("GET "+policystatus.Path, c.tellPolicies)
 	}

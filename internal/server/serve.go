@@ -5,12 +5,16 @@ package server
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
@@ -28,6 +32,7 @@ type serveOptions struct {
 	clientCA                               string
 	selfSigned                             []string
 	address, healthAddress, metricsAddress string
+	metricsSecure                          bool
 	shutdownDelay                          time.Duration
 	liveData, guard, podDeletions          bool
 	kubeconfig                             string
@@ -81,9 +86,10 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.address, "address", ":9443", "address for admission requests (HTTPS)")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty: off")
+	daemon.SecureFlag(f, &o.metricsSecure)
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to serve requests after SIGTERM, until API servers observe the shutdown")
 	clusterFlags(f, &o)
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --policy-namespace and --certificate-secret (default: the cluster of this pod)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --policy-namespace, --certificate-secret and --metrics-secure (default: the cluster of this pod)")
 	f.StringVar(&o.logLevel, "log-level", "info", "minimum log level: debug, info (with denials and warnings), warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "format of the log on standard error: json or text")
 	recordingFlags(f, &o)
@@ -211,13 +217,17 @@ func serveAll(ctx context.Context, server *webhook.Server, world *ClusterView, s
 	if err != nil {
 		return err
 	}
+	metrics, handler, err := o.metrics(site, registry, at["--metrics-address"], log)
+	if err != nil {
+		return err
+	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, failed := errgroup.WithContext(background)
 	group.Go(func() error {
 		return daemon.ServeHTTP(failed, at["--health-address"], healthHandler(server, world, site))
 	})
-	group.Go(func() error { return daemon.ServeHTTP(failed, at["--metrics-address"], site.metricsHandler(registry)) })
+	group.Go(func() error { return daemon.ServeHTTP(failed, metrics, handler) })
 	group.Go(func() error { return site.run(failed) })
 	if world != nil {
 		group.Go(func() error { return world.run(failed) })
@@ -238,6 +248,22 @@ func serveAll(ctx context.Context, server *webhook.Server, world *ClusterView, s
 		return server.Serve(admission, at["--address"])
 	})
 	return group.Wait()
+}
+
+// metrics are served by listener, with --metrics-secure to authorized users only.
+func (o serveOptions) metrics(site *reloader, registry *prometheus.Registry, listener net.Listener, log logr.Logger) (net.Listener, http.Handler, error) {
+	var config *rest.Config
+	if o.metricsSecure {
+		var err error
+		if config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig); err != nil {
+			return nil, nil, fmt.Errorf("--metrics-secure: %w", err)
+		}
+	}
+	listener, metrics, err := daemon.SecureMetrics(o.metricsSecure, config, listener, daemon.MetricsHandler(registry), log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--metrics-secure: %w", err)
+	}
+	return listener, site.metricsHandler(metrics), nil
 }
 
 // clusterFlags say what is read of the cluster, and which policies there are.

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -213,7 +216,7 @@ func TestNetworkPolicies(t *testing.T) {
 	monitoring := values{"namespaceSelector": values{"matchLabels": values{"kubernetes.io/metadata.name": "monitoring"}}}
 	r := render(t, with(values{"networkPolicy": values{"enabled": true, "podNetworks": []any{"10.244.0.0/16", "fd00::/8"}, "metricsFrom": []any{monitoring}}}), Options{})
 	ingress := r.network.Spec.Ingress
-	if len(ingress) != 2 || ingress[0].Ports[0].Port.StrVal != "https" || ingress[1].Ports[0].Port.StrVal != "metrics" || len(ingress[1].From) != 1 {
+	if len(ingress) != 2 || ingress[0].Ports[0].Port.StrVal != "https" || ingress[1].Ports[0].Port.StrVal != "metrics" || len(ingress[1].From) != 2 {
 		t.Fatalf("got %+v", ingress)
 	}
 	blocks := []networkingv1.IPBlock{*ingress[0].From[0].IPBlock, *ingress[0].From[1].IPBlock}
@@ -224,8 +227,54 @@ func TestNetworkPolicies(t *testing.T) {
 		t.Errorf("controller: %+v", got)
 	}
 	open := render(t, with(values{"networkPolicy": values{"enabled": true}}), Options{})
-	if got := open.network.Spec.Ingress; len(got) != 1 || len(got[0].From) != 0 || len(open.controller.network.Spec.Ingress) != 0 {
+	if got := open.network.Spec.Ingress; len(got) != 2 || len(got[0].From) != 0 || !selects(got[1].From, r.controller.deployment.Spec.Template.Labels) || len(open.controller.network.Spec.Ingress) != 0 {
 		t.Errorf("no networks, no scraper: %+v, %+v", got, open.controller.network.Spec.Ingress)
+	}
+}
+
+// selects reports whether the only peer selects pods with these labels.
+func selects(peers []networkingv1.NetworkPolicyPeer, podLabels map[string]string) bool {
+	if len(peers) != 1 || peers[0].PodSelector == nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(peers[0].PodSelector)
+	return err == nil && selector.Matches(labels.Set(podLabels))
+}
+
+// TestSecureMetrics: where metrics are secure, each component that serves them may review
+// tokens and rights, and Prometheus scrapes them by HTTPS with a token.
+func TestSecureMetrics(t *testing.T) {
+	v := values{"liveData": values{"enabled": false}, "guard": values{"enabled": false}, "policies": values{"configMaps": false},
+		"node":       values{"enabled": true, "namespace": "agents", "createNamespace": true},
+		"monitoring": values{"secure": true, "podMonitor": values{"enabled": true}, "serviceMonitor": values{"enabled": true}}}
+	reviewers := map[string]int{}
+	for _, r := range rights(t, with(v)) {
+		if strings.Contains(r.what, "tokenreviews") || strings.Contains(r.what, "subjectaccessreviews") {
+			reviewers[r.component]++
+		}
+	}
+	if want := map[string]int{"webhook": 2, "controller": 2, "node": 2}; !maps.Equal(reviewers, want) {
+		t.Errorf("rights to review: %v, want %v", reviewers, want)
+	}
+	objects, err := Render(with(v), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		list := map[string]string{"ServiceMonitor": "endpoints", "PodMonitor": "podMetricsEndpoints"}[object.GetKind()]
+		if list == "" {
+			continue
+		}
+		endpoints, _, _ := unstructured.NestedSlice(object.Object, "spec", list)
+		endpoint, _ := endpoints[0].(map[string]any)
+		if endpoint["scheme"] != "https" || object.GetKind() == "ServiceMonitor" && endpoint["bearerTokenFile"] == nil {
+			t.Errorf("%s: %v", object.GetKind(), endpoint)
+		}
+	}
+	for _, r := range rights(t, nil) {
+		if strings.Contains(r.what, "reviews") {
+			t.Errorf("by default, %s may %s", r.component, r.what)
+		}
 	}
 }
 

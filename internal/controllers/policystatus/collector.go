@@ -2,6 +2,7 @@ package policystatus
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -42,6 +43,8 @@ type Collector struct {
 	Namespace, Name string
 	// Selector selects the pods of the replicas.
 	Selector string
+	// Secure says that the replicas serve HTTPS, with certificates that cannot be verified.
+	Secure bool
 	// Interval is the time between two rounds.
 	Interval time.Duration
 	Recorder record.EventRecorder
@@ -163,22 +166,22 @@ func (c *Collector) ask(ctx context.Context, pods []corev1.Pod) []Replica {
 	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning
 	})
-	// No proxy and no other address: it is these pods that are asked.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+	// No proxy and no redirect: only these pods are asked. They receive no secret.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: c.Secure}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	replicas := make([]Replica, len(pods))
 	var asking sync.WaitGroup
 	for i := range pods {
-		asking.Go(func() { replicas[i] = ask(ctx, client, &pods[i]) })
+		asking.Go(func() { replicas[i] = c.askOne(ctx, client, &pods[i]) })
 	}
 	asking.Wait()
 	return replicas
 }
 
-// ask asks one replica.
-func ask(ctx context.Context, client *http.Client, pod *corev1.Pod) Replica {
+// askOne asks one replica.
+func (c *Collector) askOne(ctx context.Context, client *http.Client, pod *corev1.Pod) Replica {
 	replica := Replica{Name: pod.Name}
-	load, err := get(ctx, client, pod)
+	load, err := c.get(ctx, client, pod)
 	if err != nil {
 		replica.Silent = err.Error()
 		return replica
@@ -187,14 +190,18 @@ func ask(ctx context.Context, client *http.Client, pod *corev1.Pod) Replica {
 	return replica
 }
 
-func get(ctx context.Context, client *http.Client, pod *corev1.Pod) (*Load, error) {
+func (c *Collector) get(ctx context.Context, client *http.Client, pod *corev1.Pod) (*Load, error) {
 	address, err := addressOf(pod)
 	if err != nil {
 		return nil, err
 	}
+	scheme := "http://"
+	if c.Secure {
+		scheme = "https://"
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+Path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+address+Path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,21 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrllog.SetLogger(logr.Discard())
-	os.Exit(Main(tests{m}, envtest.Options{Scheduler: true, AuditPolicy: auditPolicy}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err }))
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "dra-steward-admission-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if apiServerClient, err = configureAdmission(dir); err != nil {
+		panic(err)
+	}
+	return Main(tests{m}, envtest.Options{Scheduler: true, AuditPolicy: auditPolicy,
+		APIServerArgs: map[string][]string{"admission-control-config-file": {apiServerClient.file}},
+	}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err })
 }
 
 // tests end the pods before the control plane.
