@@ -32,7 +32,7 @@ type Options struct {
 	Recorder record.EventRecorder
 	// Tracker is the merged view of the devices. The caller runs it.
 	Tracker *tracker.Tracker
-	// rules has *resourceapi.DeviceTaintRule. The caller runs it.
+	// Rules has *resourceapi.DeviceTaintRule. The caller runs it.
 	Rules cache.SharedIndexInformer
 	// Usage is the index of claims and pods. The caller feeds it; UsageSynced is the
 	// result of [usage.Index.Listen], if that feeds it.

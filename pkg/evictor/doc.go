@@ -4,7 +4,7 @@
 // publishes in a ResourceSlice or an admin sets with a DeviceTaintRule (KEP-5055). Pods
 // hold devices through claims: those in their spec, those created from templates, and
 // the one that the scheduler creates for extended resources. [Decide] takes one
-// allocated claim and the taints of its devices and returns a [verdict]: the earliest
+// allocated claim and the taints of its devices and returns a [Verdict]: the earliest
 // time at which a taint is no longer tolerated, with all reasons in a stable order.
 // [DecidePod] merges the verdicts of all claims of a pod, and skips pods that no taint
 // evicts. Both are pure functions of objects and a time.

@@ -19,7 +19,7 @@ const (
 	// rules, depending on the detected state of the in-tree controller.
 	ModeAuto Mode = "auto"
 	// ModeSupplement evicts only the pods that the in-tree controller misses: those with
-	// devices for extended resources. It waits [supplementGrace] for that controller, skips
+	// devices for extended resources. It waits 15 seconds for that controller, skips
 	// pods that another controller disrupts, and writes only a condition of its own.
 	ModeSupplement Mode = "supplement"
 	// ModeFull carries out all evictions of KEP-5055, for clusters without the in-tree

@@ -23,8 +23,8 @@ type Settings struct {
 	Tolerations *v1alpha1.Tolerations
 }
 
-// DefaultTimeAddedWindow is the window of a Settings that names none.
-const DefaultTimeAddedWindow = 5 * time.Second
+// defaultTimeAddedWindow is the window of a Settings that names none.
+const defaultTimeAddedWindow = 5 * time.Second
 
 // maxTimeAddedWindow bounds the window: a longer one would take times that a driver
 // chose for times that the API server filled in.
@@ -32,7 +32,7 @@ const maxTimeAddedWindow = time.Minute
 
 func (s Settings) timeAddedWindow() time.Duration {
 	if s.TimeAddedWindow == nil {
-		return DefaultTimeAddedWindow
+		return defaultTimeAddedWindow
 	}
 	return s.TimeAddedWindow.Duration
 }

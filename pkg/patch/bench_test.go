@@ -1,4 +1,4 @@
-package patch_test
+package patch
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // fullSlice is as large as a slice can be: 128 devices with 32 attributes each.
@@ -53,7 +52,7 @@ func BenchmarkApply(b *testing.B) {
 	}{
 		{"all devices", nil},
 		{"one device", &v1alpha1.DevicePatchFilter{Device: &one}},
-		{"expression", cel(`device.attributes["gpu.example.com"].model == "m1"`)},
+		{"expression", celOf(`device.attributes["gpu.example.com"].model == "m1"`)},
 	}
 	for _, kind := range kinds {
 		for _, n := range []int{1, 10, 100} {
@@ -64,17 +63,17 @@ func BenchmarkApply(b *testing.B) {
 			}
 			patches := compile(objects...)
 			b.Run(fmt.Sprintf("%s/%d patches", kind.name, n), func(b *testing.B) {
-				beside(b, s, func() { patch.Apply(s, patches) })
+				beside(b, s, func() { Apply(s, patches) })
 			})
 			if kind.name == "expression" && n == 10 {
-				e := patch.NewEvaluation(s)
+				e := NewEvaluation(s)
 				b.Run("expression remembered/10 patches", func(b *testing.B) {
 					beside(b, s, func() {
-						matches := make([]patch.Match, 0, n)
+						matches := make([]deviceMatch, 0, n)
 						for _, p := range patches {
-							matches = append(matches, p.Match(e))
+							matches = append(matches, p.match(e))
 						}
-						patch.Merge(s, matches)
+						mergeMatches(s, matches)
 					})
 				})
 			}

@@ -3,8 +3,7 @@
 // that it is given. A merged slice shares with the published one whatever is equal.
 //
 // The short way is [Apply]. A caller that keeps many slices up to date keeps the parts: a
-// [Patch] is compiled once per generation and per generation of its class, an [Evaluation]
-// holds the results of expressions for the devices of one slice, a [Match] the devices that
-// a patch applies to, and [Merge] makes the slice. All filters see devices as they were
-// published, so that a Match depends only on its patch and the slice.
+// [Patch] is compiled once per generation and per generation of its class, and an [Evaluation]
+// holds the results of expressions for the devices of one slice. All filters see devices
+// as they were published, so that a match depends only on its patch and the slice.
 package patch

@@ -1,4 +1,4 @@
-package patch_test
+package patch
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/quantity"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // FuzzDecoded applies whatever can be decoded, valid or not.
@@ -27,8 +26,8 @@ func FuzzDecoded(f *testing.F) {
 		if json.Unmarshal([]byte(slice), s) != nil || json.Unmarshal([]byte(patches), &objects) != nil {
 			t.Skip()
 		}
-		var c patch.Compiler
-		var compiled []*patch.Patch
+		var c Compiler
+		var compiled []*Patch
 		for _, o := range objects {
 			if o == nil {
 				t.Skip()
@@ -36,11 +35,11 @@ func FuzzDecoded(f *testing.F) {
 			compiled = append(compiled, c.Compile(o, nil))
 		}
 		before := s.DeepCopy()
-		result := patch.Apply(s, compiled)
+		result := Apply(s, compiled)
 		if !reflect.DeepEqual(before, s) {
 			t.Fatal("the published slice was changed")
 		}
-		if again := patch.Apply(s, compiled); !reflect.DeepEqual(again.Slice, result.Slice) {
+		if again := Apply(s, compiled); !reflect.DeepEqual(again.Slice, result.Slice) {
 			t.Fatal("applied twice to the published slice, another result")
 		}
 		for i, d := range result.Slice.Spec.Devices {

@@ -1,4 +1,4 @@
-package patch_test
+package patch
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 const maxNames = resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice
@@ -142,35 +141,35 @@ func TestMissingClassMatchesNothing(t *testing.T) {
 	name := "gpu"
 	o := object("p", 0, spec{Filter: &v1alpha1.DevicePatchFilter{DeviceClassName: &name}, Attributes: attrs{model: set(str("y"))}})
 	s := slice(device("a", names{"n": num(1)}), device("b", names{"n": num(2)}))
-	var c patch.Compiler
+	var c Compiler
 	p := c.Compile(o, nil)
-	if r := patch.Apply(s, []*patch.Patch{p}); r.Slice != s || len(p.Problems) != 1 || p.Problems[0].Reason != patch.ClassNotFound {
+	if r := Apply(s, []*Patch{p}); r.Slice != s || len(p.Problems) != 1 || p.Problems[0].Reason != ClassNotFound {
 		t.Errorf("%+v", p.Problems)
 	}
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p = c.Compile(o, class)
-	wantModels(t, patch.Apply(s, []*patch.Patch{p}), model, "y y")
-	class.Spec.Selectors = cel(`device.attributes["gpu.example.com"].n == 2`).Selectors
+	wantModels(t, Apply(s, []*Patch{p}), model, "y y")
+	class.Spec.Selectors = celOf(`device.attributes["gpu.example.com"].n == 2`).Selectors
 	p = c.Compile(o, class)
-	wantModels(t, patch.Apply(s, []*patch.Patch{p}), model, "- y")
-	class.Spec.Selectors = cel(`nonsense`).Selectors
+	wantModels(t, Apply(s, []*Patch{p}), model, "- y")
+	class.Spec.Selectors = celOf(`nonsense`).Selectors
 	p = c.Compile(o, class)
-	if r := patch.Apply(s, []*patch.Patch{p}); r.Slice != s || !strings.Contains(p.Problems[0].Message, "DeviceClass gpu: spec.selectors[0].cel.expression: compilation failed") {
+	if r := Apply(s, []*Patch{p}); r.Slice != s || !strings.Contains(p.Problems[0].Message, "DeviceClass gpu: spec.selectors[0].cel.expression: compilation failed") {
 		t.Errorf("%+v", p.Problems)
 	}
 }
 
 func TestCompileErrorIgnoresTheWholePatch(t *testing.T) {
-	patches := compile(object("p", 0, spec{Filter: cel("true", "device.nonsense"), Attributes: attrs{model: set(str("y"))}}))
+	patches := compile(object("p", 0, spec{Filter: celOf("true", "device.nonsense"), Attributes: attrs{model: set(str("y"))}}))
 	s := slice(device("a", nil))
-	if r := patch.Apply(s, patches); r.Slice != s {
+	if r := Apply(s, patches); r.Slice != s {
 		t.Error("the patch was applied")
 	}
-	if got := patches[0].Problems; len(got) != 1 || got[0].Reason != patch.CELError || !strings.Contains(got[0].Message, "spec.devices.filter.selectors[1].cel.expression: ") {
+	if got := patches[0].Problems; len(got) != 1 || got[0].Reason != CELError || !strings.Contains(got[0].Message, "spec.devices.filter.selectors[1].cel.expression: ") {
 		t.Errorf("%+v", got)
 	}
 	patches = compile(object("p", 0, spec{Filter: &v1alpha1.DevicePatchFilter{Selectors: make([]resourceapi.DeviceSelector, 1)}, Attributes: attrs{model: set(str("y"))}}))
-	if r := patch.Apply(s, patches); r.Slice != s || patches[0].Problems[0].Reason != patch.CELError {
+	if r := Apply(s, patches); r.Slice != s || patches[0].Problems[0].Reason != CELError {
 		t.Errorf("a selector of an unknown form: %+v", patches[0].Problems)
 	}
 }
@@ -180,16 +179,16 @@ const costly = `[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2
 
 func TestCostIsLimited(t *testing.T) {
 	s := slice(device("a", nil))
-	r := apply(t, s, object("p", 0, spec{Filter: cel(costly), Attributes: attrs{model: set(str("y"))}}))
+	r := apply(t, s, object("p", 0, spec{Filter: celOf(costly), Attributes: attrs{model: set(str("y"))}}))
 	if r.Slice == s {
 		t.Fatalf("the expression costs too much by itself: %+v", report(r, "p").Failures)
 	}
-	r = apply(t, s, object("p", 0, spec{Filter: cel(costly, costly+" || true"), Attributes: attrs{model: set(str("y"))}}))
+	r = apply(t, s, object("p", 0, spec{Filter: celOf(costly, costly+" || true"), Attributes: attrs{model: set(str("y"))}}))
 	if got := report(r, "p").Failures.First; r.Slice != s || !strings.Contains(got, "selectors[1].cel.expression: the expressions up to this one exceed the total cost limit of 1000000") {
 		t.Errorf("two of them: %q", got)
 	}
 	tooMuch := strings.Replace(costly, "a + b", "[1,2,3,4,5,6,7,8,9,10].all(f, f > 0) && a + b", 1)
-	r = apply(t, s, object("p", 0, spec{Filter: cel(tooMuch), Attributes: attrs{model: set(str("y"))}}))
+	r = apply(t, s, object("p", 0, spec{Filter: celOf(tooMuch), Attributes: attrs{model: set(str("y"))}}))
 	if got := report(r, "p").Failures.First; r.Slice != s || !strings.Contains(got, "cost limit exceeded") {
 		t.Errorf("one of ten times the cost: %q", got)
 	}
@@ -197,11 +196,11 @@ func TestCostIsLimited(t *testing.T) {
 
 func TestLimitOfAnEvaluation(t *testing.T) {
 	s := slice(device("a", nil), device("b", nil), device("c", nil))
-	p := compile(object("p", 0, spec{Filter: cel(costly), Attributes: attrs{model: set(str("y"))}}))
-	e := patch.NewEvaluation(s)
+	p := compile(object("p", 0, spec{Filter: celOf(costly), Attributes: attrs{model: set(str("y"))}}))
+	e := NewEvaluation(s)
 	e.Limit = 1
 	wantModels(t, e.Apply(p), model, "y - -")
-	if e.Spent() == 0 || e.Spent() > patch.MaxCost {
+	if e.Spent() == 0 || e.Spent() > MaxCost {
 		t.Errorf("spent %d", e.Spent())
 	}
 	e.Limit = 0
@@ -231,8 +230,8 @@ func TestOnlyAttributesAndCapacityArePatched(t *testing.T) {
 }
 
 func TestTenThousandFailuresAreOneReport(t *testing.T) {
-	p := compile(object("p", 0, spec{Filter: cel(`device.attributes["gpu.example.com"].none`), Attributes: attrs{model: set(str("y"))}}))
-	var total patch.Report
+	p := compile(object("p", 0, spec{Filter: celOf(`device.attributes["gpu.example.com"].none`), Attributes: attrs{model: set(str("y"))}}))
+	var total Report
 	for i := range 100 {
 		var devices []resourceapi.Device
 		for j := range 100 {
@@ -240,7 +239,7 @@ func TestTenThousandFailuresAreOneReport(t *testing.T) {
 		}
 		s := slice(devices...)
 		s.Name = fmt.Sprintf("slice-%02d", 99-i)
-		total.Add(patch.Apply(s, p).Reports()[p[0]])
+		total.Add(Apply(s, p).Reports()[p[0]])
 	}
 	if total.Failures.Devices != 10000 || !strings.HasPrefix(total.Failures.First, "device d0 of ResourceSlice slice-00: ") || len(total.Keys()) != 0 {
 		t.Errorf("%+v", total)
@@ -262,7 +261,7 @@ func TestUnknownValuesAreLeftOut(t *testing.T) {
 		"X.io/upper":   set(num(1)),
 		"x.io/a/b":     set(num(1)),
 	}}))
-	r := patch.Apply(slice(device("a", nil)), patches)
+	r := Apply(slice(device("a", nil)), patches)
 	if got := r.Slice.Spec.Devices[0].Attributes; len(got) != 1 || got["x.io/fine"].VersionValue == nil {
 		t.Errorf("got %v", got)
 	}
@@ -270,24 +269,24 @@ func TestUnknownValuesAreLeftOut(t *testing.T) {
 		t.Errorf("%d problems, want 9", got)
 	}
 	for _, problem := range patches[0].Problems {
-		if problem.Reason != patch.InvalidValue || problem.Name == "" || !strings.HasPrefix(problem.Message, "spec.devices.attributes[") {
+		if problem.Reason != InvalidValue || problem.Name == "" || !strings.HasPrefix(problem.Message, "spec.devices.attributes[") {
 			t.Errorf("%+v", problem)
 		}
 	}
 }
 
 func TestNextKeepsWhatIsKnown(t *testing.T) {
-	p := compile(object("p", 0, spec{Filter: cel(`device.attributes["gpu.example.com"].n == 1`)}))[0]
+	p := compile(object("p", 0, spec{Filter: celOf(`device.attributes["gpu.example.com"].n == 1`)}))[0]
 	s := slice(device("a", names{"n": num(1)}), device("b", names{"n": num(2)}), device("c", nil))
-	e := patch.NewEvaluation(s)
-	p.Match(e)
+	e := NewEvaluation(s)
+	p.match(e)
 	s = slice(device("c", nil), device("b", names{"n": num(1)}), device("new", names{"n": num(1)}), device("a", names{"n": num(1)}))
-	got, want := p.Match(e.Next(s)), p.Match(patch.NewEvaluation(s))
+	got, want := p.match(e.Next(s)), p.match(NewEvaluation(s))
 	if !reflect.DeepEqual(got, want) || want.Devices != 3 || want.Failures.Devices != 1 {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	var none *patch.Evaluation
-	if got := p.Match(none.Next(s)); !reflect.DeepEqual(got, want) {
+	var none *Evaluation
+	if got := p.match(none.Next(s)); !reflect.DeepEqual(got, want) {
 		t.Errorf("from none: %+v", got)
 	}
 }

@@ -13,9 +13,9 @@ import (
 // included, may cost for one device: as much as a single expression of a claim.
 const MaxCost = resourceapi.CELSelectorExpressionMaxCost
 
-// Compare orders patches by precedence: what comes first wins. The higher priority,
+// comparePatches orders patches by precedence: what comes first wins. The higher priority,
 // then the older, then the first by name.
-func Compare(a, b *Patch) int {
+func comparePatches(a, b *Patch) int {
 	return cmp.Or(
 		cmp.Compare(b.priority(), a.priority()),
 		cmp.Compare(a.created(), b.created()),
@@ -152,8 +152,8 @@ func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure st
 	return v.of[device] % states, v.of[device] / states, v.failures[device]
 }
 
-// A Match is the set of devices of a slice that a patch applies to.
-type Match struct {
+// A deviceMatch is the set of devices of a slice that a patch applies to.
+type deviceMatch struct {
 	Patch *Patch
 	// Devices is their number.
 	Devices int
@@ -172,14 +172,14 @@ type Failures struct {
 	First string
 }
 
-// Has reports whether the patch applies to the device with an index.
-func (m Match) Has(device int) bool {
+// has reports whether the patch applies to the device with an index.
+func (m deviceMatch) has(device int) bool {
 	return device/64 < len(m.set) && m.set[device/64]&(1<<(device%64)) != 0
 }
 
-// Match returns the devices of the evaluation's slice that a patch applies to.
-func (p *Patch) Match(e *Evaluation) Match {
-	m := Match{Patch: p}
+// match returns the devices of the evaluation's slice that a patch applies to.
+func (p *Patch) match(e *Evaluation) deviceMatch {
+	m := deviceMatch{Patch: p}
 	if !p.Selects(e.slice.Spec.Driver, e.slice.Spec.Pool.Name) {
 		return m
 	}

@@ -22,27 +22,27 @@ func Apply(slice *resourceapi.ResourceSlice, patches []*Patch) Result {
 // Apply applies patches to the slice of the evaluation. It keeps only the results of
 // expressions.
 func (e *Evaluation) Apply(patches []*Patch) Result {
-	var matches []Match
+	var matches []deviceMatch
 	for _, p := range patches {
-		if m := p.Match(e); m.Devices > 0 || m.Failures.Devices > 0 {
+		if m := p.match(e); m.Devices > 0 || m.Failures.Devices > 0 {
 			matches = append(matches, m)
 		}
 	}
 	e.views = nil // they need more memory than the slice
-	return Merge(e.slice, matches)
+	return mergeMatches(e.slice, matches)
 }
 
-// Merge applies to a slice the patches that match devices of it. The order of matches does
-// not matter. Merge changes neither the slice nor the patches. The result shares memory
+// mergeMatches applies to a slice the patches that match devices of it. The order of matches does
+// not matter. mergeMatches changes neither the slice nor the patches. The result shares memory
 // with them, so the caller must not modify it.
-func Merge(slice *resourceapi.ResourceSlice, matches []Match) Result {
+func mergeMatches(slice *resourceapi.ResourceSlice, matches []deviceMatch) Result {
 	r := Result{Slice: slice, Published: slice}
 	for _, m := range matches {
 		if m.Devices > 0 || m.Failures.Devices > 0 {
 			r.matches = append(r.matches, m)
 		}
 	}
-	slices.SortStableFunc(r.matches, func(a, b Match) int { return Compare(a.Patch, b.Patch) })
+	slices.SortStableFunc(r.matches, func(a, b deviceMatch) int { return comparePatches(a.Patch, b.Patch) })
 	plans := plans{matches: r.matches}
 	w := writer{driver: resourceapi.QualifiedName(slice.Spec.Driver), crowded: len(slice.Spec.Devices) > resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures}
 	var last string
@@ -90,7 +90,7 @@ type entry struct {
 
 // plans makes one plan for each set of patches that apply to a device.
 type plans struct {
-	matches []Match
+	matches []deviceMatch
 	made    map[string]*plan
 	set     []byte
 }
@@ -102,7 +102,7 @@ func (p *plans) of(device int) *plan {
 		if i%8 == 0 {
 			p.set = append(p.set, 0)
 		}
-		if m.Has(device) {
+		if m.has(device) {
 			p.set[i/8] |= 1 << (i % 8)
 		}
 	}
@@ -126,7 +126,7 @@ func (p *plans) make(device int) *plan {
 	made := &plan{}
 	at := map[Name]int{}
 	for _, m := range p.matches {
-		if !m.Has(device) {
+		if !m.has(device) {
 			continue
 		}
 		for i := range m.Patch.changes {

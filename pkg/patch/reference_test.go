@@ -1,4 +1,4 @@
-package patch_test
+package patch
 
 import (
 	"cmp"
@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // reference merges one device after the other, attribute after attribute, from a deep
@@ -255,7 +254,7 @@ func (w world) patch(name string) *v1alpha1.ResourceSlicePatch {
 	}
 	if w.one(2) {
 		all := slices.Sorted(maps.Keys(expressions))
-		devices.Filter = cel(all[w.IntN(len(all))], all[w.IntN(len(all))])
+		devices.Filter = celOf(all[w.IntN(len(all))], all[w.IntN(len(all))])
 		if w.one(3) {
 			device := fmt.Sprint("d", w.IntN(4))
 			devices.Filter.Device = &device
@@ -277,14 +276,14 @@ func (w world) patches() (all []*v1alpha1.ResourceSlicePatch) {
 }
 
 // agree holds Apply against the reference, and against what always has to be.
-func agree(t *testing.T, c *patch.Compiler, s *resourceapi.ResourceSlice, objects []*v1alpha1.ResourceSlicePatch) {
+func agree(t *testing.T, c *Compiler, s *resourceapi.ResourceSlice, objects []*v1alpha1.ResourceSlicePatch) {
 	t.Helper()
 	before := s.DeepCopy()
-	var patches []*patch.Patch
+	var patches []*Patch
 	for _, o := range objects {
 		patches = append(patches, c.Compile(o, nil))
 	}
-	got, want := patch.Apply(s, patches), reference(s, objects, expressions)
+	got, want := Apply(s, patches), reference(s, objects, expressions)
 	if diff := gocmp.Diff(want, got.Slice); diff != "" {
 		t.Fatalf("differs from the reference (-want +got):\n%s\npublished: %v\npatches: %s", diff, s.Spec.Devices, gocmp.Diff(nil, objects))
 	}
@@ -294,7 +293,7 @@ func agree(t *testing.T, c *patch.Compiler, s *resourceapi.ResourceSlice, object
 	if !reflect.DeepEqual(s, before) {
 		t.Fatal("the published slice was changed")
 	}
-	if again := patch.Apply(s, patches); !reflect.DeepEqual(again.Slice, got.Slice) || !reflect.DeepEqual(reports(again), reports(got)) {
+	if again := Apply(s, patches); !reflect.DeepEqual(again.Slice, got.Slice) || !reflect.DeepEqual(reports(again), reports(got)) {
 		t.Fatal("applied twice to the published slice, another result")
 	}
 	for i, d := range got.Slice.Spec.Devices {
@@ -305,15 +304,15 @@ func agree(t *testing.T, c *patch.Compiler, s *resourceapi.ResourceSlice, object
 			_, attribute := d.Attributes[key.Spelling]
 			_, capacity := d.Capacity[key.Spelling]
 			is := attribute && !key.Name.Capacity || capacity && key.Name.Capacity
-			if want := key.Effect == patch.Added || key.Effect == patch.Replaced; want && !is || key.Effect == patch.Removed && is {
+			if want := key.Effect == Added || key.Effect == Replaced; want && !is || key.Effect == Removed && is {
 				t.Fatalf("device %d: %s is said to be %s as %s: %v", i, key.Name, key.Effect, key.Spelling, d)
 			}
 		}
 	}
 }
 
-func reports(r patch.Result) map[string]patch.Report {
-	all := map[string]patch.Report{}
+func reports(r Result) map[string]Report {
+	all := map[string]Report{}
 	for p, report := range r.Reports() {
 		all[p.Object.Name] = *report
 	}
@@ -321,7 +320,7 @@ func reports(r patch.Result) map[string]patch.Report {
 }
 
 func TestReference(t *testing.T) {
-	var c patch.Compiler
+	var c Compiler
 	for seed := range uint64(3000) {
 		w := world{rand.New(rand.NewPCG(seed, 1))}
 		agree(t, &c, w.slice(), w.patches())
@@ -330,7 +329,7 @@ func TestReference(t *testing.T) {
 
 func FuzzApply(f *testing.F) {
 	f.Add(uint64(1), uint64(2))
-	var c patch.Compiler
+	var c Compiler
 	f.Fuzz(func(t *testing.T, a, b uint64) {
 		w := world{rand.New(rand.NewPCG(a, b))}
 		agree(t, &c, w.slice(), w.patches())

@@ -1,4 +1,4 @@
-package patch_test
+package patch
 
 import (
 	"fmt"
@@ -16,7 +16,6 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 const driver = "gpu.example.com"
@@ -54,8 +53,8 @@ func object(name string, seconds int, devices spec) *v1alpha1.ResourceSlicePatch
 	}
 }
 
-func compile(objects ...*v1alpha1.ResourceSlicePatch) (compiled []*patch.Patch) {
-	var c patch.Compiler
+func compile(objects ...*v1alpha1.ResourceSlicePatch) (compiled []*Patch) {
+	var c Compiler
 	for _, o := range objects {
 		compiled = append(compiled, c.Compile(o, nil))
 	}
@@ -72,7 +71,7 @@ func device(name string, attributes names) resourceapi.Device {
 	return resourceapi.Device{Name: name, Attributes: attributes}
 }
 
-func cel(expressions ...string) *v1alpha1.DevicePatchFilter {
+func celOf(expressions ...string) *v1alpha1.DevicePatchFilter {
 	filter := &v1alpha1.DevicePatchFilter{}
 	for _, e := range expressions {
 		filter.Selectors = append(filter.Selectors, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: e}})
@@ -95,13 +94,13 @@ func models(s *resourceapi.ResourceSlice, name resourceapi.QualifiedName) string
 
 // apply applies patches in every order, checks that the result is the same, and that the
 // inputs have not changed.
-func apply(t *testing.T, s *resourceapi.ResourceSlice, objects ...*v1alpha1.ResourceSlicePatch) patch.Result {
+func apply(t *testing.T, s *resourceapi.ResourceSlice, objects ...*v1alpha1.ResourceSlicePatch) Result {
 	t.Helper()
 	before := s.DeepCopy()
 	patches := compile(objects...)
-	result := patch.Apply(s, patches)
+	result := Apply(s, patches)
 	slices.Reverse(patches)
-	if again := patch.Apply(s, patches); !reflect.DeepEqual(again.Slice, result.Slice) {
+	if again := Apply(s, patches); !reflect.DeepEqual(again.Slice, result.Slice) {
 		t.Errorf("the order of the patches matters:\n%s", cmp.Diff(result.Slice, again.Slice))
 	}
 	if !reflect.DeepEqual(before, s) {
@@ -110,7 +109,7 @@ func apply(t *testing.T, s *resourceapi.ResourceSlice, objects ...*v1alpha1.Reso
 	return result
 }
 
-func wantModels(t *testing.T, r patch.Result, name resourceapi.QualifiedName, want string) {
+func wantModels(t *testing.T, r Result, name resourceapi.QualifiedName, want string) {
 	t.Helper()
 	if got := models(r.Slice, name); got != want {
 		t.Errorf("%s = %s, want %s", name, got, want)
@@ -119,7 +118,7 @@ func wantModels(t *testing.T, r patch.Result, name resourceapi.QualifiedName, wa
 
 const model = "gpu.example.com/model"
 
-func report(r patch.Result, name string) *patch.Report {
+func report(r Result, name string) *Report {
 	for p, report := range r.Reports() {
 		if p.Object.Name == name {
 			return report
@@ -149,10 +148,10 @@ func TestFilterIsAConjunction(t *testing.T) {
 		"other pool":             {&v1alpha1.DevicePatchFilter{Pool: text("other")}, "x x"},
 		"device":                 {&v1alpha1.DevicePatchFilter{Device: text("b")}, "x y"},
 		"device, other pool":     {&v1alpha1.DevicePatchFilter{Device: text("b"), Pool: text("other")}, "x x"},
-		"selector":               {cel(one), "y x"},
-		"both selectors hold":    {cel(one, "true"), "y x"},
-		"one selector does not":  {cel(one, "false"), "x x"},
-		"selector, other device": {&v1alpha1.DevicePatchFilter{Device: text("b"), Selectors: cel(one).Selectors}, "x x"},
+		"selector":               {celOf(one), "y x"},
+		"both selectors hold":    {celOf(one, "true"), "y x"},
+		"one selector does not":  {celOf(one, "false"), "x x"},
+		"selector, other device": {&v1alpha1.DevicePatchFilter{Device: text("b"), Selectors: celOf(one).Selectors}, "x x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := apply(t, s, object("p", 0, value(tc.filter)))
@@ -220,7 +219,7 @@ func TestUnqualifiedNamesAreRefused(t *testing.T) {
 		Attributes: attrs{"model": set(str("y")), "gpu.example.com/other": set(str("z"))},
 		Capacity:   caps{"memory": size("1")},
 	}))
-	r := patch.Apply(slice(device("a", names{"model": str("x")})), patches)
+	r := Apply(slice(device("a", names{"model": str("x")})), patches)
 	wantModels(t, r, "model", "x")
 	wantModels(t, r, "gpu.example.com/other", "z")
 	if got := len(patches[0].Problems); got != 2 {
@@ -230,7 +229,7 @@ func TestUnqualifiedNamesAreRefused(t *testing.T) {
 
 func TestCELErrorSparesTheOtherDevices(t *testing.T) {
 	s := slice(device("a", nil), device("b", names{"n": num(1)}), device("c", nil))
-	r := apply(t, s, object("p", 0, spec{Filter: cel(`device.attributes["gpu.example.com"].n == 1`), Attributes: attrs{model: set(str("y"))}}))
+	r := apply(t, s, object("p", 0, spec{Filter: celOf(`device.attributes["gpu.example.com"].n == 1`), Attributes: attrs{model: set(str("y"))}}))
 	wantModels(t, r, model, "- y -")
 	failures := report(r, "p").Failures
 	if failures.Devices != 2 || !strings.Contains(failures.First, "device a of ResourceSlice slice: spec.devices.filter.selectors[0].cel.expression: no such key: n") {
@@ -240,7 +239,7 @@ func TestCELErrorSparesTheOtherDevices(t *testing.T) {
 
 func TestNonBooleanIsAnError(t *testing.T) {
 	s := slice(device("a", names{"n": num(1)}))
-	r := apply(t, s, object("p", 0, spec{Filter: cel(`device.attributes["gpu.example.com"].n`), Attributes: attrs{model: set(str("y"))}}))
+	r := apply(t, s, object("p", 0, spec{Filter: celOf(`device.attributes["gpu.example.com"].n`), Attributes: attrs{model: set(str("y"))}}))
 	if r.Slice != s || report(r, "p").Failures.Devices != 1 {
 		t.Errorf("changed %v, %+v", r.Slice != s, report(r, "p"))
 	}
@@ -265,13 +264,13 @@ func TestNoMatchIsTheSameSlice(t *testing.T) {
 		"nothing to do": {},
 		"equal value":   {Attributes: attrs{model: set(str("y"))}},
 		"null, missing": {Attributes: attrs{"gpu.example.com/none": null}},
-		"matches none":  {Filter: cel("false"), Attributes: attrs{model: set(str("z"))}},
+		"matches none":  {Filter: celOf("false"), Attributes: attrs{model: set(str("z"))}},
 	} {
 		if r := apply(t, s, object("p", 0, devices)); r.Slice != s {
 			t.Errorf("%s: the slice was copied", name)
 		}
 	}
-	if r := patch.Apply(s, nil); r.Slice != s {
+	if r := Apply(s, nil); r.Slice != s {
 		t.Error("no patches: the slice was copied")
 	}
 }
@@ -279,7 +278,7 @@ func TestNoMatchIsTheSameSlice(t *testing.T) {
 // All selectors of the class must be true, and those of the filter as well.
 func TestClassContributesAllItsSelectors(t *testing.T) {
 	class := func(expressions ...string) *resourceapi.DeviceClass {
-		return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{Selectors: cel(expressions...).Selectors}}
+		return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{Selectors: celOf(expressions...).Selectors}}
 	}
 	s := slice(device("a", names{"n": num(1)}), device("b", names{"n": num(2)}), device("c", names{"n": num(3)}))
 	n := func(is string) string { return `device.attributes["gpu.example.com"].n ` + is }
@@ -293,10 +292,10 @@ func TestClassContributesAllItsSelectors(t *testing.T) {
 		"with its own": {[]string{n("> 1")}, []string{n("!= 2")}, "- - y"},
 		"none":         {[]string{n("> 1"), n("< 2")}, nil, "- - -"},
 	} {
-		o := object("p", 0, spec{Filter: cel(tc.own...), Attributes: attrs{model: set(str("y"))}})
+		o := object("p", 0, spec{Filter: celOf(tc.own...), Attributes: attrs{model: set(str("y"))}})
 		o.Spec.Devices.Filter.DeviceClassName = new("gpu")
-		var c patch.Compiler
-		if got := models(patch.Apply(s, []*patch.Patch{c.Compile(o, class(tc.class...))}).Slice, model); got != tc.want {
+		var c Compiler
+		if got := models(Apply(s, []*Patch{c.Compile(o, class(tc.class...))}).Slice, model); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
@@ -349,7 +348,7 @@ func TestWinningNullHidesLowerValue(t *testing.T) {
 func TestFiltersSeeTheOriginalDevice(t *testing.T) {
 	s := slice(device("a", names{"model": str("x")}))
 	is := func(value string) *v1alpha1.DevicePatchFilter {
-		return cel(fmt.Sprintf(`device.attributes["gpu.example.com"].model == %q`, value))
+		return celOf(fmt.Sprintf(`device.attributes["gpu.example.com"].model == %q`, value))
 	}
 	r := apply(t, s,
 		object("first", 0, spec{Filter: is("x"), Attributes: attrs{model: set(str("y"))}}),

@@ -54,7 +54,7 @@ func (s *Set) All() iter.Seq[*Patch] { return maps.Values(s.byName) }
 // keeps, by the name of the slice, the results of expressions for its devices: see
 // [Set.Forget].
 func (s *Set) Apply(slice *resourceapi.ResourceSlice) *Result {
-	var matches []Match
+	var matches []deviceMatch
 	evaluation := s.evaluations[slice.Name]
 	selected := false
 	for _, candidate := range s.byName {
@@ -65,7 +65,7 @@ func (s *Set) Apply(slice *resourceapi.ResourceSlice) *Result {
 			selected = true
 			evaluation = s.evaluate(evaluation, slice)
 		}
-		if m := candidate.Match(evaluation); m.Devices > 0 || m.Failures.Devices > 0 {
+		if m := candidate.match(evaluation); m.Devices > 0 || m.Failures.Devices > 0 {
 			matches = append(matches, m)
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Set) Apply(slice *resourceapi.ResourceSlice) *Result {
 	if len(matches) == 0 {
 		return nil
 	}
-	result := Merge(slice, matches)
+	result := mergeMatches(slice, matches)
 	return &result
 }
 
@@ -261,14 +261,14 @@ func (c *Compiler) Select(selector *v1alpha1.DrainSelector, all iter.Seq[*resour
 			}
 			e.Limit = limit - spent
 		}
-		m := p.Match(e)
+		m := p.match(e)
 		spent += e.Spent()
 		if m.Failures.Devices > 0 && found.Failures.Devices == 0 {
 			found.Failures.First = m.Failures.First
 		}
 		found.Failures.Devices += m.Failures.Devices
 		for i := range slice.Spec.Devices {
-			if m.Has(i) {
+			if m.has(i) {
 				devices[v1alpha1.DeviceName{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name}] = struct{}{}
 			}
 		}

@@ -1,4 +1,4 @@
-package patch_test
+package patch
 
 import (
 	"testing"
@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // A slice that no patch has anything to do with stays what it is; one that a patch
@@ -26,7 +25,7 @@ func TestSet(t *testing.T) {
 	object.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{
 		"dc.example.com/rack": {DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To("r12")}},
 	}
-	var set patch.Set
+	var set Set
 	if set.Apply(slice) != nil {
 		t.Error("an empty set must leave the slice as it is")
 	}

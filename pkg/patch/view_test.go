@@ -1,4 +1,4 @@
-package patch_test
+package patch
 
 import (
 	"fmt"
@@ -6,8 +6,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
-
-	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // TestViews: all expressions of a slice share what they see of a device, and find the same
@@ -35,10 +33,10 @@ func TestViews(t *testing.T) {
 	} {
 		expressions = append(expressions, condition, "!("+condition+")")
 	}
-	e := patch.NewEvaluation(s)
+	e := NewEvaluation(s)
 	for i, expression := range expressions {
 		compiled := dracel.GetCompiler(dracel.Features{}).CompileCELExpression(expression, dracel.Options{DisableCostEstimation: true})
-		p := compile(object(fmt.Sprint("p", i), 0, spec{Filter: cel(expression)}))[0]
+		p := compile(object(fmt.Sprint("p", i), 0, spec{Filter: celOf(expression)}))[0]
 		if (compiled.Error != nil) != (len(p.Problems) > 0) {
 			t.Errorf("%s: %v, %v", expression, compiled.Error, p.Problems)
 		}
@@ -46,15 +44,15 @@ func TestViews(t *testing.T) {
 			continue
 		}
 		before, cost := e.Spent(), uint64(0)
-		m := p.Match(e)
+		m := p.match(e)
 		for i, d := range s.Spec.Devices {
 			want, details, err := compiled.DeviceMatches(t.Context(), dracel.Device{Driver: s.Spec.Driver,
 				AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
 			if details != nil && details.ActualCost() != nil {
 				cost += min(*details.ActualCost(), resourceapi.CELSelectorExpressionMaxCost)
 			}
-			if m.Has(i) != (want && err == nil) {
-				t.Errorf("%s of %s: %t, want %t %v", expression, d.Name, m.Has(i), want, err)
+			if m.has(i) != (want && err == nil) {
+				t.Errorf("%s of %s: %t, want %t %v", expression, d.Name, m.has(i), want, err)
 			}
 		}
 		if got := e.Spent() - before; got != cost {

@@ -48,13 +48,13 @@ func groupOf(req Request) groupKey {
 func has(object any) (names []string) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
-		return []string{NeedsTaintRule}
+		return []string{needsTaintRule}
 	case *resourceapi.ResourceSlice:
-		return []string{NeedsSlice}
+		return []string{needsSlice}
 	case *resourceapi.DeviceClass:
-		names = []string{NeedsClass}
+		names = []string{needsClass}
 		if slices.ContainsFunc(object.Spec.Config, func(c resourceapi.DeviceClassConfiguration) bool { return c.Opaque != nil }) {
-			names = append(names, NeedsConfigs)
+			names = append(names, needsConfigs)
 		}
 		return names
 	}
@@ -63,16 +63,16 @@ func has(object any) (names []string) {
 		return nil
 	}
 	if len(spec.Devices.Requests) > 0 {
-		names = append(names, NeedsRequests)
+		names = append(names, needsRequests)
 	}
 	for i := range spec.Devices.Requests {
 		if tolerates(&spec.Devices.Requests[i]) {
-			names = append(names, NeedsTolerations)
+			names = append(names, needsTolerations)
 			break
 		}
 	}
 	if slices.ContainsFunc(spec.Devices.Config, func(c resourceapi.DeviceClaimConfiguration) bool { return c.Opaque != nil }) {
-		names = append(names, NeedsConfigs)
+		names = append(names, needsConfigs)
 	}
 	return names
 }
@@ -120,7 +120,7 @@ func newGroups(set *Set, all *scopes, only string) (map[groupKey]*group, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range Kinds() {
+	for _, kind := range allKinds() {
 		for has := range part(1 << len(parts())) {
 			for _, generated := range []bool{false, true} {
 				key := groupKey{kind, has, generated}
@@ -155,15 +155,15 @@ func codes(policies []*preparedPolicy) string {
 func (k groupKey) possible() part {
 	switch k.kind {
 	case "DeviceTaintRule":
-		return partsOf([]string{NeedsTaintRule, NeedsImpact})
+		return partsOf([]string{needsTaintRule, NeedsImpact})
 	case v1alpha1.DeviceDrainKind:
 		return partsOf([]string{NeedsImpact})
 	case "ResourceSlice":
-		return partsOf([]string{NeedsSlice})
+		return partsOf([]string{needsSlice})
 	case "DeviceClass":
-		return partsOf([]string{NeedsClass, NeedsConfigs})
+		return partsOf([]string{needsClass, needsConfigs})
 	default:
-		return partsOf([]string{NeedsRequests, NeedsTolerations, NeedsConfigs})
+		return partsOf([]string{needsRequests, needsTolerations, needsConfigs})
 	}
 }
 
@@ -172,7 +172,7 @@ func (k groupKey) policies(prepared []*preparedPolicy) (policies []*preparedPoli
 		return nil
 	}
 	for _, policy := range prepared {
-		if slices.Contains(policy.Kinds, k.kind) && partsOf(policy.Needs)&k.has != 0 && !(k.generated && policy.About == AboutUser) {
+		if slices.Contains(policy.Kinds, k.kind) && partsOf(policy.Needs)&k.has != 0 && !(k.generated && policy.About == aboutUser) {
 			policies = append(policies, policy)
 		}
 	}

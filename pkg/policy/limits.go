@@ -21,14 +21,14 @@ type Limits struct {
 	Bytes int
 }
 
-// DefaultLimits are the limits where a site sets none: more than 50 times of what the
+// defaultLimits are the limits where a site sets none: more than 50 times of what the
 // manifests of public drivers use, and an eighth of what the API server admits.
-func DefaultLimits() Limits {
+func defaultLimits() Limits {
 	return Limits{Tolerations: 512, DistinctTolerations: 128, Bytes: 128 << 10}
 }
 
 func (l Limits) withDefaults() Limits {
-	defaults := DefaultLimits()
+	defaults := defaultLimits()
 	if l.Tolerations == 0 {
 		l.Tolerations = defaults.Tolerations
 	}

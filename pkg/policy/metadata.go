@@ -40,36 +40,34 @@ func weaker(a, b Mode) Mode {
 	return b
 }
 
-// About is what a policy is about: the object or its author.
-type About string
-
+// The values of [Metadata].About: a policy checks the object or its author.
 const (
-	// AboutObject is what is written, whoever writes it.
-	AboutObject About = "object"
-	// AboutUser is who writes it. What the claim controller makes from a template
+	// aboutObject is what is written, whoever writes it.
+	aboutObject = "object"
+	// aboutUser is who writes it. What the claim controller makes from a template
 	// was checked when its author wrote the template.
-	AboutUser About = "user"
+	aboutUser = "user"
 )
 
 // The parts of the input that a policy can need. It is not evaluated for a write that
 // has nothing there.
 const (
-	NeedsRequests    = "requests"
-	NeedsTolerations = "tolerations"
-	NeedsConfigs     = "configs"
-	NeedsTaintRule   = "taintRule"
-	NeedsClass       = "class"
-	NeedsSlice       = "slice"
+	needsRequests    = "requests"
+	needsTolerations = "tolerations"
+	needsConfigs     = "configs"
+	needsTaintRule   = "taintRule"
+	needsClass       = "class"
+	needsSlice       = "slice"
 	NeedsImpact      = "impact"
 )
 
 // parts are what Needs can name, in the order of the bits of a group.
 func parts() []string {
-	return []string{NeedsRequests, NeedsTolerations, NeedsConfigs, NeedsTaintRule, NeedsClass, NeedsSlice, NeedsImpact}
+	return []string{needsRequests, needsTolerations, needsConfigs, needsTaintRule, needsClass, needsSlice, NeedsImpact}
 }
 
-// Kinds are the kinds of objects that policies can apply to.
-func Kinds() []string {
+// allKinds are the kinds of objects that policies can apply to.
+func allKinds() []string {
 	return []string{"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule", v1alpha1.DeviceDrainKind}
 }
 
@@ -83,8 +81,8 @@ type Metadata struct {
 	Severity string
 	// Mode is the mode if the site sets none.
 	Mode Mode
-	// About is the object or its author.
-	About About
+	// About is what it checks: "object", or "user" for the author.
+	About string
 	// Kinds are the kinds of objects that it applies to.
 	Kinds []string
 	// Needs are the parts of the input without which it is not evaluated; one that is
@@ -109,7 +107,7 @@ type custom struct {
 	Code       string         `json:"code"`
 	Severity   string         `json:"severity"`
 	Mode       Mode           `json:"mode"`
-	About      About          `json:"about"`
+	About      string         `json:"about"`
 	Kinds      []string       `json:"kinds"`
 	Needs      []string       `json:"needs"`
 	Replaces   []string       `json:"replaces"`
@@ -175,8 +173,8 @@ func (m *Metadata) check() error {
 	}
 	errs = append(errs, oneOf("custom.severity", []string{m.Severity}, []string{"low", "medium", "high", "critical"}),
 		oneOf("custom.mode", []Mode{m.Mode}, Modes()),
-		oneOf("custom.about", []About{m.About}, []About{AboutObject, AboutUser}),
-		oneOf("custom.kinds", m.Kinds, Kinds()),
+		oneOf("custom.about", []string{m.About}, []string{aboutObject, aboutUser}),
+		oneOf("custom.kinds", m.Kinds, allKinds()),
 		oneOf("custom.needs", m.Needs, parts()))
 	return errors.Join(errs...)
 }
@@ -211,15 +209,15 @@ func parameterDefaults(all []Metadata) (map[string]map[string]any, error) {
 			values[name] = value
 		}
 		defaults[policy.Code] = values
-		if err := policy.CheckParameters(values); err != nil {
+		if err := policy.checkParameters(values); err != nil {
 			errs = append(errs, fmt.Errorf("%s: the defaults of the parameters: %w", policy.File, err))
 		}
 	}
 	return defaults, errors.Join(errs...)
 }
 
-// CheckParameters returns an error if the policy's schema does not allow the parameters.
-func (m Metadata) CheckParameters(values map[string]any) error {
+// checkParameters returns an error if the policy's schema does not allow the parameters.
+func (m Metadata) checkParameters(values map[string]any) error {
 	if m.Parameters == nil {
 		if len(values) > 0 {
 			return fmt.Errorf("policy %s has no parameters", m.Code)

@@ -110,7 +110,7 @@ func (s scope) with(set *Set, at string, modes map[string]Mode, parameters map[s
 		if s.parameters != nil {
 			changed = append(changed, code)
 		}
-		if err := policy.CheckParameters(out.values[code]); err != nil {
+		if err := policy.checkParameters(out.values[code]); err != nil {
 			errs = append(errs, fmt.Errorf("%sparameters.%s: %w", at, code, err))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // already is kept, and so is everything while the gate is on.
 func TestDrop(t *testing.T) {
 	drops := apiserver.Drops[*resourceapi.ResourceSlice]{{
-		Gates:  []apiserver.Gate{apiserver.DRADeviceTaints},
+		Gates:  []apiserver.Gate{"DRADeviceTaints"},
 		Fields: []string{"spec.devices[].taints"},
 		Uses:   func(slice *resourceapi.ResourceSlice) bool { return len(slice.Spec.Devices[0].Taints) > 0 },
 		Remove: func(slice *resourceapi.ResourceSlice) {

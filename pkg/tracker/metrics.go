@@ -23,10 +23,10 @@ type Metrics struct {
 	special map[string]*entry
 }
 
-// MaxDrivers is how many drivers have series of their own: those with the most devices. The
+// maxDrivers is how many drivers have series of their own: those with the most devices. The
 // others are added up in one with the driver "" (no driver has that name), and
 // dra_steward_tracker_folded_drivers is their number.
-const MaxDrivers = 50
+const maxDrivers = 50
 
 // counts are those of one driver.
 type counts struct{ devices, patched, driverTaints, ruleTaints int }
@@ -124,7 +124,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	})
 	shown := map[string]counts{}
 	for i, name := range names {
-		if i >= MaxDrivers {
+		if i >= maxDrivers {
 			name = ""
 		}
 		shown[name] = shown[name].plus(m.drivers[names[i]])
@@ -138,15 +138,15 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 		gauge(m.taints, c.driverTaints, name, string(DriverSource))
 		gauge(m.taints, c.ruleTaints, name, string(RuleSource))
 	}
-	gauge(m.folded, max(0, len(names)-MaxDrivers))
+	gauge(m.folded, max(0, len(names)-maxDrivers))
 	m.collectDetail(gauge)
 }
 
-// MaxDetailSeries bounds the series that name devices. Above it, the devices of a pool are
+// maxDetailSeries bounds the series that name devices. Above it, the devices of a pool are
 // added up in one series with the device ""; if those are still too many, the pools of a
 // driver with the pool "", and then all drivers. The metric dra_steward_tracker_detail
 // reports the level.
-const MaxDetailSeries = 1000
+const maxDetailSeries = 1000
 
 // A detail is what one series counts: taints by source and effect, or with the source
 // PatchSource attributes and capacities that patches decide.
@@ -271,7 +271,7 @@ func (s sums) add(d detail, n int) {
 		case !known:
 			s[level] = map[detail]int{at: n}
 		case counted == nil:
-		case counted[at] == 0 && len(counted) >= MaxDetailSeries:
+		case counted[at] == 0 && len(counted) >= maxDetailSeries:
 			s[level] = nil
 		default:
 			counted[at] += n

@@ -63,7 +63,7 @@ func TestStatusOfPatches(t *testing.T) {
 	if deltas := s.apply(map[objectKey]any{{PatchKind, "a"}: written}); len(deltas) != 0 || s.patches.Get("a") != compiled {
 		t.Errorf("%d events", len(deltas))
 	}
-	if s.current.Patch("a") != written || s.current.Rule("a") != nil {
+	if s.current.patch("a") != written || s.current.Rule("a") != nil {
 		t.Error("the snapshot has not the newest version")
 	}
 }

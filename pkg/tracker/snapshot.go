@@ -202,8 +202,8 @@ func (s *Snapshot) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] {
 	}
 }
 
-// Patch returns the ResourceSlicePatch of that name, or nil.
-func (s *Snapshot) Patch(name string) *v1alpha1.ResourceSlicePatch {
+// patch returns the ResourceSlicePatch of that name, or nil.
+func (s *Snapshot) patch(name string) *v1alpha1.ResourceSlicePatch {
 	found, _ := s.patches.get(name)
 	return found.object
 }

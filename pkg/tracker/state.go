@@ -278,7 +278,7 @@ func (s *state) changePatches(w *work) (edits []edit[compiledPatch]) {
 		s.replacePatch(w, p, p.Object)
 		name := p.Object.Name
 		if _, twice := w.patches[name]; !twice {
-			edits = append(edits, edit[compiledPatch]{key: name, item: compiledPatch{s.current.Patch(name), s.patches.Get(name)}})
+			edits = append(edits, edit[compiledPatch]{key: name, item: compiledPatch{s.current.patch(name), s.patches.Get(name)}})
 		}
 	}
 	for name, changed := range w.patches {

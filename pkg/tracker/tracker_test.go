@@ -294,7 +294,7 @@ dra_steward_tracker_taints{driver="e",source="rule"} 1
 		t.Error(problems, err)
 	}
 	batch := map[objectKey]any{{SliceKind, "a"}: nil, {SliceKind, "b"}: nil}
-	for i := range MaxDrivers + 10 {
+	for i := range maxDrivers + 10 {
 		name := strconv.Itoa(i)
 		batch[objectKey{SliceKind, "many" + name}] = slice("many"+name, "driver"+name, "p", "dev0")
 	}
@@ -307,7 +307,7 @@ dra_steward_tracker_folded_drivers 10
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "dra_steward_tracker_folded_drivers"); err != nil {
 		t.Error(err)
 	}
-	if n := testutil.CollectAndCount(metrics, "dra_steward_tracker_devices"); n != MaxDrivers+1 {
+	if n := testutil.CollectAndCount(metrics, "dra_steward_tracker_devices"); n != maxDrivers+1 {
 		t.Errorf("%d series of devices", n)
 	}
 }
@@ -325,10 +325,10 @@ func TestMetricsFallBack(t *testing.T) {
 		drivers, pools, devices int
 		series                  int
 	}{
-		"device":  {1, 10, MaxDetailSeries / 10, MaxDetailSeries},
-		"pool":    {2, 10, MaxDetailSeries/20 + 1, 20},
-		"driver":  {2, MaxDetailSeries/2 + 1, 1, 2},
-		"cluster": {MaxDetailSeries + 1, 1, 1, 1},
+		"device":  {1, 10, maxDetailSeries / 10, maxDetailSeries},
+		"pool":    {2, 10, maxDetailSeries/20 + 1, 20},
+		"driver":  {2, maxDetailSeries/2 + 1, 1, 2},
+		"cluster": {maxDetailSeries + 1, 1, 1, 1},
 	} {
 		t.Run(level, func(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()

@@ -1,12 +1,10 @@
-package validate_test
+package validate
 
 import (
 	"fmt"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
-
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // fullClaim has as many requests and selectors as an API server takes; distinct says
@@ -33,11 +31,11 @@ func BenchmarkClaim(b *testing.B) {
 	for _, bench := range []struct {
 		name     string
 		distinct int
-		known    *validate.Expressions
-	}{{"same", 1, nil}, {"different", 1024, nil}, {"remembered", 1024, &validate.Expressions{}}} {
+		known    *Expressions
+	}{{"same", 1, nil}, {"different", 1024, nil}, {"remembered", 1024, &Expressions{}}} {
 		claim := fullClaim(bench.distinct)
 		b.Run(bench.name, func(b *testing.B) {
-			rules, c := validate.ResourceClaim().Upstream(), validate.Conditions{Expressions: bench.known}.APIServer()
+			rules, c := ResourceClaim().Upstream(), Conditions{Expressions: bench.known}.APIServer()
 			for b.Loop() {
 				if errs := rules.Validate(claim, c); len(errs) > 0 {
 					b.Fatal(errs)

@@ -1,12 +1,10 @@
-package validate_test
+package validate
 
 import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 func member(name, pool string) *resourceapi.ResourceSlice {
@@ -17,7 +15,7 @@ func member(name, pool string) *resourceapi.ResourceSlice {
 }
 
 func TestObjects(t *testing.T) {
-	var world validate.Objects
+	var world Objects
 	if world.Class("a") != nil || len(world.Pool("d", "p")) > 0 {
 		t.Error("an empty world has something")
 	}

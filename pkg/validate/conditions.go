@@ -59,7 +59,7 @@ func (c Conditions) APIServer() apiserver.Conditions {
 // remembering returns c for the rules of one table and one object: what one rule walks is
 // not computed again for the next.
 func (c Conditions) remembering() Conditions {
-	c.Limits, c.walks = c.Limits.For(c.Profile), walk.Server{Minor: c.Profile.EffectiveMinor()}.Remembering()
+	c.Limits, c.walks = c.Limits.forProfile(c.Profile), walk.Server{Minor: c.Profile.EffectiveMinor()}.Remembering()
 	server := c.APIServer().Remembering()
 	c.server = &server
 	return c

@@ -1,4 +1,4 @@
-package validate_test
+package validate
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 const liveDriver = "gpu.example.com"
@@ -29,8 +27,8 @@ func liveSlice(name string, n int) *resourceapi.ResourceSlice {
 }
 
 // liveWorld has a class for the driver, and slices of 100 devices.
-func liveWorld(slices int) *validate.Objects {
-	world := &validate.Objects{}
+func liveWorld(slices int) *Objects {
+	world := &Objects{}
 	world.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{
 		Selectors: selecting(`device.driver == "` + liveDriver + `"`)}})
 	for i := range slices {
@@ -52,10 +50,10 @@ func asking(expressions ...string) *resourceapi.ResourceClaim {
 }
 
 // live returns what the rule says.
-func live(claim *resourceapi.ResourceClaim, c validate.Conditions) field.ErrorList {
-	for _, rule := range validate.ResourceClaim() {
+func live(claim *resourceapi.ResourceClaim, c Conditions) field.ErrorList {
+	for _, rule := range ResourceClaim() {
 		if rule.ID == "selector-devices" {
-			return validate.Table[*resourceapi.ResourceClaim]{rule}.Validate(claim, c)
+			return Table[*resourceapi.ResourceClaim]{rule}.Validate(claim, c)
 		}
 	}
 	return nil
@@ -67,7 +65,7 @@ func TestSelectorDevices(t *testing.T) {
 	small, large := liveWorld(2), liveWorld(50)
 	for _, test := range []struct {
 		name, expression string
-		world            *validate.Objects
+		world            *Objects
 		want             string
 	}{
 		{"matches some", number + " > 97", small, ""},
@@ -79,9 +77,9 @@ func TestSelectorDevices(t *testing.T) {
 		{"not in a haystack", number + " == 100", large, "match none of the 5000 devices"},
 		{"fails in a sample", `device.attributes["gpu.example.com"].size > 1`, large, "fails on 5000 of 5000 devices"},
 		{"fails where a sample looks", number + ` == 3 || device.attributes["gpu.example.com"].size > 1`, large, "devices (a sample: 5000 exist)"},
-		{"of a class that is not there", "true", &validate.Objects{}, ""},
+		{"of a class that is not there", "true", &Objects{}, ""},
 	} {
-		errs := live(asking(test.expression), validate.Conditions{ClusterView: test.world})
+		errs := live(asking(test.expression), Conditions{ClusterView: test.world})
 		if (test.want == "") != (len(errs) == 0) || test.want != "" && !strings.Contains(errs[0].Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", test.name, errs, test.want)
 		}
@@ -91,8 +89,8 @@ func TestSelectorDevices(t *testing.T) {
 // TestEvaluationsBound: no more evaluations than allowed, and the finding says so; what
 // is remembered costs none.
 func TestEvaluationsBound(t *testing.T) {
-	world := liveWorld(validate.MaxEvaluations/100/2 + 1) // a class and a selector for each device
-	c := validate.Conditions{ClusterView: world, Evaluations: &validate.Evaluations{}}
+	world := liveWorld(maxEvaluations/100/2 + 1) // a class and a selector for each device
+	c := Conditions{ClusterView: world, Evaluations: &Evaluations{}}
 	errs := live(asking(number+" == 100"), c)
 	if len(errs) == 0 || !strings.Contains(errs[0].Error(), "(not fully evaluated: 5100 exist)") {
 		t.Fatalf("got %v", errs)
@@ -129,12 +127,12 @@ func TestNoTurn(t *testing.T) {
 	for name, turns := range map[string]*turnsOf{"none": {given: &given}, "ended": {left: 1, short: true, given: &given}} {
 		claim := asking(number + " == 100")
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, claim.Spec.Devices.Requests[0])
-		errs := live(claim, validate.Conditions{ClusterView: liveWorld(1), Limiter: turns})
+		errs := live(claim, Conditions{ClusterView: liveWorld(1), Limiter: turns})
 		if len(errs) != 1 || errs[0].Field != "spec.devices.requests" || !strings.Contains(errs[0].Detail, "not fully evaluated: the selectors of 2 of 2 requests") {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
-	errs := live(asking(number+" == 100"), validate.Conditions{ClusterView: liveWorld(1), Limiter: &turnsOf{left: 1, given: &given}})
+	errs := live(asking(number+" == 100"), Conditions{ClusterView: liveWorld(1), Limiter: &turnsOf{left: 1, given: &given}})
 	if len(errs) != 1 || given != 0 {
 		t.Errorf("with one turn: %v; %d turns are not given back", errs, given)
 	}
@@ -144,7 +142,7 @@ func TestNoTurn(t *testing.T) {
 func TestChangedSlice(t *testing.T) {
 	given := 0
 	world := liveWorld(1)
-	c := validate.Conditions{ClusterView: world, Evaluations: &validate.Evaluations{}, Limiter: &turnsOf{left: 1, given: &given}}
+	c := Conditions{ClusterView: world, Evaluations: &Evaluations{}, Limiter: &turnsOf{left: 1, given: &given}}
 	if errs := live(asking(number+" == 99"), c); len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -160,7 +158,7 @@ func TestChangedSlice(t *testing.T) {
 
 // TestTogether evaluates in many goroutines at once.
 func TestTogether(t *testing.T) {
-	c := validate.Conditions{ClusterView: liveWorld(5), Evaluations: &validate.Evaluations{}}
+	c := Conditions{ClusterView: liveWorld(5), Evaluations: &Evaluations{}}
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
@@ -180,9 +178,9 @@ func costly(i int) string {
 
 func BenchmarkSelectorDevices(b *testing.B) {
 	for _, nodes := range []int{1, 50} {
-		for name, remembered := range map[string]*validate.Evaluations{"new": nil, "remembered": {}} {
+		for name, remembered := range map[string]*Evaluations{"new": nil, "remembered": {}} {
 			b.Run(fmt.Sprintf("%s/devices=%d", name, nodes*100), func(b *testing.B) {
-				c := validate.Conditions{ClusterView: liveWorld(nodes), Evaluations: remembered}
+				c := Conditions{ClusterView: liveWorld(nodes), Evaluations: remembered}
 				claim := asking(number+" >= 0", "device.driver != ''")
 				for b.Loop() {
 					live(claim, c)
@@ -191,7 +189,7 @@ func BenchmarkSelectorDevices(b *testing.B) {
 		}
 	}
 	b.Run("costly", func(b *testing.B) {
-		c := validate.Conditions{ClusterView: liveWorld(1)}
+		c := Conditions{ClusterView: liveWorld(1)}
 		for b.Loop() {
 			live(asking(costly(1)), c)
 		}

@@ -196,8 +196,8 @@ var limitFields = []LimitField{
 		func(l *Limits) *int { return &l.DevicesPerClaim }, nil},
 }
 
-// OrUpstream returns l with every zero replaced by what the API server allows.
-func (l Limits) OrUpstream() Limits {
+// orUpstream returns l with every zero replaced by what the API server allows.
+func (l Limits) orUpstream() Limits {
 	for _, f := range limitFields {
 		if n := f.of(&l); *n == 0 {
 			*n = f.Upstream
@@ -206,9 +206,9 @@ func (l Limits) OrUpstream() Limits {
 	return l
 }
 
-// For returns what is allowed in front of the API server of profile: l, and what that
+// forProfile returns what is allowed in front of the API server of profile: l, and what that
 // server allows where it is less or l says nothing.
-func (l Limits) For(profile apiserver.Profile) Limits {
+func (l Limits) forProfile(profile apiserver.Profile) Limits {
 	for _, f := range limitFields {
 		if n, server := f.of(&l), f.in(profile); *n == 0 || *n > server {
 			*n = server

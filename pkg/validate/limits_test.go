@@ -1,4 +1,4 @@
-package validate_test
+package validate
 
 import (
 	"reflect"
@@ -8,7 +8,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // constants are upstream's limits by name.
@@ -27,12 +26,12 @@ var constants = map[string]int{
 // TestLimitFields: every limit is described, can be configured under the name that is
 // documented, is upstream's when it is zero, and can be lowered but not raised.
 func TestLimitFields(t *testing.T) {
-	described := map[string]validate.LimitField{}
-	for _, f := range validate.LimitFields() {
+	described := map[string]LimitField{}
+	for _, f := range LimitFields() {
 		described[f.Name] = f
 	}
 	configured := reflect.TypeFor[v1alpha1.Limits]()
-	for i, field := range reflect.VisibleFields(reflect.TypeFor[validate.Limits]()) {
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[Limits]()) {
 		name, _, _ := strings.Cut(configured.Field(i).Tag.Get("json"), ",")
 		t.Run(name, func(t *testing.T) {
 			f, known := described[name]
@@ -52,12 +51,12 @@ func TestLimitFields(t *testing.T) {
 }
 
 // checkLimit tries values of the i-th field.
-func checkLimit(t *testing.T, f validate.LimitField, i int) {
+func checkLimit(t *testing.T, f LimitField, i int) {
 	t.Helper()
 	for value, valid := range map[int]bool{-1: false, 0: true, 1: true, f.Upstream: true, f.Upstream + 1: false} {
 		var c v1alpha1.Limits
 		reflect.ValueOf(&c).Elem().Field(i).SetInt(int64(value))
-		limits := validate.Limits(c)
+		limits := Limits(c)
 		err := limits.Validate()
 		if (err == nil) != valid {
 			t.Errorf("%d: %v", value, err)
@@ -71,7 +70,7 @@ func checkLimit(t *testing.T, f validate.LimitField, i int) {
 		if value == 0 {
 			want = f.Upstream
 		}
-		if got := reflect.ValueOf(limits.OrUpstream()).Field(i).Int(); got != int64(want) {
+		if got := reflect.ValueOf(limits.orUpstream()).Field(i).Int(); got != int64(want) {
 			t.Errorf("%d stands for %d, want %d", value, got, want)
 		}
 	}
@@ -79,7 +78,7 @@ func checkLimit(t *testing.T, f validate.LimitField, i int) {
 
 // TestAllWrongLimitsAtOnce: a person corrects a file once.
 func TestAllWrongLimitsAtOnce(t *testing.T) {
-	err := validate.Limits{DevicesPerSlice: 1000, TaintsPerDevice: -3}.Validate()
+	err := Limits{DevicesPerSlice: 1000, TaintsPerDevice: -3}.Validate()
 	for _, word := range []string{"limits.devicesPerSlice: Invalid value: 1000", "between 1 and 128", "limits.taintsPerDevice: Invalid value: -3", "between 1 and 16"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("the error lacks %q: %v", word, err)

@@ -1,4 +1,4 @@
-package validate_test
+package validate
 
 import (
 	"fmt"
@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/randfill"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
@@ -26,8 +25,8 @@ func TestPaths(t *testing.T) {
 	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: []resourceapi.Device{
 		{Name: "gpu-0", Taints: taints}, {Name: "", Taints: taints}, {Name: "7", Taints: taints}, {Name: "7g", Taints: taints},
 	}}}
-	tight := validate.Conditions{Limits: validate.Limits{TaintsPerDevice: 1, TolerationsPerRequest: 1}}
-	got := only("device-taints-max", validate.ResourceSlice().Validate(slice, tight))
+	tight := Conditions{Limits: Limits{TaintsPerDevice: 1, TolerationsPerRequest: 1}}
+	got := only("device-taints-max", ResourceSlice().Validate(slice, tight))
 	want := []string{"spec.devices[gpu-0].taints", "spec.devices[1].taints", "spec.devices[name=7].taints", "spec.devices[7g].taints"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("slice: -want +got:\n%s", diff)
@@ -42,8 +41,8 @@ func TestPaths(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: devices}}
 	template := &resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claim.Spec}}
 	for prefix, got := range map[string][]string{
-		"spec.devices.":      only("request-tolerations-max", validate.ResourceClaim().Validate(claim, tight)),
-		"spec.spec.devices.": only("request-tolerations-max", validate.ResourceClaimTemplate().Validate(template, tight)),
+		"spec.devices.":      only("request-tolerations-max", ResourceClaim().Validate(claim, tight)),
+		"spec.spec.devices.": only("request-tolerations-max", ResourceClaimTemplate().Validate(template, tight)),
 	} {
 		for i, want := range below {
 			if len(got) != len(below) || got[i] != prefix+want {
@@ -64,7 +63,7 @@ func only(rule string, errs field.ErrorList) (fields []string) {
 }
 
 // tight are limits that random objects exceed.
-var tight = validate.Conditions{Limits: validate.Limits{
+var tight = Conditions{Limits: Limits{
 	DevicesPerSlice: 3, DevicesPerAdvancedSlice: 2, AttributesAndCapacitiesPerDevice: 2, AttributeValuesPerDevice: 3,
 	TaintsPerDevice: 1, TolerationsPerRequest: 1, RequestsPerClaim: 2, AlternativesPerRequest: 1, DevicesPerClaim: 2,
 }}
@@ -115,7 +114,7 @@ func TestSlicesMayImprove(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		stored := randomSlice(r)
 		for name, written := range map[string]*resourceapi.ResourceSlice{"same": stored, "improved": improve(r, stored)} {
-			if errs, _ := validate.ResourceSlice().ValidateUpdate(stored, written, tight); len(errs) > 0 {
+			if errs, _ := ResourceSlice().ValidateUpdate(stored, written, tight); len(errs) > 0 {
 				t.Fatalf("seed %d, %s: %v", seed, name, errs)
 			}
 		}
@@ -126,7 +125,7 @@ func TestSlicesMayImprove(t *testing.T) {
 				continue
 			}
 			device.Taints = append(device.Taints, device.Taints[0], device.Taints[0], device.Taints[0])
-			if errs, _ := validate.ResourceSlice().ValidateUpdate(stored, worse, tight); len(errs) == 0 {
+			if errs, _ := ResourceSlice().ValidateUpdate(stored, worse, tight); len(errs) == 0 {
 				t.Fatalf("seed %d: three taints more on device %d pass", seed, i)
 			}
 			break
@@ -144,13 +143,13 @@ func FuzzRules(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, minor uint8, gates uint32) {
 		profile := anyProfile(minor, gates)
-		fuzz(t, data, profile, validate.ResourceSlice(), apiserver.ResourceSliceDrops())
-		fuzz(t, data, profile, validate.ResourceClaim(), apiserver.ResourceClaimDrops())
-		fuzz(t, data, profile, validate.ResourceClaimStatus(), apiserver.ResourceClaimStatusDrops())
-		fuzz(t, data, profile, validate.ResourceClaimTemplate(), apiserver.ResourceClaimTemplateDrops())
-		fuzz(t, data, profile, validate.DeviceClass(), apiserver.DeviceClassDrops())
-		fuzz(t, data, profile, validate.DeviceTaintRule(), apiserver.DeviceTaintRuleDrops())
-		fuzz(t, data, profile, validate.DeviceTaintRuleStatus(), nil)
+		fuzz(t, data, profile, ResourceSlice(), apiserver.ResourceSliceDrops())
+		fuzz(t, data, profile, ResourceClaim(), apiserver.ResourceClaimDrops())
+		fuzz(t, data, profile, ResourceClaimStatus(), apiserver.ResourceClaimStatusDrops())
+		fuzz(t, data, profile, ResourceClaimTemplate(), apiserver.ResourceClaimTemplateDrops())
+		fuzz(t, data, profile, DeviceClass(), apiserver.DeviceClassDrops())
+		fuzz(t, data, profile, DeviceTaintRule(), apiserver.DeviceTaintRuleDrops())
+		fuzz(t, data, profile, DeviceTaintRuleStatus(), nil)
 	})
 }
 
@@ -167,14 +166,14 @@ func anyProfile(minor uint8, gates uint32) apiserver.Profile {
 func fuzz[T any, P interface {
 	*T
 	DeepCopyObject() runtime.Object
-}](t *testing.T, data []byte, profile apiserver.Profile, rules validate.Table[P], drops apiserver.Drops[P]) {
+}](t *testing.T, data []byte, profile apiserver.Profile, rules Table[P], drops apiserver.Drops[P]) {
 	t.Helper()
 	object, other := P(new(T)), P(new(T))
 	filler(data).Fill(object)
 	before := object.DeepCopyObject()
 	restricted := tight
 	restricted.Profile = profile
-	for _, c := range []validate.Conditions{{Profile: profile}, restricted} {
+	for _, c := range []Conditions{{Profile: profile}, restricted} {
 		errs := rules.Validate(object, c)
 		if diff := cmp.Diff(lines(errs), lines(rules.Validate(object, c))); diff != "" {
 			t.Errorf("%T: the second time:\n%s", object, diff)
@@ -231,13 +230,13 @@ func BenchmarkFullSlice(b *testing.B) {
 		}
 		slice.Spec.Devices = append(slice.Spec.Devices, device)
 	}
-	for name, rules := range map[string]validate.Table[*resourceapi.ResourceSlice]{
-		"all": validate.ResourceSlice(), "in-cluster": validate.ResourceSlice().InCluster(),
+	for name, rules := range map[string]Table[*resourceapi.ResourceSlice]{
+		"all": ResourceSlice(), "in-cluster": ResourceSlice().InCluster(),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if errs := rules.Validate(slice, validate.Conditions{}); len(errs) > 0 {
+				if errs := rules.Validate(slice, Conditions{}); len(errs) > 0 {
 					b.Fatal(errs)
 				}
 			}

@@ -1,4 +1,4 @@
-package validate_test
+package validate
 
 import (
 	"fmt"
@@ -8,12 +8,11 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // rack is a world of slices with 100 devices each, which have an attribute n.
-func rack(slices int) *validate.Objects {
-	world := &validate.Objects{}
+func rack(slices int) *Objects {
+	world := &Objects{}
 	for i := range slices {
 		s := &resourceapi.ResourceSlice{}
 		s.Name, s.Spec.Driver, s.Spec.Pool.Name = fmt.Sprintf("slice-%03d", i), "gpu.example.com", fmt.Sprintf("node-%03d", i)
@@ -55,16 +54,16 @@ func TestPatchEffect(t *testing.T) {
 		"too costly":       {2, costly, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conditions := validate.Conditions{ClusterView: rack(tt.slices), Expressions: &validate.Expressions{}}
-			if got := validate.PatchEffect(patched(tt.expression), conditions); got != tt.want {
+			conditions := Conditions{ClusterView: rack(tt.slices), Expressions: &Expressions{}}
+			if got := PatchEffect(patched(tt.expression), conditions); got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
 		})
 	}
-	if got := validate.PatchEffect(patched(""), validate.Conditions{}); got != "" {
+	if got := PatchEffect(patched(""), Conditions{}); got != "" {
 		t.Errorf("without a world: %q", got)
 	}
-	if got := validate.ResourceSlicePatch().Validate(patched(costly), validate.Conditions{ClusterView: rack(1)}); len(got) > 0 && strings.Contains(got.ToAggregate().Error(), "no device matches") {
+	if got := ResourceSlicePatch().Validate(patched(costly), Conditions{ClusterView: rack(1)}); len(got) > 0 && strings.Contains(got.ToAggregate().Error(), "no device matches") {
 		t.Errorf("what was not tried is said to match nothing: %v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package validate_test
+package validate
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
@@ -26,9 +25,9 @@ type fault struct {
 }
 
 // faults reports every fault of the object.
-var faults = validate.Table[[]fault]{{
+var faults = Table[[]fault]{{
 	ID: "fault",
-	Check: func(object []fault, _ validate.Conditions) (errs field.ErrorList) {
+	Check: func(object []fault, _ Conditions) (errs field.ErrorList) {
 		for _, f := range object {
 			at := field.NewPath("spec", "items").Index(f.index).Child(f.place)
 			if f.size > 0 {
@@ -89,7 +88,7 @@ func excused(before, after []fault) (most int) {
 // tolerated as there are old ones to excuse them.
 func TestRatchetLikeTheReference(t *testing.T) {
 	everyPair(t, func(_ *rand.Rand, before, after []fault) error {
-		errs, tolerated := faults.ValidateUpdate(before, after, validate.Conditions{})
+		errs, tolerated := faults.ValidateUpdate(before, after, Conditions{})
 		if want := excused(before, after); len(tolerated) != want || len(errs) != len(after)-want {
 			return fmt.Errorf("%d errors and %d tolerated, want %d and %d", len(errs), len(tolerated), len(after)-want, want)
 		}
@@ -102,7 +101,7 @@ func TestUnchangedIsNoError(t *testing.T) {
 	everyPair(t, func(r *rand.Rand, before, _ []fault) error {
 		after := slices.Clone(before)
 		r.Shuffle(len(after), func(i, j int) { after[i], after[j] = after[j], after[i] })
-		if errs, _ := faults.ValidateUpdate(before, after, validate.Conditions{}); len(errs) > 0 {
+		if errs, _ := faults.ValidateUpdate(before, after, Conditions{}); len(errs) > 0 {
 			return errs.ToAggregate()
 		}
 		return nil
@@ -118,7 +117,7 @@ func TestImprovementIsNoError(t *testing.T) {
 				after[i].size -= r.IntN(2)
 			}
 		}
-		if errs, _ := faults.ValidateUpdate(before, after, validate.Conditions{}); len(errs) > 0 {
+		if errs, _ := faults.ValidateUpdate(before, after, Conditions{}); len(errs) > 0 {
 			return errs.ToAggregate()
 		}
 		return nil
@@ -134,7 +133,7 @@ func TestGrowthIsAnError(t *testing.T) {
 		} else {
 			after = append(after, fault{index: len(after), place: pick(r, "a", "b"), size: r.IntN(4), value: pick(r, "x", "y")})
 		}
-		if errs, _ := faults.ValidateUpdate(before, after, validate.Conditions{}); len(errs) != 1 {
+		if errs, _ := faults.ValidateUpdate(before, after, Conditions{}); len(errs) != 1 {
 			return fmt.Errorf("%d errors, want 1", len(errs))
 		}
 		return nil
@@ -144,16 +143,16 @@ func TestGrowthIsAnError(t *testing.T) {
 // TestRulesDoNotExcuseEachOther: a problem of one rule is no excuse for one of another
 // in the same place.
 func TestRulesDoNotExcuseEachOther(t *testing.T) {
-	rule := func(id string, when int) validate.Rule[int] {
-		return validate.Rule[int]{ID: id, Check: func(object int, _ validate.Conditions) field.ErrorList {
+	rule := func(id string, when int) Rule[int] {
+		return Rule[int]{ID: id, Check: func(object int, _ Conditions) field.ErrorList {
 			if object != when {
 				return nil
 			}
 			return field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "wrong")}
 		}}
 	}
-	table := validate.Table[int]{rule("first", 1), rule("second", 2)}
-	errs, tolerated := table.ValidateUpdate(1, 2, validate.Conditions{})
+	table := Table[int]{rule("first", 1), rule("second", 2)}
+	errs, tolerated := table.ValidateUpdate(1, 2, Conditions{})
 	if len(errs) != 1 || errs[0].Origin != "second" || len(tolerated) > 0 {
 		t.Errorf("got %v, %v", errs, tolerated)
 	}
@@ -190,7 +189,7 @@ func TestConsumersInOrder(t *testing.T) {
 	}}
 	want := []string{"status.reservedFor[0].resource", "status.reservedFor[0].name", "status.reservedFor[0].uid"}
 	for range 100 {
-		if got := only("reserved-consumer", validate.ResourceClaimStatus().Validate(claim, validate.Conditions{})); !slices.Equal(got, want) {
+		if got := only("reserved-consumer", ResourceClaimStatus().Validate(claim, Conditions{})); !slices.Equal(got, want) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-// MaxEvaluations is how often selectors are evaluated for one object, a selector on a
+// maxEvaluations is how often selectors are evaluated for one object, a selector on a
 // device. What is remembered costs nothing.
-const MaxEvaluations = 10000
+const maxEvaluations = 10000
 
 // compiler is what dracel.GetCompiler returns.
 type compiler interface {
@@ -217,7 +217,7 @@ func (e *effort) may() bool {
 			}
 		}
 	}
-	if !e.over && (e.spent >= MaxEvaluations || e.turn.Err() != nil) {
+	if !e.over && (e.spent >= maxEvaluations || e.turn.Err() != nil) {
 		e.over = true
 	}
 	if e.over {

@@ -15,9 +15,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-// NodeNameExtra is the extra of a user under which an API server keeps the node of the
+// nodeNameExtra is the extra of a user under which an API server keeps the node of the
 // pod that a token was issued for.
-const NodeNameExtra = "authentication.kubernetes.io/node-name"
+const nodeNameExtra = "authentication.kubernetes.io/node-name"
 
 // Publishers are who may publish slices for a driver.
 type Publishers struct {
@@ -39,7 +39,7 @@ for many nodes; set it to error if every driver runs on its nodes.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "restricts kubelets (NodeRestriction), not drivers",
-		Source:   "KEP-4381, ResourceSliceSpec.NodeName; KEP-4193, " + NodeNameExtra,
+		Source:   "KEP-4381, ResourceSliceSpec.NodeName; KEP-4193, " + nodeNameExtra,
 		Check:    sliceNodeAuthor,
 	},
 	{
@@ -60,7 +60,7 @@ func sliceNodeAuthor(slice *resourceapi.ResourceSlice, c Conditions) field.Error
 	if c.Author == nil || slice.Spec.NodeName == nil {
 		return nil
 	}
-	from := c.Author.Extra[NodeNameExtra]
+	from := c.Author.Extra[nodeNameExtra]
 	if len(from) == 0 || slices.Contains(from, *slice.Spec.NodeName) {
 		return nil
 	}

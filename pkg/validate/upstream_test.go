@@ -1,4 +1,4 @@
-package validate_test
+package validate
 
 import (
 	"bufio"
@@ -16,7 +16,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
@@ -52,13 +51,13 @@ func TestUpstreamTables(t *testing.T) {
 		var ours []string
 		switch name := strings.TrimPrefix(r.Func, "Validate"); {
 		case name == "ResourceClaimStatusUpdate":
-			ours = say(t, r, validate.ResourceClaimStatus(), all)
+			ours = say(t, r, ResourceClaimStatus(), all)
 		case strings.HasPrefix(name, "ResourceClaimTemplate"):
-			ours = say(t, r, validate.ResourceClaimTemplate(), all)
+			ours = say(t, r, ResourceClaimTemplate(), all)
 		case strings.HasPrefix(name, "ResourceClaim"):
-			ours = say(t, r, validate.ResourceClaim(), all)
+			ours = say(t, r, ResourceClaim(), all)
 		case strings.HasPrefix(name, "DeviceClass"):
-			ours = say(t, r, validate.DeviceClass(), all)
+			ours = say(t, r, DeviceClass(), all)
 		default:
 			continue
 		}
@@ -104,7 +103,7 @@ func records(t *testing.T) (rows []record) {
 }
 
 // say returns type and place of what the rules of a table say that the API server has.
-func say[T any](t *testing.T, r record, rules validate.Table[*T], c apiserver.Conditions) (lines []string) {
+func say[T any](t *testing.T, r record, rules Table[*T], c apiserver.Conditions) (lines []string) {
 	t.Helper()
 	var obj, old T
 	if err := json.Unmarshal(r.Object, &obj); err != nil {

@@ -336,7 +336,7 @@ func prepareStatus(old, claim *resourceapi.ResourceClaim, c Conditions) statusWr
 	status := claim.Status
 	w := statusWrite{&status, &old.Status, walk.ClaimSpec{At: field.NewPath("spec"), ResourceClaimSpec: &old.Spec}, old.DeletionTimestamp != nil}
 	if old.Status.Allocation == nil || len(status.Devices) == 0 ||
-		!c.Profile.Enabled(DRAResourceClaimDeviceStatus) && len(old.Status.Devices) == 0 {
+		!c.Profile.Enabled(gateResourceClaimDeviceStatus) && len(old.Status.Devices) == 0 {
 		return w
 	}
 	before, now := allocated(old.Status.Allocation), allocated(status.Allocation)

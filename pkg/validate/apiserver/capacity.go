@@ -227,7 +227,7 @@ func capacityStep(d walk.Device, c Conditions) field.ErrorList {
 		}
 		r := steps{at.Child("validRange"), p.value, []namedQuantity{
 			{"default", p.Default}, {"min", span.Min}, {"max", span.Max}, {"step", span.Step},
-		}, c.Profile.Enabled(DRAFractionalCapacityRange)}
+		}, c.Profile.Enabled(gateFractionalCapacityRange)}
 		if !c.Profile.Since(37) {
 			return r.unguarded()
 		}
@@ -365,7 +365,7 @@ func text(q resource.Quantity) string { return q.String() }
 
 // identity64 tells quantities apart as the API server does.
 func identity64(q resource.Quantity, c Conditions) string {
-	if c.Profile.Enabled(DRAFractionalCapacityRange) {
+	if c.Profile.Enabled(gateFractionalCapacityRange) {
 		return q.AsDec().String()
 	}
 	return strconv.FormatInt(q.Value(), 10)
@@ -373,7 +373,7 @@ func identity64(q resource.Quantity, c Conditions) string {
 
 // crashingStep is what an API server before 1.37 divides by.
 func crashingStep(d walk.Device, c Conditions) field.ErrorList {
-	if !c.Profile.Enabled(DRAConsumableCapacity) {
+	if !c.Profile.Enabled(gateConsumableCapacity) {
 		return nil // the API server drops the policy before it looks
 	}
 	return policies(d, func(at *field.Path, p policy) field.ErrorList {

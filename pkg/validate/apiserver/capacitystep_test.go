@@ -17,7 +17,7 @@ func TestGap14StepZero(t *testing.T) {
 		for minor := apiserver.OldestMinor; minor <= apiserver.NewestMinor; minor++ {
 			for _, fractional := range []bool{false, true} {
 				profile := apiserver.Profile{Minor: minor, Gates: map[apiserver.Gate]bool{
-					apiserver.DRAConsumableCapacity: true, apiserver.DRAFractionalCapacityRange: fractional,
+					"DRAConsumableCapacity": true, "DRAFractionalCapacityRange": fractional,
 				}}
 				quantity := resource.MustParse(step)
 				slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: []resourceapi.Device{{

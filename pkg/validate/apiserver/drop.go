@@ -123,7 +123,7 @@ var templateDrops = liftDrops("spec.spec", func(template *resourceapi.ResourceCl
 func DeviceClassDrops() Drops[*resourceapi.DeviceClass] { return slices.Clone(classDrops) }
 
 var classDrops = Drops[*resourceapi.DeviceClass]{{
-	Gates:  []Gate{DRAExtendedResource},
+	Gates:  []Gate{gateExtendedResource},
 	Fields: []string{"spec.extendedResourceName"},
 	Uses:   func(class *resourceapi.DeviceClass) bool { return class.Spec.ExtendedResourceName != nil },
 	Remove: func(class *resourceapi.DeviceClass) { class.Spec.ExtendedResourceName = nil },
@@ -177,13 +177,13 @@ const anyDemand = ".devices.requests[].exactly|firstAvailable[]."
 
 // specDrops are in the order in which API servers remove.
 var specDrops = []specDrop{
-	{gate: DRAPrioritizedList, fields: []string{".devices.requests[].firstAvailable"}, visit: visitAlternatives},
-	{gate: DRADeviceTaints, from: 35, fields: []string{anyDemand + "tolerations"}, visit: visitTolerations},
-	{gate: DRAAdminAccess, fields: []string{".devices.requests[].exactly.adminAccess"}, visit: visitAdminAccess},
+	{gate: gatePrioritizedList, fields: []string{".devices.requests[].firstAvailable"}, visit: visitAlternatives},
+	{gate: gateDeviceTaints, from: 35, fields: []string{anyDemand + "tolerations"}, visit: visitTolerations},
+	{gate: gateAdminAccess, fields: []string{".devices.requests[].exactly.adminAccess"}, visit: visitAdminAccess},
 	// 1.34 means to remove distinctAttribute as well, and does so from a copy.
-	{gate: DRAConsumableCapacity, to: 34, fields: []string{anyDemand + "capacity"}, visit: visitDemandCapacity, keeps: visitCapacity},
-	{gate: DRAConsumableCapacity, from: 35, fields: []string{anyDemand + "capacity", ".devices.constraints[].distinctAttribute"}, visit: visitCapacity},
-	{gate: DRADerivedAttributes, known: 37, fields: []string{anyDemand + "derivedAttributes"}, visit: visitDerived},
+	{gate: gateConsumableCapacity, to: 34, fields: []string{anyDemand + "capacity"}, visit: visitDemandCapacity, keeps: visitCapacity},
+	{gate: gateConsumableCapacity, from: 35, fields: []string{anyDemand + "capacity", ".devices.constraints[].distinctAttribute"}, visit: visitCapacity},
+	{gate: gateDerivedAttributes, known: 37, fields: []string{anyDemand + "derivedAttributes"}, visit: visitDerived},
 }
 
 func liftDrops[T any](prefix string, spec func(T) *resourceapi.ResourceClaimSpec) (drops Drops[T]) {
@@ -268,31 +268,31 @@ func ResourceClaimStatusDrops() Drops[*resourceapi.ResourceClaim] {
 
 var claimStatusDrops = Drops[*resourceapi.ResourceClaim]{
 	statusDrop(visitDevices, Drop[*resourceapi.ResourceClaim]{
-		Gates: []Gate{DRAResourceClaimDeviceStatus}, Fields: []string{"status.devices"},
+		Gates: []Gate{gateResourceClaimDeviceStatus}, Fields: []string{"status.devices"},
 	}),
 	statusDrop(visitGranted, Drop[*resourceapi.ResourceClaim]{
-		Gates: []Gate{DRAAdminAccess}, Fields: []string{anyResult + "adminAccess"},
+		Gates: []Gate{gateAdminAccess}, Fields: []string{anyResult + "adminAccess"},
 		Keeps: func(old *resourceapi.ResourceClaim) bool {
 			return visitAdminAccess(&old.Spec, false) || visitGranted(old, false)
 		},
 	}),
 	statusDrop(visitShares, Drop[*resourceapi.ResourceClaim]{
-		Gates:  []Gate{DRAConsumableCapacity},
+		Gates:  []Gate{gateConsumableCapacity},
 		Fields: []string{anyResult + "shareID", anyResult + "consumedCapacity", "status.devices[].shareID"},
 		Keeps: func(old *resourceapi.ResourceClaim) bool {
 			return visitCapacity(&old.Spec, false) || visitShares(old, false)
 		},
 	}),
 	statusDrop(visitTimedBinding, Drop[*resourceapi.ResourceClaim]{
-		Gates: []Gate{DRADeviceBindingConditions, DRAResourceClaimDeviceStatus}, To: 34,
+		Gates: []Gate{gateDeviceBindingConditions, gateResourceClaimDeviceStatus}, To: 34,
 		Fields: []string{anyResult + "bindingConditions", anyResult + "bindingFailureConditions", "status.allocation.allocationTimestamp"},
 	}),
 	statusDrop(visitBinding, Drop[*resourceapi.ResourceClaim]{
-		Gates: []Gate{DRADeviceBindingConditions}, From: 35,
+		Gates: []Gate{gateDeviceBindingConditions}, From: 35,
 		Fields: []string{anyResult + "bindingConditions", anyResult + "bindingFailureConditions"},
 	}),
 	statusDrop(visitSkipped, Drop[*resourceapi.ResourceClaim]{
-		Gates: []Gate{DRAOptionalNodeOperations}, Known: 37, Fields: []string{anyResult + "skipNodeOperations"},
+		Gates: []Gate{gateOptionalNodeOperations}, Known: 37, Fields: []string{anyResult + "skipNodeOperations"},
 	}),
 }
 
@@ -364,11 +364,11 @@ func visitSkipped(claim *resourceapi.ResourceClaim, remove bool) (set bool) {
 func ResourceSliceDrops() Drops[*resourceapi.ResourceSlice] { return slices.Clone(sliceDrops) }
 
 var sliceDrops = Drops[*resourceapi.ResourceSlice]{
-	inDevices([]Gate{DRADeviceTaints}, []string{"spec.devices[].taints"},
+	inDevices([]Gate{gateDeviceTaints}, []string{"spec.devices[].taints"},
 		func(d *resourceapi.Device) bool { return len(d.Taints) > 0 },
 		func(d *resourceapi.Device) { d.Taints = nil }),
 	{
-		Gates:  []Gate{DRAPartitionableDevices},
+		Gates:  []Gate{gatePartitionableDevices},
 		Fields: []string{"spec.sharedCounters", "spec.perDeviceNodeSelection", "spec.devices[].consumesCounters", "spec.devices[].nodeName", "spec.devices[].nodeSelector", "spec.devices[].allNodes"},
 		Uses: func(s *resourceapi.ResourceSlice) bool {
 			return len(s.Spec.SharedCounters) > 0 || s.Spec.PerDeviceNodeSelection != nil || slices.ContainsFunc(s.Spec.Devices, partitioned)
@@ -381,7 +381,7 @@ var sliceDrops = Drops[*resourceapi.ResourceSlice]{
 			}
 		},
 	},
-	inDevices([]Gate{DRADeviceBindingConditions, DRAResourceClaimDeviceStatus},
+	inDevices([]Gate{gateDeviceBindingConditions, gateResourceClaimDeviceStatus},
 		[]string{"spec.devices[].bindingConditions", "spec.devices[].bindingFailureConditions", "spec.devices[].bindsToNode"},
 		func(d *resourceapi.Device) bool {
 			return len(d.BindingConditions) > 0 || len(d.BindingFailureConditions) > 0 || d.BindsToNode != nil
@@ -389,10 +389,10 @@ var sliceDrops = Drops[*resourceapi.ResourceSlice]{
 		func(d *resourceapi.Device) {
 			d.BindingConditions, d.BindingFailureConditions, d.BindsToNode = nil, nil, nil
 		}),
-	inDevices([]Gate{DRAConsumableCapacity},
+	inDevices([]Gate{gateConsumableCapacity},
 		[]string{"spec.devices[].allowMultipleAllocations", "spec.devices[].capacity[].requestPolicy"},
 		shared, unshare),
-	since(37, inDevices([]Gate{DRADeviceCompatibilityGroups}, []string{"spec.devices[].consumesCounters[].compatibilityGroups"},
+	since(37, inDevices([]Gate{gateDeviceCompatibilityGroups}, []string{"spec.devices[].consumesCounters[].compatibilityGroups"},
 		func(d *resourceapi.Device) bool {
 			return slices.ContainsFunc(d.ConsumesCounters, func(c resourceapi.DeviceCounterConsumption) bool { return len(c.CompatibilityGroups) > 0 })
 		},
@@ -401,19 +401,19 @@ var sliceDrops = Drops[*resourceapi.ResourceSlice]{
 				d.ConsumesCounters[i].CompatibilityGroups = nil
 			}
 		})),
-	since(37, inDevices([]Gate{DRANodeAllocatableResources}, []string{"spec.devices[].nodeAllocatableResources"},
+	since(37, inDevices([]Gate{gateNodeAllocatableResources}, []string{"spec.devices[].nodeAllocatableResources"},
 		func(d *resourceapi.Device) bool { return len(d.NodeAllocatableResources) > 0 },
 		func(d *resourceapi.Device) { d.NodeAllocatableResources = nil })),
-	since(36, inDevices([]Gate{DRAListTypeAttributes},
+	since(36, inDevices([]Gate{gateListTypeAttributes},
 		[]string{"spec.devices[].attributes[].ints", "spec.devices[].attributes[].bools", "spec.devices[].attributes[].strings", "spec.devices[].attributes[].versions"},
 		func(d *resourceapi.Device) bool { return walk.HasLists(*d) }, unlist)),
 	{
-		Gates: []Gate{DRAPartitionableDevicesType}, Known: 37, Fields: []string{"spec.partitionTypeAttribute"},
+		Gates: []Gate{gatePartitionableDevicesType}, Known: 37, Fields: []string{"spec.partitionTypeAttribute"},
 		Uses:   func(s *resourceapi.ResourceSlice) bool { return s.Spec.PartitionTypeAttribute != nil },
 		Remove: func(s *resourceapi.ResourceSlice) { s.Spec.PartitionTypeAttribute = nil },
 	},
 	{
-		Gates: []Gate{DRAOptionalNodeOperations}, Known: 37, Fields: []string{"spec.skipNodeOperations"},
+		Gates: []Gate{gateOptionalNodeOperations}, Known: 37, Fields: []string{"spec.skipNodeOperations"},
 		Uses:   func(s *resourceapi.ResourceSlice) bool { return len(s.Spec.SkipNodeOperations) > 0 },
 		Remove: func(s *resourceapi.ResourceSlice) { s.Spec.SkipNodeOperations = nil },
 	},

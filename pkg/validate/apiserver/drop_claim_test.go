@@ -46,16 +46,16 @@ func TestClaimDrops(t *testing.T) {
 		{apiserver.Profile{}, apiserver.ResourceClaimDrops(), false, []string{"derivedAttributes"}},
 		{apiserver.Profile{}, apiserver.ResourceClaimDrops(), true, nil},
 		{apiserver.Profile{Minor: 36}, apiserver.ResourceClaimDrops(), true, []string{"derivedAttributes"}},
-		{apiserver.Profile{Gates: off(apiserver.DRADeviceTaints)}, apiserver.ResourceClaimDrops(), false, []string{"tolerations", "derivedAttributes"}},
+		{apiserver.Profile{Gates: off("DRADeviceTaints")}, apiserver.ResourceClaimDrops(), false, []string{"tolerations", "derivedAttributes"}},
 		{apiserver.Profile{Minor: 35}, apiserver.ResourceClaimDrops(), false, []string{"tolerations", "distinctAttribute", "derivedAttributes"}},
 		{apiserver.Profile{Minor: 34}, apiserver.ResourceClaimDrops(), false, []string{"capacity", "derivedAttributes"}},
-		{apiserver.Profile{Minor: 34, Gates: off(apiserver.DRAPrioritizedList)}, apiserver.ResourceClaimDrops(), false, []string{"firstAvailable", "capacity", "derivedAttributes"}},
-		{apiserver.Profile{Minor: 35, Gates: off(apiserver.DRAAdminAccess)}, apiserver.ResourceClaimDrops(), false, []string{"tolerations", "adminAccess", "distinctAttribute", "derivedAttributes"}},
+		{apiserver.Profile{Minor: 34, Gates: off("DRAPrioritizedList")}, apiserver.ResourceClaimDrops(), false, []string{"firstAvailable", "capacity", "derivedAttributes"}},
+		{apiserver.Profile{Minor: 35, Gates: off("DRAAdminAccess")}, apiserver.ResourceClaimDrops(), false, []string{"tolerations", "adminAccess", "distinctAttribute", "derivedAttributes"}},
 		{apiserver.Profile{}, apiserver.ResourceClaimStatusDrops(), false, []string{"skipNodeOperations"}},
 		{apiserver.Profile{Minor: 36}, apiserver.ResourceClaimStatusDrops(), true, []string{"skipNodeOperations"}},
 		{apiserver.Profile{Minor: 35}, apiserver.ResourceClaimStatusDrops(), false, []string{"shareID", "bindingConditions", "skipNodeOperations"}},
 		{apiserver.Profile{Minor: 34}, apiserver.ResourceClaimStatusDrops(), false, []string{"shareID", "allocationTimestamp", "skipNodeOperations"}},
-		{apiserver.Profile{Minor: 36, Gates: off(apiserver.DRAResourceClaimDeviceStatus)}, apiserver.ResourceClaimStatusDrops(), false, []string{"status.devices", "skipNodeOperations"}},
+		{apiserver.Profile{Minor: 36, Gates: off("DRAResourceClaimDeviceStatus")}, apiserver.ResourceClaimStatusDrops(), false, []string{"status.devices", "skipNodeOperations"}},
 	} {
 		old := &resourceapi.ResourceClaim{}
 		if test.stored {

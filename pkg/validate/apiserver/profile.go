@@ -25,27 +25,28 @@ const (
 	NewestMinor = 37
 )
 
-// A Gate is the name of a feature gate of the API server.
+// A Gate is the name of a feature gate of the API server, as in Kubernetes. [Gates] lists
+// those that change what the API server allows in resource.k8s.io.
 type Gate string
 
 // The gates that change what the API server says about resource.k8s.io.
 const (
-	DRAAdminAccess                 Gate = "DRAAdminAccess"
-	DRAPrioritizedList             Gate = "DRAPrioritizedList"
-	DRAResourceClaimDeviceStatus   Gate = "DRAResourceClaimDeviceStatus"
-	DRADeviceTaints                Gate = "DRADeviceTaints"
-	DRAPartitionableDevices        Gate = "DRAPartitionableDevices"
-	DRAConsumableCapacity          Gate = "DRAConsumableCapacity"
-	DRAFractionalCapacityRange     Gate = "DRAFractionalCapacityRange"
-	DRADeviceBindingConditions     Gate = "DRADeviceBindingConditions"
-	DRAExtendedResource            Gate = "DRAExtendedResource"
-	DRAListTypeAttributes          Gate = "DRAListTypeAttributes"
-	DRANodeAllocatableResources    Gate = "DRANodeAllocatableResources"
-	DRADerivedAttributes           Gate = "DRADerivedAttributes"
-	DRADeviceCompatibilityGroups   Gate = "DRADeviceCompatibilityGroups"
-	DRAPartitionableDevicesType    Gate = "DRAPartitionableDevicesType"
-	DRAOptionalNodeOperations      Gate = "DRAOptionalNodeOperations"
-	DRAResourceClaimDeviceGranular Gate = "DRAResourceClaimGranularStatusAuthorization"
+	gateAdminAccess                 Gate = "DRAAdminAccess"
+	gatePrioritizedList             Gate = "DRAPrioritizedList"
+	gateResourceClaimDeviceStatus   Gate = "DRAResourceClaimDeviceStatus"
+	gateDeviceTaints                Gate = "DRADeviceTaints"
+	gatePartitionableDevices        Gate = "DRAPartitionableDevices"
+	gateConsumableCapacity          Gate = "DRAConsumableCapacity"
+	gateFractionalCapacityRange     Gate = "DRAFractionalCapacityRange"
+	gateDeviceBindingConditions     Gate = "DRADeviceBindingConditions"
+	gateExtendedResource            Gate = "DRAExtendedResource"
+	gateListTypeAttributes          Gate = "DRAListTypeAttributes"
+	gateNodeAllocatableResources    Gate = "DRANodeAllocatableResources"
+	gateDerivedAttributes           Gate = "DRADerivedAttributes"
+	gateDeviceCompatibilityGroups   Gate = "DRADeviceCompatibilityGroups"
+	gatePartitionableDevicesType    Gate = "DRAPartitionableDevicesType"
+	gateOptionalNodeOperations      Gate = "DRAOptionalNodeOperations"
+	gateResourceClaimDeviceGranular Gate = "DRAResourceClaimGranularStatusAuthorization"
 )
 
 // lifetime says from which minor on a gate exists, is on by default, and can no
@@ -55,22 +56,22 @@ type lifetime struct{ exists, on, locked int }
 // gates is the state of the gates in the supported minors, from
 // pkg/features/kube_features.go of each.
 var gates = map[Gate]lifetime{
-	DRAAdminAccess:                 {34, 34, 36},
-	DRAPrioritizedList:             {34, 34, 37},
-	DRAResourceClaimDeviceStatus:   {34, 34, 37},
-	DRADeviceTaints:                {34, 36, 0},
-	DRAPartitionableDevices:        {34, 36, 0},
-	DRAConsumableCapacity:          {34, 36, 0},
-	DRAFractionalCapacityRange:     {37, 0, 0}, // on only with a minimum compatibility version of 1.37
-	DRADeviceBindingConditions:     {34, 36, 0},
-	DRAExtendedResource:            {34, 36, 37},
-	DRAListTypeAttributes:          {36, 0, 0},
-	DRANodeAllocatableResources:    {36, 0, 0},
-	DRADerivedAttributes:           {37, 0, 0},
-	DRADeviceCompatibilityGroups:   {37, 0, 0},
-	DRAPartitionableDevicesType:    {37, 0, 0},
-	DRAOptionalNodeOperations:      {37, 0, 0},
-	DRAResourceClaimDeviceGranular: {36, 36, 0},
+	gateAdminAccess:                 {34, 34, 36},
+	gatePrioritizedList:             {34, 34, 37},
+	gateResourceClaimDeviceStatus:   {34, 34, 37},
+	gateDeviceTaints:                {34, 36, 0},
+	gatePartitionableDevices:        {34, 36, 0},
+	gateConsumableCapacity:          {34, 36, 0},
+	gateFractionalCapacityRange:     {37, 0, 0}, // on only with a minimum compatibility version of 1.37
+	gateDeviceBindingConditions:     {34, 36, 0},
+	gateExtendedResource:            {34, 36, 37},
+	gateListTypeAttributes:          {36, 0, 0},
+	gateNodeAllocatableResources:    {36, 0, 0},
+	gateDerivedAttributes:           {37, 0, 0},
+	gateDeviceCompatibilityGroups:   {37, 0, 0},
+	gatePartitionableDevicesType:    {37, 0, 0},
+	gateOptionalNodeOperations:      {37, 0, 0},
+	gateResourceClaimDeviceGranular: {36, 36, 0},
 }
 
 // EffectiveMinor returns Minor, or NewestMinor where Minor is 0.

@@ -115,7 +115,7 @@ func constraintAttribute(spec walk.ClaimSpec, c Conditions) (errs field.ErrorLis
 			}
 		case distinct != nil:
 			compared(at.Child("distinctAttribute"), *distinct)
-		case c.Profile.Enabled(DRAConsumableCapacity):
+		case c.Profile.Enabled(gateConsumableCapacity):
 			errs = append(errs, field.Required(at, "name the attribute to compare: matchAttribute or distinctAttribute"))
 		default:
 			errs = append(errs, field.Required(at.Child("matchAttribute"), "name the attribute to compare"))

@@ -191,8 +191,8 @@ func expressionErrors(at *field.Path, text string, derived bool, c Conditions) (
 // that of 1.35 did, and whose environment for new ones knows more than that of 1.34.
 func newExpression(text string, derived bool, c Conditions) expression {
 	x := expression{text: text, stored: c.stored, derived: derived, listless: !c.Profile.Since(35), features: dracel.Features{
-		EnableConsumableCapacity: c.Profile.Enabled(DRAConsumableCapacity),
-		EnableListTypeAttributes: c.Profile.Enabled(DRAListTypeAttributes),
+		EnableConsumableCapacity: c.Profile.Enabled(gateConsumableCapacity),
+		EnableListTypeAttributes: c.Profile.Enabled(gateListTypeAttributes),
 	}}
 	if c.stored && !c.Profile.Since(36) {
 		x.stored, x.features.EnableConsumableCapacity = false, true

@@ -120,10 +120,10 @@ func partitionType(old, slice *resourceapi.ResourceSlice, c Conditions) (errs fi
 	}
 	at := field.NewPath("spec", "partitionTypeAttribute")
 	if old == nil || old.Spec.PartitionTypeAttribute == nil || *old.Spec.PartitionTypeAttribute != *name {
-		if c.Profile.Enabled(DRAPartitionableDevicesType) {
+		if c.Profile.Enabled(gatePartitionableDevicesType) {
 			errs = declaredAttribute(at, *name)
 		} else {
-			errs = field.ErrorList{field.Forbidden(at, "needs the feature gate "+string(DRAPartitionableDevicesType))}
+			errs = field.ErrorList{field.Forbidden(at, "needs the feature gate "+string(gatePartitionableDevicesType))}
 		}
 	}
 	consumes := func(d resourceapi.Device) bool { return len(d.ConsumesCounters) > 0 }
