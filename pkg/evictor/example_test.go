@@ -48,7 +48,9 @@ func ExampleDecide() {
 // claims are the claims of a cluster by namespace and name.
 type claims map[string]*resourceapi.ResourceClaim
 
-func (c claims) Claim(namespace, name string) *resourceapi.ResourceClaim { return c[namespace+"/"+name] }
+func (c claims) Claim(namespace, name string) *resourceapi.ResourceClaim {
+	return c[namespace+"/"+name]
+}
 
 // A pod that has finished uses no devices. It is not evicted.
 func ExampleDecidePod() {

@@ -107,7 +107,7 @@ var (
 const (
 	completed  = "False Completed 1 1 pod evicted."
 	notStarted = "False NotStarted 1 "
-	previewed    = "False NoEffect 1 1 published device selected. 1 allocated device selected. %s would be evicted in %s if the effect was NoExecute."
+	previewed  = "False NoEffect 1 1 published device selected. 1 allocated device selected. %s would be evicted in %s if the effect was NoExecute."
 )
 
 // evictScenarios are the rows that delete pods.
