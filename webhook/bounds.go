@@ -66,7 +66,7 @@ const (
 	perByte = 3
 )
 
-// class says which slots a request takes.
+// class is the kind of slots that a request takes.
 type class int
 
 const (

@@ -12,8 +12,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// TestAuthor: who is exempt follows from the user and the namespace of the request, and
-// the audit log and the metrics tell of it.
+// TestAuthor: who is exempt follows from the user and the namespace of the request, and the
+// audit log and the metrics record it.
 func TestAuthor(t *testing.T) {
 	reviewer, err := review.New(v1alpha1.StewardConfiguration{Exemptions: []v1alpha1.Exemption{{
 		Rules: []string{"request-tolerations-max"}, Namespaces: []string{"ml"}, Groups: []string{"admins"},

@@ -264,7 +264,7 @@ func TestBadHTTP(t *testing.T) {
 	}
 }
 
-// TestHugeBodies: what an API server may send is judged, more gets a clear refusal.
+// TestHugeBodies: what an API server may send is checked, more gets a clear refusal.
 func TestHugeBodies(t *testing.T) {
 	server := start(t, review.Reviewer{}, nil)
 	valid := bytes.Replace(slice(128, 32, 0), []byte(`"metadata":{`),

@@ -78,8 +78,8 @@ dra_steward_admission_findings_total{rule="request-tolerations-max",severity="wa
 	}
 }
 
-// TestMetricsAreBounded: nobody can fill the memory with label values that he makes
-// up, since the webhook answers everyone who reaches it.
+// TestMetricsAreBounded: a client cannot fill the memory with label values of its choice:
+// the webhook answers everyone who reaches it.
 func TestMetricsAreBounded(t *testing.T) {
 	mutate, check, registry := handlers(t, review.Reviewer{})
 	for i := range 500 {

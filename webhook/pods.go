@@ -22,7 +22,7 @@ import (
 
 // Pods knows the pods of a cluster that name claims, and the claims that they use.
 type Pods interface {
-	// Pod returns a pod, nil if there is none of that name that names a claim.
+	// Pod returns the pod of that name if it names a claim, or nil.
 	Pod(namespace, name string) *corev1.Pod
 	// ClaimsOf returns the claims that are reserved for a pod. An error says why they
 	// are not known.

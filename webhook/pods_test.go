@@ -40,8 +40,8 @@ func (w podWorld) ClaimsOf(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, error
 	return []*resourceapi.ResourceClaim{claim}, w.err
 }
 
-// TestPodDeletions: what by force is refused, what passes, and what passes because nobody
-// can tell.
+// TestPodDeletions: which forced deletions are refused, which pass, and which pass because
+// the claims are not known.
 func TestPodDeletions(t *testing.T) {
 	const force, train = `{"gracePeriodSeconds":0}`, `{"metadata":{"namespace":"ml","name":"train"},"spec":{"nodeName":"n1"}}`
 	eviction := func(options string) string {

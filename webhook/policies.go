@@ -18,7 +18,7 @@ type policyConfigMaps struct {
 }
 
 // PolicyConfigMaps returns a handler for ConfigMaps with policies before another one for
-// the rest. check says what is wrong with the policies if a ConfigMap is stored.
+// the rest. check returns the problem that the policies have once a ConfigMap is stored.
 func PolicyConfigMaps(next admission.Handler, check func(context.Context, *corev1.ConfigMap) error) admission.Handler {
 	return policyConfigMaps{next, check}
 }

@@ -36,8 +36,7 @@ type running struct {
 	wait func() error
 }
 
-// start runs a server that judges as reviewer says, or with the handlers that
-// change sets.
+// start runs a server that checks as reviewer says, or with the handlers that change sets.
 func start(t testing.TB, reviewer review.Reviewer, change func(*webhook.Server)) *running {
 	t.Helper()
 	server := &webhook.Server{

@@ -138,9 +138,9 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// drain shuts server down, again every second: an HTTP/2 connection whose handshake
-// ends while the server begins to shut down is not told to go, and an unused one
-// would be waited for until ctx ends.
+// drain shuts server down, again every second: an HTTP/2 connection whose handshake ends
+// while the server begins to shut down is not asked to close, and Shutdown waits for an
+// unused one until ctx ends.
 func drain(ctx context.Context, server *http.Server) error {
 	for {
 		round, cancel := context.WithTimeout(ctx, time.Second)
@@ -190,9 +190,9 @@ func (s *Server) handler(limiter *limiter) http.Handler {
 	return s.leaving(traced(mux))
 }
 
-// leaving ends every connection that is used while the server is about to stop, with
-// the answer (Connection: close, GOAWAY). A client that goes on to use a connection
-// would else lose the request that it sends while the server closes it.
+// leaving ends every connection that is used while the server is about to stop, with the
+// answer (Connection: close, GOAWAY). Otherwise a client that continues to use a connection
+// loses the request that it sends while the server closes it.
 func (s *Server) leaving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.serving.Load() {

@@ -32,8 +32,8 @@ func protocol(http2 bool) string {
 	return "HTTP/1.1"
 }
 
-// load sends requests until it is told to stop, or until no connection can be made
-// any more. A request that was written and not answered is an error of the test.
+// load sends requests until it is stopped, or until no connection can be opened. A request
+// that was written and not answered is an error of the test.
 type load struct {
 	answered atomic.Int64
 	senders  sync.WaitGroup

@@ -15,9 +15,9 @@ import (
 // admitted is what a Server has found out about a request before a handler gets it.
 type admitted struct {
 	held *lease
-	// mayPass says that the request is admitted when it cannot be checked in time.
+	// mayPass is true if the request is admitted when it cannot be checked in time.
 	mayPass bool
-	// cheap says that there is no slot for it: only what costs little is checked.
+	// cheap is true if there is no slot for it: only cheap checks run.
 	cheap bool
 }
 

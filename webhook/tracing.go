@@ -36,7 +36,7 @@ func (h handler) begin(ctx context.Context, req admission.Request) trace.Span {
 	return span
 }
 
-// told adds what an answer says to a span, which may be nil.
+// told adds the content of an answer to a span, which may be nil.
 func told(span trace.Span, answer review.Answer) {
 	if span == nil || !span.IsRecording() {
 		return

@@ -47,8 +47,8 @@ func (p *plan) certain() []edit {
 	return good
 }
 
-// right tells whether the edited text reads as the same documents, each with its
-// defaults and nothing else.
+// right reports whether the edited text reads as the same documents, each with its defaults
+// and nothing else.
 func (p *plan) right(edits []edit) bool {
 	pointers := map[int][]string{}
 	for _, e := range edits {
@@ -67,7 +67,7 @@ func (p *plan) right(edits []edit) bool {
 	return i == len(p.documents)
 }
 
-// becomes tells whether raw is the document with Equal where pointers lead.
+// becomes reports whether raw is the document with Equal where pointers lead.
 func (d document) becomes(raw []byte, pointers []string) bool {
 	if len(pointers) == 0 {
 		return bytes.Equal(d.raw, raw)
@@ -83,7 +83,7 @@ func (d document) becomes(raw []byte, pointers []string) bool {
 	return reflect.DeepEqual(want, tree(raw))
 }
 
-// has tells whether there is a value already, even an empty one.
+// has reports whether there is a value already, even an empty one.
 func has(raw []byte, pointer string) bool {
 	parent, key, ok := walk(tree(raw), pointer)
 	_, there := parent[key]

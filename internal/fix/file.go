@@ -8,15 +8,14 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// Diff is the change of a file as a unified diff that patch and git read, empty if
-// there is none.
+// Diff is the change of a file as a unified diff that patch and git read, or "".
 func Diff(file string, old, changed []byte) []byte {
 	name := strings.TrimPrefix(filepath.ToSlash(filepath.Clean(file)), "/")
 	return diff.Diff("a/"+name, old, "b/"+name, changed)
 }
 
-// Write replaces the content of a file at once: whoever reads it meanwhile, or after a
-// crash, sees the old or the new one. Links are followed.
+// Write replaces the content of a file atomically: a reader, also after a crash, sees the
+// old or the new content. Links are followed.
 func Write(file string, text []byte) error {
 	file, err := filepath.EvalSymlinks(file)
 	if err != nil {

@@ -34,7 +34,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s %s: %s: %s [%s]", c.File, c.Line, c.Column, c.Kind, c.Name, c.Path, c.Value, c.Default)
 }
 
-// A Result is what became of a file.
+// A Result is the outcome for a file.
 type Result struct {
 	// Text is the new content, the old one if there is nothing to change.
 	Text []byte

@@ -8,8 +8,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
 
-// TestBareNull shows what becomes of a null without quotes, as what stands behind
-// "attributes:".
+// TestBareNull: a null without quotes is quoted, as after "attributes:".
 func TestBareNull(t *testing.T) {
 	const head = "# a patch\napiVersion: dra-steward.io/v1alpha1\nkind: ResourceSlicePatch\nmetadata: {name: a}\nspec:\n  devices:\n    attributes:"
 	for name, tt := range map[string]struct {

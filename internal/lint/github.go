@@ -7,8 +7,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// annotation is a report as a workflow command of GitHub Actions, which shows it beside
-// the line of the change.
+// annotation is a report as a workflow command of GitHub Actions, which shows it at the
+// line of the change.
 func annotation(r Report, here string) string {
 	level := "warning"
 	if r.Severity == review.Error {

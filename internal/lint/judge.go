@@ -14,7 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// judge returns what is wrong with a document, in the order of its text.
+// judge returns the problems of a document, in the order of its text.
 func (s *Site) judge(document *manifest.Document, now time.Time) []Report {
 	j := judgement{site: s, document: document, now: now}
 	object, problems := manifest.Decode(document)
@@ -32,7 +32,7 @@ func (s *Site) judge(document *manifest.Document, now time.Time) []Report {
 	return j.reports
 }
 
-// A judgement is one document being judged.
+// A judgement is one document being checked.
 type judgement struct {
 	site     *Site
 	document *manifest.Document
@@ -48,8 +48,8 @@ func (j *judgement) add(finding review.Finding) {
 	}
 }
 
-// version tells of a version that the API server does not know, or does not serve
-// unless it is told to.
+// version reports a version that the API server does not know, or does not serve by
+// default.
 func (j *judgement) version() {
 	version, known := j.document.Version()
 	switch minor := j.site.minor(); {
@@ -63,7 +63,7 @@ func (j *judgement) version() {
 	}
 }
 
-// exists tells whether an API server of a minor knows a version.
+// exists reports whether an API server of a minor knows a version.
 func exists(version manifest.Version, minor int) bool {
 	return release(version.Introduced) <= minor && (version.Removed == "" || minor < release(version.Removed))
 }
@@ -74,7 +74,7 @@ func release(name string) (minor int) {
 	return minor
 }
 
-// alternative says what to use in a minor.
+// alternative is the version to use in a minor.
 func alternative(kind string, minor int) string {
 	for _, version := range manifest.Versions(kind) {
 		if exists(version, minor) && !version.OffByDefault {
@@ -114,8 +114,8 @@ func request(object manifest.Object, subresource string, data []byte, now time.T
 		Namespace: object.GetNamespace(), Object: data, Subresource: subresource, Now: now}
 }
 
-// subresources are those that an object is judged by. A file may hold what a cluster
-// returned, with its status: that an API server has judged already, and when the file is
+// subresources are those that an object is checked by. A file may hold what a cluster
+// returned, with its status: that an API server has checked already, and when the file is
 // applied it passes the status over.
 func subresources(object manifest.Object) []string {
 	claim, ok := object.(*resourceapi.ResourceClaim)

@@ -11,7 +11,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// A Linter judges files.
+// A Linter checks files.
 type Linter struct {
 	Reader manifest.Reader
 	Sites  *Sites
@@ -19,12 +19,12 @@ type Linter struct {
 	Rules Selection
 	// Verdicts asks for the verdict of the API server instead of findings.
 	Verdicts bool
-	// Now is the time of the writes that are judged.
+	// Now is the time of the writes that are checked.
 	Now time.Time
 }
 
-// Run judges the files and folders that args stand for and yields the results by file
-// and document. A file that cannot be read is a result too; the others are judged
+// Run checks the files and folders that args stand for and yields the results by file and
+// document. A file that cannot be read is a result too; the others are checked
 // nevertheless.
 func (l Linter) Run(args ...string) iter.Seq[Result] {
 	return func(yield func(Result) bool) {
@@ -43,7 +43,7 @@ func (l Linter) Run(args ...string) iter.Seq[Result] {
 	}
 }
 
-// A task is a part of a file to judge, or what kept it from being read.
+// A task is a part of a file to check, or what kept it from being read.
 type task struct {
 	// first marks the first part of a file.
 	first bool
@@ -87,7 +87,7 @@ func (l Linter) Files(args ...string) iter.Seq2[string, error] {
 	}
 }
 
-// tasks cuts the files into parts and says by whose rules each is judged.
+// tasks cuts the files into parts and says by whose rules each is checked.
 func (l Linter) tasks(args []string) iter.Seq[task] {
 	return func(yield func(task) bool) {
 		for file, at := range l.files(args) {
@@ -108,7 +108,7 @@ func (l Linter) tasks(args []string) iter.Seq[task] {
 	}
 }
 
-// work is what is judged of a task.
+// work is what is checked of a task.
 type work struct {
 	first   bool
 	results []Result

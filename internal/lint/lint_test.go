@@ -19,8 +19,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// TestInOrder: results come in the order of the items, several are worked on at once,
-// and few are taken ahead of whoever reads the results.
+// TestInOrder: results come in the order of the items, several are worked on at once, and
+// few are started before the reader of the results needs them.
 func TestInOrder(t *testing.T) {
 	const workers, items = 4, 1000
 	var taken, busy, most atomic.Int32
@@ -109,7 +109,7 @@ func TestRunIsDeterministic(t *testing.T) {
 	}
 }
 
-// TestReportsAreKeptOnly: what was judged is let go.
+// TestReportsAreKeptOnly: what was checked is let go.
 func TestReportsAreKeptOnly(t *testing.T) {
 	const document = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: a, annotations: {a: \"%s\"}}\nspec: {}\n"
 	l, text := linter(t), fmt.Sprintf(document, strings.Repeat("x", 100_000))

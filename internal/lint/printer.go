@@ -59,7 +59,7 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// linePrinter writes a line per finding as soon as a document is judged.
+// linePrinter writes a line per finding as soon as a document is checked.
 type linePrinter struct {
 	out  *bufio.Writer
 	line func(Report) string
@@ -110,10 +110,10 @@ func relative(here, file string) string {
 	return filepath.ToSlash(filepath.Clean(file))
 }
 
-// A Selection says which rules are reported. Its zero value reports all.
+// A Selection is the set of rules that are reported. Its zero value reports all.
 type Selection struct {
-	// Only are the IDs of the rules that are reported, all if there are none. What
-	// keeps a document from being judged is reported nevertheless.
+	// Only are the IDs of the rules that are reported; empty means all. Problems that
+	// prevent a check of the document are always reported.
 	Only []string
 	// Skip are the IDs of rules that are not reported.
 	Skip []string
@@ -137,7 +137,7 @@ func (s Selection) of(reports []Report, site *Site) []Report {
 	})
 }
 
-// blinding tells whether a finding means that no other rule could be looked at.
+// blinding reports whether a finding means that no other rule could be looked at.
 func blinding(rule string) bool {
 	return slices.Contains([]string{rulebook.Unreadable, rulebook.WrongType, rulebook.UnknownKind, rulebook.UnknownVersion}, rule)
 }

@@ -10,7 +10,7 @@ import (
 type Progress struct {
 	// Out is the terminal.
 	Out io.Writer
-	// Now tells the time.
+	// Now returns the time.
 	Now func() time.Time
 
 	documents   int

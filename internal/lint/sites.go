@@ -43,11 +43,11 @@ type Site struct {
 	skipPaths, skipRules []string
 }
 
-// minor returns the minor of Kubernetes that the site is judged for.
+// minor returns the minor of Kubernetes that the site is checked for.
 func (s *Site) minor() int { return cmp.Or(s.reviewer.Profile.Minor, apiserver.NewestMinor) }
 
-// skips tells whether the site does not want the file to be looked at. A pattern
-// stands for a file or for a folder with all that is below it.
+// skips reports whether the site does not want the file to be looked at. A pattern stands
+// for a file or for a folder with all that is below it.
 func (s *Site) skips(file string) bool {
 	if len(s.skipPaths) == 0 || file == manifest.Stdin {
 		return false
@@ -69,19 +69,18 @@ func (s *Site) skips(file string) bool {
 
 // Sites finds the site of a file. It is not for several goroutines at once.
 type Sites struct {
-	// File is the configuration file for all; nil looks for one, file by file, from
-	// the file's folder upwards to the root of its repository. An empty name means
-	// that there is none.
+	// File is the configuration file for all; nil looks for one, file by file, from the
+	// file's folder upwards to the root of its repository. An empty name means no file.
 	File *string
 	// KubernetesVersion and FeatureGates outrank those of configuration files.
 	KubernetesVersion string
 	FeatureGates      map[string]bool
-	// World is what the rules see beside an object, nil for nothing.
+	// World is what the rules see besides an object; nil means nothing.
 	World validate.ClusterView
-	// Schemas are folders with schemas of opaque parameters beside those that
-	// configuration files have.
+	// Schemas are folders with schemas of opaque parameters, in addition to those of
+	// configuration files.
 	Schemas []fs.FS
-	// Policies judge as well, as configuration files want it; nil is none.
+	// Policies are evaluated as well, as configuration files set; nil means none.
 	Policies *policy.Set
 	// Book is the rules that configuration files may name.
 	Book rulebook.Book
@@ -117,8 +116,8 @@ func (s *Sites) For(file string) (*Site, error) {
 	return s.load(found)
 }
 
-// Check reads the configuration file that is named for all, and refuses a version and
-// gates that do not go together, and schemas that are none.
+// Check reads the configuration file that is named for all, and refuses gates that do not
+// exist in the version, and invalid schemas.
 func (s *Sites) Check() error {
 	if s.File != nil {
 		_, err := s.load(*s.File)
@@ -129,8 +128,8 @@ func (s *Sites) Check() error {
 	return errors.Join(err, schemaErr)
 }
 
-// upwards looks for the configuration file from folder to the root of its repository,
-// and returns "" if there is none.
+// upwards looks for the configuration file from folder to the root of its repository, and
+// returns "" without one.
 func upwards(folder string) (string, error) {
 	for {
 		file := filepath.Join(folder, ConfigurationFile)

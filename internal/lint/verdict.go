@@ -22,7 +22,7 @@ const (
 	DecodeFailed  Verdict = "decode-failed"
 )
 
-// verdict judges a document as the API server alone would.
+// verdict checks a document as the API server alone would.
 func (s *Site) verdict(document *manifest.Document, now time.Time) Verdict {
 	object, problems := manifest.Decode(document)
 	version, known := document.Version()

@@ -9,7 +9,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// worldly are the kinds that other objects are judged by.
+// worldly are the kinds that other objects are checked by.
 var worldly = []string{"DeviceClass", "ResourceSlice", v1alpha1.ResourceSlicePatchKind, "ResourceClaim"}
 
 // World reads the DeviceClasses, ResourceSlices, ResourceSlicePatches and ResourceClaims in

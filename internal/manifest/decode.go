@@ -32,8 +32,8 @@ type Problem struct {
 	Path string
 	// Line and Column are where the value stands, counted from 1.
 	Line, Column int
-	// Message says what is wrong and, where that is known, what would be right;
-	// it does not repeat the path.
+	// Message is the problem and, where that is known, what would be right; it does not
+	// repeat the path.
 	Message string
 }
 

@@ -12,7 +12,7 @@ type Error struct {
 	// Line and Column are counted from 1. They are 0 when the error concerns
 	// the file as a whole, for example because it does not exist.
 	Line, Column int
-	// Message says what is wrong and what would be right.
+	// Message is the problem and what would be right.
 	Message string
 	// Err is the cause, if it came from the operating system or a parser.
 	Err error

@@ -150,8 +150,8 @@ func join(path, field string) string {
 	return path + "." + field
 }
 
-// describe names the type of a JSON value, and the value itself where the type
-// alone would not tell what is wrong.
+// describe names the type of a JSON value, and the value itself where the type alone does
+// not explain the problem.
 func describe(value any, want string) string {
 	_, wanted, _ := strings.Cut(want, " ")
 	switch value := value.(type) {

@@ -4,9 +4,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// bareNull finds the first key that YAML reads as no key at all: a null without
-// quotes. A ResourceSlicePatch has a field of that name. It returns nil if there is
-// none.
+// bareNull finds the first key that YAML reads as no key at all: a null without quotes. A
+// ResourceSlicePatch has a field of that name. It returns nil without one.
 func (s *source) bareNull() *Error {
 	document, err := parseNodes(s.text)
 	if err != nil {

@@ -12,7 +12,7 @@ const DefaultMaxBytes = 16 << 20
 // Reader reads manifests. Its zero value is ready for use, and one Reader may
 // be used by several goroutines at once unless they share Stdin.
 type Reader struct {
-	// Stdin is what the argument "-" reads; nil stands for os.Stdin.
+	// Stdin is what the argument "-" reads; nil means os.Stdin.
 	Stdin io.Reader
 	// MaxBytes is the size up to which one document of a file is read, and up
 	// to which its aliases may expand; 0 stands for [DefaultMaxBytes]. A list

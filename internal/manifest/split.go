@@ -149,7 +149,7 @@ func (s *splitter) readLine() (line []byte, whole bool, err error) {
 	return line, true, err
 }
 
-// separatorProblem says what is wrong with a separator line, if anything.
+// separatorProblem is the problem with a separator line, if anything.
 func separatorProblem(line []byte, number int) *Error {
 	rest := bytes.TrimSpace(line[len("---"):])
 	if len(rest) == 0 || rest[0] == '#' {

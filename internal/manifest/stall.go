@@ -8,9 +8,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
-// harmless returns JSON of the document that can be decoded soon. It returns
-// false, and problems that say why, if there is none: a quantity would stall
-// the decoder.
+// harmless returns JSON of the document that can be decoded quickly. It returns false and
+// the problems where a quantity would stall the decoder.
 func harmless(document *Document, object Object) (raw []byte, problems []Problem, ok bool) {
 	if !quantity.MayStall(document.Raw) {
 		return document.Raw, nil, true

@@ -16,7 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
-// wanted says what types with their own decoder are written as.
+// wanted describes how types with their own decoder are written.
 var wanted = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity](): "a quantity such as 4 or 10Gi",
 	reflect.TypeFor[metav1.Time]():       "a time such as 2026-01-31T12:00:00Z",
@@ -95,8 +95,8 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// fieldHint says what was probably meant by an unknown field: another spelling,
-// a field one level deeper, or the fields in it one level higher.
+// fieldHint is the probable meaning of an unknown field: another spelling, a field one
+// level deeper, or the fields in it one level higher.
 func fieldHint(key string, value any, fields map[string]reflect.Type) string {
 	names := slices.Sorted(maps.Keys(fields))
 	for _, name := range names {

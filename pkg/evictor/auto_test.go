@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// silence answers as told, after as long as the real one would take.
+// silence answers as set, after as long as the real probe takes.
 type silence struct {
 	answers *atomic.Bool
 	err     error
@@ -55,7 +55,7 @@ func onAll() []runtime.Object {
 	return append(objects, both(extended(podOn("ns", "rule-extended", "gpu-1")))...)
 }
 
-// TestAutoAlone: nobody answers. For two minutes nobody is evicted, then everybody.
+// TestAutoAlone: no controller answers. For two minutes no pod is evicted, then all are.
 func TestAutoAlone(t *testing.T) {
 	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
 	inBubble(t, auto(new(atomic.Bool)), objects, func(b *bubble) {
@@ -76,8 +76,8 @@ func TestAutoAlone(t *testing.T) {
 	})
 }
 
-// TestAutoBeside: the other controller answers. Only what it misses is evicted, after
-// the time that it has.
+// TestAutoBeside: the in-tree controller answers. Only the pods that it misses are evicted,
+// after its time.
 func TestAutoBeside(t *testing.T) {
 	objects := append(onAll(), sliceOf(1, taint("broken", seconds(0))), ruleOn("rule", "gpu-1", seconds(0)))
 	inBubble(t, auto(answering()), objects, func(b *bubble) {

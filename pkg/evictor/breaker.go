@@ -299,7 +299,7 @@ type causeStat struct {
 		namespaces map[string]int
 	}
 	window breakerWindow
-	// ceiling is the acknowledged impact, nil if there is none.
+	// ceiling is the acknowledged impact, or nil.
 	ceiling *guard.Ceiling
 	// gone: the rule is deleted. The counts are dropped with its last pod.
 	gone bool

@@ -29,8 +29,9 @@ func manyOn(device string, n int) (objects []runtime.Object) {
 	return objects
 }
 
-// TestBreakerRule: a rule that hits too much evicts nobody, says so and what would let
-// it go on; another rule is not concerned; and it goes on when that is acknowledged.
+// TestBreakerRule: a rule with too large an impact evicts no pods, and reports that and the
+// acknowledgement that lets it continue; another rule is not affected; and it continues
+// once acknowledged.
 func TestBreakerRule(t *testing.T) {
 	objects := append(manyOn("gpu-0", 30), manyOn("gpu-1", 3)...)
 	inBubble(t, tripped(), append(objects, sliceOf(1)), func(b *bubble) {
@@ -156,7 +157,7 @@ func TestBreakerOneOfMany(t *testing.T) {
 }
 
 // TestOlderRuleIsConfirmed: a rule from before the first start is reported, and acted on
-// once its author says what it may hit; older taints of slices once an admin does.
+// once its author acknowledges the impact; older taints of slices once an admin does.
 func TestOlderRuleIsConfirmed(t *testing.T) {
 	objects := append(manyOn("gpu-1", 2), manyOn("gpu-0", 2)...)
 	options := tripped()

@@ -116,7 +116,7 @@ func (b *bubble) start(options Options) {
 	}
 }
 
-// pass lets time pass, and waits for what comes of it.
+// pass lets time pass, and waits for the result.
 func (b *bubble) pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	<-timer.C

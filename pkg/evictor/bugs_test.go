@@ -137,7 +137,7 @@ func TestBug10LatePods(t *testing.T) {
 }
 
 // A taint without a time is there since its rule was created or since it was seen, and
-// where nobody knows that, since now.
+// where that is not known, since now.
 func TestBug11NilTimeAdded(t *testing.T) {
 	for _, added := range []*metav1.Time{nil, {}} {
 		for _, seconds := range []*int64{nil, ptr.To[int64](60)} {

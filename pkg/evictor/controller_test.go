@@ -140,8 +140,8 @@ func TestReallocationMergedIntoOneUpdate(t *testing.T) {
 	}
 }
 
-// TestBug4MissedDeletion: a slice whose deletion was seen only by listing again no
-// longer evicts. The tracker is told by a tombstone.
+// TestBug4MissedDeletion: a slice whose deletion was seen only by listing again no longer
+// evicts. The tracker receives a tombstone.
 func TestBug4MissedDeletion(t *testing.T) {
 	pod, claim := podOn("ns", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](60)))
 	objects := []runtime.Object{sliceOf(1, taint("broken", seconds(0))), pod, claim}
@@ -165,7 +165,7 @@ func TestBug5SlowStatus(t *testing.T) {
 	})
 }
 
-// slowStatus answers writes of the status of rules when nobody asks any more.
+// slowStatus answers writes of the status of rules after the caller has given up.
 type slowStatus struct {
 	kubernetes.Interface
 	resourceclient.ResourceV1Interface
@@ -184,7 +184,7 @@ func (s slowStatus) ApplyStatus(ctx context.Context, _ *ac.DeviceTaintRuleApplyC
 }
 
 // TestSlowDeletions: while the deletions of some pods hang, others are decided about and
-// evicted, a rule gets its status, and whoever asks is answered.
+// evicted, a rule gets its status, and queries are answered.
 func TestSlowDeletions(t *testing.T) {
 	options := full
 	options.Client = slowPods{}
@@ -213,7 +213,7 @@ func TestSlowDeletions(t *testing.T) {
 
 const slowNamespace = "slow"
 
-// slowPods answers deletions in one namespace when nobody asks any more.
+// slowPods answers deletions in one namespace after the caller has given up.
 type slowPods struct{ kubernetes.Interface }
 
 type slowCore struct{ coreclient.CoreV1Interface }

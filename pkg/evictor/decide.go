@@ -15,7 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// Claims looks up a claim by namespace and name, nil if there is none.
+// Claims looks up a claim by namespace and name, or nil.
 type Claims interface {
 	Claim(namespace, name string) *resourceapi.ResourceClaim
 }
@@ -171,7 +171,7 @@ type Verdict struct {
 	Reasons []Reason
 }
 
-// A Reason is one taint of one device of one claim that is not tolerated for ever.
+// A Reason is one taint of one device of one claim that is not tolerated without limit.
 type Reason struct {
 	// Taint is never nil. Reasons share it; it is read-only.
 	Taint    *Taint

@@ -29,7 +29,7 @@ func allocated() *resourceapi.ResourceClaim {
 	}
 }
 
-// broken says that every device has a taint with the effect NoExecute.
+// broken taints every device with the effect NoExecute.
 func broken(evictor.DeviceID) []evictor.Taint {
 	return []evictor.Taint{{DeviceTaint: resourceapi.DeviceTaint{
 		Key: "example.com/broken", Value: "xid-79", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: &metav1.Time{Time: now},

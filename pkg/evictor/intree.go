@@ -185,7 +185,7 @@ func (c *Controller) learn(learn func(*inTreeState)) {
 }
 
 // overdue returns the sources of taints with ordinary pods that have been due for so long
-// that a present in-tree controller would have evicted them. Such a pod is as good as an
+// that a present in-tree controller would have evicted them. Such a pod counts as an
 // unanswered probe. The mutex is held.
 func (c *Controller) overdue(now time.Time) map[taintSource]bool {
 	left := map[taintSource]bool{}

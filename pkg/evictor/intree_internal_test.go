@@ -15,8 +15,8 @@ const (
 
 func words(c classShares) string { return c.Ordinary.String() + " " + c.Extended.String() }
 
-// TestCoexistence tells stories. A letter is what is seen, ten seconds after the last:
-// R a sign for rules, S one for slices, r and s a probe without an answer, . nothing.
+// TestCoexistence runs histories. A letter is what is seen, ten seconds after the last: R a
+// sign for rules, S one for slices, r and s a probe without an answer, . nothing.
 func TestCoexistence(t *testing.T) {
 	for name, tt := range map[string]struct{ story, slices, rules string }{
 		"nothing is known":                     {"", nothing, nothing},
@@ -64,9 +64,10 @@ func see(c *inTreeState, letter rune, at time.Time) {
 	}
 }
 
-// TestCoexistenceReference runs random stories beside a computation from the whole
-// story: absent only if the last sign lies behind three probes, each a minute after the
-// one before, over two minutes; and whoever was seen and never called absent is present.
+// TestCoexistenceReference compares random histories with a computation from the whole
+// history: absent only if the last sign is older than three probes, each a minute after the
+// one before, over two minutes; and a controller that was seen and never reported absent is
+// present.
 func TestCoexistenceReference(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

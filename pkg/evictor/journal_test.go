@@ -73,8 +73,8 @@ func (b *bubble) comesOn(namespace, name, device string) {
 }
 
 // TestBreakerRestart: a controller that is killed after every few evictions stops at the
-// threshold like one that is not, for rules and for drivers, by pods and by namespaces;
-// and after a calm time it begins anew.
+// threshold like one that is not, for rules and for drivers, by pods and by namespaces; and
+// after a calm time it begins again.
 func TestBreakerRestart(t *testing.T) {
 	for name, taints := range map[string][]runtime.Object{
 		"rule":   {sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))},
@@ -155,8 +155,8 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestJournalFirst: nobody is evicted before it is written down, and once it can be there
-// is one write for the pods of ten seconds.
+// TestJournalFirst: no pod is evicted before the journal is written; then there is one
+// write for the pods of ten seconds.
 func TestJournalFirst(t *testing.T) {
 	journal := &book{err: errors.New("the API server is down")}
 	options := full

@@ -31,8 +31,8 @@ func TestLimiterForgetsNamespaces(t *testing.T) {
 	}
 }
 
-// TestTolerationsBeyondTimes: a toleration that ends after the year 9999 is one for ever.
-// The rule would otherwise have a pending pod that is never evicted.
+// TestTolerationsBeyondTimes: a toleration that ends after the year 9999 has no end. The
+// rule would otherwise have a pending pod that is never evicted.
 func TestTolerationsBeyondTimes(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{}
 	claim.Status.Allocation = &resourceapi.AllocationResult{}

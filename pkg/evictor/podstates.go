@@ -38,7 +38,7 @@ type stateEntry struct{ *podState }
 // Key implements [table.Entry].
 func (e stateEntry) Key() types.NamespacedName { return e.pod }
 
-// of returns the state of a pod, nil if there is none.
+// of returns the state of a pod, or nil.
 func (cs *podStates) of(pod types.NamespacedName) *podState { return cs.pods.Get(pod).podState }
 
 // all yields all states, in no order.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestCasesKeepCount runs random histories and counts anew after every step what the
+// TestCasesKeepCount runs random histories and counts again after every step what the
 // ledger has kept up to date. In the end nothing is left of anything.
 func TestCasesKeepCount(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))

@@ -54,7 +54,7 @@ func (w world) uses(claim *resourceapi.ResourceClaim) bool {
 	return false
 }
 
-// over says whether the time with this taint is over. The seconds of every matching
+// over reports whether the time with this taint is over. The seconds of every matching
 // toleration have to pass since the shortest of them is what the API promises.
 func over(taint Taint, tolerations []resourceapi.DeviceToleration, allocation *resourceapi.AllocationResult, settings Settings, at *big.Int) bool {
 	added := taint.Since

@@ -16,9 +16,9 @@ import (
 )
 
 // A scenario is a row of TestController in the source of Kubernetes 1.37
-// (pkg/controller/devicetainteviction), told with our objects; its name is that of the
-// row. It runs twice: with all objects there at the start, and with each coming after
-// the other, the last first.
+// (pkg/controller/devicetainteviction), with our objects; its name is that of the row. It
+// runs twice: with all objects there at the start, and with each coming after the other,
+// the last first.
 type scenario struct {
 	objects []runtime.Object
 	// steps happen after ten seconds.
@@ -173,7 +173,7 @@ func evictScenarios() map[string]scenario {
 	}
 }
 
-// quietScenarios are the rows that delete nobody.
+// quietScenarios are the rows that delete no pods.
 func quietScenarios() map[string]scenario {
 	none := resourceapi.DeviceTaintEffectNone
 	untainted := func(b *bubble) { b.updateSlice(sliceOf(1)) }
@@ -258,7 +258,7 @@ func (b *bubble) changePod(change func(*corev1.Pod)) {
 	b.updatePod(pod)
 }
 
-// create adds an object as somebody else would.
+// create adds an object as another client does.
 func (b *bubble) create(object runtime.Object) {
 	b.Helper()
 	if err := b.Tracker().Add(object); err != nil {

@@ -433,8 +433,7 @@ func evictedSoFar(rule *resourceapi.DeviceTaintRule) int {
 	return max(countIn(findCondition(rule, resourceapi.DeviceTaintConditionEvictionInProgress)), countIn(findCondition(rule, ownCondition)))
 }
 
-// countIn parses the number of evicted pods in a condition of [progress], zero if there is
-// none.
+// countIn parses the number of evicted pods in a condition of [progress], or zero.
 func countIn(had *metav1.Condition) int {
 	if had == nil {
 		return 0

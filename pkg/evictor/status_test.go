@@ -74,8 +74,8 @@ func TestRuleStatus(t *testing.T) {
 	})
 }
 
-// TestNotStartedWaits: a rule without pods says so only after the wait, so that nobody
-// who waits for the end goes on too early.
+// TestNotStartedWaits: a rule without pods says so only after the wait, so that a caller
+// that waits for the end does not continue too early.
 func TestNotStartedWaits(t *testing.T) {
 	inBubble(t, full, []runtime.Object{sliceOf(1)}, func(b *bubble) {
 		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))

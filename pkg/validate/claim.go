@@ -246,11 +246,11 @@ either can be a temporary intention.`
 type Parameters interface {
 	// Drivers returns the drivers that something is known about, in order.
 	Drivers() []string
-	// KnowsDriver tells whether a driver is one of them.
+	// KnowsDriver reports whether a driver is one of them.
 	KnowsDriver(driver string) bool
-	// Check judges the parameters of a driver's configuration at a place: their kind is
-	// unknown, fields that are unknown, values that are wrong. It has nothing to say
-	// about drivers that are unknown and about what is no JSON object.
+	// Check checks the parameters of a driver's configuration at a place: their kind is
+	// unknown, fields that are unknown, values that are wrong. It has nothing to say about
+	// drivers that are unknown and about what is no JSON object.
 	Check(at *field.Path, driver string, parameters []byte) (unknown, fields, values field.ErrorList)
 }
 

@@ -7,8 +7,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// fullClaim has as many requests and selectors as an API server takes; distinct says
-// how many of the expressions are different.
+// fullClaim has as many requests and selectors as an API server takes; distinct is how many
+// of the expressions differ.
 func fullClaim(distinct int) *resourceapi.ResourceClaim {
 	claim := &resourceapi.ResourceClaim{}
 	claim.Name = "full"
@@ -25,7 +25,7 @@ func fullClaim(distinct int) *resourceapi.ResourceClaim {
 	return claim
 }
 
-// BenchmarkClaim judges a claim with 32 requests of 32 selectors each: all of them the
+// BenchmarkClaim checks a claim with 32 requests of 32 selectors each: all of them the
 // same, all different, and all remembered from another claim.
 func BenchmarkClaim(b *testing.B) {
 	for _, bench := range []struct {

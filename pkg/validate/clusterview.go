@@ -56,11 +56,10 @@ func spread(slices []*resourceapi.ResourceSlice, yield func(*resourceapi.Resourc
 	return true
 }
 
-// A World is what exists beside the object that is judged: what a cluster stores, or
-// what the files hold that are judged together. Nothing that it returns may be
-// changed.
+// A World is what exists besides the object that is checked: what a cluster stores, or what
+// the files hold that are checked together. Nothing that it returns may be changed.
 type ClusterView interface {
-	// Class returns a DeviceClass by name, nil if there is none.
+	// Class returns a DeviceClass by name, or nil.
 	Class(name string) *resourceapi.DeviceClass
 	// Classes returns all DeviceClasses, in the order of their names.
 	Classes() iter.Seq[*resourceapi.DeviceClass]
@@ -87,8 +86,8 @@ var _ ClusterView = (*Objects)(nil)
 type pool struct{ driver, name string }
 
 // Add puts an object into the world, in place of one with its name. Kinds other than
-// DeviceClass, ResourceSlice, ResourceSlicePatch and ResourceClaim are left out. It must
-// not be called while the world is in use.
+// DeviceClass, ResourceSlice, ResourceSlicePatch and ResourceClaim are left out. Do not
+// call it while the world is in use.
 func (o *Objects) Add(object any) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceClass:
@@ -118,7 +117,7 @@ func (o *Objects) Add(object any) {
 	}
 }
 
-// Class returns a DeviceClass by name, nil if there is none.
+// Class returns a DeviceClass by name, or nil.
 func (o *Objects) Class(name string) *resourceapi.DeviceClass { return o.classes[name] }
 
 // Classes returns all DeviceClasses, in the order of their names.

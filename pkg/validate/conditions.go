@@ -20,13 +20,12 @@ type Conditions struct {
 	// Author is who writes, as the API server has authenticated them; nil leaves out
 	// the rules that need it.
 	Author *authenticationv1.UserInfo
-	// Publishers are who may publish for a driver, by its name; everybody for a driver
-	// that is not named.
+	// Publishers are who may publish for a driver, by its name; any user for a driver that
+	// is not named.
 	Publishers map[string]Publishers
 	// ForceDeleters are who may delete pods by force, in addition to the control plane.
 	ForceDeleters Deleters
-	// ClusterView is what exists besides the object; nil leaves out the rules that look
-	// there.
+	// ClusterView is what exists besides the object; nil leaves out the rules that read it.
 	ClusterView ClusterView
 	// Parameters is what is known about the parameters of drivers; nil leaves out the
 	// rules that need it.

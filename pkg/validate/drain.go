@@ -159,7 +159,7 @@ func drainDevicesExist(d *v1alpha1.DeviceDrain, c Conditions) (errs field.ErrorL
 	return errs
 }
 
-// published tells whether a slice of the highest generation of a pool has a device.
+// published reports whether a slice of the highest generation of a pool has a device.
 func published(world ClusterView, name v1alpha1.DeviceName) bool {
 	var newest int64
 	found := false

@@ -138,7 +138,7 @@ func TestNoTurn(t *testing.T) {
 	}
 }
 
-// TestChangedSlice: a slice that changes is looked at anew, all others are not.
+// TestChangedSlice: a slice that changes is looked at again, all others are not.
 func TestChangedSlice(t *testing.T) {
 	given := 0
 	world := liveWorld(1)

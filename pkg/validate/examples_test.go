@@ -92,7 +92,7 @@ func severityOf(id string) validate.Severity {
 	return validate.Off
 }
 
-// judge returns what the rules say about a case, a line each. Only the rule whose
+// judge returns the findings of the rules for a case, a line each. Only the rule whose
 // example it is may object, so that the example shows that rule and no other.
 func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 	t.Helper()

@@ -133,9 +133,8 @@ func TestSlicesMayImprove(t *testing.T) {
 	}
 }
 
-// FuzzRules makes objects of any bytes, for any API server. Rules must not panic, must say
-// the same twice, must leave the object as it is, and must let it be written again
-// unchanged.
+// FuzzRules makes objects of any bytes, for any API server. Rules do not panic, return the
+// same twice, leave the object as it is, and accept it when it is written again unchanged.
 func FuzzRules(f *testing.F) {
 	for minor := range uint8(apiserver.NewestMinor - apiserver.OldestMinor + 1) {
 		f.Add([]byte("seed"), minor, uint32(0))
@@ -216,7 +215,7 @@ func filler(data []byte) *randfill.Filler {
 	)
 }
 
-// BenchmarkFullSlice judges the largest slice that can exist: 128 devices with 32
+// BenchmarkFullSlice checks the largest slice that can exist: 128 devices with 32
 // attributes each.
 func BenchmarkFullSlice(b *testing.B) {
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Spec: resourceapi.ResourceSliceSpec{

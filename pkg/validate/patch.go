@@ -106,7 +106,7 @@ func patchClassExists(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorL
 	return field.ErrorList{field.NotFound(patchSpec.Child("filter", "deviceClassName"), *filter.DeviceClassName)}
 }
 
-// A trial is what a patch would do beside the others.
+// A trial is the effect of a patch together with the others.
 type trial struct {
 	patch.Report
 	// tried is the number of devices that the filter could match, more whether there
@@ -115,8 +115,8 @@ type trial struct {
 	more  bool
 }
 
-// try applies a patch to the slices of the world, beside the other patches. ok is
-// false if there is nothing to say: no world, or a patch that others object to.
+// try applies a patch to the slices of the world, together with the other patches. ok is
+// false without a world, and for a patch that other rules refuse.
 func try(p *v1alpha1.ResourceSlicePatch, c Conditions) (t trial, ok bool) {
 	if c.ClusterView == nil {
 		return t, false
@@ -212,8 +212,8 @@ func devices(n int) string {
 	return fmt.Sprintf("%d devices", n)
 }
 
-// PatchEffect says in a sentence what a patch does to the devices that exist: how many
-// match, and in how many an attribute or capacity is added, replaced or removed. It is
+// PatchEffect describes in a sentence the effect of a patch on the devices that exist: how
+// many match, and in how many an attribute or capacity is added, replaced or removed. It is
 // empty without a World, for a patch that does not compile and for one that matches
 // nothing, which rules speak of.
 func PatchEffect(p *v1alpha1.ResourceSlicePatch, c Conditions) string {
@@ -269,8 +269,8 @@ func patchValueForm(p *v1alpha1.ResourceSlicePatch, _ Conditions) field.ErrorLis
 	})
 }
 
-// patchCapacityPolicy lets the rules of slices judge a shared device that has nothing
-// but the capacities of the patch.
+// patchCapacityPolicy lets the rules of slices check a shared device that has nothing but
+// the capacities of the patch.
 func patchCapacityPolicy(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
 	shared, capacity := true, make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(p.Spec.Devices.Capacity))
 	for name, value := range p.Spec.Devices.Capacity {

@@ -15,8 +15,8 @@ import (
 // PodDeletionKind is the kind of a [PodDeletion] in an example.
 const PodDeletionKind = "PodDeletion"
 
-// A PodDeletion is a deletion or an eviction of a pod, as somebody asks for it. No API
-// server stores it: it is what a webhook puts together.
+// A PodDeletion is a request to delete or evict a pod. No API server stores it: a webhook
+// puts it together.
 type PodDeletion struct {
 	metav1.TypeMeta `json:",inline"`
 	// GracePeriodSeconds is that of the options of the request; nil where they say nothing.
@@ -88,8 +88,7 @@ func podForceDeletion(d *PodDeletion, c Conditions) field.ErrorList {
 	return nil
 }
 
-// exclusive returns a device that nobody else may use while the claim holds it, empty if
-// there is none.
+// exclusive returns a device that no other claim may use while the claim holds it, or "".
 func exclusive(claim *resourceapi.ResourceClaim) string {
 	if claim.Status.Allocation == nil {
 		return ""
@@ -104,7 +103,7 @@ func exclusive(claim *resourceapi.ResourceClaim) string {
 	return strings.Join([]string{results[i].Driver, results[i].Pool, results[i].Device}, "/")
 }
 
-// may tells whether a user may delete a pod of a node by force.
+// may reports whether a user may delete a pod of a node by force.
 func (d Deleters) may(user authenticationv1.UserInfo, node string) bool {
 	isNode := user.Username == "system:node:"+node && slices.Contains(user.Groups, "system:nodes")
 	return isNode || slices.Contains(PodRemovers(), user.Username) || Publishers(d).include(user)

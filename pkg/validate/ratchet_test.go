@@ -40,8 +40,8 @@ var faults = Table[[]fault]{{
 	},
 }}
 
-// same tells whether f could be what was there before: in the same place but for
-// its index, and no larger.
+// same reports whether f could be what was there before: in the same place but for its
+// index, and no larger.
 func (f fault) same(before fault) bool {
 	return f.place == before.place && (f.size > 0) == (before.size > 0) &&
 		(f.size > 0 && f.size <= before.size || f.size == 0 && f.value == before.value)
@@ -182,7 +182,8 @@ func TestUnchangedConstraints(t *testing.T) {
 	}
 }
 
-// TestConsumersInOrder: what is missing of a consumer is said in the same order each time.
+// TestConsumersInOrder: the missing counters of a consumer are reported in the same order
+// each time.
 func TestConsumersInOrder(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{
 		ReservedFor: []resourceapi.ResourceClaimConsumerReference{{}},

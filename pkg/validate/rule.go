@@ -8,7 +8,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
-// A Category says who else enforces a rule, and so where the rule runs.
+// A Category is who else enforces a rule, and so where the rule runs.
 type Category string
 
 const (
@@ -30,16 +30,16 @@ type Rule[T any] struct {
 	// Doc explains the rule. Its first line is a sentence by itself; after an
 	// empty line follows why the rule exists.
 	Doc string
-	// Category says where the rule runs.
+	// Category is where the rule runs.
 	Category Category
-	// Severity is the effect of a finding on a write unless the site decides
-	// otherwise. Doc says why a rule only warns.
+	// Severity is the effect of a finding on a write unless the site decides otherwise. Doc
+	// explains why a rule only warns.
 	Severity Severity
 	// CrossObject marks a rule that looks at more than the object: at the ClusterView of
 	// its Conditions, which all other rules do not get. Such a rule never denies a
 	// ResourceSlice, whatever its severity: pools are published slice by slice.
 	CrossObject bool
-	// Upstream says what the API server does about it, and since which version.
+	// Upstream is what the API server does about it, and since which version.
 	Upstream string
 	// Source names where the rule comes from: a KEP section, a constant of
 	// k8s.io/api/resource/v1, an upstream function.
@@ -49,9 +49,9 @@ type Rule[T any] struct {
 	// ratcheting whether the problem has grown. A rule about the change of an
 	// object has Update alone.
 	Check func(obj T, c Conditions) field.ErrorList
-	// Update returns what the API server says of an update, for rules where that
-	// differs from Check of the new object: it skips what has not changed, or forbids a
-	// change. Nil stands for Check.
+	// Update returns the API server's errors for an update, for rules where they differ
+	// from Check of the new object: it skips what has not changed, or forbids a change. Nil
+	// means Check.
 	Update func(old, obj T, c Conditions) field.ErrorList
 
 	// mirror is the rule of the API server that a mirror rule repeats.

@@ -29,14 +29,14 @@ type compiler interface {
 
 // A Limiter bounds the time in which selectors are evaluated, and shares it fairly.
 type Limiter interface {
-	// Take waits for a turn. It returns a context that ends when the turn is over and
-	// a function that gives it back; false if there is none to be had in time.
+	// Take waits for a slot. It returns a context that ends with the slot and a function
+	// that releases it; false if no slot is free in time.
 	Take() (turn context.Context, done func(), ok bool)
 }
 
-// Evaluations evaluates selectors on devices and remembers what came of it, by the
-// expression and the slice: a slice that changes is another one. The zero value is ready
-// for use, by several goroutines at once.
+// Evaluations evaluates selectors on devices and remembers the result, by the expression
+// and the slice: a slice that changes is another one. The zero value is ready for use, by
+// several goroutines at once.
 type Evaluations struct {
 	// CacheBytes is the size of what is remembered; zero is 16 MiB, negative remembers
 	// nothing.
@@ -44,7 +44,7 @@ type Evaluations struct {
 
 	once     sync.Once
 	compiler compiler
-	// What claims say does not push out what classes say, which few may write.
+	// Results of claims do not evict those of classes, which few users may write.
 	ofClaims, ofClasses memory
 }
 
@@ -89,7 +89,7 @@ func (e *Evaluations) of(a author) memory {
 	return e.ofClaims
 }
 
-// outcome is what comes of a selector on a device.
+// outcome is the result of a selector on a device.
 type outcome uint8
 
 const (
@@ -201,12 +201,12 @@ type effort struct {
 	limiter Limiter
 	turn    context.Context
 	done    func()
-	// spent are the evaluations; over says that there is nothing left.
+	// spent are the evaluations; over is true if nothing is left.
 	spent int
 	over  bool
 }
 
-// may tells whether one evaluation more is allowed, and takes the turn for the first.
+// may reports whether one more evaluation is allowed, and takes the slot for the first.
 func (e *effort) may() bool {
 	if e.turn == nil && !e.over {
 		e.turn, e.done = context.Background(), func() {}
@@ -227,7 +227,7 @@ func (e *effort) may() bool {
 	return true
 }
 
-// end gives the turn back.
+// end releases the slot.
 func (e *effort) end() {
 	if e.done != nil {
 		e.done()
@@ -406,7 +406,7 @@ func (s *search) all(a author, selectors []resourceapi.DeviceSelector, known []*
 	return true
 }
 
-// findings say what is wrong with a demand at a place.
+// findings returns the problems of a demand at a place.
 func (s *search) findings(at *field.Path) field.ErrorList {
 	errs := s.failing(at.Child("selectors"), s.fails)
 	for _, i := range slices.Sorted(maps.Keys(s.classFails)) {
@@ -436,7 +436,7 @@ func (s *search) failing(list *field.Path, of map[int]*failures) (errs field.Err
 	return errs
 }
 
-// rest says that more devices exist than were looked at.
+// rest is true if more devices exist than were checked.
 func (s *search) rest() string {
 	switch total := s.total(); {
 	case s.effort.over:

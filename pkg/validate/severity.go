@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Severity says what a finding means for a write. The order is that of weight.
+// Severity is the effect of a finding on a write, the most severe first.
 type Severity int
 
 const (
 	// Error denies the write.
 	Error Severity = iota
-	// Warning lets it pass and tells the author.
+	// Warning admits it with a warning to the author.
 	Warning
-	// Audit lets it pass and tells the audit log, the log and the metrics.
+	// Audit admits it and records the finding in the audit log, the log and the metrics.
 	Audit
-	// Off says nothing.
+	// Off disables the rule.
 	Off
 )
 

@@ -25,8 +25,8 @@ type Publishers struct {
 	Users, Groups []string
 }
 
-// authorGaps are the rules for who publishes a slice. They look at the write and not at
-// other objects. What another has stored before excuses nobody.
+// authorGaps are the rules for who publishes a slice. They check the write and not other
+// objects. What another user stored before is no excuse.
 var authorGaps = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "slice-node-author",
@@ -191,7 +191,7 @@ func attributeAmbiguous(slice *resourceapi.ResourceSlice, _ Conditions) (errs fi
 	return errs
 }
 
-// twice reports the names that stand in values with the domain and without it.
+// twice reports the names that values have with the domain and without it.
 func twice[V any](list *field.Path, domain string, values map[resourceapi.QualifiedName]V) (errs field.ErrorList) {
 	prefix := domain + "/"
 	for _, name := range form.NamesWhere(values, func(name resourceapi.QualifiedName) bool {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Settings say how certificates are replaced.
+// Settings are the times at which certificates are replaced.
 type Settings struct {
 	// Hosts are the names that a certificate is valid for, at least one.
 	Hosts []string
@@ -25,7 +25,7 @@ type Settings struct {
 // that are late.
 const MinValidity = 2 * time.Hour
 
-// Validate says what is wrong with the settings.
+// Validate is the problem with the settings.
 func (s Settings) Validate() error {
 	var errs []error
 	if len(s.Hosts) == 0 {
@@ -66,7 +66,7 @@ type Decision struct {
 	Until time.Time
 }
 
-// Seen is what is known beside the Secret.
+// Seen is what is known besides the Secret.
 type Seen struct {
 	Now time.Time
 	// Trusted is since when every webhook of the cluster is known to trust all
@@ -78,7 +78,7 @@ type Seen struct {
 	Renew bool
 }
 
-// Decide says what comes next.
+// Decide returns the next state.
 func (s Settings) Decide(state State, seen Seen) Decision {
 	bad, due := s.unusable(state.Serving, seen.Now), s.due(state.Serving)
 	if !state.Next.empty() {
@@ -105,8 +105,8 @@ func (s Settings) Decide(state State, seen Seen) Decision {
 	return Decision{Action: Retire, Reason: "nothing is served that these authorities signed"}
 }
 
-// promote decides about a next pair that is good. If nobody can be served with another one
-// there is nothing to wait for.
+// promote decides about a next pair that is good. Without another pair to serve there is
+// nothing to wait for.
 func (s Settings) promote(alone bool, seen Seen) Decision {
 	switch settled := seen.Trusted.Add(s.Settle); {
 	case seen.Trusted.IsZero():
@@ -120,7 +120,7 @@ func (s Settings) promote(alone bool, seen Seen) Decision {
 // due is when a pair has to be replaced.
 func (s Settings) due(pair Pair) time.Time { return pair.Expires().Add(-s.RenewBefore) }
 
-// unusable says why nobody should be served with a pair, empty if it is good.
+// unusable returns why a pair cannot be served, or "".
 func (s Settings) unusable(pair Pair, now time.Time) string {
 	if pair.empty() {
 		return "is missing"

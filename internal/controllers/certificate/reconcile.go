@@ -21,7 +21,7 @@ import (
 // memory is what the leader knows and no object says. It is lost with the leader, which
 // then waits once more before it goes on.
 type memory struct {
-	// replaced is the version of the Secret that was written over last, and created tells
+	// replaced is the version of the Secret that was written over last, and created reports
 	// that there was none: as long as the informer shows that, it is behind.
 	replaced string
 	created  bool
@@ -75,7 +75,7 @@ const (
 	atLast  = 10 * time.Second
 )
 
-// behind tells whether the informer does not show yet what was written.
+// behind reports whether the informer does not show yet what was written.
 func (m *memory) behind(secret *corev1.Secret) bool {
 	if secret == nil {
 		behind := m.created
@@ -182,7 +182,7 @@ func (r *Rotator) configurations() (*admissionv1.ValidatingWebhookConfiguration,
 	return validating, hooks
 }
 
-// trusted tells whether all webhooks have the bundle.
+// trusted reports whether all webhooks have the bundle.
 func trusted(hooks []hook, bundle []byte) bool {
 	for _, h := range hooks {
 		if !bytes.Equal(h.bundle, bundle) {

@@ -124,7 +124,7 @@ func issue(s Settings) (Pair, error) {
 	return Pair{Certificate: chain, PrivateKey: key}, nil
 }
 
-// Metrics tell about the certificate.
+// Metrics are those of the certificate.
 type Metrics struct {
 	expires prometheus.Gauge
 	steps   *prometheus.CounterVec

@@ -85,7 +85,7 @@ func (s State) Bundle() []byte {
 	return bundle.Bytes()
 }
 
-// Empty tells whether there is nothing to serve, now or next.
+// Empty reports whether there is nothing to serve, now or next.
 func (s State) Empty() bool { return s.Serving.empty() && s.Next.empty() }
 
 // Prepare returns the state in which pair is the next one and its authority trusted.
@@ -100,13 +100,14 @@ func (s State) Promote() State {
 	return s
 }
 
-// Retire returns the state that trusts nobody but who signed what is served, now or next.
+// Retire returns the state that trusts only the authorities of the pairs that are served,
+// now or next.
 func (s State) Retire() State {
 	s.Authorities = nil
 	return s.complete()
 }
 
-// retired tells whether an authority is trusted that signed neither pair.
+// retired reports whether an authority is trusted that signed neither pair.
 func (s State) retired() bool { return len(s.Retire().Authorities) < len(s.Authorities) }
 
 // complete adds the authorities of the pairs.

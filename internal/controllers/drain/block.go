@@ -46,7 +46,7 @@ func (d *Decision) block(in Input, pod *candidate, from time.Time, force bool) *
 	return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedBudget, Budgets: budgetNames(pod)}
 }
 
-// free tells whether a budget lets a pod go that is not ready, whatever it allows
+// free reports whether a budget lets a pod go that is not ready, whatever it allows
 // (spec.unhealthyPodEvictionPolicy).
 func free(pod Pod, budget *policyv1.PodDisruptionBudget) bool {
 	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -147,7 +147,7 @@ func Explain(b v1alpha1.DrainBlock) string {
 	}
 }
 
-// podsText names the first pods of a block, and says how many others there are.
+// podsText names the first pods of a block, and the number of the others.
 func podsText(b v1alpha1.DrainBlock) string {
 	var names []string
 	for _, name := range b.Pods[:min(len(b.Pods), 3)] {

@@ -28,7 +28,7 @@ func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
 	}
 	batch, interval := pace(in.Drain.Spec)
 	if last := d.Status.LastEvictionTime; last != nil {
-		// A time in the future comes from another clock: it must not stop the drain.
+		// A time in the future comes from another clock and does not stop the drain.
 		if next := last.Add(interval); next.After(in.Now) && !last.After(in.Now.Add(interval)) {
 			d.wakeAt(next)
 			return
@@ -89,9 +89,8 @@ func (l *limits) take(pod *candidate, force bool) bool {
 	return true
 }
 
-// settle takes what has become of the pods that were about to be evicted into the counts.
-// What is not known is read off the pods: one that is still there, and not on its way
-// out, was not evicted.
+// settle adds the outcomes of the pending evictions to the counts. An unknown outcome is
+// taken from the pod: one that exists and is not being deleted was not evicted.
 func (d *Decision) settle(in Input) {
 	there := map[types.UID]bool{}
 	for _, holder := range in.Holders {
@@ -115,7 +114,7 @@ func (d *Decision) settle(in Input) {
 	d.Status.Evicting = nil
 }
 
-// deadline is when patience ends, zero for never, and what happens then.
+// deadline is when the drain times out, zero for never, and what happens then.
 func deadline(d *v1alpha1.DeviceDrain) (time.Time, v1alpha1.DeadlineAction) {
 	spec := d.Spec.Deadline
 	if spec == nil {

@@ -99,15 +99,14 @@ func held(in Input) int {
 	return n
 }
 
-// leaves tells whether nothing is left to do about a pod: it is being deleted, or has
+// leaves reports whether nothing is left to do about a pod: it is being deleted, or has
 // finished, so that the claim controller takes its claims.
 func leaves(pod Pod, doomed map[types.UID]bool) bool {
 	return pod.DeletionTimestamp != nil || doomed[pod.UID] ||
 		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// reserved blocks by consumers of a claim that are no pods: nobody but their owner ends
-// them.
+// reserved blocks by consumers of a claim that are not pods: only their owner ends them.
 func reserved(claim *resourceapi.ResourceClaim) (blocks []v1alpha1.DrainBlock) {
 	for _, consumer := range claim.Status.ReservedFor {
 		if consumer.APIGroup != "" || consumer.Resource != "pods" {
@@ -156,13 +155,13 @@ func priority(pod Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// outlives tells whether a claim is there after its pods: it was not made for one.
+// outlives reports whether a claim is there after its pods: it was not made for one.
 func outlives(claim *resourceapi.ResourceClaim) bool {
 	owner := metav1.GetControllerOf(claim)
 	return owner == nil || owner.Kind != "Pod"
 }
 
-// allocated is when a claim was allocated, zero if nobody knows.
+// allocated is when a claim was allocated, zero if that is not known.
 func allocated(claim *resourceapi.ResourceClaim) time.Time {
 	if at := claim.Status.Allocation.AllocationTimestamp; at != nil {
 		return at.Time
@@ -173,7 +172,7 @@ func allocated(claim *resourceapi.ResourceClaim) time.Time {
 	return time.Time{}
 }
 
-// tolerates tells whether a claim has one of the devices by a toleration of the cordon.
+// tolerates reports whether a claim has one of the devices by a toleration of the cordon.
 func tolerates(claim *resourceapi.ResourceClaim, drain *v1alpha1.DeviceDrain, devices []v1alpha1.DeviceName) bool {
 	taint := Taint(drain)
 	for _, r := range claim.Status.Allocation.Devices.Results {

@@ -39,7 +39,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{client}, nil
 }
 
-// Informer is an informer of all drains; whoever asks for it runs it.
+// Informer is an informer of all drains; the caller runs it.
 func (c *Client) Informer() cache.SharedIndexInformer {
 	lw := cache.NewListWatchFromClient(c.client, v1alpha1.DeviceDrainResource, metav1.NamespaceAll, fields.Everything())
 	return cache.NewSharedIndexInformerWithOptions(lw, &v1alpha1.DeviceDrain{}, cache.SharedIndexInformerOptions{ObjectDescription: v1alpha1.DeviceDrainKind})
@@ -69,12 +69,12 @@ func (c *Client) Create(ctx context.Context, d *v1alpha1.DeviceDrain, dryRun boo
 	return made, request.Do(ctx).Into(made)
 }
 
-// Update writes metadata and spec of a drain, if nobody has written it since it was read.
+// Update writes metadata and spec of a drain, unless it has changed since it was read.
 func (c *Client) Update(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	return c.put(ctx, d, "")
 }
 
-// UpdateStatus writes the status of a drain, if nobody has written it since it was read.
+// UpdateStatus writes the status of a drain, unless it has changed since it was read.
 func (c *Client) UpdateStatus(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	return c.put(ctx, d, "status")
 }

@@ -15,7 +15,7 @@ type conditions struct {
 	now    time.Time
 }
 
-// set says what holds now; the time of a condition changes with its status only.
+// set sets a condition; its transition time changes only with its status.
 func (c conditions) set(kind string, is bool, reason, message string) metav1.Condition {
 	status := metav1.ConditionFalse
 	if is {

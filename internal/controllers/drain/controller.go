@@ -64,7 +64,7 @@ const (
 	// calm is the least time between two writes of a status in which only counts and
 	// messages differ.
 	calm = 3 * time.Second
-	// patience bounds a step, all its calls included.
+	// patience is the timeout of a step, including all its calls.
 	patience = time.Minute
 )
 
@@ -154,7 +154,7 @@ func (c *Controller) look(ctx context.Context, name string) {
 	}
 }
 
-// newest is a drain as it was read or written last, nil if there is none.
+// newest is a drain as it was read or written last, or nil.
 func (c *Controller) newest(name string) *v1alpha1.DeviceDrain {
 	object, exists, err := c.informer.GetStore().GetByKey(name)
 	read, ok := object.(*v1alpha1.DeviceDrain)
@@ -177,7 +177,7 @@ func (c *Controller) forget(name string) {
 	c.options.Metrics.forget(name)
 }
 
-// activate says whether a drain goes on.
+// activate reports whether a drain goes on.
 func (c *Controller) activate(name string, goesOn bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -197,7 +197,7 @@ func (c *Controller) wakeAll() {
 	}
 }
 
-// refused tells whether no rule can be written for now.
+// refused reports whether no rule can be written for now.
 func (c *Controller) refused(now time.Time) string {
 	if now.Before(c.until) {
 		return c.cannot

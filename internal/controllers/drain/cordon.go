@@ -39,8 +39,8 @@ func Taint(d *v1alpha1.DeviceDrain) resourceapi.DeviceTaint {
 	return taint
 }
 
-// Rule is the rule that cordons one device of a drain. Its name depends on the drain and
-// the device alone, so that it is made once, whoever makes it.
+// Rule is the rule that cordons one device of a drain. Its name depends only on the drain
+// and the device, so that two controllers create it once.
 func Rule(d *v1alpha1.DeviceDrain, device v1alpha1.DeviceName) *resourceapi.DeviceTaintRule {
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{
 		Name:        ruleName(d, device),
@@ -147,9 +147,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// cordonCondition decides about the rules, and says what has come of them. evict tells
-// whether pods may be evicted as far as the cordon is concerned, from is when the cordon
-// took effect.
+// cordonCondition decides about the rules, and reports their state. evict reports whether
+// pods may be evicted as far as the cordon is concerned, from is when the cordon took
+// effect.
 func (d *Decision) cordonCondition(in Input) (from time.Time, evict bool) {
 	spec, c := in.Drain.Spec, conditions{&d.Status, in.Now}
 	lifted := d.Status.CompletionTime != nil && spec.AtEnd == v1alpha1.EndUncordon

@@ -11,8 +11,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
-// Decide says what comes next. Called again with what it has decided carried out and
-// nothing else changed, it decides the same or nothing.
+// Decide returns the next step. Called again after that step with nothing else changed, it
+// returns the same step or none.
 func Decide(in Input) Decision {
 	d := Decision{Status: *in.Drain.Status.DeepCopy()}
 	d.Status.ObservedGeneration = in.Drain.Generation
@@ -92,7 +92,7 @@ func (d *Decision) excess(in Input) string {
 	return strings.Join(texts, ", ") + "; if this is intended, annotate the drain with " + guard.CeilingOf(counts).Annotate()
 }
 
-// blockedCondition says what keeps the drain from going on.
+// blockedCondition is what blocks the drain.
 func (d *Decision) blockedCondition(in Input, c conditions) {
 	cordoned := c.is(v1alpha1.DrainCordoned)
 	switch {
@@ -126,7 +126,7 @@ func (c conditions) is(kind string) (condition metav1.Condition) {
 	return condition
 }
 
-// drained tells whether the devices are free, and nobody can get one any more.
+// drained reports whether the devices are free, and cannot be allocated again.
 func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 	n := d.Status.Counts
 	switch {
@@ -158,7 +158,7 @@ func firstClaim(in Input) string {
 	return in.Holders[0].Claim.Namespace + "/" + in.Holders[0].Claim.Name
 }
 
-// result says how many pods went.
+// result reports the number of evicted pods.
 func (d *Decision) result() string {
 	text := fmt.Sprintf("%s evicted", count(int(d.Status.Counts.Evicted), "pod"))
 	if n := d.Status.Counts.Deleted; n > 0 {
@@ -184,7 +184,7 @@ func (d *Decision) fail(in Input, c conditions, at time.Time) {
 	d.complete(in)
 }
 
-// draining says whether pods are evicted, and why not.
+// draining reports whether pods are evicted, and why not.
 func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, at time.Time) bool {
 	stop := func(reason, message string) bool {
 		c.set(v1alpha1.DrainDraining, false, reason, message)

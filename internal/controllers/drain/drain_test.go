@@ -56,8 +56,8 @@ func TestUncordon(t *testing.T) {
 	}
 }
 
-// TestBudget: never fewer ready than the budget wants; the drain says which one it waits
-// for, and goes on.
+// TestBudget: never fewer ready than the budget requires; the drain names the budget that
+// it waits for, and continues.
 func TestBudget(t *testing.T) {
 	w := newWorld(t, 3, nil)
 	for i := range 3 {
@@ -190,7 +190,8 @@ func TestAcknowledged(t *testing.T) {
 	w.expect("Drained=True Drained")
 }
 
-// TestWithoutCordon: it goes on where it is told to, and does not chase who comes back.
+// TestWithoutCordon: it continues where the spec allows it, and does not evict pods that
+// return.
 func TestWithoutCordon(t *testing.T) {
 	w := newWorld(t, 1, func(s *v1alpha1.DeviceDrainSpec) { s.WithoutCordon = true })
 	w.cannot = "DeviceTaintRules are not served"
@@ -207,7 +208,7 @@ func TestWithoutCordon(t *testing.T) {
 	w.expect("Drained=True Drained")
 }
 
-// TestDeadline: three ways to end the patience.
+// TestDeadline: three actions at the deadline.
 func TestDeadline(t *testing.T) {
 	for action, want := range map[v1alpha1.DeadlineAction][]string{
 		v1alpha1.DeadlineKeep:   {"Draining=False DeadlineExceeded", "Drained=False PodsRemain", "Cordoned=True Cordoned"},
@@ -234,7 +235,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestStops: pause and dry run evict nobody; a dry run cordons nothing either.
+// TestStops: pause and dry run evict no pods; a dry run does not cordon either.
 func TestStops(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*v1alpha1.DeviceDrainSpec)
@@ -256,8 +257,8 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestRuleByHand: a rule that was deleted or changed is there again, and nobody is
-// evicted until the scheduler has seen it.
+// TestRuleByHand: a rule that was deleted or changed is restored, and no pod is evicted
+// until the scheduler has seen it.
 func TestRuleByHand(t *testing.T) {
 	for name, spoil := range map[string]func(w *world){
 		"deleted": func(w *world) { w.rules = w.rules[1:] },
@@ -328,7 +329,7 @@ func TestOrderAndLimits(t *testing.T) {
 }
 
 // TestKilled: killed at random in every phase, with replacements elsewhere and a budget:
-// the drain ends, nobody is evicted twice, the counts are right, the rate is kept.
+// the drain ends, no pod is evicted twice, the counts are right, the rate is kept.
 func TestKilled(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

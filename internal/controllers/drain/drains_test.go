@@ -64,8 +64,8 @@ func TestPhases(t *testing.T) {
 }
 
 // TestKilledInEveryCall kills the controller before and after each of its calls: in every
-// phase, between any two writes. Nobody goes twice, the counts are right, the devices are
-// free in the end, and the cordon is lifted.
+// phase, between any two writes. No pod is evicted twice, the counts are right, the devices
+// are free in the end, and the cordon is lifted.
 func TestKilledInEveryCall(t *testing.T) {
 	calls := 1
 	for at := 0; at <= calls; at++ {
@@ -102,8 +102,8 @@ func TestKilledInEveryCall(t *testing.T) {
 	}
 }
 
-// TestBackoff: the replacement uses the shared claim again. It is left alone for 5
-// minutes, 10, 20, and an hour at most; also by a controller that has started anew.
+// TestBackoff: the replacement uses the shared claim again. It is left alone for 5 minutes,
+// 10, 20, and an hour at most; also by a controller that has started again.
 func TestBackoff(t *testing.T) {
 	inPlane(t, func(p *plane) {
 		p.do(func() {
@@ -273,8 +273,8 @@ func TestEscalation(t *testing.T) {
 	}
 }
 
-// TestAnswers: what the API server may say about an eviction, each with its pause, and
-// nobody counted who did not go.
+// TestAnswers: the possible answers to an eviction, each with its pause; only evicted pods
+// are counted.
 func TestAnswers(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for name, tt := range map[string]struct {
@@ -329,7 +329,7 @@ func TestTwoDrains(t *testing.T) {
 }
 
 // TestLateIndex: the index of who holds what shows a pod for longer than the informer does;
-// nobody goes twice for that.
+// no pod is evicted twice for that.
 func TestLateIndex(t *testing.T) {
 	inPlane(t, func(p *plane) {
 		p.do(func() {
@@ -349,8 +349,8 @@ func TestLateIndex(t *testing.T) {
 	})
 }
 
-// TestConflict: a status that somebody else has changed is decided about anew, and nobody
-// goes before it is written.
+// TestConflict: a status that another writer has changed is computed again, and no pod is
+// evicted before it is written.
 func TestConflict(t *testing.T) {
 	inPlane(t, func(p *plane) {
 		p.do(func() {
@@ -366,8 +366,8 @@ func TestConflict(t *testing.T) {
 	})
 }
 
-// TestRules: what becomes of rules that are deleted, changed or disowned by hand, of those
-// of a drain that is deleted, and of those that cannot be written.
+// TestRules: rules that are deleted, changed or disowned by hand, those of a deleted drain,
+// and those that cannot be written.
 func TestRules(t *testing.T) {
 	spoil := map[string]func(p *plane, name string){
 		"deleted": func(p *plane, name string) { p.dropRule(name) },
@@ -439,8 +439,8 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// TestGone: who deletes a drain lifts its cordon, also while no controller runs. Who
-// deletes the type does not, and is told.
+// TestGone: deleting a drain lifts its cordon, also while no controller runs. Deleting the
+// type does not, and is reported.
 func TestGone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(p *plane)
@@ -488,7 +488,7 @@ func TestGone(t *testing.T) {
 }
 
 // TestBreaker: a drain that hits more than the thresholds, which it did not when it began,
-// stops and says what would let it go on.
+// stops and reports what lets it continue.
 func TestBreaker(t *testing.T) {
 	inPlane(t, func(p *plane) {
 		p.stop()

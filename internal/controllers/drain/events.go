@@ -21,8 +21,8 @@ func (c *Controller) event(about *corev1.ObjectReference, kind, reason, message 
 	}
 }
 
-// announce says what has changed in a drain: all of it in the log, what is worth knowing
-// later in events.
+// announce reports the changes of a drain: all of them in the log, the important ones in
+// events.
 func (c *Controller) announce(d *v1alpha1.DeviceDrain, before, after []metav1.Condition, now time.Time) {
 	for _, is := range after {
 		was := find(before, is.Type)
@@ -75,7 +75,7 @@ func worth(was, is metav1.Condition) string {
 	return ""
 }
 
-// evicted tells whoever looks at a pod why it went.
+// evicted makes an event about the pod with the reason of its eviction.
 func (c *Controller) evictedEvent(name string, pod v1alpha1.DrainPod) {
 	did := "Evicted"
 	if pod.Delete {

@@ -104,7 +104,7 @@ func (c *Controller) evict(ctx context.Context, pod v1alpha1.DrainPod) error {
 	})
 }
 
-// judge reads an answer. Without one nothing is known: the pod shows it later.
+// judge reads an answer. Without an answer the outcome is unknown: the pod shows it later.
 func judge(err error, now time.Time) (Outcome, Refusal) {
 	var status apierrors.APIStatus
 	switch {

@@ -13,7 +13,7 @@ import (
 )
 
 // FuzzDecide lets drains of any spec and status decide: nothing panics, lists stay within
-// what the schema allows, and nobody is evicted who must not be.
+// what the schema allows, and only pods that may be evicted are.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte("seed"), uint16(0))
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 255, 254}, uint16(4000))

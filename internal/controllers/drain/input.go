@@ -26,16 +26,16 @@ type Input struct {
 	CannotCordon string
 	// Holders are the claims that hold one of the devices, and who uses them.
 	Holders []Holder
-	// Outcomes are what has become of the pods in status.evicting. One that is missing
-	// is not known: the controller has started anew.
+	// Outcomes are those of the pods in status.evicting. A missing one is unknown: the
+	// controller has restarted.
 	Outcomes map[types.UID]Outcome
 	// Doomed are pods whose eviction the API server has accepted, for this or another
 	// drain, though they do not show it yet.
 	Doomed map[types.UID]bool
 	// Refusals are pods whose eviction was refused a short time ago.
 	Refusals map[types.UID]Refusal
-	// Thresholds are what may be hit without an acknowledgement, DriverDevices is how
-	// many devices the drivers of the drain publish, 0 if nobody knows.
+	// Thresholds are what may be hit without an acknowledgement, DriverDevices is how many
+	// devices the drivers of the drain publish, 0 if that is not known.
 	Thresholds    guard.Thresholds
 	DriverDevices int
 	// Settings are the times that the drain keeps.
@@ -56,7 +56,7 @@ type Pod struct {
 	Budgets []*policyv1.PodDisruptionBudget
 }
 
-// An Outcome is what has become of an eviction.
+// An Outcome is the result of an eviction.
 type Outcome string
 
 const (
@@ -70,7 +70,7 @@ const (
 
 // A Refusal is why an eviction was refused.
 type Refusal struct {
-	// Budget says that a PodDisruptionBudget did not allow it.
+	// Budget is true if a PodDisruptionBudget did not allow it.
 	Budget bool
 	// Message is what the API server said.
 	Message string
@@ -118,8 +118,7 @@ type Decision struct {
 	Status v1alpha1.DeviceDrainStatus
 	// Evict are the pods to evict now; status.evicting has them.
 	Evict []v1alpha1.DrainPod
-	// Order are the pods that can be evicted, first whose turn is first, with those to
-	// evict now.
+	// Order are the pods that can be evicted, in eviction order, with those to evict now.
 	Order []Pod
 	// Wake is when to decide again though nothing changes; zero is never.
 	Wake time.Time

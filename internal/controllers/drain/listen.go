@@ -87,7 +87,7 @@ func (c *Controller) somethingChanged(object any) {
 	c.wakeAll()
 }
 
-// newer tells whether a was written after b.
+// newer reports whether a was written after b.
 func newer(a, b *v1alpha1.DeviceDrain) bool {
 	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
 	return err == nil && order > 0

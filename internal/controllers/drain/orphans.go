@@ -40,9 +40,10 @@ func (c *Controller) orphans(ctx context.Context, name string, d *v1alpha1.Devic
 	return nil
 }
 
-// typeIsGone says how the drain of a rule went with its type, "" if it did not: the type
-// is being deleted, is not there, or is another one, not older than the rule: times have
-// seconds, and a cordon that stays by mistake is better than one that goes.
+// typeIsGone returns how the drain of a rule was deleted with its type, or "": the type is
+// being deleted, does not exist, or is another one that is not older than the rule. Times
+// have a resolution of a second, and a cordon that stays by mistake is better than one that
+// is lifted.
 func (c *Controller) typeIsGone(ctx context.Context, rule *resourceapi.DeviceTaintRule) (string, error) {
 	definitions := c.options.Rules.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	is, err := definitions.Get(ctx, definition, metav1.GetOptions{})

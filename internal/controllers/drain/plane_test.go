@@ -170,8 +170,8 @@ func (p *plane) stop() {
 	<-ended
 }
 
-// pass lets time pass, and waits for what comes of it. A controller that was killed
-// meanwhile is followed by another.
+// pass lets time pass, and waits for the result. A controller that was killed meanwhile is
+// followed by another.
 func (p *plane) pass(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		synctest.Wait()
@@ -201,7 +201,7 @@ type process struct {
 var errKilled = errors.New("the connection was lost")
 
 // call carries out a call of the controller, unless it is killed before; or it is killed
-// after, so that it does not learn what came of it.
+// after, so that it does not learn the result.
 func (r *process) call(what string, do func() (runtime.Object, error)) (bool, runtime.Object, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -14,8 +14,8 @@ type Devices struct {
 	Reason, Message string
 }
 
-// Resolve says which devices a drain is about: those in its status, once it has begun,
-// those that it names, or those that its selector finds now, which is asked only then.
+// Resolve returns the devices of a drain: those in its status, once it has begun, those
+// that it names, or those that its selector finds now, which is asked only then.
 func Resolve(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.Selection) Devices {
 	if len(d.Status.Devices) > 0 {
 		return Devices{Names: d.Status.Devices}

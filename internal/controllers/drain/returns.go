@@ -76,9 +76,9 @@ func (d *Decision) noteReturns(in Input, pods []*candidate, from time.Time) {
 	}
 }
 
-// since says how a claim was allocated although the drain had begun: by a toleration of
-// the cordon, or after it took effect; "" if neither. Times of the API have no unit below
-// a second.
+// since returns how a claim was allocated although the drain had begun: by a toleration of
+// the cordon, or after it took effect; "" if neither. Times of the API have no unit below a
+// second.
 func since(in Input, claim *resourceapi.ResourceClaim, from time.Time) string {
 	at := allocated(claim)
 	switch {

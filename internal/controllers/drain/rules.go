@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// errNotServed says that the API server has no version of DeviceTaintRule.
+// errNotServed: the API server serves no version of DeviceTaintRule.
 var errNotServed = errors.New("DeviceTaintRules are not served by this API server (resource.k8s.io/v1 is since 1.37; v1beta2 and v1alpha3 are off by default)")
 
 // ruleWriter writes DeviceTaintRules in the newest version that is served. The versions
@@ -28,8 +28,8 @@ type ruleWriter struct {
 	last string
 }
 
-// try calls f with the versions, first the one that worked last, until one is there.
-// created says that not found can only mean the version.
+// try calls f with the versions, first the one that worked last, until one is served. With
+// created, not found can only mean the version.
 func (w *ruleWriter) try(f func(version string, client dynamic.ResourceInterface) error, created bool) error {
 	versions := []string{"v1", "v1beta2", "v1alpha3"}
 	if i := slices.Index(versions, w.last); i > 0 {
@@ -49,7 +49,7 @@ func (w *ruleWriter) try(f func(version string, client dynamic.ResourceInterface
 	return nil // it is gone
 }
 
-// create makes a rule; one that is there already is as good.
+// create creates a rule; an existing one is kept.
 func (w *ruleWriter) create(ctx context.Context, rule *resourceapi.DeviceTaintRule) error {
 	return w.try(func(version string, client dynamic.ResourceInterface) error {
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)

@@ -45,7 +45,7 @@ type world struct {
 	decisions int
 	// grace is how long a pod takes to end.
 	grace time.Duration
-	// replace says what comes after a pod that has ended.
+	// replace returns the replacement of a pod that has ended.
 	replace func(w *world, gone *corev1.Pod, claim *resourceapi.ResourceClaim)
 	cannot  string
 	limit   guard.Thresholds
@@ -70,7 +70,7 @@ func device(i int) v1alpha1.DeviceName {
 	return v1alpha1.DeviceName{Driver: "gpu.example.com", Pool: "node", Device: fmt.Sprint("gpu-", i)}
 }
 
-// kill starts the controller anew.
+// kill starts the controller again.
 func (w *world) kill() {
 	w.outcomes, w.doomed, w.refusals = map[types.UID]drain.Outcome{}, map[types.UID]bool{}, map[types.UID]drain.Refusal{}
 }
@@ -82,7 +82,7 @@ func (w *world) uid(prefix string) types.UID {
 
 func (w *world) at() metav1.Time { return metav1.NewTime(w.now.Truncate(time.Second)) }
 
-// claim is allocated with devices; made says that it is a pod's own.
+// claim is allocated with devices; made is true if it is a pod's own.
 func (w *world) claim(name string, devices ...int) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: w.uid("claim"), CreationTimestamp: w.at()}}
 	c.Status.Allocation = &resourceapi.AllocationResult{}

@@ -64,9 +64,10 @@ func (t *Toucher) ask(ctx context.Context, now time.Time) {
 	t.elsewhere = said
 }
 
-// Follow asks, until ctx ends, whether patches are applied elsewhere: while they are, slices
-// are written as with [None]. It calls first when it knows, or cannot know, for the first
-// time. What was found last counts while that cannot be known, and nobody at the beginning.
+// Follow asks, until ctx ends, whether patches are applied elsewhere: while they are,
+// slices are written as with [None]. It calls first when it knows, or cannot know, for the
+// first time. While that cannot be determined, the last result counts; at the beginning, no
+// other scheduler.
 func (m *Merger) Follow(ctx context.Context, elsewhere func(ctx context.Context, now time.Time) (string, error), first func()) {
 	ticker := time.NewTicker(askElsewhere)
 	defer ticker.Stop()

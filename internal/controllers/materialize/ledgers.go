@@ -14,7 +14,7 @@ import (
 )
 
 // Ledgers remember what drivers said of the devices of each pool, beyond the end of a
-// slice: a driver makes one anew that somebody has deleted, of values that it had taken
+// slice: a driver makes one again that somebody has deleted, of values that it had taken
 // over from us. What they hold is learned from slices, and at first from the records that
 // [Recorder] has written. The zero value is ready for use, by several goroutines.
 type Ledgers struct {
@@ -24,7 +24,7 @@ type Ledgers struct {
 	gone map[Pool]time.Time
 	// changed are the pools of which something else is known than when they were asked for.
 	changed map[Pool]bool
-	// versions tell states of what is known of a pool apart, of which sets is the last.
+	// versions identify states of what is known of a pool; sets is the last of them.
 	versions map[Pool]uint64
 	sets     uint64
 }
@@ -43,7 +43,7 @@ const (
 	sweepEvery = time.Minute
 )
 
-// Of returns what is known of a pool. It must not be changed.
+// Of returns what is known of a pool. It is never changed.
 func (l *Ledgers) Of(pool Pool) record.Ledger {
 	if l == nil {
 		return nil
@@ -161,8 +161,8 @@ func (l *Ledgers) take() (changed map[Pool]bool, all map[Pool]record.Ledger) {
 	return changed, maps.Clone(l.pools)
 }
 
-// Handler learns of the slices of a view when it tells of them. What it tells may have
-// patches and rules in it; what is stored counts.
+// Handler receives the events of the slices of a view. Their slices may contain patches and
+// rules; the stored slice counts.
 func (l *Ledgers) Handler(view View, now func() time.Time) cache.ResourceEventHandler {
 	learn := func(object any) {
 		if told, is := object.(*resourceapi.ResourceSlice); is {

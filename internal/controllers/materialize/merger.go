@@ -20,9 +20,9 @@ import (
 type Patches struct {
 	// All yields them.
 	All func() iter.Seq[*v1alpha1.ResourceSlicePatch]
-	// Known tells whether they have been read.
+	// Known reports whether they have been read.
 	Known func() bool
-	// Class returns a DeviceClass, nil if there is none of that name.
+	// Class returns a DeviceClass, or nil.
 	Class func(name string) *resourceapi.DeviceClass
 }
 
@@ -35,7 +35,7 @@ type Merger struct {
 	log     logr.Logger
 	known   evaluations
 
-	// elsewhere tells that a scheduler applies patches.
+	// elsewhere reports that a scheduler applies patches.
 	elsewhere atomic.Bool
 	stale     atomic.Bool
 	// mutex guards what follows.
@@ -63,7 +63,7 @@ func (m *Merger) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, _ any) { m.stale.Store(true) }, DeleteFunc: changed}
 }
 
-// Active tells whether slices without a ledger are of interest.
+// Active reports whether slices without a ledger are of interest.
 func (m *Merger) Active() bool { return m.mode == Materialize || m.mode == Restore }
 
 // Merge returns what is to be stored of a write; old is nil on creation.

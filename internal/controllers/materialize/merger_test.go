@@ -265,10 +265,10 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// BenchmarkWebhook is what the webhook does for a write of a full slice (128 devices with 30
-// attributes) that a patch changes: read the request, merge, answer. "off" is without
+// BenchmarkWebhook is what the webhook does for a write of a full slice (128 devices with
+// 30 attributes) that a patch changes: read the request, merge, answer. "off" is without
 // patches. Each patch has an expression of its own and decides the same attribute. Those
-// are evaluated anew as for a slice that is new, unless it is "remembered" from the write
+// are evaluated again as for a slice that is new, unless it is "remembered" from the write
 // before, of which all devices but one are the same.
 func BenchmarkWebhook(b *testing.B) {
 	driver := slice("s", "a", 128, 30)

@@ -9,7 +9,7 @@ import (
 // Metrics count what a merger does. A nil one counts nothing.
 type Metrics struct{ merges *prometheus.CounterVec }
 
-// NewMetrics registers the metrics; an error says that their name is taken.
+// NewMetrics registers the metrics. It fails if their names are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{merges: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dra_steward_materialize_merges_total",

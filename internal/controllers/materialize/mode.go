@@ -2,7 +2,7 @@ package materialize
 
 import "fmt"
 
-// A Mode says what is done about ResourceSlicePatches in slices.
+// A Mode is how ResourceSlicePatches are written into slices.
 type Mode string
 
 const (

@@ -48,7 +48,7 @@ func readRecords(ctx context.Context, client coreclient.ConfigMapInterface, name
 	return object.BinaryData[recordKey], nil
 }
 
-// loadPatience is how long a reader of records tries.
+// loadPatience is the timeout of a reader of records.
 const loadPatience = 10 * time.Second
 
 // Load reads what a [Recorder] has written, as far as it can: an error is about the rest. It
@@ -89,7 +89,7 @@ type Recorder struct {
 	Logger  logr.Logger
 
 	shards [RecordConfigMaps]shard
-	// parts says which of them have the parts of a pool.
+	// parts are those of them that have the parts of a pool.
 	parts map[Pool][]int
 }
 

@@ -85,7 +85,8 @@ func TestRecorder(t *testing.T) {
 		}
 		stop()
 
-		// the slice is deleted, and made anew of what was taken over, while nobody runs
+		// the slice is deleted, and made again of what was taken over, while no component
+		// runs
 		anew := own(slice("t", "a", 200, 1), "r1")
 		v.snapshot.Store(tracker.Merge(anew))
 		webhook := &materialize.Ledgers{}
@@ -235,8 +236,8 @@ func TestRecordNames(t *testing.T) {
 	}
 }
 
-// TestLoadFaults: what cannot be read, and what nobody can read, keeps the rest from nobody,
-// and is said.
+// TestLoadFaults: an unreadable record does not prevent reading the others, and is
+// reported.
 func TestLoadFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		data, _, err := record.EncodeRecords(record.Ledger{"gpu-0": {{Name: "dc.example.com/rack"}: {Patch: "p",
@@ -266,7 +267,7 @@ func TestLoadFaults(t *testing.T) {
 }
 
 // TestYields: while a scheduler applies patches the webhook merges none, and takes out what
-// slices hold; what it was told last counts while it cannot ask.
+// slices hold; the last answer counts while it cannot ask.
 func TestYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := merging(nil, rackPatch("p", "r1", ""))

@@ -75,7 +75,7 @@ type TouchMetrics struct {
 	left    prometheus.Gauge
 }
 
-// NewTouchMetrics registers the metrics; an error says that their names are taken.
+// NewTouchMetrics registers the metrics. It fails if their names are registered already.
 func NewTouchMetrics(registerer prometheus.Registerer) (*TouchMetrics, error) {
 	m := &TouchMetrics{
 		touches: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -42,7 +42,7 @@ type TouchOptions struct {
 	Touch func(ctx context.Context, name string) error
 	// Acceptable says why an API server would refuse a merged slice; nil refuses none.
 	Acceptable func(published, merged *resourceapi.ResourceSlice) error
-	// Elsewhere says who else applies patches, empty for nobody: with Materialize nothing is
+	// Elsewhere returns what else applies patches, or "": with Materialize nothing is
 	// touched then. It may be nil.
 	Elsewhere func(ctx context.Context, now time.Time) (string, error)
 	// Ledgers may be nil.
@@ -60,7 +60,7 @@ type TouchOptions struct {
 
 // A Toucher writes the slices, without a change, that are not what patches make of them:
 // admission then merges them. All slices of a pool are touched together, since drivers
-// write a pool anew when several of its slices have changed.
+// write a pool again when several of its slices have changed.
 type Toucher struct {
 	options  TouchOptions
 	limiter  *rate.Limiter
@@ -159,8 +159,8 @@ func (t *Toucher) touch(ctx context.Context, pool Pool, names []string) {
 	}
 }
 
-// judge looks at what has changed, and returns the slices that differ from what patches
-// make of them, by their pools.
+// judge checks the changes, and returns the slices that differ from what patches make of
+// them, by their pools.
 func (t *Toucher) judge(view *tracker.Snapshot, now time.Time) map[Pool][]string {
 	next := make(map[string]*verdict, len(t.verdicts))
 	differing := map[Pool][]string{}
@@ -218,7 +218,7 @@ type State struct {
 	// Slices hold a value of ours, Differing are not what they should be, Waiting hold none
 	// but their driver may still write one.
 	Slices, Differing, Waiting int
-	// Elsewhere says who else applies patches, so that nothing is written.
+	// Elsewhere returns what else applies patches, so that nothing is written.
 	Elsewhere string
 	patches   map[string]*PatchState
 }

@@ -32,7 +32,7 @@ const (
 	ReasonOutvoted        = "Outvoted"
 	ReasonNothingToPatch  = "NothingToPatch"
 	// Conflicting: patches of the same priority win. If there is no room either,
-	// status.skippedKeys says that.
+	// status.skippedKeys lists the key.
 	ReasonTied = "Tied"
 	// CELError: at all, or for some devices.
 	ReasonDoesNotCompile   = "DoesNotCompile"
@@ -42,10 +42,10 @@ const (
 // messageLength bounds the messages of conditions and events, in bytes.
 const messageLength = 1000
 
-// Decide returns the status that a patch should have. What it has counts for one thing:
-// a condition whose status stays the same keeps the time of its last transition.
-// classesRead says whether the view has the DeviceClasses: without them it is unknown
-// whether one is missing. now is the time of what changes.
+// Decide returns the status that a patch should have. What it has counts for one thing: a
+// condition whose status stays the same keeps the time of its last transition. classesRead
+// reports whether the view has the DeviceClasses: without them it is unknown whether one is
+// missing. now is the time of what changes.
 func Decide(r tracker.PatchReport, classesRead bool, now metav1.Time) v1alpha1.ResourceSlicePatchStatus {
 	return decide(r, classesRead, Written{}, now)
 }

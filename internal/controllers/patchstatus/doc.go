@@ -1,4 +1,4 @@
-// Package patchstatus says in the status of each ResourceSlicePatch what becomes of it.
+// Package patchstatus writes the effect of each ResourceSlicePatch into its status.
 //
 // [Decide] is pure: it makes the status of what a [tracker.PatchReport] says. A [Writer]
 // looks at the newest view of a tracker again and again and writes what has changed, at

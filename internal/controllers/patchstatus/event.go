@@ -47,8 +47,8 @@ func faults(r tracker.PatchReport, classesRead bool) (all []fault) {
 	return all
 }
 
-// told tells whether a status says a reason of the generation of its patch already, so
-// that there has been an event: of an earlier writer, perhaps.
+// told reports whether a status has a reason of the generation of its patch already, so
+// that an event, perhaps of an earlier writer, exists.
 func told(p *v1alpha1.ResourceSlicePatch, reason patch.Reason) bool {
 	kind, of := v1alpha1.PatchConflicting, ""
 	switch reason {

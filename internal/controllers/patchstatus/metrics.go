@@ -9,7 +9,7 @@ import (
 // Metrics count what a writer writes.
 type Metrics struct{ writes, events *prometheus.CounterVec }
 
-// NewMetrics registers the metrics; an error says that their names are taken.
+// NewMetrics registers the metrics. It fails if their names are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -58,8 +58,8 @@ type Options struct {
 	// PerSecond is how many statuses are written, DefaultPerSecond if zero; ten may
 	// come at once.
 	PerSecond float64
-	// Written says how far patches are written into slices: of is to be asked again when
-	// version is another one. Nil is a cluster in which that is not done.
+	// Written is how far patches are written into slices: call of again when version
+	// changes. Nil is a cluster in which patches are not written into slices.
 	Written func() (version any, of func(patch string) Written)
 	// Metrics counts writes and events; nil counts nothing.
 	Metrics *Metrics
@@ -82,7 +82,7 @@ type Writer struct {
 
 // A record is what the writer remembers of a patch.
 type record struct {
-	// generation is that of the last look, told the reasons of which it has told.
+	// generation is that of the last pass, told the reasons that have an event.
 	generation int64
 	told       []patch.Reason
 	// next is when the status may be written again, written when that was last done.
@@ -194,7 +194,7 @@ func (w *Writer) differing(snapshot *tracker.Snapshot, now time.Time) (all []due
 	return all
 }
 
-// hasClasses tells whether DeviceClasses are in the view.
+// hasClasses reports whether DeviceClasses are in the view.
 func hasClasses(view View) bool {
 	for _, c := range view.Conditions() {
 		if c.Kind == tracker.ClassKind {
@@ -209,7 +209,7 @@ func (r *record) news(p *v1alpha1.ResourceSlicePatch, all []fault) []fault {
 	return slices.DeleteFunc(all, func(f fault) bool { return slices.Contains(r.told, f.reason) || told(p, f.reason) })
 }
 
-// write creates the events first: what is told in a status is told in no event any more.
+// write creates the events first: a reason that the status has gets no event later.
 func (w *Writer) write(ctx context.Context, d due, now metav1.Time) error {
 	for _, f := range d.faults {
 		err := w.options.Client.CreateEvent(ctx, event(d.report.Patch, f, now))

@@ -205,7 +205,7 @@ func TestOneEventForManyDevices(t *testing.T) {
 	})
 }
 
-// TestFlapping: a fault that goes and comes back in one generation is told once.
+// TestFlapping: a fault that disappears and returns in one generation is reported once.
 func TestFlapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(slice("s", "a"), colored("bad", fails))

@@ -9,8 +9,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
-// Written says how far a patch is written into slices, where that is done. The zero value
-// is a patch that is in all of them, or a cluster in which that is not done.
+// Written is how far a patch is written into slices, where that is done. The zero value is
+// a patch that is in all of them, or a cluster in which that is not done.
 type Written struct {
 	// Differing is the number of slices that are not what patches make of them.
 	Differing int
@@ -22,7 +22,7 @@ type Written struct {
 	// one.
 	Blocked int
 	What    string
-	// Elsewhere says who else applies patches, so that none is written; empty for nobody.
+	// Elsewhere is what else applies patches, so that none is written, or "".
 	Elsewhere string
 }
 

@@ -144,7 +144,7 @@ func (c *Collector) write(ctx context.Context, kept *corev1.ConfigMap, status St
 	return err
 }
 
-// tell makes an event about a ConfigMap.
+// tell creates an event about a ConfigMap.
 func (c *Collector) tell(status *corev1.ConfigMap, e Event) {
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: e.ConfigMap, UID: e.UID}
 	if e.ConfigMap == "" {

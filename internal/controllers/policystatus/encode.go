@@ -36,7 +36,7 @@ func (s Status) Encode() (map[string]string, error) {
 	return map[string]string{summaryKey: s.Summary() + "\n", replicasKey: string(replicas), inForceKey: string(inForce)}, nil
 }
 
-// Decode reads what Encode has written. What cannot be read is left out, and told of.
+// Decode reads what Encode has written. What cannot be read is left out and reported.
 func Decode(data map[string]string) (s Status, err error) {
 	if bad := yaml.Unmarshal([]byte(data[replicasKey]), &s.Replicas); bad != nil {
 		s.Replicas, err = nil, fmt.Errorf("%s: %w", replicasKey, bad)

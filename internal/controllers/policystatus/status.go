@@ -1,6 +1,6 @@
-// Package policystatus tells what came of loading policies: each replica of the webhook,
-// which may write nothing, says it over HTTP; the leader of the controllers gathers that,
-// writes it into a ConfigMap and tells of changes in events.
+// Package policystatus reports the results of loading policies: each replica of the
+// webhook, which has no write permissions, serves them over HTTP; the leader of the
+// controllers collects them, writes them into a ConfigMap and reports changes in events.
 package policystatus
 
 import (

@@ -19,7 +19,8 @@ func broken(configMap string, line int) Problem {
 	return Problem{ConfigMap: configMap, UID: "u", Problem: policy.Problem{File: "a.rego", Line: line, Column: 2, Message: "bad"}}
 }
 
-// TestNext tells a story: each step is what the replicas say, and what is new by that.
+// TestNext runs a history: each step is the answers of the replicas, and the changes in
+// them.
 func TestNext(t *testing.T) {
 	silent := Replica{Name: "b", Silent: "connection refused"}
 	var s Status
@@ -76,7 +77,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestDecodeOfSomethingElse: what a person has made of the ConfigMap stops nobody.
+// TestDecodeOfSomethingElse: a ConfigMap that was edited by hand does not stop the
+// collector.
 func TestDecodeOfSomethingElse(t *testing.T) {
 	s, err := Decode(map[string]string{replicasKey: "a: [", inForceKey: "A-1: {digest: x, since: 2026-01-02T03:04:05Z}"})
 	if err == nil || !strings.Contains(err.Error(), replicasKey) || s.InForce["A-1"].Digest != "x" {

@@ -304,7 +304,7 @@ type statusWrite struct {
 	old *resourceapi.ResourceClaimStatus
 	// spec is the stored spec.
 	spec walk.ClaimSpec
-	// deleting says that the claim is being deleted.
+	// deleting is true if the claim is being deleted.
 	deleting bool
 }
 

@@ -79,7 +79,7 @@ divide by the step without a check: they crash on a step of 0 or a multiple of 2
 type policy struct {
 	*resourceapi.CapacityRequestPolicy
 	value resource.Quantity
-	// shared says that the device may be allocated several times.
+	// shared is true if the device may be allocated several times.
 	shared bool
 }
 
@@ -99,7 +99,7 @@ func policies(d walk.Device, check func(at *field.Path, p policy) field.ErrorLis
 	return errs
 }
 
-// values returns the values of a policy that is judged by them, span its range.
+// values returns the values of a policy that is checked by them, span its range.
 func (p policy) values() []resource.Quantity {
 	if !p.shared || p.ValidRange != nil {
 		return nil
@@ -241,7 +241,7 @@ type steps struct {
 	value resource.Quantity
 	// numbers are the default, min, max and the step; the last two may be nil.
 	numbers []namedQuantity
-	// fractions says that the API server calculates with thousandths where it has to.
+	// fractions is true if the API server calculates with thousandths where necessary.
 	fractions bool
 }
 
@@ -256,8 +256,8 @@ func (s steps) end() *resource.Quantity { return s.numbers[2].Quantity }
 
 func (s steps) step() *resource.Quantity { return s.numbers[3].Quantity }
 
-// guarded is what the API server says since 1.37: it calculates only with numbers that
-// 64 bits can hold.
+// guarded is what the API server checks since 1.37: it calculates only with numbers that 64
+// bits can hold.
 func (s steps) guarded() field.ErrorList {
 	thousandths := s.fractions && s.any(func(q resource.Quantity) bool { return !q.RoundUp(0) })
 	if thousandths {
@@ -286,7 +286,7 @@ func (s steps) guarded() field.ErrorList {
 	})...)
 }
 
-// unguarded is what it says before, or would say if it did not crash.
+// unguarded is what it checks before 1.37, as if it did not crash.
 func (s steps) unguarded() field.ErrorList {
 	if s.step() == nil {
 		return nil
@@ -303,7 +303,7 @@ func (s steps) any(is func(resource.Quantity) bool) bool {
 	return false
 }
 
-// unsuitable reports the numbers of which why says something.
+// unsuitable reports the numbers for which why returns a reason.
 func (s steps) unsuitable(why func(resource.Quantity) string) (errs field.ErrorList) {
 	for _, number := range s.numbers {
 		if number.Quantity == nil {
@@ -363,7 +363,7 @@ func compare(a, b resource.Quantity) int { return a.Cmp(b) }
 
 func text(q resource.Quantity) string { return q.String() }
 
-// identity64 tells quantities apart as the API server does.
+// identity64 is equal for quantities that the API server takes for equal.
 func identity64(q resource.Quantity, c Conditions) string {
 	if c.Profile.Enabled(gateFractionalCapacityRange) {
 		return q.AsDec().String()

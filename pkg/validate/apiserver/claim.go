@@ -83,7 +83,7 @@ func liftTemplate(rules Table[walk.ClaimSpec]) Table[*resourceapi.ResourceClaimT
 	return lifted
 }
 
-// templateRules are the rules for a template beside its claim's.
+// templateRules are the rules for a template in addition to those of its claim.
 var templateRules = Table[*resourceapi.ResourceClaimTemplate]{
 	{
 		ID: "template-metadata",

@@ -127,7 +127,7 @@ type counters struct {
 	limit  int
 	// stored are those that declarative validation does not look at again.
 	stored map[string]resourceapi.Counter
-	// declared says that declarative validation looks at them at all.
+	// declared is true if declarative validation checks them.
 	declared bool
 }
 
@@ -207,7 +207,7 @@ func consumedSet(at *field.Path, name string, c Conditions) field.ErrorList {
 	}
 }
 
-// knownCounters is what 1.34 alone says.
+// knownCounters is a check of 1.34 only.
 func knownCounters(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
 	if c.Profile.Since(35) {
 		return nil
@@ -243,7 +243,7 @@ func unknownCounters(at *field.Path, consumed resourceapi.DeviceCounterConsumpti
 	return errs
 }
 
-// compatibilityGroups is what declarative validation says; no other does.
+// compatibilityGroups is a check of declarative validation only.
 func compatibilityGroups(d walk.Device, _ Conditions) (errs field.ErrorList) {
 	for i, consumed := range d.ConsumesCounters {
 		groups := consumed.CompatibilityGroups

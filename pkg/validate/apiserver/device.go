@@ -144,7 +144,7 @@ func deviceNameUnique(d walk.Device, c Conditions) field.ErrorList {
 	return field.ErrorList{field.Duplicate(duplicate(d.At(), "name", c), d.Name)}
 }
 
-// deviceNodeRules are the rules for devices that say for themselves where they are.
+// deviceNodeRules are the rules for devices that name their own nodes.
 var deviceNodeRules = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "device-nodes",

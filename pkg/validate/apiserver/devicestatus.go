@@ -13,7 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-// deviceStatusRules are the rules for what drivers say about allocated devices.
+// deviceStatusRules are the rules for what drivers report about allocated devices.
 var deviceStatusRules = Table[statusWrite]{
 	{
 		ID: "device-status-device",

@@ -9,9 +9,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-// A Drop is a set of fields that an API server removes in silence while a feature
-// gate is off, unless the stored object uses them already. It does so after mutating
-// admission and before validation: what is dropped is never judged.
+// A Drop is a set of fields that an API server removes silently while a feature gate is
+// off, unless the stored object uses them already. It does so after mutating admission and
+// before validation: what is dropped is never checked.
 type Drop[T any] struct {
 	// Gates have to be on for the fields to be kept.
 	Gates []Gate
@@ -21,10 +21,10 @@ type Drop[T any] struct {
 	Known, From, To int
 	// Fields are the paths of the fields, with [] for any item.
 	Fields []string
-	// Uses tells whether obj uses one of the fields.
+	// Uses reports whether obj uses one of the fields.
 	Uses func(obj T) bool
-	// Keeps tells whether old uses the feature already, so that nothing is removed. Nil
-	// stands for Uses.
+	// Keeps reports whether old uses the feature already, so that nothing is removed. Nil
+	// means Uses.
 	Keeps func(old T) bool
 	// Remove takes the fields out of obj.
 	Remove func(obj T)
@@ -58,7 +58,7 @@ func (d Drops[T]) Unknown(profile Profile) (fields []string) {
 	return fields
 }
 
-// Threatens tells whether an API server of profile removes fields that obj uses, unless
+// Threatens reports whether an API server of profile removes fields that obj uses, unless
 // the stored object uses them too.
 func (d Drops[T]) Threatens(obj T, profile Profile) bool {
 	for _, drop := range d {
@@ -69,7 +69,7 @@ func (d Drops[T]) Threatens(obj T, profile Profile) bool {
 	return false
 }
 
-// in tells whether an API server of the profile's minor removes the fields.
+// in reports whether an API server of the profile's minor removes the fields.
 func (d Drop[T]) in(profile Profile) bool {
 	return profile.Since(d.From) && (d.To == 0 || !profile.Since(d.To+1))
 }
@@ -84,8 +84,8 @@ func (d Drop[T]) keeps(old T, profile Profile) bool {
 	return d.Uses(old)
 }
 
-// why says for which reason an API server of the profile removes the fields; empty if
-// it keeps them.
+// why is the reason for which an API server of the profile removes the fields, or "" if it
+// keeps them.
 func (d Drop[T]) why(profile Profile) string {
 	var missing []Gate
 	for _, gate := range d.Gates {
@@ -162,8 +162,8 @@ func demandParts(spec *resourceapi.ResourceClaimSpec) (parts []demandPart) {
 	return parts
 }
 
-// specDrop is a drop from the spec of a claim: uses and remove in one, so that they
-// cannot disagree. It visits the fields and tells whether one was set.
+// specDrop is a drop from the spec of a claim: uses and remove in one, so that they cannot
+// disagree. It visits the fields and reports whether one was set.
 type specDrop struct {
 	gate            Gate
 	known, from, to int
@@ -204,7 +204,7 @@ func liftDrops[T any](prefix string, spec func(T) *resourceapi.ResourceClaimSpec
 	return drops
 }
 
-// visit tells whether a field is set, and clears it if it has to go.
+// visit reports whether a field is set, and clears it if it has to go.
 func visit[T any](field *T, set, remove bool) bool {
 	if set && remove {
 		var none T
@@ -419,7 +419,7 @@ var sliceDrops = Drops[*resourceapi.ResourceSlice]{
 	},
 }
 
-// since says that the API has the fields of drop since a minor.
+// since makes a drop whose fields the API has since a minor.
 func since(minor int, drop Drop[*resourceapi.ResourceSlice]) Drop[*resourceapi.ResourceSlice] {
 	drop.Known = minor
 	return drop

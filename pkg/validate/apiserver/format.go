@@ -12,8 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 )
 
-// duplicate is the place of an item that is there already; child is what 1.34 added
-// to it.
+// duplicate is the place of an item that exists already; child is what 1.34 added to it.
 func duplicate(at *field.Path, child string, c Conditions) *field.Path {
 	if c.Profile.Since(35) {
 		return at

@@ -82,10 +82,10 @@ func (p Profile) EffectiveMinor() int {
 	return p.Minor
 }
 
-// Since tells whether the profile's minor is at least minor.
+// Since reports whether the profile's minor is at least minor.
 func (p Profile) Since(minor int) bool { return p.EffectiveMinor() >= minor }
 
-// Enabled tells whether gate is on in the profile.
+// Enabled reports whether gate is on in the profile.
 func (p Profile) Enabled(gate Gate) bool {
 	life := gates[gate]
 	if !p.Since(life.exists) || life.exists == 0 {

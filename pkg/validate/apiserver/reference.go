@@ -124,8 +124,8 @@ func constraintAttribute(spec walk.ClaimSpec, c Conditions) (errs field.ErrorLis
 	return errs
 }
 
-// sameConstraints tells whether declarative validation passes over the constraints,
-// since they are those that are stored.
+// sameConstraints reports whether declarative validation passes over the constraints, since
+// they are those that are stored.
 func sameConstraints(s walk.ClaimSpec) bool {
 	return s.Old != nil && equality.Semantic.DeepEqual(s.Old.Devices.Constraints, s.Devices.Constraints)
 }
@@ -182,7 +182,7 @@ func derivedMax(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-// hadDerived tells whether the stored spec derives the same attributes for a demand.
+// hadDerived reports whether the stored spec derives the same attributes for a demand.
 // Declarative validation then does not look at them.
 func hadDerived(s walk.ClaimSpec, d walk.DeviceRequest) bool {
 	if s.Old == nil {

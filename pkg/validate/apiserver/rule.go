@@ -14,7 +14,7 @@ type Rule[T any] struct {
 	// Doc explains the rule. Its first line is a sentence by itself; after an
 	// empty line follows why the rule exists.
 	Doc string
-	// Upstream says how the supported versions of the API server differ.
+	// Upstream is how the supported versions of the API server differ.
 	Upstream string
 	// Source names where the rule comes from: a KEP section, a constant of
 	// k8s.io/api/resource/v1, an upstream function.
@@ -22,13 +22,11 @@ type Rule[T any] struct {
 	// Check returns what is wrong with a new object. It does not change obj. Nil in a
 	// rule about the change of an object.
 	Check func(obj T, c Conditions) field.ErrorList
-	// Update returns what the API server says of an update, where that differs from
-	// Check of the new object: it skips what has not changed, or forbids a change. Nil
-	// stands for Check.
+	// Update returns the API server's errors for an update, where they differ from Check of
+	// the new object: it skips what has not changed, or forbids a change. Nil means Check.
 	Update func(old, obj T, c Conditions) field.ErrorList
 
-	// preAdmission is the part of Check that the API server must not get to see,
-	// because it would crash.
+	// preAdmission is the part of Check for objects that would crash the API server.
 	preAdmission func(obj T, c Conditions) field.ErrorList
 }
 
@@ -49,7 +47,7 @@ type Conditions struct {
 	// Expressions caches compiled expressions; nil compiles them for every object.
 	Expressions *Expressions
 
-	// stored says that an API server has accepted selectors and configurations before.
+	// stored is true if an API server has accepted selectors and configurations before.
 	stored bool
 	// walks is the API server's way of reading an object, kept while a table goes
 	// through its rules.
@@ -72,7 +70,7 @@ func (c Conditions) server() walk.Server {
 // A Table is the list of rules of one kind.
 type Table[T any] []Rule[T]
 
-// Validate returns what the API server says of the creation of obj. The origin of every
+// Validate returns the API server's errors for the creation of obj. The origin of every
 // error is the ID of the rule that found it.
 func (t Table[T]) Validate(obj T, c Conditions) (errs field.ErrorList) {
 	c = c.Remembering()
@@ -84,8 +82,8 @@ func (t Table[T]) Validate(obj T, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-// ValidateUpdate returns what the API server says of the update of old to obj. It
-// tolerates only what the API server tolerates.
+// ValidateUpdate returns the API server's errors for the update of old to obj. It tolerates
+// only what the API server tolerates.
 func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs field.ErrorList) {
 	c = c.Remembering()
 	for _, rule := range t {

@@ -50,7 +50,7 @@ func selectorForm(selectors walk.SelectorWalk, _ Conditions) (errs field.ErrorLi
 	return errs
 }
 
-// SelectorErrors returns what the API server says of the expressions of a list of
+// SelectorErrors returns the API server's errors for the expressions of a list of
 // selectors.
 func SelectorErrors(list *field.Path, selectors []resourceapi.DeviceSelector, c Conditions) field.ErrorList {
 	return selectorExpression(walk.CheckedSelectors(list, selectors, c.server()), c)
@@ -69,9 +69,9 @@ func selectorExpression(selectors walk.SelectorWalk, c Conditions) (errs field.E
 	return errs
 }
 
-// Expressions compiles CEL expressions and remembers what came of it: to compile one
-// takes about a millisecond, and the same few stand in all claims of a cluster. The
-// zero value is ready for use, by several goroutines at once.
+// Expressions compiles CEL expressions and remembers the result: to compile one takes about
+// a millisecond, and all claims of a cluster share a few expressions. The zero value is
+// ready for use, by several goroutines at once.
 type Expressions struct {
 	mu        sync.Mutex
 	compilers map[dracel.Features]compiler
@@ -107,7 +107,7 @@ type verdict struct {
 	cost   uint64
 }
 
-// compile returns what comes of an expression.
+// compile compiles an expression.
 func (e *Expressions) compile(x expression) verdict {
 	v, known, compiler := e.recall(x)
 	if !known {
@@ -186,8 +186,8 @@ func expressionErrors(at *field.Path, text string, derived bool, c Conditions) (
 	return nil, v.cost
 }
 
-// newExpression says in what environment the API server of the profile compiles. The
-// compiler is that of 1.37, whose environment for stored expressions knows more than
+// newExpression returns the environment in which the API server of the profile compiles.
+// The compiler is that of 1.37, whose environment for stored expressions knows more than
 // that of 1.35 did, and whose environment for new ones knows more than that of 1.34.
 func newExpression(text string, derived bool, c Conditions) expression {
 	x := expression{text: text, stored: c.stored, derived: derived, listless: !c.Profile.Since(35), features: dracel.Features{
@@ -200,7 +200,7 @@ func newExpression(text string, derived bool, c Conditions) expression {
 	return x
 }
 
-// usesLists tells whether an expression calls a function of the library for lists.
+// usesLists reports whether an expression calls a function of the library for lists.
 func usesLists(result dracel.CompilationResult) bool {
 	ast, issues := result.Environment.Compile(result.Expression)
 	if issues != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-// taintRuleRules are the rules for a DeviceTaintRule beside its taint.
+// taintRuleRules are the rules for a DeviceTaintRule except its taint.
 var taintRuleRules = Table[*resourceapi.DeviceTaintRule]{
 	{
 		ID: "taint-rule-selector",
@@ -167,10 +167,10 @@ type taint struct {
 	// list is where the list stands in which it has an index, or -1 for the taint of a rule.
 	list  *field.Path
 	index int
-	// onlyDeclared says that only its declarative validation does, which knows the
-	// effect alone.
+	// onlyDeclared is true if only its declarative validation checks the taint, and that
+	// only the effect.
 	onlyDeclared bool
-	// sameEffect says that the effect is the stored one and not looked at again.
+	// sameEffect is true if the effect is the stored one, which is not checked again.
 	sameEffect bool
 }
 

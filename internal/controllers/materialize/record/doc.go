@@ -8,11 +8,11 @@
 // written stands for what the driver said, any other one is the driver's word.
 //
 // A value stays in the ledger after its patch is gone, as a tombstone: the driver may write
-// it once more. It was told better by the answer to that, and a while later
+// it once more. The answer to that write corrects the driver, and some time later
 // ([Settling]) the value counts as the driver's own again.
 //
-// What cannot be told apart: a driver that begins to publish the very value that a patch
-// has written. Until the patch is gone, and the driver has published anew after that, the
+// One case cannot be detected: a driver that begins to publish the very value that a patch
+// has written. Until the patch is gone, and the driver has published again after that, the
 // value before counts.
 //
 // The package is pure: it knows no client and no clock. [Read] reads a write, [Draft.Merge]

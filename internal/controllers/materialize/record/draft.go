@@ -27,21 +27,21 @@ type Write struct {
 // A Draft is a write of which it is known what the driver says.
 type Draft struct {
 	// Slice is what the driver says: that of the write itself, if there is nothing of ours
-	// in it. It must not be changed.
+	// in it. It is never changed.
 	Slice *resourceapi.ResourceSlice
 
 	write Write
 	// ledgers are what is known, what counts more first; text is that of the first one.
 	ledgers []Ledger
 	text    string
-	// again tells that the incoming slice has been read and merged before.
+	// again reports that the incoming slice has been read and merged before.
 	again bool
 	// left are the entries that still mean something after this write.
 	left Ledger
 }
 
 // Published returns a stored slice as its driver published it; the slice itself where
-// nothing differs. An error says that its ledger cannot be read.
+// nothing differs. It fails if the ledger cannot be read.
 func Published(slice *resourceapi.ResourceSlice) (*resourceapi.ResourceSlice, error) {
 	if slice.Annotations[Annotation] == "" {
 		return slice, nil
@@ -157,7 +157,8 @@ func (d *Draft) decide(k Key, v Value, device string, old map[string]*resourceap
 	return entry
 }
 
-// told notes that the driver has written a former value and gets another one in answer.
+// told notes that the driver has written a former value and receives another one in the
+// answer.
 func (e Entry) told(v Value, now time.Time) {
 	if e.former(v, now) < 0 {
 		return

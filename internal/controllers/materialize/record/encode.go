@@ -189,7 +189,7 @@ func (e encoded) ledger() (Ledger, error) {
 	return l, nil
 }
 
-// fits tells whether all values of an entry are capacities, or none.
+// fits reports whether all values of an entry are capacities, or none.
 func (e Entry) fits(capacity bool) bool {
 	fits := func(v Value) bool {
 		return v.Absent() || capacity == (v.Capacity != nil) && capacity != (v.Attribute != nil)

@@ -184,8 +184,8 @@ func clone(devices []resourceapi.Device) []resourceapi.Device {
 	return (&resourceapi.ResourceSliceSpec{Devices: devices}).DeepCopy().Devices
 }
 
-// check: the slice is what the patches make of what the driver has found, and readers are
-// told that.
+// check: the slice is what the patches make of what the driver has found, and readers see
+// that.
 func (w *world) check() {
 	w.t.Helper()
 	if w.down {

@@ -25,25 +25,25 @@ type Entry struct {
 	Former []Former
 }
 
-// InForce tells that the entry is not a tombstone.
+// InForce reports that the entry is not a tombstone.
 func (e Entry) InForce() bool { return e.Patch != "" }
 
 // A Former is a value that was written.
 type Former struct {
 	Value Value
 	// Until is when it counts as the driver's own again, in seconds since 1970: some time
-	// after the driver wrote it and was told better. 0: that has not happened.
+	// after the driver wrote it and was corrected. 0: that has not happened.
 	Until int64
 }
 
-// Settling is how long after a driver was told better a value of ours still counts as
-// ours, in case the driver has not got the answer.
+// Settling is how long a value of ours still counts as ours after a driver was corrected,
+// in case the driver did not receive the answer.
 const Settling = 5 * time.Minute
 
 // maxFormer bounds the former values of one entry; the oldest go.
 const maxFormer = 8
 
-// A Count says how much a ledger holds, in attributes and capacities.
+// A Count is the size of a ledger, in attributes and capacities.
 type Count struct {
 	// InForce have a value of ours in the slice.
 	InForce int
@@ -70,7 +70,7 @@ func (l Ledger) Count() (n Count) {
 	return n
 }
 
-// Equal tells whether two ledgers say the same.
+// Equal reports whether two ledgers have the same content.
 func (l Ledger) Equal(other Ledger) bool {
 	return maps.EqualFunc(l, other, func(a, b map[Key]Entry) bool { return maps.EqualFunc(a, b, Entry.equal) })
 }
@@ -105,7 +105,7 @@ func (l Ledger) add(device string, k Key, e Entry) {
 	l[device][k] = e
 }
 
-// wrote tells whether a value of a device is one that we wrote: the one of now, or a
+// wrote reports whether a value of a device is one that we wrote: the one of now, or a
 // former one.
 func (e Entry) wrote(v Value, now time.Time) bool {
 	return e.InForce() && v.Equal(e.Written) || e.former(v, now) >= 0
@@ -117,7 +117,7 @@ func (e Entry) former(v Value, now time.Time) int {
 
 func (f Former) counts(now time.Time) bool { return f.Until == 0 || now.Unix() < f.Until }
 
-// Explains tells whether a device has a value that we wrote, or did.
+// Explains reports whether a device has a value that we wrote, or did.
 func (l Ledger) Explains(device *resourceapi.Device, now time.Time) bool {
 	for k, e := range l[device.Name] {
 		if e.wrote(valueOf(device, k), now) {

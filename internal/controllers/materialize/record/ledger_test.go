@@ -163,7 +163,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestBelieved: a while after the driver was told the original, it is believed when it
+// TestBelieved: some time after the driver received the original, its value counts when it
 // publishes what a patch had written.
 func TestBelieved(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

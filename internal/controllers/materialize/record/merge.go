@@ -16,7 +16,7 @@ import (
 // values: TotalAnnotationSizeLimitB of k8s.io/apimachinery.
 const annotationsLimit = 256 << 10
 
-// A Merged is what comes of a write.
+// A Merged is the result of merging a write.
 type Merged struct {
 	// Slice is what is to be stored: the incoming slice itself if nothing is to change. It
 	// shares with that what it can.
@@ -102,7 +102,7 @@ func (d *Draft) Keep() Merged {
 	return d.store(&slice, func(device int, k Key) string { return patches[slice.Spec.Devices[device].Name][k] })
 }
 
-// without takes out of a result what must not be written.
+// without removes from a result what cannot be written.
 func (d *Draft) without(result *patch.Result) (*resourceapi.ResourceSlice, []Blocked) {
 	slice, own := result.Slice, false
 	var blocked []Blocked
@@ -145,7 +145,7 @@ func blockedReason(key patch.Key, v Value) BlockedReason {
 	}
 }
 
-// winners returns a function that says which patch decided.
+// winners returns a function that names the patch that decides.
 func winners(result *patch.Result, driver string) func(int, Key) string {
 	last, names := -1, map[patch.Name]string{}
 	return func(device int, k Key) string {
@@ -237,7 +237,7 @@ func (d *Draft) annotate(slice *resourceapi.ResourceSlice, ledger Ledger) Merged
 	return merged
 }
 
-// encode returns the text of before if the ledger says the same.
+// encode returns the text of before if the ledger has the same content.
 func (d *Draft) encode(ledger Ledger) (string, error) {
 	if d.text != "" && ledger.Equal(d.ledgers[0]) {
 		return d.text, nil

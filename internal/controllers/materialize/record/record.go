@@ -34,9 +34,9 @@ type encodedRecord struct {
 	encoded
 }
 
-// Lasting returns the entries that the end of a slice makes no end of: those with a value of
-// ours in force, or with one that the driver may still take for its own and was not told
-// better of yet.
+// Lasting returns the entries that outlive the slice: those with a value of ours in force,
+// or with one that the driver may still take for its own and that has not been corrected
+// yet.
 func (l Ledger) Lasting() Ledger {
 	lasting := Ledger{}
 	for device, entries := range l {

@@ -77,7 +77,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestLasting: a value that the driver was told better of does not last.
+// TestLasting: a corrected value does not outlive the slice.
 func TestLasting(t *testing.T) {
 	told := record.Entry{Published: text("x"), Former: []record.Former{{Value: text("z"), Until: 5}}}
 	waiting := record.Entry{Published: text("x"), Former: []record.Former{{Value: text("y")}, {Value: text("z"), Until: 5}}}

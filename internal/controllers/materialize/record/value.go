@@ -20,10 +20,10 @@ type Value struct {
 	Capacity  *resourceapi.DeviceCapacity  `json:"c,omitempty"`
 }
 
-// Absent tells that there is no value.
+// Absent reports that there is no value.
 func (v Value) Absent() bool { return v.Attribute == nil && v.Capacity == nil }
 
-// Equal tells whether two values mean the same.
+// Equal reports whether two values mean the same.
 func (v Value) Equal(other Value) bool {
 	switch {
 	case (v.Attribute == nil) != (other.Attribute == nil) || (v.Capacity == nil) != (other.Capacity == nil):
@@ -48,7 +48,7 @@ func equalCapacities(a, b *resourceapi.DeviceCapacity) bool {
 
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// isList tells whether an attribute is a list.
+// isList reports whether an attribute is a list.
 func (v Value) isList() bool {
 	a := v.Attribute
 	return a != nil && (a.IntValues != nil || a.BoolValues != nil || a.StringValues != nil || a.VersionValues != nil)
@@ -109,7 +109,7 @@ func differing(a, b *resourceapi.Device) (keys []Key) {
 	return keys
 }
 
-// SameDevices tells whether two versions of a slice agree in attributes and capacities.
+// SameDevices reports whether two versions of a slice agree in attributes and capacities.
 func SameDevices(a, b *resourceapi.ResourceSlice) bool {
 	return a == b || slices.EqualFunc(a.Spec.Devices, b.Spec.Devices, func(a, b resourceapi.Device) bool {
 		return a.Name == b.Name && len(differing(&a, &b)) == 0

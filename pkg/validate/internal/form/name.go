@@ -39,7 +39,7 @@ func Shorten(text string, limit int) string {
 	return text[:(rest+1)/2] + gap + text[len(text)-rest/2:]
 }
 
-// PlainName tells at once of most names that nothing is wrong with them.
+// PlainName is a fast check that accepts most valid names.
 func PlainName(name string) bool {
 	if len(name) == 0 || len(name) > resourceapi.DeviceMaxIDLength || name[0] >= '0' && name[0] <= '9' {
 		return false

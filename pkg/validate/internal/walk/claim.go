@@ -87,12 +87,12 @@ func (s ClaimSpec) findRequests(server Server) iter.Seq2[*field.Path, *resourcea
 	}
 }
 
-// TwoForms tells whether a request is written in both forms at once.
+// TwoForms reports whether a request is written in both forms at once.
 func TwoForms(request *resourceapi.DeviceRequest) bool {
 	return request.Exactly != nil && len(request.FirstAvailable) > 0
 }
 
-// OnlyDeclared tells whether declarative validation alone looks into a request. It looks
+// OnlyDeclared reports whether declarative validation alone looks into a request. It looks
 // at no field again that an update leaves as it is.
 func OnlyDeclared(request *resourceapi.DeviceRequest, server Server) bool {
 	return TwoForms(request) && server.Since(37)
@@ -109,8 +109,8 @@ const (
 	Declarative
 )
 
-// Reads tells whether an API server looks into a request. By hand it does not since
-// 1.35 if the request has two forms.
+// Reads reports whether an API server looks into a request. By hand it does not since 1.35
+// if the request has two forms.
 func (s ClaimSpec) Reads(request *resourceapi.DeviceRequest, form form, by Reader, server Server) bool {
 	if !TwoForms(request) || !server.Since(35) {
 		return true
@@ -125,7 +125,7 @@ func ExactForm(r *resourceapi.DeviceRequest) any { return r.Exactly }
 
 func AlternativesForm(r *resourceapi.DeviceRequest) any { return r.FirstAvailable }
 
-// had tells whether the stored spec has the same request in a form.
+// had reports whether the stored spec has the same request in a form.
 func (s ClaimSpec) had(request *resourceapi.DeviceRequest, form form) bool {
 	stored := s.storedRequest(request)
 	if stored == nil {
@@ -138,7 +138,7 @@ func (s ClaimSpec) had(request *resourceapi.DeviceRequest, form form) bool {
 	return equality.Semantic.DeepEqual(form(&pair.Devices.Requests[0]), form(&pair.Devices.Requests[1]))
 }
 
-// storedRequest returns the stored request of the same name, nil if there is none.
+// storedRequest returns the stored request of the same name, or nil.
 func (s ClaimSpec) storedRequest(request *resourceapi.DeviceRequest) *resourceapi.DeviceRequest {
 	if s.Old == nil {
 		return nil

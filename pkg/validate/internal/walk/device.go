@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// SameCapacity tells whether the API server passes over the capacity of a device, since
+// SameCapacity reports whether the API server passes over the capacity of a device, since
 // it is what is stored.
 func (d Device) SameCapacity() bool {
 	return d.before != nil && d.List.server.Since(37) && equality.Semantic.DeepEqual(d.before.Capacity, d.Capacity)
 }
 
-// A Device is a device of a slice, with what a rule has to know beside it.
+// A Device is a device of a slice, with what a rule needs to know about it.
 type Device struct {
 	*resourceapi.Device
-	// before is the stored device of the same name, nil if there is none.
+	// before is the stored device of the same name, or nil.
 	before *resourceapi.Device
-	// PassedOver says that the API server's hand-written validation does not get to
-	// the device, since there are too many. The declarative one does.
+	// PassedOver is true if the API server's hand-written validation does not reach the
+	// device, because there are too many. The declarative one does.
 	PassedOver bool
 
 	Index int
@@ -51,9 +51,9 @@ func (d Device) At(fields ...string) *field.Path {
 	return path
 }
 
-// Declared tells whether the API server's declarative validation, which has a say
-// since 1.37, looks at the device: it leaves out a list of devices that has not
-// changed, and nothing less than that.
+// Declared reports whether the API server's declarative validation, which has a say since
+// 1.37, looks at the device: it leaves out a list of devices that has not changed, and
+// nothing less than that.
 func (d Device) Declared() bool {
 	l := d.List
 	if !l.server.Since(37) {
@@ -66,8 +66,7 @@ func (d Device) Declared() bool {
 	return !*l.same
 }
 
-// judged tells whether the API server looks for a problem that both its validations
-// know.
+// judged reports whether the API server looks for a problem that both its validations know.
 func (d Device) Checked() bool { return !d.PassedOver || d.Declared() }
 
 func newDeviceList(old, slice *resourceapi.ResourceSlice, server Server) *deviceList {
@@ -116,8 +115,8 @@ func maxDevicesRead(slice *resourceapi.ResourceSlice, server Server) int {
 	}
 }
 
-// SameTaints tells whether the API server passes over the taints of a device, since
-// they are those that are stored.
+// SameTaints reports whether the API server passes over the taints of a device, since they
+// are those that are stored.
 func (d Device) SameTaints() bool {
 	return d.before != nil && d.List.server.Since(35) && slices.EqualFunc(d.before.Taints, d.Taints, equalTaint)
 }
@@ -126,7 +125,7 @@ func equalTaint(a, b resourceapi.DeviceTaint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect && a.TimeAdded.Equal(b.TimeAdded)
 }
 
-// Advanced tells whether device has what lowers the number of devices in a slice.
+// Advanced reports whether device has what lowers the number of devices in a slice.
 func Advanced(device resourceapi.Device) bool {
 	if len(device.Taints) > 0 || len(device.ConsumesCounters) > 0 {
 		return true
@@ -134,7 +133,7 @@ func Advanced(device resourceapi.Device) bool {
 	return HasLists(device)
 }
 
-// HasLists tells whether an attribute of device has a list of values.
+// HasLists reports whether an attribute of device has a list of values.
 func HasLists(device resourceapi.Device) bool {
 	for _, a := range device.Attributes {
 		if a.IntValues != nil || a.BoolValues != nil || a.StringValues != nil || a.VersionValues != nil {

@@ -25,9 +25,9 @@ func (s Server) Remembering() Server {
 	return s
 }
 
-// walks keeps what the rules of a table walk, from one rule to the next: to find out
-// what an API server looks at, and where that stands, takes longer than to look at it.
-// Of each there are two: on creation, and beside what is stored.
+// walks keeps what the rules of a table walk, from one rule to the next: finding out what
+// an API server checks, and its place, takes longer than the check. Of each there are two:
+// for a creation, and for an update of a stored object.
 type walks struct {
 	devices [2]*deviceList
 	claims  [2]*claimWalk
@@ -61,7 +61,7 @@ type claimWalk struct {
 	requests    []placed[*resourceapi.DeviceRequest]
 	demands     [2][]placed[DeviceRequest]
 	tolerations [2][]placed[*resourceapi.DeviceToleration]
-	// has tells which of them are there: requests, demands, tolerations.
+	// has are those of them that exist: requests, demands, tolerations.
 	has struct {
 		requests             bool
 		demands, tolerations [2]bool

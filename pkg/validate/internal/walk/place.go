@@ -31,7 +31,7 @@ func (p *Places) At(index int) *field.Path {
 	return p.List.Index(index)
 }
 
-// IsFirst tells whether no earlier item has the same name.
+// IsFirst reports whether no earlier item has the same name.
 func (p *Places) IsFirst(index int) bool {
 	if p.first == nil {
 		p.first = make(map[string]int, p.Length)
