@@ -102,7 +102,8 @@ func records(t *testing.T) (rows []record) {
 	return rows
 }
 
-// say returns type and place of what the rules of a table say that the API server has.
+// say returns type and place of the errors of those rules of a table that the API server
+// has.
 func say[T any](t *testing.T, r record, rules Table[*T], c apiserver.Conditions) (lines []string) {
 	t.Helper()
 	var obj, old T
