@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // maxFindings is how many findings of a kind an answer names; a slice with 128 bad
@@ -23,7 +24,7 @@ func denied(req admission.Request, answer review.Answer) admission.Response {
 	details := &metav1.StatusDetails{Group: req.Kind.Group, Kind: req.Kind.Kind, Name: answer.Name}
 	var lines []string
 	for _, finding := range answer.Findings {
-		if finding.Severity != review.Error {
+		if finding.Severity != validate.Error {
 			continue
 		}
 		if len(lines) < maxFindings {
@@ -48,7 +49,7 @@ func denied(req admission.Request, answer review.Answer) admission.Response {
 func warnings(answer review.Answer) []string {
 	var lines []string
 	for _, finding := range answer.Findings {
-		if finding.Severity == review.Warning {
+		if finding.Severity == validate.Warning {
 			lines = append(lines, line(finding))
 		}
 	}

@@ -135,7 +135,7 @@ func (a *Auditor) Judge(object Object) ([]Finding, error) {
 			return findings, EvaluationError{fmt.Errorf("%s %s: policies were not evaluated: %w", object.Kind.Kind, fullName(meta.Namespace, meta.Name), err)}
 		}
 		for _, f := range answer.Findings {
-			if f.Severity == review.Error && (len(a.only) == 0 || slices.Contains(a.only, f.Rule)) {
+			if f.Severity == validate.Error && (len(a.only) == 0 || slices.Contains(a.only, f.Rule)) {
 				findings = append(findings, a.finding(at, f))
 			}
 		}

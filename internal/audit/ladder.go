@@ -100,9 +100,9 @@ func (s rung) judge(req review.Request, allocated bool) (Outcome, error) {
 	for _, answer := range answers {
 		for _, f := range answer.Findings {
 			switch f.Severity {
-			case review.Error:
+			case validate.Error:
 				refused[f.Rule] = true
-			case review.Warning:
+			case validate.Warning:
 				warned[f.Rule] = true
 			}
 		}
@@ -144,6 +144,6 @@ func (l *Ladder) Fills() (fills []bool) {
 }
 
 // modeOf is a severity in the words of policies.
-func modeOf(s review.Severity) policy.Mode {
-	return map[review.Severity]policy.Mode{review.Error: policy.Deny, review.Warning: policy.Warn, validate.Audit: policy.Audit, validate.Off: policy.Off}[s]
+func modeOf(s validate.Severity) policy.Mode {
+	return map[validate.Severity]policy.Mode{validate.Error: policy.Deny, validate.Warning: policy.Warn, validate.Audit: policy.Audit, validate.Off: policy.Off}[s]
 }

@@ -39,7 +39,7 @@ func raised(c v1alpha1.StewardConfiguration, today review.Reviewer, names []stri
 	for _, d := range validate.Rules() {
 		onlySlices := d.CrossObject && slices.Equal(d.Kinds, []string{"ResourceSlice"}) // never denies, see review
 		if !onlySlices && raise(d.ID, today.Severity(d.ID) == validate.Off) {
-			rules[d.ID] = v1alpha1.Rule{Severity: v1alpha1.Severity(review.Error.String())}
+			rules[d.ID] = v1alpha1.Rule{Severity: v1alpha1.Severity(validate.Error.String())}
 		}
 	}
 	c.Rules = rules

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/pkg/policy"
-	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // A Report is what an audit has found. It has no times and is in one order, so that two
@@ -192,7 +192,7 @@ func (r Report) sarif(out io.Writer, o lint.Options) error {
 			place = "namespaces/" + f.Namespace + "/" + place
 		}
 		err := printer.Print(lint.Result{Reports: []lint.Report{{File: place, Line: 1, Column: 1, Kind: f.Kind, Name: fullName(f.Namespace, f.Name),
-			Rule: f.Code, Severity: review.Error, Path: f.Path, Message: f.Message}}})
+			Rule: f.Code, Severity: validate.Error, Path: f.Path, Message: f.Message}}})
 		if err != nil {
 			return err
 		}

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // annotation is a report as a workflow command of GitHub Actions, which shows it at the
 // line of the change.
 func annotation(r Report, here string) string {
 	level := "warning"
-	if r.Severity == review.Error {
+	if r.Severity == validate.Error {
 		level = "error"
 	}
 	return fmt.Sprintf("::%s file=%s,line=%d,col=%d,title=%s::%s", level, property(relative(here, r.File)), r.Line, r.Column,

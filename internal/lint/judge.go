@@ -12,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // judge returns the problems of a document, in the order of its text.
@@ -20,7 +21,7 @@ func (s *Site) judge(document *manifest.Document, now time.Time) []Report {
 	object, problems := manifest.Decode(document)
 	for _, p := range problems {
 		j.reports = append(j.reports, report(document, p.Line, p.Column, review.Finding{
-			Rule: rulebook.FormRule(p.Kind), Severity: review.Error, Path: p.Path, Message: p.Message}))
+			Rule: rulebook.FormRule(p.Kind), Severity: validate.Error, Path: p.Path, Message: p.Message}))
 	}
 	if object != nil {
 		j.version()
@@ -55,10 +56,10 @@ func (j *judgement) version() {
 	switch minor := j.site.minor(); {
 	case !known:
 	case !exists(version, minor):
-		j.add(review.Finding{Rule: rulebook.UnknownVersion, Severity: review.Error, Path: "apiVersion",
+		j.add(review.Finding{Rule: rulebook.UnknownVersion, Severity: validate.Error, Path: "apiVersion",
 			Message: fmt.Sprintf("Kubernetes 1.%d does not know %s of %s: %s", minor, version, j.document.Kind, alternative(j.document.Kind, minor))})
 	case version.OffByDefault:
-		j.add(review.Finding{Rule: rulebook.DeprecatedVersion, Severity: review.Warning, Path: "apiVersion",
+		j.add(review.Finding{Rule: rulebook.DeprecatedVersion, Severity: validate.Warning, Path: "apiVersion",
 			Message: fmt.Sprintf("%s is not served by default; %s", version, alternative(j.document.Kind, minor))})
 	}
 }
@@ -93,7 +94,7 @@ func alternative(kind string, minor int) string {
 func (j *judgement) rules(object manifest.Object) {
 	data, err := json.Marshal(object)
 	if err != nil {
-		j.add(review.Finding{Rule: rulebook.WrongType, Severity: review.Error, Message: err.Error()})
+		j.add(review.Finding{Rule: rulebook.WrongType, Severity: validate.Error, Message: err.Error()})
 		return
 	}
 	for _, subresource := range subresources(object) {
@@ -101,7 +102,7 @@ func (j *judgement) rules(object manifest.Object) {
 		reviewer.InCluster = subresource != ""
 		answer, err := reviewer.Review(request(object, subresource, data, j.now))
 		if err != nil {
-			j.add(review.Finding{Rule: rulebook.WrongType, Severity: review.Error, Message: err.Error()})
+			j.add(review.Finding{Rule: rulebook.WrongType, Severity: validate.Error, Message: err.Error()})
 		}
 		for _, finding := range answer.Findings {
 			j.add(finding)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
-	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // A Linter checks files.
@@ -153,7 +153,7 @@ func (l Linter) result(t task, document *manifest.Document, err error) Result {
 	if place := (*manifest.Error)(nil); errors.As(err, &place) && place.Line > 0 {
 		return Result{File: t.part.File, Line: place.Line, Reports: l.Rules.of([]Report{{
 			File: place.File, Line: place.Line, Column: place.Column,
-			Rule: rulebook.Unreadable, Severity: review.Error, Message: place.Message}}, t.site)}
+			Rule: rulebook.Unreadable, Severity: validate.Error, Message: place.Message}}, t.site)}
 	}
 	if err != nil {
 		return Result{File: t.part.File, Err: err}

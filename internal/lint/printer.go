@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/rulebook"
-	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // A Printer writes results.
@@ -29,7 +29,7 @@ type Options struct {
 	// Here is the working directory, to which names of files are made relative.
 	Here string
 	// FailOn is the least severity that fails a test of JUnit.
-	FailOn review.Severity
+	FailOn validate.Severity
 	// Version is that of the program, Book its rules.
 	Version string
 	Book    rulebook.Book

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // A Report is one finding with its place.
@@ -18,12 +19,12 @@ type Report struct {
 	Column   int `json:"column"`
 	// Kind and Name of the object; the name comes with its namespace, if it has
 	// one, as namespace/name.
-	Kind     string          `json:"kind,omitempty"`
-	Name     string          `json:"name,omitempty"`
-	Rule     string          `json:"rule"`
-	Severity review.Severity `json:"severity"`
-	Path     string          `json:"path,omitempty"`
-	Message  string          `json:"message"`
+	Kind     string            `json:"kind,omitempty"`
+	Name     string            `json:"name,omitempty"`
+	Rule     string            `json:"rule"`
+	Severity validate.Severity `json:"severity"`
+	Path     string            `json:"path,omitempty"`
+	Message  string            `json:"message"`
 }
 
 func report(d *manifest.Document, line, column int, f review.Finding) Report {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/rulebook"
-	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 const (
@@ -142,8 +142,8 @@ func (p *sarifPrinter) location(r Report) (l sarifLocation) {
 	return l
 }
 
-func sarifLevel(severity review.Severity) string {
-	if severity == review.Error {
+func sarifLevel(severity validate.Severity) string {
+	if severity == validate.Error {
 		return "error"
 	}
 	return "warning"

@@ -35,7 +35,7 @@ func holding(pod, claim, device string, change ...func(*podresources.Holding)) p
 func check(id string) cdi.Result {
 	result := cdi.Result{ID: id}
 	if strings.HasPrefix(id, "vendor.example/gone") {
-		result.Problems = []cdi.Problem{{Reason: cdi.NoSpec, Detail: "no specification"}}
+		result.Problems = []cdi.Problem{{Reason: "no-spec", Detail: "no specification"}}
 	}
 	return result
 }

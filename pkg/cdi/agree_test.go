@@ -1,4 +1,4 @@
-package cdi_test
+package cdi
 
 import (
 	"maps"
@@ -10,13 +10,11 @@ import (
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/tools/txtar"
 	library "tags.cncf.io/container-device-interface/pkg/cdi"
-
-	"github.com/dra-steward/dra-steward/pkg/cdi"
 )
 
 // agree holds us to the library: an id resolves here if and only if it does in the
 // cache that runtimes use.
-func agree(t testing.TB, registry *cdi.Registry, root string, ids []string) {
+func agree(t testing.TB, registry *Registry, root string, ids []string) {
 	t.Helper()
 	cache, err := library.NewCache(library.WithAutoRefresh(false),
 		library.WithSpecDirs(filepath.Join(root, "etc/cdi"), filepath.Join(root, "var/run/cdi")))
@@ -53,11 +51,11 @@ func TestThisHost(t *testing.T) {
 		{"name": "null", "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]}},
 		{"name": "block", "containerEdits": {"deviceNodes": [{"path": "/dev/null", "type": "b"}]}},
 		{"name": "gone", "containerEdits": {"deviceNodes": [{"path": "/dev/no-such-device"}]}}]}`))
-	registry, err := cdi.Read(cdi.Options{Dirs: []string{dir}})
+	registry, err := Read(Options{Dirs: []string{dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, reason := range map[string]string{"null": "", "block": cdi.DeviceNodeMismatched, "gone": cdi.DeviceNodeMissing} {
+	for name, reason := range map[string]string{"null": "", "block": reasonDeviceNodeMismatched, "gone": reasonDeviceNodeMissing} {
 		result := registry.Check("vendor.example/mem=" + name)
 		if reason == "" && !result.OK() || reason != "" && (len(result.Problems) != 1 || result.Problems[0].Reason != reason) {
 			t.Errorf("%s: %+v, want %q", name, result, reason)
@@ -69,22 +67,22 @@ func TestThisHost(t *testing.T) {
 func TestPipe(t *testing.T) {
 	root := t.TempDir()
 	place(t, filepath.Join(root, "etc/cdi/a.yaml"), []byte("(fifo)"))
-	registry, err := cdi.Read(cdi.Options{HostRoot: root})
+	registry, err := Read(Options{HostRoot: root})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if problems := registry.Problems(); len(problems) != 1 || problems[0].Reason != cdi.SpecInvalid {
+	if problems := registry.Problems(); len(problems) != 1 || problems[0].Reason != reasonSpecInvalid {
 		t.Errorf("problems are %v, want one of the pipe", problems)
 	}
 }
 
 func TestOptions(t *testing.T) {
-	for name, o := range map[string]cdi.Options{
+	for name, o := range map[string]Options{
 		"no host root":       {HostRoot: filepath.Join(t.TempDir(), "absent")},
 		"relative directory": {Dirs: []string{"etc/cdi"}},
 		"no version":         {MaxVersion: "latest"},
 	} {
-		if _, err := cdi.Read(o); err == nil {
+		if _, err := Read(o); err == nil {
 			t.Errorf("%s: want an error", name)
 		}
 	}
@@ -111,7 +109,7 @@ func FuzzCheck(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		registry, err := cdi.Read(cdi.Options{HostRoot: root})
+		registry, err := Read(Options{HostRoot: root})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package cdi_test
+package cdi
 
 import (
 	"encoding/json"
@@ -12,8 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
-
-	"github.com/dra-steward/dra-steward/pkg/cdi"
 )
 
 var update = flag.Bool("update", false, "write what comes out into the examples")
@@ -28,7 +26,7 @@ func TestExamples(t *testing.T) {
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) { runExample(t, name) })
 	}
-	for _, reason := range cdi.Reasons() {
+	for _, reason := range Reasons() {
 		if name := "testdata/" + reason.ID + ".txtar"; !slices.Contains(names, name) {
 			t.Errorf("add %s with an id that fails for this reason", name)
 		}
@@ -44,7 +42,7 @@ func runExample(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	o := cdi.Options{HostRoot: root}
+	o := Options{HostRoot: root}
 	var ids []string
 	var want string
 	for _, f := range archive.Files {
@@ -62,7 +60,7 @@ func runExample(t *testing.T, name string) {
 			place(t, filepath.Join(root, strings.TrimPrefix(f.Name, "host/")), f.Data)
 		}
 	}
-	registry, err := cdi.Read(o)
+	registry, err := Read(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +106,7 @@ func place(t testing.TB, path string, content []byte) {
 	}
 }
 
-func answers(t *testing.T, registry *cdi.Registry, ids []string) string {
+func answers(t *testing.T, registry *Registry, ids []string) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetIndent("", "  ")
@@ -131,7 +129,7 @@ func answers(t *testing.T, registry *cdi.Registry, ids []string) string {
 func checkReasons(t *testing.T, got string) {
 	name := strings.TrimPrefix(t.Name(), "TestExamples/")
 	known := map[string]bool{}
-	for _, reason := range cdi.Reasons() {
+	for _, reason := range Reasons() {
 		known[reason.ID] = true
 	}
 	if known[name] && !strings.Contains(got, `"reason": "`+name+`"`) {
@@ -154,12 +152,12 @@ func TestVisible(t *testing.T) {
 	for _, tt := range []struct {
 		visible, want []string
 	}{
-		{nil, []string{cdi.DeviceNodeMissing, cdi.MountMissing, cdi.MountMissing, cdi.HookMissing}},
-		{[]string{"/dev"}, []string{cdi.DeviceNodeMissing}},
-		{[]string{"/usr"}, []string{cdi.MountMissing, cdi.HookMissing}},
+		{nil, []string{reasonDeviceNodeMissing, reasonMountMissing, reasonMountMissing, reasonHookMissing}},
+		{[]string{"/dev"}, []string{reasonDeviceNodeMissing}},
+		{[]string{"/usr"}, []string{reasonMountMissing, reasonHookMissing}},
 		{[]string{"/de"}, nil},
 	} {
-		registry, err := cdi.Read(cdi.Options{HostRoot: root, Visible: tt.visible})
+		registry, err := Read(Options{HostRoot: root, Visible: tt.visible})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,11 +45,11 @@ func (r *Registry) Check(id string) Result {
 	result := Result{ID: id}
 	vendor, class, name, err := parser.ParseQualifiedName(id)
 	if err != nil {
-		result.Problems = []Problem{{InvalidName, err.Error()}}
+		result.Problems = []Problem{{reasonInvalidName, err.Error()}}
 		return result
 	}
 	if r.disabled {
-		result.Problems = []Problem{{Disabled, "the container runtime is configured to leave CDI devices out: containers start without them"}}
+		result.Problems = []Problem{{reasonDisabled, "the container runtime is configured to leave CDI devices out: containers start without them"}}
 		return result
 	}
 	f, problem := r.find(vendor+"/"+class, name)
@@ -75,7 +75,7 @@ func (r *Registry) find(kind, name string) (*file, Problem) {
 		// A conflict counts even if a later directory has the device again: the library
 		// drops the device at the end of its scan.
 		if found != nil && found.priority == f.priority {
-			return nil, Problem{Conflict, fmt.Sprintf("%s and %s both have the device", found.path, f.path)}
+			return nil, Problem{reasonConflict, fmt.Sprintf("%s and %s both have the device", found.path, f.path)}
 		}
 		found = f
 	}
@@ -101,14 +101,14 @@ func (r *Registry) whyNot(kind, name string) Problem {
 		}
 	}
 	if path := r.ignored(kind, name); path != "" {
-		return Problem{SpecIgnored, path + ": has the device, but is not read"}
+		return Problem{reasonSpecIgnored, path + ": has the device, but is not read"}
 	}
 	switch len(sameKind) {
 	case 0:
 	case 1:
-		return Problem{NoDevice, fmt.Sprintf("%s: is of kind %s, without device %q", sameKind[0], kind, name)}
+		return Problem{reasonNoDevice, fmt.Sprintf("%s: is of kind %s, without device %q", sameKind[0], kind, name)}
 	default:
-		return Problem{NoDevice, fmt.Sprintf("%d specifications are of kind %s, none has device %q", len(sameKind), kind, name)}
+		return Problem{reasonNoDevice, fmt.Sprintf("%d specifications are of kind %s, none has device %q", len(sameKind), kind, name)}
 	}
 	for _, f := range r.files {
 		if f.spec == nil && f.kind == kind {
@@ -118,7 +118,7 @@ func (r *Registry) whyNot(kind, name string) Problem {
 	if len(r.problems) > 0 {
 		return r.problems[0]
 	}
-	return Problem{NoSpec, "no specification of kind " + kind}
+	return Problem{reasonNoSpec, "no specification of kind " + kind}
 }
 
 // check looks for what edits need of the host, as far as it can be seen.
@@ -133,7 +133,7 @@ func (r *Registry) check(edits specs.ContainerEdits) (problems []Problem) {
 			continue
 		}
 		if _, err := r.root.stat(mount.HostPath); err != nil {
-			problems = append(problems, Problem{MountMissing, fmt.Sprintf("mount %s: %v", mount.HostPath, reasonOf(err))})
+			problems = append(problems, Problem{reasonMountMissing, fmt.Sprintf("mount %s: %v", mount.HostPath, reasonOf(err))})
 		}
 	}
 	for _, hook := range edits.Hooks {
@@ -143,9 +143,9 @@ func (r *Registry) check(edits specs.ContainerEdits) (problems []Problem) {
 		info, err := r.root.stat(hook.Path)
 		switch {
 		case err != nil:
-			problems = append(problems, Problem{HookMissing, fmt.Sprintf("hook %s: %v", hook.Path, reasonOf(err))})
+			problems = append(problems, Problem{reasonHookMissing, fmt.Sprintf("hook %s: %v", hook.Path, reasonOf(err))})
 		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-			problems = append(problems, Problem{HookNotExecutable, fmt.Sprintf("hook %s: mode %s", hook.Path, info.Mode())})
+			problems = append(problems, Problem{reasonHookNotExecutable, fmt.Sprintf("hook %s: mode %s", hook.Path, info.Mode())})
 		}
 	}
 	return problems
@@ -177,9 +177,9 @@ func (h hostRoot) checkNode(node specs.DeviceNode) []Problem {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return []Problem{{DeviceNodeMissing, fmt.Sprintf("device node %s: not on the host", path)}}
+		return []Problem{{reasonDeviceNodeMissing, fmt.Sprintf("device node %s: not on the host", path)}}
 	default:
-		return []Problem{{DeviceNodeMismatched, fmt.Sprintf("device node %s: %s", path, strings.ReplaceAll(err.Error(), real, path))}}
+		return []Problem{{reasonDeviceNodeMismatched, fmt.Sprintf("device node %s: %s", path, strings.ReplaceAll(err.Error(), real, path))}}
 	}
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 	// MaxVersion is the newest cdiVersion that the runtime knows, such as 0.8.0. Empty
 	// means the newest that the library knows which this is built with (see Newest).
 	MaxVersion string
-	// Disabled tells that the runtime applies no id at all.
+	// reasonDisabled tells that the runtime applies no id at all.
 	Disabled bool
 }
 
@@ -83,7 +83,7 @@ func Read(o Options) (*Registry, error) {
 			return nil, fmt.Errorf("CDI directory %q: must be an absolute path of the host", dir)
 		}
 		if err := r.readDir(filepath.Clean(dir), priority); err != nil {
-			r.problems = append(r.problems, Problem{DirectoryUnreadable, fmt.Sprintf("%s: %v", dir, reasonOf(err))})
+			r.problems = append(r.problems, Problem{reasonDirectoryUnreadable, fmt.Sprintf("%s: %v", dir, reasonOf(err))})
 			break // as the library does
 		}
 	}
@@ -125,7 +125,7 @@ func (r *Registry) readFile(path string, priority int) file {
 		content, err = os.ReadFile(real)
 	}
 	if err != nil {
-		f.problem = Problem{SpecInvalid, fmt.Sprintf("%s: %v", path, reasonOf(err))}
+		f.problem = Problem{reasonSpecInvalid, fmt.Sprintf("%s: %v", path, reasonOf(err))}
 		return f
 	}
 	f.sketch(content)
@@ -167,20 +167,20 @@ func (f *file) sketch(content []byte) {
 func (f *file) whyNot(content []byte) string {
 	version := vPrefix(f.version)
 	if !semver.IsValid(version) {
-		return SpecInvalid
+		return reasonSpecInvalid
 	}
 	if semver.Compare(version, vPrefix(specs.CurrentVersion)) > 0 {
-		return VersionTooNew
+		return reasonVersionTooNew
 	}
 	spec, err := cdi.ParseSpec(content)
 	if err != nil || spec == nil {
-		return SpecInvalid
+		return reasonSpecInvalid
 	}
 	needed, err := specs.MinimumRequiredVersion(spec)
 	if err == nil && semver.Compare(vPrefix(needed), version) > 0 {
-		return VersionTooLow
+		return reasonVersionTooLow
 	}
-	return SpecInvalid
+	return reasonSpecInvalid
 }
 
 func vPrefix(version string) string { return "v" + strings.TrimPrefix(version, "v") }
@@ -206,7 +206,7 @@ func (r *Registry) Problems() []Problem {
 }
 
 func (r *Registry) newer(f file) Problem {
-	return Problem{VersionTooNew, fmt.Sprintf("%s: cdiVersion %s, and the runtime knows up to %s", f.path, f.version, r.maxVersion)}
+	return Problem{reasonVersionTooNew, fmt.Sprintf("%s: cdiVersion %s, and the runtime knows up to %s", f.path, f.version, r.maxVersion)}
 }
 
 // reasonOf is the cause of an error of the file system, without the path under the

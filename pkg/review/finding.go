@@ -11,20 +11,11 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// Severity says what a finding means for the write.
-type Severity = validate.Severity
-
-// The severities of findings.
-const (
-	Error   = validate.Error
-	Warning = validate.Warning
-)
-
 // A Finding is one thing that is wrong.
 type Finding struct {
 	// Rule is the ID of the rule or default that found it.
 	Rule     string
-	Severity Severity
+	Severity validate.Severity
 	// Type is the kind of the problem as the API server names it.
 	Type field.ErrorType
 	// Path is the place in the notation of field.Path, list items by their names.
@@ -44,7 +35,7 @@ func (a *Answer) add(errs field.ErrorList, warnOnly map[string]bool, severities 
 	for _, err := range errs {
 		severity := severities.of(err.Origin)
 		if warnOnly[err.Origin] {
-			severity = max(severity, Warning)
+			severity = max(severity, validate.Warning)
 		}
 		a.append(err, severity)
 	}
@@ -53,11 +44,11 @@ func (a *Answer) add(errs field.ErrorList, warnOnly map[string]bool, severities 
 // addTolerated appends what was there before and is no worse now: at most a warning.
 func (a *Answer) addTolerated(errs field.ErrorList, severities severities) {
 	for _, err := range errs {
-		a.append(err, max(severities.of(err.Origin), Warning))
+		a.append(err, max(severities.of(err.Origin), validate.Warning))
 	}
 }
 
-func (a *Answer) append(err *field.Error, severity Severity) {
+func (a *Answer) append(err *field.Error, severity validate.Severity) {
 	if severity != validate.Off {
 		a.Findings = append(a.Findings, Finding{err.Origin, severity, err.Type, err.Field, err.ErrorBody()})
 	}
@@ -66,8 +57,8 @@ func (a *Answer) append(err *field.Error, severity Severity) {
 // addWarnings appends what defaults have found.
 func (a *Answer) addWarnings(warnings []mutate.Warning, severities severities) {
 	for _, w := range warnings {
-		if max(severities.of(w.Default), Warning) != validate.Off {
-			a.Findings = append(a.Findings, Finding{w.Default, Warning, field.ErrorTypeInvalid, w.Path, w.Message})
+		if max(severities.of(w.Default), validate.Warning) != validate.Off {
+			a.Findings = append(a.Findings, Finding{w.Default, validate.Warning, field.ErrorTypeInvalid, w.Path, w.Message})
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // written are all that the pipeline judges.
@@ -63,7 +64,7 @@ func checkAnswer(t *testing.T, answer review.Answer) {
 			t.Errorf("findings are not in order: %v", answer.Findings)
 		}
 	}
-	if answer.Denied() != (len(answer.Findings) > 0 && answer.Findings[0].Severity == review.Error) {
+	if answer.Denied() != (len(answer.Findings) > 0 && answer.Findings[0].Severity == validate.Error) {
 		t.Errorf("denied: %t with %v", answer.Denied(), answer.Findings)
 	}
 }

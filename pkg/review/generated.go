@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // Templates are the ResourceClaimTemplates of a cluster.
@@ -86,11 +87,11 @@ func (c *copied) why(code string) string {
 // weigh returns a finding as it counts for the claim, false for one that is for the audit
 // log only: warnings to a controller are not read.
 func (c *copied) weigh(f Finding) (Finding, bool) {
-	if f.Severity != Error {
+	if f.Severity != validate.Error {
 		return f, false
 	}
 	if why := c.why(f.Rule); why != "" {
-		f.Severity = Warning
+		f.Severity = validate.Warning
 		f.Message += "; only a warning: " + why
 	}
 	return f, true

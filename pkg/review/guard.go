@@ -17,8 +17,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// GuardError is the ID under which it is reported that the guard could not check a write.
-const GuardError = "guard-error"
+// guardError is the ID under which it is reported that the guard could not check a write.
+const guardError = "guard-error"
 
 // Impacts counts what an object would hit now.
 type Impacts interface {
@@ -161,10 +161,10 @@ func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
 
 // soften lets no finding weigh more than a mode says.
 func (a *Answer) soften(mode v1alpha1.PolicyMode) {
-	least := Error
+	least := validate.Error
 	switch policy.Mode(mode) {
 	case policy.Warn:
-		least = Warning
+		least = validate.Warning
 	case policy.Audit:
 		least, a.Effect = validate.Audit, ""
 	}
@@ -181,7 +181,7 @@ func (a *Answer) measure(ctx context.Context, r Reviewer, req policy.Request) {
 	}
 	acknowledged, err := guard.Acknowledged(annotations)
 	if err != nil {
-		a.append(validate.AcknowledgementError(annotations, err), Error)
+		a.append(validate.AcknowledgementError(annotations, err), validate.Error)
 	}
 	impact, err := r.count(req.Object)
 	if err != nil {
@@ -199,7 +199,7 @@ func (a *Answer) measure(ctx context.Context, r Reviewer, req policy.Request) {
 // validation reports as well: an API server asks both endpoints at the same time and hands
 // on the denial that comes first, and its author should read the same each time.
 func (a *Answer) sayOnce() {
-	everything := func(f Finding) bool { return f.Rule == ruleEverything && f.Severity == Error }
+	everything := func(f Finding) bool { return f.Rule == ruleEverything && f.Severity == validate.Error }
 	if slices.ContainsFunc(a.Findings, everything) {
 		a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool { return !everything(f) })
 	}
@@ -214,10 +214,10 @@ func (r Reviewer) count(object any) (guard.Impact, error) {
 
 // uncounted reports that the impact is not known.
 func (a *Answer) uncounted(r Reviewer, err error) {
-	severity := Error
+	severity := validate.Error
 	if r.guarding.onError == "warn" {
-		severity = Warning
+		severity = validate.Warning
 	}
-	a.Findings = append(a.Findings, Finding{GuardError, severity, field.ErrorTypeInternal, "", fmt.Sprintf(
+	a.Findings = append(a.Findings, Finding{guardError, severity, field.ErrorTypeInternal, "", fmt.Sprintf(
 		"cannot count what this would evict: %v; writes that evict nothing more are always admitted", err)})
 }

@@ -232,7 +232,7 @@ func (k kindOf[T]) drop(r Reviewer, answer *Answer, obj *T, old func() (*T, erro
 		return err
 	}
 	findings, err := drop(k.drops, stored, obj, r.Profile)
-	if severity := severities.of(FieldDropped); severity != validate.Off {
+	if severity := severities.of(fieldDropped); severity != validate.Off {
 		for i := range findings {
 			findings[i].Severity = severity
 		}

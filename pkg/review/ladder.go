@@ -27,12 +27,12 @@ func CheckMode(m v1alpha1.Mode) error {
 
 // ruleSeverity is what becomes in a mode of the severity that a rule has by itself. A rule
 // that only warns does not know enough to refuse: no mode makes it an error.
-func ruleSeverity(m v1alpha1.Mode, own Severity) Severity {
+func ruleSeverity(m v1alpha1.Mode, own validate.Severity) validate.Severity {
 	switch m {
 	case v1alpha1.ModeObserve:
 		return max(own, validate.Audit)
 	case v1alpha1.ModeWarn:
-		return max(own, Warning)
+		return max(own, validate.Warning)
 	}
 	return own
 }
@@ -56,7 +56,7 @@ func policyMode(m v1alpha1.Mode, own policy.Mode) policy.Mode {
 func (s severities) inMode(m v1alpha1.Mode) severities {
 	all := severities{}
 	for _, id := range ruleIDs() {
-		if severity := ruleSeverity(m, s.of(id)); severity != Error {
+		if severity := ruleSeverity(m, s.of(id)); severity != validate.Error {
 			all[id] = severity
 		}
 	}
@@ -65,7 +65,7 @@ func (s severities) inMode(m v1alpha1.Mode) severities {
 
 // ruleIDs are those of everything that has a severity.
 func ruleIDs() []string {
-	ids := []string{FieldDropped}
+	ids := []string{fieldDropped}
 	for _, rule := range validate.Rules() {
 		ids = append(ids, rule.ID)
 	}

@@ -11,19 +11,19 @@ import (
 
 // TestLadder is the table of docs/operations.md.
 func TestLadder(t *testing.T) {
-	const e, w, a, o = Error, Warning, validate.Audit, validate.Off
+	const e, w, a, o = validate.Error, validate.Warning, validate.Audit, validate.Off
 	const deny, warn, audit, off = policy.Deny, policy.Warn, policy.Audit, policy.Off
 	for mode, want := range map[v1alpha1.Mode]struct {
-		rules    [4]Severity    // of error, warning, audit, off
-		policies [4]policy.Mode // of deny, warn, audit, off
+		rules    [4]validate.Severity // of error, warning, audit, off
+		policies [4]policy.Mode       // of deny, warn, audit, off
 	}{
-		v1alpha1.ModeObserve: {[4]Severity{a, a, a, o}, [4]policy.Mode{audit, audit, audit, off}},
-		v1alpha1.ModeWarn:    {[4]Severity{w, w, a, o}, [4]policy.Mode{warn, warn, audit, off}},
-		"":                   {[4]Severity{e, w, a, o}, [4]policy.Mode{deny, warn, audit, off}},
-		v1alpha1.ModeDefault: {[4]Severity{e, w, a, o}, [4]policy.Mode{deny, warn, audit, off}},
-		v1alpha1.ModeEnforce: {[4]Severity{e, w, a, o}, [4]policy.Mode{deny, deny, audit, off}},
+		v1alpha1.ModeObserve: {[4]validate.Severity{a, a, a, o}, [4]policy.Mode{audit, audit, audit, off}},
+		v1alpha1.ModeWarn:    {[4]validate.Severity{w, w, a, o}, [4]policy.Mode{warn, warn, audit, off}},
+		"":                   {[4]validate.Severity{e, w, a, o}, [4]policy.Mode{deny, warn, audit, off}},
+		v1alpha1.ModeDefault: {[4]validate.Severity{e, w, a, o}, [4]policy.Mode{deny, warn, audit, off}},
+		v1alpha1.ModeEnforce: {[4]validate.Severity{e, w, a, o}, [4]policy.Mode{deny, deny, audit, off}},
 	} {
-		for i, own := range []Severity{e, w, a, o} {
+		for i, own := range []validate.Severity{e, w, a, o} {
 			if got := ruleSeverity(mode, own); got != want.rules[i] {
 				t.Errorf("mode %q: a rule of severity %s becomes %s, want %s", mode, own, got, want.rules[i])
 			}
@@ -37,7 +37,7 @@ func TestLadder(t *testing.T) {
 	// Each step refuses what the step before it refuses, and no step lets more pass.
 	weight := []policy.Mode{off, audit, warn, deny}
 	for i, mode := range Modes()[1:] {
-		for _, own := range []Severity{e, w, a, o} {
+		for _, own := range []validate.Severity{e, w, a, o} {
 			if ruleSeverity(mode, own) > ruleSeverity(Modes()[i], own) {
 				t.Errorf("%s is less strict than %s for a rule of severity %s", mode, Modes()[i], own)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // inMode answers a claim with three tolerations, where two are allowed, of which one
@@ -50,7 +51,7 @@ func inMode(t *testing.T, c v1alpha1.StewardConfiguration) (mutated, validated r
 }
 
 // rulesOf lists the findings of a severity by rule.
-func rulesOf(findings []review.Finding, severity review.Severity) string {
+func rulesOf(findings []review.Finding, severity validate.Severity) string {
 	var rules []string
 	for _, f := range findings {
 		if f.Severity == severity {
@@ -89,8 +90,8 @@ func TestModes(t *testing.T) {
 				got  string
 				want []string
 			}{
-				"denied":  {rulesOf(validated.Findings, review.Error), want.denied},
-				"warned":  {rulesOf(validated.Findings, review.Warning), want.warned},
+				"denied":  {rulesOf(validated.Findings, validate.Error), want.denied},
+				"warned":  {rulesOf(validated.Findings, validate.Warning), want.warned},
 				"audited": {strings.Join(audited, " "), want.audited},
 			} {
 				for _, rule := range of.want {
@@ -114,13 +115,13 @@ func TestOverridesWin(t *testing.T) {
 	_, answer := inMode(t, v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeObserve,
 		Rules:    map[string]v1alpha1.Rule{"request-tolerations-max": {Severity: "error"}},
 		Policies: v1alpha1.Policies{Modes: map[string]v1alpha1.PolicyMode{"DRA-TOL-001": "warn"}}})
-	if rulesOf(answer.Findings, review.Error) != "request-tolerations-max" || rulesOf(answer.Findings, review.Warning) != "DRA-TOL-001" {
+	if rulesOf(answer.Findings, validate.Error) != "request-tolerations-max" || rulesOf(answer.Findings, validate.Warning) != "DRA-TOL-001" {
 		t.Errorf("in observe: %v", answer.Findings)
 	}
 	_, answer = inMode(t, v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeEnforce,
 		Rules:    map[string]v1alpha1.Rule{"request-tolerations-max": {Severity: "audit"}},
 		Policies: v1alpha1.Policies{Modes: map[string]v1alpha1.PolicyMode{"DRA-TOL-001": "off"}}})
-	if strings.Contains(rulesOf(answer.Findings, review.Error), "request-tolerations-max") || strings.Contains(rulesOf(answer.Findings, review.Error), "DRA-TOL-001") {
+	if strings.Contains(rulesOf(answer.Findings, validate.Error), "request-tolerations-max") || strings.Contains(rulesOf(answer.Findings, validate.Error), "DRA-TOL-001") {
 		t.Errorf("in enforce: %v", answer.Findings)
 	}
 }

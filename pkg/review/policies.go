@@ -96,19 +96,19 @@ func (a *Answer) evaluate(ctx context.Context, engine *policy.Engine, onError v1
 	a.Decision = engine.Evaluate(ctx, req)
 	a.leaveToPolicies(engine, req)
 	for _, message := range a.Decision.Messages {
-		finding := Finding{message.Code, Error, field.ErrorTypeForbidden, message.Path, message.Message}
+		finding := Finding{message.Code, validate.Error, field.ErrorTypeForbidden, message.Path, message.Message}
 		if message.Mode == policy.Warn {
-			finding.Severity = Warning
+			finding.Severity = validate.Warning
 		}
 		a.weigh(finding, claim, message.Mode)
 	}
 	for _, failure := range a.Decision.Failures {
-		id, severity := failure.Code, Warning
+		id, severity := failure.Code, validate.Warning
 		if id == "" {
 			id = PolicyError
 		}
 		if onError != v1alpha1.PolicyMode(policy.Warn) && failure.Mode == policy.Deny {
-			severity = Error
+			severity = validate.Error
 		}
 		if onError == v1alpha1.PolicyMode(policy.Audit) {
 			severity = validate.Audit

@@ -25,7 +25,7 @@ func (k kindOf[T]) preAdmission(r Reviewer, answer *Answer, obj *T, req Request,
 	}
 	for i := range own.Findings {
 		if k.warnOnly != nil {
-			own.Findings[i].Severity = max(own.Findings[i].Severity, Warning)
+			own.Findings[i].Severity = max(own.Findings[i].Severity, validate.Warning)
 		}
 	}
 	answer.Findings = slices.Concat(answer.Findings, own.Findings)

@@ -32,7 +32,7 @@ func TestDroppedFieldsInCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			site := v1alpha1.StewardConfiguration{Server: test.server}
 			if test.severity != "" {
-				site.Rules = map[string]v1alpha1.Rule{review.FieldDropped: {Severity: test.severity}}
+				site.Rules = map[string]v1alpha1.Rule{"field-dropped": {Severity: test.severity}}
 			}
 			reviewer, err := review.New(site)
 			if err != nil {
@@ -47,7 +47,7 @@ func TestDroppedFieldsInCluster(t *testing.T) {
 			if len(answer.Changes) != 1 && test.old == "" {
 				t.Errorf("changes %v, want the time of the taint as ever", answer.Changes)
 			}
-			if test.want > 0 && (answer.Findings[0].Rule != review.FieldDropped || !strings.Contains(answer.Findings[0].Path, "spec.devices[gpu-0].taints")) {
+			if test.want > 0 && (answer.Findings[0].Rule != "field-dropped" || !strings.Contains(answer.Findings[0].Path, "spec.devices[gpu-0].taints")) {
 				t.Errorf("%+v", answer.Findings)
 			}
 			if answer, err = reviewer.Validate(req); err != nil || len(answer.Findings) > 0 {

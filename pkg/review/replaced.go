@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // leaveToPolicies takes out what rules have found where a policy says the same: a
@@ -23,7 +24,7 @@ func (a *Answer) leaveToPolicies(engine *policy.Engine, req policy.Request) {
 func (a *Answer) warnOfPolicies() {
 	for i, f := range a.Findings {
 		if isPolicy(f.Rule) {
-			a.Findings[i].Severity = max(f.Severity, Warning)
+			a.Findings[i].Severity = max(f.Severity, validate.Warning)
 		}
 	}
 }

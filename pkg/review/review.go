@@ -124,7 +124,7 @@ type Answer struct {
 
 // Denied reports whether a finding is an error.
 func (a Answer) Denied() bool {
-	return len(a.Findings) > 0 && a.Findings[0].Severity == Error
+	return len(a.Findings) > 0 && a.Findings[0].Severity == validate.Error
 }
 
 // Mutate returns the defaults for a write, with warnings about what looks wrong.

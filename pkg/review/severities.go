@@ -13,16 +13,16 @@ import (
 )
 
 // severities are those of rules that differ from Error, by ID.
-type severities map[string]Severity
+type severities map[string]validate.Severity
 
 // of returns the severity of a rule or default.
-func (s severities) of(id string) Severity { return s[id] }
+func (s severities) of(id string) validate.Severity { return s[id] }
 
 // ownSeverities are for a Reviewer that no configuration was given to.
 var ownSeverities = defaultSeverities()
 
-// Severity returns that of a rule or default, in the configuration.
-func (r Reviewer) Severity(id string) Severity {
+// validate.Severity returns that of a rule or default, in the configuration.
+func (r Reviewer) Severity(id string) validate.Severity {
 	if r.severities == nil {
 		return ownSeverities.of(id)
 	}
@@ -31,9 +31,9 @@ func (r Reviewer) Severity(id string) Severity {
 
 // defaultSeverities are those that the rules have by themselves.
 func defaultSeverities() severities {
-	all := severities{FieldDropped: Warning}
+	all := severities{fieldDropped: validate.Warning}
 	for _, rule := range validate.Rules() {
-		if rule.Severity != Error {
+		if rule.Severity != validate.Error {
 			all[rule.ID] = rule.Severity
 		}
 	}
@@ -53,7 +53,7 @@ func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severit
 			errs = append(errs, field.Invalid(at, id, noSuchRule))
 		case err != nil:
 			errs = append(errs, field.NotSupported(at.Child("severity"), rules[id].Severity, validate.SeverityNames()))
-		case severity == Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
+		case severity == validate.Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
 			return d.ID == id && d.CrossObject && slices.Equal(d.Kinds, []string{"ResourceSlice"})
 		}):
 			errs = append(errs, field.Forbidden(at.Child("severity"), "it looks at other slices of the pool, and by those no driver is stopped: warning, audit or off"))
@@ -67,6 +67,6 @@ func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severit
 const noSuchRule = `there is no such rule; "dra-steward explain" lists all`
 
 func known(id string) bool {
-	return id == FieldDropped || slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
+	return id == fieldDropped || slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
 		slices.ContainsFunc(mutate.Defaults(), func(d mutate.Description) bool { return d.ID == id })
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/policy"
-	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -34,7 +33,7 @@ type lintOptions struct {
 	verdicts, fix, diff    bool
 }
 
-var severities = []string{review.Error.String(), review.Warning.String()}
+var severities = []string{validate.Error.String(), validate.Warning.String()}
 
 const lintHelp = `lint reads manifests (YAML or JSON, several documents per file, lists expanded), applies
 the defaults, drops the fields that the API server would drop, and checks every object

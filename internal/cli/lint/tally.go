@@ -9,7 +9,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/lint"
-	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // A tally is what lint has found so far.
@@ -33,12 +33,12 @@ func (t *tally) add(r lint.Result) {
 		t.judged++
 	}
 	for _, report := range r.Reports {
-		if report.Severity == review.Error {
+		if report.Severity == validate.Error {
 			t.errors++
 		} else {
 			t.warnings++
 		}
-		t.failed = t.failed || report.Severity == review.Error || t.failOn == report.Severity.String()
+		t.failed = t.failed || report.Severity == validate.Error || t.failOn == report.Severity.String()
 	}
 	t.failed = t.failed || t.verdicts && r.Ours > 0 && r.Verdict != lint.Valid
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 const policyHelp = `policy shows, tests and evaluates the Rego policies of the library and, with --policies,
@@ -247,8 +248,8 @@ func (o evalOptions) judge(streams cmdutil.Streams, reviewer review.Reviewer, do
 	}
 	for _, f := range answer.Findings {
 		if review.IsPolicy(f.Rule) || f.Rule == review.PolicyError {
-			denied = denied || f.Severity == review.Error
-			o.print(streams, document, f, map[review.Severity]string{review.Error: "deny", review.Warning: "warn"}[f.Severity])
+			denied = denied || f.Severity == validate.Error
+			o.print(streams, document, f, map[validate.Severity]string{validate.Error: "deny", validate.Warning: "warn"}[f.Severity])
 		}
 	}
 	for _, f := range answer.Audited {
