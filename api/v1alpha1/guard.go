@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // AcknowledgementAnnotation is on a DeviceTaintRule or DeviceDrain that may hit more than
 // the thresholds of the site: a ceiling such as "pods<=120,namespaces<=4".
 const AcknowledgementAnnotation = "dra-steward.io/acknowledged-impact"
@@ -15,7 +17,14 @@ type Guard struct {
 	OnError PolicyMode `json:"onError,omitempty"`
 	// Thresholds are what passes without an acknowledgement.
 	Thresholds GuardThresholds `json:"thresholds,omitempty"`
+	// Window is how long an eviction counts against the thresholds together with those that
+	// begin after it. Absent is 10m; at most 1h; 0s counts each object by itself.
+	Window *metav1.Duration `json:"window,omitempty"`
 }
+
+// EvictionBegan is the condition of a DeviceTaintRule in which the controller keeps since when
+// a rule evicts that was changed after its creation.
+const EvictionBegan = Group + "/EvictionBegan"
 
 // GuardThresholds are how much one object may hit without an acknowledgement. Absent are
 // 20 pods, 5 namespaces and 25 percent.

@@ -17,6 +17,9 @@ type Impact struct {
 	PodNames, NamespaceNames []string
 	// Budgets are the PodDisruptionBudgets that speak of one of the pods.
 	Budgets []Budget
+	// Sum is what it affects together with the evictions of the window, nil unless that is
+	// too large.
+	Sum *Sum
 }
 
 // A Budget is a PodDisruptionBudget that is hit.

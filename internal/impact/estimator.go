@@ -44,12 +44,19 @@ type Estimator struct {
 	// Published are the slices, nil where nobody reads them.
 	Published func() iter.Seq[*resourceapi.ResourceSlice]
 	started   time.Time
+	// drains are run together with the factory; nil where nobody asks about sums.
+	drains cache.SharedIndexInformer
+
+	// turn is held while a write is counted, decided and remembered in the ledger.
+	turn   sync.Mutex
+	ledger ledger
 }
 
 var _ review.Impacts = (*Estimator)(nil)
 
-// New prepares them; run makes them count. published may be nil.
-func New(kubeconfig string, published func() iter.Seq[*resourceapi.ResourceSlice], budgets bool) (*Estimator, error) {
+// New prepares them; Run makes them count. published may be nil. With guards, PodDisruptionBudgets
+// and drains are read, too.
+func New(kubeconfig string, published func() iter.Seq[*resourceapi.ResourceSlice], guards bool) (*Estimator, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or switch --guard and --pod-deletions off", err)
@@ -60,16 +67,35 @@ func New(kubeconfig string, published func() iter.Seq[*resourceapi.ResourceSlice
 	}
 	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(usage.Trim)), Published: published, started: time.Now()}
 	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}
-	if budgets {
+	if guards {
 		read.Budgets = i.factory.Policy().V1().PodDisruptionBudgets().Informer()
+		drains, err := drain.NewClient(config)
+		if err != nil {
+			return nil, err
+		}
+		i.drains = drains.Informer()
+		if err := errors.Join(i.drains.SetTransform(withoutManagedFields), i.follow(i.drains)); err != nil {
+			return nil, err
+		}
 	}
 	i.synced, _, err = i.Index.Listen(read)
 	return i, err
 }
 
+// withoutManagedFields saves memory: nothing here reads them.
+func withoutManagedFields(object any) (any, error) {
+	if drain, is := object.(*v1alpha1.DeviceDrain); is {
+		drain.ManagedFields = nil
+	}
+	return object, nil
+}
+
 // Run reads the cluster until ctx ends.
 func (i *Estimator) Run(ctx context.Context) error {
 	i.factory.StartWithContext(ctx)
+	if i.drains != nil {
+		i.drains.RunWithContext(ctx)
+	}
 	<-ctx.Done()
 	i.factory.Shutdown()
 	return nil
@@ -99,21 +125,25 @@ func (i *Estimator) Ready(*http.Request) error {
 	return i.complete()
 }
 
-// Impact counts what an object would hit.
-func (i *Estimator) Impact(object any) (guard.Impact, error) {
-	if err := i.complete(); err != nil {
-		return guard.Impact{}, err
-	}
+// A counted is what an object affects.
+type counted struct {
+	impact     usage.Impact
+	everything bool
+	// perMinute bounds the pods that are evicted; 0 does not.
+	perMinute int
+}
+
+// count counts what an object affects now.
+func (i *Estimator) count(object any) (counted, error) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
-		impact := i.Index.Impact(object.Spec.DeviceSelector, &object.Spec.Taint).Summary(i.publishedBy())
-		impact.Everything = guard.Everything(object.Spec.DeviceSelector)
-		return impact, nil
+		return counted{impact: i.Index.Impact(object.Spec.DeviceSelector, &object.Spec.Taint),
+			everything: guard.Everything(object.Spec.DeviceSelector)}, nil
 	case *v1alpha1.DeviceDrain:
 		devices, err := i.devices(object)
-		return i.Index.ImpactOn(devices, nil).Summary(i.publishedBy()), err
+		return counted{impact: i.Index.ImpactOn(devices, nil), perMinute: rateOf(object)}, err
 	}
-	return guard.Impact{}, fmt.Errorf("no impact estimate for %T", object)
+	return counted{}, fmt.Errorf("no impact estimate for %T", object)
 }
 
 // Pod returns a pod that names a claim, nil if there is none of that name.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -24,6 +25,8 @@ import (
 // drivers published them; and what policies know beside these.
 type ClusterView struct {
 	tracked *tracker.Tracker
+	// rules are the DeviceTaintRules that it reads, for the guard.
+	rules cache.SharedIndexInformer
 	// patches are read by themselves: rules look at devices as they were published, so
 	// that merging would be for nothing.
 	patches   *tracker.PatchReader
@@ -70,7 +73,7 @@ func newClusterView(kubeconfig string, registerer prometheus.Registerer, log log
 	if err != nil {
 		return nil, err
 	}
-	w := &ClusterView{patches: patches, templates: clusterdata.NewTemplates(client, log),
+	w := &ClusterView{rules: sources.Rules, patches: patches, templates: clusterdata.NewTemplates(client, log),
 		tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics})}
 	w.facts = clusterdata.Facts{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(w.tracked)}
 	w.server.client = client.Discovery()

@@ -19,6 +19,9 @@ func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
 			published = world.Slices
 		}
 		site.guard, err = impact.New(o.kubeconfig, published, o.guard)
+		if err == nil && o.guard && world != nil {
+			err = site.guard.FollowRules(world.rules)
+		}
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,17 +23,26 @@ const guardError = "guard-error"
 
 // Impacts counts what an object would hit now.
 type Impacts interface {
-	// Impact counts for a pointer to a DeviceTaintRule or DeviceDrain. An error says why
-	// it cannot be counted now.
-	Impact(object any) (guard.Impact, error)
+	// Admit counts what a write affects and calls decide with it. If decide admits the
+	// write, it counts in the sums of later ones. An error says why it cannot be counted now;
+	// decide is not called then.
+	Admit(ctx context.Context, write guard.Write, decide func(guard.Impact) (admitted bool)) error
 }
+
+// GuardWindow is the ID under which it is reported that a write exceeds the thresholds
+// together with the evictions that began within the window.
+const GuardWindow = "guard-window"
 
 // guarding is the configuration of the guard.
 type guarding struct {
+	window guard.Window
 	// mode is deny, warn, audit or off; empty is deny.
 	mode v1alpha1.PolicyMode
 	// onError is deny or warn; empty is deny.
 	onError v1alpha1.PolicyMode
+	// onSum is what happens to a write whose sum is too large: the same as if it were too
+	// large by itself.
+	onSum v1alpha1.PolicyMode
 }
 
 // newGuarding follows the ladder where nothing is said about the guard itself.
@@ -40,7 +50,17 @@ func newGuarding(c v1alpha1.StewardConfiguration) guarding {
 	return guarding{
 		mode:    cmp.Or(c.Guard.Mode, v1alpha1.PolicyMode(policyMode(c.Mode, policy.Deny))),
 		onError: cmp.Or(c.Guard.OnError, v1alpha1.PolicyMode(policy.Deny)),
+		onSum:   cmp.Or(c.Policies.Modes[ruleImpact], v1alpha1.PolicyMode(policy.Deny)),
+		window:  guard.Window{Length: windowOf(c), Thresholds: Thresholds(c)},
 	}
+}
+
+// windowOf is the window of a configuration; its check reports one that is out of bounds.
+func windowOf(c v1alpha1.StewardConfiguration) time.Duration {
+	if c.Guard.Window == nil {
+		return guard.DefaultWindow
+	}
+	return c.Guard.Window.Duration
 }
 
 const (
@@ -79,6 +99,9 @@ func GuardSettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 			errs = append(errs, field.Invalid(at.Child("thresholds", t.name), *t.value, "must be at least 0, a percentage at most 100"))
 		}
 		thresholds[t.parameter] = *t.value
+	}
+	if w := windowOf(c); w < 0 || w > guard.MaxWindow {
+		errs = append(errs, field.Invalid(at.Child("window"), w.String(), "must be at least 0s (off) and at most "+guard.MaxWindow.String()))
 	}
 	if _, both := c.Policies.Parameters[ruleImpact]; both && len(thresholds) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("thresholds"), "policies.parameters["+ruleImpact+"] says the same: leave one of them out"))
@@ -151,12 +174,16 @@ func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
 	}
 	asked := r.policyRequest(req, answer.Name, obj)
 	asked.Old = old
-	answer.measure(req.context(), r, asked)
-	answer.soften(r.guarding.mode)
-	answer.exempt(r, req)
-	answer.setAside(false)
-	answer.sort()
+	answer.measure(r, req, asked)
 	return answer, nil
+}
+
+// conclude applies the mode of the guard and the exemptions to what was found.
+func (a *Answer) conclude(r Reviewer, req Request) {
+	a.soften(r.guarding.mode)
+	a.exempt(r, req)
+	a.setAside(false)
+	a.sort()
 }
 
 // soften lets no finding weigh more than a mode says.
@@ -174,25 +201,44 @@ func (a *Answer) soften(mode v1alpha1.PolicyMode) {
 }
 
 // measure counts what a write would hit, and asks the policies about that.
-func (a *Answer) measure(ctx context.Context, r Reviewer, req policy.Request) {
+func (a *Answer) measure(r Reviewer, req Request, asked policy.Request) {
 	var annotations map[string]string
-	if meta, is := req.Object.(metav1.Object); is {
+	if meta, is := asked.Object.(metav1.Object); is {
 		annotations = meta.GetAnnotations()
 	}
 	acknowledged, err := guard.Acknowledged(annotations)
 	if err != nil {
 		a.append(validate.AcknowledgementError(annotations, err), validate.Error)
 	}
-	impact, err := r.count(req.Object)
-	if err != nil {
+	write := guard.Write{Object: asked.Object, Acknowledged: acknowledged, Window: r.guarding.window, Now: req.Now, DryRun: req.DryRun}
+	if err := r.admit(req.context(), write, func(impact guard.Impact) bool {
+		impact.Acknowledged = acknowledged
+		a.Effect = impact.String()
+		asked.Impact = &impact
+		a.evaluate(req.context(), r.GuardPolicies, r.guarding.onError, asked, nil)
+		a.addSum(r, impact.Sum)
+		a.sayOnce()
+		a.conclude(r, req)
+		return !a.Denied()
+	}); err != nil {
 		a.uncounted(r, err)
+		a.conclude(r, req)
+	}
+}
+
+// addSum reports a sum that is too large, as severely as the policy about single writes does.
+func (a *Answer) addSum(r Reviewer, sum *guard.Sum) {
+	if sum == nil || r.guarding.onSum == "off" {
 		return
 	}
-	impact.Acknowledged = acknowledged
-	a.Effect = impact.String()
-	req.Impact = &impact
-	a.evaluate(ctx, r.GuardPolicies, r.guarding.onError, req, nil)
-	a.sayOnce()
+	finding := Finding{Rule: GuardWindow, Severity: Error, Type: field.ErrorTypeForbidden, Message: sum.String()}
+	switch r.guarding.onSum {
+	case "warn":
+		finding.Severity = Warning
+	case "audit":
+		finding.Severity = validate.Audit
+	}
+	a.Findings = append(a.Findings, finding)
 }
 
 // sayOnce leaves of the problems with a rule that selects everything the one that its
@@ -205,11 +251,11 @@ func (a *Answer) sayOnce() {
 	}
 }
 
-func (r Reviewer) count(object any) (guard.Impact, error) {
+func (r Reviewer) admit(ctx context.Context, write guard.Write, decide func(guard.Impact) bool) error {
 	if r.Impacts == nil || r.GuardPolicies == nil {
-		return guard.Impact{}, errors.New("dra-steward runs without --guard")
+		return errors.New("dra-steward runs without --guard")
 	}
-	return r.Impacts.Impact(object)
+	return r.Impacts.Admit(ctx, write, decide)
 }
 
 // uncounted reports that the impact is not known.

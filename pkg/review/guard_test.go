@@ -1,6 +1,7 @@
 package review_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,11 +26,14 @@ type counted struct {
 	err error
 }
 
-func (c counted) Impact(object any) (guard.Impact, error) {
-	if rule, is := object.(*resourceapi.DeviceTaintRule); is {
+func (c counted) Admit(_ context.Context, write guard.Write, decide func(guard.Impact) bool) error {
+	if rule, is := write.Object.(*resourceapi.DeviceTaintRule); is {
 		c.hit.Everything = guard.Everything(rule.Spec.DeviceSelector)
 	}
-	return c.hit, c.err
+	if c.err == nil {
+		decide(c.hit)
+	}
+	return c.err
 }
 
 // guarding is a Reviewer of a cluster in which everything that is written hits this.
@@ -226,6 +230,7 @@ func TestGuardConfiguration(t *testing.T) {
 		"mode":       {v1alpha1.Guard{Mode: "audit"}, v1alpha1.Policies{}, "guard.mode"},
 		"onError":    {v1alpha1.Guard{OnError: "off"}, v1alpha1.Policies{}, "guard.onError"},
 		"negative":   {v1alpha1.Guard{Thresholds: v1alpha1.GuardThresholds{Pods: new(-1)}}, v1alpha1.Policies{}, "guard.thresholds.pods"},
+		"window":     {v1alpha1.Guard{Window: &metav1.Duration{Duration: 2 * time.Hour}}, v1alpha1.Policies{}, "guard.window"},
 		"percentage": {v1alpha1.Guard{Thresholds: v1alpha1.GuardThresholds{Percent: new(101)}}, v1alpha1.Policies{}, "guard.thresholds.percent"},
 		"twice": {v1alpha1.Guard{Thresholds: v1alpha1.GuardThresholds{Pods: new(1)}},
 			v1alpha1.Policies{Parameters: map[string]json.RawMessage{"DRA-RULE-004": json.RawMessage(`{"maxPods":2}`)}}, "guard.thresholds: Forbidden"},

@@ -199,6 +199,15 @@ func (i Impact) Summary(published func(driver string) int) guard.Impact {
 	return s
 }
 
+// Hit is the impact for sums over evictions.
+func (i Impact) Hit() guard.Hit {
+	hit := guard.Hit{Claims: i.Claims, Pods: i.Pods}
+	for _, id := range i.Devices {
+		hit.Devices = append(hit.Devices, guard.Device{Driver: id.Driver, Pool: id.Pool, Name: id.Device})
+	}
+	return hit
+}
+
 // PublishedDevices counts the devices that each driver publishes, those of outdated
 // generations of a pool apart. Slices of a pool must follow each other.
 func PublishedDevices(slices iter.Seq[*resourceapi.ResourceSlice]) map[string]int {

@@ -166,6 +166,7 @@ func TestRights(t *testing.T) {
 		"[resource.k8s.io] [resourceclaims] [list watch] []",
 		"[] [pods] [list watch] []",
 		"[policy] [poddisruptionbudgets] [list watch] []",
+		"[dra-steward.io] [devicedrains] [list watch] []",
 	}; !slices.Equal(rights, want) {
 		t.Errorf("rights %q, the webhook needs %q", rights, want)
 	}

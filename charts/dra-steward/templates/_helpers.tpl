@@ -232,6 +232,9 @@ policies:
 {{- end }}
 guard:
   onError: {{ .Values.guard.onError }}
+{{- with .Values.guard.window }}
+  window: {{ . }}
+{{- end }}
 {{- with .Values.guard.mode }}
   mode: {{ . | quote }}
 {{- end }}

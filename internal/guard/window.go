@@ -1,0 +1,250 @@
+package guard
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DefaultWindow is how long an eviction counts together with those that begin after it;
+// MaxWindow bounds what a site may configure.
+const (
+	DefaultWindow = 10 * time.Minute
+	MaxWindow     = time.Hour
+)
+
+// A Device is the name of a device.
+type Device struct{ Driver, Pool, Name string }
+
+// A Hit is what an eviction affects, by name. Nothing is listed twice.
+type Hit struct {
+	Devices      []Device
+	Claims, Pods []types.NamespacedName
+}
+
+// A Start is an eviction that has begun.
+type Start struct {
+	// Object is such as "DeviceTaintRule broken".
+	Object string
+	Time   time.Time
+	Hit    Hit
+}
+
+// A Window sums the evictions that began within a time.
+type Window struct {
+	// Length is how long an eviction counts; 0 sums nothing.
+	Length     time.Duration
+	Thresholds Thresholds
+	// Published returns how many devices a driver publishes; nil knows of none.
+	Published func(driver string) int
+}
+
+// A Write is one that is to be checked for what it evicts.
+type Write struct {
+	// Object is a pointer to a DeviceTaintRule or DeviceDrain.
+	Object any
+	// Acknowledged is what it acknowledges, nil for nothing.
+	Acknowledged *Ceiling
+	Window       Window
+	Now          time.Time
+	// DryRun is true if nothing will be stored.
+	DryRun bool
+}
+
+// A Sum is what the evictions of a window affect together with a new one.
+type Sum struct {
+	Counts
+	// Length is that of the window.
+	Length time.Duration
+	// Others are the evictions that began before, the one with most pods first.
+	Others []Start
+	// Over is what is too large, Until when it is no longer; zero if waiting does not help.
+	Over  []Excess
+	Until time.Time
+}
+
+// Exceeds returns the sum of a new eviction with those that began within the window, if that
+// is too large; false if it is not, and if the new eviction adds nothing to the others. An
+// acknowledgement, nil for none, is about the sum.
+func (w Window) Exceeds(now time.Time, hit Hit, acknowledged *Ceiling, starts []Start) (Sum, bool) {
+	recent := w.recent(now, starts)
+	before := unionOf(recent)
+	if len(recent) == 0 || before.contains(hit) {
+		return Sum{}, false
+	}
+	sum := w.sum(hit, acknowledged, recent)
+	if len(sum.Over) == 0 {
+		return Sum{}, false
+	}
+	for i, start := range recent {
+		if len(w.sum(hit, acknowledged, recent[i+1:]).Over) == 0 {
+			sum.Until = start.Time.Add(w.Length)
+			break
+		}
+	}
+	slices.SortStableFunc(sum.Others, func(a, b Start) int { return cmp.Compare(len(b.Hit.Pods), len(a.Hit.Pods)) })
+	return sum, true
+}
+
+// recent returns the starts within the window that affect something, the oldest first. A
+// time in the future, as of a clock that is ahead, counts as now.
+func (w Window) recent(now time.Time, starts []Start) (recent []Start) {
+	for _, start := range starts {
+		if start.Time.After(now) {
+			start.Time = now
+		}
+		if now.Sub(start.Time) < w.Length && len(start.Hit.Devices)+len(start.Hit.Pods) > 0 {
+			recent = append(recent, start)
+		}
+	}
+	slices.SortStableFunc(recent, func(a, b Start) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Object, b.Object)) })
+	return recent
+}
+
+// sum counts what is affected once, whoever affects it. The share of the devices is that of
+// the driver, among those of the new eviction, with the largest one: devices of other
+// drivers would dilute it.
+func (w Window) sum(hit Hit, acknowledged *Ceiling, others []Start) Sum {
+	all := unionOf(others)
+	all.add(hit)
+	s := Sum{Length: w.Length, Others: slices.Clone(others), Counts: Counts{
+		Devices: len(all.devices), Claims: len(all.claims), Pods: len(all.pods), Namespaces: len(all.namespaces()),
+	}}
+	s.Over = w.Thresholds.Exceeded(s.Counts, acknowledged)
+	if w.Published == nil {
+		return s
+	}
+	var worst []Excess
+	devices := all.byDriver()
+	for _, driver := range slices.Sorted(maps.Keys(unionOf([]Start{{Hit: hit}}).byDriver())) {
+		share := w.Thresholds.Exceeded(Counts{Devices: devices[driver], DriverDevices: w.Published(driver)}, acknowledged)
+		share = slices.DeleteFunc(share, func(e Excess) bool { return e.What != percent })
+		if len(share) > 0 && (worst == nil || share[0].Count > worst[0].Count) {
+			worst, s.DriverDevices = share, w.Published(driver)
+		}
+	}
+	s.Over = append(s.Over, worst...)
+	return s
+}
+
+// String says what is too large, by what, and what can be done about it.
+func (s Sum) String() string {
+	var over, others []string
+	for _, e := range s.Over {
+		over = append(over, e.String())
+	}
+	for _, start := range s.Others {
+		others = append(others, fmt.Sprintf("%s (%s)", start.Object, count(len(start.Hit.Pods), "pod")))
+	}
+	text := fmt.Sprintf("together with the %s that began within the last %s, %s: %s; select fewer devices", count(len(others), "eviction"),
+		minutes(s.Length), strings.Join(over, ", "), list(others, len(others)))
+	if !s.Until.IsZero() {
+		// Up to the minute, so that the time that is read here is late enough.
+		text += "; or wait until " + s.Until.UTC().Add(time.Minute-time.Nanosecond).Truncate(time.Minute).Format("15:04 MST")
+	}
+	return text + "; or, if this is intended, annotate it with " + CeilingOf(s.Counts).Annotate()
+}
+
+// minutes is such as "10m", for which time.Duration says 10m0s.
+func minutes(d time.Duration) string {
+	if text, whole := strings.CutSuffix(d.String(), "m0s"); whole {
+		return text + "m"
+	}
+	return d.String()
+}
+
+// A union is what some evictions affect together.
+type union struct {
+	devices      map[Device]bool
+	claims, pods map[types.NamespacedName]bool
+}
+
+func unionOf(starts []Start) union {
+	u := union{map[Device]bool{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}}
+	for i := range starts {
+		u.add(starts[i].Hit)
+	}
+	return u
+}
+
+func (u union) add(hit Hit) {
+	for _, device := range hit.Devices {
+		u.devices[device] = true
+	}
+	for _, claim := range hit.Claims {
+		u.claims[claim] = true
+	}
+	for _, pod := range hit.Pods {
+		u.pods[pod] = true
+	}
+}
+
+// contains reports whether a hit adds neither a device nor a pod.
+func (u union) contains(hit Hit) bool {
+	return !slices.ContainsFunc(hit.Devices, func(d Device) bool { return !u.devices[d] }) &&
+		!slices.ContainsFunc(hit.Pods, func(p types.NamespacedName) bool { return !u.pods[p] })
+}
+
+func (u union) namespaces() map[string]bool {
+	all := map[string]bool{}
+	for pod := range u.pods {
+		all[pod.Namespace] = true
+	}
+	return all
+}
+
+// byDriver counts the devices.
+func (u union) byDriver() map[string]int {
+	all := map[string]int{}
+	for device := range u.devices {
+		all[device.Driver]++
+	}
+	return all
+}
+
+// Merge returns what two hits affect together, in the order of the names.
+func (h Hit) Merge(other Hit) Hit {
+	u := unionOf([]Start{{Hit: h}, {Hit: other}})
+	return u.hit()
+}
+
+// Without returns a hit without what another affects.
+func (h Hit) Without(other Hit) Hit {
+	u := unionOf([]Start{{Hit: h}})
+	for _, device := range other.Devices {
+		delete(u.devices, device)
+	}
+	for _, claim := range other.Claims {
+		delete(u.claims, claim)
+	}
+	for _, pod := range other.Pods {
+		delete(u.pods, pod)
+	}
+	return u.hit()
+}
+
+func (u union) hit() Hit {
+	names := func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	}
+	return Hit{
+		Devices: slices.SortedFunc(maps.Keys(u.devices), func(a, b Device) int {
+			return cmp.Or(strings.Compare(a.Driver, b.Driver), strings.Compare(a.Pool, b.Pool), strings.Compare(a.Name, b.Name))
+		}),
+		Claims: slices.SortedFunc(maps.Keys(u.claims), names),
+		Pods:   slices.SortedFunc(maps.Keys(u.pods), names),
+	}
+}
+
+// AtRate returns the hit of what evicts at most so many pods per minute: not more pods than
+// within a window. Claims and devices are not reduced, since which ones are first is open.
+func (h Hit) AtRate(perMinute int, window time.Duration) Hit {
+	most := int(float64(perMinute) * window.Minutes())
+	h.Pods = h.Pods[:min(len(h.Pods), max(most, 0))]
+	return h
+}

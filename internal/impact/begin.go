@@ -1,0 +1,161 @@
+package impact
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// Admit counts what a write affects, by itself and with the evictions of its window, and
+// remembers it if decide admits it. Writes are decided one after the other, so that none is
+// admitted by a sum without the others.
+func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(guard.Impact) (admitted bool)) error {
+	if err := i.complete(); err != nil {
+		return err
+	}
+	i.turn.Lock()
+	defer i.turn.Unlock()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("other writes are checked: %w", err)
+	}
+	counted, err := i.count(write.Object)
+	if err != nil {
+		return err
+	}
+	impact := counted.impact.Summary(i.publishedBy())
+	impact.Everything = counted.everything
+	hit := counted.impact.Hit()
+	if counted.perMinute > 0 {
+		hit = hit.AtRate(counted.perMinute, write.Window.Length)
+	}
+	window := write.Window
+	window.Published = i.publishedBy()
+	if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, i.ledger.starts(write.Now, window.Length)); exceeds {
+		impact.Sum = &sum
+	}
+	if decide(impact) && !write.DryRun {
+		i.ledger.admit(i.begin(write.Object, write.Now))
+	}
+	return nil
+}
+
+// begin is the eviction of an object from a time on.
+func (i *Estimator) begin(object any, at time.Time) begun {
+	b := begun{Start: guard.Start{Object: nameOf(object), Time: at}, now: i.hits(object)}
+	if d, is := object.(*v1alpha1.DeviceDrain); is {
+		b.perMinute = rateOf(d)
+	}
+	b.Hit = b.now()
+	return b
+}
+
+// hits returns what an object affects whenever it is asked; nothing while that cannot be
+// counted.
+func (i *Estimator) hits(object any) func() guard.Hit {
+	return func() guard.Hit {
+		if i.complete() != nil {
+			return guard.Hit{}
+		}
+		counted, err := i.count(object)
+		if err != nil {
+			return guard.Hit{}
+		}
+		return counted.impact.Hit()
+	}
+}
+
+// FollowRules makes the estimator see the DeviceTaintRules that are stored, so that what other
+// replicas admitted counts, too. Whoever made the informer runs it.
+func (i *Estimator) FollowRules(rules cache.SharedIndexInformer) error { return i.follow(rules) }
+
+func (i *Estimator) follow(informer cache.SharedIndexInformer) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { i.changed(nil, object, time.Now()) },
+		UpdateFunc: func(old, object any) { i.changed(old, object, time.Now()) },
+		DeleteFunc: i.deleted,
+	})
+	return err
+}
+
+// changed takes over how an object is stored; old is nil for one that is new here.
+func (i *Estimator) changed(old, object any, now time.Time) {
+	var evicts, widens bool
+	var began time.Time
+	switch object := object.(type) {
+	case *resourceapi.DeviceTaintRule:
+		before, _ := old.(*resourceapi.DeviceTaintRule)
+		evicts, widens, began = guard.Widens(nil, object), guard.Widens(before, object), RuleBegan(object, now)
+	case *v1alpha1.DeviceDrain:
+		before, _ := old.(*v1alpha1.DeviceDrain)
+		evicts, widens, began = guard.WidensDrain(nil, object), guard.WidensDrain(before, object), drainBegan(object, now)
+	default:
+		return
+	}
+	switch {
+	case widens:
+		if old != nil {
+			began = now
+		}
+		i.ledger.see(i.begin(object, began))
+	case !evicts:
+		i.ledger.end(nameOf(object))
+	}
+}
+
+func (i *Estimator) deleted(object any) {
+	if gone, is := object.(cache.DeletedFinalStateUnknown); is {
+		object = gone.Obj
+	}
+	i.ledger.end(nameOf(object))
+}
+
+// RuleBegan returns since when a rule evicts. A rule that was never changed began when it was
+// created; of others the controller keeps the time in the status, which authors of rules
+// cannot write. Where it has not done so yet, the rule counts as new. The time of the taint
+// does not count: authors set it.
+func RuleBegan(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
+	if rule.Generation <= 1 {
+		return rule.CreationTimestamp.Time
+	}
+	condition := apimeta.FindStatusCondition(rule.Status.Conditions, v1alpha1.EvictionBegan)
+	if condition == nil || condition.ObservedGeneration != rule.Generation {
+		return now
+	}
+	return condition.LastTransitionTime.Time
+}
+
+// drainBegan is the same for a drain, whose status its controller writes.
+func drainBegan(d *v1alpha1.DeviceDrain, now time.Time) time.Time {
+	if d.Generation <= 1 {
+		return d.CreationTimestamp.Time
+	}
+	draining := apimeta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining)
+	if draining == nil || draining.ObservedGeneration != d.Generation {
+		return now
+	}
+	return draining.LastTransitionTime.Time
+}
+
+// nameOf is how messages name an object.
+func nameOf(object any) string {
+	switch object := object.(type) {
+	case *resourceapi.DeviceTaintRule:
+		return "DeviceTaintRule " + object.Name
+	case *v1alpha1.DeviceDrain:
+		return v1alpha1.DeviceDrainKind + " " + object.Name
+	}
+	return ""
+}
+
+// rateOf is how many pods a drain evicts per minute.
+func rateOf(d *v1alpha1.DeviceDrain) int {
+	return int(ptr.Deref(d.Spec.EvictionsPerMinute, v1alpha1.DrainRate))
+}

@@ -1,0 +1,266 @@
+package impact
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// oneDevice is a rule on one device of a crowd.
+func oneDevice(n int, effect resourceapi.DeviceTaintEffect) *resourceapi.DeviceTaintRule {
+	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("rule-%02d", n), Generation: 1, CreationTimestamp: metav1.Now()}}
+	rule.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/broken", Effect: effect}
+	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: new("gpu.example.com"), Pool: new(fmt.Sprintf("node-%05d", n/8)), Device: new(fmt.Sprint("gpu-", n%8))}
+	return rule
+}
+
+// updates is the request to change a stored rule to NoExecute.
+func updates(t testing.TB, old *resourceapi.DeviceTaintRule) admission.Request {
+	t.Helper()
+	rule := old.DeepCopy()
+	rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+	request := evicting(nil, nil)
+	request.Name = rule.Name
+	for data, object := range map[*[]byte]*resourceapi.DeviceTaintRule{&request.Object.Raw: rule, &request.OldObject.Raw: old} {
+		var err error
+		if *data, err = json.Marshal(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return request
+}
+
+// TestOneDeviceEach is an attack: 32 rules with one device each, the effect None first and
+// then NoExecute. Each by itself is within the thresholds.
+func TestOneDeviceEach(t *testing.T) {
+	for name, tt := range map[string]struct {
+		window *metav1.Duration
+		want   int
+	}{
+		"by default":       {nil, 16}, // 25 % of 64
+		"without a window": {&metav1.Duration{}, 32},
+	} {
+		h := guardOf(t, crowd(t, 64), v1alpha1.StewardConfiguration{Guard: v1alpha1.Guard{Window: tt.window}})
+		admitted, said := 0, ""
+		for n := range 32 {
+			if got := h.Handle(t.Context(), updates(t, oneDevice(n, resourceapi.DeviceTaintEffectNone))); got.Allowed {
+				admitted++
+			} else {
+				said = got.Result.Message
+			}
+		}
+		if admitted != tt.want {
+			t.Errorf("%s: %d of 32 rules were admitted, want %d", name, admitted, tt.want)
+		}
+		if tt.want < 32 && !strings.Contains(said, "together with the 16 evictions that began within the last 10m, 27 % of the devices of the drivers are more than the threshold of 25 %: DeviceTaintRule rule-00 (1 pod)") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
+// TestParallelRules: two replicas that do not see each other's writes yet admit at most the
+// threshold each.
+func TestParallelRules(t *testing.T) {
+	const threshold = 20
+	replicas := []admission.Handler{guardOf(t, crowd(t, 1000), v1alpha1.StewardConfiguration{}), guardOf(t, crowd(t, 1000), v1alpha1.StewardConfiguration{})}
+	var admitted [2]atomic.Int32
+	var writers sync.WaitGroup
+	for n := range 64 {
+		request := updates(t, oneDevice(n, resourceapi.DeviceTaintEffectNone))
+		writers.Go(func() {
+			if replicas[n%2].Handle(t.Context(), request).Allowed {
+				admitted[n%2].Add(1)
+			}
+		})
+	}
+	writers.Wait()
+	if a, b := admitted[0].Load(), admitted[1].Load(); a != threshold || b != threshold {
+		t.Errorf("admitted %d and %d, want %d each", a, b, threshold)
+	}
+}
+
+// TestSumsOfStoredRules: a replica counts what others admitted once it sees that stored, also
+// after the pods are gone; and no longer what was taken back before they were.
+func TestSumsOfStoredRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := crowd(t, 1000)
+		h := guardOf(t, i, v1alpha1.StewardConfiguration{})
+		next := 100
+		admits := func() bool {
+			next++
+			request := updates(t, oneDevice(next, resourceapi.DeviceTaintEffectNone))
+			request.DryRun = new(true)
+			return h.Handle(t.Context(), request).Allowed
+		}
+		for n := range 20 {
+			none := oneDevice(n, resourceapi.DeviceTaintEffectNone)
+			execute := none.DeepCopy()
+			execute.Spec.Taint.Effect, execute.Generation = resourceapi.DeviceTaintEffectNoExecute, 2
+			i.changed(nil, none, time.Now())
+			if !admits() {
+				t.Fatalf("denied after %d rules", n)
+			}
+			i.changed(none, execute, time.Now())
+		}
+		if admits() {
+			t.Error("the rules of others do not count")
+		}
+		i.deleted(oneDevice(19, resourceapi.DeviceTaintEffectNoExecute))
+		if !admits() {
+			t.Error("a rule counts that was deleted before it evicted")
+		}
+		i.Index.DeletePod("team-02", "trainer-00019")
+		if admits() {
+			t.Error("a pod that was evicted by a deleted rule does not count")
+		}
+		for n := range 19 {
+			i.Index.DeletePod(fmt.Sprintf("team-%02d", n/8), fmt.Sprintf("trainer-%05d", n))
+		}
+		if admits() {
+			t.Error("pods that were evicted do not count")
+		}
+		<-time.After(10 * time.Minute)
+		if !admits() {
+			t.Error("rules count that began before the window")
+		}
+	})
+}
+
+// TestAdmittedAndNotStored: a write that another webhook refuses counts for a minute.
+func TestAdmittedAndNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := guardOf(t, crowd(t, 1000), v1alpha1.StewardConfiguration{})
+		request := func(n int) admission.Request { return updates(t, oneDevice(n, resourceapi.DeviceTaintEffectNone)) }
+		for n := range 20 {
+			if got := h.Handle(t.Context(), request(n)); !got.Allowed {
+				t.Fatal(got.Result.Message)
+			}
+		}
+		if h.Handle(t.Context(), request(20)).Allowed {
+			t.Error("admitted rules do not count")
+		}
+		<-time.After(storedWithin + time.Second)
+		if got := h.Handle(t.Context(), request(20)); !got.Allowed {
+			t.Errorf("rules count that were never stored: %s", got.Result.Message)
+		}
+	})
+}
+
+// TestAcknowledgedSum: an acknowledgement is about the sum.
+func TestAcknowledgedSum(t *testing.T) {
+	h := guardOf(t, crowd(t, 1000), v1alpha1.StewardConfiguration{})
+	for n := range 20 {
+		if got := h.Handle(t.Context(), updates(t, oneDevice(n, resourceapi.DeviceTaintEffectNone))); !got.Allowed {
+			t.Fatal(got.Result.Message)
+		}
+	}
+	for acknowledged, want := range map[string]bool{"pods<=1": false, "pods<=20": false, "pods<=21": true} {
+		rule := oneDevice(20, resourceapi.DeviceTaintEffectNone)
+		rule.Annotations = map[string]string{v1alpha1.AcknowledgementAnnotation: acknowledged}
+		request := updates(t, rule)
+		request.DryRun = new(true)
+		if got := h.Handle(t.Context(), request); got.Allowed != want {
+			t.Errorf("%s: allowed %v", acknowledged, got.Allowed)
+		}
+	}
+}
+
+// drains is the request to drain the devices of a node of a crowd; rate is absent for 0.
+func drains(t testing.TB, node, rate int) admission.Request {
+	t.Helper()
+	d := v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", node)}}
+	for n := range 8 {
+		d.Spec.Devices = append(d.Spec.Devices, v1alpha1.DeviceName{Driver: "gpu.example.com", Pool: fmt.Sprintf("node-%05d", node), Device: fmt.Sprint("gpu-", n)})
+	}
+	if rate > 0 {
+		d.Spec.EvictionsPerMinute = new(int32(rate))
+	}
+	request := evicting(nil, nil)
+	request.Name, request.Kind = d.Name, metav1.GroupVersionKind(v1alpha1.GroupVersion().WithKind(v1alpha1.DeviceDrainKind))
+	var err error
+	if request.Object.Raw, err = json.Marshal(d); err != nil {
+		t.Fatal(err)
+	}
+	return request
+}
+
+// TestMaintenance drains three nodes with eight pods each. All at once they exceed the 20 pods
+// of the thresholds; one every five minutes, or at a rate that evicts fewer within the window,
+// they do not.
+func TestMaintenance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			window time.Duration
+			rate   int
+			pause  time.Duration
+			want   int
+		}{
+			"at once":                     {10 * time.Minute, 0, 0, 2},
+			"one every five minutes":      {10 * time.Minute, 0, 5 * time.Minute, 3},
+			"at a rate":                   {6 * time.Minute, 1, 0, 3}, // 6 pods each
+			"at a rate that is too large": {6 * time.Minute, 2, 0, 2},
+		} {
+			i := crowd(t, 1000)
+			h := guardOf(t, i, v1alpha1.StewardConfiguration{Guard: v1alpha1.Guard{Window: &metav1.Duration{Duration: tt.window}}})
+			admitted := 0
+			for node := range 3 {
+				if h.Handle(t.Context(), drains(t, node, tt.rate)).Allowed {
+					admitted++
+					i.changed(nil, stored(t, drains(t, node, tt.rate)), time.Now())
+				}
+				<-time.After(tt.pause)
+			}
+			if admitted != tt.want {
+				t.Errorf("%s: %d of 3 drains were admitted, want %d", name, admitted, tt.want)
+			}
+		}
+	})
+}
+
+// stored is the drain of a request as an informer has it.
+func stored(t testing.TB, request admission.Request) *v1alpha1.DeviceDrain {
+	t.Helper()
+	d := &v1alpha1.DeviceDrain{}
+	if err := json.Unmarshal(request.Object.Raw, d); err != nil {
+		t.Fatal(err)
+	}
+	d.CreationTimestamp, d.Generation = metav1.Now(), 1
+	return d
+}
+
+func TestRuleBegan(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	created, changed := metav1.NewTime(now.Add(-time.Hour)), metav1.NewTime(now.Add(-5*time.Minute))
+	condition := func(generation int64) []metav1.Condition {
+		return []metav1.Condition{{Type: v1alpha1.EvictionBegan, Status: metav1.ConditionTrue, ObservedGeneration: generation, LastTransitionTime: changed}}
+	}
+	for name, tt := range map[string]struct {
+		generation int64
+		conditions []metav1.Condition
+		want       time.Time
+	}{
+		"created like that":            {1, nil, created.Time},
+		"changed, and written down":    {3, condition(3), changed.Time},
+		"changed since":                {4, condition(3), now},
+		"changed, not written down":    {2, nil, now},
+		"a condition counts only then": {1, condition(1), created.Time},
+	} {
+		rule := oneDevice(0, resourceapi.DeviceTaintEffectNoExecute)
+		rule.CreationTimestamp, rule.Generation, rule.Status.Conditions = created, tt.generation, tt.conditions
+		rule.Spec.Taint.TimeAdded = &metav1.Time{Time: now.Add(-100 * time.Hour)} // which authors set
+		if got := RuleBegan(rule, now); !got.Equal(tt.want) {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
