@@ -231,10 +231,10 @@ func (a *Answer) addSum(r Reviewer, sum *guard.Sum) {
 	if sum == nil || r.guarding.onSum == "off" {
 		return
 	}
-	finding := Finding{Rule: GuardWindow, Severity: Error, Type: field.ErrorTypeForbidden, Message: sum.String()}
+	finding := Finding{Rule: GuardWindow, Severity: validate.Error, Type: field.ErrorTypeForbidden, Message: sum.String()}
 	switch r.guarding.onSum {
 	case "warn":
-		finding.Severity = Warning
+		finding.Severity = validate.Warning
 	case "audit":
 		finding.Severity = validate.Audit
 	}
