@@ -2,7 +2,6 @@ package evictor
 
 import (
 	"fmt"
-	"hash/maphash"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/table"
 )
 
 // breakerPeriod is how often paused causes are checked.
@@ -450,35 +448,15 @@ func change[K comparable](counts map[K]int, key K, by int) {
 	}
 }
 
-// distinct counts different values. It stores a hash of 63 bits of each: the chance that
-// two of ten thousand have the same one is 1 in 10^11. The zero value is empty.
-type distinct[K comparable] struct {
-	seed maphash.Seed
-	seen table.Table[uint64, hash]
-	// again has the further occurrences of values that are present more than once.
-	again map[uint64]int
-}
+// distinct counts different values. The zero value is empty.
+type distinct[K comparable] struct{ times map[K]int }
 
-// hash is an entry that is its own key, and never zero.
-type hash uint64
-
-// Key implements [table.Entry].
-func (h hash) Key() uint64 { return uint64(h) }
-
-func (d *distinct[K]) count() int { return d.seen.Len() }
+func (d *distinct[K]) count() int { return len(d.times) }
 
 // change adds (+1) or removes (-1) a value.
 func (d *distinct[K]) change(value K, by int) {
-	if d.again == nil {
-		d.seed, d.again = maphash.MakeSeed(), map[uint64]int{}
+	if d.times == nil {
+		d.times = map[K]int{}
 	}
-	h := maphash.Comparable(d.seed, value) | 1
-	switch {
-	case d.again[h] > 0 || by > 0 && d.seen.Get(h) != 0:
-		change(d.again, h, by)
-	case by > 0:
-		d.seen.Add(hash(h))
-	default:
-		d.seen.Remove(hash(h))
-	}
+	change(d.times, value, by)
 }

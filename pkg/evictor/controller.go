@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -207,7 +208,7 @@ func (c *Controller) rescope(change func(*scope)) {
 	c.scope.Store(&o)
 	var known []types.NamespacedName
 	c.locked(func() {
-		known = slices.Collect(c.states.pods.Keys())
+		known = slices.Collect(maps.Keys(c.states.pods))
 	})
 	c.dirty.add(known...)
 	c.statuses.requeueAll()

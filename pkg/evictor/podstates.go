@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"container/heap"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/dra-steward/dra-steward/internal/table"
 )
 
 // podStates holds the state of each pod with a verdict, the queue of evictions and the
 // counts per cause, and keeps them consistent. It has no lock and makes no API call.
 type podStates struct {
-	pods table.Table[types.NamespacedName, stateEntry]
+	pods map[types.NamespacedName]*podState
 	// taints has the last taint of each cause, which the states of most pods share.
 	taints map[cause]*Taint
 	clock  clock
@@ -29,28 +28,14 @@ type podStates struct {
 }
 
 func newPodStates() *podStates {
-	return &podStates{taints: map[cause]*Taint{}, paused: map[*podState]struct{}{}, byState: map[string]int{}}
+	return &podStates{pods: map[types.NamespacedName]*podState{}, taints: map[cause]*Taint{}, paused: map[*podState]struct{}{}, byState: map[string]int{}}
 }
-
-// stateEntry is an entry of the table of pods, by name.
-type stateEntry struct{ *podState }
-
-// Key implements [table.Entry].
-func (e stateEntry) Key() types.NamespacedName { return e.pod }
 
 // of returns the state of a pod, or nil.
-func (cs *podStates) of(pod types.NamespacedName) *podState { return cs.pods.Get(pod).podState }
+func (cs *podStates) of(pod types.NamespacedName) *podState { return cs.pods[pod] }
 
 // all yields all states, in no order.
-func (cs *podStates) all() iter.Seq[*podState] {
-	return func(yield func(*podState) bool) {
-		for e := range cs.pods.All() {
-			if !yield(e.podState) {
-				return
-			}
-		}
-	}
-}
+func (cs *podStates) all() iter.Seq[*podState] { return maps.Values(cs.pods) }
 
 // known reports whether a state is the current one of its pod.
 func (cs *podStates) known(c *podState) bool { return cs.of(c.pod) == c }
@@ -90,7 +75,7 @@ func (cs *podStates) decided(pod types.NamespacedName, uid types.UID, d decision
 		return unchanged
 	case c == nil:
 		c = &podState{pod: pod, uid: uid, heapIndex: -1}
-		cs.pods.Add(stateEntry{c})
+		cs.pods[pod] = c
 	case c.stage == done:
 		return unchanged
 	}
@@ -210,7 +195,7 @@ func (cs *podStates) left(c *podState, now time.Time) {
 
 func (cs *podStates) drop(c *podState) {
 	cs.leave(c)
-	if cs.pods.Remove(stateEntry{c}); cs.pods.Len() == 0 {
+	if delete(cs.pods, c.pod); len(cs.pods) == 0 {
 		clear(cs.taints)
 	}
 }

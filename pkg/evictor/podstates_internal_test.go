@@ -53,7 +53,7 @@ func TestCasesKeepCount(t *testing.T) {
 			}
 			recount(t, cs)
 		}
-		for _, name := range slices.Collect(cs.pods.Keys()) {
+		for _, name := range slices.Collect(maps.Keys(cs.pods)) {
 			cs.gone(name, now)
 		}
 		recount(t, cs)
@@ -75,7 +75,7 @@ func TestCasesKeepCount(t *testing.T) {
 			a.gone = true
 			cs.causes.tidy(of, a)
 		}
-		if len(cs.causes.byCause)+len(cs.taints)+cs.pods.Len()+len(cs.queue)+len(cs.paused)+len(cs.byState) != 0 {
+		if len(cs.causes.byCause)+len(cs.taints)+len(cs.pods)+len(cs.queue)+len(cs.paused)+len(cs.byState) != 0 {
 			t.Fatalf("left behind: %+v", cs)
 		}
 	}

@@ -95,8 +95,8 @@ func (i *Index) impact(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTain
 	claims, tolerating := map[types.NamespacedName]struct{}{}, map[types.NamespacedName]struct{}{}
 	pods := map[types.NamespacedName]*corev1.Pod{}
 	for id := range devices {
-		for h := range i.holders(id) {
-			name := claimEntry{h.claim}.Key()
+		for _, h := range i.holders(id) {
+			name := nameOf(h.claim)
 			if tolerates(h.claim, id, taint) {
 				tolerating[name] = struct{}{}
 				continue
@@ -108,7 +108,7 @@ func (i *Index) impact(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTain
 		delete(tolerating, name) // for another device it does
 		for _, pod := range i.podsOf(name) {
 			if running(pod) {
-				pods[podEntry{pod}.Key()] = pod
+				pods[nameOf(pod)] = pod
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -16,8 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
-
-	"github.com/dra-steward/dra-steward/internal/table"
 )
 
 // A DeviceID names a device. The device of a claim can be unpublished: the claim holds it
@@ -44,12 +43,12 @@ func compareNames(a, b types.NamespacedName) int {
 // objects in it are read-only: their names, and the names in them, are its keys.
 type Index struct {
 	mutex  sync.RWMutex
-	claims table.Table[types.NamespacedName, claimEntry] // allocated ones
-	pods   table.Table[types.NamespacedName, podEntry]   // those that name a claim
-	// devices has what claims hold, by driver, pool and device.
-	devices map[string]map[string]*table.Table[string, holding]
+	claims map[types.NamespacedName]*resourceapi.ResourceClaim // allocated ones
+	pods   map[types.NamespacedName]*corev1.Pod                // those that name a claim
+	// devices has what claims hold, by driver and pool.
+	devices map[string]map[string]pool
 	// naming has the pods that name a claim, whether it is reserved for them or not, by claim.
-	naming   table.Table[types.NamespacedName, naming]
+	naming   map[types.NamespacedName][]naming
 	budgets  map[string]map[string]*policyv1.PodDisruptionBudget // by namespace and name
 	watchers watchers
 }
@@ -58,8 +57,8 @@ type Index struct {
 func (i *Index) SetClaim(claim *resourceapi.ResourceClaim) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	name := claimEntry{claim}.Key()
-	had := i.claims.Get(name).ResourceClaim
+	name := nameOf(claim)
+	had := i.claims[name]
 	if sameUse(had, claim) {
 		i.replaceClaim(had, claim)
 		return
@@ -75,9 +74,9 @@ func (i *Index) replaceClaim(had, claim *resourceapi.ResourceClaim) {
 	if had == nil {
 		return
 	}
-	i.claims.Replace(claimEntry{had}, claimEntry{claim})
+	i.claims[nameOf(claim)] = claim
 	for at, id := range allocated(claim) {
-		i.devices[id.Driver][id.Pool].Replace(holding{had, at}, holding{claim, at})
+		replace(i.devices[id.Driver][id.Pool][id.Device], holding{had, at}, holding{claim, at})
 	}
 }
 
@@ -86,19 +85,17 @@ func (i *Index) addClaim(claim *resourceapi.ResourceClaim) {
 		return
 	}
 	if i.devices == nil {
-		i.devices = map[string]map[string]*table.Table[string, holding]{}
+		i.claims, i.devices = map[types.NamespacedName]*resourceapi.ResourceClaim{}, map[string]map[string]pool{}
 	}
-	i.claims.Add(claimEntry{claim})
+	i.claims[nameOf(claim)] = claim
 	for at, id := range allocated(claim) {
-		pools := i.devices[id.Driver]
-		if pools == nil {
-			pools = map[string]*table.Table[string, holding]{}
-			i.devices[id.Driver] = pools
+		if i.devices[id.Driver] == nil {
+			i.devices[id.Driver] = map[string]pool{}
 		}
-		if pools[id.Pool] == nil {
-			pools[id.Pool] = &table.Table[string, holding]{}
+		if i.devices[id.Driver][id.Pool] == nil {
+			i.devices[id.Driver][id.Pool] = pool{}
 		}
-		pools[id.Pool].Add(holding{claim, at})
+		add(i.devices[id.Driver][id.Pool], id.Device, holding{claim, at})
 	}
 }
 
@@ -107,7 +104,7 @@ func (i *Index) DeleteClaim(namespace, name string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if had := i.claims.Get(key).ResourceClaim; had != nil {
+	if had := i.claims[key]; had != nil {
 		i.dropClaim(had)
 		i.notifyPodsNaming(key)
 	}
@@ -118,10 +115,10 @@ func (i *Index) dropClaim(claim *resourceapi.ResourceClaim) {
 	if claim == nil {
 		return
 	}
-	i.claims.Remove(claimEntry{claim})
+	delete(i.claims, nameOf(claim))
 	for at, id := range allocated(claim) {
 		pools := i.devices[id.Driver]
-		if pools[id.Pool].Remove(holding{claim, at}); pools[id.Pool].Len() > 0 {
+		if remove(pools[id.Pool], id.Device, holding{claim, at}); len(pools[id.Pool]) > 0 {
 			continue
 		}
 		if delete(pools, id.Pool); len(pools) == 0 {
@@ -135,8 +132,8 @@ func (i *Index) dropClaim(claim *resourceapi.ResourceClaim) {
 func (i *Index) SetPod(pod *corev1.Pod) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	name := podEntry{pod}.Key()
-	had := i.pods.Get(name).Pod
+	name := nameOf(pod)
+	had := i.pods[name]
 	if had != nil && sameNames(had, pod) {
 		i.replacePod(had, pod)
 		if !sameForEviction(had, pod) {
@@ -152,19 +149,19 @@ func (i *Index) SetPod(pod *corev1.Pod) {
 
 // replacePod puts a pod in the place of another version that names the same claims.
 func (i *Index) replacePod(had, pod *corev1.Pod) {
-	i.pods.Replace(podEntry{had}, podEntry{pod})
+	i.pods[nameOf(pod)] = pod
 	for claim := range named(pod) {
-		i.naming.Replace(naming{had, claim.at}, naming{pod, claim.at})
+		replace(i.naming[claim.name], naming{had, claim.at}, naming{pod, claim.at})
 	}
 }
 
 func (i *Index) addPod(pod *corev1.Pod) (added bool) {
+	if i.pods == nil {
+		i.pods, i.naming = map[types.NamespacedName]*corev1.Pod{}, map[types.NamespacedName][]naming{}
+	}
 	for claim := range named(pod) {
-		if !added {
-			i.pods.Add(podEntry{pod})
-			added = true
-		}
-		i.naming.Add(naming{pod, claim.at})
+		i.pods[nameOf(pod)], added = pod, true
+		add(i.naming, claim.name, naming{pod, claim.at})
 	}
 	return added
 }
@@ -174,7 +171,7 @@ func (i *Index) DeletePod(namespace, name string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if had := i.pods.Get(key).Pod; had != nil {
+	if had := i.pods[key]; had != nil {
 		i.dropPod(had)
 		i.watchers.notify(key)
 	}
@@ -185,16 +182,16 @@ func (i *Index) dropPod(pod *corev1.Pod) {
 	if pod == nil {
 		return
 	}
-	i.pods.Remove(podEntry{pod})
+	delete(i.pods, nameOf(pod))
 	for claim := range named(pod) {
-		i.naming.Remove(naming{pod, claim.at})
+		remove(i.naming, claim.name, naming{pod, claim.at})
 	}
 }
 
 // notifyPodsNaming notifies the watchers of all pods that name a claim.
 func (i *Index) notifyPodsNaming(claim types.NamespacedName) {
-	for n := range i.naming.With(claim) {
-		i.watchers.notify(podEntry{n.pod}.Key())
+	for _, n := range i.naming[claim] {
+		i.watchers.notify(nameOf(n.pod))
 	}
 }
 
@@ -220,10 +217,9 @@ func (i *Index) DeleteBudget(namespace, name string) {
 	}
 }
 
-// The entries of the tables of an index. There is one per claim and pod, so they are small.
 type (
-	claimEntry struct{ *resourceapi.ResourceClaim }
-	podEntry   struct{ *corev1.Pod }
+	// pool has the claims that hold a device of a pool, by device.
+	pool = map[string][]holding
 	// holding is a claim, and the index of a device among the results of its allocation.
 	holding struct {
 		claim  *resourceapi.ResourceClaim
@@ -236,40 +232,40 @@ type (
 	}
 )
 
-// Key implements [table.Entry].
-func (e claimEntry) Key() types.NamespacedName {
-	return types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
-}
+func add[K, E comparable](lists map[K][]E, key K, e E) { lists[key] = append(lists[key], e) }
 
-// Key implements [table.Entry].
-func (e podEntry) Key() types.NamespacedName {
-	return types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
-}
-
-// Key implements [table.Entry].
-func (h holding) Key() string { return h.claim.Status.Allocation.Devices.Results[h.result].Device }
-
-// Key implements [table.Entry].
-func (n naming) Key() types.NamespacedName {
-	r, _ := nameAt(n.pod, n.at)
-	return r.name
-}
-
-// holders yields the claims that hold a device.
-func (i *Index) holders(id DeviceID) iter.Seq[holding] {
-	if held := i.devices[id.Driver][id.Pool]; held != nil {
-		return held.With(id.Device)
+func remove[K, E comparable](lists map[K][]E, key K, e E) {
+	list := lists[key]
+	if at := slices.Index(list, e); at >= 0 {
+		last := len(list) - 1
+		list[at] = list[last]
+		lists[key] = slices.Delete(list, last, last+1)
 	}
-	return func(func(holding) bool) {}
+	if len(lists[key]) == 0 {
+		delete(lists, key)
+	}
 }
+
+func replace[E comparable](list []E, old, e E) {
+	if at := slices.Index(list, old); at >= 0 {
+		list[at] = e
+	}
+}
+
+func nameOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// holders are the claims that hold a device.
+func (i *Index) holders(id DeviceID) []holding { return i.devices[id.Driver][id.Pool][id.Device] }
 
 // devicesOf yields a device of a pool, or all if device is nil, each once.
-func devicesOf(held *table.Table[string, holding], device *string) iter.Seq[string] {
+func devicesOf(held pool, device *string) iter.Seq[string] {
 	if device == nil {
-		return held.Keys()
+		return maps.Keys(held)
 	}
 	return func(yield func(string) bool) {
-		if held.Get(*device) != (holding{}) {
+		if len(held[*device]) > 0 {
 			yield(*device)
 		}
 	}
@@ -322,8 +318,8 @@ func (w watchers) notify(pod types.NamespacedName) {
 func (i *Index) Watch(changed func(pod types.NamespacedName)) (stop func()) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	for pod := range i.pods.All() {
-		changed(pod.Key())
+	for pod := range i.pods {
+		changed(pod)
 	}
 	i.watchers = append(i.watchers, &changed)
 	return func() {

@@ -16,11 +16,11 @@ func (i *Index) Claims(id DeviceID) []*resourceapi.ResourceClaim {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
 	var claims []*resourceapi.ResourceClaim
-	for h := range i.holders(id) {
+	for _, h := range i.holders(id) {
 		claims = append(claims, h.claim)
 	}
 	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
-		return compareNames(claimEntry{a}.Key(), claimEntry{b}.Key())
+		return compareNames(nameOf(a), nameOf(b))
 	})
 	return slices.Compact(claims)
 }
@@ -33,16 +33,16 @@ func (i *Index) Pods(namespace, claim string) []*corev1.Pod {
 }
 
 func (i *Index) podsOf(name types.NamespacedName) (pods []*corev1.Pod) {
-	claim := i.claims.Get(name).ResourceClaim
+	claim := i.claims[name]
 	if claim == nil {
 		return nil
 	}
-	for n := range i.naming.With(name) {
+	for _, n := range i.naming[name] {
 		if uses(n.pod, claim) {
 			pods = append(pods, n.pod)
 		}
 	}
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return compareNames(podEntry{a}.Key(), podEntry{b}.Key()) })
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return compareNames(nameOf(a), nameOf(b)) })
 	return slices.Compact(pods) // one can name a claim twice
 }
 
@@ -50,13 +50,13 @@ func (i *Index) podsOf(name types.NamespacedName) (pods []*corev1.Pod) {
 func (i *Index) Devices(namespace, pod string) []DeviceID {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	object := i.pods.Get(types.NamespacedName{Namespace: namespace, Name: pod}).Pod
+	object := i.pods[types.NamespacedName{Namespace: namespace, Name: pod}]
 	if object == nil {
 		return nil
 	}
 	devices := map[DeviceID]struct{}{}
 	for r := range named(object) {
-		if claim := i.claims.Get(r.name).ResourceClaim; claim != nil && uses(object, claim) {
+		if claim := i.claims[r.name]; claim != nil && uses(object, claim) {
 			for _, id := range allocated(claim) {
 				devices[id] = struct{}{}
 			}
@@ -69,14 +69,14 @@ func (i *Index) Devices(namespace, pod string) []DeviceID {
 func (i *Index) Claim(namespace, name string) *resourceapi.ResourceClaim {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	return i.claims.Get(types.NamespacedName{Namespace: namespace, Name: name}).ResourceClaim
+	return i.claims[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // Pod returns the pod of that name if it names a claim, or nil.
 func (i *Index) Pod(namespace, name string) *corev1.Pod {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	return i.pods.Get(types.NamespacedName{Namespace: namespace, Name: name}).Pod
+	return i.pods[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // Allocated returns the allocated devices that a selector of a DeviceTaintRule selects,
@@ -98,8 +98,8 @@ func (i *Index) Count(selector *resourceapi.DeviceTaintSelector) (n int) {
 		for _, held := range only(pools, selector.Pool) {
 			switch {
 			case selector.Device == nil:
-				n += held.CountKeys()
-			case held.Get(*selector.Device) != (holding{}):
+				n += len(held)
+			case len(held[*selector.Device]) > 0:
 				n++
 			}
 		}
@@ -114,9 +114,9 @@ func (i *Index) Concerned(devices ...DeviceID) []types.NamespacedName {
 	defer i.mutex.RUnlock()
 	var pods []types.NamespacedName
 	for _, id := range devices {
-		for h := range i.holders(id) {
-			for n := range i.naming.With(claimEntry{h.claim}.Key()) {
-				pods = append(pods, podEntry{n.pod}.Key())
+		for _, h := range i.holders(id) {
+			for _, n := range i.naming[nameOf(h.claim)] {
+				pods = append(pods, nameOf(n.pod))
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func TestClaimHeartbeat(t *testing.T) {
 	}
 	index.DeleteClaim("ns", "c")
 	index.DeletePod("ns", "p")
-	if index.claims.Len()+index.pods.Len()+len(index.devices)+index.naming.Len() != 0 {
+	if len(index.claims)+len(index.pods)+len(index.devices)+len(index.naming) != 0 {
 		t.Error("something is left in an empty index")
 	}
 }

@@ -311,7 +311,7 @@ func (h *history) check(t *testing.T) {
 			t.Fatalf("pod %s holds %v, want %v", name, got, want)
 		}
 	}
-	if len(h.claims)+len(h.pods) == 0 && h.index.claims.Len()+h.index.pods.Len()+len(h.index.devices)+h.index.naming.Len() != 0 {
+	if len(h.claims)+len(h.pods) == 0 && len(h.index.claims)+len(h.index.pods)+len(h.index.devices)+len(h.index.naming) != 0 {
 		t.Fatal("something is left in an empty index")
 	}
 }

@@ -105,7 +105,6 @@ var Packages = map[string]Package{
 	"pkg/podresources/checkpoint": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
 	"internal/guard":            {Floor: 1, Beside: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"internal/table":            {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/extendedresource": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/sizedcache":       {Floor: 1, Pure: true},
 	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},

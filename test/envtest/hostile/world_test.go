@@ -78,7 +78,8 @@ func publish(t *testing.T, admin kubernetes.Interface) {
 }
 
 // watchViolations notes each violation that is stored, also one that its author deletes at
-// once. The function it returns ends the watch, and returns what was seen.
+// once. The function it returns waits for what was stored before, ends the watch, and returns
+// what was seen.
 func watchViolations(t *testing.T, admin kubernetes.Interface) func() []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -117,7 +118,13 @@ func watchViolations(t *testing.T, admin kubernetes.Interface) func() []string {
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	return func() []string {
-		time.Sleep(time.Second) // events that are under way
+		last, err := admin.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(context.WithoutCancel(t.Context()), ordinary(), metav1.CreateOptions{})
+		must(t, err)
+		claims := factory.Resource().V1().ResourceClaims().Lister().ResourceClaims(last.Namespace)
+		eventually(t, "the watch has seen the last write", func(context.Context) error {
+			_, err := claims.Get(last.Name)
+			return err
+		})
 		cancel()
 		factory.Shutdown()
 		mu.Lock()
