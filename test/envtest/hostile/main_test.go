@@ -20,7 +20,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/installed"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/installed"
 )
 
 const namespace = "dra-steward"

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/test/chart"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/installed"
 )
 
 // TestFirstInstall: with no value at all and nothing else in the cluster, what is
@@ -128,7 +129,7 @@ func secretData(t *testing.T, clients kubernetes.Interface) map[string][]byte {
 }
 
 // serves checks that a pod presents a certificate.
-func serves(t *testing.T, pod *Pod, chain []byte) {
+func serves(t *testing.T, pod *installed.Pod, chain []byte) {
 	t.Helper()
 	connection, err := tls.Dial("tcp", net.JoinHostPort(pod.Address, "9443"), &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
@@ -157,7 +158,7 @@ func TestApplyAgainUnderLoad(t *testing.T) {
 	writes := startLoad(t, 50)
 	for _, values := range []map[string]any{quick(), fewer(), quick()} {
 		upgrading(t, func() {
-			objects, err := Apply(t.Context(), cluster, values, chart.Options{})
+			objects, err := installed.Apply(t.Context(), cluster, values, chart.Options{})
 			must(t, err)
 			settle(t, c)
 			eventually(t, "every webhook has the authority", func(ctx context.Context) error { return allTrust(ctx, c, objects, before["ca.crt"]) })

@@ -19,6 +19,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/installed"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 var (
 	cluster *envtest.Cluster
 	refusal error
-	kubelet *Kubelet
+	kubelet *installed.Kubelet
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +48,7 @@ func run(m *testing.M) int {
 	if apiServerClient, err = configureAdmission(dir); err != nil {
 		panic(err)
 	}
-	return Main(tests{m}, envtest.Options{Scheduler: true, AuditPolicy: auditPolicy,
+	return installed.Main(tests{m}, envtest.Options{Scheduler: true, AuditPolicy: auditPolicy,
 		APIServerArgs: map[string][]string{"admission-control-config-file": {apiServerClient.file}},
 	}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err })
 }
@@ -85,7 +86,7 @@ func needsCluster(t *testing.T) (client.Client, kubernetes.Interface) {
 	}
 	if kubelet == nil {
 		var err error
-		if kubelet, err = StartKubelet(context.Background(), cluster, namespace, "node-1", "node-2"); err != nil {
+		if kubelet, err = installed.StartKubelet(context.Background(), cluster, namespace, "node-1", "node-2"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,7 +135,7 @@ func leads(ctx context.Context, clients kubernetes.Interface) error {
 
 func settle(t *testing.T, c client.Client) {
 	t.Helper()
-	eventually(t, "the release runs", func(ctx context.Context) error { return Available(ctx, c, namespace) })
+	eventually(t, "the release runs", func(ctx context.Context) error { return installed.Available(ctx, c, namespace) })
 }
 
 func logs(t *testing.T) {

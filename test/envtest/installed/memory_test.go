@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/test/envtest/internal/installed"
 )
 
 // TestMemory measures what webhooks and controller hold with 10,000 slices of 8 devices,
@@ -41,7 +43,7 @@ func TestMemory(t *testing.T) {
 				return fmt.Errorf("%s: ready %v", pod.Object.Name, pod.Ready())
 			}
 		}
-		return Available(ctx, c, namespace)
+		return installed.Available(ctx, c, namespace)
 	})
 	measure(t, "started with them")
 }

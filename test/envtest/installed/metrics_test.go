@@ -16,6 +16,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/dra-steward/dra-steward/test/envtest/internal/installed"
 )
 
 // TestSecureMetrics: with monitoring.secure, webhook and controller serve metrics by HTTPS to
@@ -38,7 +40,7 @@ func TestSecureMetrics(t *testing.T) {
 		_ = clients.RbacV1().ClusterRoleBindings().Delete(context.Background(), role.Name, metav1.DeleteOptions{})
 		_ = clients.RbacV1().ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{})
 	})
-	pods := slices.DeleteFunc(append(kubelet.Pods("webhook"), kubelet.Pods("controller")...), func(pod *Pod) bool {
+	pods := slices.DeleteFunc(append(kubelet.Pods("webhook"), kubelet.Pods("controller")...), func(pod *installed.Pod) bool {
 		return !slices.Contains(pod.Object.Spec.Containers[0].Args, "--metrics-secure=true") // of the release before
 	})
 	if len(pods) != 3 {
@@ -87,7 +89,7 @@ func account(t *testing.T, clients kubernetes.Interface, name string) string {
 }
 
 // scrape asks a pod for its metrics.
-func scrape(t *testing.T, pod *Pod, token string) (int, string) {
+func scrape(t *testing.T, pod *installed.Pod, token string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(pod.URL("metrics", "/metrics"), "http:", "https:", 1), nil)
 	must(t, err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +56,7 @@ func TestUninstallWithPatches(t *testing.T) {
 		must(t, err)
 	})
 	ended := time.Now()
-	said := hookLog(t)
+	said := hookLog()
 	t.Logf("the hook said:\n%s", said)
 	for _, want := range []string{"remove 1 patched values from ResourceSlices", "to delete it: kubectl delete devicetaintrule " + rule} {
 		if !strings.Contains(said, want) {
@@ -132,17 +131,8 @@ func cordon(ctx context.Context, c client.Client) (string, error) {
 }
 
 // hookLog is what the pods of the hook have logged.
-func hookLog(t *testing.T) string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(kubelet.dir, "dra-steward-uninstall-*.log"))
-	must(t, err)
-	said := ""
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must(t, err)
-		said += string(text)
-	}
-	return said
+func hookLog() string {
+	return kubelet.Logs("dra-steward-uninstall-*")
 }
 
 // nothingLeft looks at every object of every type that the cluster serves. Only the

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -227,4 +228,21 @@ func (k *Kubelet) Log(pod string) string {
 		return err.Error()
 	}
 	return string(text)
+}
+
+// Logs returns what all pods have logged whose names match a pattern of [filepath.Match].
+func (k *Kubelet) Logs(pattern string) string {
+	files, err := filepath.Glob(filepath.Join(k.dir, pattern+".log"))
+	if err != nil {
+		return err.Error()
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err.Error()
+		}
+		all.Write(text)
+	}
+	return all.String()
 }
