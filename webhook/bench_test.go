@@ -22,7 +22,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -94,8 +93,8 @@ func contenders(b *testing.B) []*contender {
 		b.Fatal(err)
 	}
 	ours := start(b, review.Reviewer{}, func(s *webhook.Server) {
-		s.Mutating = webhook.Mutating(webhook.Always(review.Reviewer{}), logr.Discard(), metrics)
-		s.Validating = webhook.Validating(webhook.Always(review.Reviewer{}), logr.Discard(), metrics)
+		s.Mutating = webhook.Mutating(webhook.Always(review.Reviewer{}), webhook.Options{Metrics: metrics})
+		s.Validating = webhook.Validating(webhook.Always(review.Reviewer{}), webhook.Options{Metrics: metrics})
 	})
 	noop := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
 	return []*contender{

@@ -64,12 +64,6 @@ func NewDecisions(settings DecisionSettings, log logr.Logger, registerer prometh
 	return d, registerer.Register(d.lines)
 }
 
-// An Option changes a handler.
-type Option func(*handler)
-
-// LogDecisions makes the handler log its answers.
-func LogDecisions(d *Decisions) Option { return func(h *handler) { h.decisions = d } }
-
 // record logs an answer with findings, within the sample and the rate limit.
 func (d *Decisions) record(endpoint string, req admission.Request, answer review.Answer) {
 	if d == nil || len(answer.Findings)+len(answer.Audited) == 0 {

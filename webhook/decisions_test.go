@@ -32,7 +32,7 @@ func logged(t *testing.T, settings webhook.DecisionSettings, requests ...*admiss
 		t.Fatal(err)
 	}
 	reviewer := review.Reviewer{Limits: validate.Limits{TolerationsPerRequest: 2}}
-	handler := webhook.Validating(webhook.Always(reviewer), logr.Discard(), nil, webhook.LogDecisions(decisions))
+	handler := webhook.Validating(webhook.Always(reviewer), webhook.Options{Decisions: decisions})
 	for _, req := range requests {
 		handler.Handle(t.Context(), admission.Request{AdmissionRequest: *req})
 	}

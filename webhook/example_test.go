@@ -33,8 +33,8 @@ func Example() {
 	}
 	log := logr.FromSlogHandler(slog.DiscardHandler)
 	server := &webhook.Server{
-		Mutating:   webhook.Mutating(webhook.Always(review.Reviewer{}), log, metrics),
-		Validating: webhook.Validating(webhook.Always(review.Reviewer{}), log, metrics),
+		Mutating:   webhook.Mutating(webhook.Always(review.Reviewer{}), webhook.Options{Log: log, Metrics: metrics}),
+		Validating: webhook.Validating(webhook.Always(review.Reviewer{}), webhook.Options{Log: log, Metrics: metrics}),
 		CertDir:    dir,
 		Log:        log,
 	}

@@ -28,41 +28,49 @@ func Always(reviewer review.Reviewer) Source {
 
 const guardEndpoint = "guard"
 
+// Options are where a handler reports its answers. The zero value reports nothing.
+type Options struct {
+	// Log receives errors. The zero value discards them.
+	Log logr.Logger
+	// Metrics counts and times requests; nil counts none.
+	Metrics *Metrics
+	// Decisions logs the answers; nil logs none.
+	Decisions *Decisions
+	// Tracer records a span for each request: object, verdict and rules; nil records none.
+	// If the HTTP request has a traceparent, the span is a part of that trace.
+	Tracer trace.Tracer
+}
+
 // handler adapts one step of the review to admission, for all kinds.
 type handler struct {
-	endpoint string
-	source   Source
-	step     func(review.Reviewer, review.Request) (review.Answer, error)
-	log      logr.Logger
-	metrics  *Metrics
-	// decisions logs the answers; nil logs none.
+	endpoint  string
+	source    Source
+	step      func(review.Reviewer, review.Request) (review.Answer, error)
+	log       logr.Logger
+	metrics   *Metrics
 	decisions *Decisions
-	// tracer records spans; nil records none.
-	tracer trace.Tracer
+	tracer    trace.Tracer
 }
 
 var _ admission.Handler = handler{}
 
-// Mutating returns the handler that fills in defaults. metrics may be nil.
-func Mutating(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
-	return newHandler(handler{"mutate", source, review.Reviewer.Mutate, log, metrics, nil, nil}, options)
+// Mutating returns the handler that fills in defaults.
+func Mutating(source Source, o Options) admission.Handler {
+	return o.handler("mutate", source, review.Reviewer.Mutate)
 }
 
-// Validating returns the handler that denies and warns. metrics may be nil.
-func Validating(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
-	return newHandler(handler{"validate", source, review.Reviewer.Validate, log, metrics, nil, nil}, options)
+// Validating returns the handler that denies and warns.
+func Validating(source Source, o Options) admission.Handler {
+	return o.handler("validate", source, review.Reviewer.Validate)
 }
 
-func newHandler(h handler, options []Option) handler {
-	for _, option := range options {
-		option(&h)
-	}
-	return h
+// Guarding returns the handler that checks the impact of a write.
+func Guarding(source Source, o Options) admission.Handler {
+	return o.handler(guardEndpoint, source, review.Reviewer.Guard)
 }
 
-// Guarding returns the handler that checks the impact of a write. metrics may be nil.
-func Guarding(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
-	return newHandler(handler{guardEndpoint, source, review.Reviewer.Guard, log, metrics, nil, nil}, options)
+func (o Options) handler(endpoint string, source Source, step func(review.Reviewer, review.Request) (review.Answer, error)) handler {
+	return handler{endpoint, source, step, o.Log, o.Metrics, o.Decisions, o.Tracer}
 }
 
 // Handle answers one request. It has no side effects but metrics and logs, so a dry

@@ -36,7 +36,7 @@ func handlers(t testing.TB, reviewer review.Reviewer) (mutate, validate func(*ad
 			return handler.Handle(t.Context(), admission.Request{AdmissionRequest: *req})
 		}
 	}
-	return call(webhook.Mutating(webhook.Always(reviewer), logr.Discard(), metrics)), call(webhook.Validating(webhook.Always(reviewer), logr.Discard(), metrics)), registry
+	return call(webhook.Mutating(webhook.Always(reviewer), webhook.Options{Metrics: metrics})), call(webhook.Validating(webhook.Always(reviewer), webhook.Options{Metrics: metrics})), registry
 }
 
 func TestMetrics(t *testing.T) {

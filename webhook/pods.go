@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -37,15 +36,15 @@ type podDeletions struct {
 }
 
 // PodDeletions returns a handler for deletions and evictions of pods, before another one
-// for the rest. metrics may be nil.
-func PodDeletions(next admission.Handler, pods Pods, source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
-	return podDeletions{newHandler(handler{endpoint: "validate", source: source, step: review.Reviewer.Validate, log: log, metrics: metrics}, options), next, pods}
+// for the rest.
+func PodDeletions(next admission.Handler, pods Pods, source Source, o Options) admission.Handler {
+	return podDeletions{o.handler("validate", source, review.Reviewer.Validate), next, pods}
 }
 
 // ExtendedResources returns the handler for new pods that name extended resources which are
-// backed by DRA. metrics may be nil.
-func ExtendedResources(source Source, log logr.Logger, metrics *Metrics, options ...Option) admission.Handler {
-	return newHandler(handler{endpoint: "pods", source: source, step: review.Reviewer.Pod, log: log, metrics: metrics}, options)
+// backed by DRA.
+func ExtendedResources(source Source, o Options) admission.Handler {
+	return o.handler("pods", source, review.Reviewer.Pod)
 }
 
 // Handle refuses a deletion by force of a pod that holds devices.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -74,7 +73,7 @@ func TestPodDeletions(t *testing.T) {
 			if tt.unread {
 				world.err = errors.New("not read yet")
 			}
-			h := webhook.PodDeletions(nil, world, webhook.Always(r), logr.Discard(), nil)
+			h := webhook.PodDeletions(nil, world, webhook.Always(r), webhook.Options{})
 			req := admissionv1.AdmissionRequest{
 				Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 				Operation: admissionv1.Delete, Namespace: "ml", Name: "train", UserInfo: authenticationv1.UserInfo{Username: tt.user},
@@ -100,8 +99,8 @@ func TestPodDeletions(t *testing.T) {
 
 // TestPodDeletionsHandOn: what else is sent is for the next handler.
 func TestPodDeletionsHandOn(t *testing.T) {
-	next := webhook.Validating(webhook.Always(review.Reviewer{}), logr.Discard(), nil)
-	h := webhook.PodDeletions(next, podWorld{}, webhook.Always(review.Reviewer{}), logr.Discard(), nil)
+	next := webhook.Validating(webhook.Always(review.Reviewer{}), webhook.Options{})
+	h := webhook.PodDeletions(next, podWorld{}, webhook.Always(review.Reviewer{}), webhook.Options{})
 	for _, resource := range []string{"deviceclasses", "pods"} {
 		response := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: resource},
@@ -116,7 +115,7 @@ func TestPodDeletionsHandOn(t *testing.T) {
 // make, with the field of the pod.
 func TestExtendedResourcesEndpoint(t *testing.T) {
 	server := start(t, review.Reviewer{Limits: validate.Limits{RequestsPerClaim: 1}}, func(s *webhook.Server) {
-		s.Pods = webhook.ExtendedResources(webhook.Always(review.Reviewer{Limits: validate.Limits{RequestsPerClaim: 1}}), logr.Discard(), nil)
+		s.Pods = webhook.ExtendedResources(webhook.Always(review.Reviewer{Limits: validate.Limits{RequestsPerClaim: 1}}), webhook.Options{})
 	})
 	for resources, allowed := range map[string]bool{
 		`{}`: true, `{"deviceclass.resource.kubernetes.io/gpu": "8"}`: true,

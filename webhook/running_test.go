@@ -40,8 +40,8 @@ type running struct {
 func start(t testing.TB, reviewer review.Reviewer, change func(*webhook.Server)) *running {
 	t.Helper()
 	server := &webhook.Server{
-		Mutating:   webhook.Mutating(webhook.Always(reviewer), logr.Discard(), nil),
-		Validating: webhook.Validating(webhook.Always(reviewer), logr.Discard(), nil),
+		Mutating:   webhook.Mutating(webhook.Always(reviewer), webhook.Options{}),
+		Validating: webhook.Validating(webhook.Always(reviewer), webhook.Options{}),
 		CertDir:    certDir(t),
 		Log:        logr.Discard(),
 	}

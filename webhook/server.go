@@ -20,7 +20,7 @@ import (
 const (
 	MutatePath   = "/mutate"
 	ValidatePath = "/validate"
-	GuardPath    = "/guard"
+	guardPath    = "/guard"
 	// PodsPath is for pods at CREATE that name extended resources.
 	PodsPath = "/pods"
 )
@@ -179,7 +179,7 @@ func (s *Server) Expires() time.Time {
 
 func (s *Server) handler(limiter *limiter) http.Handler {
 	mux := http.NewServeMux()
-	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating, GuardPath: s.Guarding, PodsPath: s.Pods} {
+	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating, guardPath: s.Guarding, PodsPath: s.Pods} {
 		if handler == nil {
 			continue
 		}

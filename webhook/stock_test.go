@@ -50,7 +50,7 @@ func stock(t testing.TB, mutating, validating admission.Handler) *running {
 // TestStockAnswers: whatever is sent, the answer is that of controller-runtime's own
 // handler of admission requests: how requests are read and limited changes none.
 func TestStockAnswers(t *testing.T) {
-	mutating, validating := webhook.Mutating(webhook.Always(review.Reviewer{}), logr.Discard(), nil), webhook.Validating(webhook.Always(review.Reviewer{}), logr.Discard(), nil)
+	mutating, validating := webhook.Mutating(webhook.Always(review.Reviewer{}), webhook.Options{}), webhook.Validating(webhook.Always(review.Reviewer{}), webhook.Options{})
 	ours, theirs := start(t, review.Reviewer{}, nil), stock(t, mutating, validating)
 	good := string(reviewOf(t, "v1", create("ResourceClaim", typicalClaim())))
 	bodies := map[string]string{

@@ -13,11 +13,6 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// Trace makes the handler record a span for each request: what it is about, the verdict and
-// the rules. With a traceparent in the HTTP request, which an API server sends that traces,
-// the span is a part of that trace.
-func Trace(tracer trace.Tracer) Option { return func(h *handler) { h.tracer = tracer } }
-
 // begin starts the span of a request; nil without a tracer.
 func (h handler) begin(ctx context.Context, req admission.Request) trace.Span {
 	if h.tracer == nil {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -23,7 +22,7 @@ import (
 func TestTrace(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	handler := webhook.Validating(webhook.Always(review.Reviewer{Limits: validate.Limits{TolerationsPerRequest: 2}}), logr.Discard(), nil, webhook.Trace(provider.Tracer("test")))
+	handler := webhook.Validating(webhook.Always(review.Reviewer{Limits: validate.Limits{TolerationsPerRequest: 2}}), webhook.Options{Tracer: provider.Tracer("test")})
 	for _, test := range []struct {
 		request *admissionv1.AdmissionRequest
 		want    map[string]string
@@ -56,7 +55,7 @@ func TestTraceOfTheServer(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
 	server := start(t, review.Reviewer{}, func(s *webhook.Server) {
-		s.Mutating = webhook.Mutating(webhook.Always(review.Reviewer{}), logr.Discard(), nil, webhook.Trace(provider.Tracer("test")))
+		s.Mutating = webhook.Mutating(webhook.Always(review.Reviewer{}), webhook.Options{Tracer: provider.Tracer("test")})
 	})
 	review := admissionv1.AdmissionReview{Request: create("ResourceClaim", claim(1))}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))

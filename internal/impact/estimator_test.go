@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -46,7 +45,7 @@ func guardOf(t testing.TB, i *Estimator, c v1alpha1.StewardConfiguration) admiss
 		t.Fatal(err)
 	}
 	reviewer.Impacts = i
-	return webhook.Guarding(webhook.Always(reviewer), logr.Discard(), nil)
+	return webhook.Guarding(webhook.Always(reviewer), webhook.Options{})
 }
 
 // evicting is the request to create a DeviceTaintRule with NoExecute.

@@ -27,10 +27,10 @@ func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
 }
 
 // validating denies and warns, and judges policies where it follows some.
-func (c *reloader) validating(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
-	handler := webhook.Validating(c.reviewer, c.log, metrics, options...)
+func (c *reloader) validating(o webhook.Options) admission.Handler {
+	handler := webhook.Validating(c.reviewer, o)
 	if c.deletions {
-		handler = webhook.PodDeletions(handler, c.guard, c.reviewer, c.log, metrics, options...)
+		handler = webhook.PodDeletions(handler, c.guard, c.reviewer, o)
 	}
 	if c.policies != nil {
 		handler = webhook.PolicyConfigMaps(handler, c.policies.Check)
@@ -39,9 +39,9 @@ func (c *reloader) validating(metrics *webhook.Metrics, options ...webhook.Optio
 }
 
 // guarding judges by the impact of a write where somebody counts it.
-func (c *reloader) guarding(metrics *webhook.Metrics, options ...webhook.Option) admission.Handler {
+func (c *reloader) guarding(o webhook.Options) admission.Handler {
 	if !c.guards {
 		return nil
 	}
-	return webhook.Guarding(c.reviewer, c.log, metrics, options...)
+	return webhook.Guarding(c.reviewer, o)
 }

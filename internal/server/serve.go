@@ -139,10 +139,10 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 // newServer is the server of the webhook with all its handlers.
 func (o serveOptions) newServer(site *reloader, certificate webhook.Certificate, recorded recording, log logr.Logger) *webhook.Server {
 	return &webhook.Server{
-		Mutating:      webhook.Mutating(site.reviewer, log, recorded.metrics, recorded.options...),
-		Validating:    site.validating(recorded.metrics, recorded.options...),
-		Guarding:      site.guarding(recorded.metrics, recorded.options...),
-		Pods:          webhook.ExtendedResources(site.reviewer, log, recorded.metrics, recorded.options...),
+		Mutating:      webhook.Mutating(site.reviewer, recorded.options),
+		Validating:    site.validating(recorded.options),
+		Guarding:      site.guarding(recorded.options),
+		Pods:          webhook.ExtendedResources(site.reviewer, recorded.options),
 		CertDir:       o.certDir,
 		Certificate:   certificate,
 		ShutdownDelay: o.shutdownDelay,
@@ -151,7 +151,7 @@ func (o serveOptions) newServer(site *reloader, certificate webhook.Certificate,
 			Bytes:  bodyMemory(limitMemory()),
 			System: func(user string) bool { return site.reviewer().SystemUser(user) },
 		},
-		Metrics: recorded.metrics,
+		Metrics: recorded.options.Metrics,
 		Log:     log,
 	}
 }

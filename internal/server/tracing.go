@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/webhook"
@@ -42,8 +43,7 @@ func recordingFlags(f *pflag.FlagSet, o *serveOptions) {
 
 // recording is what handlers tell about requests to, and how that ends.
 type recording struct {
-	metrics *webhook.Metrics
-	options []webhook.Option
+	options webhook.Options
 	end     func()
 }
 
@@ -58,23 +58,23 @@ func (o serveOptions) recording(registry *prometheus.Registry, log logr.Logger) 
 	if err != nil {
 		return recording{}, err
 	}
-	spans, err := o.tracing.option(log)
-	return recording{metrics, []webhook.Option{webhook.LogDecisions(decisions), spans.option}, spans.end}, err
+	spans, err := o.tracing.start(log)
+	return recording{webhook.Options{Log: log, Metrics: metrics, Decisions: decisions, Tracer: spans.tracer}, spans.end}, err
 }
 
-// tracing is what a handler is given, and how it ends.
+// tracing records spans until its end.
 type tracing struct {
-	option webhook.Option
+	tracer trace.Tracer
 	end    func()
 }
 
-// option prepares tracing. Without an endpoint nothing is recorded.
-func (o tracingOptions) option(log logr.Logger) (tracing, error) {
+// start prepares tracing. Without an endpoint nothing is recorded.
+func (o tracingOptions) start(log logr.Logger) (tracing, error) {
 	if !(o.sampled >= 0 && o.sampled <= 1) {
 		return tracing{}, fmt.Errorf("--tracing-sampled %v: must be 0 to 1", o.sampled)
 	}
 	if o.endpoint == "" {
-		return tracing{webhook.Trace(nil), func() {}}, nil
+		return tracing{nil, func() {}}, nil
 	}
 	at, err := url.Parse(o.endpoint)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
@@ -94,7 +94,7 @@ func (o tracingOptions) option(log logr.Logger) (tracing, error) {
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.sampled))),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "dra-steward"), attribute.String("service.version", cmdutil.MainVersion()))),
 	)
-	return tracing{webhook.Trace(provider.Tracer("github.com/dra-steward/dra-steward/webhook")), func() {
+	return tracing{provider.Tracer("github.com/dra-steward/dra-steward/webhook"), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {

@@ -223,8 +223,8 @@ func (v Verdict) rules() []Rule {
 	return rules
 }
 
-// Equal reports whether two verdicts have the same time and the same reasons.
-func (v Verdict) Equal(w Verdict) bool {
+// equal reports whether two verdicts have the same time and the same reasons.
+func (v Verdict) equal(w Verdict) bool {
 	if !v.At.Equal(w.At) || len(v.Reasons) != len(w.Reasons) {
 		return false
 	}
@@ -357,7 +357,7 @@ type plan struct {
 }
 
 func (p plan) equal(q plan) bool {
-	return p.shares == q.shares && p.Equal(q.Verdict) && p.held.Equal(q.held)
+	return p.shares == q.shares && p.equal(q.Verdict) && p.held.equal(q.held)
 }
 
 // whole reports whether the plan shares the list of reasons with the verdict.

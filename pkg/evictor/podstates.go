@@ -61,7 +61,7 @@ type decision struct {
 func (d decision) idle() bool { return !d.verdict.Evict() && !d.preview.Evict() }
 
 func (d decision) equal(e decision) bool {
-	return d.verdict.Equal(e.verdict) && d.plan.equal(e.plan) && d.preview.Equal(e.preview)
+	return d.verdict.equal(e.verdict) && d.plan.equal(e.plan) && d.preview.equal(e.preview)
 }
 
 // decided updates the state of a pod for a new decision.

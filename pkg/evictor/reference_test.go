@@ -125,10 +125,10 @@ func stable(t *testing.T, w world, settings Settings, verdict Verdict) {
 	for i, n := 0, len(w.pod.Spec.ResourceClaims); i < n; i++ {
 		turned.pod.Spec.ResourceClaims[i] = w.pod.Spec.ResourceClaims[n-1-i]
 	}
-	if again := DecidePod(turned.pod, turned, turned, settings, start); !again.Equal(verdict) {
+	if again := DecidePod(turned.pod, turned, turned, settings, start); !again.equal(verdict) {
 		t.Fatalf("another order, another verdict:\n%s\n%s", verdict.Explain(start), again.Explain(start))
 	}
-	if !Merge(verdict, verdict).Equal(verdict) {
+	if !Merge(verdict, verdict).equal(verdict) {
 		t.Fatalf("merged with itself it changes:\n%s", verdict.Explain(start))
 	}
 }
