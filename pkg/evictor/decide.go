@@ -357,7 +357,7 @@ type plan struct {
 }
 
 func (p plan) equal(q plan) bool {
-	return p.shares == q.shares && p.equal(q.Verdict) && p.held.equal(q.held)
+	return p.shares == q.shares && p.Verdict.equal(q.Verdict) && p.held.equal(q.held)
 }
 
 // whole reports whether the plan shares the list of reasons with the verdict.
