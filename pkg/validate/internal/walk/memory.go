@@ -25,9 +25,10 @@ func (s Server) Remembering() Server {
 	return s
 }
 
-// walks keeps what the rules of a table walk, from one rule to the next: finding out what
-// an API server checks, and its place, takes longer than the check. Of each there are two:
-// for a creation, and for an update of a stored object.
+// walks keeps what the rules of a table walk, from one rule to the next: one for a creation
+// and one for an update of a stored object. Without it, the check of an update of a slice
+// with 128 devices takes 9.8 ms instead of 8.2 ms, because each rule compares all devices
+// (BenchmarkHandler). Delete it when that is less than a tenth of an admission request.
 type walks struct {
 	devices [2]*deviceList
 	claims  [2]*claimWalk
