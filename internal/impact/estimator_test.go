@@ -41,7 +41,7 @@ func guardOf(t testing.TB, i *Estimator, c v1alpha1.StewardConfiguration) admiss
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(set, c); err != nil {
+	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(set, c, 0); err != nil {
 		t.Fatal(err)
 	}
 	reviewer.Impacts = i

@@ -56,8 +56,9 @@ func Compile(ctx context.Context, sources []policy.Source) (*policy.Set, error) 
 	return policy.Compile(ctx, sources...)
 }
 
-// NewEngine evaluates a set as a configuration wants it; nil for no set.
-func NewEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.Engine, error) {
+// NewEngine returns an engine for a set with the settings of a configuration; nil for no set.
+// cacheBytes is that of [policy.Settings].
+func NewEngine(set *policy.Set, c v1alpha1.StewardConfiguration, cacheBytes int64) (*policy.Engine, error) {
 	if set == nil {
 		return nil, nil
 	}
@@ -65,6 +66,7 @@ func NewEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.Engine
 	if err != nil {
 		return nil, err
 	}
+	settings.CacheBytes = cacheBytes
 	engine, err := policy.NewEngine(set, settings)
 	if err != nil {
 		return nil, field.Invalid(field.NewPath("policies"), field.OmitValueType{}, err.Error())
@@ -72,8 +74,9 @@ func NewEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.Engine
 	return engine, nil
 }
 
-// NewGuardEngine are the policies that judge by the impact of a write; nil for no set.
-func NewGuardEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.Engine, error) {
+// NewGuardEngine returns an engine for the policies that read the impact of a write; nil for no
+// set. cacheBytes is that of [policy.Settings].
+func NewGuardEngine(set *policy.Set, c v1alpha1.StewardConfiguration, cacheBytes int64) (*policy.Engine, error) {
 	if set == nil {
 		return nil, nil
 	}
@@ -81,6 +84,7 @@ func NewGuardEngine(set *policy.Set, c v1alpha1.StewardConfiguration) (*policy.E
 	if err != nil {
 		return nil, err
 	}
+	settings.CacheBytes = cacheBytes
 	engine, err := policy.NewEngine(set, settings)
 	if err != nil {
 		return nil, errors.Join(errors.New("the policies of the guard"), err)

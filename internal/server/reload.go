@@ -34,6 +34,8 @@ type reloader struct {
 	minor   func() int
 	log     logr.Logger
 	metrics *configMetrics
+	// cacheBytes is the size of each cache of decisions; 0 is the default.
+	cacheBytes int64
 
 	inForce atomic.Pointer[review.Reviewer]
 
@@ -83,10 +85,10 @@ func (c *reloader) use(file config.File, now time.Time) error {
 	if err != nil {
 		return file.Locate(err)
 	}
-	if reviewer.Policies, err = policyload.NewEngine(c.set, file.StewardConfiguration); err != nil {
+	if reviewer.Policies, err = policyload.NewEngine(c.set, file.StewardConfiguration, c.cacheBytes); err != nil {
 		return file.Locate(err)
 	}
-	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(c.set, file.StewardConfiguration); err != nil {
+	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(c.set, file.StewardConfiguration, c.cacheBytes); err != nil {
 		return file.Locate(err)
 	}
 	if len(c.schemas) > 0 {
@@ -131,7 +133,7 @@ func (c *reloader) agrees(files policyload.Files) error {
 	if file.Name != "" {
 		file.Name = filepath.Base(file.Name) // who writes a ConfigMap knows nothing of our folders
 	}
-	_, err := policyload.NewEngine(files.Set, file.StewardConfiguration)
+	_, err := policyload.NewEngine(files.Set, file.StewardConfiguration, -1)
 	return file.Locate(err)
 }
 

@@ -33,6 +33,7 @@ type serveOptions struct {
 	selfSigned                             []string
 	address, healthAddress, metricsAddress string
 	metricsSecure                          bool
+	memory                                 int64 // the limit, 0 for none
 	shutdownDelay                          time.Duration
 	liveData, guard, podDeletions          bool
 	kubeconfig                             string
@@ -108,6 +109,7 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 			return fmt.Errorf("--self-signed: %w", err)
 		}
 	}
+	o.memory = limitMemory()
 	registry := prometheus.NewRegistry()
 	recorded, err := o.recording(registry, log)
 	if err != nil {
@@ -148,7 +150,7 @@ func (o serveOptions) newServer(site *reloader, certificate webhook.Certificate,
 		ShutdownDelay: o.shutdownDelay,
 		ClientCA:      o.clientCA,
 		Bounds: webhook.Bounds{
-			Bytes:  bodyMemory(limitMemory()),
+			Bytes:  bodyMemory(o.memory),
 			System: func(user string) bool { return site.reviewer().SystemUser(user) },
 		},
 		Metrics: recorded.options.Metrics,
@@ -169,9 +171,9 @@ const evaluationTime = 50 * time.Millisecond
 
 // site is what the configuration file says, and what comes of its changes.
 func (o serveOptions) site(ctx context.Context, world *ClusterView, registry *prometheus.Registry, log logr.Logger) (*reloader, error) {
-	site := &reloader{path: o.config, log: log, complete: func(*review.Reviewer) {}, minor: func() int { return 0 }}
+	site := &reloader{path: o.config, log: log, cacheBytes: cacheMemory(o.memory), complete: func(*review.Reviewer) {}, minor: func() int { return 0 }}
 	if world != nil {
-		evaluations := &validate.Evaluations{}
+		evaluations := &validate.Evaluations{CacheBytes: cacheMemory(o.memory)}
 		site.minor = world.server.minor
 		site.complete = func(r *review.Reviewer) {
 			r.World, r.Facts, r.Templates, r.Evaluations = world, world.facts, world.templates, evaluations

@@ -197,7 +197,7 @@ func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string
 	}
 	reviewer, err := review.New(file.StewardConfiguration)
 	if err == nil {
-		reviewer.Policies, err = policyload.NewEngine(set, file.StewardConfiguration)
+		reviewer.Policies, err = policyload.NewEngine(set, file.StewardConfiguration, 0)
 	}
 	if err != nil {
 		return file.Locate(err)

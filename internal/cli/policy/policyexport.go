@@ -69,7 +69,7 @@ func exportPolicies(ctx context.Context, o exportOptions) (objects []any, left [
 	if err != nil {
 		return nil, nil, err
 	}
-	engine, err := policyload.NewEngine(set, c.StewardConfiguration)
+	engine, err := policyload.NewEngine(set, c.StewardConfiguration, -1)
 	if err != nil {
 		return nil, nil, err
 	}
