@@ -135,6 +135,10 @@ type Exemption struct {
 type ProtectedLabels struct {
 	// Keys of the labels.
 	Keys []string `json:"keys,omitempty"`
+	// Tenant is one of the keys. Namespaces with the same value of the label share what the
+	// webhook gives one tenant: requests evaluated at the same time, and memory for bodies.
+	// Namespaces without the label, and all if it is empty, have a share each.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // Limits are the sizes that a site allows. Zero means what the API server allows; a

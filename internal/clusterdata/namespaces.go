@@ -127,6 +127,17 @@ func (n *Namespaces) Labels(name string) map[string]string {
 	return read
 }
 
+// Known returns the labels of a namespace without asking the API server, nil if they are not
+// known.
+func (n *Namespaces) Known(name string) map[string]string {
+	if namespace, err := n.lister.Get(name); err == nil {
+		return withName(namespace)
+	}
+	labels, _ := n.read.Get(name)
+	known, _ := labels.(map[string]string)
+	return known
+}
+
 // get reads a namespace from the API server.
 func (n *Namespaces) get(name string) map[string]string {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)

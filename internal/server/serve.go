@@ -34,7 +34,7 @@ type serveOptions struct {
 	address, healthAddress, metricsAddress string
 	metricsSecure                          bool
 	memory                                 int64 // the limit, 0 for none
-	shutdownDelay                          time.Duration
+	shutdownDelay, requestTimeout          time.Duration
 	liveData, guard, podDeletions          bool
 	kubeconfig                             string
 	policies                               []string
@@ -89,6 +89,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty: off")
 	daemon.SecureFlag(f, &o.metricsSecure)
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to serve requests after SIGTERM, until API servers observe the shutdown")
+	f.DurationVar(&o.requestTimeout, "request-timeout", 5*time.Second, "how long API servers wait at most for an answer; serve answers a second earlier, also if a request has a shorter timeout")
 	clusterFlags(f, &o)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --policy-namespace, --certificate-secret and --metrics-secure (default: the cluster of this pod)")
 	f.StringVar(&o.logLevel, "log-level", "info", "minimum log level: debug, info (with denials and warnings), warn or error")
@@ -131,7 +132,7 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	server := o.newServer(site, certificate, recorded, log)
+	server := o.newServer(site, world, certificate, recorded, log)
 	if err := RegisterExpiry(registry, server); err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 }
 
 // newServer is the server of the webhook with all its handlers.
-func (o serveOptions) newServer(site *reloader, certificate webhook.Certificate, recorded recording, log logr.Logger) *webhook.Server {
+func (o serveOptions) newServer(site *reloader, world *ClusterView, certificate webhook.Certificate, recorded recording, log logr.Logger) *webhook.Server {
 	return &webhook.Server{
 		Mutating:      webhook.Mutating(site.reviewer, recorded.options),
 		Validating:    site.validating(recorded.options),
@@ -150,11 +151,25 @@ func (o serveOptions) newServer(site *reloader, certificate webhook.Certificate,
 		ShutdownDelay: o.shutdownDelay,
 		ClientCA:      o.clientCA,
 		Bounds: webhook.Bounds{
-			Bytes:  bodyMemory(o.memory),
-			System: func(user string) bool { return site.reviewer().SystemUser(user) },
+			Timeout: o.requestTimeout,
+			Bytes:   bodyMemory(o.memory),
+			System:  func(user string) bool { return site.reviewer().SystemUser(user) },
+			Tenant:  tenant(site, world),
 		},
 		Metrics: recorded.options.Metrics,
 		Log:     log,
+	}
+}
+
+// tenant returns the tenant of a namespace, by the label that the configuration names. It reads
+// no namespace from the API server: it is called before a request has a slot.
+func tenant(site *reloader, world *ClusterView) func(namespace string) string {
+	return func(namespace string) string {
+		label := site.reviewer().TenantLabel()
+		if label == "" || world == nil || world.facts.Namespaces == nil {
+			return ""
+		}
+		return world.facts.Namespaces.Known(namespace)[label]
 	}
 }
 

@@ -27,8 +27,15 @@ func checkProtectedLabels(p v1alpha1.ProtectedLabels) error {
 			errs = append(errs, field.Invalid(at.Child("keys").Index(i), key, "the API server protects it; select by names"))
 		}
 	}
+	if p.Tenant != "" && !slices.Contains(p.Keys, p.Tenant) {
+		errs = append(errs, field.Invalid(at.Child("tenant"), p.Tenant, "must be one of protectedLabels.keys: otherwise any user who may label a namespace could leave the tenant"))
+	}
 	return errors.Join(errs...)
 }
+
+// TenantLabel is the key of the label of namespaces whose value names their tenant; empty
+// means that each namespace is a tenant.
+func (r Reviewer) TenantLabel() string { return r.protected.Tenant }
 
 // protectedSelector parses a selector of namespaces; nil means none. It rejects labels that
 // are not protected: any user who may label a namespace could match such a selector.

@@ -82,12 +82,12 @@ func TestSelectedByLabel(t *testing.T) {
 func TestUnprotectedLabels(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
 	_, err := review.New(v1alpha1.StewardConfiguration{
-		ProtectedLabels: v1alpha1.ProtectedLabels{Keys: []string{"tier", "kubernetes.io/metadata.name", "a b"}},
+		ProtectedLabels: v1alpha1.ProtectedLabels{Keys: []string{"tier", "kubernetes.io/metadata.name", "a b"}, Tenant: "other"},
 		Exemptions:      []v1alpha1.Exemption{{Rules: []string{"*"}, NamespaceSelector: selector, Reason: "x", Expires: metav1.NewTime(now)}},
 		Policies: v1alpha1.Policies{Namespaces: []v1alpha1.PolicyNamespaces{{NamespaceSelector: &metav1.LabelSelector{}},
 			{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "Like"}}}}}},
 	})
-	for _, want := range []string{`protectedLabels.keys[1]: Invalid value: "kubernetes.io/metadata.name"`, `protectedLabels.keys[2]: Invalid value: "a b"`,
+	for _, want := range []string{`protectedLabels.tenant: Invalid value: "other": must be one of`, `protectedLabels.keys[1]: Invalid value: "kubernetes.io/metadata.name"`, `protectedLabels.keys[2]: Invalid value: "a b"`,
 		`exemptions[0].namespaceSelector: Invalid value: "team": the label is not protected`, "policies.namespaces[0].namespaceSelector: Required value", "policies.namespaces[1].namespaceSelector: Invalid value"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v lacks %q", err, want)

@@ -160,13 +160,28 @@ func TestProtectedLabelsRendered(t *testing.T) {
 			t.Errorf("the configuration lacks the keys:\n%s", config)
 		}
 	}
+	r := render(t, with(values{"protectedLabels": values{"keys": []any{"zone"}, "tenant": "zone"}}), Options{})
+	if config := r.config.Data["config.yaml"]; !strings.Contains(config, "  tenant: \"zone\"\n") {
+		t.Errorf("the configuration lacks the tenant's label:\n%s", config)
+	}
 	for want, wrong := range map[string]values{
+		"tenant: must be one of":   {"keys": []any{"zone"}, "tenant": "other"},
 		"name the users or groups": {"keys": []any{"zone"}, "breakGlassGroup": ""},
 		"pattern":                  {"keys": []any{"a b"}, "users": []any{"root"}},
 		"not":                      {"keys": []any{"kubernetes.io/metadata.name"}, "users": []any{"root"}},
 	} {
 		if _, err := Render(with(values{"protectedLabels": wrong}), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want %q", wrong, err, want)
+		}
+	}
+}
+
+// TestRequestTimeout: the webhook knows how long API servers wait at most.
+func TestRequestTimeout(t *testing.T) {
+	for seconds, want := range map[int]string{5: "5s", 1: "3s"} {
+		r := render(t, with(values{"webhooks": values{"guard": values{"timeoutSeconds": seconds}}}), Options{})
+		if got := argument(t, r.deployment.Spec.Template.Spec.Containers[0], "--request-timeout"); got != want {
+			t.Errorf("the guard answers within %d s: --request-timeout=%s, want %s", seconds, got, want)
 		}
 	}
 }

@@ -213,6 +213,12 @@ rules:
 {{- with .Values.protectedLabels.keys }}
 protectedLabels:
   keys: {{ toJson . }}
+  {{- with $.Values.protectedLabels.tenant }}
+  {{- if not (has . $.Values.protectedLabels.keys) }}
+  {{- fail "protectedLabels.tenant: must be one of protectedLabels.keys; otherwise any user who may label a namespace could leave the tenant" }}
+  {{- end }}
+  tenant: {{ . | quote }}
+  {{- end }}
 {{- end }}
 {{- with .Values.exemptions }}
 exemptions:
@@ -383,6 +389,17 @@ annotations:
 
 {{- /* The garbage collector works harder before the container runs out of memory. MiB times
 10^6 bytes is 95 % of the limit, or of the node's memory where there is no limit. */ -}}
+{{/* The longest timeout of the webhooks: no API server waits longer. */}}
+{{- define "dra-steward.requestTimeout" -}}
+{{- $longest := 1 -}}
+{{- range $name, $webhook := .Values.webhooks -}}
+{{- if kindIs "map" $webhook -}}
+{{- $longest = max $longest (int $webhook.timeoutSeconds) -}}
+{{- end -}}
+{{- end -}}
+{{- $longest -}}
+{{- end -}}
+
 {{- define "dra-steward.memoryLimit" -}}
 - name: MEMORY_LIMIT_MIB
   valueFrom:
