@@ -159,7 +159,7 @@ func BenchmarkPolicies(b *testing.B) {
 	for name, effect := range map[string]string{"good": "NoSchedule", "warned": "NoExecute"} {
 		for _, senders := range []int{1, 8} {
 			b.Run(fmt.Sprintf("%s/senders=%d", name, senders), func(b *testing.B) {
-				compare(b, all, webhook.ValidatePath, reviewOf(b, "v1", create("ResourceClaim", demandingClaim(b, effect))), senders)
+				compare(b, all, "/validate", reviewOf(b, "v1", create("ResourceClaim", demandingClaim(b, effect))), senders)
 			})
 		}
 	}
@@ -188,7 +188,7 @@ func demandingClaim(b *testing.B, effect string) []byte {
 func BenchmarkTLS(b *testing.B) {
 	all := contenders(b)
 	for name, req := range workload() {
-		for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
+		for _, path := range []string{"/mutate", "/validate"} {
 			for _, senders := range []int{1, 8} {
 				b.Run(fmt.Sprintf("%s%s/senders=%d", name, path, senders), func(b *testing.B) {
 					compare(b, all, path, reviewOf(b, "v1", req), senders)

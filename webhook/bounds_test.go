@@ -64,7 +64,7 @@ func TestDeadline(t *testing.T) {
 		"system:node:node-1": {create("ResourceSlice", slice(1, 0, 0)), true},
 	} {
 		start := time.Now()
-		got := server.review(t, webhook.ValidatePath+"?timeout=1s", by(user, "team-a", test.req))
+		got := server.review(t, "/validate"+"?timeout=1s", by(user, "team-a", test.req))
 		if took := time.Since(start); took < 400*time.Millisecond || took > time.Second {
 			t.Errorf("%s: answered after %v", user, took)
 		}
@@ -89,24 +89,24 @@ func TestBusy(t *testing.T) {
 	defer flood.Wait()
 	for range 3 {
 		flood.Go(func() {
-			server.review(t, webhook.ValidatePath, by("jane", "team-a", create("ResourceClaim", claim(1))))
+			server.review(t, "/validate", by("jane", "team-a", create("ResourceClaim", claim(1))))
 		})
 	}
 	eventually(t, "busy", func() error {
-		got := server.review(t, webhook.ValidatePath+"?timeout=100ms", by("jane", "team-a", create("ResourceClaim", claim(1))))
+		got := server.review(t, "/validate"+"?timeout=100ms", by("jane", "team-a", create("ResourceClaim", claim(1))))
 		if got.Allowed || got.Result.Code != http.StatusTooManyRequests || got.Result.Reason != "TooManyRequests" || got.Result.Details != nil {
 			return fmt.Errorf("%+v", got.Result)
 		}
 		return nil
 	})
 	// The mutating endpoint has handlers that do not wait.
-	if got := server.review(t, webhook.MutatePath+"?timeout=100ms", by("jane", "team-a", create("ResourceClaim", claim(1)))); got.Allowed {
+	if got := server.review(t, "/mutate"+"?timeout=100ms", by("jane", "team-a", create("ResourceClaim", claim(1)))); got.Allowed {
 		t.Error("the slots are those of one endpoint only")
 	}
 	for user, req := range map[string]*admissionv1.AdmissionRequest{
 		"joe": create("ResourceClaim", claim(1)), scheduler: create("ResourceClaim", claim(1)), "driver": create("ResourceSlice", slice(1, 0, 0)),
 	} {
-		if got := server.review(t, webhook.MutatePath, by(user, "team-b", req)); !got.Allowed || got.AuditAnnotations["unchecked"] != "" {
+		if got := server.review(t, "/mutate", by(user, "team-b", req)); !got.Allowed || got.AuditAnnotations["unchecked"] != "" {
 			t.Errorf("%s: %+v", user, got)
 		}
 	}
@@ -120,11 +120,11 @@ func TestComponentsAreNeverBusy(t *testing.T) {
 	defer flood.Wait()
 	for range 2 {
 		flood.Go(func() {
-			server.review(t, webhook.ValidatePath, by(scheduler, "team-a", create("ResourceClaim", claim(1))))
+			server.review(t, "/validate", by(scheduler, "team-a", create("ResourceClaim", claim(1))))
 		})
 	}
 	eventually(t, "busy", func() error {
-		got := server.review(t, webhook.MutatePath+"?timeout=100ms", by(scheduler, "team-a", create("ResourceClaim", claim(1))))
+		got := server.review(t, "/mutate"+"?timeout=100ms", by(scheduler, "team-a", create("ResourceClaim", claim(1))))
 		if !got.Allowed {
 			t.Fatalf("%+v", got.Result)
 		}
@@ -144,16 +144,16 @@ func TestTenants(t *testing.T) {
 	defer flood.Wait()
 	for i := range 3 {
 		flood.Go(func() {
-			server.review(t, webhook.ValidatePath, by("jane", fmt.Sprint("a", i), create("ResourceClaim", claim(1))))
+			server.review(t, "/validate", by("jane", fmt.Sprint("a", i), create("ResourceClaim", claim(1))))
 		})
 	}
 	eventually(t, "busy", func() error {
-		if got := server.review(t, webhook.MutatePath+"?timeout=100ms", by("jane", "a3", create("ResourceClaim", claim(1)))); got.Allowed {
+		if got := server.review(t, "/mutate"+"?timeout=100ms", by("jane", "a3", create("ResourceClaim", claim(1)))); got.Allowed {
 			return errNotYet
 		}
 		return nil
 	})
-	if got := server.review(t, webhook.MutatePath, by("jane", "b1", create("ResourceClaim", claim(1)))); !got.Allowed {
+	if got := server.review(t, "/mutate", by("jane", "b1", create("ResourceClaim", claim(1)))); !got.Allowed {
 		t.Errorf("another tenant: %+v", got.Result)
 	}
 }
@@ -167,15 +167,15 @@ func TestBodiesInFlight(t *testing.T) {
 	large := bytes.Replace(claim(1), []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"annotations":{"example.com/notes":%q},`, strings.Repeat("x", 1<<20)), 1)
 	for _, http2 := range []bool{false, true} {
 		server.client = server.newClient(t, http2)
-		got := server.review(t, webhook.ValidatePath, by("jane", "team-a", create("ResourceClaim", large)))
+		got := server.review(t, "/validate", by("jane", "team-a", create("ResourceClaim", large)))
 		if got.Allowed || got.UID == "" || got.Result.Code != http.StatusTooManyRequests {
 			t.Errorf("a large claim: %+v", got)
 		}
-		got = server.review(t, webhook.ValidatePath, by(scheduler, "team-a", create("ResourceClaim", large)))
+		got = server.review(t, "/validate", by(scheduler, "team-a", create("ResourceClaim", large)))
 		if !got.Allowed || got.AuditAnnotations["unchecked"] != "busy" {
 			t.Errorf("a large claim of the scheduler: %+v", got)
 		}
-		if got := server.review(t, webhook.ValidatePath, by("jane", "team-a", create("ResourceClaim", claim(1)))); !got.Allowed {
+		if got := server.review(t, "/validate", by("jane", "team-a", create("ResourceClaim", claim(1)))); !got.Allowed {
 			t.Errorf("a small claim: %+v", got)
 		}
 	}
@@ -189,7 +189,7 @@ func TestTooLarge(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		server.client = server.newClient(t, http2)
 		for user, allowed := range map[string]bool{"jane": false, scheduler: true} {
-			got := server.review(t, webhook.ValidatePath, by(user, "team-a", create("ResourceClaim", huge)))
+			got := server.review(t, "/validate", by(user, "team-a", create("ResourceClaim", huge)))
 			if got.Allowed != allowed || got.UID == "" || !allowed && got.Result.Code != http.StatusRequestEntityTooLarge {
 				t.Errorf("%s: %+v", user, got)
 			}
@@ -273,7 +273,7 @@ func TestFillingBodies(t *testing.T) {
 	}
 	large := bytes.Replace(claim(1), []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"annotations":{"example.com/notes":%q},`, strings.Repeat("x", 200<<10)), 1)
 	for range 5 {
-		if got := server.review(t, webhook.ValidatePath, by("jane", "team-a", create("ResourceClaim", large))); !got.Allowed {
+		if got := server.review(t, "/validate", by("jane", "team-a", create("ResourceClaim", large))); !got.Allowed {
 			t.Errorf("a claim from another address: %+v", got.Result)
 		}
 	}
@@ -342,7 +342,7 @@ func TestCompressedBodies(t *testing.T) {
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+server.address+webhook.ValidatePath, &body)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+server.address+"/validate", &body)
 	if err != nil {
 		t.Fatal(err)
 	}

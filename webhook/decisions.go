@@ -26,8 +26,8 @@ type DecisionSettings struct {
 	PerSecond float64
 }
 
-// Validate returns an error that names the setting that is out of range.
-func (s DecisionSettings) Validate() error {
+// validate returns an error that names the setting that is out of range.
+func (s DecisionSettings) validate() error {
 	for name, part := range map[string]float64{"denied": s.Denied, "warned": s.Warned} {
 		if !(part >= 0 && part <= 1) {
 			return fmt.Errorf("the fraction of %s requests to log is %v: must be 0 to 1", name, part)
@@ -55,7 +55,7 @@ func NewDecisions(settings DecisionSettings, log logr.Logger, registerer prometh
 			Name: "dra_steward_decision_log_total",
 			Help: "Decision log entries, by result: logged, sampled (omitted by the sampling rate) or limited (omitted by the limit per second).",
 		}, []string{"result"})}
-	if err := settings.Validate(); err != nil {
+	if err := settings.validate(); err != nil {
 		return nil, err
 	}
 	if settings.PerSecond > 0 {

@@ -131,7 +131,7 @@ func TestDecisionSettings(t *testing.T) {
 			t.Errorf("%+v: no error", s)
 		}
 	}
-	if err := (webhook.DecisionSettings{}).Validate(); err != nil {
+	if _, err := webhook.NewDecisions(webhook.DecisionSettings{}, logr.Discard(), prometheus.NewRegistry()); err != nil {
 		t.Error(err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 func TestAnswersInTheVersionAsked(t *testing.T) {
 	server := start(t, review.Reviewer{}, nil)
 	for _, version := range []string{"v1", "v1beta1"} {
-		for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
+		for _, path := range []string{"/mutate", "/validate"} {
 			req := create("ResourceClaim", claim(1))
 			_, body := server.post(t, path, reviewOf(t, version, req))
 			got := parse(t, body)
@@ -40,7 +40,7 @@ func TestAnswersInTheVersionAsked(t *testing.T) {
 func TestPatchApplies(t *testing.T) {
 	server := start(t, review.Reviewer{}, nil)
 	before := bytes.Replace(claim(2), []byte(`"spec":{`), []byte(`"spec":{"fieldOfTomorrow":[1.50],`), 1)
-	got := server.review(t, webhook.MutatePath, create("ResourceClaim", before))
+	got := server.review(t, "/mutate", create("ResourceClaim", before))
 	if got.PatchType == nil || *got.PatchType != admissionv1.PatchTypeJSONPatch {
 		t.Fatalf("patch type %v", got.PatchType)
 	}
@@ -67,14 +67,14 @@ func TestPatchApplies(t *testing.T) {
 	if !bytes.Contains(after, []byte(`"fieldOfTomorrow":[1.50]`)) {
 		t.Errorf("a field unknown to us is gone or changed: %s", after)
 	}
-	if again := server.review(t, webhook.MutatePath, create("ResourceClaim", after)); again.Patch != nil {
+	if again := server.review(t, "/mutate", create("ResourceClaim", after)); again.Patch != nil {
 		t.Errorf("asked again, the webhook patches again: %s", again.Patch)
 	}
 }
 
 func TestDenial(t *testing.T) {
 	server := start(t, review.Reviewer{}, nil)
-	got := server.review(t, webhook.ValidatePath, create("ResourceClaim", claim(17)))
+	got := server.review(t, "/validate", create("ResourceClaim", claim(17)))
 	if got.Allowed || got.Result == nil {
 		t.Fatalf("17 tolerations pass: %v", got)
 	}
@@ -100,14 +100,14 @@ func TestDenial(t *testing.T) {
 func TestManyFindings(t *testing.T) {
 	server := start(t, review.Reviewer{Limits: validate.Limits{TaintsPerDevice: 1}}, nil)
 	bad := slice(64, 0, 2)
-	got := server.review(t, webhook.ValidatePath, create("ResourceSlice", bad))
+	got := server.review(t, "/validate", create("ResourceSlice", bad))
 	if got.Allowed || len(got.Result.Details.Causes) != 10 {
 		t.Fatalf("got %+v, want 10 causes", got.Result)
 	}
 	if n := strings.Count(got.Result.Message, "device-taints-max"); n != 10 || !strings.HasSuffix(got.Result.Message, "; and 54 more") {
 		t.Errorf("the message names %d devices: %s", n, got.Result.Message)
 	}
-	got = server.review(t, webhook.ValidatePath, update("ResourceSlice", bad, bad))
+	got = server.review(t, "/validate", update("ResourceSlice", bad, bad))
 	if !got.Allowed || len(got.Warnings) != 11 || got.Warnings[10] != "and 54 more" {
 		t.Errorf("an unchanged slice: allowed %t, warnings %q", got.Allowed, got.Warnings)
 	}
@@ -123,7 +123,7 @@ func TestRatcheting(t *testing.T) {
 	}{
 		{12, 12, true, 1}, {12, 11, true, 1}, {12, 10, true, 0}, {12, 13, false, 0}, {10, 11, false, 0},
 	} {
-		got := server.review(t, webhook.ValidatePath, update("ResourceSlice", slice(test.before, 1, 0), slice(test.after, 1, 0)))
+		got := server.review(t, "/validate", update("ResourceSlice", slice(test.before, 1, 0), slice(test.after, 1, 0)))
 		if got.Allowed != test.allowed || len(got.Warnings) != test.warnings {
 			t.Errorf("from %d to %d devices: allowed %t, warnings %q", test.before, test.after, got.Allowed, got.Warnings)
 		}
@@ -133,7 +133,7 @@ func TestRatcheting(t *testing.T) {
 func TestDryRunIsAnsweredAlike(t *testing.T) {
 	server := start(t, review.Reviewer{}, nil)
 	for _, object := range [][]byte{claim(3), claim(17)} {
-		for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
+		for _, path := range []string{"/mutate", "/validate"} {
 			real, dry := create("ResourceClaim", object), create("ResourceClaim", object)
 			dry.DryRun = new(true)
 			if diff := cmp.Diff(server.review(t, path, real), server.review(t, path, dry)); diff != "" {
@@ -149,7 +149,7 @@ func TestRemovalIsAllowed(t *testing.T) {
 	server := start(t, review.Reviewer{}, nil)
 	for _, operation := range []admissionv1.Operation{admissionv1.Delete, admissionv1.Connect} {
 		for _, kind := range []string{"ResourceClaim", "Widget"} {
-			for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
+			for _, path := range []string{"/mutate", "/validate"} {
 				req := create(kind, nil)
 				req.Operation, req.OldObject.Raw = operation, claim(17)
 				if got := server.review(t, path, req); !got.Allowed || got.Patch != nil {
@@ -167,14 +167,14 @@ func TestStatusOfClaims(t *testing.T) {
 	allocated := bytes.Replace(claim(1), []byte(`"spec":{`), []byte(`"status":{"allocation":{}},"spec":{`), 1)
 	req := update("ResourceClaim", claim(1), allocated)
 	req.SubResource = "status"
-	if got := server.review(t, webhook.MutatePath, req); !got.Allowed || got.Patch != nil {
+	if got := server.review(t, "/mutate", req); !got.Allowed || got.Patch != nil {
 		t.Errorf("mutate: %v", got)
 	}
-	if got := server.review(t, webhook.ValidatePath, req); got.Allowed || !strings.Contains(got.Result.Message, "allocation-finalizer") {
+	if got := server.review(t, "/validate", req); got.Allowed || !strings.Contains(got.Result.Message, "allocation-finalizer") {
 		t.Errorf("validate: %v", got)
 	}
 	req.OldObject.Raw = allocated
-	if got := server.review(t, webhook.ValidatePath, req); !got.Allowed || len(got.Warnings) != 1 {
+	if got := server.review(t, "/validate", req); !got.Allowed || len(got.Warnings) != 1 {
 		t.Errorf("already allocated: %v", got)
 	}
 }
@@ -217,7 +217,7 @@ func TestBadRequests(t *testing.T) {
 		{"unknown subresource", kind("resource.k8s.io", "v1", "ResourceClaim", "scale"), 422, "ResourceClaim.resource.k8s.io/scale"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, body := server.post(t, webhook.ValidatePath, test.body)
+			_, body := server.post(t, "/validate", test.body)
 			got := parse(t, body).Response
 			if got.Allowed || got.Result == nil || got.Result.Code != test.code || !strings.Contains(got.Result.Message, test.says) {
 				t.Errorf("got %s, want %d with %q", body, test.code, test.says)
@@ -269,12 +269,12 @@ func TestHugeBodies(t *testing.T) {
 	server := start(t, review.Reviewer{}, nil)
 	valid := bytes.Replace(slice(128, 32, 0), []byte(`"metadata":{`),
 		fmt.Appendf(nil, `"metadata":{"annotations":{"example.com/notes":%q},`, strings.Repeat("x", 3<<20)), 1)
-	for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
+	for _, path := range []string{"/mutate", "/validate"} {
 		if got := server.review(t, path, update("ResourceSlice", valid, valid)); !got.Allowed {
 			t.Errorf("%s: a large slice: %v", path, got.Result)
 		}
 	}
-	status, body := server.post(t, webhook.ValidatePath, bytes.Repeat([]byte(" "), 8<<20))
+	status, body := server.post(t, "/validate", bytes.Repeat([]byte(" "), 8<<20))
 	if got := parse(t, body).Response; got.Allowed || got.Result.Code != http.StatusRequestEntityTooLarge || !strings.Contains(got.Result.Message, "too large") {
 		t.Errorf("8 MB: HTTP %d: %s", status, body)
 	}
@@ -291,7 +291,7 @@ func TestSmallRequestHugeWork(t *testing.T) {
 		"ResourceClaim":         `{"devices": {"requests": [{"name": "gpu", "exactly": {"tolerations": ` + many("{}") + `}}]}}`,
 		"ResourceClaimTemplate": `{"spec": {"devices": {"requests": ` + many("{}") + `}}}`,
 	} {
-		for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
+		for _, path := range []string{"/mutate", "/validate"} {
 			req := create(kind, []byte(`{"metadata": {"name": "some"}, "spec": `+spec+`}`))
 			status, body := server.post(t, path, reviewOf(t, "v1", req))
 			if status != http.StatusOK || len(body) > 64<<10 {
@@ -307,7 +307,7 @@ func TestConcurrentRequests(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 200 {
 		all.Go(func() {
-			body, path := good, webhook.ValidatePath
+			body, path := good, "/validate"
 			if i%2 == 1 {
 				body = bad
 			}
@@ -332,7 +332,7 @@ func TestNamelessObject(t *testing.T) {
 	object := bytes.Replace(claim(17), []byte(`"name":"some"`), []byte(`"generateName":"job-"`), 1)
 	req := create("ResourceClaim", object)
 	req.Object = runtime.RawExtension{Raw: object}
-	if got := server.review(t, webhook.ValidatePath, req); got.Allowed || !strings.Contains(got.Result.Message, `"job-*"`) {
+	if got := server.review(t, "/validate", req); got.Allowed || !strings.Contains(got.Result.Message, `"job-*"`) {
 		t.Errorf("got %v", got.Result)
 	}
 }

@@ -123,7 +123,7 @@ func TestExtendedResourcesEndpoint(t *testing.T) {
 	} {
 		req := create("Pod", []byte(`{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "resources": {"requests": `+resources+`}}]}}`))
 		req.Kind.Group, req.Resource.Resource = "", "pods"
-		if got := server.review(t, webhook.PodsPath, req); got.Allowed != allowed {
+		if got := server.review(t, "/pods", req); got.Allowed != allowed {
 			t.Errorf("%s: %+v", resources, got.Result)
 		}
 	}

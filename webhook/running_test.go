@@ -163,7 +163,7 @@ func parse(t testing.TB, body []byte) admissionv1.AdmissionReview {
 // lives fails the test unless the server answers an ordinary request.
 func (r *running) lives(t *testing.T) {
 	t.Helper()
-	if got := r.review(t, webhook.ValidatePath, create("ResourceClaim", claim(3))); !got.Allowed {
+	if got := r.review(t, "/validate", create("ResourceClaim", claim(3))); !got.Allowed {
 		t.Errorf("a good claim is refused afterwards: %v", got.Result)
 	}
 }

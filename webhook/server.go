@@ -18,11 +18,11 @@ import (
 
 // Paths of the handlers, which the chart's webhook configurations name.
 const (
-	MutatePath   = "/mutate"
-	ValidatePath = "/validate"
+	mutatePath   = "/mutate"
+	validatePath = "/validate"
 	guardPath    = "/guard"
-	// PodsPath is for pods at CREATE that name extended resources.
-	PodsPath = "/pods"
+	// podsPath is for pods at CREATE that name extended resources.
+	podsPath = "/pods"
 )
 
 // Files of the certificate directory, as a Secret of type kubernetes.io/tls has
@@ -179,7 +179,7 @@ func (s *Server) Expires() time.Time {
 
 func (s *Server) handler(limiter *limiter) http.Handler {
 	mux := http.NewServeMux()
-	for path, handler := range map[string]admission.Handler{MutatePath: s.Mutating, ValidatePath: s.Validating, guardPath: s.Guarding, PodsPath: s.Pods} {
+	for path, handler := range map[string]admission.Handler{mutatePath: s.Mutating, validatePath: s.Validating, guardPath: s.Guarding, podsPath: s.Pods} {
 		if handler == nil {
 			continue
 		}

@@ -29,7 +29,7 @@ func stock(t testing.TB, mutating, validating admission.Handler) *running {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	for path, handler := range map[string]admission.Handler{webhook.MutatePath: mutating, webhook.ValidatePath: validating} {
+	for path, handler := range map[string]admission.Handler{"/mutate": mutating, "/validate": validating} {
 		mux.Handle("POST "+path, &admission.Webhook{Handler: handler, LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return logr.Discard() }})
 	}
 	server := &http.Server{Handler: mux, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}}
@@ -69,7 +69,7 @@ func TestStockAnswers(t *testing.T) {
 	}
 	for name, body := range bodies {
 		for _, content := range []string{"application/json", "text/plain"} {
-			for _, path := range []string{webhook.MutatePath, webhook.ValidatePath} {
+			for _, path := range []string{"/mutate", "/validate"} {
 				for _, chunked := range []bool{false, true} {
 					var got, want string
 					for again := true; again; {

@@ -74,7 +74,7 @@ func send(client *http.Client, address string, body []byte) (written bool, _ err
 		GetConn:      func(string) { wrote.Store(false) },
 		WroteRequest: func(info httptrace.WroteRequestInfo) { wrote.Store(info.Err == nil) },
 	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+webhook.ValidatePath, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/validate", bytes.NewReader(body))
 	if err != nil {
 		return false, err
 	}
@@ -183,7 +183,7 @@ func TestReadinessFailsFirst(t *testing.T) {
 			}
 		}
 	}
-	response, err := server.newClient(t, false).Post("https://"+server.address+webhook.ValidatePath, "application/json", bytes.NewReader(body))
+	response, err := server.newClient(t, false).Post("https://"+server.address+"/validate", "application/json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

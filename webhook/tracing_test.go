@@ -64,7 +64,7 @@ func TestTraceOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, header := range []string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+server.address+webhook.MutatePath, bytes.NewReader(body))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+server.address+"/mutate", bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

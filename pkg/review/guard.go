@@ -29,9 +29,9 @@ type Impacts interface {
 	Admit(ctx context.Context, write guard.Write, decide func(guard.Impact) (admitted bool)) error
 }
 
-// GuardWindow is the ID under which it is reported that a write exceeds the thresholds
+// guardWindow is the ID under which it is reported that a write exceeds the thresholds
 // together with the evictions that began within the window.
-const GuardWindow = "guard-window"
+const guardWindow = "guard-window"
 
 // guarding is the configuration of the guard.
 type guarding struct {
@@ -231,7 +231,7 @@ func (a *Answer) addSum(r Reviewer, sum *guard.Sum) {
 	if sum == nil || r.guarding.onSum == "off" {
 		return
 	}
-	finding := Finding{Rule: GuardWindow, Severity: validate.Error, Type: field.ErrorTypeForbidden, Message: sum.String()}
+	finding := Finding{Rule: guardWindow, Severity: validate.Error, Type: field.ErrorTypeForbidden, Message: sum.String()}
 	switch r.guarding.onSum {
 	case "warn":
 		finding.Severity = validate.Warning
