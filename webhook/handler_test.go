@@ -17,7 +17,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
-	"github.com/dra-steward/dra-steward/webhook"
 )
 
 // TestAnswersInTheVersionAsked: an API server refuses an answer in another version
