@@ -25,6 +25,8 @@ import (
 // Run runs the program with args until it is done or ctx ends, and returns its exit
 // code.
 func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
+	streams, flush := streams.Printable()
+	defer flush()
 	root := rootCommand(streams)
 	root.SetArgs(args)
 	switch err := root.ExecuteContext(ctx); {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // A Progress shows on a terminal that a long run goes on. Its zero value shows nothing.
@@ -38,7 +40,7 @@ func (p *Progress) Count(file string) {
 		return
 	}
 	p.next, p.shown = now.Add(progressInterval), true
-	fmt.Fprintf(p.Out, "\r\033[K%d objects in %.0f s, now %s", p.documents, now.Sub(p.start).Seconds(), file)
+	fmt.Fprintf(p.Out, "\r\033[K%d objects in %.0f s, now %s", p.documents, now.Sub(p.start).Seconds(), printable.Text(file))
 }
 
 // Hide takes the line away, for something else to be written.

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/debug"
 	"strings"
 
-	"runtime/debug"
-
 	"github.com/spf13/cobra"
+
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // Exit codes of the program.
@@ -23,6 +25,34 @@ const (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+	// Terminal is where Err is shown, if that is a terminal, for output that moves the
+	// cursor; nil otherwise.
+	Terminal io.Writer
+}
+
+// Printable returns streams without control characters: what commands print contains text
+// of tenants and drivers. flush ends them.
+func (s Streams) Printable() (_ Streams, flush func()) {
+	out, err := &printable.Writer{To: s.Out}, &printable.Writer{To: s.Err}
+	s.Terminal = terminal(s.Err)
+	s.Out, s.Err = out, err
+	return s, func() {
+		_ = out.Flush() // the command has ended
+		_ = err.Flush()
+	}
+}
+
+// terminal returns out if a person looks at it, or nil.
+func terminal(out io.Writer) io.Writer {
+	file, ok := out.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return out
 }
 
 // ErrFindings ends a command with ExitFindings; what was found is printed already.

@@ -135,7 +135,7 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 		return err
 	}
 	tally := tally{failOn: o.failOn, verdicts: o.verdicts}
-	progress := lint.Progress{Out: terminal(streams.Err), Now: time.Now}
+	progress := lint.Progress{Out: streams.Terminal, Now: time.Now}
 	for result := range linter.Run(args...) {
 		progress.Count(result.File)
 		if len(result.Reports) > 0 || o.verdicts {

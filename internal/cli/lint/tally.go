@@ -3,8 +3,6 @@ package lint
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -68,17 +66,4 @@ func (t *tally) end() error {
 		return cmdutil.ErrFindings
 	}
 	return nil
-}
-
-// terminal returns out if a person looks at it, else nil.
-func terminal(out io.Writer) io.Writer {
-	file, ok := out.(*os.File)
-	if !ok {
-		return nil
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
-		return nil
-	}
-	return out
 }

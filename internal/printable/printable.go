@@ -1,0 +1,73 @@
+// Package printable makes text safe for a terminal. Names, messages and attributes that
+// tenants and drivers write can contain control characters, which move the cursor, hide
+// lines or set the title of a window.
+package printable
+
+import (
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text returns text in which control characters are escaped as in JSON, as \u001b, so that
+// JSON stays JSON. Line feeds, tabs, and carriage returns before a line feed stay.
+func Text(text string) string {
+	clean, rest := appendClean(nil, []byte(text), true)
+	return string(append(clean, rest...))
+}
+
+// A Writer escapes control characters in what it passes on, like [Text].
+type Writer struct {
+	To io.Writer
+
+	// rest is the end of the last write that cannot be decided about without the next.
+	rest []byte
+}
+
+// Write implements [io.Writer].
+func (w *Writer) Write(data []byte) (int, error) {
+	clean, rest := appendClean(nil, append(w.rest, data...), false)
+	w.rest = append([]byte(nil), rest...)
+	if len(clean) == 0 {
+		return len(data), nil
+	}
+	if _, err := w.To.Write(clean); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+// Flush writes what was held back until the next write.
+func (w *Writer) Flush() error {
+	if len(w.rest) == 0 {
+		return nil
+	}
+	clean, _ := appendClean(nil, w.rest, true)
+	w.rest = nil
+	_, err := w.To.Write(clean)
+	return err
+}
+
+// appendClean appends data without control characters. Unless data is all there is, it
+// returns an incomplete character at the end as rest.
+func appendClean(clean, data []byte, all bool) (_, rest []byte) {
+	for len(data) > 0 {
+		if !all && (!utf8.FullRune(data) || data[0] == '\r' && len(data) == 1) {
+			return clean, data
+		}
+		r, size := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			clean = fmt.Appendf(clean, `\u%04x`, data[0])
+		case r == '\n', r == '\t', r == '\r' && len(data) > 1 && data[1] == '\n':
+			clean = append(clean, data[0])
+		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Bidi_Control, r):
+			clean = fmt.Appendf(clean, `\u%04x`, r)
+		default:
+			clean = append(clean, data[:size]...)
+		}
+		data = data[size:]
+	}
+	return clean, nil
+}
