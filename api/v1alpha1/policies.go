@@ -6,7 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Policies say what the Rego policies do. Codes that no policy has are passed over.
+// Policies are the settings of the Rego policies. Unknown codes of the library are refused;
+// a site's own codes have no effect until a ConfigMap adds the policy.
 type Policies struct {
 	// Disabled switches all policies off. Rules go on.
 	Disabled bool `json:"disabled,omitempty"`

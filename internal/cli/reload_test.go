@@ -47,6 +47,9 @@ func TestReload(t *testing.T) {
 	metric("dra_steward_config_load_failed 1")
 	metric(`dra_steward_config_loads_total{result="failure"} 1`)
 	answer("at most 6")
+	put("limits: {tolerationsPerRequest: 7}\npolicies: {modes: {SITE-001: deny}}")
+	metric(`dra_steward_config_loads_total{result="failure"} 2`)
+	answer("at most 6")
 
 	put("limits: {tolerationsPerRequest: 6}\nexemptions: [{rules: ['*'], users: [joe], reason: moved, expires: 2020-01-01T00:00:00Z}]")
 	metric("dra_steward_config_load_failed 0")
@@ -58,7 +61,7 @@ func TestReload(t *testing.T) {
 	<-s.code
 	log := <-s.log
 	for _, part := range []string{"refused a new configuration; the last valid one stays in force", "config.yaml:3:10: limits.tolerationsPerRequest: Invalid value: 99",
-		"loaded a new configuration", "an exemption has expired"} {
+		"policies.modes[SITE-001]", "loaded a new configuration", "an exemption has expired"} {
 		if !strings.Contains(log, part) {
 			t.Errorf("the log lacks %q:\n%s", part, log)
 		}

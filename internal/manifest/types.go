@@ -141,6 +141,20 @@ func objectHint(value any, t reflect.Type) string {
 	return ""
 }
 
+// Nearest returns the name that is most like a word, or "" if none is similar.
+func Nearest(word string, names []string) string {
+	best, least := "", max(2, len(word)/4)+1 // longer words may differ in more letters
+	for _, name := range names {
+		if strings.EqualFold(name, word) {
+			return name
+		}
+		if d := distance(name, word); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
 // distance returns how many letters must be added, removed or replaced to make
 // one word of the other.
 func distance(a, b string) int {

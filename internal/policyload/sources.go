@@ -17,8 +17,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// Sources are the library and what a person names beside it: folders with
-// policies, or bundles of OPA.
+// Sources are the library and additional policies: folders with policies, or bundles of
+// OPA.
 func Sources(paths []string) ([]policy.Source, error) {
 	sources := []policy.Source{policy.Library()}
 	for _, path := range paths {
@@ -47,8 +47,8 @@ func policyFiles(path string) (fs.FS, error) {
 	return policy.Bundle(file)
 }
 
-// Compile makes a set of the library and what is beside it. The library's own
-// tests are run when it is built, those of others here.
+// Compile makes a set of the library and additional policies. The tests of the library run
+// when it is built, those of others here.
 func Compile(ctx context.Context, sources []policy.Source) (*policy.Set, error) {
 	if len(sources) == 1 {
 		return policy.Parse(ctx, sources...)
@@ -64,6 +64,9 @@ func NewEngine(set *policy.Set, c v1alpha1.StewardConfiguration, cacheBytes int6
 	}
 	settings, err := review.PolicySettings(c)
 	if err != nil {
+		return nil, err
+	}
+	if err := Check(set, c, true); err != nil {
 		return nil, err
 	}
 	settings.CacheBytes = cacheBytes

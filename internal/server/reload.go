@@ -88,6 +88,9 @@ func (c *reloader) use(file config.File, now time.Time) error {
 	if reviewer.Policies, err = policyload.NewEngine(c.set, file.StewardConfiguration, c.cacheBytes); err != nil {
 		return file.Locate(err)
 	}
+	if err := c.unknownPolicies(file); err != nil {
+		return err
+	}
 	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(c.set, file.StewardConfiguration, c.cacheBytes); err != nil {
 		return file.Locate(err)
 	}
@@ -107,6 +110,20 @@ func (c *reloader) use(file config.File, now time.Time) error {
 	for _, i := range reviewer.Expired(now) {
 		c.log.Info("an exemption has expired and is ignored: remove or renew it", "exemption", i, "reason", file.Exemptions[i].Reason)
 	}
+	return nil
+}
+
+// unknownPolicies refuses settings of policies that do not exist. Where ConfigMaps can add
+// the policies later, they are logged instead.
+func (c *reloader) unknownPolicies(file config.File) error {
+	if c.set == nil {
+		return nil
+	}
+	err := file.Locate(policyload.Check(c.set, file.StewardConfiguration, false))
+	if err == nil || c.policies == nil {
+		return err
+	}
+	c.log.Info("settings of policies have no effect until a ConfigMap adds the policies", "settings", err.Error())
 	return nil
 }
 

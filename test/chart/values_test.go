@@ -29,7 +29,12 @@ func TestRefusedValues(t *testing.T) {
 		"finalizer mode":        {values{"defaults": values{"finalizer": "always"}}, "/defaults/finalizer"},
 		"schema of no driver":   {values{"opaqueParameters": values{"schemas": []any{values{"type": "object"}}}}, "x-dra-driver"},
 		"unknown severity":      {values{"rules": values{"claim-devices-max": values{"severity": "deny"}}}, "/rules/claim-devices-max/severity"},
-		"exemption for ever":    {values{"exemptions": []any{values{"rules": []any{"*"}, "users": []any{"jane"}, "reason": "so"}}}, "missing property 'expires'"},
+		"exemption without end": {values{"exemptions": []any{values{"rules": []any{"*"}, "users": []any{"jane"}, "reason": "so"}}}, "missing property 'expires'"},
+		"unknown rule":          {values{"rules": values{"claim-device-max": values{"severity": "warning"}}}, "claim-device-max"},
+		"unknown policy":        {values{"policies": values{"modes": values{"DRA-TOL-01": "deny"}}}, "DRA-TOL-01"},
+		"unknown parameter":     {values{"policies": values{"parameters": values{"DRA-TOL-002": values{"key": []any{"a"}}}}}, "'key' not allowed"},
+		"unknown in namespaces": {values{"policies": values{"namespaces": []any{values{"names": []any{"a"}, "modes": values{"DRA-TOL-9": "deny"}}}}}, "DRA-TOL-9"},
+		"unknown exemption":     {values{"exemptions": []any{values{"rules": []any{"DRA-TOL-01"}, "users": []any{"jane"}, "reason": "so", "expires": "2099-01-01T00:00:00Z"}}}, "/exemptions/0/rules/0"},
 		"misspelt driver":       {values{"drivers": values{"gpu.example.com": values{"user": []any{"jane"}}}}, "'user' not allowed"},
 		"window too long":       {values{"defaults": values{"timeAddedWindow": "61s"}}, "/defaults/timeAddedWindow"},
 		"failurePolicy":         {values{"webhooks": values{"claims": values{"failurePolicy": "Maybe"}}}, "/webhooks/claims/failurePolicy"},
@@ -46,10 +51,10 @@ func TestRefusedValues(t *testing.T) {
 		"no certificate":        {values{"certificates": values{"mode": "provided"}}, "kubectl -n dra-steward create secret tls"},
 		"only a Secret":         {values{"certificates": values{"mode": "provided", "existingSecret": "a"}}, `-addext "subjectAltName=DNS:dra-steward.dra-steward.svc"`},
 		"encoded caBundle":      {values{"certificates": values{"mode": "provided", "existingSecret": "a", "caBundle": "TUFB"}}, "--set-file certificates.caBundle"},
-		"a Secret of nobody":    {values{"certificates": values{"mode": "certManager", "existingSecret": "a"}}, "are for certificates.mode provided, which is certManager"},
+		"a Secret of no mode":   {values{"certificates": values{"mode": "certManager", "existingSecret": "a"}}, "are for certificates.mode provided, which is certManager"},
 		"validity":              {values{"certificates": values{"selfManaged": values{"validity": "90d"}}}, "/certificates/selfManaged/validity"},
 		"kind of no issuer":     {values{"certificates": values{"mode": "certManager", "certManager": values{"issuerRef": values{"kind": "ClusterIssuer"}}}}, "issuerRef"},
-		"nobody to keep it":     {values{"certificates": values{}, "controller": values{"enabled": false}}, "controller.enabled false"},
+		"no component for it":   {values{"certificates": values{}, "controller": values{"enabled": false}}, "controller.enabled false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(with(tt.values), Options{})

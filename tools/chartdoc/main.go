@@ -52,6 +52,9 @@ func generate(dir string) (map[string][]byte, error) {
 	if err := json.Unmarshal(config.Schema, &configuration); err != nil {
 		return nil, err
 	}
+	if err := addNames(configuration); err != nil {
+		return nil, err
+	}
 	values, err := schema(root, configuration)
 	if err != nil {
 		return nil, err

@@ -90,10 +90,13 @@ func (v value) imply(s object) {
 	}
 }
 
-// lookUp finds a field of the configuration, such as "limits".
+// lookUp finds a field of the configuration, such as "limits", or one in the items of a list.
 func lookUp(configuration object, field string) (object, error) {
 	at := configuration
 	for name := range strings.SplitSeq(field, ".") {
+		if items, isList := at["items"].(object); isList {
+			at = items
+		}
 		properties, _ := at["properties"].(object)
 		next, ok := properties[name].(object)
 		if !ok {

@@ -10,7 +10,9 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
@@ -29,22 +31,36 @@ check refuses.`,
 }
 
 func configCheckCommand(streams cmdutil.Streams) *cobra.Command {
-	return &cobra.Command{
+	var policies []string
+	c := &cobra.Command{
 		Use:   "check FILE…",
 		Short: "Report the errors of configuration files, with line and column",
 		Long: `check reads configuration files as serve and lint do and prints all errors with line and
-column: unknown and duplicate fields, values out of range, unknown rules, exemptions
-without a reason, and expired exemptions. Exit codes: 0 valid, 1 errors, 2 a file cannot
+column: unknown and duplicate fields, values out of range, unknown rules, policies and
+parameters of policies, exemptions without a reason, and expired exemptions. With
+--policies the policies of the site are known, too. Exit codes: 0 valid, 1 errors, 2 a file cannot
 be read.`,
 		Example: `  dra-steward config check site.yaml
   helm template dra-steward charts/dra-steward -f values.yaml -s templates/configmap.yaml |
     yq '.data."config.yaml"' | dra-steward config check /dev/stdin`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, files []string) error { return checkConfigs(streams, files, time.Now()) },
+		RunE: func(c *cobra.Command, files []string) error {
+			sources, err := policyload.Sources(policies)
+			if err != nil {
+				return err
+			}
+			set, err := policyload.Compile(c.Context(), sources)
+			if err != nil {
+				return err
+			}
+			return checkConfigs(streams, set, files, time.Now())
+		},
 	}
+	c.Flags().StringArrayVar(&policies, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
+	return c
 }
 
-func checkConfigs(streams cmdutil.Streams, files []string, now time.Time) (result error) {
+func checkConfigs(streams cmdutil.Streams, set *policy.Set, files []string, now time.Time) (result error) {
 	book, err := rulebook.Open()
 	if err != nil {
 		return err
@@ -56,6 +72,13 @@ func checkConfigs(streams cmdutil.Streams, files []string, now time.Time) (resul
 		}
 		if err == nil {
 			_, err = (&lint.Sites{Book: book}).Site(file)
+		}
+		if err == nil {
+			err = file.Locate(policyload.Check(set, file.StewardConfiguration, false))
+		}
+		if err == nil {
+			_, err = policyload.NewEngine(set, file.StewardConfiguration)
+			err = file.Locate(err)
 		}
 		if err != nil {
 			fmt.Fprintln(streams.Out, err)
