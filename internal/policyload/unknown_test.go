@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 					t.Errorf("own codes later %v: got %v, want %q", later, err, want)
 				}
 			}
-			if _, err := NewEngine(set, tt.configuration); (err != nil) != (tt.later != "") {
+			if _, err := NewEngine(set, tt.configuration, 0); (err != nil) != (tt.later != "") {
 				t.Errorf("the engine: got %v, want %q", err, tt.later)
 			}
 		})

@@ -77,7 +77,7 @@ func checkConfigs(streams cmdutil.Streams, set *policy.Set, files []string, now 
 			err = file.Locate(policyload.Check(set, file.StewardConfiguration, false))
 		}
 		if err == nil {
-			_, err = policyload.NewEngine(set, file.StewardConfiguration)
+			_, err = policyload.NewEngine(set, file.StewardConfiguration, 0)
 			err = file.Locate(err)
 		}
 		if err != nil {
