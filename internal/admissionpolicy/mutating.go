@@ -18,6 +18,7 @@ var impossibleDefaults = map[string]string{
 	"taint-time-set":            "the API server does the same",
 	"taint-time-renew":          "the API server does the same since 1.36",
 	"taint-time-keep":           "an admission policy of the API server has no clock to tell a reset time from a chosen one",
+	"taint-time-past":           "it only warns",
 	"toleration-operator-equal": "the API server does the same",
 	"toleration-rewrite":        "an admission policy of the API server cannot hash what it has to record",
 	"drain-settings":            "a drain without them means the same",

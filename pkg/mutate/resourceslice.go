@@ -40,6 +40,53 @@ tolerationSeconds of pods can be used up already.`,
 		Source: taintTimeSetSource,
 		Apply:  setTimes,
 	},
+	{
+		ID: "taint-time-past",
+		Doc: `A new NoExecute taint whose time is more than an hour ago draws a warning.
+
+tolerationSeconds count from timeAdded, so pods with a toleration that is shorter than that
+are evicted at once. The time is not changed: a driver that publishes its slices again
+repeats the times of its taints, and a later time would start each toleration again, so that
+an eviction that is due never happens.`,
+		Server: "accepts every time",
+		Source: "KEP-5055, DeviceTaint.TimeAdded",
+		Apply:  warnOfPastTimes,
+	},
+}
+
+// pastTime is how long ago the time of a new taint may be without a warning.
+const pastTime = time.Hour
+
+func warnOfPastTimes(w Write[resourceapi.ResourceSlice], _ Settings) (result Result, _ error) {
+	var old []placedTaint
+	for i, device := range taintedDevices(w.Object) {
+		for j := range device.Taints {
+			taint := &device.Taints[j]
+			if taint.Effect == resourceapi.DeviceTaintEffectNoExecute && taint.TimeAdded != nil && w.Now.Sub(taint.TimeAdded.Time) > pastTime {
+				old = append(old, placedTaint{i, device.Name, j, taint})
+			}
+		}
+	}
+	if old == nil {
+		return Result{}, nil
+	}
+	past := pastTaints{}
+	switch stored, err := w.Old(); {
+	case err != nil:
+		return Result{}, err
+	case stored != nil:
+		past = rememberTaints(stored)
+	}
+	for _, t := range old {
+		// taint-time-keep reports a taint with another effect.
+		if past.take(t.device, *t.taint) != nil || past.otherEffect(t.device, *t.taint) != "" {
+			continue
+		}
+		result.Warnings = append(result.Warnings, Warning{Path: t.path(), Message: fmt.Sprintf(
+			"the taint is new and its time is %s, so pods with shorter tolerationSeconds are evicted at once; leave timeAdded out or set it to now",
+			t.taint.TimeAdded.UTC().Format(time.RFC3339))})
+	}
+	return result, nil
 }
 
 func setTimes(w Write[resourceapi.ResourceSlice], _ Settings) (result Result, _ error) {
