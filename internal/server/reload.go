@@ -51,6 +51,8 @@ type reloader struct {
 	// guards nor deletions says that somebody asks.
 	guard             *impact.Estimator
 	guards, deletions bool
+	// authors remembers who publishes for a driver, whatever the configuration is.
+	authors review.SliceAuthors
 	// slices writes patches into slices; nil leaves them alone.
 	slices review.Slices
 	// file is the one in force.
@@ -65,7 +67,7 @@ func (c *reloader) reviewer() review.Reviewer {
 	if c.guards {
 		reviewer.Impacts = c.guard
 	}
-	reviewer.Slices = c.slices
+	reviewer.Slices, reviewer.SliceAuthors = c.slices, &c.authors
 	reviewer.Profile.Minor = cmp.Or(reviewer.Profile.Minor, c.minor())
 	return reviewer
 }

@@ -135,8 +135,12 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 			return Answer{}, err
 		}
 	}
+	var authors validate.SliceAuthors
 	if check {
-		errs, tolerated, err := k.check(r, obj, old, req)
+		if authors, err = k.sliceAuthors(r, obj, old, req); err != nil {
+			return Answer{}, err
+		}
+		errs, tolerated, err := k.check(r, obj, old, req, authors)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -149,6 +153,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	answer.exempt(r, req)
 	answer.setAside(r.observes)
 	answer.sort()
+	k.learn(authors, obj, req, answer)
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
 		answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.World, Expressions: r.expressions})
 	}
@@ -242,7 +247,7 @@ func (k kindOf[T]) drop(r Reviewer, answer *Answer, obj *T, old func() (*T, erro
 }
 
 // check decodes the old object only if a rule needs it.
-func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request) (errs, tolerated field.ErrorList, err error) {
+func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request, authors validate.SliceAuthors) (errs, tolerated field.ErrorList, err error) {
 	rules := k.rules
 	if r.InCluster {
 		rules = k.clusterRules
@@ -252,7 +257,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 		return nil, nil, err
 	}
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
-		ClusterView: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, ForceDeleters: r.forceDeleters}
+		ClusterView: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters}
 	if r.exemptions.system(req) {
 		conditions.ClusterView = nil // rules about the cluster only warn, and components read no warnings
 	}

@@ -81,6 +81,8 @@ type Reviewer struct {
 	GuardPolicies *policy.Engine
 	// Slices write ResourceSlicePatches into slices; nil leaves slices alone.
 	Slices Slices
+	// SliceAuthors remembers who publishes for a driver; nil does not.
+	SliceAuthors *SliceAuthors
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool

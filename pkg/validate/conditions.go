@@ -23,6 +23,9 @@ type Conditions struct {
 	// Publishers are who may publish for a driver, by its name; any user for a driver that
 	// is not named.
 	Publishers map[string]Publishers
+	// SliceAuthors is who publishes for a driver by experience; nil leaves out the rule that
+	// reads it.
+	SliceAuthors SliceAuthors
 	// ForceDeleters are who may delete pods by force, in addition to the control plane.
 	ForceDeleters Deleters
 	// ClusterView is what exists besides the object; nil leaves out the rules that read it.

@@ -54,6 +54,53 @@ The rule does not check drivers that the site does not name.`,
 		Source:   "KEP-4381, ResourceSliceSpec.Driver",
 		Check:    sliceDriverAuthor,
 	},
+	{
+		ID: "slice-author-changed",
+		Doc: `The slices of a driver are written by one identity.
+
+A slice whose author differs from the one that the webhook has first seen to publish for the
+driver draws a warning: another driver, or a user, can publish devices that do not exist and
+taints that evict pods. An identity is a user name, such as that of a ServiceAccount, whatever
+the node of its pod; all kubelets are one. The rule never denies, because the webhook only
+knows the writes since its start. It does not check drivers whose identities the site names
+(drivers.<name>.users): slice-driver-author does.`,
+		Category:    Gap,
+		Severity:    Warning,
+		CrossObject: true,
+		Upstream:    "allows every user with write access to slices to write those of any driver",
+		Source:      "KEP-4381, ResourceSliceSpec.Driver",
+		Check:       sliceAuthorChanged,
+	},
+}
+
+// SliceAuthors knows who publishes for a driver.
+type SliceAuthors interface {
+	// First returns the identity that was first seen to publish for a driver; empty if none
+	// was.
+	First(driver string) string
+}
+
+// SliceIdentity is the identity of a user who publishes slices.
+func SliceIdentity(user string) string {
+	if strings.HasPrefix(user, "system:node:") {
+		return "system:nodes"
+	}
+	return user
+}
+
+func sliceAuthorChanged(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+	if c.Author == nil || c.SliceAuthors == nil {
+		return nil
+	}
+	if _, named := c.Publishers[slice.Spec.Driver]; named {
+		return nil
+	}
+	first := c.SliceAuthors.First(slice.Spec.Driver)
+	if first == "" || first == SliceIdentity(c.Author.Username) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "driver"), first+" has published for the driver so far, and not "+
+		c.Author.Username+"; if both do, name them in the configuration of dra-steward (drivers)")}
 }
 
 func sliceNodeAuthor(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
