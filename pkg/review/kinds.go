@@ -137,16 +137,10 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	}
 	var authors validate.SliceAuthors
 	if check {
-		if authors, err = k.sliceAuthors(r, obj, old, req); err != nil {
-			return Answer{}, err
+		if authors, err = k.sliceAuthors(r, obj, old, req); err == nil {
+			err = k.examine(r, &answer, obj, old, req, authors, severities)
 		}
-		errs, tolerated, err := k.check(r, obj, old, req, authors)
 		if err != nil {
-			return Answer{}, err
-		}
-		answer.add(errs, k.warnOnly, severities)
-		answer.addTolerated(tolerated, severities)
-		if err := k.policies(r, &answer, obj, old, req); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -158,6 +152,17 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.World, Expressions: r.expressions})
 	}
 	return answer, nil
+}
+
+// examine adds what rules and policies find.
+func (k kindOf[T]) examine(r Reviewer, answer *Answer, obj *T, old func() (*T, error), req Request, authors validate.SliceAuthors, severities severities) error {
+	errs, tolerated, err := k.check(r, obj, old, req, authors)
+	if err != nil {
+		return err
+	}
+	answer.add(errs, k.warnOnly, severities)
+	answer.addTolerated(tolerated, severities)
+	return k.policies(r, answer, obj, old, req)
 }
 
 // policies asks those that apply.
