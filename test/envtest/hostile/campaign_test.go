@@ -3,6 +3,7 @@ package hostile
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -107,6 +108,8 @@ func answerOf(err error) string {
 		return "invalid"
 	case apierrors.IsRequestEntityTooLargeError(err):
 		return "too large"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "not answered in 30 s"
 	}
 	return "refused otherwise: " + string(apierrors.ReasonForError(err))
 }
@@ -215,7 +218,9 @@ func disturb(ctx context.Context, t *testing.T, admin kubernetes.Interface, kill
 		} else {
 			restarts++
 		}
-		must(t, admin.CoreV1().Pods(namespace).Delete(always, pod.Object.Name, metav1.DeleteOptions{}))
+		if err := admin.CoreV1().Pods(namespace).Delete(always, pod.Object.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			must(t, err)
+		}
 		settle(t)
 	}
 }
