@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,7 +80,22 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			return nil, err
 		}
 	}
+	m.begin()
 	return m, nil
+}
+
+// begin makes the counters of limits start at 0: Prometheus sees no increase in a counter that
+// appears with its first event.
+func (m *Metrics) begin() {
+	for _, path := range []string{MutatePath, ValidatePath, guardPath, PodsPath} {
+		endpoint := strings.TrimPrefix(path, "/")
+		for _, reason := range []string{"busy", "deadline", "size"} {
+			m.refused.WithLabelValues(endpoint, reason)
+			m.passed.WithLabelValues(endpoint, reason)
+		}
+		m.refused.WithLabelValues(endpoint, "address")
+	}
+	m.refused.WithLabelValues("", "connections")
 }
 
 func (m *Metrics) observe(endpoint string, req admission.Request, verdict string, took time.Duration) {

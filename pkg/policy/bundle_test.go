@@ -91,3 +91,32 @@ func TestBundle(t *testing.T) {
 		t.Error("text is taken for a bundle")
 	}
 }
+
+// TestBundlePaths: a path that leads out of the bundle is an error, and no file outside the
+// bundle is read or replaced.
+func TestBundlePaths(t *testing.T) {
+	for _, name := range []string{"../escaped/policy.rego", "/../escaped/policy.rego", "/site/../../escaped/policy.rego"} {
+		files, err := policy.Bundle(bytes.NewReader(tarball(t, map[string]string{name: bundled})))
+		if err == nil {
+			_, err = policy.Compile(t.Context(), policy.Source{Name: "site.tar.gz", Files: files})
+		}
+		if err == nil {
+			t.Errorf("%s is loaded", name)
+		}
+	}
+}
+
+// TestBundleSignatures: signatures are not verified, so that one that is wrong changes nothing:
+// whoever writes the file decides what it holds.
+func TestBundleSignatures(t *testing.T) {
+	for _, signatures := range []string{`{"signatures": ["forged"]}`, "garbage"} {
+		files, err := policy.Bundle(bytes.NewReader(tarball(t, map[string]string{"/site/policy.rego": bundled, "/.signatures.json": signatures})))
+		if err != nil {
+			t.Errorf("%s: %v", signatures, err)
+			continue
+		}
+		if _, err := policy.Compile(t.Context(), policy.Source{Name: "site.tar.gz", Files: files}); err != nil {
+			t.Errorf("%s: %v", signatures, err)
+		}
+	}
+}

@@ -255,8 +255,8 @@ func (s *Set) checkRules() error {
 // maxBundle bounds what a bundle holds once it is unpacked.
 const maxBundle = 32 << 20
 
-// Bundle reads a bundle of OPA, a gzipped tarball as "opa build" writes it. Its data are
-// refused: policies see their input alone.
+// Bundle reads a bundle of OPA, a gzipped tarball as "opa build" writes it. Data in it is an
+// error: policies see only their input. Signatures are not verified, and nothing is written.
 func Bundle(r io.Reader) (fs.FS, error) {
 	read, err := bundle.NewReader(r).WithSkipBundleVerification(true).WithProcessAnnotations(true).
 		WithCapabilities(capabilities()).WithSizeLimitBytes(maxBundle).Read()
@@ -268,7 +268,11 @@ func Bundle(r io.Reader) (fs.FS, error) {
 	}
 	files := fstest.MapFS{}
 	for _, module := range read.Modules {
-		files[strings.TrimPrefix(module.Path, "/")] = &fstest.MapFile{Data: module.Raw}
+		name := strings.TrimPrefix(module.Path, "/")
+		if !fs.ValidPath(name) {
+			return nil, fmt.Errorf("%q: the path of a file in a bundle must not leave the bundle", module.Path)
+		}
+		files[name] = &fstest.MapFile{Data: module.Raw}
 	}
 	return files, nil
 }

@@ -57,9 +57,20 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		silent: "dra_steward_admission_answers_total{endpoint=\"validate\",verdict=\"errored\"} 0x10 1x50\n  dra_steward_admission_answers_total{endpoint=\"validate\",verdict=\"allowed\"} 0+600x60",
 	},
 	"DraStewardWritesUnchecked": {
-		fires:  `apiserver_admission_webhook_fail_open_count{name="system-claims.validate.dra-steward.io",type="validating"} 0x10 3x50`,
+		// The series appears with the first event.
+		fires:  "up{job=\"apiserver\",instance=\"i\"} 1x60\n  apiserver_admission_webhook_fail_open_count{job=\"apiserver\",instance=\"i\",name=\"system-claims.validate.dra-steward.io\",type=\"validating\"} _x15 3x44",
 		says:   "writes for system-claims.validate.dra-steward.io were admitted",
 		silent: "apiserver_admission_webhook_fail_open_count{name=\"claims.validate.dra-steward.io\",type=\"validating\"} 3x60\n  apiserver_admission_webhook_fail_open_count{name=\"claims.mutate.dra-steward.io\",type=\"admit\"} 0+3x60\n  apiserver_admission_webhook_fail_open_count{name=\"claims.example.com\",type=\"validating\"} 0+3x60",
+	},
+	"DraStewardComponentsUnchecked": {
+		fires:  `dra_steward_admission_unchecked_total{endpoint="mutate",reason="deadline"} 0x10 1x50`,
+		says:   "requests to mutate were admitted in 10 minutes without all checks (deadline)",
+		silent: `dra_steward_admission_unchecked_total{endpoint="mutate",reason="busy"} 7x60`,
+	},
+	"DraStewardOverloaded": {
+		fires:  `dra_steward_admission_refused_total{endpoint="validate",reason="busy"} 0x10 50x50`,
+		says:   "requests were refused in 10 minutes because of a limit of the webhook (busy)",
+		silent: "dra_steward_admission_refused_total{endpoint=\"validate\",reason=\"size\"} 0+60x60\n  dra_steward_admission_refused_total{endpoint=\"validate\",reason=\"deadline\"} 0x10 3x50",
 	},
 	"DraStewardAdmissionSlow": {
 		fires:  buckets("0.1=0+90x60", "0.4=0+100x60", "+Inf=0+100x60"),

@@ -40,7 +40,8 @@ func TestCheck(t *testing.T) {
 		`dra_steward_config_load_failed_bucket`:                                                 1,
 		`dra_steward_config_load_failed{kind="a"}`:                                              1,
 		`sum by (user) (dra_steward_admission_answers_total)`:                                   1,
-		`up`:       1,
+		`up`:       0,
+		`down`:     1,
 		`sum(1 + `: 1,
 	} {
 		if got := wrong(t, expression); len(got) != want {
@@ -66,6 +67,7 @@ func wrong(t *testing.T, expression string) (problems []string) {
 	labels := map[string][]string{
 		// Of the API server, in k8s.io/apiserver/pkg/admission/metrics.
 		"apiserver_admission_webhook_fail_open_count": {"name", "type"},
+		"up": {}, // of Prometheus
 	}
 	for _, m := range all {
 		labels[m.Name] = m.Labels

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,6 +80,33 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	writes.sent(t, 50)
 	writes.end(t, "a rotation")
+}
+
+// TestGarbageCertificate: garbage in the certificate's Secret stops no webhook. The controller
+// replaces it, and the API server asks the webhook again.
+func TestGarbageCertificate(t *testing.T) {
+	c, clients := install(t, quick())
+	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
+	for _, patch := range []string{
+		`{"stringData":{"tls.crt":"garbage"}}`,
+		`{"stringData":{"tls.crt":"garbage","tls.key":"garbage","ca.crt":"garbage"}}`,
+		`{"data":{"tls.crt":null,"tls.key":null,"ca.crt":null},"stringData":{"other":"garbage"}}`,
+	} {
+		before := secretData(t, clients)
+		_, err := clients.CoreV1().Secrets(namespace).Patch(t.Context(), secret, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		must(t, err)
+		eventually(t, "the certificate is replaced after "+patch, func(ctx context.Context) error {
+			_, err := clients.CoreV1().Secrets(namespace).Patch(ctx, secret, types.MergePatchType, []byte(`{"data":{"other":null}}`), metav1.PatchOptions{})
+			if err != nil {
+				return err
+			}
+			return replaced(ctx, c, clients, before)
+		})
+		eventually(t, "guarded after "+patch, func(ctx context.Context) error { return guarded(ctx, clients) })
+		if n := len(kubelet.Pods("webhook")); n != 2 {
+			t.Errorf("%d webhooks run, want 2", n)
+		}
+	}
 }
 
 // replaced is nil once another certificate is served, by an authority that is the only

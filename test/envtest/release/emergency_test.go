@@ -5,11 +5,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"helm.sh/helm/v3/pkg/action"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// TestEmergency runs the one command of docs/operations.md, as it stands there.
+// TestEmergency runs the command of docs/operations.md that removes the webhooks, and restores
+// them with the values of the release.
 func TestEmergency(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
@@ -31,7 +34,9 @@ func TestEmergency(t *testing.T) {
 	if n := h.configurations(); n != 0 {
 		t.Errorf("%d webhook configurations of ours are left", n)
 	}
-	h.must(h.upgrade(current(t), with(values{"fullnameOverride": "guard", "uninstall": values{"enabled": false}, "crds": values{"keep": false}})))
+	reuse := action.NewUpgrade(h.config) // helm upgrade --reuse-values
+	reuse.Namespace, reuse.Timeout, reuse.ReuseValues = h.namespace, time.Minute, true
+	h.must(reuse.RunWithContext(t.Context(), name, current(t), nil))
 	if n := h.configurations(); n != 2 {
 		t.Errorf("an upgrade brings back %d webhook configurations, want 2", n)
 	}
