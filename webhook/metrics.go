@@ -87,7 +87,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 // begin makes the counters of limits start at 0: Prometheus sees no increase in a counter that
 // appears with its first event.
 func (m *Metrics) begin() {
-	for _, path := range []string{MutatePath, ValidatePath, guardPath, PodsPath} {
+	for _, path := range []string{mutatePath, validatePath, guardPath, podsPath} {
 		endpoint := strings.TrimPrefix(path, "/")
 		for _, reason := range []string{"busy", "deadline", "size"} {
 			m.refused.WithLabelValues(endpoint, reason)
