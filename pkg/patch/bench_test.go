@@ -69,7 +69,7 @@ func BenchmarkApply(b *testing.B) {
 				e := NewEvaluation(s)
 				b.Run("expression remembered/10 patches", func(b *testing.B) {
 					beside(b, s, func() {
-						matches := make([]deviceMatch, 0, n)
+						matches := make([]Match, 0, n)
 						for _, p := range patches {
 							matches = append(matches, p.match(e))
 						}

@@ -152,8 +152,8 @@ func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure st
 	return v.of[device] % states, v.of[device] / states, v.failures[device]
 }
 
-// A deviceMatch is the set of devices of a slice that a patch applies to.
-type deviceMatch struct {
+// A Match is the set of devices of a slice that a patch applies to.
+type Match struct {
 	Patch *Patch
 	// Devices is their number.
 	Devices int
@@ -173,13 +173,13 @@ type Failures struct {
 }
 
 // has reports whether the patch applies to the device with an index.
-func (m deviceMatch) has(device int) bool {
+func (m Match) has(device int) bool {
 	return device/64 < len(m.set) && m.set[device/64]&(1<<(device%64)) != 0
 }
 
 // match returns the devices of the evaluation's slice that a patch applies to.
-func (p *Patch) match(e *Evaluation) deviceMatch {
-	m := deviceMatch{Patch: p}
+func (p *Patch) match(e *Evaluation) Match {
+	m := Match{Patch: p}
 	if !p.Selects(e.slice.Spec.Driver, e.slice.Spec.Pool.Name) {
 		return m
 	}

@@ -22,7 +22,7 @@ func Apply(slice *resourceapi.ResourceSlice, patches []*Patch) Result {
 // Apply applies patches to the slice of the evaluation. It keeps only the results of
 // expressions.
 func (e *Evaluation) Apply(patches []*Patch) Result {
-	var matches []deviceMatch
+	var matches []Match
 	for _, p := range patches {
 		if m := p.match(e); m.Devices > 0 || m.Failures.Devices > 0 {
 			matches = append(matches, m)
@@ -35,14 +35,14 @@ func (e *Evaluation) Apply(patches []*Patch) Result {
 // mergeMatches applies to a slice the patches that match devices of it. The order of matches does
 // not matter. mergeMatches changes neither the slice nor the patches. The result shares memory
 // with them, so the caller must not modify it.
-func mergeMatches(slice *resourceapi.ResourceSlice, matches []deviceMatch) Result {
+func mergeMatches(slice *resourceapi.ResourceSlice, matches []Match) Result {
 	r := Result{Slice: slice, Published: slice}
 	for _, m := range matches {
 		if m.Devices > 0 || m.Failures.Devices > 0 {
 			r.matches = append(r.matches, m)
 		}
 	}
-	slices.SortStableFunc(r.matches, func(a, b deviceMatch) int { return comparePatches(a.Patch, b.Patch) })
+	slices.SortStableFunc(r.matches, func(a, b Match) int { return comparePatches(a.Patch, b.Patch) })
 	plans := plans{matches: r.matches}
 	w := writer{driver: resourceapi.QualifiedName(slice.Spec.Driver), crowded: len(slice.Spec.Devices) > resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures}
 	var last string
@@ -90,7 +90,7 @@ type entry struct {
 
 // plans makes one plan for each set of patches that apply to a device.
 type plans struct {
-	matches []deviceMatch
+	matches []Match
 	made    map[string]*plan
 	set     []byte
 }

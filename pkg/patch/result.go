@@ -23,7 +23,7 @@ type Result struct {
 	Published *resourceapi.ResourceSlice
 
 	// matches are in the order of precedence.
-	matches []deviceMatch
+	matches []Match
 	// devices is nil if no patch applies to a device.
 	devices []outcome
 }
@@ -87,7 +87,7 @@ func (o outcome) key(i int) Key {
 
 // Matches returns the patches that match devices of the slice or failed to, in the
 // order of precedence.
-func (r Result) Matches() []deviceMatch { return r.matches }
+func (r Result) Matches() []Match { return r.matches }
 
 // A Report is the effect of a patch on the devices of one or more slices. Its size does not
 // depend on their number.

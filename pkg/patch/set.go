@@ -54,7 +54,7 @@ func (s *Set) All() iter.Seq[*Patch] { return maps.Values(s.byName) }
 // keeps, by the name of the slice, the results of expressions for its devices: see
 // [Set.Forget].
 func (s *Set) Apply(slice *resourceapi.ResourceSlice) *Result {
-	var matches []deviceMatch
+	var matches []Match
 	evaluation := s.evaluations[slice.Name]
 	selected := false
 	for _, candidate := range s.byName {
