@@ -22,10 +22,6 @@ type Guard struct {
 	Window *metav1.Duration `json:"window,omitempty"`
 }
 
-// EvictionBegan is the condition of a DeviceTaintRule in which the controller keeps since when
-// a rule evicts that was changed after its creation.
-const EvictionBegan = Group + "/EvictionBegan"
-
 // GuardThresholds are how much one object may hit without an acknowledgement. Absent are
 // 20 pods, 5 namespaces and 25 percent.
 type GuardThresholds struct {

@@ -92,7 +92,7 @@ func (i *Estimator) changed(old, object any, now time.Time) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
 		before, _ := old.(*resourceapi.DeviceTaintRule)
-		evicts, widens, began = guard.Widens(nil, object), guard.Widens(before, object), RuleBegan(object, now)
+		evicts, widens, began = guard.Widens(nil, object), guard.Widens(before, object), ruleBegan(object, now)
 	case *v1alpha1.DeviceDrain:
 		before, _ := old.(*v1alpha1.DeviceDrain)
 		evicts, widens, began = guard.WidensDrain(nil, object), guard.WidensDrain(before, object), drainBegan(object, now)
@@ -117,19 +117,14 @@ func (i *Estimator) deleted(object any) {
 	i.ledger.end(nameOf(object))
 }
 
-// RuleBegan returns since when a rule evicts. A rule that was never changed began when it was
-// created; of others the controller keeps the time in the status, which authors of rules
-// cannot write. Where it has not done so yet, the rule counts as new. The time of the taint
-// does not count: authors set it.
-func RuleBegan(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
+// ruleBegan returns since when a rule evicts that was not seen before. A rule that was never
+// changed began when it was created. When another one began is not stored, so it counts as new.
+// The time of the taint does not count: authors set it.
+func ruleBegan(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
 	if rule.Generation <= 1 {
 		return rule.CreationTimestamp.Time
 	}
-	condition := apimeta.FindStatusCondition(rule.Status.Conditions, v1alpha1.EvictionBegan)
-	if condition == nil || condition.ObservedGeneration != rule.Generation {
-		return now
-	}
-	return condition.LastTransitionTime.Time
+	return now
 }
 
 // drainBegan is the same for a drain, whose status its controller writes.
