@@ -21,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
 	"github.com/dra-steward/dra-steward/internal/policyload"
@@ -72,6 +73,7 @@ func Metrics() ([]Metric, error) {
 func registrations() map[string][]func(prometheus.Registerer) error {
 	return map[string][]func(prometheus.Registerer) error{
 		"serve": {
+			daemon.RegisterBuildInfo,
 			func(r prometheus.Registerer) error { _, err := webhook.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error {
 				_, err := webhook.NewDecisions(webhook.DecisionSettings{}, logr.Discard(), r)
@@ -88,6 +90,7 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { return server.RegisterExpiry(r, &webhook.Server{}) },
 		},
 		"controller": {
+			daemon.RegisterBuildInfo,
 			func(r prometheus.Registerer) error { _, err := tracker.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := evictor.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := patchstatus.NewMetrics(r); return err },
@@ -97,8 +100,10 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { _, err := drain.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := manager.NewLeaderMetrics(r); return err },
 			func(r prometheus.Registerer) error { return manager.NewClaimMetrics(r, nil, nil) },
+			func(r prometheus.Registerer) error { return manager.NewDeviceMetrics(r, nil, nil) },
 		},
 		"node": {
+			daemon.RegisterBuildInfo,
 			func(r prometheus.Registerer) error { _, err := nodeagent.NewMetrics(r, nil); return err },
 		},
 	}

@@ -2,16 +2,18 @@ package manager
 
 import (
 	"context"
-	"time"
-
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/daemon"
 )
 
-// addMetrics counts claims that nobody releases, and tells who works.
+// addMetrics registers the metrics of claims, devices and the leader.
 func (e *eviction) addMetrics(registry prometheus.Registerer) error {
 	leading, err := NewLeaderMetrics(registry)
 	if err != nil {
@@ -23,20 +25,21 @@ func (e *eviction) addMetrics(registry prometheus.Registerer) error {
 		<-ctx.Done()
 		return nil
 	})
-	return NewClaimMetrics(registry, e.claims.GetStore(), time.Now)
+	return errors.Join(daemon.RegisterBuildInfo(registry), NewClaimMetrics(registry, e.claims.GetStore(), time.Now),
+		NewDeviceMetrics(registry, e.claims.GetStore(), devicesOf(e.evictor.Tracker)))
 }
 
 // stuckAfter is how long the controllers of Kubernetes get to release a claim.
 const stuckAfter = 5 * time.Minute
 
-// stuck tells whether nothing but the finalizer of the scheduler holds a claim that is in
-// deletion for long: no pod uses it, and nobody releases it.
+// stuck reports whether only the finalizer of the scheduler holds a claim that has been in
+// deletion for long: no pod uses it, and no controller releases it.
 func stuck(claim *resourceapi.ResourceClaim, now time.Time) bool {
 	return claim.DeletionTimestamp != nil && now.Sub(claim.DeletionTimestamp.Time) > stuckAfter &&
 		len(claim.Status.ReservedFor) == 0 && slices.Equal(claim.Finalizers, []string{resourceapi.Finalizer})
 }
 
-// NewClaimMetrics counts, when it is asked, the claims of a store.
+// NewClaimMetrics counts the claims of a store when it is scraped.
 func NewClaimMetrics(registerer prometheus.Registerer, claims cache.Store, now func() time.Time) error {
 	return registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dra_steward_claims_stuck_in_deletion",
@@ -55,7 +58,7 @@ func NewClaimMetrics(registerer prometheus.Registerer, claims cache.Store, now f
 	}))
 }
 
-// NewLeaderMetrics tells which replica of the controller works.
+// NewLeaderMetrics registers the metric of the active replica.
 func NewLeaderMetrics(registerer prometheus.Registerer) (prometheus.Gauge, error) {
 	leading := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "dra_steward_controller_leading",

@@ -165,6 +165,9 @@ func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Re
 	kubelet := podresources.New(podresources.Options{Socket: o.socket})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := daemon.RegisterBuildInfo(registry); err != nil {
+		return nil, nil, err
+	}
 	metrics, err := NewMetrics(registry, kubelet.Calls)
 	if err != nil {
 		return nil, nil, err

@@ -112,6 +112,9 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 	}
 	o.memory = limitMemory()
 	registry := prometheus.NewRegistry()
+	if err := daemon.RegisterBuildInfo(registry); err != nil {
+		return err
+	}
 	recorded, err := o.recording(registry, log)
 	if err != nil {
 		return err

@@ -94,6 +94,12 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "Pods are not evicted from tainted devices",
 		silent: "dra_steward_controller_leading{pod=\"a\"} 1x10 0x50\n  dra_steward_controller_leading{pod=\"b\"} 0x12 1x50",
 	},
+	"DraStewardDrainBlocked": {
+		// The clock of the test begins at 0: blocked four hours before that.
+		fires:  `dra_steward_drain_blocked_timestamp_seconds{drain="maintenance",reason="BudgetBlocked"} -14400x60`,
+		says:   "DeviceDrain maintenance has been blocked by BudgetBlocked for 4h",
+		silent: `dra_steward_drain_blocked_timestamp_seconds{drain="maintenance",reason="BudgetBlocked"} 0x60`,
+	},
 	"DraStewardManyEvictions": {
 		fires:  `dra_steward_evictor_pod_deletions_total{pod="a"} 0x10 0+8x10 80x40`,
 		says:   "pods were evicted in 10 minutes",

@@ -81,7 +81,8 @@ func wrong(t *testing.T, expression string) (problems []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	known := []string{"namespace", "pod"} // from who scrapes
+	scraped := []string{"cluster", "job", "namespace", "pod"} // labels that scraping adds
+	known := slices.Clone(scraped)
 	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
 		selector, ok := node.(*parser.VectorSelector)
 		if !ok {
@@ -93,7 +94,7 @@ func wrong(t *testing.T, expression string) (problems []string) {
 		}
 		known = append(known, of...)
 		for _, matcher := range selector.LabelMatchers {
-			if ok && matcher.Name != "__name__" && !slices.Contains(of, matcher.Name) {
+			if ok && matcher.Name != "__name__" && !slices.Contains(of, matcher.Name) && !slices.Contains(scraped, matcher.Name) {
 				problems = append(problems, selector.Name+" has no label "+matcher.Name)
 			}
 		}

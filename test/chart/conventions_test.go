@@ -303,6 +303,30 @@ func TestMonitors(t *testing.T) {
 	}
 }
 
+// TestAbsentHasItsJob: an alert on absent metrics names the job under which the chart's own
+// monitors scrape, so that another release cannot hide that this one is gone. Without
+// monitors the job is not known.
+func TestAbsentHasItsJob(t *testing.T) {
+	for want, monitors := range map[string]values{
+		`absent(dra_steward_config_info)`:                                        {},
+		`absent(dra_steward_config_info{job="dra-steward/dra-steward"})`:         {"podMonitor": values{"enabled": true}},
+		`absent(dra_steward_config_info{job="dra-steward-metrics"})`:             {"serviceMonitor": values{"enabled": true}},
+		`absent(dra_steward_controller_leading{job="dra-steward-metrics"} == 1)`: {"serviceMonitor": values{"enabled": true}, "secure": false},
+		`{job=~"dra-steward/dra-steward|dra-steward-metrics"})`:                  {"podMonitor": values{"enabled": true}, "serviceMonitor": values{"enabled": true}},
+	} {
+		monitors["alerts"] = values{"enabled": true}
+		objects, err := Render(with(values{"monitoring": monitors}), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects {
+			if object.GetKind() == "PrometheusRule" && !strings.Contains(fmt.Sprint(object.Object), want) {
+				t.Errorf("no alert has %s", want)
+			}
+		}
+	}
+}
+
 // TestRolesForPeople: the aggregated role only reads our own types, the role for people on
 // call writes drains and taint rules alone, and is not aggregated.
 func TestRolesForPeople(t *testing.T) {

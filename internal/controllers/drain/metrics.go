@@ -9,7 +9,7 @@ import (
 // Metrics count what drains do.
 type Metrics struct {
 	evictions, writes *prometheus.CounterVec
-	drains            *prometheus.GaugeVec
+	drains, blocked   *prometheus.GaugeVec
 	states            map[string]string
 }
 
@@ -28,9 +28,13 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_drains",
 			Help: "DeviceDrains by state: drained, failed, draining, or the reason that blocks evictions.",
 		}, []string{"state"}),
+		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dra_steward_drain_blocked_timestamp_seconds",
+			Help: "When a DeviceDrain became blocked, by drain and by the reason that blocks it; absent while it is not blocked.",
+		}, []string{"drain", "reason"}),
 		states: map[string]string{},
 	}
-	for _, collector := range []prometheus.Collector{m.evictions, m.writes, m.drains} {
+	for _, collector := range []prometheus.Collector{m.evictions, m.writes, m.drains, m.blocked} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, err
 		}
@@ -84,6 +88,7 @@ func (m *Metrics) state(name string, status v1alpha1.DeviceDrainStatus) {
 		state = "failed"
 	case blocked.Status == "True":
 		state = blocked.Reason
+		m.blocked.WithLabelValues(name, blocked.Reason).Set(float64(blocked.LastTransitionTime.Unix()))
 	case state == "Evicting":
 		state = "draining"
 	}
@@ -98,6 +103,7 @@ func (m *Metrics) forget(name string) {
 	}
 	if state, known := m.states[name]; known {
 		m.drains.WithLabelValues(state).Dec()
+		m.blocked.DeletePartialMatch(prometheus.Labels{"drain": name})
 		delete(m.states, name)
 	}
 }
