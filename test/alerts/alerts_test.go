@@ -21,14 +21,15 @@ import (
 // not.
 var recorded = map[string]struct{ fires, says, silent string }{
 	"DraStewardWebhookDown": {
-		fires:  `dra_steward_config_info{pod="a"} 1x10 stale`,
+		// The replicas of another release do not count.
+		fires:  "dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x10 stale\n  dra_steward_config_info{job=\"other/other\",pod=\"c\"} 1x60",
 		says:   "pass unchecked",
-		silent: "dra_steward_config_info{pod=\"a\"} 1x10 stale\n  dra_steward_config_info{pod=\"b\"} _x12 1x60",
+		silent: "dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x10 stale\n  dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"b\"} _x12 1x60",
 	},
 	"DraStewardWebhookNotRedundant": {
-		fires:  "dra_steward_config_info{pod=\"a\"} 1x60\n  dra_steward_config_info{pod=\"b\"} 1x10 stale",
+		fires:  "dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 stale",
 		says:   "one more node",
-		silent: "dra_steward_config_info{pod=\"a\"} 1x60\n  dra_steward_config_info{pod=\"b\"} 1x10 stale _x10 1x40",
+		silent: "dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 stale _x10 1x40",
 	},
 	"DraStewardConfigurationRefused": {
 		fires:  `dra_steward_config_load_failed{namespace="n",pod="a"} 0x10 1x50`,
@@ -90,9 +91,9 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		silent: `dra_steward_policy_results_total{code="DRA-TOL-001",mode="warn",result="violation"} 0+1x60`,
 	},
 	"DraStewardControllerNotLeading": {
-		fires:  `dra_steward_controller_leading{pod="a"} 1x10 0x50`,
+		fires:  `dra_steward_controller_leading{job="dra-steward/dra-steward",pod="a"} 1x10 0x50`,
 		says:   "Pods are not evicted from tainted devices",
-		silent: "dra_steward_controller_leading{pod=\"a\"} 1x10 0x50\n  dra_steward_controller_leading{pod=\"b\"} 0x12 1x50",
+		silent: "dra_steward_controller_leading{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x10 0x50\n  dra_steward_controller_leading{job=\"dra-steward/dra-steward\",pod=\"b\"} 0x12 1x50",
 	},
 	"DraStewardDrainBlocked": {
 		// The clock of the test begins at 0: blocked four hours before that.
