@@ -123,9 +123,9 @@ func missing(d *manifest.Document) []mutate.Change {
 	var result mutate.Result
 	switch object := object.(type) {
 	case *resourceapi.ResourceClaim:
-		result, _ = mutate.ResourceClaim.Apply(creation(object), settings)
+		result, _ = mutate.ResourceClaim().Apply(creation(object), settings)
 	case *resourceapi.ResourceClaimTemplate:
-		result, _ = mutate.ResourceClaimTemplate.Apply(creation(object), settings)
+		result, _ = mutate.ResourceClaimTemplate().Apply(creation(object), settings)
 	}
 	return slices.DeleteFunc(result.Changes, func(c mutate.Change) bool { return !slices.Contains(written, c.Default) })
 }

@@ -12,11 +12,11 @@ type Description struct {
 // Defaults describes all defaults, each once, in the order of the tables.
 func Defaults() []Description {
 	var all []Description
-	all = describe(all, "ResourceSlice", ResourceSlice)
-	all = describe(all, "DeviceTaintRule", DeviceTaintRule)
-	all = describe(all, "ResourceClaim", ResourceClaim)
-	all = describe(all, "ResourceClaimTemplate", ResourceClaimTemplate)
-	all = describe(all, "DeviceDrain", DeviceDrain)
+	all = describe(all, "ResourceSlice", ResourceSlice())
+	all = describe(all, "DeviceTaintRule", DeviceTaintRule())
+	all = describe(all, "ResourceClaim", ResourceClaim())
+	all = describe(all, "ResourceClaimTemplate", ResourceClaimTemplate())
+	all = describe(all, "DeviceDrain", DeviceDrain())
 	return all
 }
 

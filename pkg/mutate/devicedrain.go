@@ -4,18 +4,20 @@ import "github.com/dra-steward/dra-steward/api/v1alpha1"
 
 // DeviceDrain lists the defaults for DeviceDrains. Append yours here and put its examples
 // into examples/<ID>.txtar.
-var DeviceDrain = Table[v1alpha1.DeviceDrain]{
-	{
-		ID: "drain-settings",
-		Doc: `Absent settings of a drain get their defaults.
+func DeviceDrain() Table[v1alpha1.DeviceDrain] {
+	return Table[v1alpha1.DeviceDrain]{
+		{
+			ID: "drain-settings",
+			Doc: `Absent settings of a drain get their defaults.
 
 The defaults are 60 evictions per minute, order by Priority and then OwnerSpread, pods
 without a controller stay, the cordon stays at the end, and evictions stop at the deadline.
 With the defaults written out, the stored drain shows what it does.`,
-		Server: "leaves them absent",
-		Source: "docs/drain.md, Rate, limits and order",
-		Apply:  drainSettings,
-	},
+			Server: "leaves them absent",
+			Source: "docs/drain.md, Rate, limits and order",
+			Apply:  drainSettings,
+		},
+	}
 }
 
 func drainSettings(w Write[v1alpha1.DeviceDrain], _ Settings) (r Result, _ error) {

@@ -10,31 +10,33 @@ const ruleTimeAdded = "/spec/taint/timeAdded"
 
 // DeviceTaintRule lists the defaults for DeviceTaintRules. Append yours here and
 // put its examples into examples/<ID>.txtar.
-var DeviceTaintRule = Table[resourceapi.DeviceTaintRule]{
-	{
-		ID: "taint-time-renew",
-		Doc: `A DeviceTaintRule whose effect changes gets a new timeAdded.
+func DeviceTaintRule() Table[resourceapi.DeviceTaintRule] {
+	return Table[resourceapi.DeviceTaintRule]{
+		{
+			ID: "taint-time-renew",
+			Doc: `A DeviceTaintRule whose effect changes gets a new timeAdded.
 
 tolerationSeconds count from timeAdded. Without a new time, a rule that had the effect None or
 NoSchedule for a week would evict immediately when it changes to NoExecute, whatever the
 tolerationSeconds. If the update also changes timeAdded, that value stays.`,
-		Server: "does the same since 1.36",
-		Source: "KEP-5055, DeviceTaintRule strategy PrepareForUpdate",
-		Apply:  renewTime,
-	},
-	{
-		ID:     "taint-time-set",
-		Doc:    taintTimeSetDoc,
-		Server: taintTimeSetServer,
-		Source: taintTimeSetSource,
-		Apply: func(w Write[resourceapi.DeviceTaintRule], _ Settings) (Result, error) {
-			if w.Object.Spec.Taint.TimeAdded != nil {
-				return Result{}, nil
-			}
-			w.Object.Spec.Taint.TimeAdded = w.now()
-			return Result{Changes: []Change{{Pointer: ruleTimeAdded, Value: w.now()}}}, nil
+			Server: "does the same since 1.36",
+			Source: "KEP-5055, DeviceTaintRule strategy PrepareForUpdate",
+			Apply:  renewTime,
 		},
-	},
+		{
+			ID:     "taint-time-set",
+			Doc:    taintTimeSetDoc,
+			Server: taintTimeSetServer,
+			Source: taintTimeSetSource,
+			Apply: func(w Write[resourceapi.DeviceTaintRule], _ Settings) (Result, error) {
+				if w.Object.Spec.Taint.TimeAdded != nil {
+					return Result{}, nil
+				}
+				w.Object.Spec.Taint.TimeAdded = w.now()
+				return Result{Changes: []Change{{Pointer: ruleTimeAdded, Value: w.now()}}}, nil
+			},
+		},
+	}
 }
 
 const (

@@ -38,7 +38,7 @@ func TestRenewalInRules(t *testing.T) {
 			write := mutate.Write[resourceapi.DeviceTaintRule]{
 				Object: test.new, Old: func() (*resourceapi.DeviceTaintRule, error) { return test.old, nil }, Now: writeTime,
 			}
-			if _, err := mutate.DeviceTaintRule.Apply(write, mutate.Settings{}); err != nil {
+			if _, err := mutate.DeviceTaintRule().Apply(write, mutate.Settings{}); err != nil {
 				t.Fatal(err)
 			}
 			if got := test.new.Spec.Taint.TimeAdded; !got.Time.Equal(at(-hours(test.want)).Time) {

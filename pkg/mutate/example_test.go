@@ -14,7 +14,7 @@ import (
 func ExampleTable_Apply() {
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "repair"}}
 	rule.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/repair", Effect: resourceapi.DeviceTaintEffectNoExecute}
-	result, err := mutate.DeviceTaintRule.Apply(mutate.Write[resourceapi.DeviceTaintRule]{
+	result, err := mutate.DeviceTaintRule().Apply(mutate.Write[resourceapi.DeviceTaintRule]{
 		Object: rule, Old: func() (*resourceapi.DeviceTaintRule, error) { return nil, nil }, // a CREATE
 		Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 	}, mutate.Settings{})
@@ -32,7 +32,7 @@ func ExampleTable_Apply() {
 // A claim gets the finalizer without which its allocation is never released.
 func ExampleTable_Apply_finalizer() {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "training"}}
-	result, err := mutate.ResourceClaim.Apply(mutate.Write[resourceapi.ResourceClaim]{
+	result, err := mutate.ResourceClaim().Apply(mutate.Write[resourceapi.ResourceClaim]{
 		Object: claim, Old: func() (*resourceapi.ResourceClaim, error) { return nil, nil }, // a CREATE
 	}, mutate.Settings{})
 	if err != nil {

@@ -95,15 +95,15 @@ func fill(t *testing.T, id string, site []byte, c *example.Case) string {
 	var result mutate.Result
 	switch kind.Kind {
 	case "ResourceSlice":
-		result = apply(t, c, mutate.ResourceSlice, settings)
+		result = apply(t, c, mutate.ResourceSlice(), settings)
 	case "ResourceClaim":
-		result = apply(t, c, mutate.ResourceClaim, settings)
+		result = apply(t, c, mutate.ResourceClaim(), settings)
 	case "ResourceClaimTemplate":
-		result = apply(t, c, mutate.ResourceClaimTemplate, settings)
+		result = apply(t, c, mutate.ResourceClaimTemplate(), settings)
 	case "DeviceTaintRule":
-		result = apply(t, c, mutate.DeviceTaintRule, settings)
+		result = apply(t, c, mutate.DeviceTaintRule(), settings)
 	case "DeviceDrain":
-		result = apply(t, c, mutate.DeviceDrain, settings)
+		result = apply(t, c, mutate.DeviceDrain(), settings)
 	default:
 		t.Fatalf("%s.yaml: no defaults for kind %q", c.Name, kind.Kind)
 	}
@@ -220,7 +220,7 @@ func TestNoOpOnDefaultedObjects(t *testing.T) {
 		Name:   "gpu-0",
 		Taints: []resourceapi.DeviceTaint{{Key: "example.com/a", Effect: "NoSchedule", TimeAdded: &metav1.Time{Time: writeTime.Truncate(time.Second)}}},
 	}}}}
-	result, err := mutate.ResourceSlice.Apply(mutate.Write[resourceapi.ResourceSlice]{
+	result, err := mutate.ResourceSlice().Apply(mutate.Write[resourceapi.ResourceSlice]{
 		Object: slice, Old: func() (*resourceapi.ResourceSlice, error) { return nil, nil }, Now: writeTime,
 	}, mutate.Settings{})
 	if err != nil || len(result.Changes)+len(result.Warnings) > 0 {

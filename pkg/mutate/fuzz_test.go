@@ -20,11 +20,11 @@ func FuzzDefaults(f *testing.F) {
 	f.Add([]byte("seed"), []byte("another"))
 	f.Add([]byte{}, []byte{0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
 	f.Fuzz(func(t *testing.T, object, old []byte) {
-		fuzz(t, mutate.ResourceSlice, object, old)
-		fuzz(t, mutate.ResourceClaim, object, old)
-		fuzz(t, mutate.ResourceClaimTemplate, object, old)
-		fuzz(t, mutate.DeviceTaintRule, object, old)
-		fuzz(t, mutate.DeviceDrain, object, old)
+		fuzz(t, mutate.ResourceSlice(), object, old)
+		fuzz(t, mutate.ResourceClaim(), object, old)
+		fuzz(t, mutate.ResourceClaimTemplate(), object, old)
+		fuzz(t, mutate.DeviceTaintRule(), object, old)
+		fuzz(t, mutate.DeviceDrain(), object, old)
 	})
 }
 

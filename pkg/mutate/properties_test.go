@@ -52,7 +52,7 @@ func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 func fillSlice(t testing.TB, object, old *resourceapi.ResourceSlice, settings mutate.Settings) (*resourceapi.ResourceSlice, mutate.Result) {
 	t.Helper()
 	after := object.DeepCopy()
-	result, err := mutate.ResourceSlice.Apply(mutate.Write[resourceapi.ResourceSlice]{
+	result, err := mutate.ResourceSlice().Apply(mutate.Write[resourceapi.ResourceSlice]{
 		Object: after, Old: func() (*resourceapi.ResourceSlice, error) { return old, nil }, Now: writeTime,
 	}, settings)
 	if err != nil {

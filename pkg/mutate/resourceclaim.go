@@ -10,12 +10,13 @@ import (
 
 // ResourceClaim lists the defaults for ResourceClaims. Append yours here and put
 // its examples into examples/<ID>.txtar.
-var ResourceClaim = Table[resourceapi.ResourceClaim]{
-	tolerationOperator(specOfClaim),
-	tolerationRewrite(specOfClaim),
-	{
-		ID: "claim-finalizer",
-		Doc: `A new claim gets the finalizer resource.kubernetes.io/delete-protection.
+func ResourceClaim() Table[resourceapi.ResourceClaim] {
+	return Table[resourceapi.ResourceClaim]{
+		tolerationOperator(specOfClaim),
+		tolerationRewrite(specOfClaim),
+		{
+			ID: "claim-finalizer",
+			Doc: `A new claim gets the finalizer resource.kubernetes.io/delete-protection.
 
 The claim controller releases devices only of claims with this finalizer. The stock scheduler
 adds it with a separate update before it allocates. With the finalizer on the new claim the
@@ -26,16 +27,19 @@ An allocated claim without the finalizer gets it with the next update. It is nev
 while the claim is being deleted, or in the update with which the claim controller removes
 it. The setting defaults.finalizer is create (new claims, and repair), repair (only allocated
 claims without it) or off.`,
-		Server: "adds nothing; the scheduler adds it when it allocates",
-		Source: "KEP-4381, resourceapi.Finalizer",
-		Apply:  claimFinalizer,
-	},
+			Server: "adds nothing; the scheduler adds it when it allocates",
+			Source: "KEP-4381, resourceapi.Finalizer",
+			Apply:  claimFinalizer,
+		},
+	}
 }
 
 // ResourceClaimTemplate lists the defaults for ResourceClaimTemplates.
-var ResourceClaimTemplate = Table[resourceapi.ResourceClaimTemplate]{
-	tolerationOperator(specOfTemplate),
-	tolerationRewrite(specOfTemplate),
+func ResourceClaimTemplate() Table[resourceapi.ResourceClaimTemplate] {
+	return Table[resourceapi.ResourceClaimTemplate]{
+		tolerationOperator(specOfTemplate),
+		tolerationRewrite(specOfTemplate),
+	}
 }
 
 func specOfClaim(claim *resourceapi.ResourceClaim) claimSpec {

@@ -72,7 +72,7 @@ func checkFinalizer(t *testing.T, old, object *resourceapi.ResourceClaim, mode v
 	write := mutate.Write[resourceapi.ResourceClaim]{
 		Object: object, Old: func() (*resourceapi.ResourceClaim, error) { return old, nil }, Now: writeTime,
 	}
-	result, err := mutate.ResourceClaim.Apply(write, mutate.Settings{Finalizer: mode})
+	result, err := mutate.ResourceClaim().Apply(write, mutate.Settings{Finalizer: mode})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func checkFinalizer(t *testing.T, old, object *resourceapi.ResourceClaim, mode v
 	if !slices.Equal(object.Finalizers, before) {
 		t.Errorf("finalizers %q, want %q", object.Finalizers, before)
 	}
-	if again, err := mutate.ResourceClaim.Apply(write, mutate.Settings{Finalizer: mode}); err != nil || len(again.Changes) > 0 {
+	if again, err := mutate.ResourceClaim().Apply(write, mutate.Settings{Finalizer: mode}); err != nil || len(again.Changes) > 0 {
 		t.Errorf("again: %v, %v", again.Changes, err)
 	}
 }
@@ -96,13 +96,13 @@ func TestOldIsAskedOnlyWhenNeeded(t *testing.T) {
 	broken := errors.New("broken")
 	old := func() (*resourceapi.ResourceClaim, error) { return nil, broken }
 	claim := mutate.Write[resourceapi.ResourceClaim]{Object: life(""), Old: old, Now: writeTime}
-	if _, err := mutate.ResourceClaim.Apply(claim, mutate.Settings{}); !errors.Is(err, broken) {
+	if _, err := mutate.ResourceClaim().Apply(claim, mutate.Settings{}); !errors.Is(err, broken) {
 		t.Errorf("claim: error %v, want %v", err, broken)
 	}
 	write := mutate.Write[resourceapi.ResourceSlice]{
 		Object: slice(resourceapi.Device{Name: "gpu-0"}), Old: func() (*resourceapi.ResourceSlice, error) { return nil, broken }, Now: writeTime,
 	}
-	if _, err := mutate.ResourceSlice.Apply(write, mutate.Settings{}); err != nil {
+	if _, err := mutate.ResourceSlice().Apply(write, mutate.Settings{}); err != nil {
 		t.Errorf("a slice without taints: %v", err)
 	}
 }

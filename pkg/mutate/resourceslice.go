@@ -13,10 +13,11 @@ import (
 
 // ResourceSlice lists the defaults for ResourceSlices. Append yours here and put
 // its examples into examples/<ID>.txtar.
-var ResourceSlice = Table[resourceapi.ResourceSlice]{
-	{
-		ID: "taint-time-keep",
-		Doc: `An existing taint keeps its timeAdded.
+func ResourceSlice() Table[resourceapi.ResourceSlice] {
+	return Table[resourceapi.ResourceSlice]{
+		{
+			ID: "taint-time-keep",
+			Doc: `An existing taint keeps its timeAdded.
 
 When a driver applies its slice again without times, the API server sets new ones, and every
 toleration starts again: an eviction that is due in five minutes never happens. A time within
@@ -29,29 +30,30 @@ defaults.timeAddedWindow (5s) is the length of the window; 0s turns this off.
 
 A taint whose effect changes while its time stays is not changed, with a warning: the
 tolerationSeconds of pods can be used up already.`,
-		Server: "does not; the slice's devices are one atomic value to server-side apply",
-		Source: "KEP-5055, DeviceTaint.TimeAdded; fact: three applies, three times, three generations on 1.37",
-		Apply:  keepTimes,
-	},
-	{
-		ID:     "taint-time-set",
-		Doc:    taintTimeSetDoc,
-		Server: taintTimeSetServer,
-		Source: taintTimeSetSource,
-		Apply:  setTimes,
-	},
-	{
-		ID: "taint-time-past",
-		Doc: `A new NoExecute taint whose time is more than an hour ago draws a warning.
+			Server: "does not; the slice's devices are one atomic value to server-side apply",
+			Source: "KEP-5055, DeviceTaint.TimeAdded; fact: three applies, three times, three generations on 1.37",
+			Apply:  keepTimes,
+		},
+		{
+			ID:     "taint-time-set",
+			Doc:    taintTimeSetDoc,
+			Server: taintTimeSetServer,
+			Source: taintTimeSetSource,
+			Apply:  setTimes,
+		},
+		{
+			ID: "taint-time-past",
+			Doc: `A new NoExecute taint whose time is more than an hour ago draws a warning.
 
 tolerationSeconds count from timeAdded, so pods with a toleration that is shorter than that
 are evicted at once. The time is not changed: a driver that publishes its slices again
 repeats the times of its taints, and a later time would start each toleration again, so that
 an eviction that is due never happens.`,
-		Server: "accepts every time",
-		Source: "KEP-5055, DeviceTaint.TimeAdded",
-		Apply:  warnOfPastTimes,
-	},
+			Server: "accepts every time",
+			Source: "KEP-5055, DeviceTaint.TimeAdded",
+			Apply:  warnOfPastTimes,
+		},
+	}
 }
 
 // pastTime is how long ago the time of a new taint may be without a warning.

@@ -80,7 +80,7 @@ func randomSite(r *rand.Rand) *v1alpha1.Tolerations {
 func write(t *testing.T, claim, old *resourceapi.ResourceClaim, site *v1alpha1.Tolerations, author mutate.Author) (*resourceapi.ResourceClaim, mutate.Result) {
 	t.Helper()
 	after := claim.DeepCopy()
-	result, err := mutate.ResourceClaim.Apply(mutate.Write[resourceapi.ResourceClaim]{
+	result, err := mutate.ResourceClaim().Apply(mutate.Write[resourceapi.ResourceClaim]{
 		Object: after, Old: func() (*resourceapi.ResourceClaim, error) { return old, nil }, Now: writeTime, Author: author,
 	}, mutate.Settings{Tolerations: site})
 	if err != nil {

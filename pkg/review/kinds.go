@@ -21,16 +21,16 @@ import (
 // kinds says for every kind, and the subresources that are written to, its rules
 // and defaults.
 var kinds = map[name]kind{
-	{"ResourceSlice", ""}:         of(mutate.ResourceSlice, apiserver.ResourceSliceDrops(), validate.ResourceSlice()).published(),
-	{"ResourceClaim", ""}:         of(mutate.ResourceClaim, apiserver.ResourceClaimDrops(), validate.ResourceClaim()).reads(apiserver.ResourceClaimStatusDrops()),
+	{"ResourceSlice", ""}:         of(mutate.ResourceSlice(), apiserver.ResourceSliceDrops(), validate.ResourceSlice()).published(),
+	{"ResourceClaim", ""}:         of(mutate.ResourceClaim(), apiserver.ResourceClaimDrops(), validate.ResourceClaim()).reads(apiserver.ResourceClaimStatusDrops()),
 	{"ResourceClaim", "status"}:   of(nil, apiserver.ResourceClaimStatusDrops(), validate.ResourceClaimStatus()).reads(apiserver.ResourceClaimDrops()),
-	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate, apiserver.ResourceClaimTemplateDrops(), validate.ResourceClaimTemplate()),
+	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate(), apiserver.ResourceClaimTemplateDrops(), validate.ResourceClaimTemplate()),
 	{"DeviceClass", ""}:           of(nil, apiserver.DeviceClassDrops(), validate.DeviceClass()),
-	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule, apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRule(), "v1beta2", "v1alpha3").guarded(guard.Widens),
+	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule(), apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRule(), "v1beta2", "v1alpha3").guarded(guard.Widens),
 	{"DeviceTaintRule", "status"}: of(nil, apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRuleStatus(), "v1beta2", "v1alpha3"),
 
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch()).own(validate.PatchEffect),
-	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain, nil, validate.DeviceDrain()).own(nil).guarded(guard.WidensDrain),
+	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain(), nil, validate.DeviceDrain()).own(nil).guarded(guard.WidensDrain),
 
 	{validate.PodDeletionKind, ""}: of(nil, nil, validate.PodDeletions()).own(nil),
 }

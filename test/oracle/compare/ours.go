@@ -45,12 +45,12 @@ type judge interface {
 type name struct{ kind, subresource string }
 
 var judges = map[name]judge{
-	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice, apiserver.ResourceSliceDrops(), sliceNames},
-	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{mutate.ResourceClaim, apiserver.ResourceClaimDrops(), claimNames},
+	{"ResourceSlice", ""}:         judgeOf[resourceapi.ResourceSlice]{mutate.ResourceSlice(), apiserver.ResourceSliceDrops(), sliceNames},
+	{"ResourceClaim", ""}:         judgeOf[resourceapi.ResourceClaim]{mutate.ResourceClaim(), apiserver.ResourceClaimDrops(), claimNames},
 	{"ResourceClaim", "status"}:   judgeOf[resourceapi.ResourceClaim]{nil, apiserver.ResourceClaimStatusDrops(), claimNames},
-	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{mutate.ResourceClaimTemplate, apiserver.ResourceClaimTemplateDrops(), claimNames},
+	{"ResourceClaimTemplate", ""}: judgeOf[resourceapi.ResourceClaimTemplate]{mutate.ResourceClaimTemplate(), apiserver.ResourceClaimTemplateDrops(), claimNames},
 	{"DeviceClass", ""}:           judgeOf[resourceapi.DeviceClass]{drops: apiserver.DeviceClassDrops()},
-	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{mutate.DeviceTaintRule, apiserver.DeviceTaintRuleDrops(), nil},
+	{"DeviceTaintRule", ""}:       judgeOf[resourceapi.DeviceTaintRule]{mutate.DeviceTaintRule(), apiserver.DeviceTaintRuleDrops(), nil},
 	{"DeviceTaintRule", "status"}: judgeOf[resourceapi.DeviceTaintRule]{drops: apiserver.DeviceTaintRuleDrops()},
 }
 
