@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,16 +9,20 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certutil "k8s.io/client-go/util/cert"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/webhook"
 )
@@ -64,6 +69,42 @@ func TestClientCA(t *testing.T) {
 		_, err := send(client, running.address, reviewOf(t, "v1", create("ResourceClaim", claim(1))))
 		if (err == nil) != test.accepted {
 			t.Errorf("with a certificate of %s: %v", name, err)
+		}
+	}
+}
+
+// TestExemptionsAreNotNamed: a caller without a client certificate learns that an exemption
+// admits the object, but not why.
+func TestExemptionsAreNotNamed(t *testing.T) {
+	reviewer, err := review.New(v1alpha1.StewardConfiguration{Exemptions: []v1alpha1.Exemption{{
+		Rules: []string{"request-tolerations-max"}, Namespaces: []string{"ml"},
+		Reason: "until they have moved", Expires: metav1.NewTime(time.Now().Add(time.Hour)),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, trusted := authority(t, "cluster")
+	request := create("ResourceClaim", claim(17))
+	request.Namespace = "ml"
+	for name, test := range map[string]struct {
+		change       func(*webhook.Server)
+		certificates []tls.Certificate
+		want         string
+	}{
+		"anybody":       {nil, nil, "(dra-steward rule request-tolerations-max): exemptions[0]"},
+		"an API server": {func(s *webhook.Server) { s.ClientCA = file }, []tls.Certificate{trusted}, "(dra-steward rule request-tolerations-max): until they have moved"},
+	} {
+		running := start(t, reviewer, test.change)
+		client := running.newClient(t, true)
+		client.Transport.(*http.Transport).TLSClientConfig.Certificates = test.certificates
+		response, err := client.Post("https://"+running.address+"/validate", "application/json", bytes.NewReader(reviewOf(t, "v1", request)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || !strings.Contains(string(answer), test.want) {
+			t.Errorf("%s: %s %v, want %q", name, answer, err, test.want)
 		}
 	}
 }

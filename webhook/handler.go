@@ -119,9 +119,9 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	h.decisions.record(h.endpoint, req, answer)
 	told(span, answer)
 	if answer.Denied() {
-		return annotated(denied(req, answer), answer), verdictDenied
+		return annotated(ctx, denied(req, answer), answer), verdictDenied
 	}
-	return annotated(allowed(answer), answer), verdictAllowed
+	return annotated(ctx, allowed(answer), answer), verdictAllowed
 }
 
 // errored answers a request that cannot be checked. The API server then does what

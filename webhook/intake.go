@@ -65,7 +65,7 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.refuse(w, a.head, errBusy)
 		return
 	}
-	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil})
+	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil, r.TLS != nil && len(r.TLS.VerifiedChains) > 0})
 	i.next.ServeHTTP(w, a.whole(ctx))
 }
 

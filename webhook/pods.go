@@ -70,9 +70,9 @@ func (p podDeletions) check(ctx context.Context, req admission.Request, now time
 	p.metrics.count(answer)
 	p.decisions.record(p.endpoint, req, answer)
 	if answer.Denied() {
-		return annotated(denied(req, answer), answer), verdictDenied
+		return annotated(ctx, denied(req, answer), answer), verdictDenied
 	}
-	return annotated(allowed(answer), answer), verdictAllowed
+	return annotated(ctx, allowed(answer), answer), verdictAllowed
 }
 
 func (p podDeletions) review(ctx context.Context, req admission.Request, now time.Time) (review.Answer, error) {

@@ -19,6 +19,8 @@ type admitted struct {
 	mayPass bool
 	// cheap is true if there is no slot for it: only cheap checks run.
 	cheap bool
+	// authenticated says that the caller has a client certificate of an API server.
+	authenticated bool
 }
 
 type admittedKey struct{}
@@ -27,6 +29,13 @@ type admittedKey struct{}
 func cheap(ctx context.Context) bool {
 	a, _ := ctx.Value(admittedKey{}).(admitted)
 	return a.cheap
+}
+
+// authenticated reports whether the caller is known to be an API server, or is part of this
+// program.
+func authenticated(ctx context.Context) bool {
+	a, remote := ctx.Value(admittedKey{}).(admitted)
+	return !remote || a.authenticated
 }
 
 // uncheckedKey is the audit annotation of requests that are admitted without all checks; its

@@ -17,6 +17,8 @@ type Exempted struct {
 	Finding
 	// Reason is that of the exemption.
 	Reason string
+	// Place is where the configuration has the exemption, such as exemptions[0].
+	Place string
 }
 
 // DefaultSystemUsers are the components whose writes are never denied where a site
@@ -87,27 +89,28 @@ func (r Reviewer) Expired(now time.Time) (places []int) {
 // exempt takes out of the findings those that do not count for this write.
 func (a *Answer) exempt(r Reviewer, req Request) {
 	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
-		reason, is := r.reason(f.Rule, req)
-		if is {
-			a.Exempted = append(a.Exempted, Exempted{f, reason})
+		reason, place := r.reason(f.Rule, req)
+		if place != "" {
+			a.Exempted = append(a.Exempted, Exempted{f, reason, place})
 		}
-		return is
+		return place != ""
 	})
 }
 
-// reason reports whether a rule does not count for a write, and why. What policies say of
-// a claim from a template has been weighed already.
-func (r Reviewer) reason(rule string, req Request) (reason string, is bool) {
+// reason returns why a rule does not count for a write, and the place of that in the
+// configuration; no place if it counts. What policies say of a claim from a template has
+// been weighed already.
+func (r Reviewer) reason(rule string, req Request) (reason, place string) {
 	x := r.exemptions
 	if x.system(req) && !(isPolicy(rule) && x.generated(req)) {
-		return systemReason, true
+		return systemReason, "systemUsers"
 	}
 	for i, e := range x.list {
 		if e.Expires.After(req.Now) && names(e, rule) && r.inNamespace(i, req.Namespace) && by(e, req) {
-			return e.Reason, true
+			return e.Reason, field.NewPath("exemptions").Index(i).String()
 		}
 	}
-	return "", false
+	return "", ""
 }
 
 // SystemUser reports whether a user is one of the components of Kubernetes whose writes are

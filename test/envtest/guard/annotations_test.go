@@ -25,7 +25,7 @@ rules:
 `
 
 // TestAuditAnnotations: the audit log of the API server has what was refused and what an
-// exemption let pass, with its reason.
+// exemption let pass, with its place in the configuration.
 func TestAuditAnnotations(t *testing.T) {
 	_, admin, _ := guarded(t, map[string]any{
 		"policies":   map[string]any{"modes": map[string]any{"DRA-TOL-004": "audit"}},
@@ -35,7 +35,7 @@ func TestAuditAnnotations(t *testing.T) {
 		_, _ = jane.ResourceV1().ResourceClaims(name).Create(t.Context(), in(name, claim("in-the-log", resourceapi.DeviceToleration{})), dryRun)
 	}
 	wants := map[string]map[string]string{
-		"audited": {"claims.validate.dra-steward.io/exempted": "DRA-TOL-001): until the queue is split", "claims.validate.dra-steward.io/findings": "audit: spec.devices.requests[gpu].exactly.tolerations[0]"},
+		"audited": {"claims.validate.dra-steward.io/exempted": "DRA-TOL-001): exemptions[0]", "claims.validate.dra-steward.io/findings": "audit: spec.devices.requests[gpu].exactly.tolerations[0]"},
 		"refused": {"claims.validate.dra-steward.io/findings": "error: spec.devices.requests[gpu].exactly.tolerations[0].key: a toleration with an empty key tolerates every taint"},
 	}
 	eventually(t, "the audit log has both", func(context.Context) (bool, error) {
