@@ -57,6 +57,6 @@ func (o Options) addCertificates(e *eviction, config *rest.Config, registry *pro
 	if err != nil {
 		return err
 	}
-	e.beside = append(e.beside, rotator.Run)
+	e.add("certificate", rotator.Run)
 	return nil
 }

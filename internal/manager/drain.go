@@ -21,7 +21,7 @@ const drainRequests = 300
 
 // addDrains lets the leader carry out DeviceDrains, with clients of its own, so that
 // neither waits for other evictions.
-func (o Options) addDrains(e *eviction, config *rest.Config, registry prometheus.Registerer, log logr.Logger) error {
+func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
 	if !o.drains {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry prometheus
 		Thresholds: *o.thresholds(), Settings: drain.Settings{Backoff: o.drainBackoff},
 		Metrics: metrics, Logger: log,
 	}
-	e.beside = append(e.beside, func(ctx context.Context) error {
+	e.add("drain", func(ctx context.Context) error {
 		options.UsageSynced = e.evictor.UsageSynced
 		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 		defer broadcaster.Shutdown()

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -47,9 +48,11 @@ type eviction struct {
 	evictor evictor.Options
 	// toucher brings slices to what patches make of them; nil where slices are left alone.
 	toucher *materialize.Toucher
-	// beside is what else the leader does, each until ctx ends.
-	beside []func(ctx context.Context) error
-	log    logr.Logger
+	// controllers are what else the leader runs.
+	controllers []controllers.Controller
+	// leading is 1 while this replica leads.
+	leading prometheus.Gauge
+	log     logr.Logger
 }
 
 func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry, log logr.Logger) (*eviction, error) {
@@ -141,13 +144,25 @@ func (e *eviction) run(ctx context.Context) error {
 // JournalName is the ConfigMap in which a controller writes down who was evicted.
 func JournalName(controller string) string { return controller + "-evictions" }
 
+// add lets the leader run a controller.
+func (e *eviction) add(name string, run func(context.Context) error) {
+	e.controllers = append(e.controllers, controllers.Named(name, run))
+}
+
 // lead does all that a leader does.
 func (e *eviction) lead(ctx context.Context, controller *evictor.Controller) error {
+	e.leading.Set(1)
+	defer e.leading.Set(0)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return controller.Run(ctx) })
 	group.Go(func() error { return e.listenToAdmin(ctx, controller) })
-	for _, run := range e.beside {
-		group.Go(func() error { return run(ctx) })
+	for _, c := range e.controllers {
+		group.Go(func() error {
+			if err := c.Run(ctx); err != nil {
+				return fmt.Errorf("controller %s: %w", c.Name(), err)
+			}
+			return nil
+		})
 	}
 	return group.Wait()
 }

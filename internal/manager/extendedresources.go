@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -12,7 +13,7 @@ import (
 
 // addExtendedResources lets the leader keep the webhook for the extended resources that
 // DeviceClasses declare, if the options ask for it.
-func (o Options) addExtendedResources(e *eviction, config *rest.Config, log logr.Logger) error {
+func (o Options) addExtendedResources(e *eviction, config *rest.Config, _ *prometheus.Registry, log logr.Logger) error {
 	if !o.extendedResources {
 		return nil
 	}
@@ -24,6 +25,6 @@ func (o Options) addExtendedResources(e *eviction, config *rest.Config, log logr
 	if err != nil {
 		return err
 	}
-	e.beside = append(e.beside, controller.Run)
+	e.add("extendedresources", controller.Run)
 	return nil
 }

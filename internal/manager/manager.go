@@ -149,6 +149,15 @@ func (o Options) ownNamespace() (string, error) {
 	return string(namespace), nil
 }
 
+// controllers returns a function for each controller of package controllers but the eviction,
+// which adds it if the options switch it on. The status of patches follows what materialize
+// writes.
+func (o Options) controllers() []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error {
+	return []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error{
+		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addDrains,
+	}
+}
+
 // serveAndLead serves health and metrics, and works while it leads. Losing the Lease
 // ends the program: another one has taken over.
 func (o Options) serveAndLead(ctx context.Context, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
@@ -160,13 +169,12 @@ func (o Options) serveAndLead(ctx context.Context, config *rest.Config, registry
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(o.addMaterialize(eviction, config, registry, log), o.addPatchStatus(eviction, config, registry, log), o.addExpiry(eviction, config, log)); err != nil {
-		return err
+	for _, add := range o.controllers() {
+		if err := add(eviction, config, registry, log); err != nil {
+			return err
+		}
 	}
-	if err := errors.Join(o.addPolicyStatus(eviction, registry, log), eviction.addMetrics(registry)); err != nil {
-		return err
-	}
-	if err := errors.Join(o.addCertificates(eviction, config, registry, log), o.addExtendedResources(eviction, config, log), o.addDrains(eviction, config, registry, log)); err != nil {
+	if err := eviction.addMetrics(registry); err != nil {
 		return err
 	}
 	metrics, handler, err := daemon.SecureMetrics(o.metricsSecure, config, at["--metrics-address"], daemon.MetricsHandler(registry), log)

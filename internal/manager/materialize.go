@@ -16,7 +16,7 @@ import (
 
 // addMaterialize lets the leader touch the slices that are not what patches make of them,
 // if the options say so.
-func (o Options) addMaterialize(e *eviction, config *rest.Config, registry prometheus.Registerer, log logr.Logger) error {
+func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
 	mode := materialize.Mode(o.patches)
 	if mode != materialize.Materialize && mode != materialize.Restore {
 		return mode.Validate()
@@ -41,7 +41,8 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry prome
 		View: view, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, Ledgers: ledgers,
 		Interval: o.patchSettle, Settle: o.patchSettle, PoolsPerSecond: o.poolsPerSecond, Metrics: metrics, Logger: log,
 	})
-	e.beside = append(e.beside, e.toucher.Run, func(ctx context.Context) error {
+	e.add("materialize", e.toucher.Run)
+	e.add("materialize", func(ctx context.Context) error {
 		ledgers.Run(ctx, view)
 		return nil
 	})
@@ -49,7 +50,7 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry prome
 		return nil
 	}
 	recorder := &materialize.Recorder{Client: e.quiet.CoreV1().ConfigMaps(o.namespace), Prefix: o.patchRecords, Ledgers: ledgers, View: view, Metrics: metrics, Logger: log}
-	e.beside = append(e.beside, recorder.Run)
+	e.add("materialize", recorder.Run)
 	return nil
 }
 

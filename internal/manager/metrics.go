@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -15,16 +14,10 @@ import (
 
 // addMetrics registers the metrics of claims, devices and the leader.
 func (e *eviction) addMetrics(registry prometheus.Registerer) error {
-	leading, err := NewLeaderMetrics(registry)
-	if err != nil {
+	var err error
+	if e.leading, err = NewLeaderMetrics(registry); err != nil {
 		return err
 	}
-	e.beside = append(e.beside, func(ctx context.Context) error {
-		leading.Set(1)
-		defer leading.Set(0)
-		<-ctx.Done()
-		return nil
-	})
 	return errors.Join(daemon.RegisterBuildInfo(registry), NewClaimMetrics(registry, e.claims.GetStore(), time.Now),
 		NewDeviceMetrics(registry, e.claims.GetStore(), devicesOf(e.evictor.Tracker)))
 }

@@ -11,7 +11,7 @@ import (
 // addPatchStatus lets the leader write the statuses of ResourceSlicePatches, with a
 // client of its own, so that no eviction waits for it. Who looks on without being the
 // leader writes none.
-func (o Options) addPatchStatus(e *eviction, config *rest.Config, registry prometheus.Registerer, log logr.Logger) error {
+func (o Options) addPatchStatus(e *eviction, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
 	if !o.patchStatus || !o.leaderElect {
 		return nil
 	}
@@ -24,7 +24,7 @@ func (o Options) addPatchStatus(e *eviction, config *rest.Config, registry prome
 		return err
 	}
 	writer := patchstatus.New(patchstatus.Options{View: e.evictor.Tracker, Client: client, Written: e.written(), Gap: o.statusGap, Metrics: metrics, Logger: log})
-	e.beside = append(e.beside, writer.Run)
+	e.add("patchstatus", writer.Run)
 	return nil
 }
 

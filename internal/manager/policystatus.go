@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
@@ -26,7 +27,7 @@ func (o *Options) PolicyFlags(f *pflag.FlagSet) {
 
 // addPolicyStatus lets the leader write down what came of the policies that the replicas
 // of the webhook were given.
-func (o Options) addPolicyStatus(e *eviction, registry prometheus.Registerer, log logr.Logger) error {
+func (o Options) addPolicyStatus(e *eviction, _ *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
 	if o.policyStatus == "" {
 		return nil
 	}
@@ -34,7 +35,7 @@ func (o Options) addPolicyStatus(e *eviction, registry prometheus.Registerer, lo
 	if err != nil {
 		return err
 	}
-	e.beside = append(e.beside, func(ctx context.Context) error {
+	e.add("policystatus", func(ctx context.Context) error {
 		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 		defer broadcaster.Shutdown()
 		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events(o.namespace)})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +16,7 @@ import (
 )
 
 // addExpiry lets the leader delete the taint rules whose time is over.
-func (o Options) addExpiry(e *eviction, config *rest.Config, log logr.Logger) error {
+func (o Options) addExpiry(e *eviction, config *rest.Config, _ *prometheus.Registry, log logr.Logger) error {
 	if !o.expireRules {
 		return nil
 	}
@@ -32,6 +33,6 @@ func (o Options) addExpiry(e *eviction, config *rest.Config, log logr.Logger) er
 		return client.Resource(resource.WithVersion(served)).Delete(ctx, name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	}})
-	e.beside = append(e.beside, controller.Run)
+	e.add("ruleexpiry", controller.Run)
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/dra-steward/dra-steward/internal/controllers"
 )
 
 // securityPage has the table of rights between these lines.
@@ -107,6 +109,35 @@ func explained(t *testing.T, object *yaml.Node) (all []right) {
 		all = append(all, right{role.Metadata.Labels["app.kubernetes.io/component"], where, what, why})
 	}
 	return all
+}
+
+// TestListedRights: each right to write of the controller belongs to one of the list of
+// controllers, and each of these has the rights that the list says.
+func TestListedRights(t *testing.T) {
+	rendered := map[string]bool{}
+	for _, v := range []values{everyRight(), {"patches": values{"mode": "materialize"}}} {
+		for _, r := range rights(t, v) {
+			rendered[r.what] = rendered[r.what] || r.component == "controller"
+		}
+	}
+	listed := map[string]bool{}
+	for _, what := range controllers.Leader() {
+		listed[what] = true
+	}
+	for _, c := range controllers.All() {
+		for _, what := range c.Writes {
+			listed[what] = true
+			if !rendered[what] {
+				t.Errorf("%s needs %q, which no role of the chart has", c.Name, what)
+			}
+		}
+	}
+	for what, is := range rendered {
+		writes := regexp.MustCompile(`\b(create|update|patch|delete)\b`).MatchString(what)
+		if is && writes && !listed[what] {
+			t.Errorf("no controller in internal/controllers/controllers.go needs %q", what)
+		}
+	}
 }
 
 // TestSecurityPage holds the table of docs/security.md to the roles that the chart renders,

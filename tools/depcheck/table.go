@@ -55,6 +55,7 @@ var Packages = map[string]Package{
 	"pkg/evictor":      {Floor: 4},
 	"pkg/podresources": {Floor: 4},
 
+	"internal/controllers":                   {Floor: 1, Pure: true},
 	"internal/controllers/certificate":       {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/drain":             {Floor: 4},
 	"internal/controllers/extendedresources": {Floor: 4, Never: []string{controllerRuntime, opa}},

@@ -1,0 +1,77 @@
+// Package controllers lists the controllers of dra-steward. Each has a folder, a line in
+// [All], and a function in internal/manager that builds it.
+package controllers
+
+import "context"
+
+// A Controller works while its replica of the program leads.
+type Controller interface {
+	// Name is that of the controller in [All].
+	Name() string
+	// Run works until ctx ends.
+	Run(ctx context.Context) error
+}
+
+// Named gives a name to what runs.
+func Named(name string, run func(context.Context) error) Controller { return named{name, run} }
+
+type named struct {
+	name string
+	run  func(context.Context) error
+}
+
+func (n named) Name() string                  { return n.name }
+func (n named) Run(ctx context.Context) error { return n.run(ctx) }
+
+// A Description says what a controller does and what it needs.
+type Description struct {
+	// Name is that of its folder.
+	Name string
+	// Folder is below the root of the module.
+	Folder string
+	// Does is one sentence.
+	Does string
+	// Flag of "dra-steward controller" switches it on.
+	Flag string
+	// Writes are its rights to write, as docs/security.md lists them.
+	Writes []string
+}
+
+// All returns the controllers.
+func All() []Description {
+	return []Description{
+		{"certificate", "internal/controllers/certificate", "Creates and renews the certificate of the webhook, and announces its authority.", "certificate-secret",
+			[]string{secrets, configurations}},
+		{"drain", "internal/controllers/drain", "Executes DeviceDrains: cordons devices and evicts their pods within budgets and rate.", "drains",
+			[]string{"update devicedrains/status.dra-steward.io", "create, patch, delete devicetaintrules.resource.k8s.io", "create, patch events", "create pods/eviction", "delete pods"}},
+		{"eviction", "pkg/evictor", "Deletes pods that do not tolerate the NoExecute taints of their devices.", "mode",
+			[]string{"patch pods/status", "delete pods", "patch devicetaintrules/status.resource.k8s.io", "create devicetaintrules.resource.k8s.io",
+				"get, delete devicetaintrules.resource.k8s.io named dra-steward-probe", "create, patch events",
+				"create configmaps", "get, patch configmaps named dra-steward-controller-evictions"}},
+		{"extendedresources", "internal/controllers/extendedresources", "Sends pods to the webhook that ask for the extended resources of DeviceClasses.", "extended-resources",
+			[]string{configurations}},
+		{"materialize", "internal/controllers/materialize", "Updates slices that differ from the result of ResourceSlicePatches.", "patches",
+			[]string{"patch resourceslices.resource.k8s.io", records}},
+		{"patchstatus", "internal/controllers/patchstatus", "Writes the status of ResourceSlicePatches.", "patch-status",
+			[]string{"patch resourceslicepatches/status.dra-steward.io", "create events"}},
+		{"policystatus", "internal/controllers/policystatus", "Writes which policies the replicas of the webhook have loaded.", "policy-status",
+			[]string{"create configmaps", "get, update configmaps named dra-steward-policies", "create, patch events"}},
+		{"ruleexpiry", "internal/controllers/ruleexpiry", "Deletes DeviceTaintRules whose time is over.", "expire-rules",
+			[]string{"delete devicetaintrules.resource.k8s.io"}},
+	}
+}
+
+const (
+	secrets        = "list, watch, create, patch secrets named dra-steward-certificate"
+	configurations = "list, watch, patch mutatingwebhookconfigurations.admissionregistration.k8s.io, validatingwebhookconfigurations.admissionregistration.k8s.io named dra-steward"
+	records        = "get, patch, delete configmaps named dra-steward-controller-patches-0, dra-steward-controller-patches-1, dra-steward-controller-patches-2, dra-steward-controller-patches-3, dra-steward-controller-patches-4, dra-steward-controller-patches-5, dra-steward-controller-patches-6, dra-steward-controller-patches-7"
+)
+
+// Leader returns the rights to write of the program itself: the election of the leader, and
+// the check of who reads metrics.
+func Leader() []string {
+	return []string{
+		"create leases.coordination.k8s.io", "get, update leases.coordination.k8s.io named dra-steward-controller",
+		"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io",
+	}
+}
