@@ -33,7 +33,7 @@ func FormRule(kind manifest.ProblemKind) string {
 // formEntries are the checks that lint makes while it reads.
 func formEntries() []Entry {
 	form := func(id, doc, server string) Entry {
-		return Entry{ID: id, What: "form check", Doc: doc, Server: server, Kinds: manifest.Kinds()}
+		return Entry{ID: id, What: "form check", Doc: doc, Upstream: server, Kinds: manifest.Kinds()}
 	}
 	return []Entry{
 		form(Unreadable, `A file is YAML or JSON in UTF-8.

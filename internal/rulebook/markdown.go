@@ -14,8 +14,8 @@ func (e Entry) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n%s\n\n", e.ID, e.Doc)
 	fmt.Fprintf(&b, "- What: %s for %s\n", e.What, strings.Join(e.Kinds, ", "))
-	if e.Server != "" {
-		fmt.Fprintf(&b, "- API server: %s\n", e.Server)
+	if e.Upstream != "" {
+		fmt.Fprintf(&b, "- API server: %s\n", e.Upstream)
 	}
 	if e.Source != "" {
 		fmt.Fprintf(&b, "- Source: %s\n", e.Source)

@@ -15,7 +15,7 @@ func Policies(set *policy.Set) (book Book) {
 	for _, p := range set.Policies() {
 		book = append(book, Entry{
 			ID: p.Code, What: fmt.Sprintf("policy (%s, severity %s)", p.Mode, p.Severity),
-			Doc: p.Title + ".\n\n" + strings.TrimSpace(p.Description), Server: "does not check it",
+			Doc: p.Title + ".\n\n" + strings.TrimSpace(p.Description), Upstream: "does not check it",
 			Source: strings.Join(p.Related, ", "), Kinds: p.Kinds,
 		})
 	}

@@ -19,9 +19,9 @@ type Entry struct {
 	// What the entry is, with its category and severity: "limit rule (error)",
 	// "default" …
 	What string
-	// Doc, Server and Source are as in validate.Rule; Server and Source may be
+	// Doc, Upstream and Source are as in validate.Rule; Upstream and Source may be
 	// empty.
-	Doc, Server, Source string
+	Doc, Upstream, Source string
 	// Kinds are the kinds that the entry is about.
 	Kinds   []string
 	Example example.Example
@@ -51,7 +51,7 @@ func Open() (Book, error) {
 		if err != nil {
 			return nil, err
 		}
-		book = append(book, Entry{d.ID, "default", d.Doc, d.Server, d.Source, d.Kinds, e})
+		book = append(book, Entry{d.ID, "default", d.Doc, d.Upstream, d.Source, d.Kinds, e})
 	}
 	return append(book, formEntries()...), nil
 }

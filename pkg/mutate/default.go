@@ -41,8 +41,8 @@ type Default[T any] struct {
 	// Doc explains the default. Its first line is a sentence by itself; after an
 	// empty line follows why the default exists.
 	Doc string
-	// Server is what the API server does by itself, and since which version.
-	Server string
+	// Upstream is what the API server does by itself, and since which version.
+	Upstream string
 	// Source names where the default comes from.
 	Source string
 	// Apply fills in what is missing and reports it.

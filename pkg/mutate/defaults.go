@@ -4,7 +4,7 @@ import "slices"
 
 // A Description documents a default, independent of the type of its objects.
 type Description struct {
-	ID, Doc, Server, Source string
+	ID, Doc, Upstream, Source string
 	// Kinds are the kinds of resource.k8s.io, and of dra-steward.io, that the default fills in.
 	Kinds []string
 }
@@ -25,7 +25,7 @@ func describe[T any](all []Description, kind string, defaults Table[T]) []Descri
 		at := slices.IndexFunc(all, func(known Description) bool { return known.ID == d.ID })
 		if at < 0 {
 			at = len(all)
-			all = append(all, Description{ID: d.ID, Doc: d.Doc, Server: d.Server, Source: d.Source})
+			all = append(all, Description{ID: d.ID, Doc: d.Doc, Upstream: d.Upstream, Source: d.Source})
 		}
 		all[at].Kinds = append(all[at].Kinds, kind)
 	}

@@ -13,9 +13,9 @@ func DeviceDrain() Table[v1alpha1.DeviceDrain] {
 The defaults are 60 evictions per minute, order by Priority and then OwnerSpread, pods
 without a controller stay, the cordon stays at the end, and evictions stop at the deadline.
 With the defaults written out, the stored drain shows what it does.`,
-			Server: "leaves them absent",
-			Source: "docs/drain.md, Rate, limits and order",
-			Apply:  drainSettings,
+			Upstream: "leaves them absent",
+			Source:   "docs/drain.md, Rate, limits and order",
+			Apply:    drainSettings,
 		},
 	}
 }

@@ -19,15 +19,15 @@ func DeviceTaintRule() Table[resourceapi.DeviceTaintRule] {
 tolerationSeconds count from timeAdded. Without a new time, a rule that had the effect None or
 NoSchedule for a week would evict immediately when it changes to NoExecute, whatever the
 tolerationSeconds. If the update also changes timeAdded, that value stays.`,
-			Server: "does the same since 1.36",
-			Source: "KEP-5055, DeviceTaintRule strategy PrepareForUpdate",
-			Apply:  renewTime,
+			Upstream: "does the same since 1.36",
+			Source:   "KEP-5055, DeviceTaintRule strategy PrepareForUpdate",
+			Apply:    renewTime,
 		},
 		{
-			ID:     "taint-time-set",
-			Doc:    taintTimeSetDoc,
-			Server: taintTimeSetServer,
-			Source: taintTimeSetSource,
+			ID:       "taint-time-set",
+			Doc:      taintTimeSetDoc,
+			Upstream: taintTimeSetServer,
+			Source:   taintTimeSetSource,
 			Apply: func(w Write[resourceapi.DeviceTaintRule], _ Settings) (Result, error) {
 				if w.Object.Spec.Taint.TimeAdded != nil {
 					return Result{}, nil

@@ -27,9 +27,9 @@ An allocated claim without the finalizer gets it with the next update. It is nev
 while the claim is being deleted, or in the update with which the claim controller removes
 it. The setting defaults.finalizer is create (new claims, and repair), repair (only allocated
 claims without it) or off.`,
-			Server: "adds nothing; the scheduler adds it when it allocates",
-			Source: "KEP-4381, resourceapi.Finalizer",
-			Apply:  claimFinalizer,
+			Upstream: "adds nothing; the scheduler adds it when it allocates",
+			Source:   "KEP-4381, resourceapi.Finalizer",
+			Apply:    claimFinalizer,
 		},
 	}
 }

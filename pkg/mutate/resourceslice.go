@@ -30,16 +30,16 @@ defaults.timeAddedWindow (5s) is the length of the window; 0s turns this off.
 
 A taint whose effect changes while its time stays is not changed, with a warning: the
 tolerationSeconds of pods can be used up already.`,
-			Server: "does not; the slice's devices are one atomic value to server-side apply",
-			Source: "KEP-5055, DeviceTaint.TimeAdded; fact: three applies, three times, three generations on 1.37",
-			Apply:  keepTimes,
+			Upstream: "does not; the slice's devices are one atomic value to server-side apply",
+			Source:   "KEP-5055, DeviceTaint.TimeAdded; fact: three applies, three times, three generations on 1.37",
+			Apply:    keepTimes,
 		},
 		{
-			ID:     "taint-time-set",
-			Doc:    taintTimeSetDoc,
-			Server: taintTimeSetServer,
-			Source: taintTimeSetSource,
-			Apply:  setTimes,
+			ID:       "taint-time-set",
+			Doc:      taintTimeSetDoc,
+			Upstream: taintTimeSetServer,
+			Source:   taintTimeSetSource,
+			Apply:    setTimes,
 		},
 		{
 			ID: "taint-time-past",
@@ -49,9 +49,9 @@ tolerationSeconds count from timeAdded, so pods with a toleration that is shorte
 are evicted at once. The time is not changed: a driver that publishes its slices again
 repeats the times of its taints, and a later time would start each toleration again, so that
 an eviction that is due never happens.`,
-			Server: "accepts every time",
-			Source: "KEP-5055, DeviceTaint.TimeAdded",
-			Apply:  warnOfPastTimes,
+			Upstream: "accepts every time",
+			Source:   "KEP-5055, DeviceTaint.TimeAdded",
+			Apply:    warnOfPastTimes,
 		},
 	}
 }

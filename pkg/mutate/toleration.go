@@ -79,8 +79,8 @@ func tolerationOperator[T any](spec func(*T) claimSpec) Default[T] {
 
 It then matches only taints with the same value, and an empty value matches only taints
 without a value.`,
-		Server: "does the same at decoding, in every version",
-		Source: "KEP-5055, DeviceToleration.Operator",
+		Upstream: "does the same at decoding, in every version",
+		Source:   "KEP-5055, DeviceToleration.Operator",
 		Apply: func(w Write[T], _ Settings) (Result, error) {
 			return Result{Changes: fillOperators(spec(w.Object))}, nil
 		},

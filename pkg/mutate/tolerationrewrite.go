@@ -30,8 +30,8 @@ what they copy was checked when its author wrote it.
 Specs are immutable. The annotation dra-steward.io/original-tolerations records what the
 author wrote, and an update that repeats it gets the stored tolerations, whatever the current
 settings are. So the same manifest can be applied again.`,
-		Server: "does nothing like it",
-		Source: "kubernetes/enhancements#6290; KEP-5055, DeviceToleration.Effect",
+		Upstream: "does nothing like it",
+		Source:   "kubernetes/enhancements#6290; KEP-5055, DeviceToleration.Effect",
 		Apply: func(w Write[T], settings Settings) (Result, error) {
 			old, err := w.Old()
 			if err != nil {
