@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -213,8 +214,10 @@ func disturb(ctx context.Context, t *testing.T, admin kubernetes.Interface, kill
 		}
 		pod := pods[0]
 		if kill && i%2 == 1 {
-			must(t, pod.Kill())
-			kills++
+			if err := pod.Kill(); !errors.Is(err, os.ErrProcessDone) { // it may be ending already
+				must(t, err)
+				kills++
+			}
 		} else {
 			restarts++
 		}
