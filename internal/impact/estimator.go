@@ -44,7 +44,7 @@ type Estimator struct {
 	// Published are the slices, nil where nobody reads them.
 	Published func() iter.Seq[*resourceapi.ResourceSlice]
 	started   time.Time
-	// drains are run together with the factory; nil where nobody asks about sums.
+	// drains starts with the factory; nil without sums.
 	drains cache.SharedIndexInformer
 
 	// turn is held while a write is counted, decided and remembered in the ledger.

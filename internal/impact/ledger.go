@@ -82,6 +82,9 @@ func (l *ledger) starts(now time.Time, window time.Duration) (starts []guard.Sta
 			continue
 		}
 		kept = append(kept, b)
+		if now.Sub(b.Time) >= window {
+			continue // counting it is costly, and it is not part of the sum
+		}
 		start := b.Start
 		if b.ended || !b.stored && now.Sub(b.Time) > storedWithin {
 			start.Hit = b.Hit.Without(b.now())

@@ -42,10 +42,10 @@ func weaker(a, b Mode) Mode {
 
 // The values of [Metadata].About: a policy checks the object or its author.
 const (
-	// aboutObject is what is written, whoever writes it.
+	// aboutObject: the policy checks the object, for all authors alike.
 	aboutObject = "object"
-	// aboutUser is who writes it. What the claim controller makes from a template
-	// was checked when its author wrote the template.
+	// aboutUser: the policy checks the author. A claim from a template was checked when
+	// its author wrote the template.
 	aboutUser = "user"
 )
 
