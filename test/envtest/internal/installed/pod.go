@@ -53,12 +53,7 @@ func (p *Pod) URL(port, path string) string {
 
 // Kill ends the process at once, as if it had crashed. The pod stays, not ready, until it
 // is deleted.
-func (p *Pod) Kill() error {
-	p.mutex.Lock()
-	p.killed = true
-	p.mutex.Unlock()
-	return p.signal(syscall.SIGKILL)
-}
+func (p *Pod) Kill() error { return p.Signal(syscall.SIGKILL) }
 
 func (p *Pod) wasKilled() bool {
 	p.mutex.Lock()
@@ -66,12 +61,12 @@ func (p *Pod) wasKilled() bool {
 	return p.killed
 }
 
-// Signal sends a signal to the process, such as SIGSTOP.
-func (p *Pod) Signal(s syscall.Signal) error { return p.signal(s) }
-
-func (p *Pod) signal(s syscall.Signal) error {
+// Signal sends a signal to the process, such as SIGSTOP. A process that SIGKILL ends is
+// expected to end badly, also where its pod is being deleted already.
+func (p *Pod) Signal(s syscall.Signal) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	p.killed = p.killed || s == syscall.SIGKILL
 	return p.process.Process.Signal(s)
 }
 
