@@ -8,8 +8,8 @@ replace (
 )
 
 require (
-	github.com/dra-steward/dra-steward v0.0.0-00010101000000-000000000000
-	github.com/dra-steward/dra-steward/test/chart v0.0.0-00010101000000-000000000000
+	github.com/dra-steward/dra-steward v0.1.0
+	github.com/dra-steward/dra-steward/test/chart v0.1.0
 	github.com/prometheus/common v0.71.0
 	github.com/prometheus/prometheus v0.315.0
 	k8s.io/apimachinery v0.37.0

@@ -12,8 +12,8 @@ require (
 	// The newest release; its API types, its definitions of them and its controllers are
 	// what the chart's mode certManager is for.
 	github.com/cert-manager/cert-manager v1.21.2
-	github.com/dra-steward/dra-steward/test/chart v0.0.0
-	github.com/dra-steward/dra-steward/test/envtest v0.0.0-00010101000000-000000000000
+	github.com/dra-steward/dra-steward/test/chart v0.1.0
+	github.com/dra-steward/dra-steward/test/envtest v0.1.0
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
 	k8s.io/client-go v0.37.0
@@ -39,7 +39,7 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/cyphar/filepath-securejoin v0.7.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
-	github.com/dra-steward/dra-steward v0.0.0 // indirect
+	github.com/dra-steward/dra-steward v0.1.0 // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect

@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/dra-steward/dra-steward => ../..
 
 require (
-	github.com/dra-steward/dra-steward v0.0.0-00010101000000-000000000000
+	github.com/dra-steward/dra-steward v0.1.0
 	go.yaml.in/yaml/v3 v3.0.6
 	helm.sh/helm/v3 v3.22.0
 	k8s.io/api v0.37.0

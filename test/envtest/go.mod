@@ -130,8 +130,8 @@ require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
-	github.com/dra-steward/dra-steward v0.0.0
-	github.com/dra-steward/dra-steward/test/chart v0.0.0
+	github.com/dra-steward/dra-steward v0.1.0
+	github.com/dra-steward/dra-steward/test/chart v0.1.0
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect

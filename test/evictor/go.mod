@@ -43,7 +43,7 @@ replace (
 )
 
 require (
-	github.com/dra-steward/dra-steward v0.0.0-00010101000000-000000000000
+	github.com/dra-steward/dra-steward v0.1.0
 	github.com/go-logr/logr v1.4.4
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0

@@ -9,9 +9,9 @@ replace (
 )
 
 require (
-	github.com/dra-steward/dra-steward v0.0.0
-	github.com/dra-steward/dra-steward/test/chart v0.0.0
-	github.com/dra-steward/dra-steward/test/envtest v0.0.0-00010101000000-000000000000
+	github.com/dra-steward/dra-steward v0.1.0
+	github.com/dra-steward/dra-steward/test/chart v0.1.0
+	github.com/dra-steward/dra-steward/test/envtest v0.1.0
 	github.com/google/go-cmp v0.7.0
 	github.com/vishvananda/netlink v1.3.1
 	k8s.io/cri-client v0.0.0

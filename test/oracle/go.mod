@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/dra-steward/dra-steward => ../..
 
 require (
-	github.com/dra-steward/dra-steward v0.0.0-00010101000000-000000000000
+	github.com/dra-steward/dra-steward v0.1.0
 	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/open-policy-agent/opa v1.22.0
 	github.com/rogpeppe/go-internal v1.16.0

@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/dra-steward/dra-steward => ../..
 
 require (
-	github.com/dra-steward/dra-steward v0.0.0-00010101000000-000000000000
+	github.com/dra-steward/dra-steward v0.1.0
 	github.com/google/go-cmp v0.7.0
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0

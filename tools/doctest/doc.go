@@ -7,6 +7,9 @@
 //	                 the tests of this package, with sh from the root of the tree
 //	LANG from=FILE   an excerpt of FILE
 //	LANG file=PATH   a file that the reader makes
+//	sh in=FOLDER     commands that the reader runs in a folder that he makes, and
+//	text printed=FOLDER
+//	                 what they print; run by the tests of tools/modules
 //	text from=demo   what "make demo" prints
 //	text from=tree   paths of this tree with a word about each
 //	text from=floors the packages of depcheck's table, by floor

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/modfile"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/tools/doctest"
+	"github.com/dra-steward/dra-steward/tools/modules"
 )
 
 // treeRoot is the root of the tree, and ciModule the folder of the module that
@@ -62,18 +62,19 @@ func TestPageForCI(t *testing.T) {
 			steps = commands(t, block.Text)
 		}
 	}
-	makeModule(t, filepath.Join(repository, ciModule))
+	env := strangers(t)
+	setUp(t, page, repository, env)
 	copyManifests(t, filepath.Join(treeRoot, "examples/admitted"), filepath.Join(repository, "deploy"))
 	if len(steps) < 3 {
 		t.Fatalf("the workflow has the commands %v, want lint, build and test", steps)
 	}
 	for _, step := range steps {
-		if out, err := runStep(t, repository, step); err != nil {
+		if out, err := runStep(t, repository, env, step); err != nil {
 			t.Fatalf("%s: %v\n%s", step.Name, err, out)
 		}
 	}
 	copyManifests(t, filepath.Join(treeRoot, "examples/denied"), filepath.Join(repository, "deploy"))
-	out, err := runStep(t, repository, steps[0])
+	out, err := runStep(t, repository, env, steps[0])
 	if err == nil || !strings.Contains(out, "::error file=deploy/too-many-tolerations.yaml,line=13,") {
 		t.Errorf("%s: %v; want an error with the place of the tolerations:\n%s", steps[0].Name, err, out)
 	}
@@ -103,49 +104,50 @@ func commands(t *testing.T, text string) (steps []workflowStep) {
 
 // runStep runs a step as GitHub does, and returns what it prints. The page is about the
 // newest minor, whichever is under test.
-func runStep(t *testing.T, repository string, step workflowStep) (string, error) {
+func runStep(t *testing.T, repository string, env []string, step workflowStep) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", step.Run)
 	command.Dir = filepath.Join(repository, step.WorkingDirectory)
-	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "RUNNER_TEMP="+t.TempDir(), assets.VersionVariable+"=")
+	command.Env = append(slices.Clone(env), "GOFLAGS=-mod=readonly", "RUNNER_TEMP="+t.TempDir(), assets.VersionVariable+"=")
 	out, err := command.CombinedOutput()
 	return string(out), err
 }
 
-// makeModule makes what "go get" and "go mod tidy" would make if our modules were
-// published: a go.mod with our requirements, and replacements that lead to this tree.
-func makeModule(t *testing.T, folder string) {
+// strangers returns the environment of a project for which our modules are published.
+func strangers(t *testing.T) []string {
 	t.Helper()
-	data, err := os.ReadFile("../go.mod")
+	local, err := modules.Try(treeRoot, t.TempDir(), "ci")
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := modfile.Parse("go.mod", data, nil)
+	t.Cleanup(func() {
+		if err := local.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return local.Env
+}
+
+// setUp makes the module as the page says. It knows our sums beforehand, so that the
+// commands do not depend on the checksum database.
+func setUp(t *testing.T, page doctest.Page, repository string, env []string) {
+	t.Helper()
+	sums, err := os.ReadFile("../go.sum")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := file.Module.Mod.Path
-	check := func(err error) {
-		if err != nil {
-			t.Fatal(err)
+	writeFile(t, filepath.Join(repository, ciModule, "go.sum"), sums)
+	index := slices.IndexFunc(page.Blocks, func(b doctest.Block) bool { return b.Language == "sh" })
+	if index < 0 {
+		t.Fatal("the page has no commands to set the module up")
+	}
+	for _, script := range []string{page.Blocks[index].Text, "cd " + ciModule + " && go mod tidy"} {
+		command := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
+		command.Dir, command.Env = repository, env
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", script, err, out)
 		}
 	}
-	check(file.AddModuleStmt("example.com/my-driver/" + ciModule))
-	check(file.AddRequire(ours, "v0.0.0"))
-	for _, replaced := range file.Replace {
-		target, err := filepath.Abs(filepath.Join("..", replaced.New.Path))
-		check(err)
-		check(file.AddReplace(replaced.Old.Path, replaced.Old.Version, target, ""))
-	}
-	here, err := filepath.Abs("..")
-	check(err)
-	check(file.AddReplace(ours, "", here, ""))
-	data, err = file.Format()
-	check(err)
-	writeFile(t, filepath.Join(folder, "go.mod"), data)
-	sums, err := os.ReadFile("../go.sum")
-	check(err)
-	writeFile(t, filepath.Join(folder, "go.sum"), sums)
 }
 
 func copyManifests(t *testing.T, from, to string) {

@@ -1,0 +1,121 @@
+package modules
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/dra-steward/dra-steward/tools/doctest"
+)
+
+const root = "../.."
+
+// TestVersions fails for a go.mod that requires a module of this tree in another version
+// than the chart's: as soon as that version is tagged, a project could not require it.
+func TestVersions(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "charts/dra-steward/Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chart struct{ Version, AppVersion string }
+	if err := yaml.Unmarshal(data, &chart); err != nil {
+		t.Fatal(err)
+	}
+	if chart.Version != chart.AppVersion {
+		t.Errorf("Chart.yaml has the version %s and the appVersion %s, want one for both", chart.Version, chart.AppVersion)
+	}
+	files, err := Files(root)
+	if err != nil || len(files) < 8 {
+		t.Fatalf("go.mod files %v, %v; want those of the tree", files, err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := Set(data, "v"+chart.AppVersion)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if !bytes.Equal(data, want) {
+			t.Errorf("%s requires a module of this tree in another version than v%s: run `go generate ./tools/modules`", name, chart.AppVersion)
+		}
+	}
+}
+
+// TestPage follows docs/library.md in empty folders, with our modules from a module proxy.
+func TestPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a scheduler")
+	}
+	page, err := doctest.Read(filepath.Join(root, "docs/library.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, printed := t.TempDir(), map[string]string{}
+	local, err := Try(root, t.TempDir(), "library")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := local.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	ran := 0
+	for _, block := range page.Blocks {
+		if path := block.Options["file"]; path != "" {
+			path = filepath.Join(dir, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(block.Text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if in := block.Options["in"]; in != "" {
+			known(t, filepath.Join(dir, in))
+			command := exec.CommandContext(t.Context(), "sh", "-e", "-c", block.Text)
+			command.Dir, command.Env = filepath.Join(dir, in), local.Env
+			var out, errs bytes.Buffer
+			command.Stdout, command.Stderr = &out, &errs
+			if err := command.Run(); err != nil {
+				t.Fatalf("%s:%d: %v\n%s%s", page.Name, block.Line, err, &out, &errs)
+			}
+			printed[in] = out.String()
+			ran++
+		}
+		if of := block.Options["printed"]; of != "" && printed[of] != block.Text {
+			t.Errorf("%s:%d: the commands in %s print\n%s", page.Name, block.Line, of, printed[of])
+		}
+	}
+	if ran < 2 {
+		t.Errorf("%d blocks with commands, want two", ran)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "scheduler/dra-steward-scheduler"), "--help").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--sole-scheduler") {
+		t.Errorf("dra-steward-scheduler --help: %v\n%s", err, out)
+	}
+}
+
+// known gives a new module the sums of ours, so that the commands do not depend on the
+// checksum database.
+func known(t *testing.T, dir string) {
+	t.Helper()
+	var all []byte
+	for _, of := range Released() {
+		data, err := os.ReadFile(filepath.Join(root, of, "go.sum"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data...)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.sum"), all, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
