@@ -121,7 +121,9 @@ var Packages = map[string]Package{
 	"tools/citest":     {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/doctest":    {Floor: 1, Importers: []string{"(tests)"}},
 	// The modules test/envtest and test/oracle build Kubernetes with it.
-	"tools/kubemodule": {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/modules":     {Floor: 1, Importers: []string{"(tests)", "tools/modules/set"}},
+	"tools/modules/set": {Floor: 2, Importers: []string{"(tests)"}},
+	"tools/kubemodule":  {Floor: 1, Importers: []string{"(tests)"}},
 }
 
 // PureFiles decide in packages that also act: they import none of what Never names, and
