@@ -31,8 +31,8 @@ func DefaultThresholds() Thresholds { return Thresholds{Pods: 20, Namespaces: 5,
 
 // An Excess is one thing that is too large.
 type Excess struct {
-	// What is devices, claims, pods, namespaces, or percent (of the devices of the
-	// drivers).
+	// What is devices, claims, pods, namespaces, percent (of the devices of the drivers), or
+	// evictions.
 	What string
 	// Count is how much there is, Limit how much may be: of percent, both in percent.
 	Count, Limit int
@@ -52,7 +52,10 @@ func (e Excess) String() string {
 	return fmt.Sprintf("%d %s are more than %s %d", e.Count, e.What, than, e.Limit)
 }
 
-const percent = "percent"
+const (
+	percent   = "percent"
+	evictions = "evictions"
+)
 
 // Exceeded returns what of an impact is too large, in the order devices, claims, pods,
 // namespaces, percent; nothing if all of it may be. What an acknowledgement speaks of, it

@@ -25,7 +25,14 @@ type Device struct{ Driver, Pool, Name string }
 type Hit struct {
 	Devices      []Device
 	Claims, Pods []types.NamespacedName
+	// Paced is true for a drain that evicts at no more than its default rate: one pod after the
+	// other, within PodDisruptionBudgets, until it is paused.
+	Paced bool
 }
+
+// pacedFactor is how many times the thresholds of pods and namespaces apply to a sum with paced
+// evictions. It lets the maintenance of three nodes with eight pods each begin at once.
+const pacedFactor = 2
 
 // A Start is an eviction that has begun.
 type Start struct {
@@ -42,7 +49,13 @@ type Window struct {
 	Thresholds Thresholds
 	// Published returns how many devices a driver publishes; nil knows of none.
 	Published func(driver string) int
+	// Omitted is when the last eviction began that could not be remembered; zero if there is
+	// none. While it is within the window, the sum is larger than what is counted.
+	Omitted time.Time
 }
+
+// MostStarts is how many evictions a window remembers.
+const MostStarts = 1000
 
 // A Write is one that is to be checked for what it evicts.
 type Write struct {
@@ -74,21 +87,45 @@ type Sum struct {
 func (w Window) Exceeds(now time.Time, hit Hit, acknowledged *Ceiling, starts []Start) (Sum, bool) {
 	recent := w.recent(now, starts)
 	before := unionOf(recent)
-	if len(recent) == 0 || before.contains(hit) {
+	if len(recent) == 0 && !w.omits(now) || before.contains(hit) {
 		return Sum{}, false
 	}
 	sum := w.sum(hit, acknowledged, recent)
-	if len(sum.Over) == 0 {
+	omits := w.omits(now) && (acknowledged == nil || acknowledged.Pods == nil)
+	if len(sum.Over) == 0 && !omits {
 		return Sum{}, false
 	}
-	for i, start := range recent {
-		if len(w.sum(hit, acknowledged, recent[i+1:]).Over) == 0 {
-			sum.Until = start.Time.Add(w.Length)
-			break
-		}
+	sum.Until = w.until(hit, acknowledged, recent, omits)
+	if omits {
+		sum.Over = append(sum.Over, Excess{What: evictions, Count: MostStarts + 1, Limit: MostStarts})
 	}
 	slices.SortStableFunc(sum.Others, func(a, b Start) int { return cmp.Compare(len(b.Hit.Pods), len(a.Hit.Pods)) })
 	return sum, true
+}
+
+// omits reports whether an eviction of the window is not counted.
+func (w Window) omits(now time.Time) bool {
+	return !w.Omitted.IsZero() && now.Sub(w.Omitted) < w.Length
+}
+
+// until returns when a new eviction is within the thresholds, zero if it never is.
+func (w Window) until(hit Hit, acknowledged *Ceiling, recent []Start, omits bool) (until time.Time) {
+	if omits {
+		until = w.Omitted.Add(w.Length)
+	}
+	if len(w.sum(hit, acknowledged, recent).Over) == 0 {
+		return until
+	}
+	for i, start := range recent {
+		if len(w.sum(hit, acknowledged, recent[i+1:]).Over) > 0 {
+			continue
+		}
+		if at := start.Time.Add(w.Length); at.After(until) {
+			return at
+		}
+		return until
+	}
+	return time.Time{}
 }
 
 // recent returns the starts within the window that affect something, the oldest first. A
@@ -115,7 +152,7 @@ func (w Window) sum(hit Hit, acknowledged *Ceiling, others []Start) Sum {
 	s := Sum{Length: w.Length, Others: slices.Clone(others), Counts: Counts{
 		Devices: len(all.devices), Claims: len(all.claims), Pods: len(all.pods), Namespaces: len(all.namespaces()),
 	}}
-	s.Over = w.Thresholds.Exceeded(s.Counts, acknowledged)
+	s.Over = w.exceeded(hit, acknowledged, others, s.Counts)
 	if w.Published == nil {
 		return s
 	}
@@ -130,6 +167,24 @@ func (w Window) sum(hit Hit, acknowledged *Ceiling, others []Start) Sum {
 	}
 	s.Over = append(s.Over, worst...)
 	return s
+}
+
+// exceeded compares a sum with the thresholds. Pods that are evicted at once count among
+// themselves, too.
+func (w Window) exceeded(hit Hit, acknowledged *Ceiling, others []Start, all Counts) []Excess {
+	thresholds, atOnce := w.Thresholds, slices.DeleteFunc(slices.Clone(others), func(s Start) bool { return s.Hit.Paced })
+	if !hit.Paced && len(atOnce) == len(others) {
+		return thresholds.Exceeded(all, acknowledged)
+	}
+	thresholds.Pods *= pacedFactor
+	thresholds.Namespaces *= pacedFactor
+	over := thresholds.Exceeded(all, acknowledged)
+	if len(over) > 0 || hit.Paced {
+		return over
+	}
+	u := unionOf(atOnce)
+	u.add(hit)
+	return w.Thresholds.Exceeded(Counts{Devices: len(u.devices), Claims: len(u.claims), Pods: len(u.pods), Namespaces: len(u.namespaces())}, acknowledged)
 }
 
 // String says what is too large, by what, and what can be done about it.
@@ -207,13 +262,7 @@ func (u union) byDriver() map[string]int {
 	return all
 }
 
-// Merge returns what two hits affect together, in the order of the names.
-func (h Hit) Merge(other Hit) Hit {
-	u := unionOf([]Start{{Hit: h}, {Hit: other}})
-	return u.hit()
-}
-
-// Without returns a hit without what another affects.
+// Without returns a hit without what another affects, in the order of the names.
 func (h Hit) Without(other Hit) Hit {
 	u := unionOf([]Start{{Hit: h}})
 	for _, device := range other.Devices {

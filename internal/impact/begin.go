@@ -33,12 +33,12 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	impact := counted.impact.Summary(i.publishedBy())
 	impact.Everything = counted.everything
 	hit := counted.impact.Hit()
-	if counted.perMinute > 0 {
-		hit = hit.AtRate(counted.perMinute, write.Window.Length)
-	}
+	hit = pace(hit, counted.perMinute, write.Window.Length)
 	window := write.Window
 	window.Published = i.publishedBy()
-	if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, i.ledger.starts(write.Now, window.Length)); exceeds {
+	starts, omitted := i.ledger.starts(write.Now, window.Length)
+	window.Omitted = omitted
+	if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, starts); exceeds {
 		impact.Sum = &sum
 	}
 	if decide(impact) && !write.DryRun {
@@ -47,13 +47,27 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	return nil
 }
 
-// begin is the eviction of an object from a time on.
-func (i *Estimator) begin(object any, at time.Time) begun {
-	b := begun{Start: guard.Start{Object: nameOf(object), Time: at}, now: i.hits(object)}
-	if d, is := object.(*v1alpha1.DeviceDrain); is {
-		b.perMinute = rateOf(d)
+// pace bounds what is evicted at a rate; 0 evicts at once.
+func pace(hit guard.Hit, perMinute int, window time.Duration) guard.Hit {
+	if perMinute <= 0 {
+		return hit
 	}
-	b.Hit = b.now()
+	hit = hit.AtRate(perMinute, window)
+	hit.Paced = perMinute <= v1alpha1.DrainRate
+	return hit
+}
+
+// begin is the eviction of an object from a time on.
+func (i *Estimator) begin(object any, at time.Time) beginning {
+	b := beginning{object: nameOf(object), at: at, affects: i.hits(object)}
+	switch object := object.(type) {
+	case *resourceapi.DeviceTaintRule:
+		taint := object.Spec.Taint
+		taint.TimeAdded = nil
+		b.spec = resourceapi.DeviceTaintRuleSpec{DeviceSelector: object.Spec.DeviceSelector, Taint: taint}
+	case *v1alpha1.DeviceDrain:
+		b.spec, b.perMinute = []any{object.Spec.Devices, object.Spec.Selector}, rateOf(object)
+	}
 	return b
 }
 
@@ -104,8 +118,12 @@ func (i *Estimator) changed(old, object any, now time.Time) {
 		if old != nil {
 			began = now
 		}
-		i.ledger.see(i.begin(object, began))
-	case !evicts:
+		if now.Sub(began) < guard.MaxWindow {
+			i.ledger.see(i.begin(object, began))
+		}
+	case evicts:
+		i.ledger.follow(nameOf(object), i.hits(object)) // the status of a drain has its devices
+	default:
 		i.ledger.end(nameOf(object))
 	}
 }
@@ -150,7 +168,5 @@ func nameOf(object any) string {
 	return ""
 }
 
-// rateOf is how many pods a drain evicts per minute.
-func rateOf(d *v1alpha1.DeviceDrain) int {
-	return int(ptr.Deref(d.Spec.EvictionsPerMinute, v1alpha1.DrainRate))
-}
+// rateOf is how many pods a drain evicts per minute; 0 if it does not say so.
+func rateOf(d *v1alpha1.DeviceDrain) int { return int(ptr.Deref(d.Spec.EvictionsPerMinute, 0)) }

@@ -195,26 +195,30 @@ func drains(t testing.TB, node, rate int) admission.Request {
 	return request
 }
 
-// TestMaintenance drains three nodes with eight pods each. All at once they exceed the 20 pods
-// of the thresholds; one every five minutes, or at a rate that evicts fewer within the window,
-// they do not.
+// TestMaintenance drains three nodes with eight pods each. At the default rate they begin at the
+// same moment; drains that do not say their rate, or a faster one, evict at once, and exceed the
+// 20 pods of the thresholds.
 func TestMaintenance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, tt := range map[string]struct {
 			window time.Duration
 			rate   int
 			pause  time.Duration
+			nodes  int
 			want   int
 		}{
-			"at once":                     {10 * time.Minute, 0, 0, 2},
-			"one every five minutes":      {10 * time.Minute, 0, 5 * time.Minute, 3},
-			"at a rate":                   {6 * time.Minute, 1, 0, 3}, // 6 pods each
-			"at a rate that is too large": {6 * time.Minute, 2, 0, 2},
+			"by default":                  {10 * time.Minute, v1alpha1.DrainRate, 0, 3, 3},
+			"without end":                 {10 * time.Minute, v1alpha1.DrainRate, 0, 20, 5}, // 40 pods
+			"without a rate":              {10 * time.Minute, 0, 0, 3, 2},
+			"faster":                      {10 * time.Minute, v1alpha1.DrainRate + 1, 0, 3, 2},
+			"one every five minutes":      {10 * time.Minute, 0, 5 * time.Minute, 3, 3},
+			"at a rate":                   {6 * time.Minute, 1, 0, 20, 6}, // 6 pods each
+			"at a rate that is too large": {6 * time.Minute, 2, 0, 20, 5},
 		} {
 			i := crowd(t, 1000)
 			h := guardOf(t, i, v1alpha1.StewardConfiguration{Guard: v1alpha1.Guard{Window: &metav1.Duration{Duration: tt.window}}})
 			admitted := 0
-			for node := range 3 {
+			for node := range tt.nodes {
 				if h.Handle(t.Context(), drains(t, node, tt.rate)).Allowed {
 					admitted++
 					i.changed(nil, stored(t, drains(t, node, tt.rate)), time.Now())
@@ -222,10 +226,29 @@ func TestMaintenance(t *testing.T) {
 				<-time.After(tt.pause)
 			}
 			if admitted != tt.want {
-				t.Errorf("%s: %d of 3 drains were admitted, want %d", name, admitted, tt.want)
+				t.Errorf("%s: %d of %d drains were admitted, want %d", name, admitted, tt.nodes, tt.want)
 			}
 		}
 	})
+}
+
+// TestMaintenanceIsNoCover: drains do not let rules evict more at once.
+func TestMaintenanceIsNoCover(t *testing.T) {
+	h := guardOf(t, crowd(t, 1000), v1alpha1.StewardConfiguration{})
+	for node := range 2 {
+		if got := h.Handle(t.Context(), drains(t, node, v1alpha1.DrainRate)); !got.Allowed {
+			t.Fatal(got.Result.Message)
+		}
+	}
+	admitted := 0
+	for n := range 64 {
+		if h.Handle(t.Context(), updates(t, oneDevice(100+n, resourceapi.DeviceTaintEffectNone))).Allowed {
+			admitted++
+		}
+	}
+	if admitted != 20 {
+		t.Errorf("%d rules were admitted, want 20", admitted)
+	}
 }
 
 // stored is the drain of a request as an informer has it.
