@@ -17,12 +17,12 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// A Source returns the Reviewer in force. Each request is checked by one Reviewer
+// A ReviewerFunc returns the Reviewer in force. Each request is checked by one Reviewer
 // from beginning to end.
-type Source func() review.Reviewer
+type ReviewerFunc func() review.Reviewer
 
-// Always is the Source of a Reviewer that stays.
-func Always(reviewer review.Reviewer) Source {
+// Always is the ReviewerFunc of a Reviewer that stays.
+func Always(reviewer review.Reviewer) ReviewerFunc {
 	return func() review.Reviewer { return reviewer }
 }
 
@@ -44,7 +44,7 @@ type Options struct {
 // handler adapts one step of the review to admission, for all kinds.
 type handler struct {
 	endpoint  string
-	source    Source
+	source    ReviewerFunc
 	step      func(review.Reviewer, review.Request) (review.Answer, error)
 	log       logr.Logger
 	metrics   *Metrics
@@ -55,21 +55,21 @@ type handler struct {
 var _ admission.Handler = handler{}
 
 // Mutating returns the handler that fills in defaults.
-func Mutating(source Source, o Options) admission.Handler {
+func Mutating(source ReviewerFunc, o Options) admission.Handler {
 	return o.handler("mutate", source, review.Reviewer.Mutate)
 }
 
 // Validating returns the handler that denies and warns.
-func Validating(source Source, o Options) admission.Handler {
+func Validating(source ReviewerFunc, o Options) admission.Handler {
 	return o.handler("validate", source, review.Reviewer.Validate)
 }
 
 // Guarding returns the handler that checks the impact of a write.
-func Guarding(source Source, o Options) admission.Handler {
+func Guarding(source ReviewerFunc, o Options) admission.Handler {
 	return o.handler(guardEndpoint, source, review.Reviewer.Guard)
 }
 
-func (o Options) handler(endpoint string, source Source, step func(review.Reviewer, review.Request) (review.Answer, error)) handler {
+func (o Options) handler(endpoint string, source ReviewerFunc, step func(review.Reviewer, review.Request) (review.Answer, error)) handler {
 	return handler{endpoint, source, step, o.Log, o.Metrics, o.Decisions, o.Tracer}
 }
 

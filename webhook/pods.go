@@ -37,13 +37,13 @@ type podDeletions struct {
 
 // PodDeletions returns a handler for deletions and evictions of pods, before another one
 // for the rest.
-func PodDeletions(next admission.Handler, pods Pods, source Source, o Options) admission.Handler {
+func PodDeletions(next admission.Handler, pods Pods, source ReviewerFunc, o Options) admission.Handler {
 	return podDeletions{o.handler("validate", source, review.Reviewer.Validate), next, pods}
 }
 
 // ExtendedResources returns the handler for new pods that name extended resources which are
 // backed by DRA.
-func ExtendedResources(source Source, o Options) admission.Handler {
+func ExtendedResources(source ReviewerFunc, o Options) admission.Handler {
 	return o.handler("pods", source, review.Reviewer.Pod)
 }
 

@@ -18,7 +18,7 @@ import (
 // Options say what is exported.
 type Options struct {
 	// Sources are what the policies are compiled from.
-	Sources []policy.Source
+	Sources []policy.Collection
 	// Engine knows the modes and parameters of the site.
 	Engine *policy.Engine
 	// Overridden are the namespaces in which the site has other modes or parameters.

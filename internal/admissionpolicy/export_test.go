@@ -23,7 +23,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func export(t *testing.T, settings policy.Settings, change func(*admissionpolicy.Options)) admissionpolicy.Exported {
 	t.Helper()
-	o := admissionpolicy.Options{Sources: []policy.Source{policy.Library()}, Now: now}
+	o := admissionpolicy.Options{Sources: []policy.Collection{policy.Library()}, Now: now}
 	if change != nil {
 		change(&o)
 	}
@@ -140,7 +140,7 @@ func TestSite(t *testing.T) {
 		if rules != "" {
 			files["wildcard-key/admission.yaml"] = &fstest.MapFile{Data: []byte(rules)}
 		}
-		sources := []policy.Source{policy.Library(), {Name: "site", Files: files}}
+		sources := []policy.Collection{policy.Library(), {Name: "site", Files: files}}
 		set, err := policy.Parse(t.Context(), sources...)
 		if err != nil {
 			t.Fatal(err)

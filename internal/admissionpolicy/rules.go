@@ -35,7 +35,7 @@ var errNone = errors.New("there is no " + FileName + " next to it")
 
 // rulesOf reads the rules from the source of the policy: what another source says is
 // about another policy, even if that has the same code.
-func rulesOf(m policy.Metadata, sources []policy.Source) (r rules, _ error) {
+func rulesOf(m policy.Metadata, sources []policy.Collection) (r rules, _ error) {
 	for _, source := range sources {
 		file, of := strings.CutPrefix(m.File, source.Name+"/")
 		if !of {

@@ -191,7 +191,7 @@ func (r Report) sarif(out io.Writer, o lint.Options) error {
 		if f.Namespace != "" {
 			place = "namespaces/" + f.Namespace + "/" + place
 		}
-		err := printer.Print(lint.Result{Reports: []lint.Report{{File: place, Line: 1, Column: 1, Kind: f.Kind, Name: fullName(f.Namespace, f.Name),
+		err := printer.Print(lint.Result{Reports: []lint.Diagnostic{{File: place, Line: 1, Column: 1, Kind: f.Kind, Name: fullName(f.Namespace, f.Name),
 			Rule: f.Code, Severity: validate.Error, Path: f.Path, Message: f.Message}}})
 		if err != nil {
 			return err

@@ -37,7 +37,7 @@ func guardOf(t testing.TB, i *Estimator, c v1alpha1.StewardConfiguration) admiss
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := policy.Parse(context.Background(), policy.Source{Files: policies.Files})
+	set, err := policy.Parse(context.Background(), policy.Collection{Files: policies.Files})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 // annotation is a report as a workflow command of GitHub Actions, which shows it at the
 // line of the change.
-func annotation(r Report, here string) string {
+func annotation(r Diagnostic, here string) string {
 	level := "warning"
 	if r.Severity == validate.Error {
 		level = "error"

@@ -16,7 +16,7 @@ import (
 )
 
 // judge returns the problems of a document, in the order of its text.
-func (s *Site) judge(document *manifest.Document, now time.Time) []Report {
+func (s *Site) judge(document *manifest.Document, now time.Time) []Diagnostic {
 	j := judgement{site: s, document: document, now: now}
 	object, problems := manifest.Decode(document)
 	for _, p := range problems {
@@ -27,7 +27,7 @@ func (s *Site) judge(document *manifest.Document, now time.Time) []Report {
 		j.version()
 		j.rules(object)
 	}
-	slices.SortStableFunc(j.reports, func(a, b Report) int {
+	slices.SortStableFunc(j.reports, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return j.reports
@@ -38,7 +38,7 @@ type judgement struct {
 	site     *Site
 	document *manifest.Document
 	now      time.Time
-	reports  []Report
+	reports  []Diagnostic
 }
 
 func (j *judgement) add(finding review.Finding) {

@@ -151,7 +151,7 @@ func (l Linter) work(t task) work {
 
 func (l Linter) result(t task, document *manifest.Document, err error) Result {
 	if place := (*manifest.Error)(nil); errors.As(err, &place) && place.Line > 0 {
-		return Result{File: t.part.File, Line: place.Line, Reports: l.Rules.of([]Report{{
+		return Result{File: t.part.File, Line: place.Line, Reports: l.Rules.of([]Diagnostic{{
 			File: place.File, Line: place.Line, Column: place.Column,
 			Rule: rulebook.Unreadable, Severity: validate.Error, Message: place.Message}}, t.site)}
 	}

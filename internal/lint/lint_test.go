@@ -153,7 +153,7 @@ func (r *repeater) Read(p []byte) (int, error) {
 }
 
 func TestAnnotation(t *testing.T) {
-	got := annotation(Report{File: "/w/a,b: 100%.yaml", Line: 3, Column: 7, Rule: "unreadable", Severity: validate.Error, Message: "1\r\n2: 3, 4%"}, "/w")
+	got := annotation(Diagnostic{File: "/w/a,b: 100%.yaml", Line: 3, Column: 7, Rule: "unreadable", Severity: validate.Error, Message: "1\r\n2: 3, 4%"}, "/w")
 	if want := "::error file=a%2Cb%3A 100%25.yaml,line=3,col=7,title=dra-steward%3A unreadable::1%0D%0A2: 3, 4%25"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

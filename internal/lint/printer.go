@@ -39,11 +39,11 @@ type Options struct {
 func NewPrinter(output string, out io.Writer, o Options) (Printer, error) {
 	switch output {
 	case "text":
-		return &linePrinter{bufio.NewWriter(out), Report.String}, nil
+		return &linePrinter{bufio.NewWriter(out), Diagnostic.String}, nil
 	case "github":
-		return &linePrinter{bufio.NewWriter(out), func(r Report) string { return annotation(r, o.Here) }}, nil
+		return &linePrinter{bufio.NewWriter(out), func(r Diagnostic) string { return annotation(r, o.Here) }}, nil
 	case "json":
-		return &jsonPrinter{out: out, reports: []Report{}}, nil
+		return &jsonPrinter{out: out, reports: []Diagnostic{}}, nil
 	case "sarif":
 		return &sarifPrinter{out: out, options: o}, nil
 	case "junit":
@@ -62,7 +62,7 @@ func oneOf(words []string) string {
 // linePrinter writes a line per finding as soon as a document is checked.
 type linePrinter struct {
 	out  *bufio.Writer
-	line func(Report) string
+	line func(Diagnostic) string
 }
 
 func (p *linePrinter) Print(r Result) error {
@@ -82,7 +82,7 @@ func (p *linePrinter) Close() error { return p.out.Flush() }
 // jsonPrinter writes a list at the end: it is a list even if there is nothing in it.
 type jsonPrinter struct {
 	out     io.Writer
-	reports []Report
+	reports []Diagnostic
 }
 
 func (p *jsonPrinter) Print(r Result) error {
@@ -130,8 +130,8 @@ func (s Selection) Check(book rulebook.Book) error {
 }
 
 // of returns the reports that are selected, by the site as well.
-func (s Selection) of(reports []Report, site *Site) []Report {
-	return slices.DeleteFunc(reports, func(r Report) bool {
+func (s Selection) of(reports []Diagnostic, site *Site) []Diagnostic {
+	return slices.DeleteFunc(reports, func(r Diagnostic) bool {
 		return slices.Contains(s.Skip, r.Rule) || slices.Contains(site.skipRules, r.Rule) ||
 			len(s.Only) > 0 && !slices.Contains(s.Only, r.Rule) && !blinding(r.Rule)
 	})

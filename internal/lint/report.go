@@ -9,8 +9,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// A Report is one finding with its place.
-type Report struct {
+// A Diagnostic is one finding with its place.
+type Diagnostic struct {
 	File string `json:"file"`
 	// Document is the number of the object in its file, Line and Column the place
 	// of the finding; all counted from 1.
@@ -27,8 +27,8 @@ type Report struct {
 	Message  string            `json:"message"`
 }
 
-func report(d *manifest.Document, line, column int, f review.Finding) Report {
-	return Report{
+func report(d *manifest.Document, line, column int, f review.Finding) Diagnostic {
+	return Diagnostic{
 		File: d.File, Document: d.Index, Line: line, Column: column, Kind: d.Kind, Name: fullName(d),
 		Rule: f.Rule, Severity: f.Severity, Path: f.Path, Message: f.Message,
 	}
@@ -42,7 +42,7 @@ func fullName(d *manifest.Document) string {
 }
 
 // Text is the report without its place: object, field and message.
-func (r Report) Text() string {
+func (r Diagnostic) Text() string {
 	var what []string
 	if r.Kind != "" {
 		what = append(what, strings.TrimSpace(r.Kind+" "+r.Name))
@@ -54,7 +54,7 @@ func (r Report) Text() string {
 }
 
 // String is the report in the form that editors and CI systems read.
-func (r Report) String() string {
+func (r Diagnostic) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s [%s]", r.File, r.Line, r.Column, r.Severity, r.Text(), r.Rule)
 }
 
@@ -70,7 +70,7 @@ type Result struct {
 	APIVersion, Kind, Namespace, Name string
 	// Skipped objects are of other groups: nothing is said about them.
 	Skipped bool
-	Reports []Report
+	Reports []Diagnostic
 	// Verdict is set instead of Reports if verdicts are asked for.
 	Verdict Verdict
 	// Err says why a file, or the configuration for it, could not be read.

@@ -128,7 +128,7 @@ func (p *sarifPrinter) rule(id string) int {
 	return len(p.rules) - 1
 }
 
-func (p *sarifPrinter) location(r Report) (l sarifLocation) {
+func (p *sarifPrinter) location(r Diagnostic) (l sarifLocation) {
 	name := relative(p.options.Here, r.File)
 	l.Physical.Artifact = sarifArtifact{(&url.URL{Path: name}).String(), sarifRoot}
 	if filepath.IsAbs(name) || strings.HasPrefix(name, "../") {

@@ -16,7 +16,7 @@ import (
 // certificateOptions are those of the certificate that the leader keeps for the webhook.
 type certificateOptions struct {
 	secret, configurations string
-	settings               certificate.Settings
+	settings               certificate.Times
 }
 
 func (o *certificateOptions) flags(c *cobra.Command) {

@@ -51,7 +51,7 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 		Drains: client, Rules: untyped, Client: evictions,
 		Tracker: e.evictor.Tracker, Usage: e.usage,
 		TaintRules: e.evictor.Rules, Claims: e.claims, Pods: e.pods, Budgets: e.budgets,
-		Thresholds: *o.thresholds(), Settings: drain.Settings{Backoff: o.drainBackoff},
+		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
 		Metrics: metrics, Logger: log,
 	}
 	e.add("drain", func(ctx context.Context) error {

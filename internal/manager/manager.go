@@ -93,8 +93,8 @@ expires, and writes its authority to the webhook configurations.`,
 }
 
 // Settings are the parts of the options that the evictor judges itself.
-func (o Options) Settings() (evictor.Settings, error) {
-	s := evictor.Settings{
+func (o Options) Settings() (evictor.Semantics, error) {
+	s := evictor.Semantics{
 		EmptyEffect:     toleration.EmptyEffect(o.emptyEffect),
 		TolerationStart: evictor.TolerationStart(o.tolerationStart),
 		IgnorePodGroups: o.ignorePodGroups,

@@ -48,8 +48,8 @@ type Options struct {
 	Log     logr.Logger
 }
 
-// A Report is what a look at the node found.
-type Report struct {
+// An Observation is what a look at the node found.
+type Observation struct {
 	At       time.Time
 	Holdings []podresources.Holding
 	Taints   []HeldTaint
@@ -166,8 +166,8 @@ func (a *Agent) watch(watcher *fsnotify.Watcher) {
 
 // Look reads everything once, and sets metrics and events. What cannot be read is
 // noted, not returned: the rest still counts.
-func (a *Agent) Look(ctx context.Context, now time.Time) *Report {
-	report := &Report{At: now, Sources: map[string]bool{}}
+func (a *Agent) Look(ctx context.Context, now time.Time) *Observation {
+	report := &Observation{At: now, Sources: map[string]bool{}}
 	in := a.read(ctx, now, report)
 	if in.Listing == nil || podresources.Missing(in.Input) != "" {
 		// That says nothing about who holds what; the last answer does, for the pods

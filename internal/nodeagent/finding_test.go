@@ -135,7 +135,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := holding("a", "x", "0")
-	m.report.Store(&Report{
+	m.report.Store(&Observation{
 		At: time.Unix(1000, 0), Holdings: []podresources.Holding{h, h}, Sources: map[string]bool{"podresources": false, "api": true}, Stale: true,
 		Taints:   []HeldTaint{{Holding: h, Taint: resourceapi.DeviceTaint{Key: "k", Effect: "NoExecute", TimeAdded: &metav1.Time{Time: time.Unix(99, 0)}}}},
 		Findings: []Finding{{Kind: CDIUnresolvable, Namespace: "default", Pod: "a", Container: "main", CDI: "v/c=0", Reason: "no-spec", Source: "dra"}},

@@ -10,7 +10,7 @@ import (
 // Metrics show the latest Report. Their number is bounded by the devices of one node
 // times the containers that share them.
 type Metrics struct {
-	report atomic.Pointer[Report]
+	report atomic.Pointer[Observation]
 	calls  func() (sent, rejected int64)
 	holder, taint, cdi, findings, up,
 	stale, when, sent, rejected *prometheus.Desc
@@ -83,7 +83,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	m.collectHoldings(report, gauge)
 }
 
-func (m *Metrics) collectHoldings(report *Report, gauge func(*prometheus.Desc, float64, ...string)) {
+func (m *Metrics) collectHoldings(report *Observation, gauge func(*prometheus.Desc, float64, ...string)) {
 	once := unique{}
 	for _, h := range report.Holdings {
 		labels := []string{h.Namespace, h.Pod, string(h.PodUID), h.Container, h.Claim, h.Request, h.Driver, h.Pool, h.Device, string(h.Exactness)}

@@ -38,7 +38,7 @@ type ConfigMaps struct {
 	// StatusName is the ConfigMap in which the leader of the controllers writes down what
 	// came of the policies; empty is none.
 	StatusName string
-	Sources    []policy.Source
+	Sources    []policy.Collection
 	// Use puts policies into force, agrees tells whether it could.
 	Use     func(Files, time.Time) error
 	Agrees  func(Files) error
@@ -148,7 +148,7 @@ func (p *ConfigMaps) Compile(ctx context.Context, stored *corev1.ConfigMap) (fil
 				errs = append(errs, files.addSchema(p.sourceName(c.Name)+"/"+name, name, c.Data[name]))
 			}
 		}
-		sources = append(sources, policy.Source{Name: p.sourceName(c.Name), Files: modules})
+		sources = append(sources, policy.Collection{Name: p.sourceName(c.Name), Files: modules})
 	}
 	files.Set, err = Compile(ctx, sources)
 	return files, errors.Join(append(errs, err)...)

@@ -19,14 +19,14 @@ import (
 
 // Sources are the library and additional policies: folders with policies, or bundles of
 // OPA.
-func Sources(paths []string) ([]policy.Source, error) {
-	sources := []policy.Source{policy.Library()}
+func Sources(paths []string) ([]policy.Collection, error) {
+	sources := []policy.Collection{policy.Library()}
 	for _, path := range paths {
 		files, err := policyFiles(path)
 		if err != nil {
 			return nil, fmt.Errorf("--policies %s: %w", path, err)
 		}
-		sources = append(sources, policy.Source{Name: path, Files: files})
+		sources = append(sources, policy.Collection{Name: path, Files: files})
 	}
 	return sources, nil
 }
@@ -49,7 +49,7 @@ func policyFiles(path string) (fs.FS, error) {
 
 // Compile makes a set of the library and additional policies. The tests of the library run
 // when it is built, those of others here.
-func Compile(ctx context.Context, sources []policy.Source) (*policy.Set, error) {
+func Compile(ctx context.Context, sources []policy.Collection) (*policy.Set, error) {
 	if len(sources) == 1 {
 		return policy.Parse(ctx, sources...)
 	}

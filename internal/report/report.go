@@ -32,7 +32,7 @@ type Seen struct {
 type Evictions struct {
 	// Mode is that of controller.mode; empty follows the ladder.
 	Mode     evictor.Mode
-	Settings evictor.Settings
+	Settings evictor.Semantics
 	// Since is the time before which taints are left alone: the zero time is none, nil the
 	// time of the step.
 	Since *time.Time

@@ -218,7 +218,7 @@ func (o serveOptions) site(ctx context.Context, world *ClusterView, registry *pr
 }
 
 // configMaps follow the policies of a namespace.
-func (o serveOptions) configMaps(site *reloader, sources []policy.Source, registry *prometheus.Registry) (*policyload.ConfigMaps, error) {
+func (o serveOptions) configMaps(site *reloader, sources []policy.Collection, registry *prometheus.Registry) (*policyload.ConfigMaps, error) {
 	metrics, err := policyload.NewMetrics(registry)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func one(added *metav1.Time, tolerations ...resourceapi.DeviceToleration) world 
 	}
 }
 
-func (w world) decide(settings Settings, now time.Time) Verdict {
+func (w world) decide(settings Semantics, now time.Time) Verdict {
 	return DecidePod(w.pod, w, w, settings, now)
 }
 
@@ -66,13 +66,13 @@ func TestBug1ExtendedResourcePods(t *testing.T) {
 	w.pod.Spec.ResourceClaims = nil
 	w.pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "claim"}
 	w.claims["ns/claim"].OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "pod", UID: "pod", Controller: ptr.To(true)}}
-	verdict := w.decide(Settings{}, start)
+	verdict := w.decide(Semantics{}, start)
 	expectAt(t, verdict, start)
 	if !verdict.Reasons[0].ExtendedResource {
 		t.Error("the reason does not say that the claim is for extended resources")
 	}
 	w.claims["ns/claim"].OwnerReferences[0].UID = "the pod of this name before"
-	expectNone(t, w.decide(Settings{}, start))
+	expectNone(t, w.decide(Semantics{}, start))
 }
 
 // A toleration without an effect means all effects, by the API and the scheduler; its
@@ -80,9 +80,9 @@ func TestBug1ExtendedResourcePods(t *testing.T) {
 func TestBug2EmptyEffect(t *testing.T) {
 	for _, seconds := range []*int64{nil, ptr.To[int64](5)} {
 		w := one(ptr.To(metav1.NewTime(start)), tolerate("", seconds))
-		expectNone(t, w.decide(Settings{}, start))
-		expectNone(t, w.decide(Settings{EmptyEffect: toleration.EmptyEffectAll}, start))
-		expectAt(t, w.decide(Settings{EmptyEffect: toleration.EmptyEffectNoSchedule}, start), start)
+		expectNone(t, w.decide(Semantics{}, start))
+		expectNone(t, w.decide(Semantics{EmptyEffect: toleration.EmptyEffectAll}, start))
+		expectAt(t, w.decide(Semantics{EmptyEffect: toleration.EmptyEffectNoSchedule}, start), start)
 	}
 }
 
@@ -94,28 +94,28 @@ func TestBug3TolerationSecondsOverflow(t *testing.T) {
 		if seconds == 9_223_372_037 {
 			want = time.Unix(start.Unix()+seconds, 0)
 		}
-		expectAt(t, one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, &seconds)).decide(Settings{}, start), want)
+		expectAt(t, one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, &seconds)).decide(Semantics{}, start), want)
 	}
-	expectAt(t, one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, ptr.To[int64](math.MinInt64))).decide(Settings{}, start), start)
+	expectAt(t, one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, ptr.To[int64](math.MinInt64))).decide(Semantics{}, start), start)
 }
 
 // A claim that was released and allocated again between two looks has the verdict of
 // its devices now: nothing of an earlier decision is kept.
 func TestBug6Reallocation(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
-	expectAt(t, w.decide(Settings{}, start), start)
+	expectAt(t, w.decide(Semantics{}, start), start)
 	w.claims["ns/claim"] = w.claims["ns/claim"].DeepCopy()
 	w.claims["ns/claim"].Status.Allocation.Devices.Results[0].Device = "gpu-1"
-	expectNone(t, w.decide(Settings{}, start))
+	expectNone(t, w.decide(Semantics{}, start))
 	w.claims["ns/claim"].Status.Allocation.Devices.Results[0].Device = "gpu-0"
-	expectAt(t, w.decide(Settings{}, start), start)
+	expectAt(t, w.decide(Semantics{}, start), start)
 }
 
 // A pod that somebody deletes already is not evicted, so it is not counted either.
 func TestBug7TerminatingPods(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
 	w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(start))
-	expectNone(t, w.decide(Settings{}, start))
+	expectNone(t, w.decide(Semantics{}, start))
 	if got := exemptionOf(w.pod); got != exemptTerminating {
 		t.Errorf("spared since %q", got)
 	}
@@ -127,8 +127,8 @@ func TestBug10LatePods(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)), tolerate(noExecute, ptr.To[int64](300)))
 	late := start.Add(time.Hour)
 	w.claims["ns/claim"].Status.Allocation.AllocationTimestamp = ptr.To(metav1.NewTime(late))
-	expectAt(t, w.decide(Settings{}, late), start.Add(300*time.Second))
-	fair := Settings{TolerationStart: StartMaxOfTaintAndAllocation}
+	expectAt(t, w.decide(Semantics{}, late), start.Add(300*time.Second))
+	fair := Semantics{TolerationStart: StartMaxOfTaintAndAllocation}
 	expectAt(t, w.decide(fair, late), late.Add(300*time.Second))
 	w.claims["ns/claim"].Status.Allocation.AllocationTimestamp = nil
 	expectAt(t, w.decide(fair, late), start.Add(300*time.Second))
@@ -149,9 +149,9 @@ func TestBug11NilTimeAdded(t *testing.T) {
 			}
 			w := one(added, tolerations...)
 			now := start.Add(time.Hour)
-			expectAt(t, w.decide(Settings{}, now), now.Add(wait))
+			expectAt(t, w.decide(Semantics{}, now), now.Add(wait))
 			w.taints[device(0)][0].Since = start
-			expectAt(t, w.decide(Settings{}, now), start.Add(wait))
+			expectAt(t, w.decide(Semantics{}, now), start.Add(wait))
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestBug11NilTimeAdded(t *testing.T) {
 func TestBug13ReplacedPod(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
 	w.pod.UID = "another pod"
-	expectNone(t, w.decide(Settings{}, start))
+	expectNone(t, w.decide(Semantics{}, start))
 }
 
 // A pod that has finished is spared though its claim is still reserved for it.
@@ -168,7 +168,7 @@ func TestBug14FinishedPods(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		w := one(ptr.To(metav1.NewTime(start)))
 		w.pod.Status.Phase = phase
-		expectNone(t, w.decide(Settings{}, start))
+		expectNone(t, w.decide(Semantics{}, start))
 		if got := exemptionOf(w.pod); got != exemptFinished {
 			t.Errorf("%s: spared since %q", phase, got)
 		}

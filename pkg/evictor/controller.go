@@ -52,7 +52,7 @@ type Options struct {
 	// About is the object of events that concern no pod and no rule; nil for none.
 	About *corev1.ObjectReference
 	// Settings select between possible semantics.
-	Settings Settings
+	Settings Semantics
 	// ActSince holds evictions for older taints: their pods are counted, not evicted.
 	// Zero acts on all taints.
 	ActSince time.Time

@@ -50,7 +50,7 @@ func exemptionOf(pod *corev1.Pod) exemption {
 // DecidePod returns when and why the pod is evicted: the earliest time of its claims, with
 // the reasons of all. The verdict is empty for a pod that is
 // finished, not scheduled or already being deleted.
-func DecidePod(pod *corev1.Pod, claims Claims, taints Taints, settings Settings, now time.Time) Verdict {
+func DecidePod(pod *corev1.Pod, claims Claims, taints Taints, settings Semantics, now time.Time) Verdict {
 	if exemptionOf(pod) != "" {
 		return Verdict{}
 	}
@@ -68,7 +68,7 @@ func DecidePod(pod *corev1.Pod, claims Claims, taints Taints, settings Settings,
 // Decide returns when and why the pods that use a claim are evicted. The tolerations are
 // those in the allocation, to which the scheduler copied them, not those of the spec. A
 // claim that is not allocated evicts no pod. now is the start of taints without a time.
-func Decide(claim *resourceapi.ResourceClaim, taints Taints, settings Settings, now time.Time) Verdict {
+func Decide(claim *resourceapi.ResourceClaim, taints Taints, settings Semantics, now time.Time) Verdict {
 	if claim.Status.Allocation == nil {
 		return Verdict{}
 	}

@@ -25,7 +25,7 @@ func TestDecidePod(t *testing.T) {
 	for name, test := range map[string]struct {
 		world    world
 		change   func(world)
-		settings Settings
+		settings Semantics
 		want     int // seconds after start, -1 for no eviction
 	}{
 		"untolerated":           {world: one(at(3)), want: 3},
@@ -51,7 +51,7 @@ func TestDecidePod(t *testing.T) {
 		"not reserved":           {world: one(at(3)), change: func(w world) { w.claims["ns/claim"].Status.ReservedFor = nil }, want: -1},
 		"no claims":              {world: one(at(3)), change: func(w world) { w.pod.Spec.ResourceClaims = nil }, want: -1},
 		"PodGroup":               {world: one(at(3)), change: podGroup, want: 3},
-		"PodGroup, gate off":     {world: one(at(3)), change: podGroup, settings: Settings{IgnorePodGroups: true}, want: -1},
+		"PodGroup, gate off":     {world: one(at(3)), change: podGroup, settings: Semantics{IgnorePodGroups: true}, want: -1},
 		"PodGroup without claim": {world: one(at(3)), change: func(w world) { podGroup(w); w.pod.Spec.ResourceClaims = nil }, want: -1},
 		"template, no status":    {world: one(at(3)), change: template, want: -1},
 		"template, no claim": {world: one(at(3)), change: func(w world) {
@@ -93,7 +93,7 @@ func TestReasonsInOrder(t *testing.T) {
 	results := &w.claims["ns/claim"].Status.Allocation.Devices.Results
 	*results = append(*results, (*results)[0], (*results)[0])
 	(*results)[0].Device = "gpu-1"
-	verdict := w.decide(Settings{}, start.Add(time.Minute))
+	verdict := w.decide(Semantics{}, start.Add(time.Minute))
 	want := `evicted now, due since 2026-03-01T12:00:00Z
 - device gpu.example.com/node/gpu-1 has taint example.com/broken=xid-79:NoExecute of DeviceTaintRule a, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
 - device gpu.example.com/node/gpu-0 has taint example.com/broken=xid-79:NoExecute of DeviceTaintRule b, and claim ns/claim does not tolerate it: due 2026-03-01T12:00:00Z
@@ -113,13 +113,13 @@ func TestReasonsInOrder(t *testing.T) {
 }
 
 func TestSettingsValidate(t *testing.T) {
-	if err := (Settings{}).Validate(); err != nil {
+	if err := (Semantics{}).Validate(); err != nil {
 		t.Error(err)
 	}
-	if err := (Settings{EmptyEffect: "all"}).Validate(); err == nil || !strings.Contains(err.Error(), `must be "All" or "NoSchedule"`) {
+	if err := (Semantics{EmptyEffect: "all"}).Validate(); err == nil || !strings.Contains(err.Error(), `must be "All" or "NoSchedule"`) {
 		t.Error(err)
 	}
-	if err := (Settings{TolerationStart: "now"}).Validate(); err == nil || !strings.Contains(err.Error(), `must be "TaintAdded" or`) {
+	if err := (Semantics{TolerationStart: "now"}).Validate(); err == nil || !strings.Contains(err.Error(), `must be "TaintAdded" or`) {
 		t.Error(err)
 	}
 }

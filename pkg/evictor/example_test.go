@@ -38,7 +38,7 @@ func broken(evictor.DeviceID) []evictor.Taint {
 
 // A claim is evicted when the shortest of its tolerations ends.
 func ExampleDecide() {
-	verdict := evictor.Decide(allocated(), evictor.TaintsFunc(broken), evictor.Settings{}, now)
+	verdict := evictor.Decide(allocated(), evictor.TaintsFunc(broken), evictor.Semantics{}, now)
 	fmt.Println(verdict.Explain(now))
 	// Output:
 	// evicted at 2026-03-01T12:05:00Z, in 5m0s
@@ -65,7 +65,7 @@ func ExampleDecidePod() {
 	held.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod"}}
 	for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded} {
 		pod.Status.Phase = phase
-		verdict := evictor.DecidePod(pod, claims{"ns/claim": held}, evictor.TaintsFunc(broken), evictor.Settings{}, now)
+		verdict := evictor.DecidePod(pod, claims{"ns/claim": held}, evictor.TaintsFunc(broken), evictor.Semantics{}, now)
 		fmt.Println(phase, verdict.Evict())
 	}
 	// Output:
@@ -79,8 +79,8 @@ func ExampleMerge() {
 	patient.Name = "patient"
 	patient.Status.Allocation.Devices.Results[0].Tolerations[0].TolerationSeconds = ptr.To[int64](3600)
 	verdict := evictor.Merge(
-		evictor.Decide(allocated(), evictor.TaintsFunc(broken), evictor.Settings{}, now),
-		evictor.Decide(patient, evictor.TaintsFunc(broken), evictor.Settings{}, now),
+		evictor.Decide(allocated(), evictor.TaintsFunc(broken), evictor.Semantics{}, now),
+		evictor.Decide(patient, evictor.TaintsFunc(broken), evictor.Semantics{}, now),
 	)
 	fmt.Println(verdict.At.Sub(now), len(verdict.Reasons))
 	// Output: 5m0s 2

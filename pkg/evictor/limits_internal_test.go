@@ -45,7 +45,7 @@ func TestTolerationsBeyondTimes(t *testing.T) {
 		}}
 		v := Decide(claim, TaintsFunc(func(DeviceID) []Taint {
 			return []Taint{{DeviceTaint: resourceapi.DeviceTaint{Key: "k", Effect: resourceapi.DeviceTaintEffectNoExecute, TimeAdded: ptr.To(metav1.NewTime(start))}}}
-		}), Settings{}, start)
+		}), Semantics{}, start)
 		if v.ends().Evict() != pending {
 			t.Errorf("%d seconds: %s", seconds, v.Explain(start))
 		}

@@ -119,7 +119,7 @@ func (s shares) condition() string {
 
 // Settings select the semantics where the API documentation and its implementations
 // differ. The zero value is what the API documents.
-type Settings struct {
+type Semantics struct {
 	// EmptyEffect is the meaning of a toleration without an effect for NoExecute taints.
 	EmptyEffect toleration.EmptyEffect
 	// TolerationStart is when TolerationSeconds start to count.
@@ -143,7 +143,7 @@ const (
 )
 
 // Validate returns an error for unknown values.
-func (s Settings) Validate() error {
+func (s Semantics) Validate() error {
 	switch s.EmptyEffect {
 	case "", toleration.EmptyEffectAll, toleration.EmptyEffectNoSchedule:
 	default:

@@ -15,7 +15,7 @@ import (
 // mustLeave is the naive reference: must the pod have left its devices by the moment
 // at? It asks the sentences of the API documentation one by one and knows no verdicts,
 // no order and no minimum.
-func (w world) mustLeave(settings Settings, at *big.Int) bool {
+func (w world) mustLeave(settings Semantics, at *big.Int) bool {
 	pod := w.pod
 	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" ||
 		pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
@@ -56,7 +56,7 @@ func (w world) uses(claim *resourceapi.ResourceClaim) bool {
 
 // over reports whether the time with this taint is over. The seconds of every matching
 // toleration have to pass since the shortest of them is what the API promises.
-func over(taint Taint, tolerations []resourceapi.DeviceToleration, allocation *resourceapi.AllocationResult, settings Settings, at *big.Int) bool {
+func over(taint Taint, tolerations []resourceapi.DeviceToleration, allocation *resourceapi.AllocationResult, settings Semantics, at *big.Int) bool {
 	added := taint.Since
 	if taint.TimeAdded != nil {
 		added = taint.TimeAdded.Time
@@ -110,7 +110,7 @@ func agree(t *testing.T, data []byte) {
 
 // stable checks what no reference says: the order of claims and taints changes
 // nothing, and the verdict of a pod is the merge of those of its claims.
-func stable(t *testing.T, w world, settings Settings, verdict Verdict) {
+func stable(t *testing.T, w world, settings Semantics, verdict Verdict) {
 	for i := range verdict.Reasons {
 		if verdict.Reasons[i].At.Before(verdict.At) {
 			t.Fatalf("reason %d is earlier than the verdict: %s", i, verdict.Explain(start))

@@ -142,8 +142,8 @@ func use(b *bytes, pod *corev1.Pod, claim *resourceapi.ResourceClaim) {
 	}
 }
 
-func settingsOf(b *bytes) Settings {
-	return Settings{
+func settingsOf(b *bytes) Semantics {
+	return Semantics{
 		EmptyEffect:     pick(b, "", toleration.EmptyEffectAll, toleration.EmptyEffectNoSchedule),
 		TolerationStart: pick(b, "", StartTaintAdded, StartMaxOfTaintAndAllocation),
 	}

@@ -231,7 +231,7 @@ func TestOnlyAttributesAndCapacityArePatched(t *testing.T) {
 
 func TestTenThousandFailuresAreOneReport(t *testing.T) {
 	p := compile(object("p", 0, spec{Filter: celOf(`device.attributes["gpu.example.com"].none`), Attributes: attrs{model: set(str("y"))}}))
-	var total Report
+	var total Summary
 	for i := range 100 {
 		var devices []resourceapi.Device
 		for j := range 100 {

@@ -311,8 +311,8 @@ func agree(t *testing.T, c *Compiler, s *resourceapi.ResourceSlice, objects []*v
 	}
 }
 
-func reports(r Result) map[string]Report {
-	all := map[string]Report{}
+func reports(r Result) map[string]Summary {
+	all := map[string]Summary{}
 	for p, report := range r.Reports() {
 		all[p.Object.Name] = *report
 	}

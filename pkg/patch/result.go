@@ -89,9 +89,9 @@ func (o outcome) key(i int) Key {
 // order of precedence.
 func (r Result) Matches() []Match { return r.matches }
 
-// A Report is the effect of a patch on the devices of one or more slices. Its size does not
+// A Summary is the effect of a patch on the devices of one or more slices. Its size does not
 // depend on their number.
-type Report struct {
+type Summary struct {
 	// Slices is the number of slices with a device that matches, Devices that of these
 	// devices.
 	Slices, Devices int
@@ -120,7 +120,7 @@ type KeyReport struct {
 }
 
 // Conflicting reports whether another patch of the same priority won a key of this one.
-func (r *Report) Conflicting() bool {
+func (r *Summary) Conflicting() bool {
 	for _, k := range r.keys {
 		if k.Skipped > 0 || k.Tied > 0 {
 			return true
@@ -131,7 +131,7 @@ func (r *Report) Conflicting() bool {
 
 // Keys returns the outcome for each attribute and capacity, attributes first, in the order
 // of their names.
-func (r *Report) Keys() []KeyReport {
+func (r *Summary) Keys() []KeyReport {
 	all := make([]KeyReport, 0, len(r.keys))
 	for _, k := range r.keys {
 		all = append(all, *k)
@@ -149,7 +149,7 @@ func (r *Report) Keys() []KeyReport {
 }
 
 // Add adds a report about other slices.
-func (r *Report) Add(other *Report) {
+func (r *Summary) Add(other *Summary) {
 	r.Slices += other.Slices
 	r.Devices += other.Devices
 	r.Patched += other.Patched
@@ -181,7 +181,7 @@ func (k *KeyReport) suppressed(by string, suppressed, tied int) {
 	}
 }
 
-func (r *Report) key(name Name) *KeyReport {
+func (r *Summary) key(name Name) *KeyReport {
 	if r.keys == nil {
 		r.keys = map[Name]*KeyReport{}
 	}
@@ -193,10 +193,10 @@ func (r *Report) key(name Name) *KeyReport {
 
 // Reports returns the effect on the slice of each patch that matches a device of it or
 // failed to.
-func (r Result) Reports() map[*Patch]*Report {
-	reports := make(map[*Patch]*Report, len(r.matches))
+func (r Result) Reports() map[*Patch]*Summary {
+	reports := make(map[*Patch]*Summary, len(r.matches))
 	for _, m := range r.matches {
-		report := &Report{Devices: m.Devices, Failures: m.Failures}
+		report := &Summary{Devices: m.Devices, Failures: m.Failures}
 		if m.Devices > 0 {
 			report.Slices = 1
 		}
@@ -215,7 +215,7 @@ func (r Result) Reports() map[*Patch]*Report {
 	return reports
 }
 
-func (o outcome) report(reports map[*Patch]*Report, devices int) {
+func (o outcome) report(reports map[*Patch]*Summary, devices int) {
 	deciding := map[*Patch]bool{}
 	for i := range o.plan.entries {
 		key := o.key(i)

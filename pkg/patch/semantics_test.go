@@ -118,7 +118,7 @@ func wantModels(t *testing.T, r Result, name resourceapi.QualifiedName, want str
 
 const model = "gpu.example.com/model"
 
-func report(r Result, name string) *Report {
+func report(r Result, name string) *Summary {
 	for p, report := range r.Reports() {
 		if p.Object.Name == name {
 			return report

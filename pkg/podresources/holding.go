@@ -8,14 +8,14 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )
 
-// A Source is where a device of a holding was read.
-type Source string
+// ReadFrom is where a device of a holding was read.
+type ReadFrom string
 
 // The sources, the best one first.
 const (
-	FromClaim        Source = "claim"        // status of the ResourceClaim
-	FromCheckpoint   Source = "checkpoint"   // the kubelet's checkpoint
-	FromPodResources Source = "podresources" // the kubelet's PodResources API
+	FromClaim        ReadFrom = "claim"        // status of the ResourceClaim
+	FromCheckpoint   ReadFrom = "checkpoint"   // the kubelet's checkpoint
+	FromPodResources ReadFrom = "podresources" // the kubelet's PodResources API
 )
 
 // An Exactness says what of a holding is not known for certain.
@@ -72,7 +72,7 @@ type Holding struct {
 	Tolerations []resourceapi.DeviceToleration `json:"tolerations,omitempty"`
 	CDIIDs      []string                       `json:"cdiIDs,omitempty"`
 	Prepared    Prepared                       `json:"prepared"`
-	Source      Source                         `json:"source"`
+	Source      ReadFrom                         `json:"source"`
 	Exactness   Exactness                      `json:"exactness"`
 }
 

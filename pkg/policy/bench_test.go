@@ -125,7 +125,7 @@ deny contains {"paths": t.paths, "message": "x"} if {
 }
 `, i))}
 		}
-		source := policy.Source{Name: "growth", Files: files}
+		source := policy.Collection{Name: "growth", Files: files}
 		e := engine(b, policy.Settings{CacheBytes: -1}, policy.Library(), source)
 		b.Run(fmt.Sprintf("evaluate/more=%d", more), func(b *testing.B) {
 			req := writing(demanding(false))

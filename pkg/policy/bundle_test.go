@@ -49,7 +49,7 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := policy.Compile(t.Context(), policy.Library(), policy.Source{Name: "site.tar.gz", Files: files})
+	set, err := policy.Compile(t.Context(), policy.Library(), policy.Collection{Name: "site.tar.gz", Files: files})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestBundle(t *testing.T) {
 			}
 			files, err := policy.Bundle(bytes.NewReader(tarball(t, bad)))
 			if err == nil {
-				_, err = policy.Compile(t.Context(), policy.Source{Name: "site.tar.gz", Files: files})
+				_, err = policy.Compile(t.Context(), policy.Collection{Name: "site.tar.gz", Files: files})
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v, want an error with %q", err, tt.says)
@@ -98,7 +98,7 @@ func TestBundlePaths(t *testing.T) {
 	for _, name := range []string{"../escaped/policy.rego", "/../escaped/policy.rego", "/site/../../escaped/policy.rego"} {
 		files, err := policy.Bundle(bytes.NewReader(tarball(t, map[string]string{name: bundled})))
 		if err == nil {
-			_, err = policy.Compile(t.Context(), policy.Source{Name: "site.tar.gz", Files: files})
+			_, err = policy.Compile(t.Context(), policy.Collection{Name: "site.tar.gz", Files: files})
 		}
 		if err == nil {
 			t.Errorf("%s is loaded", name)
@@ -115,7 +115,7 @@ func TestBundleSignatures(t *testing.T) {
 			t.Errorf("%s: %v", signatures, err)
 			continue
 		}
-		if _, err := policy.Compile(t.Context(), policy.Source{Name: "site.tar.gz", Files: files}); err != nil {
+		if _, err := policy.Compile(t.Context(), policy.Collection{Name: "site.tar.gz", Files: files}); err != nil {
 			t.Errorf("%s: %v", signatures, err)
 		}
 	}

@@ -87,7 +87,7 @@ deny contains {"paths": [], "message": "x"} if {
 	x != pad("", [])
 }
 `)}}
-		_, err := Parse(t.Context(), Source{Name: "test", Files: files})
+		_, err := Parse(t.Context(), Collection{Name: "test", Files: files})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", expr, err, want)
 		}

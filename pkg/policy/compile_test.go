@@ -23,19 +23,19 @@ package dra.custom.test
 `
 
 // source is a source of one policy with a rule and perhaps tests.
-func source(text string, tests ...string) policy.Source {
+func source(text string, tests ...string) policy.Collection {
 	files := fstest.MapFS{"a/policy.rego": {Data: []byte(text)}}
 	for _, test := range tests {
 		files["a/policy_test.rego"] = &fstest.MapFile{Data: []byte(test)}
 	}
-	return policy.Source{Name: "test", Files: files}
+	return policy.Collection{Name: "test", Files: files}
 }
 
 // TestCompileRefuses: each mistake is refused with its place.
 func TestCompileRefuses(t *testing.T) {
 	const rule = "deny contains v if {\n\tsome t in input.tolerations\n\tv := {\"paths\": t.paths, \"message\": t.key}\n}\n"
 	for name, tt := range map[string]struct {
-		source policy.Source
+		source policy.Collection
 		says   []string
 	}{
 		"syntax":                       {source(header + "deny contains"), []string{"test/a/policy.rego:13", "rego_parse_error"}},

@@ -13,7 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
-func compiled(t testing.TB, sources ...policy.Source) *policy.Set {
+func compiled(t testing.TB, sources ...policy.Collection) *policy.Set {
 	t.Helper()
 	set, err := policy.Parse(t.Context(), sources...)
 	if err != nil {
@@ -22,7 +22,7 @@ func compiled(t testing.TB, sources ...policy.Source) *policy.Set {
 	return set
 }
 
-func engine(t testing.TB, settings policy.Settings, sources ...policy.Source) *policy.Engine {
+func engine(t testing.TB, settings policy.Settings, sources ...policy.Collection) *policy.Engine {
 	t.Helper()
 	e, err := policy.NewEngine(compiled(t, sources...), settings)
 	if err != nil {

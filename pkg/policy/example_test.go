@@ -12,8 +12,8 @@ import (
 )
 
 // few is a policy of a site, in the form in which a ConfigMap or a folder has it.
-func few() policy.Source {
-	return policy.Source{Name: "site", Files: fstest.MapFS{"few/policy.rego": {Data: []byte(`# METADATA
+func few() policy.Collection {
+	return policy.Collection{Name: "site", Files: fstest.MapFS{"few/policy.rego": {Data: []byte(`# METADATA
 # title: A claim has few requests
 # description: Claims of this site have at most two requests.
 # custom:
@@ -86,7 +86,7 @@ func ExampleNewEngine() {
 
 // What is wrong with a policy has a file, a line and a column.
 func ExampleProblems() {
-	_, err := policy.Compile(context.Background(), policy.Source{Name: "site", Files: fstest.MapFS{
+	_, err := policy.Compile(context.Background(), policy.Collection{Name: "site", Files: fstest.MapFS{
 		"broken/policy.rego": {Data: []byte("package dra.custom.broken\n\ndeny contains violation if {\n")},
 	}})
 	for _, problem := range policy.Problems(err) {

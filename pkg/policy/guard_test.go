@@ -113,7 +113,7 @@ func anyEngine(t *testing.T, random *rand.Rand, policies int) *Engine {
 	for i := range policies {
 		files[fmt.Sprintf("p%d.rego", i)] = &fstest.MapFile{Data: []byte(anyPolicy(random, i))}
 	}
-	set, err := Parse(t.Context(), Source{Name: "any", Files: files})
+	set, err := Parse(t.Context(), Collection{Name: "any", Files: files})
 	if err != nil {
 		t.Fatal(err)
 	}

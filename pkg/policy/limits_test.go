@@ -151,7 +151,7 @@ func upTo(n int) string {
 }
 
 // many reports n violations, each different.
-func many(n int) policy.Source {
+func many(n int) policy.Collection {
 	return source(header + fmt.Sprintf("deny contains {\"paths\": [\"spec\"], \"message\": concat(\" \", [\"number\", format_int(i, 10)])} if some i in %s\n", upTo(n)))
 }
 
@@ -173,7 +173,7 @@ func TestManyViolations(t *testing.T) {
 
 // TestManyPolicies: denials are listed before warnings.
 func TestManyPolicies(t *testing.T) {
-	var sources []policy.Source
+	var sources []policy.Collection
 	for i := range 6 {
 		module := strings.NewReplacer("TEST-001", fmt.Sprintf("TEST-%d", i), "dra.custom.test", fmt.Sprintf("dra.custom.test%d", i)).Replace(header)
 		if i < 5 {

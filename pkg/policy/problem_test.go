@@ -12,7 +12,7 @@ import (
 func TestProblems(t *testing.T) {
 	const rule = "deny contains v if {\n\tsome t in input.tolerations\n\tv := {\"paths\": t.paths, \"message\": t.key}\n}\n"
 	for name, tt := range map[string]struct {
-		source policy.Source
+		source policy.Collection
 		want   string
 	}{
 		"nothing":          {source(header + rule), ""},

@@ -21,9 +21,9 @@ import (
 	"github.com/dra-steward/dra-steward/policies"
 )
 
-// A Source is a collection of policies. Of several that have a policy with the same
+// A Collection has policies under one name. Of several that have a policy with the same
 // code, the last one counts.
-type Source struct {
+type Collection struct {
 	// Name is the origin of the files in messages.
 	Name string
 	// Files hold the modules (*.rego) with their tests (*_test.rego), in any folders.
@@ -31,7 +31,7 @@ type Source struct {
 }
 
 // Library is the source that ships with dra-steward.
-func Library() Source { return Source{Name: "library", Files: policies.Files} }
+func Library() Collection { return Collection{Name: "library", Files: policies.Files} }
 
 // A Set is a number of policies that belong together. It does not change; several
 // goroutines may use it.
@@ -62,7 +62,7 @@ func (s *Set) Policy(code string) (Metadata, bool) {
 
 // Compile makes a set of all sources, runs the tests that come with them and refuses
 // a set of which anything is wrong. The error names every place.
-func Compile(ctx context.Context, sources ...Source) (*Set, error) {
+func Compile(ctx context.Context, sources ...Collection) (*Set, error) {
 	s, err := Parse(ctx, sources...)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Compile(ctx context.Context, sources ...Source) (*Set, error) {
 }
 
 // Parse is Compile without running the tests.
-func Parse(ctx context.Context, sources ...Source) (*Set, error) {
+func Parse(ctx context.Context, sources ...Collection) (*Set, error) {
 	read, err := readAll(sources)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (c content) revision() string {
 	return hex.EncodeToString(hash.Sum(nil))[:16]
 }
 
-func readAll(sources []Source) (content, error) {
+func readAll(sources []Collection) (content, error) {
 	all := content{map[string]*ast.Module{}, map[string]*ast.Module{}, map[string]Metadata{}, map[string][]byte{}}
 	var errs []error
 	for _, source := range sources {
@@ -163,7 +163,7 @@ func readAll(sources []Source) (content, error) {
 
 // read adds a source. A policy of a code that is there already replaces it, with its
 // tests.
-func (c content) read(source Source) error {
+func (c content) read(source Collection) error {
 	added := content{map[string]*ast.Module{}, map[string]*ast.Module{}, map[string]Metadata{}, map[string][]byte{}}
 	var errs []error
 	err := fs.WalkDir(source.Files, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -18,7 +18,7 @@ func TestSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := policy.Source{Name: "site", Files: os.DirFS("../../examples/policies")}
+	own := policy.Collection{Name: "site", Files: os.DirFS("../../examples/policies")}
 	if _, err := policy.Compile(t.Context(), policy.Library(), own); err != nil {
 		t.Fatal(err) // its own tests are among what is run
 	}

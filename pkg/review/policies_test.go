@@ -18,7 +18,7 @@ import (
 )
 
 // withPolicies is a Reviewer with the library and what a site has decided.
-func withPolicies(t *testing.T, c v1alpha1.StewardConfiguration, sources ...policy.Source) review.Reviewer {
+func withPolicies(t *testing.T, c v1alpha1.StewardConfiguration, sources ...policy.Collection) review.Reviewer {
 	t.Helper()
 	r, err := review.New(c)
 	if err != nil {
@@ -28,7 +28,7 @@ func withPolicies(t *testing.T, c v1alpha1.StewardConfiguration, sources ...poli
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := policy.Parse(t.Context(), append([]policy.Source{policy.Library()}, sources...)...)
+	set, err := policy.Parse(t.Context(), append([]policy.Collection{policy.Library()}, sources...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestIdentityIsNotWritten(t *testing.T) {
 // TestPolicyErrors: a policy that cannot be evaluated denies, unless the site only wants a
 // warning; the others are evaluated.
 func TestPolicyErrors(t *testing.T) {
-	source := policy.Source{Name: "site", Files: fstest.MapFS{"p.rego": {Data: []byte(`# METADATA
+	source := policy.Collection{Name: "site", Files: fstest.MapFS{"p.rego": {Data: []byte(`# METADATA
 # title: Test
 # description: Test.
 # custom:

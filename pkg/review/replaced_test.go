@@ -72,7 +72,7 @@ func TestOneThingOnce(t *testing.T) {
 
 // TestRuleStaysWhereThePolicyFails: a policy that cannot be evaluated replaces no rule.
 func TestRuleStaysWhereThePolicyFails(t *testing.T) {
-	broken := policy.Source{Name: "site", Files: fstest.MapFS{"p.rego": {Data: []byte(`# METADATA
+	broken := policy.Collection{Name: "site", Files: fstest.MapFS{"p.rego": {Data: []byte(`# METADATA
 # title: Test
 # description: Test.
 # custom:

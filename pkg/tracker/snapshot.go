@@ -241,13 +241,13 @@ type PatchReport struct {
 	// Problems are the faults of the patch by itself.
 	Problems []patch.Problem
 	// Report counts slices and devices.
-	Report patch.Report
+	Report patch.Summary
 }
 
 // PatchReports returns a report of each patch, in the order of their names. It visits every
 // slice that a patch applies to: milliseconds for thousands of slices.
 func (s *Snapshot) PatchReports() []PatchReport {
-	byName := map[string]*patch.Report{}
+	byName := map[string]*patch.Summary{}
 	reports := make([]PatchReport, 0, s.patches.length)
 	for e := range s.slices.all() {
 		if e.patched == nil {
@@ -255,7 +255,7 @@ func (s *Snapshot) PatchReports() []PatchReport {
 		}
 		for p, report := range e.patched.Reports() {
 			if byName[p.Object.Name] == nil {
-				byName[p.Object.Name] = &patch.Report{}
+				byName[p.Object.Name] = &patch.Summary{}
 			}
 			byName[p.Object.Name].Add(report)
 		}

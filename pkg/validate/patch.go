@@ -108,7 +108,7 @@ func patchClassExists(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorL
 
 // A trial is the effect of a patch together with the others.
 type trial struct {
-	patch.Report
+	patch.Summary
 	// tried is the number of devices that the filter could match, more whether there
 	// were more of them.
 	tried int

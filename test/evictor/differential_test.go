@@ -58,7 +58,7 @@ func inTree(t *testing.T, objects []runtime.Object) map[types.NamespacedName]tim
 // into what that controller does.
 type bug struct {
 	name     string
-	settings func(*evictor.Settings)
+	settings func(*evictor.Semantics)
 	pod      func(*corev1.Pod)
 	verdict  func(*evictor.Verdict)
 }
@@ -66,7 +66,7 @@ type bug struct {
 // bugs are all differences that there may be.
 var bugs = []bug{
 	{name: "1: extended resources are not looked at", pod: func(p *corev1.Pod) { p.Status.ExtendedResourceClaimStatus = nil }},
-	{name: "2: tolerations with an empty effect do not count", settings: func(s *evictor.Settings) { s.EmptyEffect = toleration.EmptyEffectNoSchedule }},
+	{name: "2: tolerations with an empty effect do not count", settings: func(s *evictor.Semantics) { s.EmptyEffect = toleration.EmptyEffectNoSchedule }},
 	{name: "3: tolerationSeconds overflow", verdict: func(v *evictor.Verdict) {
 		for i := range v.Reasons {
 			if r := &v.Reasons[i]; r.TolerationSeconds != nil {
@@ -81,7 +81,7 @@ var bugs = []bug{
 // horizon.
 func (w *world) decide(pod *corev1.Pod, with ...bug) (time.Time, bool) {
 	pod = pod.DeepCopy()
-	settings := evictor.Settings{IgnorePodGroups: !utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims)}
+	settings := evictor.Semantics{IgnorePodGroups: !utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims)}
 	for _, b := range with {
 		if b.settings != nil {
 			b.settings(&settings)

@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Report{Strict: tt.strict, Allowed: allowed}
+			r := &Results{Strict: tt.strict, Allowed: allowed}
 			var out strings.Builder
 			r.read(strings.NewReader(tt.input), &out, true)
 			r.Print(&out, time.Minute)
@@ -80,7 +80,7 @@ func TestBadListOfSkips(t *testing.T) {
 
 func TestSteps(t *testing.T) {
 	var out strings.Builder
-	r := &Report{}
+	r := &Results{}
 	for _, tt := range []struct {
 		step step
 		ok   bool
@@ -110,7 +110,7 @@ func TestParallel(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	waits := fmt.Sprintf("until test -e %s; do sleep 0.01; done", started)
 	var out strings.Builder
-	r := &Report{}
+	r := &Results{}
 	runAll(t.Context(), []step{
 		script("first", "echo one; "+waits+"; echo two; exit 1", true),
 		script("second", "echo three; touch "+started, false),

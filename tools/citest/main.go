@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		fmt.Fprintln(out, "citest:", err)
 		return 2
 	}
-	report := &Report{Strict: os.Getenv("CI") == "true", Allowed: allowed}
+	report := &Results{Strict: os.Getenv("CI") == "true", Allowed: allowed}
 	begin := time.Now()
 	runAll(ctx, steps, out, report)
 	report.Print(out, time.Since(begin))
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 
 // runAll runs the steps in their order. The output of a parallel step is printed when it
 // has ended.
-func runAll(ctx context.Context, steps []step, out io.Writer, report *Report) {
+func runAll(ctx context.Context, steps []step, out io.Writer, report *Results) {
 	var parallel []func()
 	for _, s := range steps {
 		if ctx.Err() != nil {
@@ -85,7 +85,7 @@ func runAll(ctx context.Context, steps []step, out io.Writer, report *Report) {
 	}
 }
 
-func (s step) runAndSay(ctx context.Context, out io.Writer, report *Report) {
+func (s step) runAndSay(ctx context.Context, out io.Writer, report *Results) {
 	fmt.Fprintf(out, "== %s: %s\n", s.name, s)
 	begin := time.Now()
 	err := s.run(ctx, out, report)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A Report collects what the steps say, which may run at the same time.
-type Report struct {
+// Results collect what the steps report, which may run at the same time.
+type Results struct {
 	// Strict makes a skipped test a failure unless Allowed lists it.
 	Strict  bool
 	Allowed []Skip
@@ -35,7 +35,7 @@ type event struct {
 
 // read prints the lines of r. Those of go test -json are counted, and of a test's
 // output only a failed one's is printed.
-func (r *Report) read(in io.Reader, out io.Writer, isTest bool) {
+func (r *Results) read(in io.Reader, out io.Writer, isTest bool) {
 	output := map[string]*strings.Builder{}
 	failed := map[string]bool{}
 	for lines := bufio.NewReader(in); ; {
@@ -52,7 +52,7 @@ func (r *Report) read(in io.Reader, out io.Writer, isTest bool) {
 	}
 }
 
-func (r *Report) handle(e event, out io.Writer, output map[string]*strings.Builder, failed map[string]bool) {
+func (r *Results) handle(e event, out io.Writer, output map[string]*strings.Builder, failed map[string]bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	id := e.Package + " " + e.Test
@@ -98,7 +98,7 @@ func unfinished(pkg string, out io.Writer, output map[string]*strings.Builder) {
 }
 
 // packageLine prints what a package says beside its tests and keeps its last line.
-func (r *Report) packageLine(line string, out io.Writer) {
+func (r *Results) packageLine(line string, out io.Writer) {
 	if line == "PASS\n" || line == "FAIL\n" || strings.HasPrefix(line, "?") {
 		return
 	}
@@ -108,13 +108,13 @@ func (r *Report) packageLine(line string, out io.Writer) {
 	}
 }
 
-func (r *Report) fail(id string) {
+func (r *Results) fail(id string) {
 	r.failed++
 	r.failures = append(r.failures, strings.TrimSpace(id))
 }
 
 // skip notes a skipped test with the reason it gave.
-func (r *Report) skip(pkg, test, output string) {
+func (r *Results) skip(pkg, test, output string) {
 	reason := "no reason given"
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
@@ -132,7 +132,7 @@ func (r *Report) skip(pkg, test, output string) {
 	r.skips = append(r.skips, entry)
 }
 
-func (r *Report) step(name string, took time.Duration, err error) {
+func (r *Results) step(name string, took time.Duration, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	verdict := "ok"
@@ -144,10 +144,10 @@ func (r *Report) step(name string, took time.Duration, err error) {
 }
 
 // Failed says whether anything went wrong.
-func (r *Report) Failed() bool { return r.broken || r.failed > 0 }
+func (r *Results) Failed() bool { return r.broken || r.failed > 0 }
 
 // Print writes the summary of a run that took so long. Its last line has the numbers.
-func (r *Report) Print(out io.Writer, took time.Duration) {
+func (r *Results) Print(out io.Writer, took time.Duration) {
 	fmt.Fprintf(out, "== all steps together: %.0fs\n", took.Seconds())
 	for _, part := range []struct {
 		title string

@@ -18,7 +18,7 @@ const patience = time.Minute
 
 // run runs the step. The answers of go test -json go into the report; everything
 // else is printed as it is.
-func (s step) run(ctx context.Context, out io.Writer, report *Report) error {
+func (s step) run(ctx context.Context, out io.Writer, report *Results) error {
 	command := exec.CommandContext(ctx, s.args[0], s.args[1:]...)
 	command.Dir = s.dir
 	command.Env = append(os.Environ(), s.env...)

@@ -16,8 +16,8 @@ import (
 // clock are the functions of package time by which code asks for the time itself.
 var clock = []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
-// A Source is one Go file below a folder.
-type Source struct {
+// A GoFile is one Go file below a folder.
+type GoFile struct {
 	// Name is its path below the folder, with slashes.
 	Name string
 	// Module is the folder of the module it belongs to, "" for the root one.
@@ -29,7 +29,7 @@ type Source struct {
 
 // Sources parses every Go file below dir, in all modules, but for testdata and
 // hidden folders.
-func Sources(dir string) (sources []Source, err error) {
+func Sources(dir string) (sources []GoFile, err error) {
 	var modules []string
 	fset := token.NewFileSet()
 	err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -52,7 +52,7 @@ func Sources(dir string) (sources []Source, err error) {
 			if err != nil {
 				return err
 			}
-			sources = append(sources, Source{Name: relative, file: file, fset: fset})
+			sources = append(sources, GoFile{Name: relative, file: file, fset: fset})
 		}
 		return nil
 	})
@@ -73,7 +73,7 @@ func moduleOf(name string, modules []string) (innermost string) {
 }
 
 // Check returns what is wrong with the file, a line each.
-func (s Source) Check(packages map[string]Package, modules map[string][]string, exceptions map[string]string) (problems []string) {
+func (s GoFile) Check(packages map[string]Package, modules map[string][]string, exceptions map[string]string) (problems []string) {
 	if ast.IsGenerated(s.file) {
 		return nil
 	}
@@ -88,12 +88,12 @@ func (s Source) Check(packages map[string]Package, modules map[string][]string, 
 }
 
 // pureFile says whether PureFiles names the file.
-func (s Source) pureFile() bool {
+func (s GoFile) pureFile() bool {
 	return s.Module == "" && slices.Contains(PureFiles[path.Dir(s.Name)], path.Base(s.Name))
 }
 
 // clients finds imports of clients in a file that decides.
-func (s Source) clients() (problems []string) {
+func (s GoFile) clients() (problems []string) {
 	if !s.pureFile() {
 		return nil
 	}
@@ -107,12 +107,12 @@ func (s Source) clients() (problems []string) {
 	return problems
 }
 
-func (s Source) test() bool { return strings.HasSuffix(s.Name, "_test.go") }
+func (s GoFile) test() bool { return strings.HasSuffix(s.Name, "_test.go") }
 
-func (s Source) line(at token.Pos) int { return s.fset.Position(at).Line }
+func (s GoFile) line(at token.Pos) int { return s.fset.Position(at).Line }
 
 // functions finds init functions and, outside tests, long ones.
-func (s Source) functions(exceptions map[string]string) (problems []string) {
+func (s GoFile) functions(exceptions map[string]string) (problems []string) {
 	for _, declaration := range s.file.Decls {
 		f, ok := declaration.(*ast.FuncDecl)
 		if !ok {
@@ -131,7 +131,7 @@ func (s Source) functions(exceptions map[string]string) (problems []string) {
 }
 
 // times finds sleeping anywhere and a look at the clock in a pure package.
-func (s Source) times(packages map[string]Package) (problems []string) {
+func (s GoFile) times(packages map[string]Package) (problems []string) {
 	name := s.importedAs("time")
 	pure := s.Module == "" && !s.test() && (packages[path.Dir(s.Name)].Pure || s.pureFile())
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -155,7 +155,7 @@ func (s Source) times(packages map[string]Package) (problems []string) {
 }
 
 // importedAs returns the name that the file has for a package, "" if none.
-func (s Source) importedAs(imported string) string {
+func (s GoFile) importedAs(imported string) string {
 	for _, spec := range s.file.Imports {
 		if unquote(spec) != imported {
 			continue
@@ -169,7 +169,7 @@ func (s Source) importedAs(imported string) string {
 }
 
 // imports checks what an own module imports of ours.
-func (s Source) imports(modules map[string][]string) (problems []string) {
+func (s GoFile) imports(modules map[string][]string) (problems []string) {
 	if s.Module == "" {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Settings are the times at which certificates are replaced.
-type Settings struct {
+// Times are the times at which certificates are replaced.
+type Times struct {
 	// Hosts are the names that a certificate is valid for, at least one.
 	Hosts []string
 	// Validity is how long a certificate is valid, RenewBefore how long before its end
@@ -26,7 +26,7 @@ type Settings struct {
 const MinValidity = 2 * time.Hour
 
 // Validate is the problem with the settings.
-func (s Settings) Validate() error {
+func (s Times) Validate() error {
 	var errs []error
 	if len(s.Hosts) == 0 {
 		errs = append(errs, errors.New("certificate hosts: name at least one"))
@@ -79,7 +79,7 @@ type Seen struct {
 }
 
 // Decide returns the next state.
-func (s Settings) Decide(state State, seen Seen) Decision {
+func (s Times) Decide(state State, seen Seen) Decision {
 	bad, due := s.unusable(state.Serving, seen.Now), s.due(state.Serving)
 	if !state.Next.empty() {
 		if reason := s.unusable(state.Next, seen.Now); reason != "" {
@@ -107,7 +107,7 @@ func (s Settings) Decide(state State, seen Seen) Decision {
 
 // promote decides about a next pair that is good. Without another pair to serve there is
 // nothing to wait for.
-func (s Settings) promote(alone bool, seen Seen) Decision {
+func (s Times) promote(alone bool, seen Seen) Decision {
 	switch settled := seen.Trusted.Add(s.Settle); {
 	case seen.Trusted.IsZero():
 		return Decision{Action: Wait, Reason: "not all webhooks trust the next authority yet"}
@@ -118,10 +118,10 @@ func (s Settings) promote(alone bool, seen Seen) Decision {
 }
 
 // due is when a pair has to be replaced.
-func (s Settings) due(pair Pair) time.Time { return pair.Expires().Add(-s.RenewBefore) }
+func (s Times) due(pair Pair) time.Time { return pair.Expires().Add(-s.RenewBefore) }
 
 // unusable returns why a pair cannot be served, or "".
-func (s Settings) unusable(pair Pair, now time.Time) string {
+func (s Times) unusable(pair Pair, now time.Time) string {
 	if pair.empty() {
 		return "is missing"
 	}

@@ -12,7 +12,7 @@ import (
 
 const host = "dra-steward.dra-steward.svc"
 
-var settings = Settings{Hosts: []string{host}, Validity: 90 * 24 * time.Hour, RenewBefore: 30 * 24 * time.Hour, Settle: 2 * time.Minute}
+var settings = Times{Hosts: []string{host}, Validity: 90 * 24 * time.Hour, RenewBefore: 30 * 24 * time.Hour, Settle: 2 * time.Minute}
 
 // pair makes one as it is made for a cluster.
 func pair(t *testing.T, hosts ...string) Pair {
@@ -146,14 +146,14 @@ func TestNothingIsServedUntrusted(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	for want, change := range map[string]func(*Settings){
-		"":                   func(*Settings) {},
-		"certificate hosts":  func(s *Settings) { s.Hosts = nil },
-		"at least 2h0m0s":    func(s *Settings) { s.Validity = time.Hour },
-		"at least an hour":   func(s *Settings) { s.RenewBefore = s.Validity },
-		"more than 0":        func(s *Settings) { s.RenewBefore = 0 },
-		"half of the":        func(s *Settings) { s.Settle = s.RenewBefore },
-		"time to settle -1s": func(s *Settings) { s.Settle = -time.Second },
+	for want, change := range map[string]func(*Times){
+		"":                   func(*Times) {},
+		"certificate hosts":  func(s *Times) { s.Hosts = nil },
+		"at least 2h0m0s":    func(s *Times) { s.Validity = time.Hour },
+		"at least an hour":   func(s *Times) { s.RenewBefore = s.Validity },
+		"more than 0":        func(s *Times) { s.RenewBefore = 0 },
+		"half of the":        func(s *Times) { s.Settle = s.RenewBefore },
+		"time to settle -1s": func(s *Times) { s.Settle = -time.Second },
 	} {
 		s := settings
 		change(&s)

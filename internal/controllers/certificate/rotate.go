@@ -30,7 +30,7 @@ type Options struct {
 	// MutatingWebhookConfiguration. The Secret belongs to the former: it is deleted
 	// with it.
 	Configurations string
-	Settings       Settings
+	Settings       Times
 	Metrics        *Metrics
 	Logger         logr.Logger
 }
@@ -39,7 +39,7 @@ type Options struct {
 // run at a time in a cluster.
 type Rotator struct {
 	Options
-	issue func(Settings) (Pair, error)
+	issue func(Times) (Pair, error)
 
 	secrets, validating, mutating cache.SharedIndexInformer
 	changed                       chan struct{}
@@ -115,7 +115,7 @@ func (r *Rotator) loop(ctx context.Context) {
 }
 
 // issue makes a pair and an authority for it, whose key is forgotten.
-func issue(s Settings) (Pair, error) {
+func issue(s Times) (Pair, error) {
 	chain, key, err := certutil.GenerateSelfSignedCertKeyWithOptions(certutil.SelfSignedCertKeyOptions{
 		Host: s.Hosts[0], AlternateDNS: s.Hosts[1:], MaxAge: s.Validity})
 	if err != nil {

@@ -47,7 +47,7 @@ type Options struct {
 	// Thresholds are what a drain may hit without an acknowledgement.
 	Thresholds guard.Thresholds
 	// Settings are the times that drains keep.
-	Settings Settings
+	Settings Delays
 	// Recorder makes events about drains, their pods and rules; nil makes none.
 	Recorder record.EventRecorder
 	// Metrics may be nil.

@@ -39,7 +39,7 @@ type Input struct {
 	Thresholds    guard.Thresholds
 	DriverDevices int
 	// Settings are the times that the drain keeps.
-	Settings Settings
+	Settings Delays
 	Now      time.Time
 }
 
@@ -78,8 +78,8 @@ type Refusal struct {
 	Until time.Time
 }
 
-// Settings are the times that drains keep. Zero values are replaced by the defaults.
-type Settings struct {
+// Delays are the times that drains keep. Zero values are replaced by the defaults.
+type Delays struct {
 	// Settle is how long after a rule was written the scheduler has surely seen it, 10 s
 	// by default.
 	Settle time.Duration
@@ -88,10 +88,10 @@ type Settings struct {
 	Backoff, BackoffMax time.Duration
 }
 
-func (s Settings) settle() time.Duration { return orElse(s.Settle, 10*time.Second) }
+func (s Delays) settle() time.Duration { return orElse(s.Settle, 10*time.Second) }
 
 // backoff is how long to wait after a number of attempts.
-func (s Settings) backoff(attempts int32) time.Duration {
+func (s Delays) backoff(attempts int32) time.Duration {
 	wait, most := orElse(s.Backoff, 5*time.Minute), orElse(s.BackoffMax, time.Hour)
 	for range min(attempts-1, 30) {
 		if wait *= 2; wait >= most {

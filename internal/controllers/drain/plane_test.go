@@ -125,7 +125,7 @@ func (p *plane) start() {
 		Drains: run, Rules: untyped, Client: typed, Usage: &usage.Index{},
 		TaintRules: informer("rules", &resourceapi.DeviceTaintRule{}), Claims: informer("claims", &resourceapi.ResourceClaim{}),
 		Pods: informer("pods", &corev1.Pod{}), Budgets: informer("budgets", &policyv1.PodDisruptionBudget{}),
-		Thresholds: p.thresholds, Settings: drain.Settings{}, Recorder: p.events,
+		Thresholds: p.thresholds, Settings: drain.Delays{}, Recorder: p.events,
 	}
 	slices := informer("slices", &resourceapi.ResourceSlice{})
 	options.Tracker = tracker.New(tracker.Options{Sources: tracker.Sources{Slices: slices, Rules: options.TaintRules}})

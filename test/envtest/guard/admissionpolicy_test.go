@@ -92,7 +92,7 @@ func exportAll(t *testing.T) (*policy.Engine, admissionpolicy.Exported) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exported, err := admissionpolicy.Export(admissionpolicy.Options{Engine: engine, Sources: []policy.Source{policy.Library()}, Now: time.Now()})
+	exported, err := admissionpolicy.Export(admissionpolicy.Options{Engine: engine, Sources: []policy.Collection{policy.Library()}, Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
