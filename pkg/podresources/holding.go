@@ -72,7 +72,7 @@ type Holding struct {
 	Tolerations []resourceapi.DeviceToleration `json:"tolerations,omitempty"`
 	CDIIDs      []string                       `json:"cdiIDs,omitempty"`
 	Prepared    Prepared                       `json:"prepared"`
-	Source      ReadFrom                         `json:"source"`
+	Source      ReadFrom                       `json:"source"`
 	Exactness   Exactness                      `json:"exactness"`
 }
 
