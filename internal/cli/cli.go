@@ -35,7 +35,7 @@ func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 	case errors.Is(err, cmdutil.ErrFindings):
 		return cmdutil.ExitFindings
 	default:
-		fmt.Fprintf(streams.Err, "dra-steward: %v\n", err)
+		fmt.Fprintf(streams.Err, "dra-steward: %v\n", cmdutil.Explain(err))
 		return cmdutil.ExitFailed
 	}
 }
@@ -70,6 +70,7 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 	root.AddCommand(server.Command(streams), manager.Command(streams), lint.Command(streams), lint.ExplainCommand(streams),
 		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.WhyCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
 		node.Command(streams), metricsCommand(streams), uninstall.Command(streams), versionCommand(streams))
-	root.AddCommand(drain.Command(streams), report.ReportCommand(streams))
+	root.AddCommand(drain.Command(streams), report.ReportCommand(streams), optionsCommand(streams))
+	root.SetUsageFunc(usageWithoutConnection(root.UsageFunc()))
 	return root
 }

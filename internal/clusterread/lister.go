@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -33,14 +32,9 @@ type Lister struct {
 	Rules string
 }
 
-// NewLister connects to a cluster as kubectl does.
-func NewLister(kubeconfig, namespace string) (*Lister, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; without a cluster, use --from-files", err)
-	}
+// NewLister returns a lister of one namespace, or of all if that is empty.
+func NewLister(config *rest.Config, namespace string) (*Lister, error) {
+	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, 0 // one list after the other
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -12,6 +12,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// ErrNoRules says that the API server does not serve DeviceTaintRules.
+var ErrNoRules = errors.New("the API server does not serve DeviceTaintRules: they need Kubernetes 1.37, or before that the feature gate DRADeviceTaintRules and --runtime-config")
+
+// ServedRules returns a client of DeviceTaintRules in the newest version that is served, and
+// that version.
 func ServedRules(config *rest.Config) (dynamic.ResourceInterface, string, error) {
 	known, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -31,5 +36,5 @@ func ServedRules(config *rest.Config) (dynamic.ResourceInterface, string, error)
 			return client.Resource(gvr), version, nil
 		}
 	}
-	return nil, "", errors.New("the API server does not serve DeviceTaintRules: they need Kubernetes 1.37, or before that the feature gate DRADeviceTaintRules and --runtime-config")
+	return nil, "", ErrNoRules
 }

@@ -3,22 +3,12 @@ package clusterread
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
-	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/manifest"
@@ -39,46 +29,53 @@ type Snapshot struct {
 	Before135 bool
 }
 
-// SnapshotOptions say where to look, and what for beside devices.
+// SnapshotOptions say where to read, and what in addition to devices.
 type SnapshotOptions struct {
-	fromFiles  []string
-	Kubeconfig string
-	Timeout    time.Duration
-	// Claims reads those of all namespaces, or if that is forbidden of this one; pods
-	// those of this one; nodes all.
+	Source
+	// Claims reads those of all namespaces, or if that is forbidden of one; Pods
+	// those of one; Nodes all.
 	Claims, Pods, Nodes bool
-	Namespace           string
 }
 
-func (o *SnapshotOptions) Flags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringSliceVar(&o.fromFiles, "from-files", nil, "read these files, folders or - for standard input instead of a cluster")
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of this pod)")
-	f.DurationVar(&o.Timeout, "timeout", 30*time.Second, "maximum time for reading the cluster")
-}
-
+// Read reads the objects. The namespace is that of the client.
 func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*Snapshot, error) {
-	if o.fromFiles != nil {
-		return snapshotOfFiles(streams, o.fromFiles)
+	if o.Files != nil {
+		return snapshotOfFiles(streams, o.Files)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	namespace, err := o.Client.Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or use --from-files", err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	l := &Snapshot{}
-	if err := errors.Join(l.readView(ctx, config), o.read(ctx, client, l)); err != nil {
 		return nil, err
 	}
+	r, err := o.begin(streams)
+	if err != nil {
+		return nil, err
+	}
+	defer r.progress.End()
+	l := &Snapshot{}
+	if err := l.readServer(r); err != nil {
+		return nil, err
+	}
+	if err := r.view(ctx, l); err != nil {
+		return nil, err
+	}
+	if err := o.read(ctx, r, l, namespace); err != nil {
+		return nil, err
+	}
+	r.progress.End()
 	for _, note := range l.Notes {
 		fmt.Fprintf(streams.Err, "warning: %s\n", note)
 	}
 	return l, nil
+}
+
+// readServer asks the server for its version.
+func (l *Snapshot) readServer(r *reading) error {
+	info, err := r.client.Discovery().ServerVersion()
+	if err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("cannot read the version of the API server: %w", err)
+	}
+	l.Before135 = err == nil && older(info.GitVersion, "1.35")
+	return nil
 }
 
 // snapshotOfFiles merges what files hold.
@@ -114,77 +111,38 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 	return l, nil
 }
 
-// readView reads devices and what changes them. What cannot be read is a note, but for
-// ResourceSlices.
-func (l *Snapshot) readView(ctx context.Context, config *rest.Config) error {
-	sources, err := tracker.NewSources(config, logr.Discard())
-	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
-	}
-	// What cannot be read becomes a note; informers would log it beside.
-	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
-	tracked := tracker.New(tracker.Options{Sources: sources})
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	failed := make(chan error, 1)
-	running.Go(func() { failed <- tracked.Run(ctx) })
-	select {
-	case <-tracked.HasSyncedChecker().Done():
-	case err := <-failed:
-		return errors.Join(err, ctx.Err(), tracked.Ready())
-	}
-	for _, condition := range tracked.Conditions() {
-		if !condition.Available {
-			l.Notes = append(l.Notes, condition.Message)
-			l.NoClasses = l.NoClasses || condition.Kind == tracker.ClassKind
+// read reads what the command needs in addition to devices.
+func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, namespace string) error {
+	denied := func(err error, note string) error {
+		if apierrors.IsForbidden(err) {
+			l.Notes = append(l.Notes, note)
+			return nil
 		}
-	}
-	l.View = tracked.Snapshot()
-	return nil
-}
-
-// read reads what the command wants beside devices.
-func (o *SnapshotOptions) read(ctx context.Context, client kubernetes.Interface, l *Snapshot) error {
-	var all metav1.ListOptions
-	if info, err := client.Discovery().ServerVersion(); err == nil {
-		l.Before135 = older(info.GitVersion, "1.35")
+		return err
 	}
 	if o.Claims {
-		claims, err := client.ResourceV1().ResourceClaims("").List(ctx, all)
-		if apierrors.IsForbidden(err) && o.Namespace != "" {
+		var err error
+		l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims("").List)
+		if apierrors.IsForbidden(err) {
 			l.Notes = append(l.Notes, "claims of other namespaces cannot be read: a device that looks free can be allocated there")
-			claims, err = client.ResourceV1().ResourceClaims(o.Namespace).List(ctx, all)
+			l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(namespace).List)
 		}
-		switch {
-		case apierrors.IsForbidden(err):
-			l.Notes = append(l.Notes, "claims cannot be read: the allocated devices are unknown")
-		case err != nil:
+		if err := denied(err, "claims cannot be read: the allocated devices are unknown"); err != nil {
 			return err
-		default:
-			l.Claims = pointers(claims.Items)
 		}
 	}
 	if o.Pods {
-		pods, err := client.CoreV1().Pods(o.Namespace).List(ctx, all)
-		switch {
-		case apierrors.IsForbidden(err):
-			l.Notes = append(l.Notes, "pods cannot be read: their nodes are unknown")
-		case err != nil:
+		var err error
+		l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(namespace).List)
+		if err := denied(err, "pods cannot be read: their nodes are unknown"); err != nil {
 			return err
-		default:
-			l.Pods = pointers(pods.Items)
 		}
 	}
 	if o.Nodes {
-		nodes, err := client.CoreV1().Nodes().List(ctx, all)
-		switch {
-		case apierrors.IsForbidden(err):
-			l.Notes = append(l.Notes, "nodes cannot be read")
-		case err != nil:
+		var err error
+		l.Nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes().List)
+		if err := denied(err, "nodes cannot be read"); err != nil {
 			return err
-		default:
-			l.Nodes = pointers(nodes.Items)
 		}
 	}
 	return nil
@@ -195,14 +153,6 @@ func (o *SnapshotOptions) read(ctx context.Context, client kubernetes.Interface,
 func older(version, other string) bool {
 	parsed, err := utilversion.ParseGeneric(version)
 	return err == nil && parsed.LessThan(utilversion.MustParseGeneric(other))
-}
-
-func pointers[T any](items []T) []*T {
-	all := make([]*T, len(items))
-	for i := range items {
-		all[i] = &items[i]
-	}
-	return all
 }
 
 // Holders are the claims that have devices.

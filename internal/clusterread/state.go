@@ -3,96 +3,48 @@ package clusterread
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
-
-	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
-	"os"
-
 	"iter"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
-// StateOptions say where a command reads a cluster from.
-type StateOptions struct {
-	Kubeconfig string
-	Files      []string
-	timeout    time.Duration
-}
-
-func (o *StateOptions) Flags(f *pflag.FlagSet, files bool) {
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or the cluster of this pod)")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "maximum time for reading the cluster")
-	if files {
-		f.StringSliceVar(&o.Files, "from-files", nil, "read slices, rules, claims, pods and budgets from these files, folders or - for standard input instead of a cluster")
-	}
-}
-
-func (o StateOptions) Config() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", OwnKubeconfig(o.Kubeconfig))
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
-	}
-	return config, nil
-}
-
-func (o StateOptions) Read(ctx context.Context, streams cmdutil.Streams) (*State, error) {
+// ReadState reads what the impact of taints depends on.
+func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State, error) {
 	if o.Files != nil {
 		return stateOfFiles(streams, o.Files)
 	}
-	config, err := o.Config()
+	r, err := o.begin(streams)
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
+	defer r.progress.End()
 	l := &Snapshot{}
-	if err := l.readView(ctx, config); err != nil {
+	if err := r.view(ctx, l); err != nil {
 		return nil, err
 	}
 	s := &State{View: l.View}
 	s.Objects.Published = usage.PublishedDevices(s.View.PublishedSlices())
-	s.Objects.Thresholds = SiteThresholds(ctx, client)
-	err = s.read(ctx, client)
+	s.Objects.Thresholds = SiteThresholds(ctx, r.client)
+	err = s.read(ctx, r)
 	if apierrors.IsForbidden(err) {
 		l.Notes, err = append(l.Notes, "the impact is unknown: "+err.Error()), nil
 	}
+	r.progress.End()
 	for _, note := range l.Notes {
 		fmt.Fprintf(streams.Err, "warning: %s\n", note)
 	}
 	return s, err
-}
-
-// OwnKubeconfig is the file of the flag, of $KUBECONFIG, or the usual one if it is there;
-// empty is the cluster that this runs in.
-func OwnKubeconfig(flag string) string {
-	if flag != "" {
-		return flag
-	}
-	if list := os.Getenv("KUBECONFIG"); list != "" {
-		first, _, _ := strings.Cut(list, string(os.PathListSeparator))
-		return first
-	}
-	return ""
 }
 
 // State is a cluster at one time.
@@ -101,29 +53,16 @@ type State struct {
 	Objects taints.Objects
 }
 
-// read lists claims, pods and budgets, from the API server's cache.
-func (s *State) read(ctx context.Context, client kubernetes.Interface) error {
-	recent := metav1.ListOptions{ResourceVersion: "0"}
-	claims, err := client.ResourceV1().ResourceClaims("").List(ctx, recent)
-	if err != nil {
+// read lists claims, pods and budgets.
+func (s *State) read(ctx context.Context, r *reading) (err error) {
+	if s.Objects.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims("").List); err != nil {
 		return fmt.Errorf("list ResourceClaims: %w", err)
 	}
-	pods, err := client.CoreV1().Pods("").List(ctx, recent)
-	if err != nil {
+	if s.Objects.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods("").List); err != nil {
 		return fmt.Errorf("list Pods: %w", err)
 	}
-	budgets, err := client.PolicyV1().PodDisruptionBudgets("").List(ctx, recent)
-	if err != nil {
+	if s.Objects.Budgets, err = list[*policyv1.PodDisruptionBudget](ctx, r, "PodDisruptionBudgets", r.client.PolicyV1().PodDisruptionBudgets("").List); err != nil {
 		return fmt.Errorf("list PodDisruptionBudgets: %w", err)
-	}
-	for i := range claims.Items {
-		s.Objects.Claims = append(s.Objects.Claims, &claims.Items[i])
-	}
-	for i := range pods.Items {
-		s.Objects.Pods = append(s.Objects.Pods, &pods.Items[i])
-	}
-	for i := range budgets.Items {
-		s.Objects.Budgets = append(s.Objects.Budgets, &budgets.Items[i])
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func DevicesCommand(streams cmdutil.Streams) *cobra.Command {
 DeviceTaintRules), its patched attributes and capacities (with the winning patch and the
 published value), and the claims that it is allocated to. It reads the devices that your
 permissions let you read, or files (--from-files).`,
-		Example: `  dra-steward devices --kubeconfig ~/.kube/config -o wide
+		Example: `  dra-steward devices -o wide
   kubectl get resourceslices,devicetaintrules -o yaml | dra-steward devices --from-files -
   dra-steward devices --from-files slices.yaml,patch.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -36,7 +36,7 @@ permissions let you read, or files (--from-files).`,
 			return write(streams.Out, reportDevices(found))
 		},
 	}
-	o.Flags(c)
+	o.AddFlags(c)
 	c.Flags().StringVarP(&output, "output", "o", "text", "output format: "+strings.Join(outputs(), ", "))
 	cmdutil.Complete(c, "output", outputs())
 	return c

@@ -20,7 +20,7 @@ import (
 // impactOptions are the flags of impact.
 type impactOptions struct {
 	file, output string
-	read         clusterread.StateOptions
+	read         clusterread.Source
 }
 
 func ImpactCommand(streams cmdutil.Streams) *cobra.Command {
@@ -43,7 +43,7 @@ The effect of the taint is ignored: the answer is always for NoExecute.`,
 	f := c.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the DeviceTaintRule; - is standard input")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
-	o.read.Flags(f, true)
+	o.read.AddFlags(c)
 	cmdutil.Complete(c, "output", []string{"text", "json", "yaml"})
 	return c
 }
@@ -55,7 +55,7 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 	if (o.file == "") == (len(args) == 0) {
 		return errors.New("name the taint: DEVICE KEY[=VALUE]:EFFECT, the name of a DeviceTaintRule, or -f FILE; see 'dra-steward impact --help'")
 	}
-	state, err := o.read.Read(ctx, streams)
+	state, err := o.read.ReadState(ctx, streams)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
@@ -25,7 +24,7 @@ import (
 
 // taintOptions are the flags of taint and untaint.
 type taintOptions struct {
-	read             clusterread.StateOptions
+	read             clusterread.Source
 	expires          time.Duration
 	acknowledge, dry string
 }
@@ -69,7 +68,7 @@ you can do.`,
 }
 
 func (o *taintOptions) flags(c *cobra.Command) {
-	o.read.Flags(c.Flags(), false)
+	o.read.Client.AddFlags(c)
 	c.Flags().StringVar(&o.dry, "dry-run", "none", "server: let the API server process the request without storing it; none")
 	cmdutil.Complete(c, "dry-run", []string{"none", "server"})
 }
@@ -103,7 +102,7 @@ func taintDevice(ctx context.Context, streams cmdutil.Streams, o taintOptions, a
 	if err != nil {
 		return err
 	}
-	state, err := o.read.Read(ctx, streams)
+	state, err := o.read.ReadState(ctx, streams)
 	if err != nil {
 		return err
 	}
@@ -129,11 +128,10 @@ func taintDevice(ctx context.Context, streams cmdutil.Streams, o taintOptions, a
 
 // rules are the DeviceTaintRules in the newest version that is served.
 func (o taintOptions) rules(streams cmdutil.Streams) (dynamic.ResourceInterface, string, error) {
-	config, err := o.read.Config()
+	config, err := o.read.Client.Config(streams)
 	if err != nil {
 		return nil, "", err
 	}
-	config.WarningHandler = rest.NewWarningWriter(streams.Err, rest.WarningWriterOptions{})
 	return clusterread.ServedRules(config)
 }
 
@@ -193,7 +191,7 @@ func untaintDevice(ctx context.Context, streams cmdutil.Streams, o taintOptions,
 	if err != nil {
 		return err
 	}
-	state, err := o.read.Read(ctx, streams)
+	state, err := o.read.ReadState(ctx, streams)
 	if err != nil {
 		return err
 	}

@@ -46,9 +46,8 @@ failed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return explainWhy(c.Context(), streams, o, args[0]) },
 	}
-	o.Flags(c)
+	o.AddFlags(c)
 	f := c.Flags()
-	f.StringVarP(&o.Namespace, "namespace", "n", "default", "namespace of the claim or pod")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text (grouped by reason), wide (each device), json or yaml")
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	cmdutil.Complete(c, "output", []string{"text", "wide", "json", "yaml"})
@@ -72,11 +71,15 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 	if err != nil {
 		return err
 	}
-	claim, pod, err := found.Named(o.Namespace, argument)
+	namespace, err := o.Client.Namespace()
 	if err != nil {
 		return err
 	}
-	report, err := explainIn(ctx, found, o, claim, pod)
+	claim, pod, err := found.Named(namespace, argument)
+	if err != nil {
+		return err
+	}
+	report, err := explainIn(ctx, found, o, namespace, claim, pod)
 	if err != nil {
 		return err
 	}
@@ -95,8 +98,8 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 }
 
 // why answers for one claim and a pod that uses it, or for all claims of a pod.
-func explainIn(ctx context.Context, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (whyReport, error) {
-	report := whyReport{Namespace: o.Namespace, Claims: []why.Report{}}
+func explainIn(ctx context.Context, l *clusterread.Snapshot, o whyOptions, namespace string, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (whyReport, error) {
+	report := whyReport{Namespace: namespace, Claims: []why.Report{}}
 	claims := []*resourceapi.ResourceClaim{claim}
 	if claim == nil {
 		claims = nil

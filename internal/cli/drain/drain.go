@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -20,7 +19,8 @@ import (
 // drainOptions are the flags of drain.
 type drainOptions struct {
 	selector, driver, pool      string
-	name, kubeconfig            string
+	name                        string
+	read                        clusterread.SnapshotOptions
 	rate, perNamespace, perNode int32
 	order                       []string
 	deadline                    time.Duration
@@ -65,12 +65,12 @@ failed.`,
 }
 
 func (o *drainOptions) addFlags(c *cobra.Command) {
+	o.read.Client.AddFlags(c)
 	f := c.Flags()
 	f.StringVar(&o.selector, "selector", "", "select published devices by this CEL expression instead of names")
 	f.StringVar(&o.driver, "driver", "", "with or without --selector: only devices of this driver")
 	f.StringVar(&o.pool, "pool", "", "with or without --selector: only devices of this pool")
 	f.StringVar(&o.name, "name", "", "name of the drain (default: derived from the devices, so that the same command finds it)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of this pod)")
 	f.Int32Var(&o.rate, "rate", v1alpha1.DrainRate, "maximum number of evictions per minute (1 to 6000)")
 	f.Int32Var(&o.perNamespace, "max-per-namespace", 0, "maximum number of pods per namespace that are being evicted at a time; 0 = no limit")
 	f.Int32Var(&o.perNode, "max-per-node", 0, "maximum number of pods per node that are being evicted at a time; 0 = no limit")
@@ -96,9 +96,9 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 }
 
 func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args []string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	config, err := o.read.Client.Config(streams)
 	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
+		return err
 	}
 	client, err := drain.NewClient(config)
 	if err != nil {
@@ -115,8 +115,7 @@ func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args
 
 // drain makes the drain, or goes on with it.
 func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, args []string) error {
-	devices := clusterread.SnapshotOptions{Kubeconfig: o.kubeconfig, Timeout: readTimeout}
-	found, err := devices.Read(ctx, streams)
+	found, err := o.read.Read(ctx, streams)
 	if err != nil {
 		return err
 	}
@@ -138,9 +137,6 @@ func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config
 	}
 	return o.follow(ctx, streams, client, d.Name)
 }
-
-// readTimeout is how long the devices of the cluster may take to be read.
-const readTimeout = 30 * time.Second
 
 // errNoDrains says that a command needs names of drains.
 var errNoDrains = errors.New("name the drains, as dra-steward drain --list shows them")

@@ -25,10 +25,10 @@ import (
 
 // auditOptions are the flags of audit.
 type auditOptions struct {
-	config, output        string
-	policies, raise       []string
-	files                 []string
-	kubeconfig, namespace string
+	config, output  string
+	policies, raise []string
+	read            clusterread.Source
+	namespace       string
 }
 
 const auditHelp = `audit reads the stored objects of resource.k8s.io and reports which of them would be refused
@@ -74,9 +74,8 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.config, "config", "", "configuration file of the webhook, with the present modes")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
 	f.StringArrayVar(&o.raise, "raise", nil, "raise only this policy or rule, even if it is off (repeatable; default: all that are not off)")
-	f.StringArrayVar(&o.files, "from-files", nil, "read these files or folders instead of a cluster (repeatable)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the cluster of this pod)")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "check only objects in this namespace")
+	o.read.AddFlags(c)
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or sarif")
 	cmdutil.Complete(c, "output", audit.Outputs())
 	return c
@@ -101,7 +100,7 @@ func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now t
 	}
 	options := audit.Options{Configuration: file.StewardConfiguration, Policies: set, Raise: o.raise, Now: now}
 	read := o.readCluster
-	if o.files != nil {
+	if o.read.Files != nil {
 		read = o.readFiles
 	}
 	report, err := read(ctx, streams, options)
@@ -167,11 +166,11 @@ func (c *collected) report() audit.Report {
 
 // readFiles audits what files hold. Their classes and slices are what exists.
 func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, options audit.Options) (audit.Report, error) {
-	if slices.Contains(o.files, "-") {
+	if slices.Contains(o.read.Files, "-") {
 		return audit.Report{}, errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
-	world, err := lint.World(reader, o.files)
+	world, err := lint.World(reader, o.read.Files)
 	if err != nil {
 		return audit.Report{}, fmt.Errorf("--from-files: %w", err)
 	}
@@ -180,7 +179,7 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 	if err != nil {
 		return audit.Report{}, err
 	}
-	for document, err := range reader.Walk(o.files...) {
+	for document, err := range reader.Walk(o.read.Files...) {
 		if err != nil {
 			return audit.Report{}, err
 		}
@@ -203,8 +202,12 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 }
 
 // readCluster audits a cluster.
-func (o auditOptions) readCluster(ctx context.Context, _ cmdutil.Streams, options audit.Options) (audit.Report, error) {
-	s, err := clusterread.NewLister(o.kubeconfig, o.namespace)
+func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, options audit.Options) (audit.Report, error) {
+	config, err := o.read.Client.Config(streams)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	s, err := clusterread.NewLister(config, o.namespace)
 	if err != nil {
 		return audit.Report{}, err
 	}

@@ -50,7 +50,7 @@ command failed.`
 
 // reportOptions are the flags of report.
 type reportOptions struct {
-	read              clusterread.StateOptions
+	read              clusterread.Source
 	config, namespace string
 	output            string
 	policies          []string
@@ -82,8 +82,8 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	o.read.Flags(f, true)
 	f.StringVarP(&o.namespace, "namespace", "n", "dra-steward", "namespace of the release")
+	o.read.AddFlags(c)
 	f.StringVar(&o.config, "config", "", "configuration file to use instead of that of the release")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text, wide (every object and device) or json")
@@ -93,11 +93,11 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 
 // report reads everything and judges it.
 func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now time.Time) (report.Report, error) {
-	seen, err := o.release(ctx)
+	seen, err := o.release(ctx, streams)
 	if err != nil {
 		return report.Report{}, err
 	}
-	state, err := o.read.Read(ctx, streams)
+	state, err := o.read.ReadState(ctx, streams)
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -154,8 +154,12 @@ func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
 }
 
 // eachStored reads the objects of a cluster.
-func (o reportOptions) eachStored(ctx context.Context, _ cmdutil.Streams, options *audit.Options, begin func() (visit, error)) error {
-	s, err := clusterread.NewLister(clusterread.OwnKubeconfig(o.read.Kubeconfig), "")
+func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, options *audit.Options, begin func() (visit, error)) error {
+	config, err := o.read.Client.Config(streams)
+	if err != nil {
+		return err
+	}
+	s, err := clusterread.NewLister(config, "")
 	if err != nil {
 		return err
 	}

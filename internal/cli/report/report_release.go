@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/policyload"
@@ -34,7 +35,7 @@ const askReplica = 5 * time.Second
 
 // release reads the configuration in force, the policies, the counters of the webhook and
 // the settings of the controller.
-func (o reportOptions) release(ctx context.Context) (*released, error) {
+func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*released, error) {
 	r := &released{}
 	var err error
 	if r.file, err = config.Load(o.config); err != nil {
@@ -49,7 +50,7 @@ func (o reportOptions) release(ctx context.Context) (*released, error) {
 		r.set, err = policyload.Compile(ctx, sources)
 		return r, err
 	}
-	restConfig, err := o.read.Config()
+	restConfig, err := o.read.Client.Config(streams)
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/manager"
@@ -34,21 +34,19 @@ type uninstall struct {
 	out     io.Writer
 }
 
-func (o uninstallOptions) newUninstall(out io.Writer) (*uninstall, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+func (o uninstallOptions) newUninstall(streams cmdutil.Streams) (*uninstall, error) {
+	config, err := o.cluster.Config(streams)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
+		return nil, err
 	}
-	u := &uninstall{uninstallOptions: o, out: out}
+	u := &uninstall{uninstallOptions: o, out: streams.Out}
 	if u.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	if u.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if u.stored, err = clusterread.NewLister(o.kubeconfig, ""); err != nil {
+	if u.stored, err = clusterread.NewLister(config, ""); err != nil {
 		return nil, err
 	}
 	_, err = u.stored.Minor()

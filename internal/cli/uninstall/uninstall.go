@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ type uninstallOptions struct {
 	taintRules            string
 	patience              time.Duration
 	dryRun                bool
-	kubeconfig            string
+	cluster               cmdutil.Client
 }
 
 // What becomes of the DeviceTaintRules that drains and people have made with us.
@@ -63,7 +62,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		Example: `  dra-steward uninstall --namespace dra-steward --dry-run
   dra-steward uninstall --namespace dra-steward --taint-rules lift`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), streams.Out) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), streams) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.namespace, "namespace", "dra-steward", "namespace of the release")
@@ -74,19 +73,19 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward: keep or lift")
 	f.DurationVar(&o.patience, "patience", time.Minute, "maximum time to wait for the controller to stop")
 	f.BoolVar(&o.dryRun, "dry-run", false, "change nothing, print what would be done")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the cluster of this pod)")
+	o.cluster.AddFlags(c)
 	cmdutil.Complete(c, "taint-rules", []string{keepRules, liftRules})
 	return c
 }
 
-func (o uninstallOptions) run(ctx context.Context, out io.Writer) error {
+func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) error {
 	if o.taintRules != keepRules && o.taintRules != liftRules {
 		return fmt.Errorf("--taint-rules %q: must be keep or lift", o.taintRules)
 	}
 	if o.namespace == "" || o.controller == "" {
 		return errors.New("--namespace and --controller are required")
 	}
-	u, err := o.newUninstall(out)
+	u, err := o.newUninstall(streams)
 	if err != nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func (o uninstallOptions) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintln(out, "after helm has deleted the release, nothing else of dra-steward is in force")
+	fmt.Fprintln(streams.Out, "after helm has deleted the release, nothing else of dra-steward is in force")
 	return nil
 }
 

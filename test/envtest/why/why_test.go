@@ -218,7 +218,7 @@ func testAsker(t *testing.T, c kubernetes.Interface) {
 	must(c.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{read("resource.k8s.io", "resourceclaims"), read("", "pods")}}, metav1.CreateOptions{}))(t)
 	must(c.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"}}, metav1.CreateOptions{}))(t)
 	kubeconfig := must(cluster.UserKubeconfig("tenant"))(t)
-	if out, code := run(t, "why", "claim/taken", "-n", namespace, "--kubeconfig", kubeconfig, "--timeout", "3s"); code != cmdutil.ExitFailed || !strings.Contains(out, "ResourceSlice cannot be read") {
+	if out, code := run(t, "why", "claim/taken", "-n", namespace, "--kubeconfig", kubeconfig); code != cmdutil.ExitFailed || !strings.Contains(out, "ResourceSlice cannot be read") {
 		t.Errorf("without the right to slices: %d\n%s", code, out)
 	}
 	must(c.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{read("resource.k8s.io", "resourceslices", "deviceclasses")}}, metav1.CreateOptions{}))(t)

@@ -1,0 +1,135 @@
+package cmdutil
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+)
+
+// kubectl's limits of requests per second: a command ends before it disturbs others.
+const (
+	clientQPS   = 50
+	clientBurst = 300
+)
+
+// ConnectionFlag annotates the flags that "dra-steward options" lists instead of each
+// command.
+const ConnectionFlag = "dra-steward.io/connection"
+
+// A Client connects a command to a cluster, by the flags and rules of kubectl: --kubeconfig,
+// else the files of $KUBECONFIG, else ~/.kube/config, else the cluster of this pod. It is
+// ready after AddFlags.
+//
+// The flags are those of client-go, on which kubectl's genericclioptions are a layer: that
+// package links kustomize, which makes the program 32 MB larger.
+type Client struct {
+	*connection
+}
+
+// A connection is what the copies of a Client share.
+type connection struct {
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+	verbose   int
+	config    *rest.Config
+}
+
+// AddFlags adds kubectl's flags to a command. A command whose --namespace has another
+// meaning has that flag already.
+func (c *Client) AddFlags(command *cobra.Command) {
+	c.connection = &connection{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+	c.rules.Warner = func(error) {} // found returns the error
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.AuthOverrideFlags.Username.LongName, names.AuthOverrideFlags.Password.LongName = "", ""
+	if command.Flags().Lookup("namespace") != nil {
+		names.ContextOverrideFlags.Namespace.LongName = ""
+	}
+	flags := pflag.NewFlagSet("connection", pflag.ContinueOnError)
+	flags.StringVar(&c.rules.ExplicitPath, "kubeconfig", "", "")
+	clientcmd.BindOverrideFlags(&c.overrides, flags, names)
+	flags.IntVarP(&c.verbose, "v", "v", 0, "verbosity of the log of the Kubernetes client; 6 logs the API requests")
+	shown := map[string]string{
+		"kubeconfig": "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the cluster of this pod)",
+		"context":    "context of the kubeconfig (default: its current context)",
+		"namespace":  "namespace (default: that of the context)",
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if usage := shown[f.Name]; usage != "" {
+			f.Usage = usage
+			return
+		}
+		f.Annotations = map[string][]string{ConnectionFlag: {"true"}}
+	})
+	command.Flags().AddFlagSet(flags)
+}
+
+func (c *Client) loader() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules, &c.overrides)
+}
+
+// Config returns how to reach the cluster. Clients made from it print the warnings of the
+// API server once each, and report an API server that does not answer in less than 2 s.
+func (c *Client) Config(streams Streams) (*rest.Config, error) {
+	if c.config != nil {
+		return rest.CopyConfig(c.config), nil
+	}
+	if err := c.logTo(streams.Err); err != nil {
+		return nil, err
+	}
+	config, err := c.loader().ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("--kubeconfig: no kubeconfig found, and this process does not run in a pod: set --kubeconfig or $KUBECONFIG")
+	}
+	if err != nil {
+		return nil, kubeconfigError(err)
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	config.WarningHandler = rest.NewWarningWriter(streams.Err, rest.WarningWriterOptions{Deduplicate: true})
+	config.Dial = (&dialer{encrypted: encrypted(config)}).dial
+	c.config = config
+	return rest.CopyConfig(config), nil
+}
+
+// kubeconfigError says where a wrong configuration of the connection comes from.
+func kubeconfigError(err error) error {
+	return fmt.Errorf("--kubeconfig: %s", strings.TrimPrefix(err.Error(), "invalid configuration: "))
+}
+
+// Namespace returns the one of --namespace, else that of the context, else "default".
+func (c *Client) Namespace() (string, error) {
+	namespace, _, err := c.loader().Namespace()
+	if clientcmd.IsEmptyConfig(err) {
+		return metav1.NamespaceDefault, nil
+	}
+	if err != nil {
+		return "", kubeconfigError(err)
+	}
+	return namespace, nil
+}
+
+// logTo writes the log of client-go to out with -v, and drops it without: what users need to
+// know is in errors and warnings.
+func (c *Client) logTo(out io.Writer) error {
+	log := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(log)
+	if c.verbose == 0 {
+		out = io.Discard
+	}
+	klog.SetOutput(out)
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL", "v": strconv.Itoa(c.verbose)} {
+		if err := log.Set(name, value); err != nil {
+			return fmt.Errorf("--v: %w", err)
+		}
+	}
+	return nil
+}

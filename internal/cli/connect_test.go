@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+)
+
+// connecting are a run of every command that connects to a cluster.
+func connecting() [][]string {
+	return [][]string{
+		{"audit"}, {"devices"}, {"drain", "a/b/c"}, {"drain", "--list"}, {"impact", "a/b/c", "example.com/broken"}, {"report"},
+		{"taint", "a/b/c", "example.com/broken:None"}, {"uninstall", "--dry-run"}, {"untaint", "a/b/c", "example.com/broken"}, {"why", "pod/a"},
+	}
+}
+
+// attempt runs the program and returns what it writes to standard error.
+func attempt(t *testing.T, args []string) (code int, stderr string, took time.Duration) {
+	t.Helper()
+	var out, err bytes.Buffer
+	begin := time.Now()
+	code = Run(t.Context(), args, cmdutil.Streams{Out: &out, Err: &err})
+	if out.Len() > 0 {
+		t.Errorf("%q wrote %q", args, &out)
+	}
+	return code, err.String(), time.Since(begin)
+}
+
+// TestUnreachable: no command is silent for long about an API server that it cannot use.
+func TestUnreachable(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	wrong := httptest.NewUnstartedServer(http.NotFoundHandler())
+	wrong.Config.ErrorLog = log.New(io.Discard, "", 0)
+	wrong.StartTLS()
+	defer wrong.Close()
+	unencrypted := httptest.NewServer(http.NotFoundHandler())
+	defer unencrypted.Close()
+	for name, tt := range map[string]struct{ server, want string }{
+		"refused":      {"https://" + closed.Addr().String(), "connection refused"},
+		"silent":       {"https://" + silent.Addr().String(), "no answer"},
+		"unknown host": {"https://nowhere.invalid:6443", `cannot resolve host "nowhere.invalid"`},
+		"certificate":  {wrong.URL, "its certificate is signed by an unknown authority"},
+		"no TLS":       {strings.Replace(unencrypted.URL, "http:", "https:", 1), "it does not use TLS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, args := range connecting() {
+				code, stderr, took := attempt(t, append(slices.Clone(args), "--server="+tt.server))
+				want := "dra-steward: cannot connect to the API server " + tt.server + ": " + tt.want
+				if code != cmdutil.ExitFailed || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+					t.Errorf("%q: exit code %d, want 2 with one line that begins with %q:\n%s", args, code, want, stderr)
+				}
+				if took > 2*time.Second {
+					t.Errorf("%q took %v", args, took)
+				}
+			}
+		})
+	}
+}
+
+// TestSlowServer: a server that answers the first request late is no error.
+func TestSlowServer(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(2500 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		http.Error(w, "not now", http.StatusTeapot)
+	}))
+	defer server.Close()
+	_, stderr, took := attempt(t, []string{"devices", "--server=" + server.URL, "--insecure-skip-tls-verify"})
+	if strings.Contains(stderr, "cannot connect") || took < 2*time.Second {
+		t.Errorf("after %v: %s", took, stderr)
+	}
+}
+
+// TestKubeconfig: every command finds its cluster by the rules of kubectl.
+func TestKubeconfig(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Nothing listens at these addresses: the error names the one that was tried.
+	write("a", "apiVersion: v1\nkind: Config\nclusters: [{name: one, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: me, user: {token: x}}]\n")
+	write("b", "apiVersion: v1\nkind: Config\nclusters: [{name: two, cluster: {server: 'https://127.0.0.1:2'}}]\n"+
+		"contexts: [{name: one, context: {cluster: one, user: me}}, {name: two, context: {cluster: two, user: me}}]\ncurrent-context: two\n")
+	write("c", "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:3'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n")
+	list := filepath.Join(dir, "a") + string(os.PathListSeparator) + filepath.Join(dir, "b")
+	for name, tt := range map[string]struct {
+		list  string
+		flags []string
+		want  string
+	}{
+		"list":         {list, nil, "127.0.0.1:2: connection refused"},
+		"context":      {list, []string{"--context=one"}, "127.0.0.1:1: connection refused"},
+		"cluster":      {list, []string{"--cluster=one"}, "127.0.0.1:1: connection refused"},
+		"no context":   {list, []string{"--context=three"}, "three"},
+		"flag":         {filepath.Join(dir, "a"), []string{"--kubeconfig=" + filepath.Join(dir, "c")}, "127.0.0.1:3: connection refused"},
+		"missing":      {list, []string{"--kubeconfig=/does/not/exist"}, "/does/not/exist"},
+		"missing list": {"/does/not/exist", nil, "no kubeconfig found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", tt.list)
+			for _, args := range connecting() {
+				code, stderr, _ := attempt(t, append(slices.Clone(args), tt.flags...))
+				if code != cmdutil.ExitFailed || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "\n") != 1 {
+					t.Errorf("%q: exit code %d, want 2 with one line that has %q:\n%s", args, code, tt.want, stderr)
+				}
+			}
+		})
+	}
+}

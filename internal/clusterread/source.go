@@ -1,0 +1,171 @@
+package clusterread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// A Source is where a command reads objects from: a cluster, or files.
+type Source struct {
+	Client cmdutil.Client
+	Files  []string
+}
+
+// AddFlags adds the flags of the client and --from-files.
+func (s *Source) AddFlags(c *cobra.Command) {
+	s.Client.AddFlags(c)
+	s.FilesFlag(c)
+}
+
+// FilesFlag adds --from-files alone.
+func (s *Source) FilesFlag(c *cobra.Command) {
+	c.Flags().StringSliceVar(&s.Files, "from-files", nil, "read the objects from these files, folders or - for standard input instead of a cluster (separated by commas, or repeatable)")
+}
+
+// A reading is one pass over a cluster.
+type reading struct {
+	config   *rest.Config
+	client   kubernetes.Interface
+	progress *cmdutil.Progress
+}
+
+// begin connects to the cluster. The caller ends the progress.
+func (s *Source) begin(streams cmdutil.Streams) (*reading, error) {
+	config, err := s.Client.Config(streams)
+	if err != nil {
+		return nil, err
+	}
+	typed := rest.CopyConfig(config)
+	typed.ContentType = runtime.ContentTypeProtobuf
+	typed.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(typed)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return &reading{config: config, client: client, progress: streams.Progress("connecting to " + config.Host)}, nil
+}
+
+// list reads all objects of a kind, in pages, so that a long list makes progress.
+func list[T any, L runtime.Object](ctx context.Context, r *reading, what string, get func(context.Context, metav1.ListOptions) (L, error)) (all []T, _ error) {
+	read := 0
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		r.progress.Say("reading %s: %d", what, read)
+		page, err := get(ctx, options)
+		if err == nil {
+			read += meta.LenList(page)
+		}
+		return page, err
+	})
+	object, _, err := pages.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return all, meta.EachListItem(object, func(item runtime.Object) error {
+		if object, ok := item.(T); ok {
+			all = append(all, object)
+		}
+		return nil
+	})
+}
+
+// view lists devices and what changes them. A kind that the user is not allowed to read
+// becomes a note, except ResourceSlices.
+func (r *reading) view(ctx context.Context, l *Snapshot) error {
+	published, err := list[*resourceapi.ResourceSlice](ctx, r, "ResourceSlices", r.client.ResourceV1().ResourceSlices().List)
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %w", tracker.SliceKind, err)
+	}
+	classes, err := list[*resourceapi.DeviceClass](ctx, r, "DeviceClasses", r.client.ResourceV1().DeviceClasses().List)
+	if l.NoClasses, err = l.optional(tracker.ClassKind, err); err != nil {
+		return err
+	}
+	rules, err := r.rules(ctx)
+	if _, err = l.optional(tracker.RuleKind, err); err != nil {
+		return err
+	}
+	patches, err := r.patches(ctx)
+	if _, err = l.optional(tracker.PatchKind, err); err != nil {
+		return err
+	}
+	objects := slices.Concat(rules, patches)
+	for _, slice := range published {
+		objects = append(objects, slice)
+	}
+	for _, class := range classes {
+		objects = append(objects, class)
+	}
+	l.View = tracker.Merge(objects...)
+	return nil
+}
+
+// optional makes a note of a kind that the user is not allowed to read; other errors stay.
+func (l *Snapshot) optional(kind tracker.Kind, err error) (missing bool, _ error) {
+	switch {
+	case err == nil:
+		return false, nil
+	case apierrors.IsForbidden(err):
+		l.Notes = append(l.Notes, fmt.Sprintf("%s cannot be read: %v", kind, err))
+		return true, nil
+	default:
+		return true, fmt.Errorf("%s cannot be read: %w", kind, err)
+	}
+}
+
+// rules lists DeviceTaintRules, in the newest version that is served.
+func (r *reading) rules(ctx context.Context) ([]any, error) {
+	client, _, err := ServedRules(r.config)
+	if errors.Is(err, ErrNoRules) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return listAs[resourceapi.DeviceTaintRule](ctx, r, "DeviceTaintRules", client)
+}
+
+// patches lists ResourceSlicePatches, none if the type is not installed.
+func (r *reading) patches(ctx context.Context) ([]any, error) {
+	client, err := dynamic.NewForConfig(r.config)
+	if err != nil {
+		return nil, err
+	}
+	all, err := listAs[v1alpha1.ResourceSlicePatch](ctx, r, "ResourceSlicePatches", client.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource)))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// listAs lists objects whose version differs between servers, as *T.
+func listAs[T any](ctx context.Context, r *reading, what string, client dynamic.ResourceInterface) (all []any, _ error) {
+	found, err := list[*unstructured.Unstructured](ctx, r, what, client.List)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range found {
+		into := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
+			return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
+		}
+		all = append(all, into)
+	}
+	return all, nil
+}
