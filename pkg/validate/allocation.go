@@ -85,7 +85,7 @@ func results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAlloca
 	return walk.Bounded(claim.Status.Allocation.Devices.Results, resourceapi.AllocationResultsMaxSize)
 }
 
-func allocationTolerations(claim *resourceapi.ResourceClaim, _ Conditions) (errs field.ErrorList) {
+func allocationTolerations(claim *resourceapi.ResourceClaim, _ Pass) (errs field.ErrorList) {
 	for i, result := range results(claim) {
 		demand, known := demandOf(claim, result.Request)
 		if known && !sameTolerations(demand.Tolerations, result.Tolerations) {
@@ -127,7 +127,7 @@ func sameTolerations(a, b []resourceapi.DeviceToleration) bool {
 	return len(a) == len(b) && within(a, b) && within(b, a)
 }
 
-func allocationDevices(claim *resourceapi.ResourceClaim, _ Conditions) (errs field.ErrorList) {
+func allocationDevices(claim *resourceapi.ResourceClaim, _ Pass) (errs field.ErrorList) {
 	type device struct{ driver, pool, device, share string }
 	held := map[device]bool{}
 	counts := map[string]int64{}
@@ -149,7 +149,7 @@ func allocationDevices(claim *resourceapi.ResourceClaim, _ Conditions) (errs fie
 	return errs
 }
 
-func allocationWorld(claim *resourceapi.ResourceClaim, c Conditions) (errs field.ErrorList) {
+func allocationWorld(claim *resourceapi.ResourceClaim, c Pass) (errs field.ErrorList) {
 	if c.ClusterView == nil || claim.Status.Allocation == nil {
 		return nil
 	}
@@ -204,7 +204,7 @@ func holdersBeside(claim *resourceapi.ResourceClaim, world ClusterView) map[v1al
 	return holders
 }
 
-func allocationFinalizer(claim *resourceapi.ResourceClaim, _ Conditions) field.ErrorList {
+func allocationFinalizer(claim *resourceapi.ResourceClaim, _ Pass) field.ErrorList {
 	if claim.Status.Allocation == nil || slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
 		return nil
 	}

@@ -134,7 +134,7 @@ typing error, indefinitely. It only warns, because the class can be created late
 	selectorDevices(claimSelectorDevices),
 }
 
-func tolerationEmptyKey(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList) {
+func tolerationEmptyKey(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
 	for at, toleration := range spec.Tolerations() {
 		if toleration.Key == "" && toleration.Operator != resourceapi.DeviceTolerationOpExists {
 			errs = append(errs, field.Required(at.Child("key"),
@@ -144,7 +144,7 @@ func tolerationEmptyKey(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList
 	return errs
 }
 
-func tolerationSeconds(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList) {
+func tolerationSeconds(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
 	for at, toleration := range spec.Tolerations() {
 		seconds := toleration.TolerationSeconds
 		switch {
@@ -158,7 +158,7 @@ func tolerationSeconds(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList)
 	return errs
 }
 
-func constraintOneAttribute(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList) {
+func constraintOneAttribute(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
 	list := spec.At.Child("devices", "constraints")
 	for i, constraint := range walk.Bounded(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize) {
 		if constraint.MatchAttribute != nil && constraint.DistinctAttribute != nil {
@@ -169,7 +169,7 @@ func constraintOneAttribute(spec walk.ClaimSpec, _ Conditions) (errs field.Error
 	return errs
 }
 
-func constraintAttributeSlashes(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList) {
+func constraintAttributeSlashes(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
 	list := spec.At.Child("devices", "constraints")
 	for i, constraint := range walk.Bounded(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize) {
 		at := list.Index(i)
@@ -188,7 +188,7 @@ func slashes(at *field.Path, attribute *resourceapi.FullyQualifiedName) field.Er
 
 const severalSlashes = "no device can have a name with more than one slash; write domain/name"
 
-func requestCapacity(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func requestCapacity(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	for at, demand := range spec.DeviceRequests() {
 		if demand.Capacity == nil {
 			continue
@@ -207,14 +207,14 @@ func requestCapacity(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func claimEmpty(spec walk.ClaimSpec, _ Conditions) field.ErrorList {
+func claimEmpty(spec walk.ClaimSpec, _ Pass) field.ErrorList {
 	if len(spec.Devices.Requests) > 0 {
 		return nil
 	}
 	return field.ErrorList{field.Required(spec.At.Child("devices", "requests"), "the claim requests no device")}
 }
 
-func selectorConstant(spec walk.ClaimSpec, _ Conditions) (errs field.ErrorList) {
+func selectorConstant(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
 	for at, demand := range spec.DeviceRequests() {
 		errs = append(errs, constantSelectors(at.Child("selectors"), demand.Selectors)...)
 	}
@@ -269,7 +269,7 @@ lint --schemas). A duplicate key is an error, too.`,
 		Category: Gap,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
-		Check: func(configs walk.ConfigWalk, c Conditions) field.ErrorList {
+		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
 			return parameters(configs, c, func(_, _, values field.ErrorList) field.ErrorList { return values })
 		},
 	},
@@ -284,7 +284,7 @@ that rules this out sets the rule to error.`,
 		Severity: Warning,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
-		Check: func(configs walk.ConfigWalk, c Conditions) field.ErrorList {
+		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
 			return parameters(configs, c, func(_, fields, _ field.ErrorList) field.ErrorList { return fields })
 		},
 	},
@@ -298,7 +298,7 @@ because a driver that is newer than the schemas can have more kinds.`,
 		Severity: Warning,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schemas say",
-		Check: func(configs walk.ConfigWalk, c Conditions) field.ErrorList {
+		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
 			return parameters(configs, c, func(unknown, _, _ field.ErrorList) field.ErrorList { return unknown })
 		},
 	},
@@ -317,7 +317,7 @@ in the cluster.`,
 	},
 }
 
-func parameters(configs walk.ConfigWalk, c Conditions, which func(unknown, fields, values field.ErrorList) field.ErrorList) (errs field.ErrorList) {
+func parameters(configs walk.ConfigWalk, c Pass, which func(unknown, fields, values field.ErrorList) field.ErrorList) (errs field.ErrorList) {
 	if c.Parameters == nil {
 		return nil
 	}
@@ -330,7 +330,7 @@ func parameters(configs walk.ConfigWalk, c Conditions, which func(unknown, field
 	return errs
 }
 
-func parametersDriver(configs walk.ConfigWalk, c Conditions) (errs field.ErrorList) {
+func parametersDriver(configs walk.ConfigWalk, c Pass) (errs field.ErrorList) {
 	if c.Parameters == nil {
 		return nil
 	}
@@ -343,7 +343,7 @@ func parametersDriver(configs walk.ConfigWalk, c Conditions) (errs field.ErrorLi
 	return errs
 }
 
-func claimDevicesMax(spec walk.ClaimSpec, c Conditions) field.ErrorList {
+func claimDevicesMax(spec walk.ClaimSpec, c Pass) field.ErrorList {
 	var sum int64 // of at most 32 numbers below 2^31
 	for at, request := range spec.Requests() {
 		sum += min(fewest(at, request), math.MaxInt32)
@@ -366,14 +366,14 @@ func fewest(at *field.Path, request *resourceapi.DeviceRequest) int64 {
 	return least
 }
 
-func requestTolerationsMax(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func requestTolerationsMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	for at, demand := range spec.DeviceRequests() {
 		errs = append(errs, form.AtMost(at.Child("tolerations"), len(demand.Tolerations), c.Limits.TolerationsPerRequest)...)
 	}
 	return errs
 }
 
-func classExists(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func classExists(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	if c.ClusterView == nil {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func extendedResourceUnique(class *resourceapi.DeviceClass, c Conditions) field.ErrorList {
+func extendedResourceUnique(class *resourceapi.DeviceClass, c Pass) field.ErrorList {
 	name := class.Spec.ExtendedResourceName
 	if c.ClusterView == nil || name == nil {
 		return nil
@@ -32,7 +32,7 @@ GPU or a network card. It only warns, because that works in a cluster with one d
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-4381, DeviceClassSpec.Selectors",
-		Check: func(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {
+		Check: func(class *resourceapi.DeviceClass, _ Pass) field.ErrorList {
 			if len(class.Spec.Selectors) > 0 {
 				return nil
 			}
@@ -47,7 +47,7 @@ GPU or a network card. It only warns, because that works in a cluster with one d
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-4381, CELDeviceSelector.Expression",
-		Check: func(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {
+		Check: func(class *resourceapi.DeviceClass, _ Pass) field.ErrorList {
 			return constantSelectors(field.NewPath("spec", "selectors"), class.Spec.Selectors)
 		},
 	},

@@ -40,31 +40,30 @@ type Conditions struct {
 	Limiter Limiter
 	// Evaluations caches the results; nil evaluates for every object.
 	Evaluations *Evaluations
+}
 
-	// server and walks are kept while a table goes through its rules.
-	server *apiserver.Conditions
+// A Pass is one check of one object by the rules of a table: what one rule walks is not
+// computed again for the next.
+type Pass struct {
+	Conditions
+	// server is the pass of the API server's own rules, walks its way of reading the object.
+	server apiserver.Pass
 	walks  walk.Server
+}
+
+// newPass begins the check of an object.
+func newPass(c Conditions) Pass {
+	c.Limits = c.Limits.forProfile(c.Profile)
+	return Pass{Conditions: c, server: apiserver.NewPass(c.APIServer()), walks: walk.Server{Minor: c.Profile.EffectiveMinor()}.Remembering()}
 }
 
 // APIServer returns the conditions for the rules of the API server.
 func (c Conditions) APIServer() apiserver.Conditions {
-	if c.server != nil {
-		return *c.server
-	}
 	server := apiserver.Conditions{Profile: c.Profile}
 	if c.Expressions != nil {
 		server.Expressions = &c.Expressions.selectors
 	}
 	return server
-}
-
-// remembering returns c for the rules of one table and one object: what one rule walks is
-// not computed again for the next.
-func (c Conditions) remembering() Conditions {
-	c.Limits, c.walks = c.Limits.forProfile(c.Profile), walk.Server{Minor: c.Profile.EffectiveMinor()}.Remembering()
-	server := c.APIServer().Remembering()
-	c.server = &server
-	return c
 }
 
 // withoutAuthor returns the conditions under which the stored object is checked: it is

@@ -15,7 +15,7 @@ const drainPage = "docs/drain.md, "
 
 var drainFields = field.NewPath("spec")
 
-func drainDeviceNames(d *v1alpha1.DeviceDrain, c Conditions) (errs field.ErrorList) {
+func drainDeviceNames(d *v1alpha1.DeviceDrain, c Pass) (errs field.ErrorList) {
 	at := drainFields.Child("devices")
 	known := map[v1alpha1.DeviceName]bool{}
 	for i, name := range d.Spec.Devices {
@@ -40,14 +40,14 @@ func drainDeviceNames(d *v1alpha1.DeviceDrain, c Conditions) (errs field.ErrorLi
 	return errs
 }
 
-func drainExpression(d *v1alpha1.DeviceDrain, c Conditions) field.ErrorList {
+func drainExpression(d *v1alpha1.DeviceDrain, c Pass) field.ErrorList {
 	if d.Spec.Selector == nil {
 		return nil
 	}
-	return apiserver.SelectorErrors(drainFields.Child("selector", "selectors"), d.Spec.Selector.Selectors, c.APIServer())
+	return apiserver.SelectorErrors(drainFields.Child("selector", "selectors"), d.Spec.Selector.Selectors, c.server)
 }
 
-func drainCordon(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+func drainCordon(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 	cordon, at := d.Spec.Cordon, drainFields.Child("cordon")
 	if cordon == nil {
 		return nil
@@ -58,7 +58,7 @@ func drainCordon(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
 	return append(errs, form.AllOf(at.Child("value"), cordon.Value, validation.IsValidLabelValue(cordon.Value))...)
 }
 
-func drainDeadline(d *v1alpha1.DeviceDrain, c Conditions) field.ErrorList {
+func drainDeadline(d *v1alpha1.DeviceDrain, c Pass) field.ErrorList {
 	deadline, at := d.Spec.Deadline, drainFields.Child("deadline")
 	switch {
 	case deadline == nil:
@@ -132,7 +132,7 @@ devices later.`,
 	},
 }
 
-func drainDevicesExist(d *v1alpha1.DeviceDrain, c Conditions) (errs field.ErrorList) {
+func drainDevicesExist(d *v1alpha1.DeviceDrain, c Pass) (errs field.ErrorList) {
 	if c.ClusterView == nil {
 		return nil
 	}

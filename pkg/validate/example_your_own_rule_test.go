@@ -20,7 +20,7 @@ func Example_yourOwnRule() {
 
 Our users select by memory; a GPU without it is never chosen.`,
 		Category: validate.Gap,
-		Check: func(slice *resourceapi.ResourceSlice, _ validate.Conditions) (errs field.ErrorList) {
+		Check: func(slice *resourceapi.ResourceSlice, _ validate.Pass) (errs field.ErrorList) {
 			for at, device := range validate.Devices(slice) {
 				if _, has := device.Capacity["memory"]; !has && strings.HasPrefix(device.Name, "gpu-") {
 					errs = append(errs, field.Required(at.Child("capacity").Key("memory"), "users select GPUs by memory"))

@@ -14,7 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-func deviceAttributesMax(d walk.Device, c Conditions) field.ErrorList {
+func deviceAttributesMax(d walk.Device, c Pass) field.ErrorList {
 	n, limit := len(d.Attributes)+len(d.Capacity), c.Limits.AttributesAndCapacitiesPerDevice
 	if n <= limit {
 		return nil
@@ -22,7 +22,7 @@ func deviceAttributesMax(d walk.Device, c Conditions) field.ErrorList {
 	return form.Total(d.At(), "attributes and capacities", n, limit)
 }
 
-func deviceAttributeValuesMax(d walk.Device, c Conditions) field.ErrorList {
+func deviceAttributeValuesMax(d walk.Device, c Pass) field.ErrorList {
 	n, limit := 0, c.Limits.AttributeValuesPerDevice
 	for _, a := range d.Attributes {
 		n += max(1, len(a.IntValues)+len(a.BoolValues)+len(a.StringValues)+len(a.VersionValues))
@@ -33,7 +33,7 @@ func deviceAttributeValuesMax(d walk.Device, c Conditions) field.ErrorList {
 	return form.Total(d.At(), "attribute values", n, limit)
 }
 
-func deviceTaintsMax(d walk.Device, c Conditions) field.ErrorList {
+func deviceTaintsMax(d walk.Device, c Pass) field.ErrorList {
 	if len(d.Taints) <= c.Limits.TaintsPerDevice || d.SameTaints() {
 		return nil
 	}
@@ -230,11 +230,11 @@ func (l Limits) Validate() error {
 	return errors.Join(errs...)
 }
 
-func claimRequestsMax(spec walk.ClaimSpec, c Conditions) field.ErrorList {
+func claimRequestsMax(spec walk.ClaimSpec, c Pass) field.ErrorList {
 	return form.AtMost(spec.At.Child("devices", "requests"), len(spec.Devices.Requests), c.Limits.RequestsPerClaim)
 }
 
-func requestAlternativesMax(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func requestAlternativesMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	for at, request := range spec.CheckedRequests(c.walks) {
 		if spec.Reads(request, walk.AlternativesForm, walk.Declarative, c.walks) {
 			errs = append(errs, form.AtMostIn(at, "firstAvailable", len(request.FirstAvailable), c.Limits.AlternativesPerRequest)...)
@@ -243,7 +243,7 @@ func requestAlternativesMax(spec walk.ClaimSpec, c Conditions) (errs field.Error
 	return errs
 }
 
-func sliceDevicesMax(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+func sliceDevicesMax(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 	limit := c.Limits.DevicesPerSlice
 	if len(slice.Spec.Devices) > c.Limits.DevicesPerAdvancedSlice && slices.ContainsFunc(slice.Spec.Devices, walk.Advanced) {
 		limit = min(limit, c.Limits.DevicesPerAdvancedSlice)
@@ -253,13 +253,13 @@ func sliceDevicesMax(slice *resourceapi.ResourceSlice, c Conditions) field.Error
 
 // eachDevice makes a check of slices of one of devices. Where there are too many devices
 // for the API server to look at each, the check does not run.
-func eachDevice(check func(walk.Device, Conditions) field.ErrorList) func(*resourceapi.ResourceSlice, Conditions) field.ErrorList {
+func eachDevice(check func(walk.Device, Pass) field.ErrorList) func(*resourceapi.ResourceSlice, Pass) field.ErrorList {
 	update := eachDeviceUpdate(check)
-	return func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList { return update(nil, slice, c) }
+	return func(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList { return update(nil, slice, c) }
 }
 
-func eachDeviceUpdate(check func(walk.Device, Conditions) field.ErrorList) func(old, slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
-	return func(old, slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+func eachDeviceUpdate(check func(walk.Device, Pass) field.ErrorList) func(old, slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
+	return func(old, slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
 		for d := range walk.CheckedDevices(old, slice, c.walks) {
 			if !d.PassedOver {
 				errs = append(errs, check(d, c)...)

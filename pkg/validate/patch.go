@@ -98,7 +98,7 @@ tries at most 10000 devices, and fewer if the expressions are costly.`,
 	},
 }
 
-func patchClassExists(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
+func patchClassExists(p *v1alpha1.ResourceSlicePatch, c Pass) field.ErrorList {
 	filter := p.Spec.Devices.Filter
 	if c.ClusterView == nil || filter == nil || filter.DeviceClassName == nil || c.ClusterView.Class(*filter.DeviceClassName) != nil {
 		return nil
@@ -165,8 +165,8 @@ func (t trial) first() string {
 	return ""
 }
 
-func patchOutcome(p *v1alpha1.ResourceSlicePatch, c Conditions) (errs field.ErrorList) {
-	t, ok := try(p, c)
+func patchOutcome(p *v1alpha1.ResourceSlicePatch, c Pass) (errs field.ErrorList) {
+	t, ok := try(p, c.Conditions)
 	if !ok {
 		return nil
 	}
@@ -214,8 +214,8 @@ func devices(n int) string {
 
 // PatchEffect describes in a sentence the effect of a patch on the devices that exist: how
 // many match, and in how many an attribute or capacity is added, replaced or removed. It is
-// empty without a World, for a patch that does not compile and for one that matches
-// nothing, which rules speak of.
+// empty without a ClusterView, for a patch that does not compile and for one that matches
+// nothing, which rules report.
 func PatchEffect(p *v1alpha1.ResourceSlicePatch, c Conditions) string {
 	t, ok := try(p, c)
 	if !ok || t.Devices == 0 {
@@ -253,7 +253,7 @@ func eachAttribute(p *v1alpha1.ResourceSlicePatch, check func(at *field.Path, a 
 	return errs
 }
 
-func patchValueForm(p *v1alpha1.ResourceSlicePatch, _ Conditions) field.ErrorList {
+func patchValueForm(p *v1alpha1.ResourceSlicePatch, _ Pass) field.ErrorList {
 	return eachAttribute(p, func(at *field.Path, a v1alpha1.NullableDeviceAttribute) (errs field.ErrorList) {
 		form.Texts(&a.DeviceAttribute, func(text string, version bool, list string, index int) {
 			at := at.Child(list)
@@ -271,7 +271,7 @@ func patchValueForm(p *v1alpha1.ResourceSlicePatch, _ Conditions) field.ErrorLis
 
 // patchCapacityPolicy lets the rules of slices check a shared device that has nothing but
 // the capacities of the patch.
-func patchCapacityPolicy(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
+func patchCapacityPolicy(p *v1alpha1.ResourceSlicePatch, c Pass) field.ErrorList {
 	shared, capacity := true, make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(p.Spec.Devices.Capacity))
 	for name, value := range p.Spec.Devices.Capacity {
 		capacity[resourceapi.QualifiedName(name)] = value
@@ -288,7 +288,7 @@ func patchCapacityPolicy(p *v1alpha1.ResourceSlicePatch, c Conditions) field.Err
 	return errs
 }
 
-func patchFilterNames(p *v1alpha1.ResourceSlicePatch, c Conditions) (errs field.ErrorList) {
+func patchFilterNames(p *v1alpha1.ResourceSlicePatch, c Pass) (errs field.ErrorList) {
 	filter, at := p.Spec.Devices.Filter, patchSpec.Child("filter")
 	if filter == nil {
 		return nil
@@ -312,9 +312,9 @@ func patchFilterNames(p *v1alpha1.ResourceSlicePatch, c Conditions) (errs field.
 	return errs
 }
 
-func patchExpression(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
+func patchExpression(p *v1alpha1.ResourceSlicePatch, c Pass) field.ErrorList {
 	if p.Spec.Devices.Filter == nil {
 		return nil
 	}
-	return apiserver.SelectorErrors(patchSpec.Child("filter", "selectors"), p.Spec.Devices.Filter.Selectors, c.APIServer())
+	return apiserver.SelectorErrors(patchSpec.Child("filter", "selectors"), p.Spec.Devices.Filter.Selectors, c.server)
 }

@@ -66,7 +66,7 @@ deletions to the webhook only if forceDeletion.enabled of the chart is set.`,
 	Check:    podForceDeletion,
 }}
 
-func podForceDeletion(d *PodDeletion, c Conditions) field.ErrorList {
+func podForceDeletion(d *PodDeletion, c Pass) field.ErrorList {
 	pod := &d.Pod
 	switch grace := pod.Spec.TerminationGracePeriodSeconds; {
 	case d.GracePeriodSeconds == nil || *d.GracePeriodSeconds != 0,

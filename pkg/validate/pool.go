@@ -90,7 +90,7 @@ pool is published slice by slice.`
 const maxNeighbours = 256
 
 // neighbours are the other slices of the pool of slice, of any generation.
-func neighbours(slice *resourceapi.ResourceSlice, c Conditions) []*resourceapi.ResourceSlice {
+func neighbours(slice *resourceapi.ResourceSlice, c Pass) []*resourceapi.ResourceSlice {
 	if c.ClusterView == nil {
 		return nil
 	}
@@ -108,13 +108,13 @@ func neighbours(slice *resourceapi.ResourceSlice, c Conditions) []*resourceapi.R
 }
 
 // siblings are the neighbours of the same generation.
-func siblings(slice *resourceapi.ResourceSlice, c Conditions) []*resourceapi.ResourceSlice {
+func siblings(slice *resourceapi.ResourceSlice, c Pass) []*resourceapi.ResourceSlice {
 	return slices.DeleteFunc(neighbours(slice, c), func(other *resourceapi.ResourceSlice) bool {
 		return other.Spec.Pool.Generation != slice.Spec.Pool.Generation
 	})
 }
 
-func poolDeviceUnique(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+func poolDeviceUnique(slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
 	holders := map[string]string{}
 	for _, other := range siblings(slice, c) {
 		for i := range other.Spec.Devices {
@@ -132,7 +132,7 @@ func poolDeviceUnique(slice *resourceapi.ResourceSlice, c Conditions) (errs fiel
 	return errs
 }
 
-func poolCounterSetUnique(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+func poolCounterSetUnique(slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
 	if len(slice.Spec.SharedCounters) == 0 {
 		return nil
 	}
@@ -158,7 +158,7 @@ func alsoIn(at *field.Path, name, holder string) *field.Error {
 	return err
 }
 
-func poolCounterReference(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+func poolCounterReference(slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
 	others := siblings(slice, c)
 	if c.ClusterView == nil || int64(len(others)+1) != slice.Spec.Pool.ResourceSliceCount {
 		return nil
@@ -198,7 +198,7 @@ func overdrawn(at *field.Path, consumption resourceapi.DeviceCounterConsumption,
 	return errs
 }
 
-func poolSliceCount(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+func poolSliceCount(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 	at := field.NewPath("spec", "pool", "resourceSliceCount")
 	others := siblings(slice, c)
 	count := slice.Spec.Pool.ResourceSliceCount
@@ -214,7 +214,7 @@ func poolSliceCount(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorL
 	return nil
 }
 
-func poolGeneration(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+func poolGeneration(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 	for _, other := range neighbours(slice, c) {
 		if newer := other.Spec.Pool.Generation; newer > slice.Spec.Pool.Generation {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "pool", "generation"), slice.Spec.Pool.Generation,

@@ -27,7 +27,7 @@ type fault struct {
 // faults reports every fault of the object.
 var faults = Table[[]fault]{{
 	ID: "fault",
-	Check: func(object []fault, _ Conditions) (errs field.ErrorList) {
+	Check: func(object []fault, _ Pass) (errs field.ErrorList) {
 		for _, f := range object {
 			at := field.NewPath("spec", "items").Index(f.index).Child(f.place)
 			if f.size > 0 {
@@ -144,7 +144,7 @@ func TestGrowthIsAnError(t *testing.T) {
 // in the same place.
 func TestRulesDoNotExcuseEachOther(t *testing.T) {
 	rule := func(id string, when int) Rule[int] {
-		return Rule[int]{ID: id, Check: func(object int, _ Conditions) field.ErrorList {
+		return Rule[int]{ID: id, Check: func(object int, _ Pass) field.ErrorList {
 			if object != when {
 				return nil
 			}

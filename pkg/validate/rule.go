@@ -48,11 +48,11 @@ type Rule[T any] struct {
 	// that counts something carries the count as an int BadValue, which shows
 	// ratcheting whether the problem has grown. A rule about the change of an
 	// object has Update alone.
-	Check func(obj T, c Conditions) field.ErrorList
+	Check func(obj T, c Pass) field.ErrorList
 	// Update returns the API server's errors for an update, for rules where they differ
 	// from Check of the new object: it skips what has not changed, or forbids a change. Nil
 	// means Check.
-	Update func(old, obj T, c Conditions) field.ErrorList
+	Update func(old, obj T, c Pass) field.ErrorList
 
 	// mirror is the rule of the API server that a mirror rule repeats.
 	mirror *apiserver.Rule[T]
@@ -64,18 +64,18 @@ type Table[T any] []Rule[T]
 // Validate returns what is wrong with obj. The origin of every error is the ID of
 // the rule that found it.
 func (t Table[T]) Validate(obj T, c Conditions) field.ErrorList {
-	c = c.remembering()
+	pass := newPass(c)
 	var errs field.ErrorList
 	for _, rule := range t {
 		if rule.Check != nil {
-			errs = append(errs, rule.Check(obj, rule.scopedConditions(c)).WithOrigin(rule.ID)...)
+			errs = append(errs, rule.Check(obj, rule.scoped(pass)).WithOrigin(rule.ID)...)
 		}
 	}
 	return errs
 }
 
-// scopedConditions hides the cluster view from a rule that does not declare CrossObject.
-func (r Rule[T]) scopedConditions(c Conditions) Conditions {
+// scoped hides the cluster view from a rule that does not declare CrossObject.
+func (r Rule[T]) scoped(c Pass) Pass {
 	if !r.CrossObject {
 		c.ClusterView = nil
 	}
@@ -89,9 +89,10 @@ func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs, tolerated fiel
 	if found := t.Validate(obj, c); len(found) > 0 {
 		errs, tolerated = ratchet(t.Validate(old, c.withoutAuthor()), found)
 	}
+	pass := newPass(c)
 	for _, rule := range t {
 		if rule.Check == nil {
-			errs = append(errs, rule.Update(old, obj, rule.scopedConditions(c)).WithOrigin(rule.ID)...)
+			errs = append(errs, rule.Update(old, obj, rule.scoped(pass)).WithOrigin(rule.ID)...)
 		}
 	}
 	return errs, tolerated
@@ -131,15 +132,15 @@ func (t Table[T]) Upstream() apiserver.Table[T] {
 
 // upstream is a limit rule with the API server's own number.
 func (r Rule[T]) upstream() apiserver.Rule[T] {
-	conditions := func(c apiserver.Conditions) Conditions {
-		own := Conditions{Profile: c.Profile}.remembering()
-		own.server = &c
+	pass := func(c apiserver.Pass) Pass {
+		own := newPass(Conditions{Profile: c.Profile})
+		own.server = c
 		return own
 	}
 	rule := apiserver.Rule[T]{ID: r.ID, Doc: r.Doc, Upstream: r.Upstream, Source: r.Source}
-	rule.Check = func(obj T, c apiserver.Conditions) field.ErrorList { return r.Check(obj, conditions(c)) }
+	rule.Check = func(obj T, c apiserver.Pass) field.ErrorList { return r.Check(obj, pass(c)) }
 	if r.Update != nil {
-		rule.Update = func(old, obj T, c apiserver.Conditions) field.ErrorList { return r.Update(old, obj, conditions(c)) }
+		rule.Update = func(old, obj T, c apiserver.Pass) field.ErrorList { return r.Update(old, obj, pass(c)) }
 	}
 	return rule
 }
@@ -150,10 +151,10 @@ func mirrored[T any](rules apiserver.Table[T]) Table[T] {
 	for i, rule := range rules {
 		table[i] = Rule[T]{ID: rule.ID, Doc: rule.Doc, Category: Mirror, Upstream: rule.Upstream, Source: rule.Source, mirror: &rules[i]}
 		if check := rule.Check; check != nil {
-			table[i].Check = func(obj T, c Conditions) field.ErrorList { return check(obj, c.APIServer()) }
+			table[i].Check = func(obj T, c Pass) field.ErrorList { return check(obj, c.server) }
 		}
 		if update := rule.Update; update != nil {
-			table[i].Update = func(old, obj T, c Conditions) field.ErrorList { return update(old, obj, c.APIServer()) }
+			table[i].Update = func(old, obj T, c Pass) field.ErrorList { return update(old, obj, c.server) }
 		}
 	}
 	return table
@@ -161,7 +162,7 @@ func mirrored[T any](rules apiserver.Table[T]) Table[T] {
 
 // lift turns the rules of a part into rules of the whole that contains it. The part may
 // depend on the conditions.
-func lift[Whole, Part any](part func(Whole, Conditions) Part, rules Table[Part]) Table[Whole] {
+func lift[Whole, Part any](part func(Whole, Pass) Part, rules Table[Part]) Table[Whole] {
 	lifted := make(Table[Whole], len(rules))
 	for i, rule := range rules {
 		lifted[i] = Rule[Whole]{
@@ -169,10 +170,10 @@ func lift[Whole, Part any](part func(Whole, Conditions) Part, rules Table[Part])
 			CrossObject: rule.CrossObject, Upstream: rule.Upstream, Source: rule.Source,
 		}
 		if check := rule.Check; check != nil {
-			lifted[i].Check = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj, c), c) }
+			lifted[i].Check = func(obj Whole, c Pass) field.ErrorList { return check(part(obj, c), c) }
 		}
 		if update := rule.Update; update != nil {
-			lifted[i].Update = func(old, obj Whole, c Conditions) field.ErrorList {
+			lifted[i].Update = func(old, obj Whole, c Pass) field.ErrorList {
 				return update(part(old, c), part(obj, c), c)
 			}
 		}

@@ -245,7 +245,7 @@ after that, the finding is marked as not fully evaluated. It only warns, because
 come and go.`
 
 // selectorDevices is the rule for selectors and the devices that exist.
-func selectorDevices[T any](check func(T, Conditions) field.ErrorList) Rule[T] {
+func selectorDevices[T any](check func(T, Pass) field.ErrorList) Rule[T] {
 	return Rule[T]{
 		ID:          "selector-devices",
 		Doc:         selectorDevicesDoc,
@@ -284,7 +284,7 @@ type failures struct {
 	first, reason string
 }
 
-func claimSelectorDevices(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func claimSelectorDevices(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	if c.ClusterView == nil {
 		return nil
 	}
@@ -317,7 +317,7 @@ func claimSelectorDevices(spec walk.ClaimSpec, c Conditions) (errs field.ErrorLi
 	return errs
 }
 
-func classSelectorDevices(class *resourceapi.DeviceClass, c Conditions) field.ErrorList {
+func classSelectorDevices(class *resourceapi.DeviceClass, c Pass) field.ErrorList {
 	if c.ClusterView == nil || len(class.Spec.Selectors) == 0 {
 		return nil
 	}

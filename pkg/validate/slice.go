@@ -88,7 +88,7 @@ func SliceIdentity(user string) string {
 	return user
 }
 
-func sliceAuthorChanged(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+func sliceAuthorChanged(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 	if c.Author == nil || c.SliceAuthors == nil {
 		return nil
 	}
@@ -103,7 +103,7 @@ func sliceAuthorChanged(slice *resourceapi.ResourceSlice, c Conditions) field.Er
 		c.Author.Username+"; if both do, name them in the configuration of dra-steward (drivers)")}
 }
 
-func sliceNodeAuthor(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+func sliceNodeAuthor(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 	if c.Author == nil || slice.Spec.NodeName == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func sliceNodeAuthor(slice *resourceapi.ResourceSlice, c Conditions) field.Error
 		"the token of "+c.Author.Username+" was issued for a pod on the node "+from[0]+"; publish from there")}
 }
 
-func sliceDriverAuthor(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+func sliceDriverAuthor(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 	publishers, named := c.Publishers[slice.Spec.Driver]
 	if c.Author == nil || !named || publishers.include(*c.Author) {
 		return nil
@@ -199,7 +199,7 @@ device; the allocator fails on a device with several terms.`,
 	},
 }
 
-func taintDuplicate(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+func taintDuplicate(slice *resourceapi.ResourceSlice, _ Pass) (errs field.ErrorList) {
 	type identity struct {
 		key    string
 		effect resourceapi.DeviceTaintEffect
@@ -217,7 +217,7 @@ func taintDuplicate(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.
 	return errs
 }
 
-func attributeNameSlashes(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+func attributeNameSlashes(slice *resourceapi.ResourceSlice, _ Pass) (errs field.ErrorList) {
 	several := func(name resourceapi.QualifiedName) bool { return strings.Count(string(name), "/") > 1 }
 	for at, device := range walk.Devices(slice) {
 		for _, name := range form.NamesWhere(device.Attributes, several) {
@@ -230,7 +230,7 @@ func attributeNameSlashes(slice *resourceapi.ResourceSlice, _ Conditions) (errs 
 	return errs
 }
 
-func attributeAmbiguous(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+func attributeAmbiguous(slice *resourceapi.ResourceSlice, _ Pass) (errs field.ErrorList) {
 	for at, device := range walk.Devices(slice) {
 		errs = append(errs, twice(at.Child("attributes"), slice.Spec.Driver, device.Attributes)...)
 		errs = append(errs, twice(at.Child("capacity"), slice.Spec.Driver, device.Capacity)...)
@@ -251,7 +251,7 @@ func twice[V any](list *field.Path, domain string, values map[resourceapi.Qualif
 	return errs
 }
 
-func counterNegative(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+func counterNegative(slice *resourceapi.ResourceSlice, _ Pass) (errs field.ErrorList) {
 	sets := field.NewPath("spec", "sharedCounters")
 	for i, set := range walk.Bounded(slice.Spec.SharedCounters, resourceapi.ResourceSliceMaxCounterSets) {
 		errs = append(errs, negativeCounters(walk.ItemPath(sets, i, set.Name).Child("counters"), set.Counters)...)
@@ -278,7 +278,7 @@ func negativeCounters(list *field.Path, counters map[string]resourceapi.Counter)
 	return errs
 }
 
-func deviceNodeSelectorTerms(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+func deviceNodeSelectorTerms(slice *resourceapi.ResourceSlice, _ Pass) (errs field.ErrorList) {
 	for at, device := range walk.Devices(slice) {
 		if selector := device.NodeSelector; selector != nil && len(selector.NodeSelectorTerms) > 1 {
 			errs = append(errs, field.TooMany(at.Child("nodeSelector", "nodeSelectorTerms"), len(selector.NodeSelectorTerms), 1))
@@ -307,7 +307,7 @@ still has to publish its devices.`,
 // clockSkew is how far the clocks of two machines may differ.
 const clockSkew = time.Minute
 
-func taintTimeFuture(taints walk.Taints, c Conditions) (errs field.ErrorList) {
+func taintTimeFuture(taints walk.Taints, c Pass) (errs field.ErrorList) {
 	if c.Now.IsZero() {
 		return nil
 	}

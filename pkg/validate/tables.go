@@ -32,7 +32,7 @@ func DeviceTaintRuleStatus() Table[*resourceapi.DeviceTaintRule] {
 // that holds for templates as well belongs in claimGaps.
 func ResourceClaim() Table[*resourceapi.ResourceClaim] {
 	at := field.NewPath("spec")
-	spec := func(claim *resourceapi.ResourceClaim, _ Conditions) walk.ClaimSpec {
+	spec := func(claim *resourceapi.ResourceClaim, _ Pass) walk.ClaimSpec {
 		return walk.ClaimSpec{At: at, ResourceClaimSpec: &claim.Spec}
 	}
 	return slices.Concat(mirrored(apiserver.ResourceClaim()), onceStored(lift(spec, claimLimits)), lift(spec, ownClaimRules()))
@@ -41,12 +41,12 @@ func ResourceClaim() Table[*resourceapi.ResourceClaim] {
 // ResourceClaimTemplate returns the rules for ResourceClaimTemplates.
 func ResourceClaimTemplate() Table[*resourceapi.ResourceClaimTemplate] {
 	at := field.NewPath("spec", "spec")
-	spec := func(template *resourceapi.ResourceClaimTemplate, _ Conditions) walk.ClaimSpec {
+	spec := func(template *resourceapi.ResourceClaimTemplate, _ Pass) walk.ClaimSpec {
 		return walk.ClaimSpec{At: at, ResourceClaimSpec: &template.Spec.Spec}
 	}
 	limits := lift(spec, claimLimits)
 	for i, rule := range claimLimits {
-		limits[i].Update = func(old, template *resourceapi.ResourceClaimTemplate, c Conditions) field.ErrorList {
+		limits[i].Update = func(old, template *resourceapi.ResourceClaimTemplate, c Pass) field.ErrorList {
 			return rule.Check(walk.ClaimSpec{At: at, ResourceClaimSpec: &template.Spec.Spec, Old: &old.Spec.Spec}, c)
 		}
 	}
@@ -60,7 +60,7 @@ func ResourceClaimStatus() Table[*resourceapi.ResourceClaim] {
 
 // DeviceClass returns the rules for DeviceClasses.
 func DeviceClass() Table[*resourceapi.DeviceClass] {
-	configs := func(class *resourceapi.DeviceClass, c Conditions) walk.ConfigWalk {
+	configs := func(class *resourceapi.DeviceClass, c Pass) walk.ConfigWalk {
 		return walk.ClassConfigs(class, c.walks)
 	}
 	return slices.Concat(mirrored(apiserver.DeviceClass()), lift(configs, parameterRules), classGaps)
@@ -78,7 +78,7 @@ func DeviceDrain() Table[*v1alpha1.DeviceDrain] {
 
 // ownClaimRules are the gap rules that claims and templates share.
 func ownClaimRules() Table[walk.ClaimSpec] {
-	configs := func(spec walk.ClaimSpec, c Conditions) walk.ConfigWalk { return spec.CheckedConfigs(c.walks) }
+	configs := func(spec walk.ClaimSpec, c Pass) walk.ConfigWalk { return spec.CheckedConfigs(c.walks) }
 	return slices.Concat(claimGaps, lift(configs, parameterRules))
 }
 
@@ -86,7 +86,7 @@ func ownClaimRules() Table[walk.ClaimSpec] {
 // spec cannot change. 1.34 ran them again.
 func onceStored(rules Table[*resourceapi.ResourceClaim]) Table[*resourceapi.ResourceClaim] {
 	for i, rule := range rules {
-		rules[i].Update = func(_, claim *resourceapi.ResourceClaim, c Conditions) field.ErrorList {
+		rules[i].Update = func(_, claim *resourceapi.ResourceClaim, c Pass) field.ErrorList {
 			if c.Profile.Since(35) {
 				return nil
 			}
@@ -96,11 +96,11 @@ func onceStored(rules Table[*resourceapi.ResourceClaim]) Table[*resourceapi.Reso
 	return rules
 }
 
-func sliceTaints(slice *resourceapi.ResourceSlice, _ Conditions) walk.Taints {
+func sliceTaints(slice *resourceapi.ResourceSlice, _ Pass) walk.Taints {
 	return walk.SliceTaints(slice)
 }
 
-func ruleTaint(rule *resourceapi.DeviceTaintRule, _ Conditions) walk.Taints {
+func ruleTaint(rule *resourceapi.DeviceTaintRule, _ Pass) walk.Taints {
 	return walk.RuleTaint(rule)
 }
 

@@ -53,7 +53,7 @@ namespaces, each at most once. An annotation with another form acknowledges noth
 	},
 }
 
-func taintRuleEverything(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+func taintRuleEverything(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorList {
 	selector := rule.Spec.DeviceSelector
 	if rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute ||
 		!guard.Everything(selector) || guard.AcknowledgesPods(rule.Annotations) {
@@ -63,7 +63,7 @@ func taintRuleEverything(rule *resourceapi.DeviceTaintRule, _ Conditions) field.
 		"an empty selector with effect NoExecute evicts every pod of the cluster that uses a device; name a driver, pool or device")}
 }
 
-func taintRuleAcknowledgement(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+func taintRuleAcknowledgement(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorList {
 	if _, err := guard.Acknowledged(rule.Annotations); err != nil {
 		return field.ErrorList{AcknowledgementError(rule.Annotations, err)}
 	}
@@ -82,7 +82,7 @@ func AcknowledgementError(annotations map[string]string, err error) *field.Error
 	return found
 }
 
-func taintRuleDriver(rule *resourceapi.DeviceTaintRule, _ Conditions) field.ErrorList {
+func taintRuleDriver(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorList {
 	selector := rule.Spec.DeviceSelector
 	if selector == nil || selector.Driver != nil || selector.Pool == nil && selector.Device == nil {
 		return nil

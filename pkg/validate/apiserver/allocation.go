@@ -24,7 +24,7 @@ var resultRules = Table[statusWrite]{
 A claim cannot request more either.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, AllocationResultsMaxSize",
-		Check: func(w statusWrite, _ Conditions) field.ErrorList {
+		Check: func(w statusWrite, _ Pass) field.ErrorList {
 			if w.granted() == nil {
 				return nil
 			}
@@ -117,25 +117,25 @@ func (w statusWrite) checkedTolerations(server walk.Server) walk.TolerationWalk 
 	}
 }
 
-func resultRequest(w statusWrite, c Conditions) (errs field.ErrorList) {
+func resultRequest(w statusWrite, c Pass) (errs field.ErrorList) {
 	names := namesIn(w.spec)
-	for at, result := range w.checkedResults(c.server()) {
+	for at, result := range w.checkedResults(c.server) {
 		errs = append(errs, names.check(at.Child("request"), result.Request)...)
 	}
 	return errs
 }
 
-func resultDevice(w statusWrite, c Conditions) (errs field.ErrorList) {
-	for at, result := range w.checkedResults(c.server()) {
-		errs = append(errs, form.Driver(at.Child("driver"), result.Driver, c.server())...)
+func resultDevice(w statusWrite, c Pass) (errs field.ErrorList) {
+	for at, result := range w.checkedResults(c.server) {
+		errs = append(errs, form.Driver(at.Child("driver"), result.Driver, c.server)...)
 		errs = append(errs, form.Pool(at.Child("pool"), result.Pool)...)
 		errs = append(errs, form.AllOf(at.Child("device"), result.Device, validation.IsDNS1123Label(result.Device))...)
 	}
 	return errs
 }
 
-func resultBindingConditions(w statusWrite, c Conditions) (errs field.ErrorList) {
-	for at, result := range w.checkedResults(c.server()) {
+func resultBindingConditions(w statusWrite, c Pass) (errs field.ErrorList) {
+	for at, result := range w.checkedResults(c.server) {
 		errs = append(errs, bindingParameters(at, result.BindingConditions, result.BindingFailureConditions, c)...)
 	}
 	return errs
@@ -143,9 +143,9 @@ func resultBindingConditions(w statusWrite, c Conditions) (errs field.ErrorList)
 
 // labelNames reports a list that is too long, its items that are no label names, and
 // those that stand there twice.
-func labelNames(at *field.Path, list []string, limit int, c Conditions) field.ErrorList {
+func labelNames(at *field.Path, list []string, limit int, c Pass) field.ErrorList {
 	errs := form.AtMost(at, len(list), limit)
-	for i, name := range walk.Checked(list, limit, c.server()) {
+	for i, name := range walk.Checked(list, limit, c.server) {
 		errs = append(errs, metav1validation.ValidateLabelName(name, at.Index(i))...)
 	}
 	seen := make(map[string]bool, len(list))
@@ -158,8 +158,8 @@ func labelNames(at *field.Path, list []string, limit int, c Conditions) field.Er
 	return errs
 }
 
-func resultShareID(w statusWrite, c Conditions) (errs field.ErrorList) {
-	for at, result := range w.checkedResults(c.server()) {
+func resultShareID(w statusWrite, c Pass) (errs field.ErrorList) {
+	for at, result := range w.checkedResults(c.server) {
 		if result.ShareID != nil {
 			errs = append(errs, shareID(at.Child("shareID"), string(*result.ShareID))...)
 		}
@@ -171,8 +171,8 @@ var skipOperations = []resourceapi.SkipNodeOperation{
 	resourceapi.SkipNodeOperationAll, resourceapi.SkipNodeOperationNodePrepareResources, resourceapi.SkipNodeOperationNodeUnprepareResources,
 }
 
-func resultSkipOperations(w statusWrite, c Conditions) (errs field.ErrorList) {
-	for at, result := range w.checkedResults(c.server()) {
+func resultSkipOperations(w statusWrite, c Pass) (errs field.ErrorList) {
+	for at, result := range w.checkedResults(c.server) {
 		errs = append(errs, skippedOperations(at.Child("skipNodeOperations"), result.SkipNodeOperations)...)
 	}
 	return errs
@@ -206,7 +206,7 @@ var grantRules = Table[statusWrite]{
 The limit is the sum for a claim and its classes, 32 each.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConfigMaxSize",
-		Check: func(w statusWrite, _ Conditions) field.ErrorList {
+		Check: func(w statusWrite, _ Pass) field.ErrorList {
 			if w.granted() == nil {
 				return nil
 			}
@@ -239,7 +239,7 @@ requests.`,
 It selects the nodes on which the devices are usable.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, ValidateNodeSelector",
-		Check: func(w statusWrite, _ Conditions) field.ErrorList {
+		Check: func(w statusWrite, _ Pass) field.ErrorList {
 			if allocation := w.granted(); allocation != nil && allocation.NodeSelector != nil {
 				return nodeSelector(statusPath.Child("allocation", "nodeSelector"), allocation.NodeSelector)
 			}
@@ -276,8 +276,8 @@ func (w statusWrite) checkedConfigs(server walk.Server) walk.ConfigWalk {
 
 var sources = []resourceapi.AllocationConfigSource{resourceapi.AllocationConfigSourceClaim, resourceapi.AllocationConfigSourceClass}
 
-func grantSource(w statusWrite, c Conditions) (errs field.ErrorList) {
-	for i, grant := range w.checkedGrants(c.server()) {
+func grantSource(w statusWrite, c Pass) (errs field.ErrorList) {
+	for i, grant := range w.checkedGrants(c.server) {
 		switch at := grantedConfigs.Index(i).Child("source"); grant.Source {
 		case sources[0], sources[1]:
 		case "":
@@ -289,9 +289,9 @@ func grantSource(w statusWrite, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func grantRequests(w statusWrite, c Conditions) (errs field.ErrorList) {
+func grantRequests(w statusWrite, c Pass) (errs field.ErrorList) {
 	names := namesIn(w.spec)
-	for i, grant := range w.checkedGrants(c.server()) {
+	for i, grant := range w.checkedGrants(c.server) {
 		errs = append(errs, names.checkAll(grantedConfigs.Index(i).Child("requests"), grant.Requests, c)...)
 	}
 	return errs
@@ -317,11 +317,11 @@ func liftStatus(rules Table[statusWrite]) Table[*resourceapi.ResourceClaim] {
 	lifted := make(Table[*resourceapi.ResourceClaim], len(rules))
 	for i, rule := range rules {
 		lifted[i] = described[*resourceapi.ResourceClaim](rule)
-		lifted[i].Update = func(old, claim *resourceapi.ResourceClaim, c Conditions) field.ErrorList {
+		lifted[i].Update = func(old, claim *resourceapi.ResourceClaim, c Pass) field.ErrorList {
 			return rule.Check(prepareStatus(old, claim, c), c)
 		}
 		if rule.ID != statusImmutable {
-			lifted[i].Check = func(claim *resourceapi.ResourceClaim, c Conditions) field.ErrorList {
+			lifted[i].Check = func(claim *resourceapi.ResourceClaim, c Pass) field.ErrorList {
 				unallocated := &resourceapi.ResourceClaim{Spec: claim.Spec}
 				return rule.Check(prepareStatus(unallocated, claim, c), c)
 			}
@@ -332,7 +332,7 @@ func liftStatus(rules Table[statusWrite]) Table[*resourceapi.ResourceClaim] {
 
 // prepareStatus takes over what an update of the status cannot change, and removes the
 // status of devices that the update takes out of the allocation, as API servers do.
-func prepareStatus(old, claim *resourceapi.ResourceClaim, c Conditions) statusWrite {
+func prepareStatus(old, claim *resourceapi.ResourceClaim, c Pass) statusWrite {
 	status := claim.Status
 	w := statusWrite{&status, &old.Status, walk.ClaimSpec{At: field.NewPath("spec"), ResourceClaimSpec: &old.Spec}, old.DeletionTimestamp != nil}
 	if old.Status.Allocation == nil || len(status.Devices) == 0 ||
@@ -391,7 +391,7 @@ var reservedRules = Table[statusWrite]{
 More pods cannot share a claim; the next one stays pending.`,
 		Upstream: "the same; 32 before 1.33",
 		Source:   "KEP-4381, ResourceClaimReservedForMaxSize",
-		Check: func(w statusWrite, _ Conditions) field.ErrorList {
+		Check: func(w statusWrite, _ Pass) field.ErrorList {
 			return form.AtMost(statusPath.Child("reservedFor"), len(w.ReservedFor), resourceapi.ResourceClaimReservedForMaxSize)
 		},
 	},
@@ -425,10 +425,10 @@ Pods can be running with its devices.`,
 	},
 }
 
-func reservedConsumer(w statusWrite, c Conditions) (errs field.ErrorList) {
+func reservedConsumer(w statusWrite, c Pass) (errs field.ErrorList) {
 	list := statusPath.Child("reservedFor")
 	seen := map[types.UID]bool{}
-	for i, consumer := range walk.Checked(w.ReservedFor, resourceapi.ResourceClaimReservedForMaxSize, c.server()) {
+	for i, consumer := range walk.Checked(w.ReservedFor, resourceapi.ResourceClaimReservedForMaxSize, c.server) {
 		at := list.Index(i)
 		for _, part := range []struct{ name, value string }{{"resource", consumer.Resource}, {"name", consumer.Name}, {"uid", string(consumer.UID)}} {
 			if part.value == "" {
@@ -443,7 +443,7 @@ func reservedConsumer(w statusWrite, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func reservedState(w statusWrite, _ Conditions) field.ErrorList {
+func reservedState(w statusWrite, _ Pass) field.ErrorList {
 	at := statusPath.Child("reservedFor")
 	switch {
 	case len(w.ReservedFor) == 0:
@@ -457,7 +457,7 @@ func reservedState(w statusWrite, _ Conditions) field.ErrorList {
 	return nil
 }
 
-func allocationImmutable(w statusWrite, c Conditions) field.ErrorList {
+func allocationImmutable(w statusWrite, c Pass) field.ErrorList {
 	if w.old.Allocation == nil || w.Allocation == nil || equality.Semantic.DeepEqual(w.old.Allocation, w.Allocation) {
 		return nil
 	}

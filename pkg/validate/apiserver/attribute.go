@@ -24,7 +24,7 @@ of at most 63 bytes. Without a domain the name belongs to the driver's own domai
 	},
 }
 
-func attributeName(d walk.Device, c Conditions) field.ErrorList {
+func attributeName(d walk.Device, c Pass) field.ErrorList {
 	errs := badKeys(d, "attributes", d.Attributes, c)
 	if capacities := badKeys(d, "capacity", d.Capacity, c); len(capacities) > 0 && !d.SameCapacity() {
 		errs = append(errs, capacities...)
@@ -34,14 +34,14 @@ func attributeName(d walk.Device, c Conditions) field.ErrorList {
 
 // badKeys reports the keys of a map that are no names of attributes: at the map, and
 // until 1.35 at the key.
-func badKeys[V any](d walk.Device, list string, values map[resourceapi.QualifiedName]V, c Conditions) (errs field.ErrorList) {
+func badKeys[V any](d walk.Device, list string, values map[resourceapi.QualifiedName]V, c Pass) (errs field.ErrorList) {
 	bad := form.KeysOf(values, func(name resourceapi.QualifiedName, _ V) bool { return !form.PlainName(string(name)) })
 	for _, name := range bad {
 		at := d.At(list)
 		if !c.Profile.Since(36) {
 			at = form.Key(at, string(name))
 		}
-		errs = append(errs, form.QualifiedName(at, string(name), c.server())...)
+		errs = append(errs, form.QualifiedName(at, string(name), c.server)...)
 	}
 	return errs
 }
@@ -80,7 +80,7 @@ It has three numbers, separated by dots, and optional pre-release and build part
 	},
 }
 
-func attributeValue(d walk.Device, c Conditions) (errs field.ErrorList) {
+func attributeValue(d walk.Device, c Pass) (errs field.ErrorList) {
 	bad := form.KeysOf(d.Attributes, func(_ resourceapi.QualifiedName, a resourceapi.DeviceAttribute) bool {
 		set, filled := form.Members(&a)
 		return set != 1 || filled != 1
@@ -103,7 +103,7 @@ func attributeValue(d walk.Device, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func oneValue(at *field.Path, values int, c Conditions) field.ErrorList {
+func oneValue(at *field.Path, values int, c Pass) field.ErrorList {
 	const message = "exactly one value must be set"
 	switch {
 	case values == 1:
@@ -115,14 +115,14 @@ func oneValue(at *field.Path, values int, c Conditions) field.ErrorList {
 	}
 }
 
-func attributeValueLength(d walk.Device, _ Conditions) field.ErrorList {
+func attributeValueLength(d walk.Device, _ Pass) field.ErrorList {
 	return badTexts(d, func(text string, _ bool) bool { return len(text) > resourceapi.DeviceAttributeMaxValueLength },
 		func(at *field.Path, text string) *field.Error {
 			return form.TooLong(at, len(text), resourceapi.DeviceAttributeMaxValueLength)[0]
 		})
 }
 
-func attributeVersion(d walk.Device, _ Conditions) field.ErrorList {
+func attributeVersion(d walk.Device, _ Pass) field.ErrorList {
 	return badTexts(d, func(text string, version bool) bool { return version && !form.Semver.MatchString(text) },
 		func(at *field.Path, text string) *field.Error {
 			return field.Invalid(at, text, "must be a semantic version (semver.org 2.0.0), such as 12.4.0")

@@ -114,7 +114,7 @@ func (p policy) span() *resourceapi.CapacityRequestPolicyRange {
 	return p.ValidRange
 }
 
-func capacityPolicy(d walk.Device, _ Conditions) field.ErrorList {
+func capacityPolicy(d walk.Device, _ Pass) field.ErrorList {
 	return policies(d, func(at *field.Path, p policy) field.ErrorList {
 		switch {
 		case !p.shared:
@@ -126,7 +126,7 @@ func capacityPolicy(d walk.Device, _ Conditions) field.ErrorList {
 	})
 }
 
-func capacityDefault(d walk.Device, c Conditions) field.ErrorList {
+func capacityDefault(d walk.Device, c Pass) field.ErrorList {
 	return policies(d, func(at *field.Path, p policy) field.ErrorList {
 		values, span := p.values(), p.span()
 		switch {
@@ -137,7 +137,7 @@ func capacityDefault(d walk.Device, c Conditions) field.ErrorList {
 		case span != nil:
 			return defaultInRange(at.Child("validRange"), *p.Default, span, c)
 		}
-		for _, value := range walk.Checked(values, maxValidValues, c.server()) {
+		for _, value := range walk.Checked(values, maxValidValues, c.server) {
 			if compare(value, *p.Default) == 0 {
 				return nil
 			}
@@ -148,7 +148,7 @@ func capacityDefault(d walk.Device, c Conditions) field.ErrorList {
 
 // defaultInRange reports a default outside of its range. Since 1.37 the API server
 // names a default in the range, which there is not, before that the bound.
-func defaultInRange(at *field.Path, value resource.Quantity, span *resourceapi.CapacityRequestPolicyRange, c Conditions) (errs field.ErrorList) {
+func defaultInRange(at *field.Path, value resource.Quantity, span *resourceapi.CapacityRequestPolicyRange, c Pass) (errs field.ErrorList) {
 	if span.Min == nil {
 		return nil
 	}
@@ -167,7 +167,7 @@ func defaultInRange(at *field.Path, value resource.Quantity, span *resourceapi.C
 	return errs
 }
 
-func capacityValues(d walk.Device, c Conditions) field.ErrorList {
+func capacityValues(d walk.Device, c Pass) field.ErrorList {
 	return policies(d, func(at *field.Path, p policy) (errs field.ErrorList) {
 		if p.Default == nil {
 			return nil
@@ -181,7 +181,7 @@ func capacityValues(d walk.Device, c Conditions) field.ErrorList {
 		const most = maxValidValues
 		errs = append(errs, form.AtMost(at, len(values), most)...)
 		seen := map[string]bool{}
-		for i, value := range walk.Checked(values, most, c.server()) {
+		for i, value := range walk.Checked(values, most, c.server) {
 			if compare(value, p.value) > 0 {
 				errs = append(errs, field.Invalid(at.Index(i), text(value), "is more than the capacity: "+text(p.value)))
 			}
@@ -195,7 +195,7 @@ func capacityValues(d walk.Device, c Conditions) field.ErrorList {
 	})
 }
 
-func capacityRange(d walk.Device, _ Conditions) field.ErrorList {
+func capacityRange(d walk.Device, _ Pass) field.ErrorList {
 	return policies(d, func(at *field.Path, p policy) (errs field.ErrorList) {
 		span, at := p.span(), at.Child("validRange")
 		switch {
@@ -219,7 +219,7 @@ func capacityRange(d walk.Device, _ Conditions) field.ErrorList {
 	})
 }
 
-func capacityStep(d walk.Device, c Conditions) field.ErrorList {
+func capacityStep(d walk.Device, c Pass) field.ErrorList {
 	return policies(d, func(at *field.Path, p policy) field.ErrorList {
 		span := p.span()
 		if span == nil || p.Default == nil || span.Min == nil {
@@ -364,7 +364,7 @@ func compare(a, b resource.Quantity) int { return a.Cmp(b) }
 func text(q resource.Quantity) string { return q.String() }
 
 // identity64 is equal for quantities that the API server takes for equal.
-func identity64(q resource.Quantity, c Conditions) string {
+func identity64(q resource.Quantity, c Pass) string {
 	if c.Profile.Enabled(gateFractionalCapacityRange) {
 		return q.AsDec().String()
 	}
@@ -372,7 +372,7 @@ func identity64(q resource.Quantity, c Conditions) string {
 }
 
 // crashingStep is what an API server before 1.37 divides by.
-func crashingStep(d walk.Device, c Conditions) field.ErrorList {
+func crashingStep(d walk.Device, c Pass) field.ErrorList {
 	if !c.Profile.Enabled(gateConsumableCapacity) {
 		return nil // the API server drops the policy before it looks
 	}

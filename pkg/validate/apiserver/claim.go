@@ -28,7 +28,7 @@ another. Labels and annotations can change.`
 
 // frozen reports the change of a claim's spec, beyond what an API server fills in and
 // what it does not know yet.
-func frozen(at *field.Path, old, spec *resourceapi.ResourceClaimSpec, c Conditions) field.ErrorList {
+func frozen(at *field.Path, old, spec *resourceapi.ResourceClaimSpec, c Pass) field.ErrorList {
 	if equality.Semantic.DeepEqual(old, spec) {
 		return nil
 	}
@@ -45,7 +45,7 @@ func frozen(at *field.Path, old, spec *resourceapi.ResourceClaimSpec, c Conditio
 
 // frozenTemplate is frozen for a template, whose metadata for claims do not change
 // either.
-func frozenTemplate(old, template *resourceapi.ResourceClaimTemplate, c Conditions) field.ErrorList {
+func frozenTemplate(old, template *resourceapi.ResourceClaimTemplate, c Pass) field.ErrorList {
 	at := field.NewPath("spec")
 	if !equality.Semantic.DeepEqual(old.Spec.ObjectMeta, template.Spec.ObjectMeta) {
 		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, "is immutable; delete the object and create another")}
@@ -58,7 +58,7 @@ func frozenTemplate(old, template *resourceapi.ResourceClaimTemplate, c Conditio
 func onceStored[T any](rules Table[T]) Table[T] {
 	rules = slices.Clone(rules)
 	for i, rule := range rules {
-		rules[i].Update = func(_, obj T, c Conditions) field.ErrorList {
+		rules[i].Update = func(_, obj T, c Pass) field.ErrorList {
 			if c.Profile.Since(35) {
 				return nil
 			}
@@ -76,7 +76,7 @@ func liftTemplate(rules Table[walk.ClaimSpec]) Table[*resourceapi.ResourceClaimT
 		return walk.ClaimSpec{At: at, ResourceClaimSpec: &template.Spec.Spec}
 	}, rules)
 	for i, rule := range rules {
-		lifted[i].Update = func(old, template *resourceapi.ResourceClaimTemplate, c Conditions) field.ErrorList {
+		lifted[i].Update = func(old, template *resourceapi.ResourceClaimTemplate, c Pass) field.ErrorList {
 			return rule.Check(walk.ClaimSpec{At: at, ResourceClaimSpec: &template.Spec.Spec, Old: &old.Spec.Spec}, c)
 		}
 	}
@@ -103,7 +103,7 @@ The controller that creates the claims sets everything else.`,
 	},
 }
 
-func templateMetadataAllowed(template *resourceapi.ResourceClaimTemplate, _ Conditions) field.ErrorList {
+func templateMetadataAllowed(template *resourceapi.ResourceClaimTemplate, _ Pass) field.ErrorList {
 	at := field.NewPath("spec", "metadata")
 	meta := template.Spec.ObjectMeta
 	errs := apivalidation.ValidateAnnotations(meta.Annotations, at.Child("annotations"))
@@ -187,25 +187,25 @@ With ExactCount it is the number of devices; the default is 1.`,
 	},
 }
 
-func requestName(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
-	for at, request := range spec.CheckedRequests(c.server()) {
+func requestName(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
+	for at, request := range spec.CheckedRequests(c.server) {
 		errs = append(errs, dnsLabel(at, "name", request.Name)...)
-		for at, alternative := range spec.CheckedAlternatives(at, request, walk.Handwritten, c.server()) {
+		for at, alternative := range spec.CheckedAlternatives(at, request, walk.Handwritten, c.server) {
 			errs = append(errs, dnsLabel(at, "name", alternative.Name)...)
 		}
 	}
 	return errs
 }
 
-func requestNameUnique(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func requestNameUnique(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	requests := map[string]bool{}
-	for at, request := range spec.CheckedRequests(c.server()) {
+	for at, request := range spec.CheckedRequests(c.server) {
 		if requests[request.Name] {
 			errs = append(errs, field.Duplicate(duplicate(at, "name", c), request.Name))
 		}
 		requests[request.Name] = true
 		alternatives := map[string]bool{}
-		for at, alternative := range spec.CheckedAlternatives(at, request, walk.Declarative, c.server()) {
+		for at, alternative := range spec.CheckedAlternatives(at, request, walk.Declarative, c.server) {
 			if alternatives[alternative.Name] {
 				errs = append(errs, field.Duplicate(duplicate(at, "name", c), alternative.Name))
 			}
@@ -215,8 +215,8 @@ func requestNameUnique(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList)
 	return errs
 }
 
-func requestForm(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
-	for at, request := range spec.CheckedRequests(c.server()) {
+func requestForm(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
+	for at, request := range spec.CheckedRequests(c.server) {
 		switch {
 		case walk.TwoForms(request):
 			errs = append(errs, field.Invalid(at, field.OmitValueType{}, "has exactly and firstAvailable; choose one of them"))
@@ -227,14 +227,14 @@ func requestForm(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func requestClass(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
-	for at, request := range spec.CheckedRequests(c.server()) {
-		if request.Exactly != nil && spec.Reads(request, walk.ExactForm, walk.Handwritten, c.server()) {
+func requestClass(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
+	for at, request := range spec.CheckedRequests(c.server) {
+		if request.Exactly != nil && spec.Reads(request, walk.ExactForm, walk.Handwritten, c.server) {
 			errs = append(errs, className(at, request.Exactly.DeviceClassName, "exactly", "deviceClassName")...)
 		}
-		for at, alternative := range spec.CheckedAlternatives(at, request, walk.Declarative, c.server()) {
+		for at, alternative := range spec.CheckedAlternatives(at, request, walk.Declarative, c.server) {
 			stored := spec.StoredAlternative(request, alternative.Name)
-			if walk.OnlyDeclared(request, c.server()) && stored != nil && stored.DeviceClassName == alternative.DeviceClassName {
+			if walk.OnlyDeclared(request, c.server) && stored != nil && stored.DeviceClassName == alternative.DeviceClassName {
 				continue
 			}
 			errs = append(errs, className(at, alternative.DeviceClassName, "deviceClassName")...)
@@ -263,8 +263,8 @@ func dnsLabel(at *field.Path, child, name string) field.ErrorList {
 
 var modes = []resourceapi.DeviceAllocationMode{resourceapi.DeviceAllocationModeAll, resourceapi.DeviceAllocationModeExactCount}
 
-func requestMode(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
-	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server()) {
+func requestMode(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
+	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
 		if demand.Mode != "" && demand.Mode != modes[0] && demand.Mode != modes[1] {
 			errs = append(errs, field.NotSupported(at.Child("allocationMode"), demand.Mode, modes))
 		}
@@ -272,8 +272,8 @@ func requestMode(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func requestCount(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
-	for at, demand := range spec.CheckedDeviceRequests(walk.Handwritten, c.server()) {
+func requestCount(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
+	for at, demand := range spec.CheckedDeviceRequests(walk.Handwritten, c.server) {
 		switch {
 		case demand.Mode == resourceapi.DeviceAllocationModeAll && demand.Count != 0:
 			errs = append(errs, field.Invalid(at.Child("count"), demand.Count, "must be absent: allocationMode All takes every device"))
@@ -297,8 +297,8 @@ The scheduler evaluates each of them for every device that the class selects.`,
 	},
 }
 
-func requestSelectorsMax(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
-	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server()) {
+func requestSelectorsMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
+	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
 		errs = append(errs, form.AtMostIn(at, "selectors", len(demand.Selectors), resourceapi.DeviceSelectorsMaxSize)...)
 	}
 	return errs

@@ -23,7 +23,7 @@ The scheduler evaluates each of them for every device of the cluster, for every 
 names the class.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceSelectorsMaxSize",
-		Check: func(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {
+		Check: func(class *resourceapi.DeviceClass, _ Pass) field.ErrorList {
 			return form.AtMost(field.NewPath("spec", "selectors"), len(class.Spec.Selectors), resourceapi.DeviceSelectorsMaxSize)
 		},
 	},
@@ -34,7 +34,7 @@ names the class.`,
 The scheduler copies all of them into every allocation of a claim that names the class.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConfigMaxSize",
-		Check: func(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {
+		Check: func(class *resourceapi.DeviceClass, _ Pass) field.ErrorList {
 			return form.AtMost(field.NewPath("spec", "config"), len(class.Spec.Config), resourceapi.DeviceConfigMaxSize)
 		},
 	},
@@ -58,9 +58,9 @@ func liftClass[Part any](rules Table[Part], list func(*resourceapi.DeviceClass, 
 		return part
 	}, rules)
 	for i, rule := range rules {
-		lifted[i].Update = func(old, class *resourceapi.DeviceClass, c Conditions) field.ErrorList {
-			_, before := list(old, c.server())
-			part, now := list(class, c.server())
+		lifted[i].Update = func(old, class *resourceapi.DeviceClass, c Pass) field.ErrorList {
+			_, before := list(old, c.server)
+			part, now := list(class, c.server)
 			c.stored = c.Profile.Since(35) && equality.Semantic.DeepEqual(before, now)
 			return rule.Check(part, c)
 		}
@@ -76,7 +76,7 @@ func classConfigs(class *resourceapi.DeviceClass, server walk.Server) (walk.Conf
 	return walk.ClassConfigs(class, server), class.Spec.Config
 }
 
-func classExtendedResource(class *resourceapi.DeviceClass, _ Conditions) field.ErrorList {
+func classExtendedResource(class *resourceapi.DeviceClass, _ Pass) field.ErrorList {
 	if class.Spec.ExtendedResourceName == nil {
 		return nil
 	}

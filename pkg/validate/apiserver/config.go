@@ -45,7 +45,7 @@ configurations do not change can exceed it.`,
 	},
 }
 
-func configForm(configs walk.ConfigWalk, _ Conditions) (errs field.ErrorList) {
+func configForm(configs walk.ConfigWalk, _ Pass) (errs field.ErrorList) {
 	for at, config := range configs {
 		if config.Opaque == nil {
 			errs = append(errs, field.Required(at.Child("opaque"), "write driver and parameters below opaque"))
@@ -54,16 +54,16 @@ func configForm(configs walk.ConfigWalk, _ Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func configDriver(configs walk.ConfigWalk, c Conditions) (errs field.ErrorList) {
+func configDriver(configs walk.ConfigWalk, c Pass) (errs field.ErrorList) {
 	for at, config := range configs {
 		if config.Opaque != nil {
-			errs = append(errs, form.Driver(at.Child("opaque", "driver"), config.Opaque.Driver, c.server())...)
+			errs = append(errs, form.Driver(at.Child("opaque", "driver"), config.Opaque.Driver, c.server)...)
 		}
 	}
 	return errs
 }
 
-func configParameters(configs walk.ConfigWalk, c Conditions) (errs field.ErrorList) {
+func configParameters(configs walk.ConfigWalk, c Pass) (errs field.ErrorList) {
 	for at, config := range configs {
 		if config.Opaque != nil {
 			errs = append(errs, jsonObject(at.Child("opaque", "parameters"), config.Opaque.Parameters, resourceapi.OpaqueParametersMaxLength, c)...)
@@ -73,7 +73,7 @@ func configParameters(configs walk.ConfigWalk, c Conditions) (errs field.ErrorLi
 }
 
 // jsonObject reports data that is no JSON object or too long.
-func jsonObject(at *field.Path, data runtime.RawExtension, limit int, c Conditions) field.ErrorList {
+func jsonObject(at *field.Path, data runtime.RawExtension, limit int, c Pass) field.ErrorList {
 	if len(data.Raw) == 0 {
 		return field.ErrorList{field.Required(at, "write a JSON object, {} for none")}
 	}

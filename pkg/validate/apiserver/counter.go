@@ -27,7 +27,7 @@ The name is a DNS label. Devices refer to the sets that they consume by this nam
 A set without a counter has nothing to share.`,
 		Upstream: "the same, since 1.35; 32 counters in all sets together in 1.34",
 		Source:   "KEP-4815, CounterSet.Counters, ResourceSliceMaxCountersPerCounterSet",
-		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+		Check: func(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 			return counterSetCounters(nil, slice, c)
 		},
 		Update: counterSetCounters,
@@ -75,7 +75,7 @@ func setPlaces(slice *resourceapi.ResourceSlice) *walk.Places {
 	return &walk.Places{List: field.NewPath("spec", "sharedCounters"), Length: len(sets), Name: func(i int) string { return sets[i].Name }}
 }
 
-func counterSets(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+func counterSets(slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
 	sets, places := slice.Spec.SharedCounters, setPlaces(slice)
 	if c.Profile.Since(35) && len(sets) > resourceapi.ResourceSliceMaxCounterSets {
 		return form.AtMost(places.List, len(sets), resourceapi.ResourceSliceMaxCounterSets)
@@ -93,7 +93,7 @@ func counterSets(slice *resourceapi.ResourceSlice, c Conditions) (errs field.Err
 	return errs
 }
 
-func counterSetCounters(old, slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+func counterSetCounters(old, slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
 	sets, places := slice.Spec.SharedCounters, setPlaces(slice)
 	if !c.Profile.Since(35) {
 		n := 0
@@ -102,7 +102,7 @@ func counterSetCounters(old, slice *resourceapi.ResourceSlice, c Conditions) (er
 		}
 		errs = form.Total(places.List, "shared counters", n, maxSharedCounters134)
 	}
-	for i, set := range walk.Checked(sets, resourceapi.ResourceSliceMaxCounterSets, c.server()) {
+	for i, set := range walk.Checked(sets, resourceapi.ResourceSliceMaxCounterSets, c.server) {
 		all := counters{set.Counters, resourceapi.ResourceSliceMaxCountersPerCounterSet, nil, true}
 		if old != nil {
 			all.stored = storedCounters(old, set.Name)
@@ -133,7 +133,7 @@ type counters struct {
 
 // check reports counters that are missing, too many or badly named. Of too many, only
 // declarative validation looks at the names.
-func (all counters) check(at func() *field.Path, c Conditions) (errs field.ErrorList) {
+func (all counters) check(at func() *field.Path, c Pass) (errs field.ErrorList) {
 	tooMany := c.Profile.Since(35) && len(all.values) > all.limit
 	switch {
 	case len(all.values) == 0:
@@ -157,7 +157,7 @@ func (all counters) check(at func() *field.Path, c Conditions) (errs field.Error
 	return errs
 }
 
-func deviceCounters(d walk.Device, c Conditions) (errs field.ErrorList) {
+func deviceCounters(d walk.Device, c Pass) (errs field.ErrorList) {
 	if len(d.ConsumesCounters) == 0 || !d.Checked() {
 		return nil
 	}
@@ -196,7 +196,7 @@ func withoutTooMany(errs field.ErrorList) (rest field.ErrorList) {
 
 // consumedSet reports a name that cannot be one of a set; 1.34 only looks whether it
 // exists.
-func consumedSet(at *field.Path, name string, c Conditions) field.ErrorList {
+func consumedSet(at *field.Path, name string, c Pass) field.ErrorList {
 	switch {
 	case name == "":
 		return field.ErrorList{field.Required(at, "name the set")}
@@ -208,7 +208,7 @@ func consumedSet(at *field.Path, name string, c Conditions) field.ErrorList {
 }
 
 // knownCounters is a check of 1.34 only.
-func knownCounters(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+func knownCounters(slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
 	if c.Profile.Since(35) {
 		return nil
 	}
@@ -217,7 +217,7 @@ func knownCounters(slice *resourceapi.ResourceSlice, c Conditions) (errs field.E
 		sets[set.Name] = set.Counters
 	}
 	all := 0
-	for d := range walk.CheckedDevices(nil, slice, c.server()) {
+	for d := range walk.CheckedDevices(nil, slice, c.server) {
 		own := 0
 		for i, consumed := range d.ConsumesCounters {
 			own += len(consumed.Counters)
@@ -244,7 +244,7 @@ func unknownCounters(at *field.Path, consumed resourceapi.DeviceCounterConsumpti
 }
 
 // compatibilityGroups is a check of declarative validation only.
-func compatibilityGroups(d walk.Device, _ Conditions) (errs field.ErrorList) {
+func compatibilityGroups(d walk.Device, _ Pass) (errs field.ErrorList) {
 	for i, consumed := range d.ConsumesCounters {
 		groups := consumed.CompatibilityGroups
 		if len(groups) == 0 || len(d.ConsumesCounters) > resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice || !d.Declared() {

@@ -14,23 +14,23 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-type sliceCheck = func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList
+type sliceCheck = func(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList
 
-type sliceUpdate = func(old, slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList
+type sliceUpdate = func(old, slice *resourceapi.ResourceSlice, c Pass) field.ErrorList
 
 // eachDevice makes a check of slices of one of devices, for a rule that the
 // hand-written validation of the API server has alone.
-func eachDevice(check func(walk.Device, Conditions) field.ErrorList) sliceCheck {
+func eachDevice(check func(walk.Device, Pass) field.ErrorList) sliceCheck {
 	return everyDevice(readDevice(check))
 }
 
 // eachDeviceUpdate is eachDevice for updates, where check asks what is stored.
-func eachDeviceUpdate(check func(walk.Device, Conditions) field.ErrorList) sliceUpdate {
+func eachDeviceUpdate(check func(walk.Device, Pass) field.ErrorList) sliceUpdate {
 	return everyDeviceUpdate(readDevice(check))
 }
 
-func readDevice(check func(walk.Device, Conditions) field.ErrorList) func(walk.Device, Conditions) field.ErrorList {
-	return func(d walk.Device, c Conditions) field.ErrorList {
+func readDevice(check func(walk.Device, Pass) field.ErrorList) func(walk.Device, Pass) field.ErrorList {
+	return func(d walk.Device, c Pass) field.ErrorList {
 		if d.PassedOver {
 			return nil
 		}
@@ -40,18 +40,18 @@ func readDevice(check func(walk.Device, Conditions) field.ErrorList) func(walk.D
 
 // everyDevice makes a check of slices of one of devices, for a rule that the
 // declarative validation of the API server has too.
-func everyDevice(check func(walk.Device, Conditions) field.ErrorList) sliceCheck {
-	return func(slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
-		for d := range walk.CheckedDevices(nil, slice, c.server()) {
+func everyDevice(check func(walk.Device, Pass) field.ErrorList) sliceCheck {
+	return func(slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
+		for d := range walk.CheckedDevices(nil, slice, c.server) {
 			errs = append(errs, check(d, c)...)
 		}
 		return errs
 	}
 }
 
-func everyDeviceUpdate(check func(walk.Device, Conditions) field.ErrorList) sliceUpdate {
-	return func(old, slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
-		for d := range walk.CheckedDevices(old, slice, c.server()) {
+func everyDeviceUpdate(check func(walk.Device, Pass) field.ErrorList) sliceUpdate {
+	return func(old, slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
+		for d := range walk.CheckedDevices(old, slice, c.server) {
 			errs = append(errs, check(d, c)...)
 		}
 		return errs
@@ -74,7 +74,7 @@ it would wait indefinitely, or not at all.`,
 	},
 }
 
-func bindingConditions(d walk.Device, c Conditions) field.ErrorList {
+func bindingConditions(d walk.Device, c Pass) field.ErrorList {
 	binding, failure := d.BindingConditions, d.BindingFailureConditions
 	switch {
 	case len(binding) == 0 && len(failure) == 0 || !d.Checked():
@@ -87,7 +87,7 @@ func bindingConditions(d walk.Device, c Conditions) field.ErrorList {
 }
 
 // bindingParameters reports what is wrong with the conditions of a device or a result.
-func bindingParameters(at *field.Path, binding, failure []string, c Conditions) (errs field.ErrorList) {
+func bindingParameters(at *field.Path, binding, failure []string, c Pass) (errs field.ErrorList) {
 	bindingAt, failureAt := at.Child("bindingConditions"), at.Child("bindingFailureConditions")
 	errs = append(errs, labelNames(bindingAt, binding, resourceapi.BindingConditionsMaxSize, c)...)
 	errs = append(errs, labelNames(failureAt, failure, resourceapi.BindingFailureConditionsMaxSize, c)...)
@@ -130,14 +130,14 @@ second can be allocated while the first is in use.`,
 	},
 }
 
-func deviceName(d walk.Device, _ Conditions) (errs field.ErrorList) {
+func deviceName(d walk.Device, _ Pass) (errs field.ErrorList) {
 	for _, message := range validation.IsDNS1123Label(d.Name) {
 		errs = append(errs, field.Invalid(d.At("name"), d.Name, message))
 	}
 	return errs
 }
 
-func deviceNameUnique(d walk.Device, c Conditions) field.ErrorList {
+func deviceNameUnique(d walk.Device, c Pass) field.ErrorList {
 	if d.List.Places.IsFirst(d.Index) {
 		return nil
 	}
@@ -155,9 +155,9 @@ Without it the slice selects the nodes of all its devices, and consumers ignore 
 of a device.`,
 		Upstream: "the same, since 1.33, with DRAPartitionableDevices",
 		Source:   "KEP-4815, ResourceSliceSpec.PerDeviceNodeSelection",
-		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+		Check: func(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 			each := slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection
-			return eachDevice(func(d walk.Device, _ Conditions) field.ErrorList {
+			return eachDevice(func(d walk.Device, _ Pass) field.ErrorList {
 				switch {
 				case each:
 					return ownNodes(d)
@@ -216,7 +216,7 @@ devices or of one of their capacities, or an overhead for each pod or container.
 	},
 }
 
-func nodeAllocatable(d walk.Device, _ Conditions) (errs field.ErrorList) {
+func nodeAllocatable(d walk.Device, _ Pass) (errs field.ErrorList) {
 	if len(d.NodeAllocatableResources) == 0 || !d.Checked() {
 		return nil
 	}

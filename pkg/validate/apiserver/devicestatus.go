@@ -64,11 +64,11 @@ The interface name has at most 256 bytes, the hardware address 128.`,
 
 var deviceStatusPath = statusPath.Child("devices")
 
-func deviceStatusDevice(w statusWrite, c Conditions) (errs field.ErrorList) {
+func deviceStatusDevice(w statusWrite, c Pass) (errs field.ErrorList) {
 	seen := map[allocatedDevice]bool{}
 	for i := range w.Devices {
 		at, d := deviceStatusPath.Index(i), &w.Devices[i]
-		errs = append(errs, form.Driver(at.Child("driver"), d.Driver, c.server())...)
+		errs = append(errs, form.Driver(at.Child("driver"), d.Driver, c.server)...)
 		errs = append(errs, form.Pool(at.Child("pool"), d.Pool)...)
 		errs = append(errs, form.AllOf(at.Child("device"), d.Device, validation.IsDNS1123Label(d.Device))...)
 		if d.ShareID != nil {
@@ -83,7 +83,7 @@ func deviceStatusDevice(w statusWrite, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func deviceStatusAllocated(w statusWrite, _ Conditions) (errs field.ErrorList) {
+func deviceStatusAllocated(w statusWrite, _ Pass) (errs field.ErrorList) {
 	devices := allocated(w.Allocation)
 	for i := range w.Devices {
 		if id := statusDevice(&w.Devices[i]); !devices[id] {
@@ -94,7 +94,7 @@ func deviceStatusAllocated(w statusWrite, _ Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func deviceStatusConditions(w statusWrite, c Conditions) (errs field.ErrorList) {
+func deviceStatusConditions(w statusWrite, c Pass) (errs field.ErrorList) {
 	for i := range w.Devices {
 		at, list := deviceStatusPath.Index(i).Child("conditions"), w.Devices[i].Conditions
 		errs = append(errs, form.AtMost(at, len(list), resourceapi.AllocatedDeviceStatusMaxConditions)...)
@@ -104,7 +104,7 @@ func deviceStatusConditions(w statusWrite, c Conditions) (errs field.ErrorList) 
 }
 
 // conditions reports what is wrong with the conditions of a status.
-func conditions(at *field.Path, list []metav1.Condition, c Conditions) field.ErrorList {
+func conditions(at *field.Path, list []metav1.Condition, c Pass) field.ErrorList {
 	errs := metav1validation.ValidateConditions(list, at)
 	if c.Profile.Since(37) {
 		return errs
@@ -122,7 +122,7 @@ func conditions(at *field.Path, list []metav1.Condition, c Conditions) field.Err
 	return errs
 }
 
-func deviceStatusData(w statusWrite, c Conditions) (errs field.ErrorList) {
+func deviceStatusData(w statusWrite, c Pass) (errs field.ErrorList) {
 	for i := range w.Devices {
 		if data := w.Devices[i].Data; data != nil && len(data.Raw) > 0 {
 			errs = append(errs, jsonObject(deviceStatusPath.Index(i).Child("data"), *data, resourceapi.AllocatedDeviceStatusDataMaxLength, c)...)
@@ -131,7 +131,7 @@ func deviceStatusData(w statusWrite, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func deviceStatusNetwork(w statusWrite, c Conditions) (errs field.ErrorList) {
+func deviceStatusNetwork(w statusWrite, c Pass) (errs field.ErrorList) {
 	for i := range w.Devices {
 		network, at := w.Devices[i].NetworkData, deviceStatusPath.Index(i).Child("networkData")
 		if network == nil {
@@ -142,7 +142,7 @@ func deviceStatusNetwork(w statusWrite, c Conditions) (errs field.ErrorList) {
 		ips := at.Child("ips")
 		errs = append(errs, form.AtMost(ips, len(network.IPs), resourceapi.NetworkDeviceDataMaxIPs)...)
 		seen := map[string]bool{}
-		for i, ip := range walk.Checked(network.IPs, resourceapi.NetworkDeviceDataMaxIPs, c.server()) {
+		for i, ip := range walk.Checked(network.IPs, resourceapi.NetworkDeviceDataMaxIPs, c.server) {
 			errs = append(errs, validation.IsValidInterfaceAddress(ips.Index(i), ip)...)
 			if seen[ip] {
 				errs = append(errs, field.Duplicate(ips.Index(i), ip))

@@ -30,7 +30,7 @@ var drainMirror = Table[*v1alpha1.DeviceDrain]{
 The name is a label value on the rules that cordon its devices.`,
 		Upstream: drainServer,
 		Source:   drainSource + "Cordon",
-		Check: func(d *v1alpha1.DeviceDrain, _ Conditions) field.ErrorList {
+		Check: func(d *v1alpha1.DeviceDrain, _ Pass) field.ErrorList {
 			return form.TooLong(field.NewPath("metadata", "name"), len(d.Name), validation.LabelValueMaxLength)
 		},
 	},
@@ -87,7 +87,7 @@ func drainMetadata(d *v1alpha1.DeviceDrain) metadata {
 	return metadata{ObjectMeta: &d.ObjectMeta, numbered: true, named: true}
 }
 
-func drainSelection(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+func drainSelection(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 	selector := d.Spec.Selector
 	if (len(d.Spec.Devices) > 0) == (selector != nil) {
 		errs = append(errs, field.Invalid(drainSpec, field.OmitValueType{}, "must have exactly one of devices and selector"))
@@ -98,7 +98,7 @@ func drainSelection(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList
 	return append(errs, form.AtMost(drainSpec.Child("devices"), len(d.Spec.Devices), v1alpha1.DrainDevicesMax)...)
 }
 
-func drainImmutable(old, d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+func drainImmutable(old, d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 	for _, part := range [...]struct {
 		name    string
 		was, is any
@@ -114,16 +114,16 @@ func drainImmutable(old, d *v1alpha1.DeviceDrain, _ Conditions) (errs field.Erro
 	return errs
 }
 
-func drainSelectors(d *v1alpha1.DeviceDrain, c Conditions) field.ErrorList {
+func drainSelectors(d *v1alpha1.DeviceDrain, c Pass) field.ErrorList {
 	if d.Spec.Selector == nil {
 		return nil
 	}
 	list, at := d.Spec.Selector.Selectors, drainSpec.Child("selector", "selectors")
 	errs := form.AtMost(at, len(list), resourceapi.DeviceSelectorsMaxSize)
-	return append(errs, selectorForm(walk.CheckedSelectors(at, list, c.server()), c)...)
+	return append(errs, selectorForm(walk.CheckedSelectors(at, list, c.server), c)...)
 }
 
-func drainBounds(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+func drainBounds(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 	for _, bound := range [...]struct {
 		name  string
 		value *int32
@@ -154,7 +154,7 @@ func choice[T ~string](at *field.Path, value T, all ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(at, value, all)}
 }
 
-func drainChoices(d *v1alpha1.DeviceDrain, _ Conditions) (errs field.ErrorList) {
+func drainChoices(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 	s := d.Spec
 	for i, order := range s.Order {
 		at := drainSpec.Child("order").Index(i)

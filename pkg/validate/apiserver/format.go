@@ -13,7 +13,7 @@ import (
 )
 
 // duplicate is the place of an item that exists already; child is what 1.34 added to it.
-func duplicate(at *field.Path, child string, c Conditions) *field.Path {
+func duplicate(at *field.Path, child string, c Pass) *field.Path {
 	if c.Profile.Since(35) {
 		return at
 	}
@@ -22,15 +22,15 @@ func duplicate(at *field.Path, child string, c Conditions) *field.Path {
 
 // referredAttribute reports a text that cannot be the name of an attribute with its
 // domain. Names with two or more slashes pass, as they do upstream.
-func referredAttribute(at *field.Path, name resourceapi.FullyQualifiedName, c Conditions) (errs field.ErrorList) {
+func referredAttribute(at *field.Path, name resourceapi.FullyQualifiedName, c Pass) (errs field.ErrorList) {
 	domain, id, qualified := strings.Cut(string(name), "/")
 	switch {
 	case !c.Profile.Since(35) && name == "":
 		return field.ErrorList{field.Required(at, "name the attribute, such as gpu.example.com/model")}
 	case strings.Contains(id, "/"):
 	case qualified:
-		errs = append(errs, form.NamePart(at, domain, c.server(), func() field.ErrorList { return form.Driver(at, domain, c.server()) })...)
-		errs = append(errs, form.NamePart(at, id, c.server(), func() field.ErrorList { return form.Identifier(at, id) })...)
+		errs = append(errs, form.NamePart(at, domain, c.server, func() field.ErrorList { return form.Driver(at, domain, c.server) })...)
+		errs = append(errs, form.NamePart(at, id, c.server, func() field.ErrorList { return form.Identifier(at, id) })...)
 	default:
 		errs = append(form.Identifier(at, domain), field.Invalid(at, name, "write the attribute with its domain, such as gpu.example.com/model"))
 	}

@@ -60,7 +60,7 @@ A key is an optional DNS subdomain and a slash, then at most 63 bytes of letters
 digits, "-", "_" and "."; a value the same 63 bytes, or nothing.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateLabels",
-		Check: func(m metadata, _ Conditions) field.ErrorList {
+		Check: func(m metadata, _ Pass) field.ErrorList {
 			return metav1validation.ValidateLabels(m.Labels, metadataPath.Child("labels"))
 		},
 	},
@@ -71,7 +71,7 @@ digits, "-", "_" and "."; a value the same 63 bytes, or nothing.`,
 Keys and values count; upper case is allowed in the domain of a key.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateAnnotations, TotalAnnotationSizeLimitB",
-		Check: func(m metadata, _ Conditions) field.ErrorList {
+		Check: func(m metadata, _ Pass) field.ErrorList {
 			return apivalidation.ValidateAnnotations(m.Annotations, metadataPath.Child("annotations"))
 		},
 	},
@@ -110,7 +110,7 @@ Leave it out of manifests: the API server sets it.`,
 		Upstream: "the same for claims and templates; sets it for other kinds",
 		Source:   "ValidateNonnegativeField",
 		Check:    metadataGeneration,
-		Update:   func(_, _ metadata, _ Conditions) field.ErrorList { return nil },
+		Update:   func(_, _ metadata, _ Pass) field.ErrorList { return nil },
 	},
 	{
 		ID: "metadata-immutable",
@@ -128,7 +128,7 @@ new finalizers.`,
 const generated = "bcdfg"
 
 // metadataName looks at the name that the object will have.
-func metadataName(m metadata, c Conditions) (errs field.ErrorList) {
+func metadataName(m metadata, c Pass) (errs field.ErrorList) {
 	prefix, name := m.GenerateName, m.Name
 	if name == "" && prefix != "" {
 		name = prefix[:min(len(prefix), 58)] + generated
@@ -147,7 +147,7 @@ func metadataName(m metadata, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func metadataNameUpdate(_, m metadata, c Conditions) (errs field.ErrorList) {
+func metadataNameUpdate(_, m metadata, c Pass) (errs field.ErrorList) {
 	if m.named {
 		errs = metadataName(m, c)
 	} else if m.Name == "" {
@@ -168,7 +168,7 @@ func pathSegment(at *field.Path, name string) (errs field.ErrorList) {
 	return errs
 }
 
-func metadataNamespace(m metadata, _ Conditions) field.ErrorList {
+func metadataNamespace(m metadata, _ Pass) field.ErrorList {
 	if !m.namespaced || m.Namespace == "" {
 		return nil
 	}
@@ -177,7 +177,7 @@ func metadataNamespace(m metadata, _ Conditions) field.ErrorList {
 
 var ownerIndex = regexp.MustCompile(`^(metadata\.ownerReferences)\[\d+\]`)
 
-func metadataOwners(m metadata, c Conditions) field.ErrorList {
+func metadataOwners(m metadata, c Pass) field.ErrorList {
 	errs := apivalidation.ValidateOwnerReferences(m.OwnerReferences, metadataPath.Child("ownerReferences"))
 	if c.Profile.Since(37) {
 		return errs
@@ -188,7 +188,7 @@ func metadataOwners(m metadata, c Conditions) field.ErrorList {
 	return errs
 }
 
-func metadataFinalizers(m metadata, _ Conditions) field.ErrorList {
+func metadataFinalizers(m metadata, _ Pass) field.ErrorList {
 	at := metadataPath.Child("finalizers")
 	errs := apivalidation.ValidateFinalizers(m.Finalizers, at)
 	for i, name := range m.Finalizers {
@@ -202,7 +202,7 @@ func metadataFinalizers(m metadata, _ Conditions) field.ErrorList {
 // standardFinalizers are those without a domain.
 var standardFinalizers = []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 
-func metadataManagedFields(m metadata, c Conditions) field.ErrorList {
+func metadataManagedFields(m metadata, c Pass) field.ErrorList {
 	errs := metav1validation.ValidateManagedFields(m.ManagedFields, metadataPath.Child("managedFields"))
 	for _, err := range errs {
 		if !c.Profile.Since(37) && strings.HasSuffix(err.Field, ".operation") {
@@ -212,7 +212,7 @@ func metadataManagedFields(m metadata, c Conditions) field.ErrorList {
 	return errs
 }
 
-func metadataGeneration(m metadata, _ Conditions) field.ErrorList {
+func metadataGeneration(m metadata, _ Pass) field.ErrorList {
 	if m.numbered {
 		return nil
 	}
@@ -221,7 +221,7 @@ func metadataGeneration(m metadata, _ Conditions) field.ErrorList {
 
 // metadataImmutable compares what is left after an API server has filled in and
 // restored what no client can change.
-func metadataImmutable(old, m metadata, _ Conditions) field.ErrorList {
+func metadataImmutable(old, m metadata, _ Pass) field.ErrorList {
 	was, is := identity(old), identity(m)
 	if was.ResourceVersion == "" {
 		was.ResourceVersion = "1"
@@ -292,10 +292,10 @@ func liftReset[T any](rules Table[metadata], part func(T) metadata) Table[T] {
 	for i, rule := range rules {
 		judge := rule.Update
 		if judge == nil {
-			judge = func(_, m metadata, c Conditions) field.ErrorList { return rule.Check(m, c) }
+			judge = func(_, m metadata, c Pass) field.ErrorList { return rule.Check(m, c) }
 		}
 		reset[i] = rule
-		reset[i].Update = func(old, m metadata, c Conditions) field.ErrorList {
+		reset[i].Update = func(old, m metadata, c Pass) field.ErrorList {
 			return judge(old, m.resetTo(old), c)
 		}
 	}

@@ -68,7 +68,7 @@ func patchMetadata(p *v1alpha1.ResourceSlicePatch) metadata {
 	return metadata{ObjectMeta: &p.ObjectMeta, numbered: true, named: true}
 }
 
-func patchNames(p *v1alpha1.ResourceSlicePatch, _ Conditions) (errs field.ErrorList) {
+func patchNames(p *v1alpha1.ResourceSlicePatch, _ Pass) (errs field.ErrorList) {
 	report := func(list string, name resourceapi.FullyQualifiedName) {
 		domain, id, qualified := strings.Cut(string(name), "/")
 		at := patchDevices.Child(list).Key(string(name))
@@ -89,7 +89,7 @@ func patchNames(p *v1alpha1.ResourceSlicePatch, _ Conditions) (errs field.ErrorL
 	return errs
 }
 
-func patchNamesMax(p *v1alpha1.ResourceSlicePatch, _ Conditions) field.ErrorList {
+func patchNamesMax(p *v1alpha1.ResourceSlicePatch, _ Pass) field.ErrorList {
 	return form.Total(patchDevices, "attributes and capacities", len(p.Spec.Devices.Attributes)+len(p.Spec.Devices.Capacity),
 		resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
 }
@@ -103,7 +103,7 @@ func patchAttributes(p *v1alpha1.ResourceSlicePatch, check func(at *field.Path, 
 	return errs
 }
 
-func patchValue(p *v1alpha1.ResourceSlicePatch, _ Conditions) field.ErrorList {
+func patchValue(p *v1alpha1.ResourceSlicePatch, _ Pass) field.ErrorList {
 	return patchAttributes(p, func(at *field.Path, a v1alpha1.NullableDeviceAttribute) field.ErrorList {
 		set, _ := form.Members(&a.DeviceAttribute)
 		if a.NullValue != nil {
@@ -116,11 +116,11 @@ func patchValue(p *v1alpha1.ResourceSlicePatch, _ Conditions) field.ErrorList {
 	})
 }
 
-func patchSelectors(p *v1alpha1.ResourceSlicePatch, c Conditions) field.ErrorList {
+func patchSelectors(p *v1alpha1.ResourceSlicePatch, c Pass) field.ErrorList {
 	if p.Spec.Devices.Filter == nil {
 		return nil
 	}
 	list, at := p.Spec.Devices.Filter.Selectors, patchDevices.Child("filter", "selectors")
 	errs := form.AtMost(at, len(list), resourceapi.DeviceSelectorsMaxSize)
-	return append(errs, selectorForm(walk.CheckedSelectors(at, list, c.server()), c)...)
+	return append(errs, selectorForm(walk.CheckedSelectors(at, list, c.server), c)...)
 }

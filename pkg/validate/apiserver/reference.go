@@ -23,7 +23,7 @@ var referenceRules = Table[walk.ClaimSpec]{
 The allocator checks each of them for each combination of devices.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConstraintsMaxSize",
-		Check: func(spec walk.ClaimSpec, _ Conditions) field.ErrorList {
+		Check: func(spec walk.ClaimSpec, _ Pass) field.ErrorList {
 			return form.AtMost(spec.At.Child("devices", "constraints"), len(spec.Devices.Constraints), resourceapi.DeviceConstraintsMaxSize)
 		},
 	},
@@ -55,7 +55,7 @@ the name after the slash is a C identifier of at most 32 bytes.`,
 The scheduler copies all of them into its allocation.`,
 		Upstream: "the same, since 1.31",
 		Source:   "KEP-4381, DeviceConfigMaxSize",
-		Check: func(spec walk.ClaimSpec, _ Conditions) field.ErrorList {
+		Check: func(spec walk.ClaimSpec, _ Pass) field.ErrorList {
 			return form.AtMost(spec.At.Child("devices", "config"), len(spec.Devices.Config), resourceapi.DeviceConfigMaxSize)
 		},
 	},
@@ -71,31 +71,31 @@ requests.`,
 	},
 }
 
-func constraintRequests(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func constraintRequests(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	if len(spec.Devices.Constraints) == 0 {
 		return nil
 	}
 	names := namesIn(spec)
 	list := spec.At.Child("devices", "constraints")
-	for i, constraint := range walk.Checked(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize, c.server()) {
+	for i, constraint := range walk.Checked(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize, c.server) {
 		errs = append(errs, names.checkAll(list.Index(i).Child("requests"), constraint.Requests, c)...)
 	}
 	return errs
 }
 
-func configRequests(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func configRequests(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	if len(spec.Devices.Config) == 0 {
 		return nil
 	}
 	names := namesIn(spec)
 	list := spec.At.Child("devices", "config")
-	for i, config := range walk.Checked(spec.Devices.Config, resourceapi.DeviceConfigMaxSize, c.server()) {
+	for i, config := range walk.Checked(spec.Devices.Config, resourceapi.DeviceConfigMaxSize, c.server) {
 		errs = append(errs, names.checkAll(list.Index(i).Child("requests"), config.Requests, c)...)
 	}
 	return errs
 }
 
-func constraintAttribute(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func constraintAttribute(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	list := spec.At.Child("devices", "constraints")
 	declared := c.Profile.Since(37) && !sameConstraints(spec)
 	compared := func(at *field.Path, name resourceapi.FullyQualifiedName) {
@@ -104,7 +104,7 @@ func constraintAttribute(spec walk.ClaimSpec, c Conditions) (errs field.ErrorLis
 			errs = append(errs, declaredAttribute(at, name)...)
 		}
 	}
-	for i, constraint := range walk.Checked(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize, c.server()) {
+	for i, constraint := range walk.Checked(spec.Devices.Constraints, resourceapi.DeviceConstraintsMaxSize, c.server) {
 		at := list.Index(i)
 		match, distinct := constraint.MatchAttribute, constraint.DistinctAttribute
 		switch {
@@ -173,8 +173,8 @@ applies to each expression, and to all expressions of a claim together.`,
 	},
 }
 
-func derivedMax(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
-	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server()) {
+func derivedMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
+	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
 		if !hadDerived(spec, demand) {
 			errs = append(errs, form.AtMostIn(at, "derivedAttributes", len(demand.Derived), resourceapi.DeviceDerivedAttributesMaxSize)...)
 		}
@@ -198,9 +198,9 @@ func hadDerived(s walk.ClaimSpec, d walk.DeviceRequest) bool {
 }
 
 // derived walks the derived attributes of all demands, each with its demand.
-func derivedOf(s walk.ClaimSpec, by walk.Reader, c Conditions) iter.Seq2[*field.Path, derivedAttribute] {
+func derivedOf(s walk.ClaimSpec, by walk.Reader, c Pass) iter.Seq2[*field.Path, derivedAttribute] {
 	return func(yield func(*field.Path, derivedAttribute) bool) {
-		for at, demand := range s.CheckedDeviceRequests(by, c.server()) {
+		for at, demand := range s.CheckedDeviceRequests(by, c.server) {
 			if len(demand.Derived) == 0 {
 				continue
 			}
@@ -219,7 +219,7 @@ type derivedAttribute struct {
 	DeviceRequest walk.DeviceRequest
 }
 
-func derivedForm(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func derivedForm(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	for at, attribute := range derivedOf(spec, walk.Declarative, c) {
 		if len(attribute.DeviceRequest.Derived) > resourceapi.DeviceDerivedAttributesMaxSize || hadDerived(spec, attribute.DeviceRequest) {
 			continue
@@ -236,9 +236,9 @@ func derivedForm(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
 	return errs
 }
 
-func derivedUsed(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func derivedUsed(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	compared := comparedBy(spec)
-	for at, demand := range spec.CheckedDeviceRequests(walk.Handwritten, c.server()) {
+	for at, demand := range spec.CheckedDeviceRequests(walk.Handwritten, c.server) {
 		if len(demand.Derived) == 0 {
 			continue
 		}
@@ -286,7 +286,7 @@ func comparedBy(s walk.ClaimSpec) map[comparison]bool {
 	return compared
 }
 
-func derivedExpression(spec walk.ClaimSpec, c Conditions) (errs field.ErrorList) {
+func derivedExpression(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	if c.Expressions == nil {
 		c.Expressions = &Expressions{}
 	}
@@ -339,10 +339,10 @@ func (n referredNames) check(at *field.Path, name string) (errs field.ErrorList)
 }
 
 // checkAll reports what is wrong with a list of names, and names that stand twice.
-func (n referredNames) checkAll(at *field.Path, list []string, c Conditions) (errs field.ErrorList) {
+func (n referredNames) checkAll(at *field.Path, list []string, c Pass) (errs field.ErrorList) {
 	errs = form.AtMost(at, len(list), resourceapi.DeviceRequestsMaxSize)
 	seen := map[string]bool{}
-	for i, name := range walk.Checked(list, resourceapi.DeviceRequestsMaxSize, c.server()) {
+	for i, name := range walk.Checked(list, resourceapi.DeviceRequestsMaxSize, c.server) {
 		errs = append(errs, n.check(at.Index(i), name)...)
 		if seen[name] {
 			errs = append(errs, field.Duplicate(at.Index(i), name))

@@ -21,13 +21,13 @@ type Rule[T any] struct {
 	Source string
 	// Check returns what is wrong with a new object. It does not change obj. Nil in a
 	// rule about the change of an object.
-	Check func(obj T, c Conditions) field.ErrorList
+	Check func(obj T, c Pass) field.ErrorList
 	// Update returns the API server's errors for an update, where they differ from Check of
 	// the new object: it skips what has not changed, or forbids a change. Nil means Check.
-	Update func(old, obj T, c Conditions) field.ErrorList
+	Update func(old, obj T, c Pass) field.ErrorList
 
 	// preAdmission is the part of Check for objects that would crash the API server.
-	preAdmission func(obj T, c Conditions) field.ErrorList
+	preAdmission func(obj T, c Pass) field.ErrorList
 }
 
 // PreAdmission returns what must be refused before the API server validates obj, because
@@ -36,7 +36,7 @@ func (r Rule[T]) PreAdmission(obj T, c Conditions) field.ErrorList {
 	if r.preAdmission == nil {
 		return nil
 	}
-	return r.preAdmission(obj, c)
+	return r.preAdmission(obj, NewPass(c))
 }
 
 // Conditions are what the verdict of an API server depends on besides the object. The
@@ -49,22 +49,19 @@ type Conditions struct {
 
 	// stored is true if an API server has accepted selectors and configurations before.
 	stored bool
-	// walks is the API server's way of reading an object, kept while a table goes
-	// through its rules.
-	walks walk.Server
 }
 
-// Remembering returns c for the rules of one table and one object: what one rule walks is
-// not computed again for the next.
-func (c Conditions) Remembering() Conditions {
-	c.walks = c.walks.Remembering()
-	return c
+// A Pass is one check of one object by the rules of a table: what one rule walks is not
+// computed again for the next.
+type Pass struct {
+	Conditions
+	// server is the API server's way of reading the object.
+	server walk.Server
 }
 
-// server is the API server whose reading of an object the walks repeat.
-func (c Conditions) server() walk.Server {
-	c.walks.Minor = c.Profile.EffectiveMinor()
-	return c.walks
+// NewPass begins the check of an object.
+func NewPass(c Conditions) Pass {
+	return Pass{Conditions: c, server: walk.Server{Minor: c.Profile.EffectiveMinor()}.Remembering()}
 }
 
 // A Table is the list of rules of one kind.
@@ -73,10 +70,10 @@ type Table[T any] []Rule[T]
 // Validate returns the API server's errors for the creation of obj. The origin of every
 // error is the ID of the rule that found it.
 func (t Table[T]) Validate(obj T, c Conditions) (errs field.ErrorList) {
-	c = c.Remembering()
+	p := NewPass(c)
 	for _, rule := range t {
 		if rule.Check != nil {
-			errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
+			errs = append(errs, rule.Check(obj, p).WithOrigin(rule.ID)...)
 		}
 	}
 	return errs
@@ -85,12 +82,12 @@ func (t Table[T]) Validate(obj T, c Conditions) (errs field.ErrorList) {
 // ValidateUpdate returns the API server's errors for the update of old to obj. It tolerates
 // only what the API server tolerates.
 func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs field.ErrorList) {
-	c = c.Remembering()
+	p := NewPass(c)
 	for _, rule := range t {
 		if rule.Update != nil {
-			errs = append(errs, rule.Update(old, obj, c).WithOrigin(rule.ID)...)
+			errs = append(errs, rule.Update(old, obj, p).WithOrigin(rule.ID)...)
 		} else {
-			errs = append(errs, rule.Check(obj, c).WithOrigin(rule.ID)...)
+			errs = append(errs, rule.Check(obj, p).WithOrigin(rule.ID)...)
 		}
 	}
 	return errs
@@ -102,13 +99,13 @@ func lift[Whole, Part any](part func(Whole) Part, rules Table[Part]) Table[Whole
 	for i, rule := range rules {
 		lifted[i] = described[Whole](rule)
 		if check := rule.Check; check != nil {
-			lifted[i].Check = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj), c) }
+			lifted[i].Check = func(obj Whole, c Pass) field.ErrorList { return check(part(obj), c) }
 		}
 		if check := rule.preAdmission; check != nil {
-			lifted[i].preAdmission = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj), c) }
+			lifted[i].preAdmission = func(obj Whole, c Pass) field.ErrorList { return check(part(obj), c) }
 		}
 		if update := rule.Update; update != nil {
-			lifted[i].Update = func(old, obj Whole, c Conditions) field.ErrorList {
+			lifted[i].Update = func(old, obj Whole, c Pass) field.ErrorList {
 				return update(part(old), part(obj), c)
 			}
 		}
@@ -122,14 +119,14 @@ func liftFor[Whole, Part any](part func(Whole, walk.Server) Part, rules Table[Pa
 	for i, rule := range rules {
 		lifted[i] = described[Whole](rule)
 		if check := rule.Check; check != nil {
-			lifted[i].Check = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj, c.server()), c) }
+			lifted[i].Check = func(obj Whole, c Pass) field.ErrorList { return check(part(obj, c.server), c) }
 		}
 		if check := rule.preAdmission; check != nil {
-			lifted[i].preAdmission = func(obj Whole, c Conditions) field.ErrorList { return check(part(obj, c.server()), c) }
+			lifted[i].preAdmission = func(obj Whole, c Pass) field.ErrorList { return check(part(obj, c.server), c) }
 		}
 		if update := rule.Update; update != nil {
-			lifted[i].Update = func(old, obj Whole, c Conditions) field.ErrorList {
-				return update(part(old, c.server()), part(obj, c.server()), c)
+			lifted[i].Update = func(old, obj Whole, c Pass) field.ErrorList {
+				return update(part(old, c.server), part(obj, c.server), c)
 			}
 		}
 	}

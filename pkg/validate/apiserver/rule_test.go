@@ -16,9 +16,9 @@ func TestLiftKeepsAllChecks(t *testing.T) {
 	}
 	rules := Table[int]{{
 		ID: "a", Doc: "d", Upstream: "u", Source: "s",
-		Check:        func(int, Conditions) field.ErrorList { return says("check") },
-		Update:       func(int, int, Conditions) field.ErrorList { return says("update") },
-		preAdmission: func(int, Conditions) field.ErrorList { return says("preAdmission") },
+		Check:        func(int, Pass) field.ErrorList { return says("check") },
+		Update:       func(int, int, Pass) field.ErrorList { return says("update") },
+		preAdmission: func(int, Pass) field.ErrorList { return says("preAdmission") },
 	}}
 	for name, lifted := range map[string]Table[string]{
 		"lift":    lift(func(s string) int { return len(s) }, rules),

@@ -41,7 +41,7 @@ uses the compiler of 1.37 with the environment of the selected minor version.`,
 	},
 }
 
-func selectorForm(selectors walk.SelectorWalk, _ Conditions) (errs field.ErrorList) {
+func selectorForm(selectors walk.SelectorWalk, _ Pass) (errs field.ErrorList) {
 	for at, selector := range selectors {
 		if selector.CEL == nil {
 			errs = append(errs, field.Required(at.Child("cel"), "write the condition as a CEL expression"))
@@ -52,11 +52,11 @@ func selectorForm(selectors walk.SelectorWalk, _ Conditions) (errs field.ErrorLi
 
 // SelectorErrors returns the API server's errors for the expressions of a list of
 // selectors.
-func SelectorErrors(list *field.Path, selectors []resourceapi.DeviceSelector, c Conditions) field.ErrorList {
-	return selectorExpression(walk.CheckedSelectors(list, selectors, c.server()), c)
+func SelectorErrors(list *field.Path, selectors []resourceapi.DeviceSelector, c Pass) field.ErrorList {
+	return selectorExpression(walk.CheckedSelectors(list, selectors, c.server), c)
 }
 
-func selectorExpression(selectors walk.SelectorWalk, c Conditions) (errs field.ErrorList) {
+func selectorExpression(selectors walk.SelectorWalk, c Pass) (errs field.ErrorList) {
 	if c.Expressions == nil {
 		c.Expressions = &Expressions{}
 	}
@@ -166,7 +166,7 @@ func verdictOf(c compiler, x expression) verdict {
 
 // expressionErrors reports an expression that is too long, does not compile or may
 // cost too much. cost is what it may cost, 0 if that is unknown.
-func expressionErrors(at *field.Path, text string, derived bool, c Conditions) (errs field.ErrorList, cost uint64) {
+func expressionErrors(at *field.Path, text string, derived bool, c Pass) (errs field.ErrorList, cost uint64) {
 	if c.stored && c.Profile.Since(37) {
 		return nil, 0
 	}
@@ -189,7 +189,7 @@ func expressionErrors(at *field.Path, text string, derived bool, c Conditions) (
 // newExpression returns the environment in which the API server of the profile compiles.
 // The compiler is that of 1.37, whose environment for stored expressions knows more than
 // that of 1.35 did, and whose environment for new ones knows more than that of 1.34.
-func newExpression(text string, derived bool, c Conditions) expression {
+func newExpression(text string, derived bool, c Pass) expression {
 	x := expression{text: text, stored: c.stored, derived: derived, listless: !c.Profile.Since(35), features: dracel.Features{
 		EnableConsumableCapacity: c.Profile.Enabled(gateConsumableCapacity),
 		EnableListTypeAttributes: c.Profile.Enabled(gateListTypeAttributes),

@@ -93,7 +93,7 @@ The name has a domain. The status of a pool counts the free devices by the value
 this attribute, so each of these devices needs a value.`,
 		Upstream: "the same, since 1.37, with DRAPartitionableDevicesType",
 		Source:   "KEP-5677, ResourceSliceSpec.PartitionTypeAttribute",
-		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+		Check: func(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 			return partitionType(nil, slice, c)
 		},
 		Update: partitionType,
@@ -106,14 +106,14 @@ The operations are NodePrepareResources, NodeUnprepareResources, or * for all. A
 that does not prepare a device cannot unprepare it.`,
 		Upstream: "the same, since 1.37, with DRAOptionalNodeOperations",
 		Source:   "KEP-5945, ResourceSliceSpec.SkipNodeOperations",
-		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+		Check: func(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 			return sliceOperations(nil, slice, c)
 		},
 		Update: sliceOperations,
 	},
 }
 
-func partitionType(old, slice *resourceapi.ResourceSlice, c Conditions) (errs field.ErrorList) {
+func partitionType(old, slice *resourceapi.ResourceSlice, c Pass) (errs field.ErrorList) {
 	name := slice.Spec.PartitionTypeAttribute
 	if name == nil {
 		return nil
@@ -158,7 +158,7 @@ func untyped(slice *resourceapi.ResourceSlice, name string) (errs field.ErrorLis
 	return errs
 }
 
-func sliceOperations(old, slice *resourceapi.ResourceSlice, _ Conditions) field.ErrorList {
+func sliceOperations(old, slice *resourceapi.ResourceSlice, _ Pass) field.ErrorList {
 	list := slice.Spec.SkipNodeOperations
 	errs := skippedOperations(field.NewPath("spec", "skipNodeOperations"), list)
 	if old == nil || len(errs) == 0 {
@@ -186,8 +186,8 @@ Requests, taint rules and configurations refer to devices by this name. It is al
 domain of attributes without one.`,
 		Upstream: "the same, since 1.31; warns about upper case since 1.35",
 		Source:   "KEP-4381, ResourceSliceSpec.Driver, DriverNameMaxLength",
-		Check: func(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
-			return form.Driver(field.NewPath("spec", "driver"), slice.Spec.Driver, c.server())
+		Check: func(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
+			return form.Driver(field.NewPath("spec", "driver"), slice.Spec.Driver, c.server)
 		},
 	},
 	{
@@ -233,7 +233,7 @@ and publish another.`,
 	},
 }
 
-func sliceImmutable(old, slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+func sliceImmutable(old, slice *resourceapi.ResourceSlice, _ Pass) (errs field.ErrorList) {
 	const message = "cannot be changed; delete the slice and create another"
 	was, is, at := &old.Spec, &slice.Spec, field.NewPath("spec")
 	if was.Driver != is.Driver {
@@ -248,7 +248,7 @@ func sliceImmutable(old, slice *resourceapi.ResourceSlice, _ Conditions) (errs f
 	return errs
 }
 
-func slicePool(slice *resourceapi.ResourceSlice, _ Conditions) field.ErrorList {
+func slicePool(slice *resourceapi.ResourceSlice, _ Pass) field.ErrorList {
 	at, pool := field.NewPath("spec", "pool"), slice.Spec.Pool
 	errs := form.Pool(at.Child("name"), pool.Name)
 	if pool.ResourceSliceCount <= 0 {
@@ -260,14 +260,14 @@ func slicePool(slice *resourceapi.ResourceSlice, _ Conditions) field.ErrorList {
 	return errs
 }
 
-func sliceContent(slice *resourceapi.ResourceSlice, c Conditions) field.ErrorList {
+func sliceContent(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 	if !c.Profile.Since(35) || slice.Spec.SharedCounters == nil || slice.Spec.Devices == nil {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("spec"), "", "has sharedCounters and devices; publish them in separate slices")}
 }
 
-func sliceNodes(slice *resourceapi.ResourceSlice, _ Conditions) (errs field.ErrorList) {
+func sliceNodes(slice *resourceapi.ResourceSlice, _ Pass) (errs field.ErrorList) {
 	spec, at := &slice.Spec, field.NewPath("spec")
 	ways := 0
 	if spec.NodeName != nil {

@@ -89,7 +89,7 @@ var claimUpdateRules = Table[*resourceapi.ResourceClaim]{{
 	Doc:      specImmutableDoc,
 	Upstream: "the same, since 1.31; 1.34 checks the new spec too",
 	Source:   "KEP-4381, ValidateResourceClaimUpdate",
-	Update: func(old, claim *resourceapi.ResourceClaim, c Conditions) field.ErrorList {
+	Update: func(old, claim *resourceapi.ResourceClaim, c Pass) field.ErrorList {
 		return frozen(field.NewPath("spec"), &old.Spec, &claim.Spec, c)
 	},
 }}

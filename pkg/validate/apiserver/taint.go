@@ -40,13 +40,13 @@ Each has a type, a status, a time and a reason, like all conditions in Kubernete
 	},
 }
 
-func taintRuleSelector(rule *resourceapi.DeviceTaintRule, c Conditions) (errs field.ErrorList) {
+func taintRuleSelector(rule *resourceapi.DeviceTaintRule, c Pass) (errs field.ErrorList) {
 	selector, at := rule.Spec.DeviceSelector, field.NewPath("spec", "deviceSelector")
 	if selector == nil {
 		return nil
 	}
 	if selector.Driver != nil {
-		errs = append(errs, form.Driver(at.Child("driver"), *selector.Driver, c.server())...)
+		errs = append(errs, form.Driver(at.Child("driver"), *selector.Driver, c.server)...)
 	}
 	if selector.Pool != nil {
 		errs = append(errs, form.Pool(at.Child("pool"), *selector.Pool)...)
@@ -57,7 +57,7 @@ func taintRuleSelector(rule *resourceapi.DeviceTaintRule, c Conditions) (errs fi
 	return errs
 }
 
-func taintRuleConditions(rule *resourceapi.DeviceTaintRule, c Conditions) field.ErrorList {
+func taintRuleConditions(rule *resourceapi.DeviceTaintRule, c Pass) field.ErrorList {
 	if !c.Profile.Since(35) {
 		return nil
 	}
@@ -115,21 +115,21 @@ var effects = []resourceapi.DeviceTaintEffect{
 // effects134 are those of 1.34.
 var effects134 = effects[:2]
 
-func taintKey(t taint, _ Conditions) field.ErrorList {
+func taintKey(t taint, _ Pass) field.ErrorList {
 	if t.onlyDeclared || len(validation.IsQualifiedName(t.Key)) == 0 {
 		return nil // without a look for the place: a slice may have 1024 taints
 	}
 	return metav1validation.ValidateLabelName(t.Key, t.at("key"))
 }
 
-func taintValue(t taint, _ Conditions) field.ErrorList {
+func taintValue(t taint, _ Pass) field.ErrorList {
 	if t.onlyDeclared || len(validation.IsValidLabelValue(t.Value)) == 0 {
 		return nil
 	}
 	return labelValue(t.at("value"), t.Value)
 }
 
-func taintEffect(t taint, c Conditions) field.ErrorList {
+func taintEffect(t taint, c Pass) field.ErrorList {
 	known := effects
 	if !c.Profile.Since(35) {
 		known = effects134
@@ -184,14 +184,14 @@ func (t taint) at(name string) *field.Path {
 
 // walk yields the taints that the API server of the profile looks at; old is zero on
 // creation.
-func (p taintPart) walk(old taintPart, c Conditions) iter.Seq[taint] {
+func (p taintPart) walk(old taintPart, c Pass) iter.Seq[taint] {
 	return func(yield func(taint) bool) {
 		if p.rule != nil {
 			same := old.rule != nil && c.Profile.Since(35) && old.rule.Spec.Taint.Effect == p.rule.Spec.Taint.Effect
 			yield(taint{&p.rule.Spec.Taint, walk.RuleTaintPath, -1, false, same})
 			return
 		}
-		for d := range walk.CheckedDevices(old.slice, p.slice, c.server()) {
+		for d := range walk.CheckedDevices(old.slice, p.slice, c.server) {
 			if len(d.Taints) == 0 {
 				continue
 			}
@@ -210,13 +210,13 @@ func (p taintPart) walk(old taintPart, c Conditions) iter.Seq[taint] {
 }
 
 // eachTaint makes a check of all taints of one of a single taint.
-func eachTaint(check func(taint, Conditions) field.ErrorList) func(taintPart, Conditions) field.ErrorList {
+func eachTaint(check func(taint, Pass) field.ErrorList) func(taintPart, Pass) field.ErrorList {
 	update := eachTaintUpdate(check)
-	return func(part taintPart, c Conditions) field.ErrorList { return update(taintPart{}, part, c) }
+	return func(part taintPart, c Pass) field.ErrorList { return update(taintPart{}, part, c) }
 }
 
-func eachTaintUpdate(check func(taint, Conditions) field.ErrorList) func(old, part taintPart, c Conditions) field.ErrorList {
-	return func(old, part taintPart, c Conditions) (errs field.ErrorList) {
+func eachTaintUpdate(check func(taint, Pass) field.ErrorList) func(old, part taintPart, c Pass) field.ErrorList {
+	return func(old, part taintPart, c Pass) (errs field.ErrorList) {
 		for t := range part.walk(old, c) {
 			errs = append(errs, check(t, c)...)
 		}

@@ -62,7 +62,7 @@ Exists matches every value, so a value would suggest a restriction that does not
 
 var operators = []resourceapi.DeviceTolerationOperator{resourceapi.DeviceTolerationOpEqual, resourceapi.DeviceTolerationOpExists}
 
-func tolerationKey(tolerations walk.TolerationWalk, _ Conditions) (errs field.ErrorList) {
+func tolerationKey(tolerations walk.TolerationWalk, _ Pass) (errs field.ErrorList) {
 	for at, toleration := range tolerations {
 		if toleration.Key != "" && len(validation.IsQualifiedName(toleration.Key)) > 0 {
 			errs = append(errs, metav1validation.ValidateLabelName(toleration.Key, at.Child("key"))...)
@@ -71,7 +71,7 @@ func tolerationKey(tolerations walk.TolerationWalk, _ Conditions) (errs field.Er
 	return errs
 }
 
-func tolerationOperator(tolerations walk.TolerationWalk, _ Conditions) (errs field.ErrorList) {
+func tolerationOperator(tolerations walk.TolerationWalk, _ Pass) (errs field.ErrorList) {
 	for at, toleration := range tolerations {
 		switch {
 		case toleration.Operator == "":
@@ -83,7 +83,7 @@ func tolerationOperator(tolerations walk.TolerationWalk, _ Conditions) (errs fie
 	return errs
 }
 
-func tolerationValue(tolerations walk.TolerationWalk, _ Conditions) (errs field.ErrorList) {
+func tolerationValue(tolerations walk.TolerationWalk, _ Pass) (errs field.ErrorList) {
 	for at, toleration := range tolerations {
 		switch {
 		case toleration.Operator == resourceapi.DeviceTolerationOpEqual && len(validation.IsValidLabelValue(toleration.Value)) > 0:
@@ -96,7 +96,7 @@ func tolerationValue(tolerations walk.TolerationWalk, _ Conditions) (errs field.
 	return errs
 }
 
-func tolerationEffect(tolerations walk.TolerationWalk, c Conditions) (errs field.ErrorList) {
+func tolerationEffect(tolerations walk.TolerationWalk, c Pass) (errs field.ErrorList) {
 	for at, toleration := range tolerations {
 		if toleration.Effect != "" && !slices.Contains(toleratedEffects(c), toleration.Effect) {
 			errs = append(errs, field.NotSupported(at.Child("effect"), toleration.Effect, toleratedEffects(c)))
@@ -106,7 +106,7 @@ func tolerationEffect(tolerations walk.TolerationWalk, c Conditions) (errs field
 }
 
 // toleratedEffects are the effects that exist in the profile's minor.
-func toleratedEffects(c Conditions) []resourceapi.DeviceTaintEffect {
+func toleratedEffects(c Pass) []resourceapi.DeviceTaintEffect {
 	if c.Profile.Since(35) {
 		return []resourceapi.DeviceTaintEffect{resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNone}
 	}
