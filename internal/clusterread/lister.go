@@ -186,6 +186,9 @@ type Surroundings struct {
 	keys   map[string]bool
 }
 
+// HasNamespace reports whether there is a namespace.
+func (s *Surroundings) HasNamespace(name string) bool { _, has := s.labels[name]; return has }
+
 // NamespaceLabels returns the labels of a namespace, nil if there is none.
 func (s *Surroundings) NamespaceLabels(name string) map[string]string { return s.labels[name] }
 

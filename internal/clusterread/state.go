@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -51,6 +52,8 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 type State struct {
 	View    *tracker.Snapshot
 	Objects taints.Objects
+	// Nodes are those of files.
+	Nodes []*corev1.Node
 }
 
 // read lists claims, pods and budgets.
@@ -95,6 +98,11 @@ func (s *State) decode(document *manifest.Document) (any, []manifest.Problem) {
 		pod := &corev1.Pod{}
 		problems := manifest.DecodeInto(document, pod)
 		s.Objects.Pods = append(s.Objects.Pods, pod)
+		return nil, problems
+	case group == "v1" && document.Kind == "Node":
+		node := &corev1.Node{}
+		problems := manifest.DecodeInto(document, node)
+		s.Nodes = append(s.Nodes, node)
 		return nil, problems
 	case group == policyv1.GroupName && document.Kind == "PodDisruptionBudget":
 		budget := &policyv1.PodDisruptionBudget{}
@@ -152,4 +160,37 @@ func (s *State) Tainted() iter.Seq[usage.DeviceID] {
 			}
 		}
 	}
+}
+
+// NodeNames returns the nodes whose labels a selector selects.
+func (o *Source) NodeNames(ctx context.Context, streams cmdutil.Streams, s *State, selector string) (names []string, _ error) {
+	selected, err := labels.Parse(selector)
+	if err != nil {
+		return nil, err
+	}
+	nodes := s.Nodes
+	if o.Files == nil {
+		r, err := o.begin(streams)
+		if err != nil {
+			return nil, err
+		}
+		defer r.progress.End()
+		if nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes().List); err != nil {
+			return nil, err
+		}
+	}
+	for _, node := range nodes {
+		if selected.Matches(labels.Set(node.Labels)) {
+			names = append(names, node.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no node has the labels %s", selector)
+	}
+	return names, nil
+}
+
+// Scope is what names of targets can refer to.
+func (s *State) Scope() taints.Scope {
+	return taints.Scope{View: s.View, Index: s.Objects.Index(), Names: s.Devices()}
 }

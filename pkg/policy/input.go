@@ -369,7 +369,7 @@ func impact(i *Impact) *ast.Term {
 }
 
 var (
-	ruleKeys     = keysOf("key", "value", "effect", "age", "timeChanged", "selector", "previewed", "acknowledged", "old")
+	ruleKeys     = keysOf("key", "value", "effect", "timeAdded", "age", "timeChanged", "selector", "previewed", "acknowledged", "old")
 	storedKeys   = keysOf("key", "value", "effect", "selector")
 	selectorKeys = keysOf("present", "empty", "driver", "pool", "device")
 )
@@ -384,12 +384,13 @@ func taintRule(req Request) *ast.Term {
 		old = o
 		stored = storedKeys.object(text(o.Spec.Taint.Key), text(o.Spec.Taint.Value), text(o.Spec.Taint.Effect), deviceSelector(o.Spec.DeviceSelector))
 	}
-	age := ast.NullTerm()
+	age, added := ast.NullTerm(), ""
 	if rule.Spec.Taint.TimeAdded != nil {
+		added = rule.Spec.Taint.TimeAdded.UTC().Format(time.RFC3339)
 		age = whole(int64(req.Now.Sub(rule.Spec.Taint.TimeAdded.Time) / time.Second))
 	}
 	taint := rule.Spec.Taint
-	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), age, truth(old == nil || !old.Spec.Taint.TimeAdded.Equal(taint.TimeAdded)), deviceSelector(rule.Spec.DeviceSelector),
+	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), text(added), age, truth(old == nil || !old.Spec.Taint.TimeAdded.Equal(taint.TimeAdded)), deviceSelector(rule.Spec.DeviceSelector),
 		truth(previewed(old, rule)), truth(guard.AcknowledgesPods(rule.Annotations)), stored)
 }
 

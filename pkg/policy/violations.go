@@ -193,11 +193,19 @@ func groupMessages(violations []Violation) []Message {
 		group.add(violations[i].Paths)
 	}
 	listed, omitted := limitMessages(first)
+	type hint struct {
+		omission
+		text string
+	}
 	var all []Message
+	given := map[hint]bool{}
 	for i, v := range first {
-		if listed[i] {
-			all = append(all, v.messageAt(found[i].paths))
+		if !listed[i] {
+			continue
 		}
+		of := hint{omission{v.Code, v.Mode}, v.Hint}
+		all = append(all, v.messageAt(found[i].paths, !given[of]))
+		given[of] = true
 	}
 	return append(all, omitted...)
 }
@@ -243,23 +251,23 @@ func limitMessages(first []*Violation) (listed []bool, omitted []Message) {
 	return listed, omitted
 }
 
-// messageAt returns the message of a violation with these places.
-func (v *Violation) messageAt(paths []string) Message {
-	m := Message{Code: v.Code, Mode: v.Mode, Message: v.text(paths)}
+// messageAt returns the message of a violation with these places, with or without its hint.
+func (v *Violation) messageAt(paths []string, hint bool) Message {
+	m := Message{Code: v.Code, Mode: v.Mode, Message: v.text(paths, hint)}
 	if len(paths) > 0 {
 		m.Path = paths[0]
 	}
 	return m
 }
 
-func (v *Violation) text(paths []string) string {
+func (v *Violation) text(paths []string, hint bool) string {
 	var all strings.Builder
 	all.WriteString(v.Message)
 	if len(v.Allowed) > 0 {
 		all.WriteString("; allowed: ")
 		all.WriteString(strings.Join(v.Allowed, ", "))
 	}
-	if v.Hint != "" {
+	if v.Hint != "" && hint {
 		all.WriteString("; ")
 		all.WriteString(v.Hint)
 	}

@@ -34,7 +34,7 @@ deny contains violation if {
 	input.taintRule.age != null
 	violation := {
 		"paths": ["spec.taint.timeAdded"],
-		"message": sprintf("lies %v seconds in the past and uses up the tolerationSeconds of the pods", [ceil(input.taintRule.age)]),
+		"message": sprintf("%s is in the past and uses up the tolerationSeconds of the pods", [input.taintRule.timeAdded]),
 		"hint": "leave it out; the API server sets the time of the write",
 	}
 }
@@ -45,7 +45,7 @@ deny contains violation if {
 	input.taintRule.age != null
 	violation := {
 		"paths": ["spec.taint.timeAdded"],
-		"message": sprintf("lies %v seconds in the future and puts the eviction off", [ceil(abs(input.taintRule.age))]),
+		"message": sprintf("%s is in the future and delays the eviction", [input.taintRule.timeAdded]),
 		"hint": "leave it out; the API server sets the time of the write",
 	}
 }

@@ -3,7 +3,7 @@ package dra.taintrules.rule_time_test
 import data.dra.taintrules.rule_time
 
 rule := {
-	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "age": 1, "timeChanged": true,
+	"key": "example.com/maintenance", "value": "", "effect": "NoExecute", "timeAdded": "2020-01-01T00:00:00Z", "age": 1, "timeChanged": true,
 	"selector": {"present": true, "empty": false, "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"},
 	"previewed": false, "old": null,
 }
@@ -16,10 +16,10 @@ messages(change) := {violation.message |
 stored := {"key": rule.key, "value": "", "effect": "NoExecute", "selector": rule.selector}
 
 test_past_is_denied if {
-	messages({"age": 60.5}) == {"lies 61 seconds in the past and uses up the tolerationSeconds of the pods"}
+	messages({"age": 60.5}) == {"2020-01-01T00:00:00Z is in the past and uses up the tolerationSeconds of the pods"}
 }
 
-test_future_is_denied if messages({"age": -3600}) == {"lies 3600 seconds in the future and puts the eviction off"}
+test_future_is_denied if messages({"age": -3600}) == {"2020-01-01T00:00:00Z is in the future and delays the eviction"}
 
 test_update_to_the_past_is_denied if count(messages({"age": 200000000, "old": stored})) == 1
 

@@ -19,7 +19,7 @@ import (
 
 // connectTime is how long the API server may take to accept a connection and to send its
 // first byte. Credential plugins have ended when a connection begins.
-const connectTime = 1700 * time.Millisecond
+const connectTime = 1500 * time.Millisecond
 
 // A dialer connects to an API server that answers soon.
 type dialer struct {

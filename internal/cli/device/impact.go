@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,30 +21,33 @@ import (
 // impactOptions are the flags of impact.
 type impactOptions struct {
 	file, output string
-	read         clusterread.Source
+	targets
 }
 
 func ImpactCommand(streams cmdutil.Streams) *cobra.Command {
 	o := impactOptions{}
 	c := &cobra.Command{
-		Use:   "impact {DEVICE KEY[=VALUE][:EFFECT] | RULE | -f FILE}",
+		Use:   "impact {TARGET... KEY[=VALUE][:EFFECT] | RULE | -f FILE}",
 		Short: "Show which pods a taint would evict",
 		Long: `impact lists the pods that a taint with the effect NoExecute would evict, with their
 owners, their PodDisruptionBudgets, and how long they tolerate it. It changes nothing. The
-taint comes from a stored DeviceTaintRule (RULE), from a file (-f), or from the arguments:
-DEVICE is DRIVER/POOL/DEVICE, DRIVER/POOL, DRIVER, or the unique end of a device's name.
-The effect of the taint is ignored: the answer is always for NoExecute.`,
+taint comes from a stored DeviceTaintRule (RULE), from a file (-f), or from the arguments.
+The effect of the taint is ignored: the answer is always for NoExecute.
+
+` + targetHelp + `
+
+Exit codes: 0 the impact is within the thresholds, 1 it exceeds them, 2 the command failed.`,
 		Example: `  dra-steward impact gpu.example.com/node-1/gpu-0 example.com/broken:NoExecute
   dra-steward impact node-1/gpu-0 example.com/broken -o json
+  dra-steward impact node/node-1 example.com/maintenance
   dra-steward impact rack-3-maintenance             # a stored DeviceTaintRule
   dra-steward impact -f rule.yaml --from-files cluster/`,
-		Args: cobra.MaximumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error { return impact(c.Context(), streams, o, args) },
 	}
 	f := c.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the DeviceTaintRule; - is standard input")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
-	o.read.AddFlags(c)
+	o.addFlags(c, true)
 	cmdutil.Complete(c, "output", []string{"text", "json", "yaml"})
 	return c
 }
@@ -53,41 +57,60 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 		return fmt.Errorf("--output %q: must be text, json or yaml", o.output)
 	}
 	if (o.file == "") == (len(args) == 0) {
-		return errors.New("name the taint: DEVICE KEY[=VALUE]:EFFECT, the name of a DeviceTaintRule, or -f FILE; see 'dra-steward impact --help'")
+		return errors.New("name the taint: TARGET KEY[=VALUE]:EFFECT, the name of a DeviceTaintRule, or -f FILE; see 'dra-steward impact --help'")
 	}
 	state, err := o.read.ReadState(ctx, streams)
 	if err != nil {
 		return err
 	}
-	selector, taint, err := o.asked(streams, state, args)
+	selectors, taint, err := o.asked(ctx, streams, state, args)
 	if err != nil {
 		return err
 	}
-	return writeReport(streams, taints.NewReport(state.Objects, selector, taint, time.Now()), o.output)
+	exceeded := false
+	for _, selector := range selectors {
+		report := taints.NewReport(state.Objects, selector, taint, time.Now())
+		if err := writeReport(streams, report, o.output); err != nil {
+			return err
+		}
+		exceeded = exceeded || len(report.Exceeded) > 0
+	}
+	if exceeded {
+		return cmdutil.ErrFindings
+	}
+	return nil
 }
 
-// asked is the taint that the arguments are about.
-func (o impactOptions) asked(streams cmdutil.Streams, state *clusterread.State, args []string) (*resourceapi.DeviceTaintSelector, resourceapi.DeviceTaint, error) {
+// asked is the taint that the arguments name, and the selectors of its devices.
+func (o impactOptions) asked(ctx context.Context, streams cmdutil.Streams, state *clusterread.State, args []string) ([]*resourceapi.DeviceTaintSelector, resourceapi.DeviceTaint, error) {
 	switch {
 	case o.file != "":
 		rule, err := ruleOfFile(streams, o.file)
 		if err != nil {
 			return nil, resourceapi.DeviceTaint{}, err
 		}
-		return rule.Spec.DeviceSelector, rule.Spec.Taint, nil
-	case len(args) == 1:
-		rule := state.View.Rule(args[0])
+		return []*resourceapi.DeviceTaintSelector{rule.Spec.DeviceSelector}, rule.Spec.Taint, nil
+	case len(args) == 1 && o.selector == "":
+		rule := state.View.Rule(strings.TrimPrefix(args[0], "devicetaintrule/"))
 		if rule == nil {
 			return nil, resourceapi.DeviceTaint{}, fmt.Errorf("DeviceTaintRule %q not found; for a device, add the taint, such as example.com/broken:NoExecute", args[0])
 		}
-		return rule.Spec.DeviceSelector, rule.Spec.Taint, nil
+		return []*resourceapi.DeviceTaintSelector{rule.Spec.DeviceSelector}, rule.Spec.Taint, nil
 	}
-	taint, err := taints.ParseTaint(args[1], true)
+	names, rest, err := o.arguments(args, 1)
+	if err != nil {
+		return nil, resourceapi.DeviceTaint{}, err
+	}
+	taint, err := taints.ParseTaint(rest[0], true)
 	if err != nil {
 		return nil, taint, err
 	}
-	target, err := taints.Resolve(args[0], state.Devices())
-	return target.Selector(), taint, err
+	found, err := o.resolve(ctx, streams, state, state.Scope(), names)
+	var selectors []*resourceapi.DeviceTaintSelector
+	for _, target := range found {
+		selectors = append(selectors, target.Selector())
+	}
+	return selectors, taint, err
 }
 
 // ruleOfFile reads the first DeviceTaintRule of a file.

@@ -2,51 +2,60 @@ package device
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // taintOptions are the flags of taint and untaint.
 type taintOptions struct {
-	read             clusterread.Source
-	expires          time.Duration
-	acknowledge, dry string
+	targets
+	expires     time.Duration
+	acknowledge string
+	dry         cmdutil.DryRun
+	// keep is set unless --for is given: an expiry that the rule has stays.
+	keep bool
 }
 
 func TaintCommand(streams cmdutil.Streams) *cobra.Command {
 	o := taintOptions{}
 	c := &cobra.Command{
-		Use:   "taint DEVICE KEY[=VALUE]:EFFECT",
-		Short: "Taint a device, a pool or a driver with a DeviceTaintRule",
-		Long: `taint creates a DeviceTaintRule for a key on DRIVER/POOL/DEVICE, DRIVER/POOL, DRIVER, or on
-the device with the given unique end of its name. The name of the rule is derived from
-these: tainting again updates the rule, for example from None to NoExecute, and the same
-taint again changes nothing. Before NoExecute it shows the impact. With --for, the
-controller deletes the rule after that time.`,
-		Example: `  dra-steward taint gpu.example.com/node-1/gpu-0 example.com/suspect:NoSchedule --for 2h
+		Use:   "taint TARGET... KEY[=VALUE]:EFFECT | KEY[=VALUE][:EFFECT]-",
+		Short: "Taint devices with DeviceTaintRules",
+		Long: `taint creates a DeviceTaintRule for a key on each target. KEY- removes the taint, as untaint
+does. The name of a rule is derived from target and key: tainting again updates the rule, for
+example from None to NoExecute, and the same taint again changes nothing. Before NoExecute it
+shows the impact, and where the policy DRA-RULE-003 requires it, writes the effect None first.
+With --for, the controller deletes the rule after that time; without it, an expiry that the
+rule has stays, and --for=0 removes it.
+
+` + targetHelp,
+		Example: `  dra-steward taint gpu.example.com/node-1/gpu-0 example.com/suspect:NoSchedule --for 2d
+  dra-steward taint node/node-1 example.com/maintenance:NoSchedule
+  dra-steward taint pod/train-0 -n team-a example.com/suspect:NoSchedule
+  dra-steward taint -l rack=r7 example.com/firmware:NoExecute --acknowledge "pods<=40,namespaces<=3"
   dra-steward taint node-1/gpu-0 example.com/broken:NoExecute --dry-run=server
-  dra-steward taint gpu.example.com/rack-3 example.com/firmware:NoExecute --acknowledge "pods<=40,namespaces<=3"`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error { return taintDevice(c.Context(), streams, o, args) },
+  dra-steward taint gpu.example.com/node-1/gpu-0 example.com/suspect-`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.keep = !c.Flags().Changed("for")
+			last := len(args) - 1
+			if text, remove := strings.CutSuffix(args[last], "-"); remove {
+				return untaintDevices(c.Context(), streams, o, append(args[:last:last], text))
+			}
+			return taintDevices(c.Context(), streams, o, args)
+		},
 	}
 	o.flags(c)
-	c.Flags().DurationVar(&o.expires, "for", 0, "delete the rule after this time, at least a minute (needs the controller of dra-steward)")
+	cmdutil.DurationVar(c.Flags(), &o.expires, "for", 0, "delete the rule after this time, at least a minute (needs the controller of dra-steward)")
 	c.Flags().StringVar(&o.acknowledge, "acknowledge", "", "acknowledge an impact up to this ceiling: pods<=120,namespaces<=4")
 	return c
 }
@@ -54,39 +63,32 @@ controller deletes the rule after that time.`,
 func UntaintCommand(streams cmdutil.Streams) *cobra.Command {
 	o := taintOptions{}
 	c := &cobra.Command{
-		Use:   "untaint DEVICE KEY[=VALUE][:EFFECT]",
-		Short: "Delete the DeviceTaintRule that taint created",
-		Long: `untaint deletes the rule that "dra-steward taint" created for a key on a device, a pool or a
-driver. Only the driver can remove a taint that it has set itself; untaint then prints what
-you can do.`,
-		Example: `  dra-steward untaint gpu.example.com/node-1/gpu-0 example.com/suspect`,
-		Args:    cobra.ExactArgs(2),
-		RunE:    func(c *cobra.Command, args []string) error { return untaintDevice(c.Context(), streams, o, args) },
+		Use:   "untaint TARGET... KEY[=VALUE][:EFFECT]",
+		Short: "Delete the DeviceTaintRules that taint created",
+		Long: `untaint deletes the rules that "dra-steward taint" created for a key on each target. Only the
+driver can remove a taint that it has set itself; untaint then prints what you can do.
+
+` + targetHelp,
+		Example: `  dra-steward untaint gpu.example.com/node-1/gpu-0 example.com/suspect
+  dra-steward untaint node/node-1 example.com/maintenance`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return untaintDevices(c.Context(), streams, o, args) },
 	}
 	o.flags(c)
 	return c
 }
 
 func (o *taintOptions) flags(c *cobra.Command) {
-	o.read.Client.AddFlags(c)
-	c.Flags().StringVar(&o.dry, "dry-run", "none", "server: let the API server process the request without storing it; none")
-	cmdutil.Complete(c, "dry-run", []string{"none", "server"})
+	o.addFlags(c, false)
+	o.dry.AddFlag(c, "change nothing, print what would be done")
 }
 
-// dryRun is for the calls of a client.
-func (o taintOptions) dryRun() ([]string, error) {
-	switch o.dry {
-	case "none", "":
-		return nil, nil
-	case "server":
-		return []string{metav1.DryRunAll}, nil
-	default:
-		return nil, fmt.Errorf("--dry-run %q: must be none or server", o.dry)
+func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, args []string) error {
+	names, rest, err := o.arguments(args, 1)
+	if err != nil {
+		return err
 	}
-}
-
-func taintDevice(ctx context.Context, streams cmdutil.Streams, o taintOptions, args []string) error {
-	taint, err := taints.ParseTaint(args[1], false)
+	taint, err := taints.ParseTaint(rest[0], false)
 	if err != nil {
 		return err
 	}
@@ -98,96 +100,56 @@ func taintDevice(ctx context.Context, streams cmdutil.Streams, o taintOptions, a
 			return fmt.Errorf("--acknowledge: %w", err)
 		}
 	}
-	dry, err := o.dryRun()
-	if err != nil {
-		return err
-	}
 	state, err := o.read.ReadState(ctx, streams)
 	if err != nil {
 		return err
 	}
-	intent := taints.Intent{Taint: taint, Acknowledged: o.acknowledge}
-	if intent.Target, err = taints.Resolve(args[0], state.Devices()); err != nil {
+	found, err := o.resolve(ctx, streams, state, state.Scope(), names)
+	if err != nil {
 		return err
 	}
-	now := time.Now()
-	if o.expires > 0 {
-		intent.Expires = now.Add(o.expires)
+	w, err := o.writer(streams)
+	if err != nil {
+		return err
 	}
-	if taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
-		if err := taints.NewReport(state.Objects, intent.Target.Selector(), taint, now).WriteText(streams.Out); err != nil {
+	for _, target := range found {
+		now := time.Now()
+		intent := taints.Intent{Target: target, Taint: taint, Acknowledged: o.acknowledge}
+		stored := state.View.Rule(taints.Name(target, taint.Key))
+		intent.Expires = o.expiry(now, stored)
+		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
+			if err := taints.NewReport(state.Objects, target.Selector(), taint, now).WriteText(streams.Out); err != nil {
+				return err
+			}
+		}
+		if err := w.apply(ctx, intent, stored); err != nil {
 			return err
 		}
 	}
-	rules, version, err := o.rules(streams)
+	return nil
+}
+
+// expiry is when a rule ends: by --for, or as it is stored.
+func (o taintOptions) expiry(now time.Time, stored *resourceapi.DeviceTaintRule) time.Time {
+	if o.expires > 0 {
+		return now.Add(o.expires)
+	}
+	if stored == nil || !o.keep {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, stored.Annotations[v1alpha1.ExpiresAnnotation])
+	if err != nil { // none, or one that the controller ignores, too
+		return time.Time{}
+	}
+	return at
+}
+
+func untaintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, args []string) error {
+	names, rest, err := o.arguments(args, 1)
 	if err != nil {
 		return err
 	}
-	return applyRule(ctx, streams, rules, version, intent, state.View.Rule(taints.Name(intent.Target, taint.Key)), dry)
-}
-
-// rules are the DeviceTaintRules in the newest version that is served.
-func (o taintOptions) rules(streams cmdutil.Streams) (dynamic.ResourceInterface, string, error) {
-	config, err := o.read.Client.Config(streams)
-	if err != nil {
-		return nil, "", err
-	}
-	return clusterread.ServedRules(config)
-}
-
-// applyRule writes a rule and says what became of it; stored is the one that is there.
-func applyRule(ctx context.Context, streams cmdutil.Streams, rules dynamic.ResourceInterface, version string, intent taints.Intent, stored *resourceapi.DeviceTaintRule, dry []string) error {
-	rule := intent.Rule()
-	rule.APIVersion, rule.Kind = resourceapi.GroupName+"/"+version, "DeviceTaintRule"
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)
-	if err != nil {
-		return err
-	}
-	delete(fields, "status") // in Kubernetes 1.34 a rule has none
-	data, err := json.Marshal(fields)
-	if err != nil {
-		return err
-	}
-	force := true
-	applied, err := rules.Patch(ctx, rule.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: taints.ManagedByTaint, Force: &force, DryRun: dry})
-	if err != nil {
-		return err
-	}
-	did := "changed"
-	switch {
-	case stored == nil:
-		did = "created"
-	case stored.ResourceVersion == applied.GetResourceVersion():
-		did = "unchanged"
-	}
-	return said(streams, fmt.Sprintf("devicetaintrule/%s %s: %s %s", rule.Name, did, intent.Target, taintText(intent.Taint)), intent.Expires, dry)
-}
-
-func said(streams cmdutil.Streams, text string, expires time.Time, dry []string) error {
-	if !expires.IsZero() {
-		text += ", until " + expires.UTC().Format(time.RFC3339)
-	}
-	if dry != nil {
-		text += " (server dry run)"
-	}
-	_, err := fmt.Fprintln(streams.Out, text)
-	return err
-}
-
-func taintText(t resourceapi.DeviceTaint) string {
-	text := t.Key
-	if t.Value != "" {
-		text += "=" + t.Value
-	}
-	return text + ":" + string(t.Effect)
-}
-
-func untaintDevice(ctx context.Context, streams cmdutil.Streams, o taintOptions, args []string) error {
-	taint, err := taints.ParseTaint(args[1], true)
-	if err != nil {
-		return err
-	}
-	dry, err := o.dryRun()
+	taint, err := taints.ParseTaint(rest[0], true)
 	if err != nil {
 		return err
 	}
@@ -195,35 +157,20 @@ func untaintDevice(ctx context.Context, streams cmdutil.Streams, o taintOptions,
 	if err != nil {
 		return err
 	}
-	target, err := taints.Resolve(args[0], state.Tainted())
+	scope := state.Scope()
+	scope.Names = state.Tainted()
+	found, err := o.resolve(ctx, streams, state, scope, names)
 	if err != nil {
 		return err
 	}
-	name := taints.Name(target, taint.Key)
-	stored := state.View.Rule(name)
-	if stored == nil || stored.Labels[taints.ManagedBy] != taints.ManagedByTaint || !taints.Same(stored.Spec.Taint, taint) {
-		return notOurs(streams, state.View, target, taint)
-	}
-	rules, _, err := o.rules(streams)
+	w, err := o.writer(streams)
 	if err != nil {
 		return err
 	}
-	uid := stored.UID
-	if err := rules.Delete(ctx, name, metav1.DeleteOptions{DryRun: dry, Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil && !apierrors.IsNotFound(err) {
-		return err
+	for _, target := range found {
+		if err := w.remove(ctx, state.View, target, taint); err != nil {
+			return err
+		}
 	}
-	for _, left := range taints.Others(state.View.Devices(), target, taint, name) {
-		fmt.Fprintf(streams.Err, "warning: still tainted: %v\n", left)
-	}
-	return said(streams, fmt.Sprintf("devicetaintrule/%s deleted: %s %s", name, target, taintText(stored.Spec.Taint)), time.Time{}, dry)
-}
-
-// notOurs says who else taints the target, and what can be done about it.
-func notOurs(streams cmdutil.Streams, view *tracker.Snapshot, target taints.Target, taint resourceapi.DeviceTaint) error {
-	found := taints.Others(view.Devices(), target, taint, "")
-	if len(found) == 0 {
-		fmt.Fprintf(streams.Out, "%s has no such taint: nothing to do\n", target)
-		return nil
-	}
-	return errors.Join(found...)
+	return nil
 }

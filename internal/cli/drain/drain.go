@@ -28,7 +28,8 @@ type drainOptions struct {
 	acknowledge                 string
 	evictBare, bareCordon       bool
 	uncordon                    bool
-	wait, dryRun                bool
+	wait                        bool
+	dry                         cmdutil.DryRun
 	list, pause, resume, cancel bool
 	timeout                     time.Duration
 	changed                     func(flag string) bool
@@ -75,7 +76,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.Int32Var(&o.perNamespace, "max-per-namespace", 0, "maximum number of pods per namespace that are being evicted at a time; 0 = no limit")
 	f.Int32Var(&o.perNode, "max-per-node", 0, "maximum number of pods per node that are being evicted at a time; 0 = no limit")
 	f.StringSliceVar(&o.order, "order", nil, "eviction order: Priority, OwnerSpread (default: both)")
-	f.DurationVar(&o.deadline, "deadline", 0, "maximum duration of the drain; 0 = no limit")
+	cmdutil.DurationVar(f, &o.deadline, "deadline", 0, "maximum duration of the drain; 0 = no limit")
 	f.StringVar(&o.action, "deadline-action", string(v1alpha1.DeadlineKeep), "action at the deadline: Keep (stop evictions), Delete (delete pods regardless of budgets) or Fail")
 	f.StringVar(&o.acknowledge, "acknowledge", "", `maximum impact of the drain, above the thresholds of the site: "pods<=120,namespaces<=4"`)
 	f.StringVar(&o.key, "cordon-key", "", "key of the cordon taint (default "+v1alpha1.DrainTaintKey+")")
@@ -84,8 +85,8 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.bareCordon, "without-cordon", false, "continue if DeviceTaintRules are not served, without keeping new pods off the devices")
 	f.BoolVar(&o.uncordon, "uncordon", false, "remove the cordon when the devices are drained")
 	f.BoolVar(&o.wait, "wait", false, "show the progress and wait until the devices are drained")
-	f.DurationVar(&o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
-	f.BoolVar(&o.dryRun, "dry-run", false, "create nothing; show which pods would be evicted, in which order, and what blocks")
+	cmdutil.DurationVar(f, &o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
+	o.dry.AddFlag(c, "create nothing; show which pods would be evicted, in which order, and what blocks")
 	f.BoolVar(&o.list, "list", false, "show all drains")
 	f.BoolVar(&o.pause, "pause", false, "pause the named drains: stop evictions, keep the cordon")
 	f.BoolVar(&o.resume, "resume", false, "resume the named drains")
@@ -124,7 +125,7 @@ func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config
 	if err != nil {
 		return err
 	}
-	if o.dryRun {
+	if o.dry != "" {
 		return o.plan(ctx, streams, config, client, view, wanted)
 	}
 	d, err := o.createOrResume(ctx, streams, client, wanted)

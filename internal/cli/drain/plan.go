@@ -20,7 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// plan shows what a drain would do, and lets the API server say whether it may be.
+// plan shows what a drain would do. In a server dry run the API server checks it.
 func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, view *tracker.Snapshot, wanted *v1alpha1.DeviceDrain) error {
 	reader, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -55,8 +55,10 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 		}
 	}
 	wanted.Spec.DryRun = false
-	if _, err := client.Create(ctx, wanted, true); err != nil {
-		return drainError(err)
+	if o.dry == cmdutil.DryRunServer {
+		if _, err := client.Create(ctx, wanted, true); err != nil {
+			return drainError(err)
+		}
 	}
 	if blocked != nil && blocked.Status == metav1.ConditionTrue {
 		return cmdutil.ErrFindings

@@ -3,6 +3,8 @@ package drain
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -47,6 +49,8 @@ func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, clien
 	for {
 		d, err := client.Get(ctx, name)
 		switch {
+		case ctx.Err() != nil:
+			return interrupted(streams, name)
 		case apierrors.IsNotFound(err):
 			fmt.Fprintf(streams.Out, "devicedrain %s was deleted\n", name)
 			return cmdutil.ErrFindings
@@ -67,13 +71,20 @@ func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, clien
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return interrupted(streams, name)
 		case <-over:
 			fmt.Fprintf(streams.Out, "devicedrain %s is not drained yet; the controller continues\n", name)
 			return cmdutil.ErrFindings
 		case <-ticker.C:
 		}
 	}
+}
+
+// interrupted says what an interrupt does not end.
+func interrupted(streams cmdutil.Streams, name string) error {
+	fmt.Fprintf(streams.Out, "\ninterrupted; the controller continues with devicedrain %s\n"+
+		"to follow it: kubectl get devicedrain %[1]s -w\nto cancel it and remove its cordon: dra-steward drain --cancel %[1]s\n", name)
+	return cmdutil.ErrFindings
 }
 
 // ended is the end of the command for a drain that has ended.
@@ -103,10 +114,33 @@ func listDrains(ctx context.Context, streams cmdutil.Streams, client *drain.Clie
 	return w.Flush()
 }
 
+// drainNames reads NAME, TYPE/NAME and TYPE NAME..., and refuses names of devices.
+func drainNames(args []string) (names []string, _ error) {
+	kinds := []string{"devicedrain", "devicedrains", "ddrain", "devicedrains." + v1alpha1.Group, "devicedrain." + v1alpha1.Group}
+	if len(args) > 1 && slices.Contains(kinds, args[0]) {
+		args = args[1:]
+	}
+	for _, arg := range args {
+		kind, name, has := strings.Cut(arg, "/")
+		switch {
+		case !has:
+			name = arg
+		case !slices.Contains(kinds, kind):
+			return nil, fmt.Errorf("%q is the name of a device, not of a drain: name a drain, such as gpu-3-5f1d2a9c; \"dra-steward drain --list\" shows them", arg)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
 // steer pauses, resumes or deletes drains.
 func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client *drain.Client, names []string) error {
 	if len(names) == 0 {
 		return errNoDrains
+	}
+	names, err := drainNames(names)
+	if err != nil {
+		return err
 	}
 	for _, name := range names {
 		if o.cancel {

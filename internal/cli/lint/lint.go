@@ -31,6 +31,7 @@ type lintOptions struct {
 	world, schemas         []string
 	policies               []string
 	verdicts, fix, diff    bool
+	allowEmpty             bool
 }
 
 var severities = []string{validate.Error.String(), validate.Warning.String()}
@@ -109,6 +110,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	f.BoolVar(&o.verdicts, "verdicts", false, "print the verdict of the API server on every object instead of findings")
 	f.BoolVar(&o.fix, "fix", false, "write missing defaults to the files, then check them")
 	f.BoolVar(&o.diff, "diff", false, "print the changes of --fix as a unified diff, without checking")
+	f.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the input has no objects")
 	cmdutil.Complete(c, "output", lint.Outputs())
 	cmdutil.Complete(c, "fail-on", severities)
 	cmdutil.Complete(c, "kubernetes-version", lint.Minors())
@@ -134,7 +136,7 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 	if err != nil {
 		return err
 	}
-	tally := tally{failOn: o.failOn, verdicts: o.verdicts}
+	tally := tally{failOn: o.failOn, verdicts: o.verdicts, allowEmpty: o.allowEmpty}
 	progress := lint.Progress{Out: streams.Terminal, Now: time.Now}
 	for result := range linter.Run(args...) {
 		progress.Count(result.File)

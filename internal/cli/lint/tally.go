@@ -12,8 +12,9 @@ import (
 
 // A tally is what lint has found so far.
 type tally struct {
-	failOn   string
-	verdicts bool
+	failOn     string
+	verdicts   bool
+	allowEmpty bool
 
 	judged, skipped, errors, warnings int
 	failed                            bool
@@ -64,6 +65,9 @@ func (t *tally) end() error {
 	}
 	if t.failed {
 		return cmdutil.ErrFindings
+	}
+	if t.judged+t.skipped == 0 && !t.allowEmpty {
+		return errors.New("nothing to check: the input has no objects; if that is right, set --allow-empty")
 	}
 	return nil
 }

@@ -179,6 +179,7 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 	if err != nil {
 		return audit.Report{}, err
 	}
+	checked := 0
 	for document, err := range reader.Walk(o.read.Files...) {
 		if err != nil {
 			return audit.Report{}, err
@@ -186,6 +187,7 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 		if !document.Ours() || o.namespace != "" && document.Namespace != o.namespace {
 			continue
 		}
+		checked++
 		object, problems := manifest.Decode(document)
 		if object == nil {
 			return audit.Report{}, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
@@ -197,6 +199,9 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 		if err != nil {
 			return audit.Report{}, fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
 		}
+	}
+	if checked == 0 && o.namespace != "" {
+		return audit.Report{}, fmt.Errorf("--namespace %s: the files have no object of resource.k8s.io in this namespace", o.namespace)
 	}
 	return found.report(), nil
 }
@@ -217,6 +222,9 @@ func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, 
 	all, around, err := s.Surroundings(ctx)
 	if err != nil {
 		return audit.Report{}, err
+	}
+	if o.namespace != "" && !around.HasNamespace(o.namespace) {
+		return audit.Report{}, fmt.Errorf("--namespace %s: the cluster has no such namespace", o.namespace)
 	}
 	options.World, options.Facts = &around.Objects, around
 	found, err := newCollected(options)

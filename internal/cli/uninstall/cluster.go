@@ -55,7 +55,7 @@ func (o uninstallOptions) newUninstall(streams cmdutil.Streams) (*uninstall, err
 
 // say writes a line; of a dry run it says so.
 func (u *uninstall) say(format string, args ...any) {
-	if u.dryRun {
+	if u.dryRun != "" {
 		format = "would: " + format
 	}
 	fmt.Fprintf(u.out, format+"\n", args...)
@@ -65,7 +65,7 @@ func (u *uninstall) say(format string, args ...any) {
 // what is deleted.
 func (u *uninstall) stopController(ctx context.Context) error {
 	u.say("stop the controller %s/%s", u.namespace, u.controller)
-	if u.dryRun {
+	if u.dryRun != "" {
 		return nil
 	}
 	_, err := u.client.AppsV1().Deployments(u.namespace).Patch(ctx, u.controller, types.MergePatchType,
@@ -139,7 +139,7 @@ func (u *uninstall) settleRules(ctx context.Context) error {
 }
 
 func (u *uninstall) lift(ctx context.Context, rules dynamic.ResourceInterface, rule *unstructured.Unstructured) error {
-	if u.dryRun {
+	if u.dryRun != "" {
 		return nil
 	}
 	uid := rule.GetUID()
@@ -164,7 +164,7 @@ func (u *uninstall) release(ctx context.Context, rules dynamic.ResourceInterface
 		}
 	}
 	_, bound := rule.GetAnnotations()[drainUID]
-	if u.dryRun || len(others) == len(rule.GetOwnerReferences()) && !bound {
+	if u.dryRun != "" || len(others) == len(rule.GetOwnerReferences()) && !bound {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -213,7 +213,7 @@ func (u *uninstall) deleteRuntime(ctx context.Context) error {
 	}
 	for _, name := range names {
 		u.say("delete ConfigMap %s/%s", u.namespace, name)
-		if u.dryRun {
+		if u.dryRun != "" {
 			continue
 		}
 		if err := u.client.CoreV1().ConfigMaps(u.namespace).Delete(ctx, name, background); err != nil && !apierrors.IsNotFound(err) {
@@ -221,7 +221,7 @@ func (u *uninstall) deleteRuntime(ctx context.Context) error {
 		}
 	}
 	u.say("delete Lease %s/%s", u.namespace, u.controller)
-	if u.dryRun {
+	if u.dryRun != "" {
 		return nil
 	}
 	if err := u.client.CoordinationV1().Leases(u.namespace).Delete(ctx, u.controller, background); err != nil && !apierrors.IsNotFound(err) {

@@ -37,7 +37,7 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 		return err
 	}
 	u.say("remove %d patched values from ResourceSlices, and wait until drivers stop publishing %d more", n.InForce, n.Waiting)
-	if u.dryRun {
+	if u.dryRun != "" {
 		return nil
 	}
 	for _, name := range []string{u.webhook, u.controller} {

@@ -25,7 +25,7 @@ type uninstallOptions struct {
 	configMaps            []string
 	taintRules            string
 	patience              time.Duration
-	dryRun                bool
+	dryRun                cmdutil.DryRun
 	cluster               cmdutil.Client
 }
 
@@ -72,7 +72,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringArrayVar(&o.configMaps, "config-map", nil, "additional ConfigMap to delete, created at run time (repeatable)")
 	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward: keep or lift")
 	f.DurationVar(&o.patience, "patience", time.Minute, "maximum time to wait for the controller to stop")
-	f.BoolVar(&o.dryRun, "dry-run", false, "change nothing, print what would be done")
+	o.dryRun.AddFlag(c, "change nothing, print what would be done")
 	o.cluster.AddFlags(c)
 	cmdutil.Complete(c, "taint-rules", []string{keepRules, liftRules})
 	return c

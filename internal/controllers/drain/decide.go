@@ -80,7 +80,7 @@ func (d *Decision) excess(in Input) string {
 		return fmt.Sprintf("annotation %s: %v", v1alpha1.AcknowledgementAnnotation, err)
 	}
 	n := d.Status.Counts
-	counts := guard.Counts{Devices: int(n.Devices), DriverDevices: in.DriverDevices, Claims: int(n.Claims), Pods: int(n.Remaining), Namespaces: int(n.Namespaces)}
+	counts := guard.Counts{Devices: in.HeldDevices, DriverDevices: in.DriverDevices, Claims: int(n.Claims), Pods: int(n.Remaining), Namespaces: int(n.Namespaces)}
 	over := in.Thresholds.Exceeded(counts, acknowledged)
 	if len(over) == 0 {
 		return ""

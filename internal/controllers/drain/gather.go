@@ -47,7 +47,11 @@ func Look(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index,
 		if _, published := view.Device(name.Driver, name.Pool, name.Device); !published {
 			in.Unpublished++
 		}
-		for _, claim := range holders.Claims(usage.DeviceID(name)) {
+		held := holders.Claims(usage.DeviceID(name))
+		if len(held) > 0 {
+			in.HeldDevices++
+		}
+		for _, claim := range held {
 			if claims[claim.UID] {
 				continue
 			}

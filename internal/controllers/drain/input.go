@@ -38,6 +38,8 @@ type Input struct {
 	// devices the drivers of the drain publish, 0 if that is not known.
 	Thresholds    guard.Thresholds
 	DriverDevices int
+	// HeldDevices are how many of the devices claims hold.
+	HeldDevices int
 	// Settings are the times that the drain keeps.
 	Settings Delays
 	Now      time.Time

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +50,7 @@ func TestCommand(t *testing.T) {
 
 	expect(t, cmdutil.ExitFailed, []string{"name it in full"}, "gpu-77")
 	expect(t, cmdutil.ExitFailed, []string{"name devices as DRIVER/POOL/DEVICE"})
-	expect(t, cmdutil.ExitFindings, []string{"cordon " + full, "blocked BudgetBlocked", "command/web allows no eviction"}, full, "--dry-run")
+	expect(t, cmdutil.ExitFindings, []string{"cordon " + full, "blocked BudgetBlocked", "command/web allows no eviction"}, full, "--dry-run=server")
 	if _, err := drains.Get(t.Context(), "command", metav1.GetOptions{}); err == nil {
 		t.Error("a dry run created the drain")
 	}
@@ -62,7 +63,15 @@ func TestCommand(t *testing.T) {
 	expect(t, cmdutil.ExitClean, []string{"devicedrain command created"}, full, "--name=command", "--rate=30")
 	s.wait("command", "Blocked=True BudgetBlocked")
 	expect(t, cmdutil.ExitFindings, []string{"Blocked", "is not drained"}, full, "--name=command", "--wait", "--timeout=3s")
-	expect(t, cmdutil.ExitClean, []string{"devicedrain command paused"}, "--pause", "command")
+	interrupted, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	code := cli.Run(interrupted, []string{"drain", "--kubeconfig=" + cluster.Kubeconfig(), full, "--name=command", "--wait"}, cmdutil.Streams{Out: &out, Err: &out})
+	if code != cmdutil.ExitFindings || !strings.Contains(out.String(), "the controller continues with devicedrain command\n") || !strings.Contains(out.String(), "dra-steward drain --cancel command\n") {
+		t.Errorf("interrupted: exit code %d\n%s", code, &out)
+	}
+	expect(t, cmdutil.ExitFailed, []string{`"node-0/gpu-0" is the name of a device, not of a drain`, "drain --list"}, "--cancel", "node-0/gpu-0")
+	expect(t, cmdutil.ExitClean, []string{"devicedrain command paused"}, "--pause", "devicedrain/command")
 	s.wait("command", "Draining=False Paused")
 	expect(t, cmdutil.ExitClean, []string{"command", "Blocked"}, "--list")
 

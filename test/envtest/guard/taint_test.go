@@ -70,13 +70,18 @@ func TestTaintCommands(t *testing.T) {
 		t.Errorf("a dry run has changed the effect to %s", got)
 	}
 	wantRun(cmdutil.ExitClean, "changed", "taint", b, key+":NoExecute")
-	if got, expires := effect(name); got != "NoExecute" || expires != "" {
-		t.Errorf("effect %s, expires %q", got, expires)
+	if got, expires := effect(name); got != "NoExecute" || expires == "" {
+		t.Errorf("without --for: effect %s, expires %q", got, expires)
+	}
+	wantRun(cmdutil.ExitClean, "(dry run)", "taint", b, key+":NoExecute", "--for=0", "--dry-run")
+	wantRun(cmdutil.ExitClean, "changed", "taint", b, key+":NoExecute", "--for=0")
+	if _, expires := effect(name); expires != "" {
+		t.Errorf("with --for=0: expires %q", expires)
 	}
 	wantRun(cmdutil.ExitClean, "affects no pods", "impact", name)
 	wantRun(cmdutil.ExitClean, "", "impact", b, key+":NoExecute", "--output=json")
 	wantRun(cmdutil.ExitFailed, "no device", "taint", driver+"/lane-9/z", key+":NoSchedule")
-	wantRun(cmdutil.ExitClean, "deleted: "+b, "untaint", b, key)
+	wantRun(cmdutil.ExitClean, "deleted: "+b, "taint", b, key+"-")
 	wantRun(cmdutil.ExitClean, "nothing to do", "untaint", b, key)
 	wantRun(cmdutil.ExitFailed, "driver", "untaint", driver+"/lane-1/a", hot.Key)
 	// Beside our own taint is that of the driver, which stays; a device that is not
@@ -88,4 +93,29 @@ func TestTaintCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRun(cmdutil.ExitClean, "deleted: "+driver+"/lane-2/b", "untaint", "lane-2/b", key)
+}
+
+// TestTaintPreviewed: what taint writes after it has shown the impact is not refused for the
+// lack of a preview, whatever the mode.
+func TestTaintPreviewed(t *testing.T) {
+	_, c, _ := guarded(t, map[string]any{"mode": "enforce"})
+	create(t, c.ResourceV1().ResourceSlices(), slice("preview", resourceapi.Device{Name: "a"}, resourceapi.Device{Name: "b"}))
+	t.Cleanup(func() {
+		_ = c.ResourceV1().ResourceSlices().Delete(context.WithoutCancel(t.Context()), "preview", metav1.DeleteOptions{})
+	})
+	run := func(code int, want string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		got := cli.Run(t.Context(), append(args, "--kubeconfig="+cluster.Kubeconfig()), cmdutil.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+		if got != code || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "DRA-RULE-003") {
+			t.Fatalf("%v: exit code %d, want %d and %q in:\n%s", args, got, code, want, out.String())
+		}
+	}
+	const a, b, key = driver + "/preview/a", driver + "/preview/b", "example.com/broken"
+	run(cmdutil.ExitClean, "(server dry run)", "taint", a, key+":NoExecute", "--dry-run=server")
+	run(cmdutil.ExitClean, "created: "+a+" "+key+":NoExecute", "taint", a, key+":NoExecute")
+	run(cmdutil.ExitClean, "unchanged", "taint", a, key+":NoExecute")
+	run(cmdutil.ExitClean, "created", "taint", b, key+":NoSchedule")
+	run(cmdutil.ExitClean, "changed: "+b+" "+key+":NoExecute", "taint", b, key+":NoExecute")
+	run(cmdutil.ExitClean, "deleted", "taint", a, b, key+"-")
 }

@@ -1,0 +1,158 @@
+package taints
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// A Scope is what names of targets can refer to.
+type Scope struct {
+	// View has the published devices, Index the claims and pods.
+	View  *tracker.Snapshot
+	Index *usage.Index
+	// Names are the devices that can be named in full, or by the end of their name.
+	Names iter.Seq[usage.DeviceID]
+	// Namespace is that of claims and pods.
+	Namespace string
+}
+
+// Kinds returns the kinds of targets, by each name that kubectl has for them.
+func Kinds() map[string]string {
+	return map[string]string{
+		"node": "node", "nodes": "node", "no": "node", "driver": "driver", "drivers": "driver",
+		"claim": "claim", "claims": "claim", "resourceclaim": "claim", "resourceclaims": "claim", "resourceclaims.resource.k8s.io": "claim",
+		"pod": "pod", "pods": "pod", "po": "pod",
+	}
+}
+
+// Arguments joins TYPE NAME... to TYPE/NAME..., as kubectl reads them.
+func Arguments(args []string) []string {
+	if len(args) < 2 || Kinds()[args[0]] == "" {
+		return args
+	}
+	var joined []string
+	for _, name := range args[1:] {
+		joined = append(joined, args[0]+"/"+name)
+	}
+	return joined
+}
+
+// Resolve finds the targets that a name means: node/NAME, driver/NAME, claim/NAME, pod/NAME,
+// or the name of a device, a pool or a driver.
+func (s Scope) Resolve(name string) ([]Target, error) {
+	kind, rest, _ := strings.Cut(name, "/")
+	kind = Kinds()[kind]
+	if kind == "" || rest == "" || strings.Contains(rest, "/") {
+		target, err := Resolve(name, s.Names)
+		return []Target{target}, err
+	}
+	switch kind {
+	case "driver":
+		target, err := Resolve(rest, s.Names)
+		if err != nil || target != (Target{Driver: rest}) {
+			return nil, fmt.Errorf("no driver %q publishes devices", rest)
+		}
+		return []Target{target}, nil
+	case "node":
+		return s.OfNodes(rest)
+	case "claim":
+		return s.ofClaim(rest)
+	default:
+		return s.ofPod(rest)
+	}
+}
+
+// OfNodes returns the devices that are on one of the nodes alone: a pool as a whole if all of
+// its devices are.
+func (s Scope) OfNodes(nodes ...string) ([]Target, error) {
+	in, out := map[Target][]Target{}, map[Target]bool{}
+	for d := range s.View.Devices() {
+		pool := Target{Driver: d.Driver(), Pool: d.Pool()}
+		if slices.Contains(nodes, NodeOf(d)) {
+			in[pool] = append(in[pool], Target{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()})
+		} else {
+			out[pool] = true
+		}
+	}
+	if len(in) == 0 {
+		return nil, fmt.Errorf("no device is published for node %s", strings.Join(nodes, ", "))
+	}
+	var found []Target
+	for _, pool := range slices.SortedFunc(maps.Keys(in), compare) {
+		if out[pool] {
+			found = append(found, in[pool]...)
+		} else {
+			found = append(found, pool)
+		}
+	}
+	return found, nil
+}
+
+// NodeOf returns the node of a device, "" if it is not on one node alone.
+func NodeOf(d tracker.Device) string {
+	for _, name := range []*string{d.Published().NodeName, d.Slice().Spec.NodeName} {
+		if name != nil {
+			return *name
+		}
+	}
+	return ""
+}
+
+func (s Scope) ofClaim(name string) (found []Target, _ error) {
+	claim := s.Index.Claim(s.Namespace, name)
+	if claim == nil {
+		return nil, fmt.Errorf("no allocated claim %q in namespace %q", name, s.Namespace)
+	}
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		found = append(found, Target{Driver: result.Driver, Pool: result.Pool, Device: result.Device})
+	}
+	return unique(found), nil
+}
+
+func (s Scope) ofPod(name string) (found []Target, _ error) {
+	of := types.NamespacedName{Namespace: s.Namespace, Name: name}
+	if s.Index.Pod(of.Namespace, of.Name) == nil {
+		return nil, fmt.Errorf("no pod %q with claims in namespace %q", name, s.Namespace)
+	}
+	for _, id := range s.Index.Devices(of.Namespace, of.Name) {
+		found = append(found, Target(id))
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("pod %s has no devices", of)
+	}
+	return unique(found), nil
+}
+
+// unique sorts targets, each once.
+func unique(found []Target) []Target {
+	slices.SortFunc(found, compare)
+	return slices.Compact(found)
+}
+
+// Devices returns the devices of targets among those that are published.
+func (s Scope) Devices(found []Target) (ids []usage.DeviceID) {
+	for _, t := range found {
+		if t.Device != "" {
+			ids = append(ids, usage.DeviceID(t))
+			continue
+		}
+		for d := range s.View.Devices() {
+			if id := (usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}); t.Has(id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b usage.DeviceID) int {
+		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Device, b.Device))
+	})
+	return slices.Compact(ids)
+}
