@@ -48,6 +48,8 @@ func All() []Description {
 			[]string{"patch pods/status", "delete pods", "patch devicetaintrules/status.resource.k8s.io", "create devicetaintrules.resource.k8s.io",
 				"get, delete devicetaintrules.resource.k8s.io named dra-steward-probe", "create, patch events",
 				"create configmaps", "get, patch configmaps named dra-steward-controller-evictions"}},
+		{"extendedclaims", "internal/controllers/extendedclaims", "Creates an event on each pod whose claim for extended resources is refused.", "extended-claims",
+			[]string{"create events"}},
 		{"extendedresources", "internal/controllers/extendedresources", "Sends pods to the webhook that ask for the extended resources of DeviceClasses.", "extended-resources",
 			[]string{configurations}},
 		{"materialize", "internal/controllers/materialize", "Updates slices that differ from the result of ResourceSlicePatches.", "patches",
@@ -56,6 +58,8 @@ func All() []Description {
 			[]string{"patch resourceslicepatches/status.dra-steward.io", "create events"}},
 		{"policystatus", "internal/controllers/policystatus", "Writes which policies the replicas of the webhook have loaded.", "policy-status",
 			[]string{"create configmaps", "get, update configmaps named dra-steward-policies", "create, patch events"}},
+		{"rulebegin", "internal/controllers/rulebegin", "Writes into the status of DeviceTaintRules since when they evict.", "rule-begin",
+			[]string{"patch devicetaintrules/status.resource.k8s.io"}},
 		{"ruleexpiry", "internal/controllers/ruleexpiry", "Deletes DeviceTaintRules whose time is over.", "expire-rules",
 			[]string{"delete devicetaintrules.resource.k8s.io"}},
 	}

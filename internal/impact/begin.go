@@ -135,12 +135,11 @@ func (i *Estimator) deleted(object any) {
 	i.ledger.end(nameOf(object))
 }
 
-// ruleBegan returns since when a rule evicts that was not seen before. A rule that was never
-// changed began when it was created. When another one began is not stored, so it counts as new.
-// The time of the taint does not count: authors set it.
+// ruleBegan returns since when a rule evicts that was not seen before; now where that is not
+// stored, or lies in the future.
 func ruleBegan(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
-	if rule.Generation <= 1 {
-		return rule.CreationTimestamp.Time
+	if began, known := guard.Began(rule); known && !began.After(now) {
+		return began
 	}
 	return now
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
 // oneDevice is a rule on one device of a crowd.
@@ -262,16 +263,62 @@ func stored(t testing.TB, request admission.Request) *v1alpha1.DeviceDrain {
 	return d
 }
 
-// TestRuleBegan: authors of rules cannot make a rule look older than it is.
+// TestRuleBegan: authors of rules cannot make a rule look older than it is. A rule that was
+// changed began when the controller saw that, and now as long as the controller has not.
 func TestRuleBegan(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	created := metav1.NewTime(now.Add(-time.Hour))
-	for generation, want := range map[int64]time.Time{1: created.Time, 2: now} {
+	written := func(status metav1.ConditionStatus, generation int64, ago time.Duration) []metav1.Condition {
+		return []metav1.Condition{{Type: "EvictionInProgress", Status: metav1.ConditionTrue, LastTransitionTime: created},
+			{Type: guard.BeganCondition, Status: status, ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Add(-ago))}}
+	}
+	for name, tt := range map[string]struct {
+		generation int64
+		conditions []metav1.Condition
+		ago        time.Duration
+	}{
+		"never changed":                 {1, nil, time.Hour},
+		"never changed, and written":    {1, written(metav1.ConditionTrue, 1, time.Minute), time.Hour},
+		"changed":                       {2, nil, 0},
+		"changed, and written":          {2, written(metav1.ConditionTrue, 2, time.Minute), time.Minute},
+		"changed since it was written":  {3, written(metav1.ConditionTrue, 2, time.Minute), 0},
+		"written of another effect":     {2, written(metav1.ConditionFalse, 2, time.Minute), 0},
+		"written before it was created": {2, written(metav1.ConditionTrue, 2, 2*time.Hour), 0},
+		"written in the future":         {2, written(metav1.ConditionTrue, 2, -time.Hour), 0},
+	} {
 		rule := oneDevice(0, resourceapi.DeviceTaintEffectNoExecute)
-		rule.CreationTimestamp, rule.Generation = created, generation
+		rule.CreationTimestamp, rule.Generation, rule.Status.Conditions = created, tt.generation, tt.conditions
 		rule.Spec.Taint.TimeAdded = &metav1.Time{Time: now.Add(-100 * time.Hour)}
-		if got := ruleBegan(rule, now); !got.Equal(want) {
-			t.Errorf("generation %d: %s, want %s", generation, got, want)
+		if got := now.Sub(ruleBegan(rule, now)); got != tt.ago {
+			t.Errorf("%s: %s ago, want %s", name, got, tt.ago)
 		}
 	}
+}
+
+// TestRestart: a replica that starts counts the rules that were changed within the window, and
+// no others.
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := crowd(t, 1000)
+		h := guardOf(t, i, v1alpha1.StewardConfiguration{})
+		for n := range 40 {
+			rule := oneDevice(n, resourceapi.DeviceTaintEffectNoExecute)
+			rule.Generation, rule.CreationTimestamp = 2, metav1.NewTime(time.Now().Add(-24*time.Hour))
+			ago := time.Hour
+			if n < 20 {
+				ago = 5 * time.Minute
+			}
+			rule.Status.Conditions = []metav1.Condition{{Type: guard.BeganCondition, Status: metav1.ConditionTrue, ObservedGeneration: 2, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}}
+			i.changed(nil, rule, time.Now())
+		}
+		request := updates(t, oneDevice(50, resourceapi.DeviceTaintEffectNone))
+		request.DryRun = new(true)
+		if got := h.Handle(t.Context(), request); got.Allowed || !strings.Contains(got.Result.Message, "together with the 20 evictions") {
+			t.Errorf("allowed %v: %v", got.Allowed, got.Result)
+		}
+		<-time.After(5 * time.Minute)
+		if got := h.Handle(t.Context(), request); !got.Allowed {
+			t.Errorf("ten minutes after they began: %s", got.Result.Message)
+		}
+	})
 }

@@ -35,6 +35,8 @@ type Options struct {
 	breaker                            guard.Thresholds
 	leaderElect, patchStatus, drains   bool
 	expireRules, extendedResources     bool
+	extendedClaims, ruleBegin          bool
+	config, policyNamespace            string
 	drainBackoff                       time.Duration
 	namespace, Name                    string
 	policyStatus, webhookSelector      string
@@ -154,7 +156,7 @@ func (o Options) ownNamespace() (string, error) {
 // writes.
 func (o Options) controllers() []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error {
 	return []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error{
-		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addDrains,
+		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // patches and policies; every mode beyond it gets the verbs of its calls and no more.
 func TestControllerRights(t *testing.T) {
 	for mode, want := range map[string]string{
-		"observe": "create events, delete devicetaintrules, patch resourceslicepatches/status, Role:create configmaps, Role:create events, Role:create leases, " +
+		"observe": "create events, delete devicetaintrules, patch devicetaintrules/status, patch resourceslicepatches/status, Role:create configmaps, Role:create events, Role:create leases, " +
 			"Role:get configmaps dra-steward-policies, Role:get leases dra-steward-controller, Role:patch events, Role:update configmaps dra-steward-policies, Role:update leases dra-steward-controller",
 		"full": "create events, delete devicetaintrules, delete pods, patch devicetaintrules/status, patch events, patch pods/status, patch resourceslicepatches/status, " +
 			"Role:create configmaps, Role:create configmaps, Role:create events, Role:create leases, Role:get configmaps dra-steward-controller, Role:get configmaps dra-steward-controller-evictions, " +

@@ -58,10 +58,12 @@ var Packages = map[string]Package{
 	"internal/controllers":                   {Floor: 1, Pure: true},
 	"internal/controllers/certificate":       {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/drain":             {Floor: 4},
+	"internal/controllers/extendedclaims":    {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/extendedresources": {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/materialize":       {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/patchstatus":       {Floor: 4},
 	"internal/controllers/policystatus":      {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/controllers/rulebegin":         {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/ruleexpiry":        {Floor: 4},
 
 	"internal/clusterdata": {Floor: 4, Never: []string{controllerRuntime}},

@@ -1,0 +1,108 @@
+package rulebegin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// FieldManager is the name under which the controller writes.
+const FieldManager = "dra-steward-rule-begin"
+
+// Options of a controller.
+type Options struct {
+	// Rules has *resourceapi.DeviceTaintRule, and is run by the caller.
+	Rules cache.SharedIndexInformer
+	// Write applies a condition to the status of a rule that is still the one with its UID.
+	Write  func(ctx context.Context, rule *resourceapi.DeviceTaintRule, condition metav1.Condition) error
+	Logger logr.Logger
+}
+
+// A Controller writes since when rules evict.
+type Controller struct {
+	Options
+	queue workqueue.TypedRateLimitingInterface[string]
+	// seen are the rules as they were reconciled last, by name.
+	seen map[string]*resourceapi.DeviceTaintRule
+}
+
+// New prepares a controller.
+func New(o Options) *Controller {
+	return &Controller{Options: o, seen: map[string]*resourceapi.DeviceTaintRule{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute))}
+}
+
+// Run reconciles until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	defer c.queue.ShutDown()
+	handle, err := c.Rules.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: c.enqueue, UpdateFunc: func(_, rule any) { c.enqueue(rule) }, DeleteFunc: c.enqueue})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Rules.RemoveEventHandler(handle) }()
+	stop := context.AfterFunc(ctx, c.queue.ShutDown)
+	defer stop()
+	for c.next(ctx) {
+	}
+	return nil
+}
+
+func (c *Controller) enqueue(rule any) {
+	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(rule); err == nil {
+		c.queue.Add(key)
+	}
+}
+
+// next works on one item of the queue and reports whether there can be another one.
+func (c *Controller) next(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	err := c.reconcile(ctx, key)
+	if err == nil {
+		c.queue.Forget(key)
+		return true
+	}
+	if ctx.Err() == nil {
+		c.Logger.Error(err, "cannot write since when a taint rule evicts", "rule", key)
+	}
+	c.queue.AddRateLimited(key)
+	return true
+}
+
+func (c *Controller) reconcile(ctx context.Context, key string) error {
+	object, exists, err := c.Rules.GetStore().GetByKey(key)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		delete(c.seen, key)
+		return nil
+	}
+	rule, is := object.(*resourceapi.DeviceTaintRule)
+	if !is {
+		return fmt.Errorf("%s: unexpected %T", key, object)
+	}
+	if condition := Decide(c.seen[key], rule, time.Now()); condition != nil {
+		err := c.Write(ctx, rule, *condition)
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			return nil // it is gone or another one, or the API server has no status of rules
+		case err != nil:
+			return err
+		}
+		return nil // the written rule is reconciled next, and compared with the same one
+	}
+	c.seen[key] = rule
+	return nil
+}

@@ -1,0 +1,70 @@
+package manager
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/controllers/rulebegin"
+)
+
+// addRuleBegin lets the leader write since when taint rules evict, if the options ask for it.
+func (o Options) addRuleBegin(e *eviction, config *rest.Config, _ *prometheus.Registry, log logr.Logger) error {
+	if !o.ruleBegin {
+		return nil
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100
+	rules := &ruleStatus{config: config}
+	e.add("rulebegin", rulebegin.New(rulebegin.Options{Rules: e.evictor.Rules, Write: rules.write, Logger: log}).Run)
+	return nil
+}
+
+// A ruleStatus writes conditions of DeviceTaintRules in the version that the API server serves.
+type ruleStatus struct {
+	config *rest.Config
+	turn   sync.Mutex
+	client dynamic.ResourceInterface
+	served string
+}
+
+func (s *ruleStatus) write(ctx context.Context, rule *resourceapi.DeviceTaintRule, condition metav1.Condition) error {
+	client, version, err := s.connect()
+	if err != nil {
+		return err
+	}
+	written, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&condition)
+	if err != nil {
+		return err
+	}
+	apply := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": resourceapi.GroupName + "/" + version, "kind": "DeviceTaintRule",
+		"metadata": map[string]any{"name": rule.Name, "uid": string(rule.UID)},
+		"status":   map[string]any{"conditions": []any{written}},
+	}}
+	_, err = client.ApplyStatus(ctx, rule.Name, apply, metav1.ApplyOptions{FieldManager: rulebegin.FieldManager, Force: true})
+	return err
+}
+
+// connect asks once which version is served.
+func (s *ruleStatus) connect() (dynamic.ResourceInterface, string, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.client != nil {
+		return s.client, s.served, nil
+	}
+	client, served, err := clusterread.ServedRules(s.config)
+	if err == nil {
+		s.client, s.served = client, served
+	}
+	return client, served, err
+}
