@@ -44,57 +44,24 @@ func (l *Snapshot) Named(namespace, argument string) (*resourceapi.ResourceClaim
 	return nil, nil, errors.New(strings.Join(append([]string{message}, l.Notes...), "; "))
 }
 
-// A PodClaim is a claim of a pod; Missing says why there is none.
-type PodClaim struct {
-	Name    string
-	Claim   *resourceapi.ResourceClaim
-	Missing string
-}
-
-func (l *Snapshot) ClaimsOf(pod *corev1.Pod) (all []PodClaim) {
-	add := func(reference, name string) {
-		c := PodClaim{Name: name, Missing: fmt.Sprintf("claim %s does not exist", name)}
-		for _, claim := range l.Claims {
-			if claim.Name == name && claim.Namespace == pod.Namespace {
-				c.Claim = claim
-			}
-		}
-		if name == "" {
-			c.Name, c.Missing = reference, "kube-controller-manager has not created the claim yet: see the events of the pod"
-		}
-		all = append(all, c)
-	}
-	for i := range pod.Spec.ResourceClaims {
-		reference := &pod.Spec.ResourceClaims[i]
-		switch name, _, err := resourceclaim.Name(pod, reference); {
-		case err != nil, name == nil && hasStatus(pod, reference.Name): // none is needed
-		case name == nil:
-			add(reference.Name, "")
-		default:
-			add(reference.Name, *name)
-		}
-	}
-	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
-		add("", extended.ResourceClaimName)
-	}
-	return all
-}
-
-// hasStatus tells whether the controller has decided about a reference.
-func hasStatus(pod *corev1.Pod, reference string) bool {
-	return slices.ContainsFunc(pod.Status.ResourceClaimStatuses, func(s corev1.PodResourceClaimStatus) bool { return s.Name == reference })
-}
-
 // UsersOf returns the pods that name a claim, those that wait for a node first.
 func (l *Snapshot) UsersOf(claim *resourceapi.ResourceClaim) (pods []*corev1.Pod) {
 	for _, pod := range l.Pods {
-		for _, reference := range l.ClaimsOf(pod) {
-			if reference.Claim == claim {
-				pods = append(pods, pod)
-				break
-			}
+		if pod.Namespace == claim.Namespace && uses(pod, claim.Name) {
+			pods = append(pods, pod)
 		}
 	}
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Spec.NodeName, b.Spec.NodeName) })
 	return pods
+}
+
+// uses reports whether a pod names a claim, or has it for its extended resources.
+func uses(pod *corev1.Pod, claim string) bool {
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil && extended.ResourceClaimName == claim {
+		return true
+	}
+	return slices.ContainsFunc(pod.Spec.ResourceClaims, func(reference corev1.PodResourceClaim) bool {
+		name, _, err := resourceclaim.Name(pod, &reference)
+		return err == nil && name != nil && *name == claim
+	})
 }

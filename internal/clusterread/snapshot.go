@@ -22,19 +22,21 @@ type Snapshot struct {
 	Claims []*resourceapi.ResourceClaim
 	Pods   []*corev1.Pod
 	Nodes  []*corev1.Node
-	// Notes say what could not be read; noClasses that these are DeviceClasses.
+	// Notes are about objects that could not be read. NoClasses is true if these are
+	// DeviceClasses.
 	Notes     []string
 	NoClasses bool
-	// Before135 says that the cluster is older than Kubernetes 1.35.
+	// Before135 is true if the cluster is older than Kubernetes 1.35.
 	Before135 bool
+	Waiting
 }
 
 // SnapshotOptions say where to read, and what in addition to devices.
 type SnapshotOptions struct {
 	Source
 	// Claims reads those of all namespaces, or if that is forbidden of one; Pods
-	// those of one; Nodes all.
-	Claims, Pods, Nodes bool
+	// those of one; Nodes all; Waiting what the pods wait for.
+	Claims, Pods, Nodes, Waiting bool
 }
 
 // Read reads the objects. The namespace is that of the client.
@@ -91,9 +93,13 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 		case document.Ours():
 			var object manifest.Object
 			object, problems = manifest.Decode(document)
-			if claim, ok := object.(*resourceapi.ResourceClaim); ok {
-				l.Claims = append(l.Claims, claim)
-			} else if object != nil {
+			switch typed := object.(type) {
+			case nil:
+			case *resourceapi.ResourceClaim:
+				l.Claims = append(l.Claims, typed)
+			case *resourceapi.ResourceClaimTemplate:
+				l.Templates = append(l.Templates, typed)
+			default:
 				objects = append(objects, object)
 			}
 		case document.APIVersion == "v1" && document.Kind == "Pod":
@@ -102,6 +108,8 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 		case document.APIVersion == "v1" && document.Kind == "Node":
 			l.Nodes = append(l.Nodes, &corev1.Node{})
 			problems = manifest.DecodeInto(document, l.Nodes[len(l.Nodes)-1])
+		default:
+			problems, _ = l.addWaiting(document)
 		}
 		for _, problem := range problems {
 			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
@@ -113,13 +121,7 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 
 // read reads what the command needs in addition to devices.
 func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, namespace string) error {
-	denied := func(err error, note string) error {
-		if apierrors.IsForbidden(err) {
-			l.Notes = append(l.Notes, note)
-			return nil
-		}
-		return err
-	}
+	denied := l.denied
 	if o.Claims {
 		var err error
 		l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims("").List)
@@ -145,7 +147,19 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 			return err
 		}
 	}
+	if o.Waiting {
+		return l.readWaiting(ctx, r, namespace)
+	}
 	return nil
+}
+
+// denied makes a note of a list that is forbidden; other errors stay.
+func (l *Snapshot) denied(err error, note string) error {
+	if apierrors.IsForbidden(err) {
+		l.Notes = append(l.Notes, note)
+		return nil
+	}
+	return err
 }
 
 // older tells whether a version is before another; of one that cannot be read it is not

@@ -3,17 +3,20 @@ package why
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 type poolID struct{ driver, name string }
 
-// A poolState is what is known of the newest generation of a pool.
+// A poolState is the newest generation of a pool.
 type poolState struct {
 	generation    int64
 	slices, total int64
@@ -44,13 +47,13 @@ func pools(all []*resourceapi.ResourceSlice) map[poolID]poolState {
 	return pools
 }
 
-// request judges every device for a request.
+// request checks every device for a request.
 func (q *question) request(ctx context.Context, r asked) Request {
 	report := Request{Name: r.name, Class: r.class, Wanted: r.count}
 	class := q.world.View.Class(r.class)
 	if class == nil {
 		report.Reason = ClassNotFound
-		report.Message = fmt.Sprintf("there is no DeviceClass %q: create it, or correct the name", r.class)
+		report.Message = fmt.Sprintf("there is no DeviceClass %q%s", r.class, didYouMean(r.class, q.classNames()))
 		if q.world.NoClasses {
 			report.Message = fmt.Sprintf("DeviceClass %s cannot be read: the devices that it selects are unknown", r.class)
 		}
@@ -60,8 +63,12 @@ func (q *question) request(ctx context.Context, r asked) Request {
 	for _, slice := range q.slices {
 		for i := range slice.Spec.Devices {
 			device := &slice.Spec.Devices[i]
-			reason, message := q.device(ctx, r, class, slice, device)
-			report.Devices = append(report.Devices, Device{slice.Spec.Driver, slice.Spec.Pool.Name, device.Name, reason, message})
+			d := q.device(ctx, r, class, slice, device)
+			reason := d.Reason
+			report.Devices = append(report.Devices, d)
+			if d.matching {
+				report.Matching++
+			}
 			if reason != ClassSelector {
 				selected++
 			}
@@ -103,29 +110,47 @@ func short(r asked, fitting int, node string) string {
 	return fmt.Sprintf("%s; at most %d are suitable on one node (%s)", wanted, fitting, node)
 }
 
-// device returns the first reason against a device.
-func (q *question) device(ctx context.Context, r asked, class *resourceapi.DeviceClass, slice *resourceapi.ResourceSlice, device *resourceapi.Device) (Reason, string) {
+// device returns the first reason against a device. The class comes first: the devices of
+// other drivers are no concern of the request.
+func (q *question) device(ctx context.Context, r asked, class *resourceapi.DeviceClass, slice *resourceapi.ResourceSlice, device *resourceapi.Device) Device {
+	d := Device{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: device.Name}
+	inClass, classFails, classMessage := q.selects(ctx, class.Spec.Selectors, slice.Spec.Driver, device)
+	inRequest, requestFails, requestMessage := false, false, ""
+	if inClass {
+		inRequest, requestFails, requestMessage = q.selects(ctx, r.selectors, slice.Spec.Driver, device)
+	}
+	d.matching = inClass && inRequest
 	pool := q.pools[poolID{slice.Spec.Driver, slice.Spec.Pool.Name}]
 	switch {
+	case !inClass && !classFails:
+		d.Reason, d.Message = ClassSelector, fmt.Sprintf("DeviceClass %s: %s", class.Name, classMessage)
 	case slice.Spec.Pool.Generation < pool.generation:
-		return PoolObsolete, fmt.Sprintf("it belongs to generation %d of its pool; the driver publishes generation %d", slice.Spec.Pool.Generation, pool.generation)
+		d.Reason, d.Message = PoolObsolete, fmt.Sprintf("it belongs to generation %d of its pool; the driver publishes generation %d", slice.Spec.Pool.Generation, pool.generation)
 	case pool.slices != pool.total && !q.givesAway(r):
-		return PoolIncomplete, fmt.Sprintf("pool incomplete: %[2]d of %[1]d slices published", pool.total, pool.slices)
+		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("pool incomplete: %[2]d of %[1]d slices published", pool.total, pool.slices)
 	case pool.twice != "":
-		return PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.twice)
+		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.twice)
 	case !q.anyNode(slice, device):
-		return NodeMismatch, "it is on " + where(slice, device) + ", " + q.mayRun()
+		d.Reason, d.Message = NodeMismatch, "it is on "+where(slice, device)+", "+q.mayRun()
+	case classFails:
+		d.Reason, d.Message = ClassSelectorError, fmt.Sprintf("DeviceClass %s: %s", class.Name, classMessage)
+	case requestFails:
+		d.Reason, d.Message = RequestSelectorError, "the request: "+requestMessage
+	case !inRequest:
+		d.Reason, d.Message = RequestSelector, "the request: "+requestMessage
+	default:
+		d.Reason, d.Message = q.available(r, slice, device)
 	}
-	if ok, failed, message := q.selects(ctx, class.Spec.Selectors, slice.Spec.Driver, device); !ok {
-		return either(failed, ClassSelectorError, ClassSelector), fmt.Sprintf("DeviceClass %s: %s", class.Name, message)
-	}
-	if ok, failed, message := q.selects(ctx, r.selectors, slice.Spec.Driver, device); !ok {
-		return either(failed, RequestSelectorError, RequestSelector), "the request: " + message
-	}
+	return d
+}
+
+// available returns the reason against a device that is selected and in the right place.
+func (q *question) available(r asked, slice *resourceapi.ResourceSlice, device *resourceapi.Device) (Reason, string) {
+	pool := q.pools[poolID{slice.Spec.Driver, slice.Spec.Pool.Name}]
 	if message := q.taint(r, slice, device); message != "" {
 		return Tainted, message
 	}
-	if holder := q.holders[usage.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: device.Name}]; holder != nil && !r.admin {
+	if holder := q.holders[idOf(slice, device)]; holder != nil && !r.admin {
 		return Taken, fmt.Sprintf("claim %s/%s has it, used by %s", holder.Namespace, holder.Name, consumers(holder))
 	}
 	if pool.slices != pool.total {
@@ -134,16 +159,28 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 	return Fits, ""
 }
 
-// givesAway tells whether the scheduler allocates from incomplete pools for a request.
-func (q *question) givesAway(r asked) bool {
-	return q.world.IncompletePools && r.mode != resourceapi.DeviceAllocationModeAll
+func idOf(slice *resourceapi.ResourceSlice, device *resourceapi.Device) usage.DeviceID {
+	return usage.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: device.Name}
 }
 
-func either(is bool, yes, no Reason) Reason {
-	if is {
-		return yes
+func didYouMean(name string, names []string) string {
+	if near := manifest.Nearest(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	return no
+	return ""
+}
+
+func (q *question) classNames() (names []string) {
+	for class := range q.world.View.Classes() {
+		names = append(names, class.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// givesAway reports whether the scheduler allocates from incomplete pools for a request.
+func (q *question) givesAway(r asked) bool {
+	return q.world.IncompletePools && r.mode != resourceapi.DeviceAllocationModeAll
 }
 
 // selects asks the selectors one after the other.
@@ -169,32 +206,40 @@ func (q *question) selects(ctx context.Context, selectors []resourceapi.DeviceSe
 	return true, false, ""
 }
 
-// taint names the first taint that is not tolerated, and whose it is.
+// taint names the first taint that is not tolerated, and its origin.
 func (q *question) taint(r asked, slice *resourceapi.ResourceSlice, device *resourceapi.Device) string {
 	for i, taint := range device.Taints {
-		if taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute || r.tolerated(taint) {
-			continue
+		if against(r, taint) {
+			return fmt.Sprintf("taint %s of %s is not tolerated", taintText(taint), q.source(slice, device.Name, i))
 		}
-		key := taint.Key
-		if taint.Value != "" {
-			key += "=" + taint.Value
-		}
-		return fmt.Sprintf("taint %s:%s of %s is not tolerated", key, taint.Effect, q.source(slice, device.Name, i))
 	}
 	return ""
 }
 
-// source says whose a taint is: the driver's, or that of a rule.
-func (q *question) source(slice *resourceapi.ResourceSlice, device string, taint int) string {
-	for d := range q.world.View.SliceDevices(slice.Name) {
-		if d.Name() == device && taint < len(d.Taints()) {
-			return d.Taints()[taint].Source.String()
-		}
-	}
-	return "driver/" + slice.Spec.Driver
+// against reports whether a taint keeps a device from being allocated for a request.
+func against(r asked, taint resourceapi.DeviceTaint) bool {
+	return (taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute) && !r.tolerated(taint)
 }
 
-// where says where a device is.
+func taintText(taint resourceapi.DeviceTaint) string {
+	key := taint.Key
+	if taint.Value != "" {
+		key += "=" + taint.Value
+	}
+	return key + ":" + string(taint.Effect)
+}
+
+// source is the origin of a taint: the driver, or a rule.
+func (q *question) source(slice *resourceapi.ResourceSlice, device string, taint int) tracker.Source {
+	for d := range q.world.View.SliceDevices(slice.Name) {
+		if d.Name() == device && taint < len(d.Taints()) {
+			return d.Taints()[taint].Source
+		}
+	}
+	return tracker.Source{Kind: tracker.DriverSource, Name: slice.Spec.Driver}
+}
+
+// where is the place of a device.
 func where(slice *resourceapi.ResourceSlice, device *resourceapi.Device) string {
 	name, selector := slice.Spec.NodeName, slice.Spec.NodeSelector
 	if slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection {
@@ -210,7 +255,7 @@ func where(slice *resourceapi.ResourceSlice, device *resourceapi.Device) string 
 	}
 }
 
-// anyNode tells whether a device is on a node on which the pod may run.
+// anyNode reports whether a device is on a node where the pod may run.
 func (q *question) anyNode(slice *resourceapi.ResourceSlice, device *resourceapi.Device) bool {
 	for _, node := range q.nodes {
 		if q.onNode(slice, device, node) {

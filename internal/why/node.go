@@ -14,21 +14,28 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// candidates finds the nodes on which the pod may run: by its node name, its node
-// selector and affinity, and by the other claims that have their devices already.
-func (q *question) candidates(pod *corev1.Pod) error {
+// candidates finds the nodes where the pod may run: by its node name, its node selector and
+// affinity, and by the other claims that have their devices already.
+func (q *question) candidates() (err error) {
+	if q.pod != nil {
+		for _, other := range q.world.Claims {
+			if other.Namespace == q.pod.Namespace && other.Name != q.claim.Name && other.Status.Allocation == nil && uses(q.pod, other) {
+				q.beside = append(q.beside, defaulted(other))
+			}
+		}
+	}
+	q.nodes, err = q.runsOn(q.pod)
+	return err
+}
+
+// runsOn returns the nodes where a pod may run.
+func (q *question) runsOn(pod *corev1.Pod) (nodes []*corev1.Node, _ error) {
 	all := q.world.Nodes
 	if len(all) == 0 {
 		all = spokenOf(q.slices)
 	}
 	if pod == nil {
-		q.nodes = all
-		return nil
-	}
-	for _, other := range q.world.Claims {
-		if other.Namespace == pod.Namespace && other.Name != q.claim.Name && other.Status.Allocation == nil && uses(pod, other) {
-			q.beside = append(q.beside, defaulted(other))
-		}
+		return all, nil
 	}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	for _, node := range all {
@@ -37,16 +44,16 @@ func (q *question) candidates(pod *corev1.Pod) error {
 		}
 		ok, err := affinity.Match(node)
 		if err != nil {
-			return fmt.Errorf("pod %s/%s: spec.affinity.nodeAffinity: %w", pod.Namespace, pod.Name, err)
+			return nil, fmt.Errorf("pod %s/%s: spec.affinity.nodeAffinity: %w", pod.Namespace, pod.Name, err)
 		}
 		if ok && q.othersAllow(pod, node) {
-			q.nodes = append(q.nodes, node)
+			nodes = append(nodes, node)
 		}
 	}
-	return nil
+	return nodes, nil
 }
 
-// othersAllow tells whether the pod's other claims are allocated on a node, if they are.
+// othersAllow reports whether the pod's other claims are allocated on a node, if they are.
 func (q *question) othersAllow(pod *corev1.Pod, node *corev1.Node) bool {
 	for _, claim := range q.world.Claims {
 		if claim.Namespace != pod.Namespace || claim.Status.Allocation == nil || claim.Status.Allocation.NodeSelector == nil {
@@ -59,7 +66,7 @@ func (q *question) othersAllow(pod *corev1.Pod, node *corev1.Node) bool {
 	return true
 }
 
-// uses tells whether a pod names a claim.
+// uses reports whether a pod names a claim.
 func uses(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
@@ -83,7 +90,7 @@ func matches(node *corev1.Node, name *string, all *bool, selector *corev1.NodeSe
 	return err == nil && ok // of an invalid selector the allocator speaks
 }
 
-// mayRun says where the pod may run.
+// mayRun returns the nodes where the pod may run, in words.
 func (q *question) mayRun() string {
 	names := make([]string, 0, len(q.nodes))
 	for _, node := range q.nodes {
@@ -136,8 +143,8 @@ func spokenOf(all []*resourceapi.ResourceSlice) []*corev1.Node {
 	return result
 }
 
-// selectedBy makes a node that the first term of a selector selects, as far as it says
-// what a label is.
+// selectedBy makes a node that the first term of a selector selects, with the labels that
+// the term has values for.
 func selectedBy(selector *corev1.NodeSelector) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
 	for _, term := range selector.NodeSelectorTerms[:min(1, len(selector.NodeSelectorTerms))] {

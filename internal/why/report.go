@@ -1,6 +1,6 @@
 package why
 
-// A Verdict is what can be said of a claim as a whole.
+// A Verdict is the state of a claim as a whole.
 type Verdict string
 
 const (
@@ -14,8 +14,7 @@ const (
 	NotMade Verdict = "NotMade"
 )
 
-// A Reason says in one word what keeps a device, or a whole request, from being
-// allocated.
+// A Reason is what keeps a device, or a whole request, from being allocated, in one word.
 type Reason string
 
 const (
@@ -50,7 +49,7 @@ const (
 	Fits Reason = ""
 )
 
-// A Report says why a claim is or is not satisfied.
+// A Report is why a claim is or is not satisfied.
 type Report struct {
 	Namespace string  `json:"namespace"`
 	Claim     string  `json:"claim"`
@@ -58,13 +57,15 @@ type Report struct {
 	// Message is what there is to say beyond the requests.
 	Message string `json:"message,omitempty"`
 	// Node is one on which the claim can be allocated.
-	Node     string    `json:"node,omitempty"`
+	Node string `json:"node,omitempty"`
+	// Causes are why it cannot be allocated, the likeliest first.
+	Causes   []Cause   `json:"causes,omitempty"`
 	Requests []Request `json:"requests,omitempty"`
 	// Notes say what is not known.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// A Request says the same of a request, or of an alternative of one.
+// A Request is the same about a request, or an alternative of one.
 type Request struct {
 	// Name is "request" or "request/alternative".
 	Name  string `json:"name"`
@@ -76,18 +77,23 @@ type Request struct {
 	// Reason is what keeps the request, empty if enough devices are suitable.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Matching is how many devices the class and the request select, on any node.
+	Matching int `json:"matching"`
 	// Devices are all that there are.
 	Devices []Device `json:"devices,omitempty"`
 }
 
-// A Device says why one device is not for a request.
+// A Device is why one device is not for a request.
 type Device struct {
 	Driver string `json:"driver"`
 	Pool   string `json:"pool"`
 	Device string `json:"device"`
 	Reason Reason `json:"reason,omitempty"`
-	// Message says what, whose, and by whom.
+	// Message is the reason in words.
 	Message string `json:"message,omitempty"`
+
+	// matching is true if the class and the request select it.
+	matching bool
 }
 
 // Reasons returns the reasons of the devices, each once, the most frequent first, with

@@ -8,9 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/internal/why"
 )
 
@@ -22,23 +25,25 @@ type whyOptions struct {
 }
 
 func WhyCommand(streams cmdutil.Streams) *cobra.Command {
-	o := whyOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Pods: true, Nodes: true}}
+	o := whyOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Pods: true, Nodes: true, Waiting: true}}
 	c := &cobra.Command{
 		Use:   "why CLAIM|POD",
 		Short: "Show why a claim, or the claims of a pod, have no devices",
-		Long: `why shows, for each request of a ResourceClaim and each device, the first reason why the
-device is not allocated: its pool is incomplete (no reason before Kubernetes 1.35), the pod
-cannot run on its node, a selector of the class or of the request is false or fails, a taint
-is not tolerated (with its origin), another claim has the device (which one, if you are
-allowed to read it). kube-scheduler's own allocator gives the verdict.
+		Long: `why shows the likely cause in the first line, and in the second what changes it, as a
+command where one does. Then it lists, for each request of a ResourceClaim, the devices by the
+first reason why they are not allocated: the class does not select them, their pool is
+incomplete (no reason before Kubernetes 1.35), the pod cannot run on their node, a selector of
+the request is false or fails, a taint is not tolerated (with its origin), another claim has
+them (which one, if you are allowed to read it). kube-scheduler's own allocator gives the
+verdict, and decides whether a change suffices.
 
 CLAIM is claim/NAME, POD is pod/NAME; NAME alone is a claim, otherwise a pod. why reads the
 objects that your permissions let you read, and reports the others; or it reads files
 (--from-files). kube-scheduler uses devices as drivers publish them; --patched applies
 ResourceSlicePatches, for a scheduler that does.
 
-Exit codes: 0 the devices are allocated or could be now, 1 they are not, 2 the command
-failed.`,
+Exit codes: 0 the devices are allocated or could be now, 1 they are not, or the pod waits for
+something else, 2 the command failed.`,
 		Example: `  dra-steward why pod/train-0 -n team-a
   dra-steward why claim/train -n team-a -o yaml
   kubectl get resourceslices,deviceclasses,devicetaintrules,resourceclaims,nodes,pods -A -o yaml |
@@ -52,15 +57,6 @@ failed.`,
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	cmdutil.Complete(c, "output", []string{"text", "wide", "json", "yaml"})
 	return c
-}
-
-// whyReport is what why writes.
-type whyReport struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod,omitempty"`
-	// Scheduler is what kube-scheduler has said of the pod.
-	Scheduler string       `json:"scheduler,omitempty"`
-	Claims    []why.Report `json:"claims"`
 }
 
 func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argument string) error {
@@ -79,7 +75,7 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 	if err != nil {
 		return err
 	}
-	report, err := explainIn(ctx, found, o, namespace, claim, pod)
+	report, err := answer(ctx, found, o, claim, pod)
 	if err != nil {
 		return err
 	}
@@ -89,45 +85,46 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 	case "yaml":
 		err = writeYAML(streams.Out, report)
 	default:
-		err = writeWhy(streams.Out, report, o.output == "wide")
+		subject := "pod " + report.Namespace + "/" + report.Pod
+		if claim != nil {
+			subject = "claim " + report.Namespace + "/" + claim.Name
+		}
+		err = writeWhy(streams.Out, subject, report, o.output == "wide")
 	}
-	if err == nil && slices.ContainsFunc(report.Claims, func(r why.Report) bool { return r.Verdict != why.Allocated && r.Verdict != why.Allocatable }) {
+	if err == nil && (report.Cause != nil || !report.Satisfied()) {
 		err = cmdutil.ErrFindings
 	}
 	return err
 }
 
-// why answers for one claim and a pod that uses it, or for all claims of a pod.
-func explainIn(ctx context.Context, l *clusterread.Snapshot, o whyOptions, namespace string, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (whyReport, error) {
-	report := whyReport{Namespace: namespace, Claims: []why.Report{}}
-	claims := []*resourceapi.ResourceClaim{claim}
+// answer explains a claim with a pod that uses it, or a pod.
+func answer(ctx context.Context, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (why.Answer, error) {
+	world := why.World{
+		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Lift: lift,
+		Surroundings: why.Surroundings{Pods: l.Pods, Events: l.Events, Templates: l.Templates, Groups: l.Groups, NoGroups: l.NoGroups},
+	}
 	if claim == nil {
-		claims = nil
-		for _, reference := range l.ClaimsOf(pod) {
-			if reference.Claim != nil {
-				claims = append(claims, reference.Claim)
-				continue
-			}
-			report.Claims = append(report.Claims, why.Report{Namespace: pod.Namespace, Claim: reference.Name, Verdict: why.NotMade, Message: reference.Missing})
-		}
-	} else if users := l.UsersOf(claim); len(users) > 0 {
+		return world.ExplainPod(ctx, pod)
+	}
+	if users := l.UsersOf(claim); len(users) > 0 {
 		pod = users[0]
 	}
-	if pod != nil {
-		report.Pod = pod.Name
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
-				report.Scheduler = c.Message
-			}
-		}
+	return world.ExplainClaim(ctx, claim, pod)
+}
+
+// lift returns the command of dra-steward that ends the taint of a rule, empty for a rule
+// that it has not created.
+func lift(rule *resourceapi.DeviceTaintRule) string {
+	if name, _ := drain.OwnerOf(rule); name != "" {
+		return why.Command("dra-steward", "drain", "--cancel", name)
 	}
-	world := why.World{View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes}
-	for _, claim := range claims {
-		answer, err := world.Explain(ctx, claim, pod)
-		if err != nil {
-			return report, err
-		}
-		report.Claims = append(report.Claims, answer)
+	on := rule.Spec.DeviceSelector
+	if rule.Labels[taints.ManagedBy] != taints.ManagedByTaint || on == nil || on.Driver == nil {
+		return ""
 	}
-	return report, nil
+	target := taints.Target{Driver: *on.Driver, Pool: ptr.Deref(on.Pool, ""), Device: ptr.Deref(on.Device, "")}
+	if rule.Name != taints.Name(target, rule.Spec.Taint.Key) {
+		return ""
+	}
+	return why.Command("dra-steward", "untaint", target.String(), rule.Spec.Taint.Key)
 }

@@ -1,23 +1,28 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/dra-steward/dra-steward/internal/why"
 )
 
-// shownDevices bounds how many devices a line of why names.
-const shownDevices = 3
+// How much why shows: devices of a line, lines of a reason, and causes next to the first.
+const (
+	shownDevices = 3
+	shownGroups  = 3
+	shownCauses  = 2
+)
 
-// writeWhy writes a paragraph for each claim, with a line for each reason, or in wide for
-// each device.
-func writeWhy(out io.Writer, report whyReport, wide bool) error {
-	if report.Pod != "" && len(report.Claims) == 0 {
-		fmt.Fprintf(out, "pod %s/%s: uses no claim\n", report.Namespace, report.Pod)
-	}
-	for _, claim := range report.Claims {
+// writeWhy writes the cause why the subject waits and its remedy, and a paragraph for each claim with a line for
+// each reason, or in wide for each device.
+func writeWhy(out io.Writer, subject string, answer why.Answer, wide bool) error {
+	writeCause(out, subject, answer)
+	for _, claim := range answer.Claims {
 		fmt.Fprintf(out, "claim %s/%s: %s\n", claim.Namespace, claim.Claim, verdict(claim))
 		for _, r := range claim.Requests {
 			if err := writeRequest(out, r, wide); err != nil {
@@ -28,10 +33,35 @@ func writeWhy(out io.Writer, report whyReport, wide bool) error {
 			fmt.Fprintf(out, "  note: %s\n", note)
 		}
 	}
-	if report.Scheduler != "" {
-		fmt.Fprintf(out, "last scheduler message for pod %s/%s: %s\n", report.Namespace, report.Pod, report.Scheduler)
+	for _, event := range answer.Events {
+		fmt.Fprintf(out, "event of pod %s/%s: %s\n", answer.Namespace, answer.Pod, flat(event))
+	}
+	if answer.Scheduler != "" {
+		fmt.Fprintf(out, "last scheduler message for pod %s/%s: %s\n", answer.Namespace, answer.Pod, flat(answer.Scheduler))
 	}
 	return nil
+}
+
+// writeCause writes the first lines.
+func writeCause(out io.Writer, subject string, answer why.Answer) {
+	if answer.Cause == nil {
+		if len(answer.Claims) == 0 {
+			fmt.Fprintf(out, "%s: uses no claim\n", subject)
+		}
+		return
+	}
+	fmt.Fprintf(out, "%s: %s\n", subject, flat(answer.Cause.Message))
+	switch {
+	case answer.Cause.Command != "":
+		fmt.Fprintf(out, "  to change it, %s: %s\n", flat(answer.Cause.Remedy), flat(answer.Cause.Command))
+	case answer.Cause.Remedy != "":
+		fmt.Fprintf(out, "  to change it, %s\n", flat(answer.Cause.Remedy))
+	}
+	for _, other := range answer.OtherCauses[:min(len(answer.OtherCauses), shownCauses)] {
+		if other.Message != answer.Cause.Message {
+			fmt.Fprintf(out, "  also: %s\n", flat(other.Message))
+		}
+	}
 }
 
 func verdict(r why.Report) string {
@@ -39,60 +69,130 @@ func verdict(r why.Report) string {
 		why.Allocated:     "allocated",
 		why.Allocatable:   "can be allocated now on " + r.Node,
 		why.Unsatisfiable: "cannot be allocated",
-		why.NotMade:       "does not exist",
+		why.NotMade:       "does not exist (NotMade)",
 	}[r.Verdict]
 	if r.Message != "" {
-		text += ": " + r.Message
+		text += ": " + flat(r.Message)
 	}
 	return text
+}
+
+// flat keeps text in its line: expressions of tenants can have several.
+func flat(text string) string {
+	return strings.NewReplacer("\r\n", `\n`, "\n", `\n`, "\t", " ").Replace(text)
 }
 
 func writeRequest(out io.Writer, r why.Request, wide bool) error {
 	fmt.Fprintf(out, "  request %s of class %s", r.Name, r.Class)
 	if r.Message != "" {
-		fmt.Fprintf(out, ": %s", r.Message)
+		fmt.Fprintf(out, ": %s", flat(r.Message))
 	}
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	if wide {
 		for _, d := range r.Devices {
-			fmt.Fprintf(table, "    %s/%s/%s\t%s\t%s\n", d.Driver, d.Pool, d.Device, or(string(d.Reason), "-"), or(d.Message, "suitable"))
+			fmt.Fprintf(table, "    %s/%s/%s\t%s\t%s\n", d.Driver, d.Pool, d.Device, or(string(d.Reason), "-"), or(flat(d.Message), "suitable"))
 		}
 		return table.Flush()
 	}
-	for _, group := range alike(r) {
-		names := ""
-		for i, d := range group[:min(len(group), shownDevices)] {
-			if i > 0 {
-				names += ", "
-			}
-			names += d.Pool + "/" + d.Device
-		}
-		if n := len(group) - shownDevices; n > 0 {
-			names += fmt.Sprintf(" and %d more", n)
-		}
-		fmt.Fprintf(table, "    %d\t%s\t%s\t%s\n", len(group), or(string(group[0].Reason), "-"), or(group[0].Message, "suitable"), names)
+	for _, g := range lines(r) {
+		fmt.Fprintf(table, "    %d\t%s\t%s\t%s\n", g.devices, or(string(g.reason), "-"), g.message, g.names)
 	}
 	return table.Flush()
 }
 
-// alike puts the devices of one reason and message together, the most frequent reasons
-// first.
-func alike(r why.Request) (groups [][]why.Device) {
-	reasons, _ := r.Reasons()
+// A line is a number of devices with the same reason.
+type line struct {
+	devices        int
+	reason         why.Reason
+	message, names string
+}
+
+// lines groups the devices of a request. Devices of other classes and on other nodes are
+// counted only.
+func lines(r why.Request) (all []line) {
+	reasons, devices := r.Reasons()
+	slices.SortStableFunc(reasons, func(a, b why.Reason) int { return cmp.Compare(foreign(a), foreign(b)) })
 	for _, reason := range reasons {
-		at := map[string]int{}
-		for _, d := range r.Devices {
-			if d.Reason != reason {
-				continue
-			}
-			if i, known := at[d.Message]; known {
-				groups[i] = append(groups[i], d)
-				continue
-			}
-			at[d.Message] = len(groups)
-			groups = append(groups, []why.Device{d})
+		switch reason {
+		case why.ClassSelector:
+			all = append(all, line{devices[reason], reason, "not in DeviceClass " + r.Class, count(distinct(r, reason, func(d why.Device) string { return d.Driver }), "driver")})
+		case why.NodeMismatch:
+			all = append(all, line{devices[reason], reason, "on nodes where the pod cannot run", count(distinct(r, reason, func(d why.Device) string { return d.Driver + "/" + d.Pool }), "pool")})
+		default:
+			all = append(all, alike(r, reason)...)
 		}
 	}
-	return groups
+	return all
+}
+
+// foreign sorts the devices that are only counted to the end.
+func foreign(reason why.Reason) int {
+	switch reason {
+	case why.NodeMismatch:
+		return 1
+	case why.ClassSelector:
+		return 2
+	}
+	return 0
+}
+
+func distinct(r why.Request, reason why.Reason, of func(why.Device) string) int {
+	found := map[string]bool{}
+	for _, d := range r.Devices {
+		if d.Reason == reason {
+			found[of(d)] = true
+		}
+	}
+	return len(found)
+}
+
+func count(n int, singular string) string {
+	if n == 1 {
+		return "1 " + singular
+	}
+	return fmt.Sprintf("%d %ss", n, singular)
+}
+
+// alike puts the devices of one reason with the same message together, the largest groups
+// first.
+func alike(r why.Request, reason why.Reason) (all []line) {
+	groups, at := [][]why.Device{}, map[string]int{}
+	for _, d := range r.Devices {
+		if d.Reason != reason {
+			continue
+		}
+		i, known := at[d.Message]
+		if !known {
+			i = len(groups)
+			at[d.Message], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], d)
+	}
+	slices.SortStableFunc(groups, func(a, b []why.Device) int { return cmp.Compare(len(b), len(a)) })
+	for i, group := range groups {
+		if i == shownGroups {
+			rest := 0
+			for _, g := range groups[i:] {
+				rest += len(g)
+			}
+			return append(all, line{rest, reason, "for similar reasons (-o wide)", ""})
+		}
+		all = append(all, line{len(group), reason, or(flat(group[0].Message), "suitable"), named(group)})
+	}
+	return all
+}
+
+// named names the first devices of a group.
+func named(group []why.Device) (names string) {
+	for i, d := range group[:min(len(group), shownDevices)] {
+		if i > 0 {
+			names += ", "
+		}
+		names += d.Pool + "/" + d.Device
+	}
+	if n := len(group) - shownDevices; n > 0 {
+		names += fmt.Sprintf(" and %d more", n)
+	}
+	return names
 }

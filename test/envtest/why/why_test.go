@@ -152,10 +152,10 @@ func TestWhy(t *testing.T) {
 		{"tainted", "gpu", model + `"tainted"`, nil, "cannot allocate all claims", "Tainted", "taint gpu.example.com/hot:NoSchedule of driver/gpu.example.com is not tolerated"},
 		{"taken", "gpu", model + `"single"`, nil, "cannot allocate all claims", "Taken", "claim team-b/holder has it, used by pod holder"},
 		{"incomplete", "gpu", model + `"half"`, nil, "cannot allocate all claims", "PoolIncomplete", "pool incomplete: 1 of 2 slices published"},
-		{"count", "gpu", model + `"pair"`, func(r *resourceapi.ExactDeviceRequest, _ *corev1.Pod) { r.Count = 2 }, "cannot allocate all claims", "", "needs 2 devices; at most 1 are suitable on one node (node-0)"},
+		{"count", "gpu", model + `"pair"`, func(r *resourceapi.ExactDeviceRequest, _ *corev1.Pod) { r.Count = 2 }, "cannot allocate all claims", "", "request gpu asks for 2 devices; at most 1 can be allocated on one node (node-0)"},
 		{"elsewhere", "gpu", model + `"far"`, func(_ *resourceapi.ExactDeviceRequest, pod *corev1.Pod) {
 			pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "node-0"}
-		}, "cannot allocate all claims", "NodeMismatch", "it is on node node-1, the pod can run on node-0"},
+		}, "cannot allocate all claims", "NodeMismatch", "1 of 1 far devices are free, none on the nodes where the pod may run (nodeSelector kubernetes.io/hostname=node-0)"},
 	}
 	if cluster.Minor() == "1.34" {
 		// That scheduler does not wait until a pool is complete.

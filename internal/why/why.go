@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -33,10 +35,26 @@ type World struct {
 	// IncompletePools says that kube-scheduler is older than 1.35: it gives away devices of
 	// pools of which slices are missing, except to requests for all devices.
 	IncompletePools bool
-	// NoClasses says that DeviceClasses could not be read.
+	// NoClasses is true if DeviceClasses could not be read.
 	NoClasses bool
+	// Lift returns the command that ends the taint of a rule. Nil, or an empty command,
+	// deletes the rule.
+	Lift func(rule *resourceapi.DeviceTaintRule) string
+	// Surroundings are what a pod depends on apart from its claims.
+	Surroundings
 	// Notes go into every report.
 	Notes []string
+}
+
+// Surroundings are the objects in the namespace of a pod that decide about its claims.
+type Surroundings struct {
+	// All are those of the namespace; of the events, those about claims count.
+	Pods      []*corev1.Pod
+	Events    []*corev1.Event
+	Templates []*resourceapi.ResourceClaimTemplate
+	Groups    []*schedulingapi.PodGroup
+	// NoGroups is true if PodGroups are not served or could not be read.
+	NoGroups bool
 }
 
 // features are those that Kubernetes 1.37 has switched on.
@@ -50,7 +68,7 @@ func features() structured.Features {
 // celEntries bounds how many compiled expressions are remembered.
 const celEntries = 1000
 
-// Explain says why a claim is or is not satisfied. pod is one that uses it, nil if none
+// Explain returns why a claim is or is not satisfied. pod is one that uses it, nil if none
 // is known: then it may run on any node.
 func (w World) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Report, error) {
 	report := Report{Namespace: claim.Namespace, Claim: claim.Name, Notes: slices.Clone(w.Notes)}
@@ -60,16 +78,28 @@ func (w World) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, po
 		return report, nil
 	}
 	q := w.question(defaulted(claim))
-	if err := q.candidates(pod); err != nil {
+	q.pod, q.origin = pod, originOf(claim, pod)
+	return q.explain(ctx)
+}
+
+// explain checks each device, asks the allocator, and finds causes if it has no answer.
+func (q *question) explain(ctx context.Context) (Report, error) {
+	report := Report{Namespace: q.claim.Namespace, Claim: q.claim.Name, Notes: slices.Clone(q.world.Notes)}
+	if err := q.candidates(); err != nil {
 		return report, err
 	}
-	if len(w.Nodes) == 0 {
+	if len(q.world.Nodes) == 0 {
 		report.Notes = append(report.Notes, "no Nodes were read: assuming the nodes that ResourceSlices name")
 	}
-	for _, r := range requests(q.claim) {
+	q.requests = requests(q.claim)
+	for _, r := range q.requests {
 		report.Requests = append(report.Requests, q.request(ctx, r))
 	}
-	return report, q.judge(ctx, &report)
+	if err := q.verdict(ctx, &report); err != nil || report.Verdict == Allocatable {
+		return report, err
+	}
+	report.Causes = Rank(q.causes(ctx, &report))
+	return report, ctx.Err()
 }
 
 func allocated(claim *resourceapi.ResourceClaim) string {
@@ -110,6 +140,13 @@ func consumers(claim *resourceapi.ResourceClaim) string {
 type question struct {
 	world World
 	claim *resourceapi.ResourceClaim
+	// pod is the one that waits, nil if none is known.
+	pod *corev1.Pod
+	// origin is the object that has the spec of the claim.
+	origin   origin
+	requests []asked
+	// extended are the places of the requests in a pod with extended resources.
+	extended []extendedPath
 	// beside are the other claims of the pod that have no devices yet.
 	beside []*resourceapi.ResourceClaim
 	// slices are what the scheduler looks at, pools whether they are complete.
@@ -157,20 +194,41 @@ func (w World) seen(merged *resourceapi.ResourceSlice) *resourceapi.ResourceSlic
 // An asked is a request or an alternative of one.
 type asked struct {
 	name, class string
+	// path is where it is in the spec of the claim.
+	path        string
 	mode        resourceapi.DeviceAllocationMode
 	count       int64
 	admin       bool
 	selectors   []resourceapi.DeviceSelector
 	tolerations []resourceapi.DeviceToleration
+	capacity    *resourceapi.CapacityRequirements
+	// request and alternative are its places in the lists.
+	request, alternative int
+}
+
+// in returns the parts of the request in a claim that may be changed.
+func (a asked) in(claim *resourceapi.ResourceClaim) (class *string, count *int64, selectors *[]resourceapi.DeviceSelector, capacity **resourceapi.CapacityRequirements) {
+	r := &claim.Spec.Devices.Requests[a.request]
+	if a.alternative < 0 {
+		return &r.Exactly.DeviceClassName, &r.Exactly.Count, &r.Exactly.Selectors, &r.Exactly.Capacity
+	}
+	s := &r.FirstAvailable[a.alternative]
+	return &s.DeviceClassName, &s.Count, &s.Selectors, &s.Capacity
 }
 
 func requests(claim *resourceapi.ResourceClaim) (all []asked) {
-	for _, r := range claim.Spec.Devices.Requests {
+	for i, r := range claim.Spec.Devices.Requests {
 		if e := r.Exactly; e != nil {
-			all = append(all, asked{r.Name, e.DeviceClassName, e.AllocationMode, e.Count, e.AdminAccess != nil && *e.AdminAccess, e.Selectors, e.Tolerations})
+			all = append(all, asked{
+				name: r.Name, class: e.DeviceClassName, path: pointer("devices", "requests", i, "exactly"), mode: e.AllocationMode, count: e.Count,
+				admin: e.AdminAccess != nil && *e.AdminAccess, selectors: e.Selectors, tolerations: e.Tolerations, capacity: e.Capacity, request: i, alternative: -1,
+			})
 		}
-		for _, s := range r.FirstAvailable {
-			all = append(all, asked{r.Name + "/" + s.Name, s.DeviceClassName, s.AllocationMode, s.Count, false, s.Selectors, s.Tolerations})
+		for j, s := range r.FirstAvailable {
+			all = append(all, asked{
+				name: r.Name + "/" + s.Name, class: s.DeviceClassName, path: pointer("devices", "requests", i, "firstAvailable", j), mode: s.AllocationMode, count: s.Count,
+				selectors: s.Selectors, tolerations: s.Tolerations, capacity: s.Capacity, request: i, alternative: j,
+			})
 		}
 	}
 	for i := range all {
@@ -179,6 +237,20 @@ func requests(claim *resourceapi.ResourceClaim) (all []asked) {
 		}
 	}
 	return all
+}
+
+// originOf finds the object to change if the claim should be another.
+func originOf(claim *resourceapi.ResourceClaim, pod *corev1.Pod) origin {
+	o := origin{resource: "resourceclaim", namespace: claim.Namespace, name: claim.Name, spec: "/spec"}
+	if pod == nil {
+		return o
+	}
+	for _, reference := range pod.Spec.ResourceClaims {
+		if template := reference.ResourceClaimTemplateName; template != nil && claim.Annotations[resourceapi.PodResourceClaimAnnotation] == reference.Name && metav1.IsControlledBy(claim, pod) {
+			return origin{resource: "resourceclaimtemplate", namespace: claim.Namespace, name: *template, spec: "/spec/spec", pod: pod}
+		}
+	}
+	return o
 }
 
 // defaulted fills in what the API server would: a manifest may be without it.

@@ -15,8 +15,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
-// judge asks the allocator of kube-scheduler, node by node.
-func (q *question) judge(ctx context.Context, report *Report) error {
+// verdict asks the allocator of kube-scheduler, node by node.
+func (q *question) verdict(ctx context.Context, report *Report) error {
 	report.Verdict = Unsatisfiable
 	for _, r := range report.Requests {
 		// The scheduler does not look at devices before all classes exist.
@@ -24,21 +24,23 @@ func (q *question) judge(ctx context.Context, report *Report) error {
 			return nil
 		}
 	}
-	allocator, err := structured.NewAllocator(ctx, features(), q.allocatedState(), classes{q.world.View}, q.offered(), q.cache)
+	found, err := q.allocate(ctx)
 	if err != nil {
-		return fmt.Errorf("allocator of kube-scheduler: %w", err)
-	}
-	found, err := q.allocate(ctx, allocator, report, append([]*resourceapi.ResourceClaim{q.claim}, q.beside...))
-	if found || err != nil {
 		return err
 	}
+	if found.results != nil {
+		report.Verdict, report.Node = Allocatable, found.node
+		return nil
+	}
+	report.Message = found.message
 	if len(q.beside) > 0 && report.Message == "" {
-		alone := Report{}
-		if found, err = q.allocate(ctx, allocator, &alone, []*resourceapi.ResourceClaim{q.claim}); err != nil {
+		alone := *q
+		alone.beside = nil
+		if found, err = alone.allocate(ctx); err != nil {
 			return err
 		}
-		if found {
-			report.Message = fmt.Sprintf("alone, it could be allocated on %s, but not together with the pod's other claims: %s", alone.Node, names(q.beside))
+		if found.results != nil {
+			report.Message = fmt.Sprintf("alone, it could be allocated on %s, but not together with the pod's other claims: %s", found.node, names(q.beside))
 			return nil
 		}
 	}
@@ -67,24 +69,35 @@ func (q *question) offered() []*resourceapi.ResourceSlice {
 	return offered
 }
 
-// allocate looks for a node on which all claims can be allocated.
-func (q *question) allocate(ctx context.Context, allocator structured.Allocator, report *Report, claims []*resourceapi.ResourceClaim) (bool, error) {
+// An allocation is the answer of the allocator: a node with the devices of each claim, or
+// the reason why there is no node.
+type allocation struct {
+	node, message string
+	results       []resourceapi.AllocationResult
+}
+
+// allocate looks for a node on which the claim and those beside it can be allocated.
+func (q *question) allocate(ctx context.Context) (found allocation, _ error) {
+	allocator, err := structured.NewAllocator(ctx, features(), q.allocatedState(), classes{q.world.View}, q.offered(), q.cache)
+	if err != nil {
+		return found, fmt.Errorf("allocator of kube-scheduler: %w", err)
+	}
+	claims := append([]*resourceapi.ResourceClaim{q.claim}, q.beside...)
 	for _, node := range q.nodes {
-		found, err := allocator.Allocate(ctx, node, claims)
+		results, err := allocator.Allocate(ctx, node, claims)
 		switch {
 		case ctx.Err() != nil:
-			return false, ctx.Err()
+			return found, ctx.Err()
 		case errors.Is(err, structured.ErrFailedAllocationOnNode):
-			report.Message = err.Error()
+			found.message = err.Error()
 		case err != nil:
-			report.Message = "kube-scheduler stops: " + err.Error()
-			return false, nil
-		case len(found) == len(claims):
-			report.Verdict, report.Node, report.Message = Allocatable, node.Name, ""
-			return true, nil
+			found.message = "kube-scheduler stops: " + err.Error()
+			return found, nil
+		case len(results) == len(claims):
+			return allocation{node: node.Name, results: results}, nil
 		}
 	}
-	return false, nil
+	return found, nil
 }
 
 func names(claims []*resourceapi.ResourceClaim) string {

@@ -1,0 +1,71 @@
+package clusterread
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/internal/manifest"
+)
+
+// Waiting are the objects of a namespace, apart from claims, that pods wait for.
+type Waiting struct {
+	// Events are those about claims that cannot be created.
+	Events    []*corev1.Event
+	Templates []*resourceapi.ResourceClaimTemplate
+	Groups    []*schedulingapi.PodGroup
+	// NoGroups is true if PodGroups could not be read.
+	NoGroups bool
+}
+
+// creationFailed selects the events of kube-controller-manager about claims.
+const creationFailed = "reason=FailedResourceClaimCreation"
+
+// readWaiting reads what the pods of a namespace wait for. A list that is forbidden is a
+// note.
+func (l *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string) (err error) {
+	l.Events, err = list[*corev1.Event](ctx, r, "events", func(ctx context.Context, options metav1.ListOptions) (*corev1.EventList, error) {
+		options.FieldSelector = creationFailed
+		return r.client.CoreV1().Events(namespace).List(ctx, options)
+	})
+	if err := l.denied(err, "events cannot be read: the reason why a claim is not created is unknown"); err != nil {
+		return err
+	}
+	l.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(namespace).List)
+	if err := l.denied(err, "ResourceClaimTemplates cannot be read"); err != nil {
+		return err
+	}
+	return l.readGroups(ctx, r, namespace)
+}
+
+// readGroups reads the PodGroups if a pod is in one.
+func (l *Snapshot) readGroups(ctx context.Context, r *reading, namespace string) (err error) {
+	if !slices.ContainsFunc(l.Pods, func(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }) {
+		return nil
+	}
+	l.Groups, err = list[*schedulingapi.PodGroup](ctx, r, "PodGroups", r.client.SchedulingV1beta1().PodGroups(namespace).List)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		l.NoGroups = true
+		l.Notes = append(l.Notes, "PodGroups cannot be read: the number of pods that must be scheduled together is unknown")
+		return nil
+	}
+	return err
+}
+
+// addWaiting keeps a document that pods wait for; ok is false for others.
+func (l *Snapshot) addWaiting(document *manifest.Document) (problems []manifest.Problem, ok bool) {
+	switch {
+	case document.APIVersion == "v1" && document.Kind == "Event":
+		l.Events = append(l.Events, &corev1.Event{})
+		return manifest.DecodeInto(document, l.Events[len(l.Events)-1]), true
+	case document.APIVersion == "scheduling.k8s.io/v1beta1" && document.Kind == "PodGroup":
+		l.Groups = append(l.Groups, &schedulingapi.PodGroup{})
+		return manifest.DecodeInto(document, l.Groups[len(l.Groups)-1]), true
+	}
+	return nil, false
+}

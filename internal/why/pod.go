@@ -1,0 +1,234 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/dra-steward/dra-steward/internal/extendedresource"
+)
+
+// podResource is the resource of the origin of a claim that kube-scheduler makes for
+// extended resources.
+const podResource = "pod"
+
+// An Answer is why a pod, or a claim, waits.
+type Answer struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod,omitempty"`
+	// Cause is the likeliest, nil if there is none; OtherCauses are the others.
+	Cause       *Cause  `json:"cause,omitempty"`
+	OtherCauses []Cause `json:"otherCauses,omitempty"`
+	// Scheduler is the last message of kube-scheduler about the pod, Events are those about
+	// its claims.
+	Scheduler string   `json:"scheduler,omitempty"`
+	Events    []string `json:"events,omitempty"`
+	Claims    []Report `json:"claims"`
+}
+
+// ExplainClaim returns why a claim waits. pod is one that uses it, nil if none is known.
+func (w World) ExplainClaim(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Answer, error) {
+	report, err := w.Explain(ctx, claim, pod)
+	a := Answer{Namespace: claim.Namespace, Claims: []Report{report}}
+	if pod != nil {
+		w.surround(&a, pod)
+	} else {
+		a.rank(nil)
+	}
+	return a, err
+}
+
+// ExplainPod returns why a pod waits: for its claims, or for something else.
+func (w World) ExplainPod(ctx context.Context, pod *corev1.Pod) (Answer, error) {
+	a := Answer{Namespace: pod.Namespace, Claims: []Report{}}
+	for i := range pod.Spec.ResourceClaims {
+		reference := &pod.Spec.ResourceClaims[i]
+		name, _, err := resourceclaim.Name(pod, reference)
+		switch {
+		case errors.Is(err, resourceclaim.ErrClaimNotFound):
+			a.Claims = append(a.Claims, w.notMade(pod, reference))
+		case err != nil || name == nil: // an unknown kind of reference, or no claim is needed
+		default:
+			if err := w.named(ctx, &a, pod, reference, *name); err != nil {
+				return a, err
+			}
+		}
+	}
+	if err := w.extended(ctx, &a, pod); err != nil {
+		return a, err
+	}
+	w.surround(&a, pod)
+	return a, nil
+}
+
+// named explains a claim that the pod names.
+func (w World) named(ctx context.Context, a *Answer, pod *corev1.Pod, reference *corev1.PodResourceClaim, name string) error {
+	claim := w.claim(pod.Namespace, name)
+	if claim == nil {
+		a.Claims = append(a.Claims, w.missing(pod, reference, name))
+		return nil
+	}
+	report, err := w.Explain(ctx, claim, pod)
+	a.Claims = append(a.Claims, report)
+	return err
+}
+
+func (w World) claim(namespace, name string) *resourceapi.ResourceClaim {
+	for _, claim := range w.Claims {
+		if claim.Name == name && claim.Namespace == namespace {
+			return claim
+		}
+	}
+	return nil
+}
+
+// extended explains the claim that kube-scheduler makes for the extended resources of a
+// pod. Before it does, its requests are known.
+func (w World) extended(ctx context.Context, a *Answer, pod *corev1.Pod) error {
+	if made := pod.Status.ExtendedResourceClaimStatus; made != nil {
+		return w.named(ctx, a, pod, nil, made.ResourceClaimName)
+	}
+	if pod.Spec.NodeName != "" {
+		return nil
+	}
+	requests := extendedresource.Requests(pod, w.classOf)
+	if len(requests) == 0 {
+		return nil
+	}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "<extended resources>"}}
+	var at []extendedPath
+	for _, r := range requests {
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, r.DeviceRequest)
+		at = append(at, pathOf(r.Path.String()))
+	}
+	q := w.question(defaulted(claim))
+	q.pod, q.origin, q.extended = pod, origin{resource: podResource, namespace: pod.Namespace, name: pod.Name}, at
+	report, err := q.explain(ctx)
+	a.Claims = append(a.Claims, report)
+	return err
+}
+
+// An extendedPath is where a pod requests an extended resource, as JSON pointers.
+type extendedPath struct{ requests, limits string }
+
+func pathOf(path string) extendedPath {
+	container, key, _ := strings.Cut(path, "resources.requests[")
+	container = "/" + strings.NewReplacer("].", "/", "[", "/", ".", "/").Replace(container)
+	key = pointer(strings.TrimSuffix(key, "]"))
+	return extendedPath{container + "resources/requests" + key, container + "resources/limits" + key}
+}
+
+// classOf returns the DeviceClass of an extended resource. Resources that a device plugin
+// provides have none.
+func (w World) classOf(resource corev1.ResourceName) string {
+	if slices.ContainsFunc(w.Nodes, func(node *corev1.Node) bool {
+		quantity, ok := node.Status.Allocatable[resource]
+		return ok && !quantity.IsZero()
+	}) {
+		return ""
+	}
+	if class := extendedresource.ImplicitClass(resource); class != "" {
+		return class
+	}
+	var found *resourceapi.DeviceClass
+	for class := range w.View.Classes() {
+		if class.Spec.ExtendedResourceName != nil && *class.Spec.ExtendedResourceName == string(resource) && (found == nil || extendedresource.Supersedes(class, found)) {
+			found = class
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return found.Name
+}
+
+// surround adds what does not depend on devices, and ranks all causes.
+func (w World) surround(a *Answer, pod *corev1.Pod) {
+	a.Pod = pod.Name
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
+			a.Scheduler = c.Message
+		}
+	}
+	for _, e := range w.Events {
+		if about(e, pod) {
+			a.Events = append(a.Events, e.Reason+": "+e.Message)
+		}
+	}
+	a.Events = unique(a.Events)
+	if pod.Spec.NodeName != "" {
+		a.rank(nil)
+		return
+	}
+	a.rank(slices.Concat(w.waiting(a, pod), w.binding(a, pod), w.elsewhere(a, pod)))
+}
+
+// rank orders all causes.
+func (a *Answer) rank(causes []Cause) {
+	for i := range a.Claims {
+		causes = append(causes, a.Claims[i].Causes...)
+		a.Claims[i].Causes = nil
+	}
+	ranked := Rank(causes)
+	if len(ranked) > 0 {
+		a.Cause, a.OtherCauses = &ranked[0], ranked[1:]
+	}
+}
+
+// Satisfied reports whether all claims are allocated or could be.
+func (a *Answer) Satisfied() bool {
+	return !slices.ContainsFunc(a.Claims, func(r Report) bool { return r.Verdict != Allocated && r.Verdict != Allocatable })
+}
+
+// binding are the conditions that drivers have not set on allocated devices.
+func (w World) binding(a *Answer, pod *corev1.Pod) (all []Cause) {
+	for _, report := range a.Claims {
+		claim := w.claim(pod.Namespace, report.Claim)
+		if report.Verdict != Allocated || claim == nil {
+			continue
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			if c, waits := unbound(claim, r); waits {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+func unbound(claim *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocationResult) (Cause, bool) {
+	device := r.Device + " of pool " + r.Pool
+	c := Cause{Kind: BindingCondition, Claim: claim.Name, Devices: 1}
+	for _, name := range r.BindingFailureConditions {
+		if hasCondition(claim, r, name) {
+			c.Message = fmt.Sprintf("driver %s reports the failure %s of %s", r.Driver, name, device)
+			c.Remedy = "kube-scheduler selects another device; the log of the driver has the reason"
+			return c, true
+		}
+	}
+	var missing []string
+	for _, name := range r.BindingConditions {
+		if !hasCondition(claim, r, name) {
+			missing = append(missing, name)
+		}
+	}
+	c.Message = fmt.Sprintf("%s is allocated, but driver %s has not reported its binding condition %s", device, r.Driver, list(missing, 4))
+	c.Remedy = fmt.Sprintf("the driver must set the condition to True in the status of claim %s; its log has the reason why it does not", claim.Name)
+	return c, len(missing) > 0
+}
+
+func hasCondition(claim *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocationResult, name string) bool {
+	for _, d := range claim.Status.Devices {
+		if d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device {
+			return slices.ContainsFunc(d.Conditions, func(c metav1.Condition) bool { return c.Type == name && c.Status == metav1.ConditionTrue })
+		}
+	}
+	return false
+}

@@ -1,0 +1,279 @@
+package why
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// creationFailed is the reason of the event about a claim that kube-controller-manager
+// cannot create.
+const creationFailed = "FailedResourceClaimCreation"
+
+// notMade explains a claim that kube-controller-manager has not created from its template.
+func (w World) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Report {
+	report := Report{Namespace: pod.Namespace, Claim: reference.Name, Verdict: NotMade, Message: "kube-controller-manager has not created the claim", Notes: slices.Clone(w.Notes)}
+	c := Cause{Kind: CreationFailed, Claim: reference.Name, Message: "kube-controller-manager has not created the claim of the pod yet", Remedy: "check that kube-controller-manager runs"}
+	prefix := "PodResourceClaim " + reference.Name + ": "
+	for _, e := range w.Events {
+		if message, ok := strings.CutPrefix(e.Message, prefix); ok && about(e, pod) {
+			report.Message = message
+			c.Message, c.Remedy = "kube-controller-manager cannot create the claim: "+message, ""
+		}
+	}
+	template := ""
+	if reference.ResourceClaimTemplateName != nil {
+		template = *reference.ResourceClaimTemplateName
+	}
+	var templates []string
+	for _, t := range w.Templates {
+		templates = append(templates, t.Name)
+	}
+	slices.Sort(templates)
+	quota := exceeded().FindStringSubmatch(report.Message)
+	switch {
+	case strings.Contains(report.Message, fmt.Sprintf("resource claim template %q", template)) && !slices.Contains(templates, template):
+		c = w.templateMissing(pod, reference.Name, template, templates)
+	case quota != nil:
+		c.Kind, c.Message = QuotaExceeded, fmt.Sprintf("ResourceQuota %s refuses the claim: requested %s, used %s, limited to %s", quota[1], quota[2], quota[3], quota[4])
+		c.Remedy = "raise the quota, or delete what uses it"
+		c.Command = raise(pod.Namespace, quota)
+	case strings.Contains(report.Message, resourceapi.DRAAdminNamespaceLabelKey):
+		c.Kind = AdminAccessRefused
+		c.Message = fmt.Sprintf("ResourceClaimTemplate %s requests admin access, which namespace %s is not allowed to", template, pod.Namespace)
+		c.Remedy = "label the namespace"
+		c.Command = fmt.Sprintf("kubectl label namespace %s %s=true", word(pod.Namespace), resourceapi.DRAAdminNamespaceLabelKey)
+	}
+	report.Causes = []Cause{c}
+	return report
+}
+
+func (w World) templateMissing(pod *corev1.Pod, reference, template string, templates []string) Cause {
+	c := Cause{Kind: TemplateMissing, Claim: reference, Remedy: fmt.Sprintf("create ResourceClaimTemplate %s in namespace %s", template, pod.Namespace)}
+	c.Message = fmt.Sprintf("ResourceClaimTemplate %s does not exist%s", template, didYouMean(template, templates))
+	if near := nearest(template, templates); near != "" {
+		i := slices.IndexFunc(pod.Spec.ResourceClaims, func(r corev1.PodResourceClaim) bool { return r.Name == reference })
+		editPod(&c, pod, "use "+near, operation{"replace", pointer("spec", "resourceClaims", i, "resourceClaimTemplateName"), near})
+	}
+	return c
+}
+
+// exceeded recognizes the refusal of a ResourceQuota.
+func exceeded() *regexp.Regexp {
+	return regexp.MustCompile(`exceeded quota: ([^,]+), requested: (\S+), used: (\S+), limited: (\S+)`)
+}
+
+// raise returns the command that raises a quota by what is requested.
+func raise(namespace string, quota []string) string {
+	hard := map[string]string{}
+	used := amounts(quota[3])
+	for name, requested := range amounts(quota[2]) {
+		requested.Add(used[name])
+		hard[name] = requested.String()
+	}
+	return mergePatch("resourcequota", namespace, quota[1], map[string]any{"spec": map[string]any{"hard": hard}})
+}
+
+// amounts parses "name=quantity,name=quantity".
+func amounts(text string) map[string]resource.Quantity {
+	all := map[string]resource.Quantity{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		if quantity, err := resource.ParseQuantity(value); err == nil {
+			all[name] = quantity
+		}
+	}
+	return all
+}
+
+// missing explains a claim that the pod names and that does not exist.
+func (w World) missing(pod *corev1.Pod, reference *corev1.PodResourceClaim, name string) Report {
+	report := Report{Namespace: pod.Namespace, Claim: name, Verdict: NotMade, Message: fmt.Sprintf("claim %s does not exist", name), Notes: slices.Clone(w.Notes)}
+	var names []string
+	for _, claim := range w.Claims {
+		if claim.Namespace == pod.Namespace {
+			names = append(names, claim.Name)
+		}
+	}
+	slices.Sort(names)
+	c := Cause{Kind: ClaimMissing, Claim: name, Remedy: fmt.Sprintf("create ResourceClaim %s in namespace %s", name, pod.Namespace)}
+	c.Message = fmt.Sprintf("ResourceClaim %s does not exist%s", name, didYouMean(name, names))
+	switch near := nearest(name, names); {
+	case reference == nil || reference.ResourceClaimTemplateName != nil:
+		c.Remedy, c.Command = "create the pod again: it gets another claim", again(pod)
+	case near != "":
+		i := slices.IndexFunc(pod.Spec.ResourceClaims, func(r corev1.PodResourceClaim) bool { return r.Name == reference.Name })
+		editPod(&c, pod, "use "+near, operation{"replace", pointer("spec", "resourceClaims", i, "resourceClaimName"), near})
+	}
+	report.Causes = []Cause{c}
+	return report
+}
+
+// waiting are the conditions for kube-scheduler to process the pod at all.
+func (w World) waiting(a *Answer, pod *corev1.Pod) (all []Cause) {
+	var gates []string
+	for _, gate := range pod.Spec.SchedulingGates {
+		gates = append(gates, gate.Name)
+	}
+	if gates != nil {
+		all = append(all, Cause{Kind: SchedulingGate, Message: "the pod has the scheduling gate " + list(gates, 5), Remedy: "the controller that set the gate must remove it"})
+	}
+	if name := pod.Spec.SchedulerName; name != "" && name != corev1.DefaultSchedulerName && !processed(pod) {
+		c := Cause{Kind: SchedulerMissing, Message: fmt.Sprintf("no scheduler %s has processed the pod", name)}
+		editPod(&c, pod, "start that scheduler, or use "+corev1.DefaultSchedulerName, operation{"replace", "/spec/schedulerName", corev1.DefaultSchedulerName})
+		all = append(all, c)
+	}
+	return append(append(all, w.group(pod)...), w.unknownResources(a, pod)...)
+}
+
+// about reports whether an event is about a claim that cannot be created for a pod.
+func about(e *corev1.Event, pod *corev1.Pod) bool {
+	return e.Reason == creationFailed && e.InvolvedObject.Namespace == pod.Namespace && e.InvolvedObject.Name == pod.Name &&
+		(e.InvolvedObject.UID == pod.UID || pod.UID == "")
+}
+
+// processed reports whether a scheduler has reported on a pod.
+func processed(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+}
+
+// group compares the pods of a PodGroup with the number that it needs.
+func (w World) group(pod *corev1.Pod) []Cause {
+	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil || w.NoGroups {
+		return nil
+	}
+	name, exist := *pod.Spec.SchedulingGroup.PodGroupName, int32(0)
+	i := slices.IndexFunc(w.Groups, func(g *schedulingapi.PodGroup) bool { return g.Name == name && g.Namespace == pod.Namespace })
+	if i < 0 {
+		return []Cause{{Kind: GroupIncomplete, Message: fmt.Sprintf("PodGroup %s does not exist", name), Remedy: fmt.Sprintf("create PodGroup %s in namespace %s", name, pod.Namespace)}}
+	}
+	for _, other := range w.Pods {
+		if g := other.Spec.SchedulingGroup; other.Namespace == pod.Namespace && g != nil && g.PodGroupName != nil && *g.PodGroupName == name &&
+			other.DeletionTimestamp == nil && other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed {
+			exist++
+		}
+	}
+	gang := w.Groups[i].Spec.SchedulingPolicy.Gang
+	if gang == nil || exist >= gang.MinCount {
+		return nil
+	}
+	c := Cause{Kind: GroupIncomplete, Message: fmt.Sprintf("PodGroup %s needs %d pods at once; %d exist", name, gang.MinCount, exist)}
+	c.Remedy = fmt.Sprintf("create %s, or lower minCount", count(int(gang.MinCount-exist), "pod"))
+	c.Command = mergePatch("podgroup.scheduling.k8s.io", pod.Namespace, name, map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": exist}}}})
+	return []Cause{c}
+}
+
+// unknownResources are the extended resources that no node and no DeviceClass has.
+func (w World) unknownResources(a *Answer, pod *corev1.Pod) (all []Cause) {
+	requested := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	var known []string
+	for class := range w.View.Classes() {
+		if class.Spec.ExtendedResourceName != nil {
+			known = append(known, *class.Spec.ExtendedResourceName)
+		}
+	}
+	slices.Sort(known)
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		if !strings.Contains(a.Scheduler, "Insufficient "+string(name)) || !strings.Contains(string(name), "/") || w.classOf(name) != "" || w.offered(name) {
+			continue
+		}
+		c := Cause{Kind: ResourceUnknown, Message: fmt.Sprintf("no node and no DeviceClass has the extended resource %s%s", name, didYouMean(string(name), known))}
+		_, last, _ := strings.Cut(string(name), "/")
+		class := w.View.Class(last)
+		switch near := nearest(string(name), known); {
+		case near != "":
+			c.Remedy = "request " + near
+			if ok, _ := editable(pod); ok {
+				c.Command = renameResource(pod, name, near)
+			}
+		case class != nil && class.Spec.ExtendedResourceName == nil:
+			c.Remedy = "let DeviceClass " + last + " provide it"
+			c.Command = mergePatch("deviceclass", "", last, map[string]any{"spec": map[string]any{"extendedResourceName": name}})
+		default:
+			c.Remedy = "set spec.extendedResourceName of the DeviceClass that provides it"
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func (w World) offered(name corev1.ResourceName) bool {
+	return slices.ContainsFunc(w.Nodes, func(node *corev1.Node) bool {
+		quantity, ok := node.Status.Allocatable[name]
+		return ok && !quantity.IsZero()
+	})
+}
+
+// renameResource returns the command that requests another resource in each container.
+func renameResource(pod *corev1.Pod, name corev1.ResourceName, to string) string {
+	var operations []operation
+	add := func(containers []corev1.Container, field string) {
+		for i, c := range containers {
+			for part, resources := range map[string]corev1.ResourceList{"limits": c.Resources.Limits, "requests": c.Resources.Requests} {
+				if quantity, ok := resources[name]; ok {
+					operations = append(operations,
+						operation{"add", pointer("spec", field, i, "resources", part, to), quantity.String()},
+						operation{Op: "remove", Path: pointer("spec", field, i, "resources", part, name)})
+				}
+			}
+		}
+	}
+	add(pod.Spec.Containers, "containers")
+	add(pod.Spec.InitContainers, "initContainers")
+	slices.SortStableFunc(operations, func(a, b operation) int { return strings.Compare(a.Path, b.Path) })
+	return replaceObject("pod", pod.Namespace, pod.Name, operations...)
+}
+
+// elsewhere is what kube-scheduler reports of a pod whose devices are available.
+func (w World) elsewhere(a *Answer, pod *corev1.Pod) []Cause {
+	if a.Scheduler == "" || !a.Satisfied() || len(w.unknownResources(a, pod)) > 0 {
+		return nil
+	}
+	requested := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		if strings.Contains(a.Scheduler, "Insufficient "+string(name)) {
+			return []Cause{w.tooSmall(pod, name, requested[name])}
+		}
+	}
+	for _, transient := range []string{"claim", "device", "gang", "pod group"} {
+		if strings.Contains(a.Scheduler, transient) {
+			return nil // about the devices, and no longer true
+		}
+	}
+	return []Cause{{Kind: OtherScheduling, Message: "the devices are available, but kube-scheduler reports: " + a.Scheduler}}
+}
+
+// tooSmall compares a request of the pod with the nodes.
+func (w World) tooSmall(pod *corev1.Pod, name corev1.ResourceName, requested resource.Quantity) Cause {
+	var largest resource.Quantity
+	for _, node := range w.Nodes {
+		if quantity := node.Status.Allocatable[name]; quantity.Cmp(largest) > 0 {
+			largest = quantity
+		}
+	}
+	c := Cause{Kind: NodeResources, Message: fmt.Sprintf("the devices are available, but no node with them has %s %s left for the pod", requested.String(), name)}
+	c.Remedy = fmt.Sprintf("end other pods on those nodes, or request less %s", name)
+	if requested.Cmp(largest) <= 0 || largest.IsZero() {
+		return c
+	}
+	c.Message = fmt.Sprintf("the devices are available, but the pod requests %s %s and the largest node has %s", requested.String(), name, largest.String())
+	c.Remedy = "request less " + string(name)
+	limit, limited := pod.Spec.Containers[0].Resources.Limits[name]
+	if len(pod.Spec.Containers) > 1 || len(pod.Spec.InitContainers) > 0 || pod.Spec.Resources != nil || pod.Spec.Overhead != nil {
+		return c
+	}
+	operations := []operation{{"replace", pointer("spec", "containers", 0, "resources", "requests", name), largest.String()}}
+	if limited && limit.Cmp(largest) > 0 {
+		operations = append(operations, operation{"replace", pointer("spec", "containers", 0, "resources", "limits", name), largest.String()})
+	}
+	editPod(&c, pod, fmt.Sprintf("request at most %s", largest.String()), operations...)
+	return c
+}
