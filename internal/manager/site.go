@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -46,8 +47,9 @@ type site struct {
 	refused string
 }
 
-// newSite reads the configuration file and compiles the library. Its metrics are not served:
-// those of the webhook are.
+// newSite reads the configuration file and compiles the library. A file that is refused stops no
+// other controller: it is read again when it changes. The metrics are not served: those of the
+// webhook are.
 func newSite(ctx context.Context, o Options, e *eviction, log logr.Logger) (*site, error) {
 	unserved := prometheus.NewRegistry()
 	counts, err := clusterdata.NewMetrics(unserved)
@@ -66,12 +68,7 @@ func newSite(ctx context.Context, o Options, e *eviction, log logr.Logger) (*sit
 	if s.set, err = policyload.Compile(ctx, sources); err != nil {
 		return nil, err
 	}
-	if s.file, err = config.Load(o.config); err != nil {
-		return nil, err
-	}
-	if err := s.use(s.file); err != nil {
-		return nil, err
-	}
+	s.reload()
 	if o.policyNamespace == "" {
 		return s, nil
 	}
@@ -96,8 +93,11 @@ func (s *site) run(ctx context.Context) {
 	}
 }
 
-// ready is nil once namespaces, slices and policies have been read.
+// ready is nil once the configuration, namespaces, slices and policies have been read.
 func (s *site) ready() error {
+	if s.inForce.Load() == nil {
+		return errors.New("no valid configuration has been read")
+	}
 	if err := s.facts.Namespaces.Ready(); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *site) reload() {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	file, err := config.Load(s.path)
-	if err == nil && file.Revision != s.file.Revision {
+	if err == nil && (file.Revision != s.file.Revision || s.inForce.Load() == nil) {
 		err = s.use(file)
 	}
 	switch {
@@ -155,7 +155,7 @@ func (s *site) reload() {
 		s.refused = ""
 	case s.refused != err.Error():
 		s.refused = err.Error()
-		s.log.Error(err, "refused a new configuration; the last valid one stays in force", "file", s.path)
+		s.log.Error(err, "refused the configuration; the last valid one stays in force", "file", s.path)
 	}
 }
 

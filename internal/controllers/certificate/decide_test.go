@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	certutil "k8s.io/client-go/util/cert"
 )
 
@@ -171,4 +172,35 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%+v of garbage", got)
 		}
 	})
+}
+
+// TestGarbage: whatever the Secret holds, the authority of the certificate that webhooks serve
+// stays trusted until another one is served.
+func TestGarbage(t *testing.T) {
+	served := State{}.Prepare(pair(t, host)).Promote()
+	next := served.Prepare(pair(t, host))
+	garbage := []byte("garbage")
+	hooks := []hook{{"validating", "1", "claims", served.Bundle()}}
+	for name, data := range map[string]map[string][]byte{
+		"the certificate":         {CertificateKey: garbage, PrivateKeyKey: served.Serving.PrivateKey, AuthoritiesKey: served.Bundle()},
+		"the key":                 {CertificateKey: served.Serving.Certificate, PrivateKeyKey: garbage, AuthoritiesKey: served.Bundle()},
+		"all":                     {CertificateKey: garbage, PrivateKeyKey: garbage, AuthoritiesKey: garbage},
+		"nothing":                 nil,
+		"all but the next":        {CertificateKey: garbage, AuthoritiesKey: garbage, NextCertificateKey: next.Next.Certificate, NextPrivateKeyKey: next.Next.PrivateKey},
+		"all, also what was next": {CertificateKey: garbage, AuthoritiesKey: garbage, NextCertificateKey: garbage},
+	} {
+		for leader, rotator := range map[string]*Rotator{"the leader": {memory: memory{state: served}}, "a new leader": {}} {
+			state, _ := rotator.state(&corev1.Secret{Data: data}, hooks)
+			if state.Empty() { // nothing is announced, and a pair is issued
+				state = state.Prepare(pair(t, host))
+			}
+			if !bytes.Contains(state.Bundle(), served.Bundle()) {
+				t.Errorf("%s, %s: the authority that is served is not trusted", name, leader)
+			}
+			now := time.Now()
+			if d := settings.Decide(state, Seen{Now: now, Trusted: now, Served: now}); d.Action == Promote || d.Action == Retire {
+				t.Errorf("%s, %s: %s at once", name, leader, d.Action)
+			}
+		}
+	}
 }

@@ -31,7 +31,7 @@ type memory struct {
 	// serving has been in the Secret since served.
 	serving []byte
 	served  time.Time
-	// state is the last one seen, for a Secret that somebody deletes.
+	// state is the last one that could be read, for a Secret that is deleted or overwritten.
 	state State
 }
 
@@ -46,13 +46,13 @@ func (r *Rotator) reconcile(ctx context.Context, now time.Time) (time.Duration, 
 	if r.memory.behind(secret) {
 		return atLast, nil // an event will follow
 	}
-	state, deleted := r.state(secret, hooks)
+	state, lost := r.state(secret, hooks)
 	r.Metrics.holds(state.Serving)
 	if err := r.announce(ctx, state, hooks); err != nil {
 		return 0, err
 	}
 	seen := r.memory.look(state, hooks, now)
-	seen.Renew = deleted
+	seen.Renew = lost
 	decision := r.Settings.Decide(state, seen)
 	if decision.Action == Wait {
 		return waitFor(decision, now), nil
@@ -93,19 +93,24 @@ func waitFor(decision Decision, now time.Time) time.Duration {
 	return min(max(decision.Until.Sub(now), time.Second), longest)
 }
 
-// state is what the Secret holds. One that was deleted goes on where it was, since
-// webhooks serve the certificate still; a leader that has not seen it trusts whom the
+// state is what the Secret holds. Webhooks go on serving the certificate that they had if the
+// Secret is deleted, or holds none that can be read. So the state goes on where it was, with the
+// authorities that it had; lost is true then. A leader that has not seen it trusts whom the
 // webhooks' caBundle trusts.
-func (r *Rotator) state(secret *corev1.Secret, hooks []hook) (state State, deleted bool) {
+func (r *Rotator) state(secret *corev1.Secret, hooks []hook) (state State, lost bool) {
 	if secret != nil {
-		r.memory.state = Parse(secret.Data)
-		return r.memory.state, false
+		state = Parse(secret.Data)
 	}
-	if !r.memory.state.Empty() {
-		return r.memory.state, true
+	if state.Serving.empty() {
+		if former := r.memory.state; !former.Serving.empty() || secret == nil && !former.Empty() {
+			return former, true
+		}
+		for _, h := range hooks {
+			state = state.Trusting(h.bundle)
+		}
 	}
-	for _, h := range hooks {
-		state = state.Trusting(h.bundle)
+	if secret != nil {
+		r.memory.state = state
 	}
 	return state, false
 }

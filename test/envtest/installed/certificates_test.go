@@ -83,10 +83,12 @@ func TestRotationUnderLoad(t *testing.T) {
 }
 
 // TestGarbageCertificate: garbage in the certificate's Secret stops no webhook. The controller
-// replaces it, and the API server asks the webhook again.
+// replaces it, also if the authority is garbage, and no write is refused meanwhile.
 func TestGarbageCertificate(t *testing.T) {
 	c, clients := install(t, quick())
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
+	writes := startLoad(t, 50)
+	writes.sent(t, 50)
 	for _, patch := range []string{
 		`{"stringData":{"tls.crt":"garbage"}}`,
 		`{"stringData":{"tls.crt":"garbage","tls.key":"garbage","ca.crt":"garbage"}}`,
@@ -107,6 +109,8 @@ func TestGarbageCertificate(t *testing.T) {
 			t.Errorf("%d webhooks run, want 2", n)
 		}
 	}
+	writes.sent(t, 50)
+	writes.end(t, "garbage in the Secret")
 }
 
 // replaced is nil once another certificate is served, by an authority that is the only

@@ -60,7 +60,7 @@ func Install(ctx context.Context, cluster *envtest.Cluster, values map[string]an
 		return nil, err
 	}
 	args = slices.DeleteFunc(args, func(arg string) bool {
-		return strings.HasPrefix(arg, "--health-address=") || strings.HasPrefix(arg, "--metrics-address=")
+		return strings.HasPrefix(arg, "--health-address=") || strings.HasPrefix(arg, "--metrics-address=") || strings.HasPrefix(arg, "--config=")
 	})
 	return append(args, "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--kubeconfig="+kubeconfig), nil
 }
