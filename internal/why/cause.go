@@ -37,6 +37,9 @@ const (
 	IncompletePool Kind = "IncompletePool"
 	// WrongNode: suitable devices are on nodes where the pod cannot run.
 	WrongNode Kind = "WrongNode"
+	// PatchNotApplied: devices are suitable only with ResourceSlicePatches, which
+	// kube-scheduler does not apply.
+	PatchNotApplied Kind = "PatchNotApplied"
 	// MatchAttribute and DistinctAttribute: a constraint excludes the combination.
 	MatchAttribute    Kind = "MatchAttribute"
 	DistinctAttribute Kind = "DistinctAttribute"
@@ -71,7 +74,7 @@ func kinds() []Kind {
 		TemplateMissing, QuotaExceeded, AdminAccessRefused, CreationFailed, ClaimMissing,
 		SchedulingGate, SchedulerMissing, GroupIncomplete,
 		ClassMissing, ResourceUnknown, NoDevices, SelectorError,
-		TaintNotTolerated, IncompletePool, WrongNode, MatchAttribute, DistinctAttribute,
+		TaintNotTolerated, IncompletePool, WrongNode, PatchNotApplied, MatchAttribute, DistinctAttribute,
 		SharesTaken, CapacityTooLarge, CountersTaken, DevicesTaken, CountTooLarge, SelectorFalse, Combination,
 		BindingCondition, NodeResources, OtherScheduling,
 	}

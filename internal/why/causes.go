@@ -69,6 +69,7 @@ func (q *question) changes(ctx context.Context, report *Report) (all []Cause) {
 	for i := range q.claim.Spec.Devices.Constraints {
 		all = append(all, q.firstOf(ctx, q.constraint(i))...)
 	}
+	all = append(all, q.firstOf(ctx, q.patched())...)
 	for i := range all {
 		if q.origin.resource != podResource {
 			all[i].Claim = q.claim.Name

@@ -44,9 +44,7 @@ func (q *question) withoutTaints(r asked, places []place) (message, remedy, comm
 				continue
 			}
 			source := q.source(p.slice, p.device.Name, i)
-			if name := fmt.Sprintf("%s (%s)", taintText(taint), source); !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+			names = append(names, fmt.Sprintf("%s (%s)", taintText(taint), source))
 			if source.Kind == tracker.RuleSource {
 				commands, remedies = append(commands, q.lift(source.Name)), append(remedies, "remove the taint of DeviceTaintRule "+source.Name)
 				continue
@@ -58,7 +56,7 @@ func (q *question) withoutTaints(r asked, places []place) (message, remedy, comm
 	if len(places) > 1 {
 		message = count(len(places), "device") + " are"
 	}
-	message += " suitable without taint " + list(names, 3)
+	message += " suitable without taint " + list(unique(names), 3)
 	commands, remedies = unique(commands), unique(remedies)
 	switch {
 	case tolerations != nil && q.origin.resource == podResource:
@@ -90,13 +88,22 @@ func (q *question) lift(rule string) string {
 
 // untaint removes the taints that a request does not tolerate.
 func (q *question) untaint(r asked, places []place) {
-	q.slices = slices.Clone(q.slices)
+	named := map[string]map[string]bool{}
 	for _, p := range places {
-		i := slices.IndexFunc(q.slices, func(s *resourceapi.ResourceSlice) bool { return s.Name == p.slice.Name })
-		changed := *q.slices[i]
-		changed.Spec.Devices = slices.Clone(changed.Spec.Devices)
+		if named[p.slice.Name] == nil {
+			named[p.slice.Name] = map[string]bool{}
+		}
+		named[p.slice.Name][p.device.Name] = true
+	}
+	q.slices = slices.Clone(q.slices)
+	for i, s := range q.slices {
+		if named[s.Name] == nil {
+			continue
+		}
+		changed := *s
+		changed.Spec.Devices = slices.Clone(s.Spec.Devices)
 		for j := range changed.Spec.Devices {
-			if d := &changed.Spec.Devices[j]; d.Name == p.device.Name {
+			if d := &changed.Spec.Devices[j]; named[s.Name][d.Name] {
 				d.Taints = slices.DeleteFunc(slices.Clone(d.Taints), func(t resourceapi.DeviceTaint) bool { return against(r, t) })
 			}
 		}
@@ -192,6 +199,29 @@ func (q *question) elsewhere(_ context.Context, r asked, request *Request) (all 
 func requiredAffinity(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+}
+
+// patched is the question with ResourceSlicePatches, if there are some that kube-scheduler
+// does not apply.
+func (q *question) patched() []hypothesis {
+	if q.world.Patched {
+		return nil
+	}
+	var merged []*resourceapi.ResourceSlice
+	differ := false
+	for _, slice := range q.world.View.List(nil) {
+		merged = append(merged, slice)
+		differ = differ || slice != q.world.View.Published(slice.Name)
+	}
+	if !differ {
+		return nil
+	}
+	h := hypothesis{cause: Cause{Kind: PatchNotApplied}, change: func(q *question) { q.slices = merged }}
+	h.describe = func(c *Cause, found allocation) {
+		c.Message = fmt.Sprintf("%s on %s is suitable with the ResourceSlicePatches, which kube-scheduler does not apply", found.results[0].Devices.Results[0].Device, found.node)
+		c.Remedy = "let the controller write the patched values into the slices, or let dra-steward-scheduler apply them: patches.mode in the values of the chart"
+	}
+	return []hypothesis{h}
 }
 
 // tooMany are smaller numbers of devices.

@@ -75,10 +75,8 @@ func (q *question) request(ctx context.Context, r asked) Request {
 			if reason != Fits {
 				continue
 			}
-			for _, node := range q.nodes {
-				if q.onNode(slice, device, node) {
-					fitting[node.Name]++
-				}
+			for _, node := range q.reachable(slice, device) {
+				fitting[node.Name]++
 			}
 		}
 	}
@@ -130,8 +128,8 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("pool incomplete: %[2]d of %[1]d slices published", pool.total, pool.slices)
 	case pool.twice != "":
 		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.twice)
-	case !q.anyNode(slice, device):
-		d.Reason, d.Message = NodeMismatch, "it is on "+where(slice, device)+", "+q.mayRun()
+	case len(q.reachable(slice, device)) == 0:
+		d.Reason, d.Message = NodeMismatch, "it is on "+where(slice, device)+", "+q.where
 	case classFails:
 		d.Reason, d.Message = ClassSelectorError, fmt.Sprintf("DeviceClass %s: %s", class.Name, classMessage)
 	case requestFails:
@@ -255,19 +253,24 @@ func where(slice *resourceapi.ResourceSlice, device *resourceapi.Device) string 
 	}
 }
 
-// anyNode reports whether a device is on a node where the pod may run.
-func (q *question) anyNode(slice *resourceapi.ResourceSlice, device *resourceapi.Device) bool {
+// reachable returns the nodes where the pod may run and can have a device. Most devices
+// are on one node, which needs no comparison with all others.
+func (q *question) reachable(slice *resourceapi.ResourceSlice, device *resourceapi.Device) []*corev1.Node {
+	name, all, selector := slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector
+	if slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection {
+		name, all, selector = device.NodeName, device.AllNodes, device.NodeSelector
+	}
+	if name != nil && *name != "" {
+		if node := q.byName[*name]; node != nil {
+			return []*corev1.Node{node}
+		}
+		return nil
+	}
+	var nodes []*corev1.Node
 	for _, node := range q.nodes {
-		if q.onNode(slice, device, node) {
-			return true
+		if matches(node, name, all, selector) {
+			nodes = append(nodes, node)
 		}
 	}
-	return false
-}
-
-func (q *question) onNode(slice *resourceapi.ResourceSlice, device *resourceapi.Device, node *corev1.Node) bool {
-	if slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection {
-		return matches(node, device.NodeName, device.AllNodes, device.NodeSelector)
-	}
-	return matches(node, slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)
+	return nodes
 }

@@ -38,7 +38,7 @@ func (q *question) held(ctx context.Context, r asked, request *Request) (all []h
 		add(DevicesTaken, what, holder, len(taken))
 	}
 	smaller := q.tooLarge(ctx, r, request)
-	for _, p := range suitable {
+	for _, p := range suitable[:min(len(suitable), tries)] {
 		for _, holder := range q.inOrder(q.sharers(p)) {
 			if smaller != nil {
 				break // to request what is left needs nothing of others
@@ -106,10 +106,8 @@ func results(claim *resourceapi.ResourceClaim, include func(usage.DeviceID) bool
 // sharers are the claims that have shares of a device.
 func (q *question) sharers(p place) map[*resourceapi.ResourceClaim]place {
 	found := map[*resourceapi.ResourceClaim]place{}
-	for _, claim := range q.world.Claims {
-		if len(results(claim, func(id usage.DeviceID) bool { return id == idOf(p.slice, p.device) })) > 0 {
-			found[claim] = p
-		}
+	for _, claim := range q.users[idOf(p.slice, p.device)] {
+		found[claim] = p
 	}
 	return found
 }
@@ -124,15 +122,11 @@ func (q *question) consumers(p place) map[*resourceapi.ResourceClaim]place {
 	if len(sets) == 0 {
 		return found
 	}
-	sharing := map[usage.DeviceID]bool{}
 	for _, other := range q.pool(p) {
 		if slices.ContainsFunc(other.device.ConsumesCounters, func(c resourceapi.DeviceCounterConsumption) bool { return sets[c.CounterSet] }) {
-			sharing[idOf(other.slice, other.device)] = true
-		}
-	}
-	for _, claim := range q.world.Claims {
-		if len(results(claim, func(id usage.DeviceID) bool { return sharing[id] })) > 0 {
-			found[claim] = p
+			for _, claim := range q.users[idOf(other.slice, other.device)] {
+				found[claim] = p
+			}
 		}
 	}
 	return found

@@ -25,6 +25,11 @@ func (q *question) candidates() (err error) {
 		}
 	}
 	q.nodes, err = q.runsOn(q.pod)
+	q.byName = make(map[string]*corev1.Node, len(q.nodes))
+	for _, node := range q.nodes {
+		q.byName[node.Name] = node
+	}
+	q.where = q.mayRun()
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/dra-steward/dra-steward/internal/extendedresource"
@@ -167,7 +168,7 @@ func (w World) surround(a *Answer, pod *corev1.Pod) {
 		a.rank(nil)
 		return
 	}
-	a.rank(slices.Concat(w.waiting(a, pod), w.binding(a, pod), w.elsewhere(a, pod)))
+	a.rank(slices.Concat(w.waiting(a, pod), w.bound(a, pod), w.binding(a, pod), w.elsewhere(a, pod)))
 }
 
 // rank orders all causes.
@@ -185,6 +186,45 @@ func (a *Answer) rank(causes []Cause) {
 // Satisfied reports whether all claims are allocated or could be.
 func (a *Answer) Satisfied() bool {
 	return !slices.ContainsFunc(a.Claims, func(r Report) bool { return r.Verdict != Allocated && r.Verdict != Allocatable })
+}
+
+// bound are the claims that are allocated where the pod cannot run.
+func (w World) bound(a *Answer, pod *corev1.Pod) (all []Cause) {
+	for _, report := range a.Claims {
+		claim := w.claim(pod.Namespace, report.Claim)
+		if report.Verdict != Allocated || claim == nil || claim.Status.Allocation.NodeSelector == nil || len(w.Nodes) == 0 {
+			continue
+		}
+		affinity, reachable := nodeaffinity.GetRequiredNodeAffinity(pod), false
+		var nodes []string
+		for _, node := range w.Nodes {
+			if !matches(node, nil, nil, claim.Status.Allocation.NodeSelector) {
+				continue
+			}
+			nodes = append(nodes, node.Name)
+			ok, err := affinity.Match(node)
+			reachable = reachable || ok && err == nil
+		}
+		if reachable {
+			continue
+		}
+		c := Cause{Kind: WrongNode, Claim: claim.Name, Devices: len(claim.Status.Allocation.Devices.Results)}
+		c.Message = fmt.Sprintf("claim %s is allocated on %s, where the pod cannot run", claim.Name, list(nodes, 3))
+		switch {
+		case len(pod.Spec.NodeSelector) > 0 && !requiredAffinity(pod):
+			c.Message += " (nodeSelector " + labelText(pod.Spec.NodeSelector) + ")"
+			editPod(&c, pod, "remove the node selector", operation{Op: "remove", Path: "/spec/nodeSelector"})
+		case requiredAffinity(pod):
+			c.Remedy = "correct the node affinity of the pod, or end the other pods of the claim"
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// allocated reports whether all claims are allocated.
+func (a *Answer) allocated() bool {
+	return !slices.ContainsFunc(a.Claims, func(r Report) bool { return r.Verdict != Allocated })
 }
 
 // binding are the conditions that drivers have not set on allocated devices.

@@ -175,7 +175,11 @@ func (q *question) otherwise(r asked, request *Request, i int, parts []term, j i
 			all = append(all, h)
 		}
 	}
-	return append(all, q.without(r, request, i, parts, j, inClass, message))
+	removed := q.without(r, request, i, parts, j, inClass, message)
+	if n := values["missing"]; t.left != "" && n == len(inClass) {
+		removed.cause.Remedy += fmt.Sprintf(" (or publish %s: a ResourceSlicePatch would make %s suitable)", t.name, count(n, "device"))
+	}
+	return append(all, removed)
 }
 
 // without is the hypothesis that a term is left out.

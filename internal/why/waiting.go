@@ -244,11 +244,11 @@ func (w World) elsewhere(a *Answer, pod *corev1.Pod) []Cause {
 		}
 	}
 	for _, transient := range []string{"claim", "device", "gang", "pod group"} {
-		if strings.Contains(a.Scheduler, transient) {
-			return nil // about the devices, and no longer true
+		if strings.Contains(a.Scheduler, transient) && !a.allocated() {
+			return nil // about devices that are available now
 		}
 	}
-	return []Cause{{Kind: OtherScheduling, Message: "the devices are available, but kube-scheduler reports: " + a.Scheduler}}
+	return []Cause{{Kind: OtherScheduling, Remedy: "look at the conditions and events of the pod", Message: "the devices are available, but kube-scheduler reports: " + a.Scheduler}}
 }
 
 // tooSmall compares a request of the pod with the nodes.

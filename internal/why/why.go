@@ -153,13 +153,19 @@ type question struct {
 	slices []*resourceapi.ResourceSlice
 	pools  map[poolID]poolState
 	nodes  []*corev1.Node
+	byName map[string]*corev1.Node
+	// where is the nodes in words.
+	where string
 	// holders are the claims that have a device for themselves.
 	holders map[usage.DeviceID]*resourceapi.ResourceClaim
-	cache   *dracel.Cache
+	// users are the claims that have a device or a share of it.
+	users map[usage.DeviceID][]*resourceapi.ResourceClaim
+	cache *dracel.Cache
 }
 
 func (w World) question(claim *resourceapi.ResourceClaim) *question {
-	q := &question{world: w, claim: claim, cache: dracel.NewCache(celEntries, dracel.Features{}), holders: map[usage.DeviceID]*resourceapi.ResourceClaim{}}
+	q := &question{world: w, claim: claim, cache: dracel.NewCache(celEntries, dracel.Features{})}
+	q.holders, q.users = map[usage.DeviceID]*resourceapi.ResourceClaim{}, map[usage.DeviceID][]*resourceapi.ResourceClaim{}
 	for _, merged := range w.View.List(nil) {
 		q.slices = append(q.slices, w.seen(merged))
 	}
@@ -169,8 +175,13 @@ func (w World) question(claim *resourceapi.ResourceClaim) *question {
 			continue
 		}
 		for _, r := range other.Status.Allocation.Devices.Results {
-			if r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess) {
-				q.holders[usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}] = other
+			if r.AdminAccess != nil && *r.AdminAccess {
+				continue
+			}
+			id := usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+			q.users[id] = append(q.users[id], other)
+			if r.ShareID == nil {
+				q.holders[id] = other
 			}
 		}
 	}

@@ -260,3 +260,20 @@ func TestMessages(t *testing.T) {
 		t.Errorf("%q, notes %q, %s", got, r.Notes, r.Requests[0].Message)
 	}
 }
+
+// BenchmarkExplain is a claim in a cluster in which all devices are allocated.
+func BenchmarkExplain(b *testing.B) {
+	w, objects := World{}, []any{class(`device.driver == "gpu.example.com"`)}
+	for i := range 1000 {
+		name := fmt.Sprintf("n%04d", i)
+		objects, w.Nodes = append(objects, slice(name, gpus(4)...)), append(w.Nodes, node(name))
+		w.Claims = append(w.Claims, holding("h"+name, name, "gpu-0", "gpu-1", "gpu-2", "gpu-3"))
+	}
+	w.View = tracker.Merge(objects...)
+	c := claim("c", func(c *resourceapi.ResourceClaim) { request(c).Count = 2 })
+	for b.Loop() {
+		if r, err := w.Explain(b.Context(), c, nil); err != nil || r.Causes[0].Kind != DevicesTaken {
+			b.Fatal(err, r.Causes)
+		}
+	}
+}

@@ -225,6 +225,12 @@ metadata: {name: $-second}
 spec: {driver: $.example.com, nodeName: node-0, pool: {name: $-node-0, generation: 1, resourceSliceCount: 2}, devices: [{name: gpu-1}]}`)},
 		{"mismatch", why.WrongNode, "2 of 2 A100 devices are free, none on the nodes where the pod may run (nodeSelector kubernetes.io/hostname=node-0)",
 			all(slice("node-1", gpu("gpu-0", "A100")+","+gpu("gpu-1", "A100")), claim("wants", selector(model+`"A100"`)), pod("waits", named+"wants", ", nodeSelector: {kubernetes.io/hostname: node-0}")), nil},
+		{"bound", why.WrongNode, "claim has is allocated on node-1, where the pod cannot run (nodeSelector kubernetes.io/hostname=node-0)",
+			func(w *world) {
+				all(slice("node-1", gpu("gpu-0", "A100")), claim("has", ""), pod("holds", named+"has", ""))(w)
+				w.runs("holds")
+				all(pod("waits", named+"has", ", nodeSelector: {kubernetes.io/hostname: node-0}"))(w)
+			}, nil},
 		{"affinity", why.WrongNode, "1 of 1 affinity devices are free, none on the nodes where the pod may run (its node affinity)",
 			all(slice("node-1", gpu("gpu-0", "A100")), claim("wants", ""), pod("waits", named+"wants",
 				", affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-0]}]}]}}}")), nil},
