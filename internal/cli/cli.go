@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/cli/config"
@@ -37,6 +39,37 @@ func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 	default:
 		fmt.Fprintf(streams.Err, "dra-steward: %v\n", cmdutil.Explain(err))
 		return cmdutil.ExitFailed
+	}
+}
+
+// Names of the program as kubectl finds it: the command "kubectl dra-steward", and what
+// completes it.
+const (
+	pluginName   = "kubectl-dra_steward"
+	completeName = "kubectl_complete-dra_steward"
+)
+
+// RunAs is Run for a program that was called by the name argv[0]: help then shows the name
+// that people typed, and kubectl gets completions.
+func RunAs(ctx context.Context, argv []string, streams cmdutil.Streams) int {
+	if len(argv) == 0 {
+		return Run(ctx, nil, streams)
+	}
+	args := argv[1:]
+	switch strings.TrimSuffix(filepath.Base(argv[0]), ".exe") {
+	case pluginName:
+		streams.Name = "kubectl dra-steward"
+	case completeName:
+		args = append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	return Run(ctx, args, streams)
+}
+
+// called puts the name of a kubectl plugin into help.
+func called(c *cobra.Command, name string) {
+	c.Example = strings.ReplaceAll(c.Example, "dra-steward ", name+" ")
+	for _, sub := range c.Commands() {
+		called(sub, name)
 	}
 }
 
@@ -71,6 +104,10 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.WhyCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
 		node.Command(streams), metricsCommand(streams), uninstall.Command(streams), versionCommand(streams))
 	root.AddCommand(drain.Command(streams), report.ReportCommand(streams), optionsCommand(streams))
+	if streams.Name != "" {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: streams.Name}
+		called(root, streams.Name)
+	}
 	root.SetUsageFunc(usageWithoutConnection(root.UsageFunc()))
 	return root
 }

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite what the scripts in testdata ex
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"dra-steward": func() {
-		os.Exit(cli.Run(context.Background(), os.Args[1:], cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+		os.Exit(cli.RunAs(context.Background(), os.Args, cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}})
 }
 

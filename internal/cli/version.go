@@ -1,28 +1,47 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 
-	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/spf13/cobra"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
+// A versionInfo is what version prints.
+type versionInfo struct {
+	Version    string `json:"version"`
+	Kubernetes string `json:"kubernetesAPI"`
+	GoVersion  string `json:"goVersion"`
+}
+
 func versionCommand(streams cmdutil.Streams) *cobra.Command {
-	return &cobra.Command{
+	output := ""
+	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of dra-steward and of the Kubernetes API it was built with",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if err := cmdutil.CheckOutput(output, "text"); err != nil {
+				return err
+			}
 			info, ok := debug.ReadBuildInfo()
 			if !ok {
-				return fmt.Errorf("this binary carries no build information")
+				return errors.New("this binary has no build information")
 			}
-			_, err := fmt.Fprintf(streams.Out, "dra-steward %s\nresource.k8s.io types of k8s.io/api %s\n%s\n",
-				info.Main.Version, moduleVersion(info, "k8s.io/api"), info.GoVersion)
+			v := versionInfo{info.Main.Version, moduleVersion(info, "k8s.io/api"), info.GoVersion}
+			if output != "text" {
+				return cmdutil.Print(streams.Out, output, v)
+			}
+			_, err := fmt.Fprintf(streams.Out, "dra-steward %s\nresource.k8s.io types of k8s.io/api %s\n%s\n", v.Version, v.Kubernetes, v.GoVersion)
 			return err
 		},
 	}
+	c.Flags().StringVarP(&output, "output", "o", "text", "output format: text, json, yaml or jsonpath=TEMPLATE")
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
+	return c
 }
 
 func moduleVersion(info *debug.BuildInfo, path string) string {

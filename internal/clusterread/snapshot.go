@@ -12,6 +12,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -176,4 +177,19 @@ func (l *Snapshot) Holders() *usage.Index {
 		index.SetClaim(claim)
 	}
 	return index
+}
+
+// Scope is what names of targets can refer to.
+func (l *Snapshot) Scope(namespace string) taints.Scope {
+	index := l.Holders()
+	for _, pod := range l.Pods {
+		index.SetPod(pod)
+	}
+	return taints.Scope{View: l.View, Index: index, Namespace: namespace, Names: func(yield func(usage.DeviceID) bool) {
+		for d := range l.View.Devices() {
+			if !yield(usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}) {
+				return
+			}
+		}
+	}}
 }

@@ -163,11 +163,7 @@ func (s *State) Tainted() iter.Seq[usage.DeviceID] {
 }
 
 // NodeNames returns the nodes whose labels a selector selects.
-func (o *Source) NodeNames(ctx context.Context, streams cmdutil.Streams, s *State, selector string) (names []string, _ error) {
-	selected, err := labels.Parse(selector)
-	if err != nil {
-		return nil, err
-	}
+func (o *Source) NodeNames(ctx context.Context, streams cmdutil.Streams, s *State, selector string) ([]string, error) {
 	nodes := s.Nodes
 	if o.Files == nil {
 		r, err := o.begin(streams)
@@ -178,6 +174,15 @@ func (o *Source) NodeNames(ctx context.Context, streams cmdutil.Streams, s *Stat
 		if nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes().List); err != nil {
 			return nil, err
 		}
+	}
+	return NodesWith(nodes, selector)
+}
+
+// NodesWith returns the names of the nodes whose labels a selector selects.
+func NodesWith(nodes []*corev1.Node, selector string) (names []string, _ error) {
+	selected, err := labels.Parse(selector)
+	if err != nil {
+		return nil, err
 	}
 	for _, node := range nodes {
 		if selected.Matches(labels.Set(node.Labels)) {

@@ -28,6 +28,9 @@ type Streams struct {
 	// Terminal is where Err is shown, if that is a terminal, for output that moves the
 	// cursor; nil otherwise.
 	Terminal io.Writer
+	// Name is how the program was called if that is not dra-steward, such as "kubectl
+	// dra-steward".
+	Name string
 }
 
 // Printable returns streams without control characters: what commands print contains text

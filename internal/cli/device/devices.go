@@ -2,51 +2,202 @@
 package device
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/spf13/cobra"
+	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
+// devicesOptions are the flags of devices.
+type devicesOptions struct {
+	clusterread.SnapshotOptions
+	output, labels, node, heldBy    string
+	noHeaders, watch, free, tainted bool
+}
+
+func deviceFormats() []string { return []string{"text", "wide", "name"} }
+
 func DevicesCommand(streams cmdutil.Streams) *cobra.Command {
-	o, output := clusterread.SnapshotOptions{Claims: true}, ""
+	o := devicesOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true}}
 	c := &cobra.Command{
-		Use:   "devices",
+		Use:   "devices [TARGET...]",
 		Short: "Show the devices with their taints, patched values and claims, and their origin",
-		Long: `devices shows every device of the ResourceSlices with its taints (from the driver and from
-DeviceTaintRules), its patched attributes and capacities (with the winning patch and the
-published value), and the claims that it is allocated to. It reads the devices that your
-permissions let you read, or files (--from-files).`,
+		Long: `devices shows the devices of the ResourceSlices with their taints (from the driver and from
+DeviceTaintRules), their patched attributes and capacities (with the winning patch and the
+published value), and the claims that they are allocated to; the last line counts them. It
+reads the devices that your permissions let you read, or files (--from-files).
+
+` + targetHelp,
 		Example: `  dra-steward devices -o wide
+  dra-steward devices node/node-1
+  dra-steward devices driver/gpu.example.com --free
+  dra-steward devices --held-by pod/train-0 -n team-a -o name
+  dra-steward devices -l rack=r7 --tainted -w
   kubectl get resourceslices,devicetaintrules -o yaml | dra-steward devices --from-files -
   dra-steward devices --from-files slices.yaml,patch.yaml -o json`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			write, ok := deviceWriters()[output]
-			if !ok {
-				return fmt.Errorf("--output %q: must be one of %s", output, strings.Join(outputs(), ", "))
-			}
-			found, err := o.Read(c.Context(), streams)
-			if err != nil {
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := cmdutil.CheckOutput(o.output, deviceFormats()...); err != nil {
 				return err
 			}
-			return write(streams.Out, reportDevices(found))
+			args = taints.Arguments(args)
+			if !o.watch {
+				return o.print(c.Context(), streams, streams.Out, args)
+			}
+			if o.output != "text" && o.output != "wide" && o.output != "name" {
+				return fmt.Errorf("--watch: --output must be text, wide or name, not %q", o.output)
+			}
+			return cmdutil.Watch(c.Context(), streams.Out, func(ctx context.Context, out io.Writer) error { return o.print(ctx, streams, out, args) })
 		},
 	}
 	o.AddFlags(c)
-	c.Flags().StringVarP(&output, "output", "o", "text", "output format: "+strings.Join(outputs(), ", "))
-	cmdutil.Complete(c, "output", outputs())
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(deviceFormats()...), ", "))
+	f.StringVarP(&o.labels, "node-selector", "l", "", "only devices of the nodes with these labels, such as rack=r7")
+	f.StringVar(&o.node, "node", "", "only devices of this node")
+	f.StringVar(&o.heldBy, "held-by", "", "only devices that claim/NAME, pod/NAME or namespace/NAME holds")
+	f.BoolVar(&o.free, "free", false, "only devices that no claim holds")
+	f.BoolVar(&o.tainted, "tainted", false, "only devices with a taint")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "print neither the header nor the line of totals")
+	f.BoolVarP(&o.watch, "watch", "w", false, "after the devices, print those that change")
+	c.MarkFlagsMutuallyExclusive("free", "held-by")
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(deviceFormats()...))
 	return c
 }
 
-// outputs are the values of --output.
-func outputs() (names []string) {
-	for name := range deviceWriters() {
-		names = append(names, name)
+// print reads the devices and writes those that are asked for.
+func (o devicesOptions) print(ctx context.Context, streams cmdutil.Streams, out io.Writer, args []string) error {
+	asked := o.heldBy
+	for _, arg := range args {
+		asked += " " + arg
 	}
-	slices.Sort(names)
-	return names
+	o.Pods = strings.Contains(asked, "pod") || strings.Contains(asked, "po/")
+	o.Nodes = o.labels != ""
+	found, err := o.Read(ctx, streams)
+	if err != nil {
+		return err
+	}
+	all, err := o.choose(found, args)
+	if err != nil {
+		return err
+	}
+	switch o.output {
+	case "text", "wide":
+		return writeDevicesText(out, all, o.output == "wide", !o.noHeaders)
+	case "name":
+		for _, r := range all {
+			fmt.Fprintf(out, "%s/%s/%s\n", r.Driver, r.Pool, r.Device)
+		}
+		return nil
+	}
+	return cmdutil.Print(out, o.output, all)
+}
+
+// choose keeps the devices that arguments and flags ask for.
+func (o devicesOptions) choose(l *clusterread.Snapshot, args []string) ([]deviceReport, error) {
+	namespace, err := o.Client.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	scope := l.Scope(namespace)
+	var wanted [][]taints.Target // a device is in one of each
+	if len(args) > 0 {
+		var any []taints.Target
+		for _, arg := range args {
+			of, err := scope.Resolve(arg)
+			if err != nil {
+				return nil, err
+			}
+			any = append(any, of...)
+		}
+		wanted = append(wanted, any)
+	}
+	if o.node != "" {
+		of, err := scope.OfNodes(o.node)
+		if err != nil {
+			return nil, fmt.Errorf("--node: %w", err)
+		}
+		wanted = append(wanted, of)
+	}
+	if o.labels != "" {
+		nodes, err := clusterread.NodesWith(l.Nodes, o.labels)
+		if err != nil {
+			return nil, fmt.Errorf("--node-selector: %w", err)
+		}
+		of, err := scope.OfNodes(nodes...)
+		if err != nil {
+			return nil, fmt.Errorf("--node-selector: %w", err)
+		}
+		wanted = append(wanted, of)
+	}
+	holder, err := o.holder(scope)
+	if err != nil {
+		return nil, err
+	}
+	if holder.targets != nil {
+		wanted = append(wanted, holder.targets)
+	}
+	return filter(reportDevices(l), wanted, func(r deviceReport) bool {
+		return (!o.free || len(r.AllocatedTo) == 0) && (!o.tainted || len(r.Taints) > 0) && holder.has(r)
+	}), nil
+}
+
+// A holder is who --held-by names: targets, or a namespace.
+type holder struct {
+	targets   []taints.Target
+	namespace string
+}
+
+func (h holder) has(r deviceReport) bool {
+	if h.namespace == "" {
+		return true
+	}
+	for _, by := range r.AllocatedTo {
+		if by.Namespace == h.namespace {
+			return true
+		}
+	}
+	return false
+}
+
+func (o devicesOptions) holder(scope taints.Scope) (h holder, err error) {
+	if o.heldBy == "" {
+		return h, nil
+	}
+	kind, name, _ := strings.Cut(o.heldBy, "/")
+	switch {
+	case name == "":
+		err = errors.New("must be claim/NAME, pod/NAME or namespace/NAME")
+	case kind == "namespace" || kind == "ns":
+		h.namespace = name
+	case taints.Kinds()[kind] == "claim" || taints.Kinds()[kind] == "pod":
+		h.targets, err = scope.Resolve(o.heldBy)
+	default:
+		err = fmt.Errorf("%q: must be claim/NAME, pod/NAME or namespace/NAME", o.heldBy)
+	}
+	if err != nil {
+		err = fmt.Errorf("--held-by: %w", err)
+	}
+	return h, err
+}
+
+// filter keeps devices that are in one target of each list.
+func filter(all []deviceReport, wanted [][]taints.Target, keep func(deviceReport) bool) []deviceReport {
+	kept := []deviceReport{}
+	for _, r := range all {
+		in := keep(r)
+		for _, any := range wanted {
+			in = in && r.inOne(any)
+		}
+		if in {
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -119,20 +121,28 @@ func reportDevices(l *clusterread.Snapshot) []deviceReport {
 	return all
 }
 
-// deviceWriters are the ways to write devices, by the value of --output.
-func deviceWriters() map[string]func(io.Writer, []deviceReport) error {
-	return map[string]func(io.Writer, []deviceReport) error{
-		"text": func(out io.Writer, all []deviceReport) error { return writeDevicesText(out, all, false) },
-		"wide": func(out io.Writer, all []deviceReport) error { return writeDevicesText(out, all, true) },
-		"json": func(out io.Writer, all []deviceReport) error { return writeJSON(out, all) },
-		"yaml": func(out io.Writer, all []deviceReport) error { return writeYAML(out, all) },
-		"name": func(out io.Writer, all []deviceReport) error {
-			for _, r := range all {
-				fmt.Fprintf(out, "%s/%s/%s\n", r.Driver, r.Pool, r.Device)
-			}
-			return nil
-		},
+// inOne reports whether the device is in one of the targets.
+func (r deviceReport) inOne(all []taints.Target) bool {
+	id := usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+	return slices.ContainsFunc(all, func(t taints.Target) bool { return t.Has(id) })
+}
+
+// totals is the last line of the table.
+func totals(all []deviceReport) string {
+	held, tainted := 0, 0
+	for _, r := range all {
+		if len(r.AllocatedTo) > 0 {
+			held++
+		}
+		if len(r.Taints) > 0 {
+			tainted++
+		}
 	}
+	what := "devices"
+	if len(all) == 1 {
+		what = "device"
+	}
+	return fmt.Sprintf("%d %s: %d allocated, %d free; %d tainted", len(all), what, held, len(all)-held, tainted)
 }
 
 func writeJSON(out io.Writer, value any) error {
@@ -152,13 +162,16 @@ func writeYAML(out io.Writer, value any) error {
 
 // writeDevicesText writes a line for each device, and one for each of its taints and
 // patched values if there are several; wide has where the device is and who uses it, too.
-func writeDevicesText(out io.Writer, all []deviceReport, wide bool) error {
+// With headers, a line of totals ends the table.
+func writeDevicesText(out io.Writer, all []deviceReport, wide, headers bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	header := "DRIVER\tPOOL\tDEVICE\tALLOCATED TO\tWHAT\tFROM"
 	if wide {
 		header = "DRIVER\tPOOL\tDEVICE\tNODE\tSLICE\tALLOCATED TO\tUSED BY\tWHAT\tFROM"
 	}
-	fmt.Fprintln(table, header)
+	if headers {
+		fmt.Fprintln(table, header)
+	}
 	for _, r := range all {
 		holders, users := r.holders()
 		start := fmt.Sprintf("%s\t%s\t%s\t%s", r.Driver, r.Pool, r.Device, holders)
@@ -179,7 +192,11 @@ func writeDevicesText(out io.Writer, all []deviceReport, wide bool) error {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", start, p.what(), p.from())
 		}
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || !headers {
+		return err
+	}
+	_, err := fmt.Fprintln(out, totals(all))
+	return err
 }
 
 // holders names the claims and who uses them, "-" for none.

@@ -2,7 +2,6 @@ package device
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
@@ -46,15 +44,15 @@ Exit codes: 0 the impact is within the thresholds, 1 it exceeds them, 2 the comm
 	}
 	f := c.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the DeviceTaintRule; - is standard input")
-	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json, yaml or jsonpath=TEMPLATE")
 	o.addFlags(c, true)
-	cmdutil.Complete(c, "output", []string{"text", "json", "yaml"})
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	return c
 }
 
 func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args []string) error {
-	if o.output != "text" && o.output != "json" && o.output != "yaml" {
-		return fmt.Errorf("--output %q: must be text, json or yaml", o.output)
+	if err := cmdutil.CheckOutput(o.output, "text"); err != nil {
+		return err
 	}
 	if (o.file == "") == (len(args) == 0) {
 		return errors.New("name the taint: TARGET KEY[=VALUE]:EFFECT, the name of a DeviceTaintRule, or -f FILE; see 'dra-steward impact --help'")
@@ -132,20 +130,8 @@ func ruleOfFile(streams cmdutil.Streams, file string) (*resourceapi.DeviceTaintR
 }
 
 func writeReport(streams cmdutil.Streams, report taints.Report, output string) error {
-	switch output {
-	case "json":
-		encoder := json.NewEncoder(streams.Out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(report)
-	case "yaml":
-		data, err := yaml.Marshal(report)
-		if err != nil {
-			return err
-		}
-		_, err = streams.Out.Write(data)
-		return err
-	default:
+	if output == "text" {
 		return report.WriteText(streams.Out)
 	}
+	return cmdutil.Print(streams.Out, output, report)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 // drainOptions are the flags of drain.
@@ -34,27 +36,32 @@ type drainOptions struct {
 	timeout                     time.Duration
 	changed                     func(flag string) bool
 	key, value                  string
+	labels, output              string
+	noHeaders, watch            bool
 }
 
 func Command(streams cmdutil.Streams) *cobra.Command {
 	o := drainOptions{}
 	c := &cobra.Command{
-		Use:   "drain DRIVER/POOL/DEVICE...",
+		Use:   "drain TARGET...",
 		Short: "Take devices out of use: cordon them and evict their pods within PodDisruptionBudgets",
 		Long: `drain creates a DeviceDrain. The controller cordons the devices with NoSchedule
 DeviceTaintRules and evicts the pods that hold them through the Eviction API, at a rate. The
 drain is complete when no claim holds any of the devices. The same command again resumes a
 paused drain, and otherwise shows the progress.
 
-Name devices in full, or by a unique end of their name; or select them by a CEL expression
-as in the requests of claims, which is resolved into names once.
+TARGET is a device, in full (DRIVER/POOL/DEVICE) or by the unique end of its name, or what the
+devices belong to: node/NAME, driver/NAME, claim/NAME or pod/NAME, also written TYPE NAME. Or
+select devices by labels of their nodes, or by a CEL expression as in the requests of claims.
+All are resolved into names once.
 
 Exit codes: 0 done (with --wait: drained), 1 blocked, failed or timed out, 2 the command
 failed.`,
 		Example: `  dra-steward drain gpu.example.com/node-1/gpu-3 --wait
   dra-steward drain --driver gpu.example.com --selector 'device.attributes["gpu.example.com"].model == "A100"' --dry-run
   dra-steward drain node-1/gpu-3 --deadline 2h --deadline-action Delete --rate 6
-  dra-steward drain --list
+  dra-steward drain node/node-7 --dry-run
+  dra-steward drain --list -w
   dra-steward drain --cancel gpu-3-5f1d2a9c`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.changed = c.Flags().Changed
@@ -69,6 +76,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	o.read.Client.AddFlags(c)
 	f := c.Flags()
 	f.StringVar(&o.selector, "selector", "", "select published devices by this CEL expression instead of names")
+	f.StringVarP(&o.labels, "node-selector", "l", "", "select the devices of the nodes with these labels, such as rack=r7")
 	f.StringVar(&o.driver, "driver", "", "with or without --selector: only devices of this driver")
 	f.StringVar(&o.pool, "pool", "", "with or without --selector: only devices of this pool")
 	f.StringVar(&o.name, "name", "", "name of the drain (default: derived from the devices, so that the same command finds it)")
@@ -88,10 +96,14 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	cmdutil.DurationVar(f, &o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
 	o.dry.AddFlag(c, "create nothing; show which pods would be evicted, in which order, and what blocks")
 	f.BoolVar(&o.list, "list", false, "show all drains")
+	f.StringVarP(&o.output, "output", "o", "text", "with --list: output format: "+strings.Join(cmdutil.OutputFormats(listFormats()...), ", "))
+	f.BoolVar(&o.noHeaders, "no-headers", false, "with --list: print no header")
+	f.BoolVarP(&o.watch, "watch", "w", false, "with --list: after the drains, print those that change")
 	f.BoolVar(&o.pause, "pause", false, "pause the named drains: stop evictions, keep the cordon")
 	f.BoolVar(&o.resume, "resume", false, "resume the named drains")
 	f.BoolVar(&o.cancel, "cancel", false, "delete the named drains and remove their cordon")
 	c.MarkFlagsMutuallyExclusive("list", "pause", "resume", "cancel", "dry-run")
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(listFormats()...))
 	cmdutil.Complete(c, "deadline-action", []string{string(v1alpha1.DeadlineKeep), string(v1alpha1.DeadlineDelete), string(v1alpha1.DeadlineFail)})
 	cmdutil.Complete(c, "order", []string{string(v1alpha1.OrderPriority), string(v1alpha1.OrderOwnerSpread)})
 }
@@ -107,7 +119,7 @@ func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args
 	}
 	switch {
 	case o.list:
-		return listDrains(ctx, streams, client)
+		return o.listDrains(ctx, streams, client)
 	case o.pause || o.resume || o.cancel:
 		return o.steer(ctx, streams, client, args)
 	}
@@ -116,17 +128,23 @@ func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args
 
 // drain makes the drain, or goes on with it.
 func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, args []string) error {
+	args = taints.Arguments(args)
+	for _, arg := range args {
+		kind, _, _ := strings.Cut(arg, "/")
+		kind = taints.Kinds()[kind]
+		o.read.Claims, o.read.Pods = o.read.Claims || kind == "claim" || kind == "pod", o.read.Pods || kind == "pod"
+	}
+	o.read.Nodes = o.labels != ""
 	found, err := o.read.Read(ctx, streams)
 	if err != nil {
 		return err
 	}
-	view := found.View
-	wanted, err := o.wanted(streams, view, args)
+	wanted, err := o.wanted(streams, found, args)
 	if err != nil {
 		return err
 	}
 	if o.dry != "" {
-		return o.plan(ctx, streams, config, client, view, wanted)
+		return o.plan(ctx, streams, config, client, found.View, wanted)
 	}
 	d, err := o.createOrResume(ctx, streams, client, wanted)
 	if err != nil {

@@ -17,34 +17,28 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // wanted is the drain that arguments and flags ask for.
-func (o drainOptions) wanted(streams cmdutil.Streams, view *tracker.Snapshot, args []string) (*v1alpha1.DeviceDrain, error) {
+func (o drainOptions) wanted(streams cmdutil.Streams, found *clusterread.Snapshot, args []string) (*v1alpha1.DeviceDrain, error) {
 	selects := o.selector != "" || o.driver != "" || o.pool != ""
-	if selects == (len(args) > 0) {
-		return nil, errors.New("name devices as DRIVER/POOL/DEVICE, or select them with --selector, --driver and --pool; see 'dra-steward drain --help'")
+	if selects == (len(args) > 0 || o.labels != "") {
+		return nil, errors.New("name devices as DRIVER/POOL/DEVICE, node/NAME, claim/NAME or pod/NAME, or select them with --node-selector, or --selector, --driver and --pool; see 'dra-steward drain --help'")
 	}
 	d := &v1alpha1.DeviceDrain{}
 	if selects {
 		d.Spec.Selector = o.drainSelector()
 	}
-	for _, arg := range args {
-		name, published, err := deviceNamed(view, arg)
-		if err != nil {
-			return nil, err
-		}
-		if !published {
-			fmt.Fprintf(streams.Err, "warning: no ResourceSlice has the device %s\n", name)
-		}
-		if !slices.Contains(d.Spec.Devices, name) {
-			d.Spec.Devices = append(d.Spec.Devices, name)
-		}
+	names, err := o.named(streams, found, args)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(d.Spec.Devices, func(a, b v1alpha1.DeviceName) int { return strings.Compare(a.String(), b.String()) })
+	d.Spec.Devices = names
 	if o.key != "" || o.value != "" {
 		d.Spec.Cordon = &v1alpha1.DrainCordon{Key: o.key, Value: o.value}
 	}
@@ -52,6 +46,50 @@ func (o drainOptions) wanted(streams cmdutil.Streams, view *tracker.Snapshot, ar
 		d.Name = nameOf(d.Spec)
 	}
 	return d, o.set(d, func(string) bool { return true })
+}
+
+// named are the devices that arguments and --node-selector name, each once.
+func (o drainOptions) named(streams cmdutil.Streams, found *clusterread.Snapshot, args []string) (names []v1alpha1.DeviceName, _ error) {
+	namespace, err := o.read.Client.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	scope := found.Scope(namespace)
+	if o.labels != "" {
+		nodes, err := clusterread.NodesWith(found.Nodes, o.labels)
+		if err != nil {
+			return nil, fmt.Errorf("--node-selector: %w", err)
+		}
+		of, err := scope.OfNodes(nodes...)
+		if err != nil {
+			return nil, fmt.Errorf("--node-selector: %w", err)
+		}
+		for _, id := range scope.Devices(of) {
+			names = append(names, v1alpha1.DeviceName(id))
+		}
+	}
+	for _, arg := range args {
+		if kind, _, has := strings.Cut(arg, "/"); has && taints.Kinds()[kind] != "" {
+			of, err := scope.Resolve(arg)
+			if err != nil {
+				return nil, err
+			}
+			for _, id := range scope.Devices(of) {
+				names = append(names, v1alpha1.DeviceName(id))
+			}
+			continue
+		}
+		name, published, err := deviceNamed(found.View, arg)
+		if err != nil {
+			return nil, err
+		}
+		if !published {
+			fmt.Fprintf(streams.Err, "warning: no ResourceSlice has the device %s\n", name)
+		}
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b v1alpha1.DeviceName) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(names), nil
 }
 
 func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {

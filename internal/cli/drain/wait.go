@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,25 +92,6 @@ func ended(d *v1alpha1.DeviceDrain) error {
 		return nil
 	}
 	return cmdutil.ErrFindings
-}
-
-// listDrains shows all drains.
-func listDrains(ctx context.Context, streams cmdutil.Streams, client *drain.Client) error {
-	list, err := client.List(ctx)
-	if err != nil {
-		return drainError(err)
-	}
-	if len(list.Items) == 0 {
-		fmt.Fprintln(streams.Out, "there are no drains")
-		return nil
-	}
-	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NAME\tDEVICES\tPROGRESS")
-	for i := range list.Items {
-		d := &list.Items[i]
-		fmt.Fprintf(w, "%s\t%d\t%s\n", d.Name, d.Status.Counts.Devices, progress(d))
-	}
-	return w.Flush()
 }
 
 // drainNames reads NAME, TYPE/NAME and TYPE NAME..., and refuses names of devices.

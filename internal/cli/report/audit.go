@@ -76,6 +76,8 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 	f.StringArrayVar(&o.raise, "raise", nil, "raise only this policy or rule, even if it is off (repeatable; default: all that are not off)")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "check only objects in this namespace")
 	o.read.AddFlags(c)
+	f.BoolP("all-namespaces", "A", true, "check the objects of all namespaces (the default without --namespace)")
+	c.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or sarif")
 	cmdutil.Complete(c, "output", audit.Outputs())
 	return c

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ type reportOptions struct {
 	read              clusterread.Source
 	config, namespace string
 	output            string
+	watch             bool
 	policies          []string
 }
 
@@ -71,11 +73,14 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 			if !slices.Contains(report.Outputs(), o.output) {
 				return fmt.Errorf("--output %q: must be one of %s", o.output, strings.Join(report.Outputs(), ", "))
 			}
-			r, err := o.report(c.Context(), streams, time.Now())
-			if err == nil {
-				err = r.Write(o.output, streams.Out)
+			if o.watch {
+				return cmdutil.Watch(c.Context(), streams.Out, func(ctx context.Context, out io.Writer) error {
+					_, err := o.write(ctx, streams, out)
+					return err
+				})
 			}
-			if err == nil && r.Changes() {
+			changes, err := o.write(c.Context(), streams, streams.Out)
+			if err == nil && changes {
 				err = cmdutil.ErrFindings
 			}
 			return err
@@ -87,11 +92,21 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.config, "config", "", "configuration file to use instead of that of the release")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text, wide (every object and device) or json")
+	f.BoolVarP(&o.watch, "watch", "w", false, "after the report, print the lines that change")
 	cmdutil.Complete(c, "output", report.Outputs())
 	return c
 }
 
-// report reads everything and judges it.
+// write writes the report, and returns whether a step changes anything.
+func (o reportOptions) write(ctx context.Context, streams cmdutil.Streams, out io.Writer) (changes bool, _ error) {
+	r, err := o.report(ctx, streams, time.Now())
+	if err != nil {
+		return false, err
+	}
+	return r.Changes(), r.Write(o.output, out)
+}
+
+// report reads everything and checks it.
 func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now time.Time) (report.Report, error) {
 	seen, err := o.release(ctx, streams)
 	if err != nil {

@@ -1,0 +1,81 @@
+package cmdutil
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+)
+
+const jsonPathPrefix = "jsonpath="
+
+// OutputFormats are the formats of a command: its own, and those of kubectl for any value.
+func OutputFormats(own ...string) []string {
+	return append(own, "json", "yaml", "jsonpath=TEMPLATE")
+}
+
+// CheckOutput refuses a value of --output that is none of a command's own formats and none
+// of kubectl's.
+func CheckOutput(format string, own ...string) error {
+	if template, is := strings.CutPrefix(format, jsonPathPrefix); is {
+		_, err := parseJSONPath(template)
+		return err
+	}
+	if format != "json" && format != "yaml" && !slices.Contains(own, format) {
+		return fmt.Errorf("--output %q: must be one of %s", format, strings.Join(OutputFormats(own...), ", "))
+	}
+	return nil
+}
+
+// Print writes a value as json, yaml or jsonpath=TEMPLATE.
+func Print(out io.Writer, format string, value any) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(value)
+	case "yaml":
+		text, err := yaml.Marshal(value)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
+	path, err := parseJSONPath(strings.TrimPrefix(format, jsonPathPrefix))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	var data any
+	if err := json.Unmarshal(text, &data); err != nil {
+		return err
+	}
+	var result bytes.Buffer
+	if err := path.Execute(&result, data); err != nil {
+		return fmt.Errorf("--output %s: %w", format, err)
+	}
+	_, err = result.WriteTo(out)
+	return err
+}
+
+// parseJSONPath reads a template as kubectl does: the braces around a single path are
+// optional.
+func parseJSONPath(template string) (*jsonpath.JSONPath, error) {
+	if !strings.Contains(template, "{") {
+		template = "{" + template + "}"
+	}
+	path := jsonpath.New("output").AllowMissingKeys(true)
+	if err := path.Parse(template); err != nil {
+		return nil, fmt.Errorf("--output %s%s: %w", jsonPathPrefix, template, err)
+	}
+	return path, nil
+}

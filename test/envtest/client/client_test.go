@@ -1,0 +1,184 @@
+package client_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/cli.md")
+
+// A habit is a command of kubectl and the one of ours that takes the same flags.
+type habit struct{ kubectl, ours string }
+
+func TestClient(t *testing.T) {
+	publish(t)
+	t.Run("habits", testHabits)
+	t.Run("plugin", testPlugin)
+	t.Run("forbidden", testForbidden)
+	t.Run("warnings", testWarnings)
+}
+
+// habits are the rows of docs/cli.md.
+func habits() []habit {
+	return []habit{
+		{"get nodes --context envtest", "devices --context envtest"},
+		{"get nodes --cluster envtest --user envtest", "devices --cluster envtest --user envtest"},
+		{"get nodes --as nobody", "devices --as nobody"},
+		{"get nodes --request-timeout 30s", "devices --request-timeout 30s"},
+		{"get nodes --server https://127.0.0.1:1", "devices --server https://127.0.0.1:1"},
+		{"get nodes -l rack=r7", "devices -l rack=r7"},
+		{"get nodes -o wide", "devices -o wide"},
+		{"get nodes -o json", "devices -o json"},
+		{"get nodes -o yaml", "devices -o yaml"},
+		{"get nodes -o name", "devices -o name"},
+		{"get nodes -o jsonpath={..name}", "devices -o jsonpath={..device}"},
+		{"get nodes --no-headers", "devices --no-headers"},
+		{"get node node-1", "devices node node-1"},
+		{"get node/node-9", "devices node/node-9"},
+		{"get pod/train-0 -n team-a", "devices pod/train-0 -n team-a"},
+		{"get resourceclaims -A", "audit -A"},
+		{"taint node node-1 example.com/a:NoSchedule --dry-run=client", "taint node node-1 example.com/a:NoSchedule --dry-run=client"},
+		{"taint node node-1 example.com/a:NoSchedule --dry-run=server", "taint node node-1 example.com/a:NoSchedule --dry-run=server"},
+		{"taint node node-1 example.com/a:NoSchedule", "taint node node-1 example.com/a:NoSchedule"},
+		{"taint node -l rack=r7 example.com/b:NoSchedule", "taint node -l rack=r7 example.com/b:NoSchedule"},
+		{"taint node node-1 example.com/a- example.com/b-", "untaint node node-1 example.com/a"},
+		{"version --client -o json", "version -o json"},
+		{"options", "options"},
+		{"completion bash", "completion bash"},
+	}
+}
+
+// testHabits: each command of ours takes the flags of its kubectl command, and succeeds or
+// fails as that does.
+func testHabits(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| kubectl | dra-steward | exit codes |\n| --- | --- | --- |\n")
+	for _, h := range habits() {
+		var exit *exec.ExitError
+		theirs := 0
+		text, err := cluster.Kubectl(t.Context(), strings.Fields(h.kubectl)...).CombinedOutput()
+		if errors.As(err, &exit) {
+			theirs = exit.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		args := strings.Fields(h.ours)
+		if !slices.Contains([]string{"version", "options", "completion"}, args[0]) {
+			args = append(args, "--kubeconfig="+cluster.Kubeconfig())
+		}
+		ours, out, stderr := run(t, args...)
+		if (theirs == 0) != (ours == cmdutil.ExitClean) {
+			t.Errorf("kubectl %s: %d\n%s\ndra-steward %s: %d\n%s%s", h.kubectl, theirs, text, h.ours, ours, out, stderr)
+		}
+		codes := fmt.Sprint(ours)
+		if theirs != ours {
+			codes = fmt.Sprintf("%d, %d", theirs, ours)
+		}
+		fmt.Fprintf(&table, "| `kubectl %s` | `dra-steward %s` | %s |\n", h.kubectl, h.ours, codes)
+	}
+	page := filepath.Join("..", "..", "..", "docs", "cli.md")
+	text := must(os.ReadFile(page))(t)
+	rows := regexp.MustCompile(`(?s)\| kubectl \| .*?\n\n`)
+	if want := rows.ReplaceAllLiteral(text, []byte(table.String()+"\n")); !bytes.Equal(text, want) {
+		if !*update {
+			t.Fatalf("the table of docs/cli.md is not current: run this test with -update; it is\n%s", &table)
+		}
+		if err := os.WriteFile(page, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// testPlugin calls the program as "kubectl dra-steward", and lets kubectl complete it.
+func testPlugin(t *testing.T) {
+	dir, self := t.TempDir(), must(os.Executable())(t)
+	for _, name := range []string{"kubectl-dra_steward", "kubectl_complete-dra_steward"} {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"dra-steward devices -o name", driver + "/node-1/gpu-0\n"},
+		{"dra-steward devices --help", "kubectl dra-steward devices node/node-1\n"},
+		{"dra-steward nothing", "see 'kubectl dra-steward --help'"},
+		{"__complete dra-steward devi", "devices\t"},
+		{"__complete dra-steward devices -o y", "yaml\n"},
+	} {
+		// kubectl gives a plugin only the arguments after its name.
+		c := cluster.Kubectl(t.Context())
+		c.Args = append(c.Args[:1:1], strings.Fields(tt.args)...)
+		c.Env = append(c.Env, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+cluster.Kubeconfig())
+		if out, _ := c.CombinedOutput(); !strings.Contains(string(out), tt.want) {
+			t.Errorf("kubectl %s: no %q in\n%s", tt.args, tt.want, out)
+		}
+	}
+}
+
+// testForbidden: a user without permissions learns in a line, and at once, which one is
+// missing; no command logs.
+func testForbidden(t *testing.T) {
+	kubeconfig := must(cluster.UserKubeconfig("nobody"))(t)
+	for _, args := range []string{
+		"audit", "devices", "drain a/b/c", "drain --list", "impact a/b/c example.com/broken", "report",
+		"taint a/b/c example.com/broken:None", "uninstall --dry-run --restore-slices=false", "untaint a/b/c example.com/broken", "why pod/a",
+	} {
+		begin := time.Now()
+		code, out, stderr := run(t, append(strings.Fields(args), "--kubeconfig="+kubeconfig)...)
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("%s took %v", args, took)
+		}
+		last := strings.TrimSpace(stderr[strings.LastIndex(strings.TrimSpace(stderr), "\n")+1:])
+		if code != cmdutil.ExitFailed || !strings.HasPrefix(last, "dra-steward: ") || !regexp.MustCompile(`forbidden|not allowed to list`).MatchString(last) {
+			t.Errorf("%s: exit code %d\n%s%s", args, code, out, stderr)
+		}
+		if regexp.MustCompile(`(?m)^[IWEF]\d{4} `).MatchString(stderr) {
+			t.Errorf("%s logs:\n%s", args, stderr)
+		}
+	}
+}
+
+// testWarnings: a warning of the API server is a line, once.
+func testWarnings(t *testing.T) {
+	policy := `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: warn-rules}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [resource.k8s.io], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [devicetaintrules]}]}
+  validations: [{expression: "false", message: "think twice"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: warn-rules}
+spec: {policyName: warn-rules, validationActions: [Warn]}
+`
+	apply := cluster.Kubectl(t.Context(), "apply", "-f", "-")
+	apply.Stdin = strings.NewReader(policy)
+	if out, err := apply.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	defer func() {
+		_ = cluster.Kubectl(t.Context(), "delete", "validatingadmissionpolicybinding/warn-rules", "validatingadmissionpolicy/warn-rules").Run()
+	}()
+	for deadline := time.Now().Add(30 * time.Second); ; { // until the policy is in force
+		code, out, stderr := run(t, "taint", driver+"/node-1/gpu-0", driver+"/node-1/gpu-1", "example.com/warned:None", "--kubeconfig="+cluster.Kubeconfig())
+		if n := strings.Count(stderr, "think twice"); n == 1 && strings.HasPrefix(stderr, "Warning: ") && code == cmdutil.ExitClean {
+			break
+		} else if n > 1 || code != cmdutil.ExitClean || time.Now().After(deadline) {
+			t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+		}
+		run(t, "untaint", driver+"/node-1/gpu-0", driver+"/node-1/gpu-1", "example.com/warned", "--kubeconfig="+cluster.Kubeconfig())
+	}
+}
