@@ -33,14 +33,14 @@ func (q *question) verdict(ctx context.Context, report *Report) error {
 		return nil
 	}
 	report.Message = found.message
-	if len(q.beside) > 0 && report.Message == "" {
+	if len(q.others) > 0 && report.Message == "" {
 		alone := *q
-		alone.beside = nil
+		alone.others = nil
 		if found, err = alone.allocate(ctx); err != nil {
 			return err
 		}
 		if found.results != nil {
-			report.Message = fmt.Sprintf("alone, it could be allocated on %s, but not together with the pod's other claims: %s", found.node, names(q.beside))
+			report.Message = fmt.Sprintf("alone, it could be allocated on %s, but not together with the pod's other claims: %s", found.node, names(q.others))
 			return nil
 		}
 	}
@@ -52,7 +52,7 @@ func (q *question) verdict(ctx context.Context, report *Report) error {
 // it the pools of which slices are missing look complete, if that of the cluster does not
 // mind.
 func (q *question) offered() []*resourceapi.ResourceSlice {
-	for _, claim := range append([]*resourceapi.ResourceClaim{q.claim}, q.beside...) {
+	for _, claim := range append([]*resourceapi.ResourceClaim{q.claim}, q.others...) {
 		if slices.ContainsFunc(requests(claim), func(r asked) bool { return !q.givesAway(r) }) {
 			return q.slices
 		}
@@ -76,10 +76,10 @@ type allocation struct {
 	results       []resourceapi.AllocationResult
 }
 
-// allocate looks for a node on which the claim and those beside it can be allocated.
+// allocate looks for a node on which the claim and the others can be allocated.
 func (q *question) allocate(ctx context.Context) (found allocation, _ error) {
 	state, on := q.allocatedState(), byNode(q.offered())
-	claims := append([]*resourceapi.ResourceClaim{q.claim}, q.beside...)
+	claims := append([]*resourceapi.ResourceClaim{q.claim}, q.others...)
 	for _, node := range q.nodes {
 		allocator, err := structured.NewAllocator(ctx, features(), state, classes{q.world.View}, on(node.Name), q.cache)
 		if err != nil {

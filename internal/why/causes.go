@@ -40,9 +40,9 @@ func (q *question) causes(ctx context.Context, report *Report) []Cause {
 		return all
 	}
 	all = append(all, q.changes(ctx, report)...)
-	if len(q.beside) > 0 && !slices.ContainsFunc(all, func(c Cause) bool { return c.Sufficient }) {
+	if len(q.others) > 0 && !slices.ContainsFunc(all, func(c Cause) bool { return c.Sufficient }) {
 		alone := *q
-		alone.beside = nil
+		alone.others = nil
 		all = append(all, alone.changes(ctx, report)...)
 	}
 	if len(all) == 0 {
@@ -132,7 +132,7 @@ func (q *question) noDevices(r asked) Cause {
 		drivers[slice.Spec.Driver] = true
 		devices += len(slice.Spec.Devices)
 	}
-	c.Message = fmt.Sprintf("DeviceClass %s selects none of the %d devices of %d drivers", r.class, devices, len(drivers))
+	c.Message = fmt.Sprintf("DeviceClass %s selects none of the %s of %s", r.class, count(devices, "device"), count(len(drivers), "driver"))
 	if devices == 0 {
 		c.Message = "no driver publishes a device"
 	}

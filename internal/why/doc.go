@@ -1,13 +1,19 @@
-// Package why says why a claim is not satisfied: for each request and each device the
-// first thing that keeps the device from being allocated.
+// Package why explains why a pod or a claim waits for devices: the likely causes, what
+// changes each of them, and for each request and each device the first reason against it.
 //
-// Two voices answer. Whether the claim can be allocated at all is asked of the allocator
-// of kube-scheduler itself (k8s.io/dynamic-resource-allocation/structured), node by node;
-// so the verdict is that of the scheduler. Why a single device is not for a request is
-// found out here, in this order: its pool is being replaced or incomplete, its node is not
-// one on which the pod may run, a selector of the class is false or fails, then one of the
-// request, a taint is not tolerated, another claim has it.
+// The verdict comes from the allocator of kube-scheduler itself
+// (k8s.io/dynamic-resource-allocation/structured), which is asked node by node. The reason
+// against a single device is found here, in this order: the class does not select it, its
+// pool is being replaced or incomplete, the pod cannot run on its node, a selector of the
+// request is false or fails, a taint is not tolerated, another claim has it.
 //
-// A [World] holds what is known. [World.Explain] is pure: it knows no client and no clock.
-// What the asker may not read is not in the World, and a [Report] says that in its notes.
+// A cause is a hypothesis: the question is asked again with one thing changed, such as a
+// taint removed or a smaller count. A change after which the allocator finds a node is
+// sufficient. [Rank] puts the causes in order. The state of pods, events, quotas and
+// PodGroups explains claims that do not exist, and pods that kube-scheduler does not
+// process.
+//
+// A [World] holds the objects. Its methods are pure: they know no client and no clock. What
+// the user is not allowed to read is missing in the World, and the notes of a [Report] name
+// it.
 package why

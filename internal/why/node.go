@@ -20,7 +20,7 @@ func (q *question) candidates() (err error) {
 	if q.pod != nil {
 		for _, other := range q.world.Claims {
 			if other.Namespace == q.pod.Namespace && other.Name != q.claim.Name && other.Status.Allocation == nil && uses(q.pod, other) {
-				q.beside = append(q.beside, defaulted(other))
+				q.others = append(q.others, defaulted(other))
 			}
 		}
 	}

@@ -32,7 +32,7 @@ type World struct {
 	// Patched looks at devices as ResourceSlicePatches make them, as a kube-scheduler does
 	// that is built with them. The stock one looks at what drivers publish.
 	Patched bool
-	// IncompletePools says that kube-scheduler is older than 1.35: it gives away devices of
+	// IncompletePools is true for a kube-scheduler before 1.35: it allocates devices of
 	// pools of which slices are missing, except to requests for all devices.
 	IncompletePools bool
 	// NoClasses is true if DeviceClasses could not be read.
@@ -147,8 +147,8 @@ type question struct {
 	requests []asked
 	// extended are the places of the requests in a pod with extended resources.
 	extended []extendedPath
-	// beside are the other claims of the pod that have no devices yet.
-	beside []*resourceapi.ResourceClaim
+	// others are the other claims of the pod that have no devices yet.
+	others []*resourceapi.ResourceClaim
 	// slices are what the scheduler looks at, pools whether they are complete.
 	slices []*resourceapi.ResourceSlice
 	pools  map[poolID]poolState

@@ -1,0 +1,118 @@
+package why
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// TestPodCauses: causes that are not about the devices of a claim. The cases of the real
+// scheduler are in test/envtest/why/causes.
+func TestPodCauses(t *testing.T) {
+	refused := func(message string) func(*corev1.Pod, *World) {
+		return func(pod *corev1.Pod, _ *World) {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
+		}
+	}
+	allocated := func(change func(*resourceapi.DeviceRequestAllocationResult, *resourceapi.ResourceClaim)) func(*corev1.Pod, *World) {
+		return func(_ *corev1.Pod, w *World) {
+			c := holding("train", "n1", "gpu-0")
+			c.Namespace = "team-a"
+			change(&c.Status.Allocation.Devices.Results[0], c)
+			w.Claims = []*resourceapi.ResourceClaim{c}
+		}
+	}
+	const extended = corev1.ResourceName("example.com/gpu")
+	for name, tt := range map[string]struct {
+		change          func(*corev1.Pod, *World)
+		kind            Kind // empty for no cause
+		message, remedy string
+		command         string
+	}{
+		"available": {change: func(*corev1.Pod, *World) {}},
+		"stale":     {change: refused("0/1 nodes are available: 1 cannot allocate all claims.")},
+		"gate": {change: func(pod *corev1.Pod, _ *World) {
+			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/queue"}}
+		},
+			kind: SchedulingGate, message: "the pod has the scheduling gate example.com/queue"},
+		"no group": {change: func(pod *corev1.Pod, _ *World) {
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
+		}, kind: GroupIncomplete, message: "PodGroup train does not exist"},
+		"unknown group": {change: func(pod *corev1.Pod, w *World) {
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
+			w.NoGroups = true
+		}},
+		"group with ended pods": {change: func(pod *corev1.Pod, w *World) {
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
+			group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train"}}
+			group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: 2}
+			ended := pod.DeepCopy()
+			ended.Name, ended.Status.Phase = "ended", corev1.PodSucceeded
+			w.Groups, w.Pods = []*schedulingapi.PodGroup{group}, []*corev1.Pod{pod, ended}
+		}, kind: GroupIncomplete, message: "PodGroup train needs 2 pods at once; 1 exist", command: "kubectl patch podgroup.scheduling.k8s.io train -n team-a"},
+		"node taints": {change: refused("0/1 nodes are available: 1 node(s) had untolerated taint(s)."), kind: OtherScheduling, message: "1 node(s) had untolerated taint(s)"},
+		"memory": {change: func(pod *corev1.Pod, w *World) {
+			refused("0/1 nodes are available: 1 Insufficient memory.")(pod, w)
+			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
+			w.Nodes[0].Status.Allocatable = corev1.ResourceList{"memory": resource.MustParse("2Gi")}
+		}, kind: NodeResources, message: "no node with them has 1Gi memory left", remedy: "end other pods on those nodes, or request less memory"},
+		"binding failure": {change: allocated(func(r *resourceapi.DeviceRequestAllocationResult, c *resourceapi.ResourceClaim) {
+			r.BindingConditions, r.BindingFailureConditions = []string{"attached"}, []string{"broken"}
+			c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{Type: "broken", Status: metav1.ConditionTrue}}}}
+		}), kind: BindingCondition, message: "reports the failure broken of gpu-0"},
+		"bound": {change: allocated(func(r *resourceapi.DeviceRequestAllocationResult, c *resourceapi.ResourceClaim) {
+			r.BindingConditions = []string{"attached"}
+			c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{Type: "attached", Status: metav1.ConditionTrue}}}}
+		})},
+		"no devices": {change: func(_ *corev1.Pod, w *World) { w.View = tracker.Merge(class()) }, kind: NoDevices, message: "no driver publishes a device"},
+		"other devices": {change: func(_ *corev1.Pod, w *World) { w.View = tracker.Merge(class("false"), slice("n1", gpus(2)...)) },
+			kind: NoDevices, message: "DeviceClass gpu selects none of the 2 devices of 1 driver"},
+		"class fails": {change: func(_ *corev1.Pod, w *World) {
+			w.View = tracker.Merge(class(`device.attributes["gpu.example.com"].kind == "gpu"`), slice("n1", gpus(1)...))
+		}, kind: SelectorError, message: "selector 0 of DeviceClass gpu fails on gpu-0 on n1", command: `kubectl patch deviceclass gpu --type=json -p '[{"op":"replace","path":"/spec/selectors/0/cel/expression","value":"\"kind\" in device.attributes`},
+		"no attribute": {change: func(_ *corev1.Pod, w *World) {
+			w.Claims[0].Spec.Devices.Requests[0].Exactly.Selectors = cel(`"kind" in device.attributes["gpu.example.com"] && device.attributes["gpu.example.com"].kind == "gpu"`)
+		}, kind: SelectorFalse},
+		"extended, another name": {change: func(pod *corev1.Pod, w *World) {
+			refused("0/1 nodes are available: 1 Insufficient example.com/gpu.")(pod, w)
+			c := class()
+			c.Spec.ExtendedResourceName = new("example.com/gpus")
+			w.View = tracker.Merge(c, slice("n1", gpus(1)...))
+			one := corev1.ResourceList{extended: resource.MustParse("1")}
+			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
+		}, kind: ResourceUnknown, message: `did you mean "example.com/gpus"?`, remedy: "request example.com/gpus",
+			command: `kubectl patch pod train-0 -n team-a --type=json -p '[{"op":"remove","path":"/spec/containers/0/resources/limits/example.com~1gpu"},{"op":"add","path":"/spec/containers/0/resources/limits/example.com~1gpus","value":"1"}`},
+		"extended, of a device plugin": {change: func(pod *corev1.Pod, w *World) {
+			one := corev1.ResourceList{extended: resource.MustParse("1")}
+			pod.Spec.Containers[0].Resources.Requests = one
+			w.Nodes[0].Status.Allocatable = one
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := waits(corev1.PodResourceClaim{ResourceClaimName: new("train")})
+			pod.Spec.Containers = []corev1.Container{{Name: "train"}}
+			w := World{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Nodes: []*corev1.Node{node("n1")}, Claims: []*resourceapi.ResourceClaim{claim("train", nil)}}
+			tt.change(pod, &w)
+			a, err := w.ExplainPod(t.Context(), pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.kind == "" {
+				if a.Cause != nil || !a.Satisfied() {
+					t.Errorf("there is no cause: %+v", a)
+				}
+				return
+			}
+			if c := a.Cause; c == nil || c.Kind != tt.kind || !strings.Contains(c.Message, tt.message) || tt.remedy != "" && c.Remedy != tt.remedy || !strings.HasPrefix(c.Command, tt.command) {
+				t.Errorf("got %+v of %+v", c, a)
+			}
+		})
+	}
+}
