@@ -129,6 +129,11 @@ func (c *Controller) recall(ctx context.Context) error {
 			return fmt.Errorf("evictor: read the eviction journal: %w; delete it to start the circuit breaker from zero", err)
 		}
 	}
+	for _, of := range record.Causes {
+		if of.Evicted < 0 || of.Pods < 0 || of.Devices < 0 || of.Claims < 0 {
+			return fmt.Errorf("evictor: read the eviction journal: a count of rule %q, driver %q is negative; delete it to start the circuit breaker from zero", of.Rule, of.Driver)
+		}
+	}
 	for _, pod := range record.Next {
 		if there := c.options.Usage.Pod(pod.Namespace, pod.Name); there != nil && there.UID == pod.UID && there.DeletionTimestamp == nil {
 			continue

@@ -204,6 +204,36 @@ func TestConfigMapJournal(t *testing.T) {
 	}
 }
 
+// TestJournalOfOthers: a journal that another program has written is refused, or counts at least what
+// it says. Nothing in it makes the circuit breaker count less than zero.
+func TestJournalOfOthers(t *testing.T) {
+	for text, refused := range map[string]bool{
+		"":                               false,
+		"null":                           false,
+		"[]":                             true,
+		`{"causes": 5}`:                  true,
+		`{"causes": [{"pods": "many"}]}`: true,
+		`{"causes": [{"rule": "rule", "pods": -1000}]}`:                                                       true,
+		`{"causes": [{"driver": "a", "evicted": -1}]}`:                                                        true,
+		`{"causes": [{"driver": "a", "devices": -1}]}`:                                                        true,
+		`{"causes": [{"driver": "a", "claims": -1}]}`:                                                         true,
+		`{"next": [{"namespace": "ns", "name": "pod", "uid": "u", "causes": [0, -1, 99999999]}]}`:             false,
+		`{"causes": [{"driver": "a", "pods": 3, "namespaces": ["a", "a"], "last": "2999-01-01T00:00:00Z"}]}`:  false,
+		`{"causes": [{"rule": "", "driver": "", "pods": 1}], "unknown": {"deep": [[[[[[[[[[[[1]]]]]]]]]]]]}}`: false,
+	} {
+		inBubble(t, tripped(), []runtime.Object{sliceOf(1)}, func(b *bubble) {
+			b.pass(time.Second)
+			b.stop()
+			b.controller.options.Journal = &book{text: []byte(text)}
+			if err := b.controller.recall(b.Context()); (err != nil) != refused || err != nil && !strings.Contains(err.Error(), "eviction journal") {
+				t.Errorf("%s: %v, want an error: %v", text, err, refused)
+			}
+			b.start(tripped())
+			b.pass(time.Second)
+		})
+	}
+}
+
 // TestRecordRoundTrip: a record is the same after it was stored.
 func TestRecordRoundTrip(t *testing.T) {
 	want := journalRecord{

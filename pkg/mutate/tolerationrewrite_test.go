@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -226,4 +227,48 @@ func unmarshal(t *testing.T, data []byte, obj any) {
 	if err := json.Unmarshal(data, obj); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestReplayedRecord is an attack: the record of another claim, to have its tolerations. A record
+// in a new claim changes nothing, and one in a stored claim brings no list that is neither written
+// nor stored.
+func TestReplayedRecord(t *testing.T) {
+	everyClaim(t, func(t *testing.T, r *rand.Rand, claim *resourceapi.ResourceClaim, site *v1alpha1.Tolerations, author mutate.Author) {
+		other := randomClaim(r)
+		recorded, _ := write(t, other, nil, &v1alpha1.Tolerations{ExpandEmptyEffect: true}, author)
+		replay := func(to *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+			to = to.DeepCopy()
+			if text, has := recorded.Annotations[v1alpha1.TolerationsAnnotation]; has {
+				metav1.SetMetaDataAnnotation(&to.ObjectMeta, v1alpha1.TolerationsAnnotation, text)
+			}
+			return to
+		}
+		want, _ := write(t, claim, nil, site, author)
+		created, _ := write(t, replay(claim), nil, site, author)
+		if diff := cmp.Diff(want.Spec, created.Spec); diff != "" {
+			t.Errorf("created: -without +with the record\n%s", diff)
+		}
+		stored, incoming := replay(want), want.DeepCopy()
+		incoming.Spec = *other.Spec.DeepCopy()
+		after, _ := write(t, incoming, stored, site, author)
+		plain, _ := write(t, incoming, nil, nil, author) // with the operators that are always filled in
+		known := append(tolerationLists(stored), tolerationLists(plain)...)
+		for _, list := range tolerationLists(after) {
+			if !slices.ContainsFunc(known, func(k []resourceapi.DeviceToleration) bool { return cmp.Equal(k, list) }) {
+				t.Errorf("updated: %+v is neither written nor stored", list)
+			}
+		}
+	})
+}
+
+func tolerationLists(claim *resourceapi.ResourceClaim) (lists [][]resourceapi.DeviceToleration) {
+	for _, request := range claim.Spec.Devices.Requests {
+		if request.Exactly != nil {
+			lists = append(lists, request.Exactly.Tolerations)
+		}
+		for _, alternative := range request.FirstAvailable {
+			lists = append(lists, alternative.Tolerations)
+		}
+	}
+	return lists
 }
