@@ -99,6 +99,12 @@ type Cause struct {
 	Devices int `json:"devices,omitempty"`
 }
 
+// Partial reports whether the devices need more changes than this one.
+func (c Cause) Partial() bool {
+	i := slices.Index(kinds(), c.Kind)
+	return !c.Sufficient && i >= first && i <= slices.Index(kinds(), Combination)
+}
+
 // Rank returns the causes in the order of their likelihood, each once: first what
 // scheduling does not get past, then the changes that suffice alone, then the order of
 // kinds.

@@ -208,7 +208,7 @@ func (w World) bound(a *Answer, pod *corev1.Pod) (all []Cause) {
 		if reachable {
 			continue
 		}
-		c := Cause{Kind: WrongNode, Claim: claim.Name, Devices: len(claim.Status.Allocation.Devices.Results)}
+		c := Cause{Kind: WrongNode, Claim: claim.Name, Sufficient: true, Devices: len(claim.Status.Allocation.Devices.Results)}
 		c.Message = fmt.Sprintf("claim %s is allocated on %s, where the pod cannot run", claim.Name, list(nodes, 3))
 		switch {
 		case len(pod.Spec.NodeSelector) > 0 && !requiredAffinity(pod):

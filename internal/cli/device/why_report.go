@@ -51,11 +51,15 @@ func writeCause(out io.Writer, subject string, answer why.Answer) {
 		return
 	}
 	fmt.Fprintf(out, "%s: %s\n", subject, flat(answer.Cause.Message))
+	begin := "to change it,"
+	if answer.Cause.Partial() {
+		begin = "no single change suffices; one of them:"
+	}
 	switch {
 	case answer.Cause.Command != "":
-		fmt.Fprintf(out, "  to change it, %s: %s\n", flat(answer.Cause.Remedy), flat(answer.Cause.Command))
+		fmt.Fprintf(out, "  %s %s: %s\n", begin, flat(answer.Cause.Remedy), flat(answer.Cause.Command))
 	case answer.Cause.Remedy != "":
-		fmt.Fprintf(out, "  to change it, %s\n", flat(answer.Cause.Remedy))
+		fmt.Fprintf(out, "  %s %s\n", begin, flat(answer.Cause.Remedy))
 	}
 	for _, other := range answer.OtherCauses[:min(len(answer.OtherCauses), shownCauses)] {
 		if other.Message != answer.Cause.Message {
