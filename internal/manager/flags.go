@@ -47,6 +47,8 @@ func (o *Options) AddFlags(c *cobra.Command) {
 	cmdutil.Complete(c, "mode", []string{string(evictor.ModeObserve), string(evictor.ModeAuto), string(evictor.ModeSupplement), string(evictor.ModeFull)})
 	cmdutil.Complete(c, "log-level", []string{"debug", "info", "warn", "error"})
 	cmdutil.Complete(c, "log-format", []string{"json", "text"})
+	o.policyFlags(f)
+	o.patchFlags(f)
 	o.addThresholds(c)
 	o.certificates.flags(c)
 }

@@ -89,8 +89,6 @@ expires, and writes its authority to the webhook configurations.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runController(c.Context(), streams, o) },
 	}
 	o.AddFlags(c)
-	o.PolicyFlags(c.Flags())
-	o.patchFlags(c.Flags())
 	return c
 }
 

@@ -20,7 +20,7 @@ import (
 // policies: as long as a person looks for what came of an edit.
 const policyStatusInterval = 5 * time.Second
 
-func (o *Options) PolicyFlags(f *pflag.FlagSet) {
+func (o *Options) policyFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap for the state of the webhook's policies; empty: none")
 	f.StringVar(&o.webhookSelector, "webhook-selector", "app.kubernetes.io/name=dra-steward,app.kubernetes.io/component=webhook", "label selector of the webhook's pods, which report that state")
 }

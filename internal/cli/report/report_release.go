@@ -159,7 +159,6 @@ func (r *released) settings(pod *corev1.Pod, maps []corev1.ConfigMap) error {
 	var o manager.Options
 	flags := &cobra.Command{Use: "controller"}
 	o.AddFlags(flags)
-	o.PolicyFlags(flags.Flags())
 	args := pod.Spec.Containers[0].Args
 	if len(args) == 0 {
 		return errors.New("its container has no arguments")
