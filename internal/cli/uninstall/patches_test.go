@@ -34,7 +34,7 @@ func TestAwaitDrivers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}}
 				if tt.after > 0 {
-					text, err := record.Ledger{"gpu-0": {{Name: "model"}: tt.entry}}.Encode()
+					text, err := record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: tt.entry}}}.Encode()
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -80,8 +80,8 @@ func (l *Ledgers) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
 	}
 	for i := range slice.Spec.Devices {
 		device := &slice.Spec.Devices[i]
-		if entries := own[device.Name]; entries != nil {
-			next[device.Name] = entries
+		if said, has := own[device.Name]; has {
+			next[device.Name] = said
 		} else if !known.Explains(device, now) {
 			delete(next, device.Name)
 		}

@@ -184,7 +184,7 @@ func TestRecorderFaults(t *testing.T) {
 				entries[record.Key{Name: resourceapi.QualifiedName(string(rune('a'+j%26)) + string(value[:8]))}] = record.Entry{
 					Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To(string(value))}}, Patch: "p"}
 			}
-			ledger[string(rune('a'+len(ledger)))] = entries
+			ledger[string(rune('a'+len(ledger)))] = record.Device{Entries: entries}
 		}
 		ledgers.Seed([]record.Record{{Driver: "d", Pool: "large", Ledger: ledger}}, viewOf().Snapshot().StoredSlices(), time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -240,8 +240,8 @@ func TestRecordNames(t *testing.T) {
 // reported.
 func TestLoadFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		data, _, err := record.EncodeRecords(record.Ledger{"gpu-0": {{Name: "dc.example.com/rack"}: {Patch: "p",
-			Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}}}}}.Records("gpu.example.com", "a"), 1<<20)
+		data, _, err := record.EncodeRecords(record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "dc.example.com/rack"}: {Patch: "p",
+			Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}}}}}}.Records("gpu.example.com", "a"), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}

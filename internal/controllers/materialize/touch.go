@@ -58,8 +58,8 @@ func patchesOf(result *patch.Result, ledger record.Ledger) []string {
 			}
 		}
 	}
-	for _, entries := range ledger {
-		for _, e := range entries {
+	for _, device := range ledger {
+		for _, e := range device.Entries {
 			if e.InForce() {
 				names[e.Patch] = true
 			}

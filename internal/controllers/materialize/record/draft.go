@@ -31,9 +31,10 @@ type Draft struct {
 	Slice *resourceapi.ResourceSlice
 
 	write Write
-	// ledgers are what is known, what counts more first; text is that of the first one.
-	ledgers []Ledger
-	text    string
+	// ledgers are what is known, what counts more first; own are those of the slice, and text
+	// is that of the first one.
+	ledgers, own []Ledger
+	text         string
 	// again reports that the incoming slice has been read and merged before.
 	again bool
 	// left are the entries that still mean something after this write.
@@ -68,28 +69,35 @@ func Read(w Write) (*Draft, error) {
 		old, oldErr := LedgerOf(w.Old)
 		err = errors.Join(err, oldErr)
 		// That of the incoming slice is newer: it is there when the API server calls a
-		// webhook twice for one write. Drivers leave it as it is, or out.
-		ledgers = append(ledgers, old)
-		d.again = len(incoming) > 0
+		// webhook twice for one write. Drivers leave it as it is, or out. It has all that
+		// the others said and that still counts.
+		if d.again = len(incoming) > 0; !d.again {
+			ledgers = append(ledgers, old)
+		}
 	}
-	if len(w.Known) > 0 {
-		ledgers = append(ledgers, w.Known)
+	d.own, d.ledgers = ledgers, ledgers
+	if len(w.Known) > 0 && !d.again {
+		d.ledgers = append(slices.Clone(ledgers), w.Known)
 	}
-	d.ledgers = ledgers
-	if slices.ContainsFunc(ledgers, func(l Ledger) bool { return len(l) > 0 }) {
-		d.read()
+	if slices.ContainsFunc(d.ledgers, func(l Ledger) bool { return len(l) > 0 }) {
+		old := devicesByName(d.write.Old)
+		d.read(old)
+		if !d.again && d.newPublication(old) {
+			d.Slice, d.left = d.write.Incoming, nil
+		}
 	}
 	return d, err
 }
 
-func (d *Draft) read() {
-	old := devicesByName(d.write.Old)
+// read takes each value that we wrote for what the driver said.
+func (d *Draft) read(old map[string]*resourceapi.Device) {
 	for i := range d.write.Incoming.Spec.Devices {
 		in := &d.write.Incoming.Spec.Devices[i]
 		own := false
-		for k := range keysOf(in.Name, d.ledgers) {
+		said, _ := d.recorded(in.Name)
+		for k, before := range said.Entries {
 			v := valueOf(in, k)
-			e := d.decide(k, v, in.Name, old)
+			e := d.decide(before, k, v, in.Name, old)
 			if len(e.Former) > 0 || e.InForce() {
 				if d.left == nil {
 					d.left = Ledger{}
@@ -101,15 +109,53 @@ func (d *Draft) read() {
 			}
 			if !own {
 				own = true
-				d.own(i)
+				d.copy(i)
 			}
 			put(&d.Slice.Spec.Devices[i], k, e.Published)
 		}
 	}
 }
 
-// own makes a device of the draft's slice a copy.
-func (d *Draft) own(device int) {
+// newPublication reports whether the driver says something else than before, as the values
+// that we did not write show. Then it has not repeated what it took over from us, and every
+// value is its own: also one that is absent, and one that a patch has written, too.
+func (d *Draft) newPublication(old map[string]*resourceapi.Device) bool {
+	for _, l := range d.own {
+		if said, recorded := l[whole]; recorded {
+			return said.View != viewOfAll(d.Slice)
+		}
+	}
+	if d.write.Old != nil && len(old) != len(d.write.Incoming.Spec.Devices) {
+		return true
+	}
+	for i := range d.write.Incoming.Spec.Devices {
+		in := &d.write.Incoming.Spec.Devices[i]
+		stored := old[in.Name]
+		said, recorded := d.recorded(in.Name)
+		switch {
+		case recorded:
+			if said.View != 0 && said.View != viewOf(&d.Slice.Spec.Devices[i]) {
+				return true
+			}
+		case stored == nil && d.write.Old != nil, stored != nil && viewOf(stored) != viewOf(in):
+			return true
+		}
+	}
+	return false
+}
+
+// recorded returns what is known of a device. What counts most is the ledger of the slice.
+func (d *Draft) recorded(device string) (Device, bool) {
+	for _, l := range d.ledgers {
+		if said, has := l[device]; has {
+			return said, true
+		}
+	}
+	return Device{}, false
+}
+
+// copy makes a device of the draft's slice a copy.
+func (d *Draft) copy(device int) {
 	if d.Slice == d.write.Incoming {
 		slice := *d.write.Incoming
 		slice.Spec.Devices = slices.Clone(slice.Spec.Devices)
@@ -119,31 +165,21 @@ func (d *Draft) own(device int) {
 	at.Attributes, at.Capacity = maps.Clone(at.Attributes), maps.Clone(at.Capacity)
 }
 
-// decide finds out what a driver says with the value of a key. The entry that it returns
-// has in Published what that is, and is otherwise the one of before, as far as it counts.
-func (d *Draft) decide(k Key, v Value, device string, old map[string]*resourceapi.Device) Entry {
+// decide finds out what a driver says with the value of a key, of which there is an entry.
+// The entry that it returns has in Published what that is, and is otherwise the one of
+// before, as far as it counts.
+func (d *Draft) decide(entry Entry, k Key, v Value, device string, old map[string]*resourceapi.Device) Entry {
 	now := d.write.Now
-	var entry Entry
-	found, ours := false, false
-	for _, l := range d.ledgers {
-		e, has := l[device][k]
-		if !has {
-			continue
-		}
-		if ours = e.wrote(v, now); ours {
-			entry, found = e, true
-			break
-		}
-		if !found {
-			entry, found = e, true
-		}
-	}
+	ours := entry.wrote(v, now)
 	entry.Former = slices.DeleteFunc(slices.Clone(entry.Former), func(f Former) bool { return !f.counts(now) })
 	changes := true
 	if stored := old[device]; stored != nil {
-		changes = !valueOf(stored, k).Equal(v)
+		was := valueOf(stored, k)
+		// The second of two calls for a write that takes a former value back looks as if the
+		// driver did that.
+		changes = !was.Equal(v) && !(v.Equal(entry.Published) && entry.former(was, now) >= 0)
 	}
-	if mine, explained := d.ledgers[0][device][k]; d.again && explained && v.Equal(mine.Published) {
+	if mine, explained := d.ledgers[0][device].Entries[k]; d.again && explained && v.Equal(mine.Published) {
 		changes = false
 	}
 	switch {
@@ -168,17 +204,6 @@ func (e Entry) told(v Value, now time.Time) {
 			e.Former[i].Until = now.Add(Settling).Unix()
 		}
 	}
-}
-
-// keysOf are the keys of all ledgers for a device.
-func keysOf(device string, ledgers []Ledger) map[Key]bool {
-	keys := map[Key]bool{}
-	for _, l := range ledgers {
-		for k := range l[device] {
-			keys[k] = true
-		}
-	}
-	return keys
 }
 
 func devicesByName(slice *resourceapi.ResourceSlice) map[string]*resourceapi.Device {

@@ -33,7 +33,11 @@ const maxDecoded = 8 << 20
 // encoded is the form in which a ledger is stored: what is equal of several devices once.
 type encoded struct {
 	Devices []string `json:"d"`
-	Groups  []group  `json:"g"`
+	// Views are those of the devices, in their order.
+	Views []View `json:"s,omitempty"`
+	// Until are those of devices without entries, by their numbers in the list.
+	Until  map[int]int64 `json:"u,omitempty"`
+	Groups []group       `json:"g"`
 }
 
 type group struct {
@@ -84,7 +88,14 @@ func (l Ledger) encoded() encoded {
 	e := encoded{Devices: slices.Sorted(maps.Keys(l))}
 	alike := map[string]int{}
 	for i, device := range e.Devices {
-		for k, entry := range l[device] {
+		e.Views = append(e.Views, l[device].View)
+		if until := l[device].Until; until != 0 {
+			if e.Until == nil {
+				e.Until = map[int]int64{}
+			}
+			e.Until[i] = until
+		}
+		for k, entry := range l[device].Entries {
 			g := groupOf(k, entry)
 			is := g.identity()
 			at, known := alike[is]
@@ -164,6 +175,9 @@ func unpack(text string) ([]byte, error) {
 }
 
 func (e encoded) ledger() (Ledger, error) {
+	if len(e.Views) > 0 && len(e.Views) != len(e.Devices) {
+		return nil, fmt.Errorf("ledger of patches: has %d views of %d devices", len(e.Views), len(e.Devices))
+	}
 	l := Ledger{}
 	for _, g := range e.Groups {
 		entry := Entry{Patch: g.Patch}
@@ -184,6 +198,13 @@ func (e encoded) ledger() (Ledger, error) {
 				return nil, fmt.Errorf("ledger of patches: there is no device %d", i)
 			}
 			l.add(e.Devices[i], Key{g.Name, g.Capacity}, entry)
+		}
+	}
+	for i, view := range e.Views {
+		said := l[e.Devices[i]]
+		said.View, said.Until = view, e.Until[i]
+		if len(said.Entries) > 0 || said.Until != 0 || e.Devices[i] == whole {
+			l[e.Devices[i]] = said
 		}
 	}
 	return l, nil

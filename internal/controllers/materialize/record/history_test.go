@@ -102,6 +102,7 @@ func (w *world) device(name string) resourceapi.Device {
 		"model":               {StringValue: ptr.To(w.fresh())},
 		"other.example.com/b": {StringValue: ptr.To(w.fresh())},
 		"gone":                {StringValue: ptr.To(w.fresh())},
+		"serial":              {StringValue: ptr.To(w.fresh())},
 	}, Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: *resource.NewQuantity(w.random.Int64N(1e6), resource.BinarySI)}}}
 	if w.random.IntN(3) == 0 {
 		delete(d.Attributes, "model")
@@ -109,11 +110,36 @@ func (w *world) device(name string) resourceapi.Device {
 	return d
 }
 
-// find lets the driver find other devices.
+// find lets the driver find other devices, or other values of those that it has: some stay,
+// some go, and some are what a patch says. At least one value is another one.
 func (w *world) find() {
-	w.truth = nil
-	for i := range 1 + w.random.IntN(3) {
-		w.truth = append(w.truth, w.device(fmt.Sprint("dev-", i)))
+	if len(w.truth) == 0 || w.random.IntN(3) == 0 {
+		w.truth = nil
+		for i := range 1 + w.random.IntN(3) {
+			w.truth = append(w.truth, w.device(fmt.Sprint("dev-", i)))
+		}
+		return
+	}
+	w.truth = clone(w.truth)
+	for i := range w.truth {
+		attributes := w.truth[i].Attributes
+		for _, name := range []resourceapi.QualifiedName{"model", "other.example.com/b", "new.example.com/c", "gone"} {
+			switch w.random.IntN(5) {
+			case 0:
+				delete(attributes, name)
+			case 1:
+				attributes[name] = resourceapi.DeviceAttribute{StringValue: ptr.To(w.fresh())}
+			case 2:
+				attributes[name] = resourceapi.DeviceAttribute{StringValue: ptr.To(fmt.Sprint("patch-", w.random.IntN(3)))}
+			}
+		}
+	}
+	other := w.random.IntN(len(w.truth))
+	for i := range w.truth {
+		// Of a slice without a record, which the driver has recreated, each device counts by itself.
+		if i == other || w.stored == nil || w.stored.Annotations[record.Annotation] == "" {
+			w.truth[i].Attributes["serial"] = resourceapi.DeviceAttribute{StringValue: ptr.To(w.fresh())}
+		}
 	}
 }
 
@@ -231,7 +257,7 @@ func tidy(devices []resourceapi.Device) []resourceapi.Device {
 // TestHistories: whatever happens, in any order, the slice ends up as patches make it of
 // what the driver has found; and without patches it is that.
 func TestHistories(t *testing.T) {
-	histories := 100
+	histories := 200
 	if testing.Short() {
 		histories = 20
 	}

@@ -9,8 +9,34 @@ import (
 )
 
 // A Ledger says of the devices of a slice, by name, what their driver said where we wrote
-// something else. It does not change once it is made.
-type Ledger map[string]map[Key]Entry
+// something else. It does not change once it is made. That of a slice has the view of all
+// devices together, too, under the name [whole].
+type Ledger map[string]Device
+
+// whole is no valid name of a device.
+const whole = ""
+
+// A Device is what a ledger says of one device.
+type Device struct {
+	// View is what the driver said of the whole device. Where a write says something else,
+	// it is a new publication. Zero is unknown.
+	View View
+	// Entries are empty for a device whose values all are the driver's own again.
+	Entries map[Key]Entry
+	// Until is how long a device without entries stays in the ledger, in seconds since 1970.
+	// Meanwhile every replica learns that the entries that it knows count no longer.
+	Until int64
+}
+
+// counts reports whether a value could still be one that we wrote.
+func (d Device) counts(now time.Time) bool {
+	for _, e := range d.Entries {
+		if e.InForce() || slices.ContainsFunc(e.Former, func(f Former) bool { return f.counts(now) }) {
+			return true
+		}
+	}
+	return false
+}
 
 // An Entry is about one attribute or capacity of a device.
 type Entry struct {
@@ -55,8 +81,8 @@ type Count struct {
 
 // Count counts the entries.
 func (l Ledger) Count() (n Count) {
-	for _, entries := range l {
-		for _, e := range entries {
+	for _, device := range l {
+		for _, e := range device.Entries {
 			switch {
 			case e.InForce():
 				n.InForce++
@@ -72,19 +98,21 @@ func (l Ledger) Count() (n Count) {
 
 // Equal reports whether two ledgers have the same content.
 func (l Ledger) Equal(other Ledger) bool {
-	return maps.EqualFunc(l, other, func(a, b map[Key]Entry) bool { return maps.EqualFunc(a, b, Entry.equal) })
+	return maps.EqualFunc(l, other, func(a, b Device) bool {
+		return a.View == b.View && a.Until == b.Until && maps.EqualFunc(a.Entries, b.Entries, Entry.equal)
+	})
 }
 
 // SameInForce is Equal for what is not a tombstone.
 func (l Ledger) SameInForce(other Ledger) bool { return l.covers(other) && other.covers(l) }
 
 func (l Ledger) covers(other Ledger) bool {
-	for device, entries := range other {
-		for k, e := range entries {
+	for device, said := range other {
+		for k, e := range said.Entries {
 			if !e.InForce() {
 				continue
 			}
-			mine, known := l[device][k]
+			mine, known := l[device].Entries[k]
 			if !known || mine.Patch != e.Patch || !mine.Published.Equal(e.Published) || !mine.Written.Equal(e.Written) {
 				return false
 			}
@@ -99,10 +127,10 @@ func (e Entry) equal(other Entry) bool {
 }
 
 func (l Ledger) add(device string, k Key, e Entry) {
-	if l[device] == nil {
-		l[device] = map[Key]Entry{}
+	if l[device].Entries == nil {
+		l[device] = Device{Entries: map[Key]Entry{}}
 	}
-	l[device][k] = e
+	l[device].Entries[k] = e
 }
 
 // wrote reports whether a value of a device is one that we wrote: the one of now, or a
@@ -119,7 +147,7 @@ func (f Former) counts(now time.Time) bool { return f.Until == 0 || now.Unix() <
 
 // Explains reports whether a device has a value that we wrote, or did.
 func (l Ledger) Explains(device *resourceapi.Device, now time.Time) bool {
-	for k, e := range l[device.Name] {
+	for k, e := range l[device.Name].Entries {
 		if e.wrote(valueOf(device, k), now) {
 			return true
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -198,6 +199,35 @@ func TestBelieved(t *testing.T) {
 	now = now.Add(time.Second)
 	if meant := write(adopted, told, &none); value(meant) != "patched 0" || meant.Annotations[record.Annotation] != "" {
 		t.Errorf("the driver means it: %s %q", value(meant), meant.Annotations)
+	}
+}
+
+// TestDropped: a driver that publishes other values means all of them. An attribute that it
+// drops while a patch removes it stays away, and one that it publishes as a patch has it stays.
+func TestDropped(t *testing.T) {
+	publish := func(attributes map[string]string) []resourceapi.Device {
+		d := resourceapi.Device{Name: "gpu-0", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+		for name, value := range attributes {
+			d.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+		return []resourceapi.Device{d}
+	}
+	object := &v1alpha1.ResourceSlicePatch{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	object.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{
+		"gpu.example.com/extra": {NullValue: &v1alpha1.NullValue{}},
+		"gpu.example.com/rack":  {DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To("r-2")}},
+	}
+	var set, none patch.Set
+	set.Put(object, nil)
+	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com",
+		Devices: publish(map[string]string{"model": "d-1", "extra": "d-1", "rack": "r-1"})}}
+	stored := merge(t, &set, slice, nil).Slice
+	next := stored.DeepCopy()
+	next.Spec.Devices = publish(map[string]string{"model": "d-2", "rack": "r-2"})
+	stored = merge(t, &set, next, stored).Slice
+	stored = merge(t, &none, stored, stored).Slice // the patch is deleted
+	if diff := cmp.Diff(next.Spec.Devices, stored.Spec.Devices); diff != "" {
+		t.Errorf("-published +stored\n%s", diff)
 	}
 }
 

@@ -85,7 +85,7 @@ func (d *Draft) Keep() Merged {
 		device := &slice.Spec.Devices[i]
 		own := false
 		for _, l := range slices.Backward(d.ledgers) { // the first one counts most
-			for k, e := range l[device.Name] {
+			for k, e := range l[device.Name].Entries {
 				if !e.InForce() {
 					continue
 				}
@@ -170,22 +170,43 @@ func (d *Draft) store(slice *resourceapi.ResourceSlice, winner func(device int, 
 	ledger := Ledger{}
 	for i := range slice.Spec.Devices {
 		published, written := &d.Slice.Spec.Devices[i], &slice.Spec.Devices[i]
-		before := d.left[published.Name]
+		if published.Name == whole {
+			continue // the API server refuses it
+		}
+		before := d.left[published.Name].Entries
 		if slice != d.Slice {
 			for _, k := range differing(published, written) {
 				ledger.add(published.Name, k, before[k].next(valueOf(published, k), valueOf(written, k), winner(i, k)))
 			}
 		}
 		for k, e := range before {
-			if _, differs := ledger[published.Name][k]; differs {
+			if _, differs := ledger[published.Name].Entries[k]; differs {
 				continue
 			}
 			if e = e.next(e.Published, Value{}, ""); len(e.Former) > 0 {
 				ledger.add(published.Name, k, e)
 			}
 		}
+		if said, has := d.next(published, ledger[published.Name].Entries); has {
+			ledger[published.Name] = said
+		}
+	}
+	if len(ledger) > 0 {
+		ledger[whole] = Device{View: viewOfAll(d.Slice)}
 	}
 	return d.annotate(slice, ledger)
+}
+
+// next returns what the ledger says of a device after a write.
+func (d *Draft) next(published *resourceapi.Device, entries map[Key]Entry) (Device, bool) {
+	if len(entries) > 0 {
+		return Device{View: viewOf(published), Entries: entries}, true
+	}
+	before, _ := d.recorded(published.Name)
+	if before.counts(d.write.Now) {
+		before.Until = d.write.Now.Add(Settling).Unix()
+	}
+	return Device{View: viewOf(published), Until: before.Until}, before.Until != 0 && before.Until > d.write.Now.Unix()
 }
 
 // next returns the entry after a write: patch is empty for none.

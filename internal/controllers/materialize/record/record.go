@@ -39,11 +39,14 @@ type encodedRecord struct {
 // yet.
 func (l Ledger) Lasting() Ledger {
 	lasting := Ledger{}
-	for device, entries := range l {
-		for k, e := range entries {
+	for device, said := range l {
+		for k, e := range said.Entries {
 			if e.InForce() || slices.ContainsFunc(e.Former, func(f Former) bool { return f.Until == 0 }) {
 				lasting.add(device, k, e)
 			}
+		}
+		if kept, has := lasting[device]; has {
+			lasting[device] = Device{View: said.View, Entries: kept.Entries}
 		}
 	}
 	return lasting

@@ -20,9 +20,9 @@ func text(value string) record.Value {
 func ledgerOf(devices int, published func(int) string) record.Ledger {
 	l := record.Ledger{}
 	for i := range devices {
-		l[fmt.Sprintf("gpu-%03d", i)] = map[record.Key]record.Entry{
+		l[fmt.Sprintf("gpu-%03d", i)] = record.Device{View: record.View(i), Entries: map[record.Key]record.Entry{
 			{Name: "model"}: {Published: text(published(i)), Written: text("z"), Patch: "p", Former: []record.Former{{Value: text("y")}}},
-		}
+		}}
 	}
 	return l
 }
@@ -82,11 +82,11 @@ func TestLasting(t *testing.T) {
 	told := record.Entry{Published: text("x"), Former: []record.Former{{Value: text("z"), Until: 5}}}
 	waiting := record.Entry{Published: text("x"), Former: []record.Former{{Value: text("y")}, {Value: text("z"), Until: 5}}}
 	ledger := record.Ledger{
-		"a": {{Name: "told"}: told, {Name: "waiting"}: waiting},
-		"b": {{Name: "told"}: told},
-		"c": {{Name: "told"}: {Published: text("x"), Written: text("z"), Patch: "p"}},
+		"a": {View: 5, Entries: map[record.Key]record.Entry{{Name: "told"}: told, {Name: "waiting"}: waiting}},
+		"b": {Entries: map[record.Key]record.Entry{{Name: "told"}: told}},
+		"c": {Entries: map[record.Key]record.Entry{{Name: "told"}: {Published: text("x"), Written: text("z"), Patch: "p"}}},
 	}
-	want := record.Ledger{"a": {{Name: "waiting"}: waiting}, "c": ledger["c"]}
+	want := record.Ledger{"a": {View: 5, Entries: map[record.Key]record.Entry{{Name: "waiting"}: waiting}}, "c": ledger["c"]}
 	if got := ledger.Lasting(); !got.Equal(want) {
 		t.Errorf("%v", got)
 	}
@@ -126,20 +126,20 @@ func TestRecordSizes(t *testing.T) {
 			entries[record.Key{Name: resourceapi.QualifiedName(fmt.Sprintf("attribute_%d", j))}] = record.Entry{
 				Published: text(fmt.Sprintf("%016x", random.Uint64())), Written: text(fmt.Sprint("patched ", j)), Patch: "all"}
 		}
-		full[fmt.Sprintf("gpu-%d", i)] = entries
+		full[fmt.Sprintf("gpu-%d", i)] = record.Device{View: record.View(random.Uint64()), Entries: entries}
 	}
 	var pools []record.Record
 	for i := range 1000 {
 		pool := record.Ledger{}
 		for j := range 8 {
-			pool[fmt.Sprintf("gpu-%d", j)] = map[record.Key]record.Entry{{Name: "model"}: {Published: text("A100"), Written: text("A100X"), Patch: "model"}}
+			pool[fmt.Sprintf("gpu-%d", j)] = record.Device{View: record.View(random.Uint64()), Entries: map[record.Key]record.Entry{{Name: "model"}: {Published: text("A100"), Written: text("A100X"), Patch: "model"}}}
 		}
 		pools = append(pools, pool.Records("gpu.example.com", fmt.Sprintf("node-%04d", i))...)
 	}
 	for what, tt := range map[string]struct {
 		records []record.Record
 		most    int
-	}{"a full slice": {full.Records("gpu.example.com", "a"), 64 << 10}, "1,000 pools": {pools, 8 << 10}} {
+	}{"a full slice": {full.Records("gpu.example.com", "a"), 64 << 10}, "1,000 pools": {pools, 96 << 10}} {
 		data, left, err := record.EncodeRecords(tt.records, 1<<20)
 		if err != nil || left > 0 || len(data) > tt.most {
 			t.Errorf("%s: %d bytes, at most %d; %d left, %v", what, len(data), tt.most, left, err)
