@@ -33,6 +33,16 @@ type Source struct {
 func (s *Source) AddFlags(c *cobra.Command) {
 	s.Client.AddFlags(c)
 	s.FilesFlag(c)
+	s.Complete(c)
+}
+
+// Complete lets the shell complete --namespace, and targets as arguments of commands that
+// have no other arguments.
+func (s *Source) Complete(c *cobra.Command) {
+	if c.Args == nil {
+		c.ValidArgsFunction = s.CompleteTargets
+	}
+	cmdutil.CompleteWith(c, "namespace", s.CompleteNamespaces)
 }
 
 // FilesFlag adds --from-files alone.
@@ -63,8 +73,11 @@ func (s *Source) begin(streams cmdutil.Streams) (*reading, error) {
 	return &reading{config: config, client: client, progress: streams.Progress("connecting to " + config.Host)}, nil
 }
 
+// A lister lists a page of a kind.
+type lister[L runtime.Object] func(context.Context, metav1.ListOptions) (L, error)
+
 // list reads all objects of a kind, in pages, so that a long list makes progress.
-func list[T any, L runtime.Object](ctx context.Context, r *reading, what string, get func(context.Context, metav1.ListOptions) (L, error)) (all []T, _ error) {
+func list[T any, L runtime.Object](ctx context.Context, r *reading, what string, get lister[L]) (all []T, _ error) {
 	read := 0
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		r.progress.Say("reading %s: %d", what, read)

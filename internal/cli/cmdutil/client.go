@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
 )
 
@@ -71,6 +74,24 @@ func (c *Client) AddFlags(command *cobra.Command) {
 		f.Annotations = map[string][]string{ConnectionFlag: {"true"}}
 	})
 	command.Flags().AddFlagSet(flags)
+	c.completeKubeconfig(command)
+}
+
+// completeKubeconfig offers the names in the kubeconfig.
+func (c *Client) completeKubeconfig(command *cobra.Command) {
+	for flag, names := range map[string]func(api.Config) []string{
+		"context": func(raw api.Config) []string { return slices.Sorted(maps.Keys(raw.Contexts)) },
+		"cluster": func(raw api.Config) []string { return slices.Sorted(maps.Keys(raw.Clusters)) },
+		"user":    func(raw api.Config) []string { return slices.Sorted(maps.Keys(raw.AuthInfos)) },
+	} {
+		CompleteWith(command, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			raw, err := c.loader().RawConfig()
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
+			}
+			return names(raw), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
 }
 
 func (c *Client) loader() clientcmd.ClientConfig {

@@ -27,6 +27,8 @@ func (t *targets) addFlags(c *cobra.Command, files bool) {
 	if t.read.Client.AddFlags(c); files {
 		t.read.FilesFlag(c)
 	}
+	t.read.Complete(c)
+	c.ValidArgsFunction = t.read.CompleteTargets
 	c.Flags().StringVarP(&t.selector, "node-selector", "l", "", "instead of TARGET: the devices of the nodes with these labels, such as rack=r7")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -48,8 +49,10 @@ something else, 2 the command failed.`,
   dra-steward why claim/train -n team-a -o yaml
   kubectl get resourceslices,deviceclasses,devicetaintrules,resourceclaims,nodes,pods -A -o yaml |
     dra-steward why train -n team-a --from-files -`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return explainWhy(c.Context(), streams, o, args[0]) },
+		Args: cobra.RangeArgs(1, 2), // TYPE/NAME or TYPE NAME
+		RunE: func(c *cobra.Command, args []string) error {
+			return explainWhy(c.Context(), streams, o, strings.Join(args, "/"))
+		},
 	}
 	o.AddFlags(c)
 	f := c.Flags()

@@ -74,6 +74,8 @@ failed.`,
 
 func (o *drainOptions) addFlags(c *cobra.Command) {
 	o.read.Client.AddFlags(c)
+	o.read.Complete(c)
+	c.ValidArgsFunction = o.complete
 	f := c.Flags()
 	f.StringVar(&o.selector, "selector", "", "select published devices by this CEL expression instead of names")
 	f.StringVarP(&o.labels, "node-selector", "l", "", "select the devices of the nodes with these labels, such as rack=r7")

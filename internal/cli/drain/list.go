@@ -6,6 +6,8 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -56,4 +58,27 @@ func (o drainOptions) writeList(out io.Writer, list *v1alpha1.DeviceDrainList) e
 		fmt.Fprintf(w, "%s\t%d\t%s\n", d.Name, d.Status.Counts.Devices, progress(d))
 	}
 	return w.Flush()
+}
+
+// complete offers names of drains to the commands about drains, and targets else.
+func (o *drainOptions) complete(c *cobra.Command, args []string, typed string) (names []string, _ cobra.ShellCompDirective) {
+	if !o.pause && !o.resume && !o.cancel {
+		return o.read.CompleteTargets(c, args, typed)
+	}
+	config, err := o.read.Client.Config(cmdutil.Streams{Out: io.Discard, Err: io.Discard})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	client, err := drain.NewClient(config)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	list, err := client.List(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

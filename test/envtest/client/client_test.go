@@ -26,6 +26,8 @@ func TestClient(t *testing.T) {
 	publish(t)
 	t.Run("habits", testHabits)
 	t.Run("plugin", testPlugin)
+	t.Run("completion", testCompletion)
+	t.Run("targets", testTargets)
 	t.Run("forbidden", testForbidden)
 	t.Run("warnings", testWarnings)
 }
@@ -180,5 +182,47 @@ spec: {policyName: warn-rules, validationActions: [Warn]}
 			t.Fatalf("exit code %d\n%s%s", code, out, stderr)
 		}
 		run(t, "untaint", driver+"/node-1/gpu-0", driver+"/node-1/gpu-1", "example.com/warned", "--kubeconfig="+cluster.Kubeconfig())
+	}
+}
+
+// testCompletion completes names of the cluster and of the kubeconfig.
+func testCompletion(t *testing.T) {
+	for typed, want := range map[string]string{
+		"devices node/":                       "node/node-1\n",
+		"taint " + driver + "/node-1/":        driver + "/node-1/gpu-1\n",
+		"impact driver/":                      "driver/" + driver + "\n",
+		"devices -n " + namespace + " claim/": "claim/train\n",
+		"drain -n " + namespace + " pod/":     "pod/train-0\n",
+		"devices --namespace team":            namespace + "\n",
+		"why --context ":                      "envtest\n",
+	} {
+		args := append([]string{"__complete"}, strings.Split(typed, " ")...)
+		args = slices.Insert(args, 2, "--kubeconfig="+cluster.Kubeconfig())
+		if _, out, stderr := run(t, args...); !strings.Contains(out, want) {
+			t.Errorf("%s: no %q in\n%s%s", typed, want, out, stderr)
+		}
+	}
+}
+
+// testTargets runs the commands that take what devices belong to, and the small errors.
+func testTargets(t *testing.T) {
+	for args, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"drain pod/train-0 -n team-a --dry-run --evict-pods-without-controller": {cmdutil.ExitClean, "cordon " + driver + "/node-1/gpu-1\nevict 1."},
+		"drain claim train -n team-a --dry-run --evict-pods-without-controller": {cmdutil.ExitClean, "cordon " + driver + "/node-1/gpu-1\n"},
+		"drain node/node-1 --dry-run --evict-pods-without-controller":           {cmdutil.ExitClean, "cordon " + driver + "/node-1/gpu-0\ncordon " + driver + "/node-1/gpu-1\n"},
+		"drain -l rack=r7 --dry-run --evict-pods-without-controller":            {cmdutil.ExitClean, "cordon " + driver + "/node-1/gpu-1\n"},
+		"impact pod train-0 example.com/broken -n team-a":                       {cmdutil.ExitClean, "affects 1 allocated device and 1 claim, 1 pod"},
+		"devices --held-by pod/train-0 -n team-a -o name":                       {cmdutil.ExitClean, driver + "/node-1/gpu-1\n"},
+		"devices --node node-1 --free -o name":                                  {cmdutil.ExitClean, driver + "/node-1/gpu-0\n"},
+		"audit -n typo":                                                         {cmdutil.ExitFailed, "--namespace typo: the cluster has no such namespace"},
+		"devices -l rack=r8":                                                    {cmdutil.ExitFailed, "no node has the labels rack=r8"},
+	} {
+		code, out, stderr := run(t, append(strings.Fields(args), "--kubeconfig="+cluster.Kubeconfig())...)
+		if code != want.code || !strings.Contains(out+stderr, want.text) {
+			t.Errorf("%s: exit code %d, want %d and %q in\n%s%s", args, code, want.code, want.text, out, stderr)
+		}
 	}
 }

@@ -1,0 +1,106 @@
+package clusterread
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/taints"
+)
+
+// completeTime is how long a shell waits for names.
+const completeTime = 3 * time.Second
+
+// CompleteTargets offers names of devices, pools and drivers, and TYPE/NAME for a type that
+// has been typed.
+func (s *Source) CompleteTargets(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	kind, _, has := strings.Cut(typed, "/")
+	if taints.Kinds()[kind] == "" || !has {
+		names := s.names(c.Context(), "device")
+		for _, prefix := range []string{"claim/", "driver/", "node/", "pod/"} {
+			names = append(names, prefix)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	var names []string
+	for _, name := range s.names(c.Context(), taints.Kinds()[kind]) {
+		names = append(names, kind+"/"+name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteNamespaces offers the namespaces of the cluster.
+func (s *Source) CompleteNamespaces(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return s.names(c.Context(), "namespace"), cobra.ShellCompDirectiveNoFileComp
+}
+
+// names lists the names of a kind; a shell shows no error, so there is none.
+func (s *Source) names(ctx context.Context, kind string) (names []string) {
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	r, err := s.begin(cmdutil.Streams{Out: io.Discard, Err: io.Discard})
+	if err != nil {
+		return nil
+	}
+	namespace, err := s.Client.Namespace()
+	if err != nil {
+		return nil
+	}
+	switch kind {
+	case "node":
+		names = namesOf[*corev1.Node](ctx, r, r.client.CoreV1().Nodes().List)
+	case "namespace":
+		names = namesOf[*corev1.Namespace](ctx, r, r.client.CoreV1().Namespaces().List)
+	case "pod":
+		names = namesOf[*corev1.Pod](ctx, r, r.client.CoreV1().Pods(namespace).List)
+	case "claim":
+		names = namesOf[*resourceapi.ResourceClaim](ctx, r, r.client.ResourceV1().ResourceClaims(namespace).List)
+	default:
+		names = r.deviceNames(ctx, kind == "driver")
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func namesOf[T interface {
+	runtime.Object
+	GetName() string
+}, L runtime.Object](ctx context.Context, r *reading, get lister[L]) (names []string) {
+	all, err := list[T](ctx, r, "names", get)
+	if err != nil {
+		return nil
+	}
+	for _, object := range all {
+		names = append(names, object.GetName())
+	}
+	return names
+}
+
+// deviceNames are those of drivers, pools and devices.
+func (r *reading) deviceNames(ctx context.Context, drivers bool) (names []string) {
+	all, err := list[*resourceapi.ResourceSlice](ctx, r, "names", r.client.ResourceV1().ResourceSlices().List)
+	if err != nil {
+		return nil
+	}
+	for _, slice := range all {
+		names = append(names, slice.Spec.Driver)
+		if drivers {
+			continue
+		}
+		pool := slice.Spec.Driver + "/" + slice.Spec.Pool.Name
+		names = append(names, pool)
+		for i := range slice.Spec.Devices {
+			names = append(names, fmt.Sprintf("%s/%s", pool, slice.Spec.Devices[i].Name))
+		}
+	}
+	return names
+}
