@@ -2,6 +2,7 @@ package guard
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -21,12 +22,15 @@ func Widens(old, rule *resourceapi.DeviceTaintRule) bool {
 	return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)
 }
 
-// WidensDrain tells whether a write of a DeviceDrain begins to drain: it is neither
-// paused nor a dry run, and the stored one was. Which devices are drained cannot be
-// changed. old is nil on creation.
+// WidensDrain reports whether a write of a DeviceDrain begins to drain, or drains faster: it is
+// neither paused nor a dry run, and the stored one was, or had a lower rate. Which devices are
+// drained cannot be changed. old is nil on creation.
 func WidensDrain(old, drain *v1alpha1.DeviceDrain) bool {
 	drains := func(d *v1alpha1.DeviceDrain) bool { return d != nil && !d.Spec.Paused && !d.Spec.DryRun }
-	return drains(drain) && !drains(old)
+	rate := func(d *v1alpha1.DeviceDrain) int32 {
+		return ptr.Deref(d.Spec.EvictionsPerMinute, v1alpha1.DrainRateMax+1)
+	}
+	return drains(drain) && (!drains(old) || rate(drain) > rate(old))
 }
 
 // Everything tells whether a rule selects all devices of the cluster.

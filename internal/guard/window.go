@@ -87,6 +87,9 @@ type Sum struct {
 func (w Window) Exceeds(now time.Time, hit Hit, acknowledged *Ceiling, starts []Start) (Sum, bool) {
 	recent := w.recent(now, starts)
 	before := unionOf(recent)
+	if !hit.Paced { // a drain that gets faster adds its pods to those that are evicted at once
+		before = unionOf(atOnce(recent))
+	}
 	if len(recent) == 0 && !w.omits(now) || before.contains(hit) {
 		return Sum{}, false
 	}
@@ -172,8 +175,8 @@ func (w Window) sum(hit Hit, acknowledged *Ceiling, others []Start) Sum {
 // exceeded compares a sum with the thresholds. Pods that are evicted at once count among
 // themselves, too.
 func (w Window) exceeded(hit Hit, acknowledged *Ceiling, others []Start, all Counts) []Excess {
-	thresholds, atOnce := w.Thresholds, slices.DeleteFunc(slices.Clone(others), func(s Start) bool { return s.Hit.Paced })
-	if !hit.Paced && len(atOnce) == len(others) {
+	thresholds, unpaced := w.Thresholds, atOnce(others)
+	if !hit.Paced && len(unpaced) == len(others) {
 		return thresholds.Exceeded(all, acknowledged)
 	}
 	thresholds.Pods *= pacedFactor
@@ -182,9 +185,14 @@ func (w Window) exceeded(hit Hit, acknowledged *Ceiling, others []Start, all Cou
 	if len(over) > 0 || hit.Paced {
 		return over
 	}
-	u := unionOf(atOnce)
+	u := unionOf(unpaced)
 	u.add(hit)
 	return w.Thresholds.Exceeded(Counts{Devices: len(u.devices), Claims: len(u.claims), Pods: len(u.pods), Namespaces: len(u.namespaces())}, acknowledged)
+}
+
+// atOnce returns the starts that are not paced.
+func atOnce(starts []Start) []Start {
+	return slices.DeleteFunc(slices.Clone(starts), func(s Start) bool { return s.Hit.Paced })
 }
 
 // String says what is too large, by what, and what can be done about it.

@@ -252,6 +252,31 @@ func TestMaintenanceIsNoCover(t *testing.T) {
 	}
 }
 
+// TestFasterDrains: drains that begin at the default rate and are made faster afterwards evict no
+// more at once than others.
+func TestFasterDrains(t *testing.T) {
+	i := crowd(t, 1000)
+	h := guardOf(t, i, v1alpha1.StewardConfiguration{})
+	admitted := 0
+	for node := range 5 {
+		if got := h.Handle(t.Context(), drains(t, node, v1alpha1.DrainRate)); !got.Allowed {
+			t.Fatal(got.Result.Message)
+		}
+		i.changed(nil, stored(t, drains(t, node, v1alpha1.DrainRate)), time.Now())
+	}
+	for node := range 5 {
+		request := drains(t, node, v1alpha1.DrainRateMax)
+		request.OldObject.Raw = drains(t, node, v1alpha1.DrainRate).Object.Raw
+		if h.Handle(t.Context(), request).Allowed {
+			admitted++
+			i.changed(stored(t, drains(t, node, v1alpha1.DrainRate)), stored(t, request), time.Now())
+		}
+	}
+	if admitted != 2 { // of 8 pods each
+		t.Errorf("%d of 5 drains were made faster, want 2", admitted)
+	}
+}
+
 // stored is the drain of a request as an informer has it.
 func stored(t testing.TB, request admission.Request) *v1alpha1.DeviceDrain {
 	t.Helper()

@@ -61,7 +61,7 @@ func TestDrainRights(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"update devicedrains/status", "create devicetaintrules", "patch devicetaintrules", "delete devicetaintrules",
+	want := []string{"patch devicetaintrules/status", "update devicedrains/status", "create devicetaintrules", "patch devicetaintrules", "delete devicetaintrules",
 		"get customresourcedefinitions", "create events", "patch events", "create pods/eviction", "delete pods"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

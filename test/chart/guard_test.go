@@ -64,6 +64,9 @@ func TestGuardNeverSees(t *testing.T) {
 		"drain is made real":  {"drains", object("", "spec: {dryRun: true}"), object("", "spec: {}"), true},
 		"drain is paused":     {"drains", object("", "spec: {}"), object("", "spec: {paused: true}"), false},
 		"slower":              {"drains", object("", "spec: {}"), object("", "spec: {evictionsPerMinute: 1}"), false},
+		"faster":              {"drains", object("", "spec: {evictionsPerMinute: 1}"), object("", "spec: {evictionsPerMinute: 2}"), true},
+		"without a rate":      {"drains", object("", "spec: {evictionsPerMinute: 1}"), object("", "spec: {}"), true},
+		"at the same rate":    {"drains", object("", "spec: {evictionsPerMinute: 2}"), object("", "spec: {evictionsPerMinute: 2}"), false},
 		"drain being deleted": {"drains", object(deleting, "spec: {paused: true}"), object(deleting, "spec: {}"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

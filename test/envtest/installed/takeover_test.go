@@ -80,16 +80,17 @@ func TestKilledRewrite(t *testing.T) {
 	killWhile(t, c, clients, slices, "own")
 }
 
-// killWhile kills all replicas twice while slices get another model, and waits until all have it.
+// killWhile kills all replicas while slices get another model, and waits until all have it.
 func killWhile(t *testing.T, c client.Client, clients kubernetes.Interface, slices int, model string) {
 	t.Helper()
-	for _, some := range []int{1, slices / 2} {
-		eventually(t, fmt.Sprint(some, " slices are ", model), func(ctx context.Context) error { return haveModel(ctx, clients, some, model) })
-		for _, component := range []string{"controller", "webhook"} {
-			for _, pod := range kubelet.Pods(component) {
-				must(t, pod.Signal(syscall.SIGKILL))
-				must(t, clients.CoreV1().Pods(namespace).Delete(t.Context(), pod.Object.Name, metav1.DeleteOptions{}))
-			}
+	eventually(t, "some slices are "+model, func(ctx context.Context) error { return haveModel(ctx, clients, slices/4, model) })
+	if haveModel(t.Context(), clients, slices, model) == nil {
+		t.Errorf("all slices are %s before the kill", model)
+	}
+	for _, component := range []string{"controller", "webhook"} {
+		for _, pod := range kubelet.Pods(component) {
+			must(t, pod.Signal(syscall.SIGKILL))
+			must(t, clients.CoreV1().Pods(namespace).Delete(t.Context(), pod.Object.Name, metav1.DeleteOptions{}))
 		}
 	}
 	settle(t, c)
