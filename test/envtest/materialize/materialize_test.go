@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/test/envtest/internal/controller"
 )
@@ -88,6 +90,27 @@ func TestDriverLives(t *testing.T) {
 	s.unpatch("model")
 	s.shows("a: model=x3")
 	s.stays("a: model=x3")
+}
+
+// TestDropped: a driver drops an attribute while a patch removes it, and changes another one.
+// After the patch is deleted the slice is what the driver published, at once and for good.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "materialize")
+	both := device("a", "d-1")
+	both.Attributes["extra"] = resourceapi.DeviceAttribute{StringValue: ptr.To("d-1")}
+	s.patch("extra", `{attributes: {`+s.driver+`/extra: {"null": {}}}}`)
+	s.publish(one(both))
+	s.shows("a: model=d-1")
+	s.quiet()
+	s.publish(one(device("a", "d-2")))
+	s.shows("a: model=d-2")
+	s.quiet()
+	s.unpatch("extra")
+	s.stays("a: model=d-2")
+	s.publish(one(device("a", "d-3")))
+	s.shows("a: model=d-3")
+	s.stays("a: model=d-3")
 }
 
 // TestWebhookDown: what a driver publishes while nobody merges is merged later, and the
