@@ -24,7 +24,7 @@ const maxFindings = 10
 func denied(req admission.Request, answer review.Answer) admission.Response {
 	details := &metav1.StatusDetails{Group: req.Kind.Group, Kind: req.Kind.Kind, Name: answer.Name}
 	var lines []string
-	for _, finding := range answer.Findings {
+	for _, finding := range inOrder(answer.Findings) {
 		if finding.Severity != validate.Error {
 			continue
 		}
@@ -45,20 +45,6 @@ func denied(req admission.Request, answer review.Answer) admission.Response {
 			Message: fmt.Sprintf("%s %q: %s", req.Kind.Kind, answer.Name, strings.Join(shorten(lines), "; ")),
 		},
 	}}
-}
-
-func warnings(answer review.Answer) []string {
-	var lines []string
-	for _, finding := range answer.Findings {
-		if finding.Severity == validate.Warning {
-			lines = append(lines, line(finding))
-		}
-	}
-	lines = shorten(lines)
-	if answer.Effect != "" {
-		lines = append(lines, answer.Effect)
-	}
-	return lines
 }
 
 // line is one finding with its place.

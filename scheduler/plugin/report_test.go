@@ -60,7 +60,7 @@ func TestStrangers(t *testing.T) {
 func TestMaterialized(t *testing.T) {
 	slice := func(e record.Entry) *resourceapi.ResourceSlice {
 		s := &resourceapi.ResourceSlice{}
-		text, err := record.Ledger{"gpu-0": {record.Key{Name: "model"}: e}}.Encode()
+		text, err := record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: e}}}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

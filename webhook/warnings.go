@@ -1,0 +1,156 @@
+package webhook
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+const (
+	// maxWarnings is how many problems an answer warns about. kubectl prints each on a line.
+	maxWarnings = 5
+	// maxPlaces is how many places of a problem a warning names.
+	maxPlaces = 2
+)
+
+// A problem is what one rule has found, in one or more places.
+type problem struct {
+	rule     string
+	count    int
+	messages []messagePlaces
+}
+
+// messagePlaces are the places of findings with the same message.
+type messagePlaces struct {
+	text   string
+	places []string
+}
+
+// warnings returns a line for each rule that warns, with the first places.
+func warnings(answer review.Answer) (lines []string) {
+	problems := problemsOf(answer.Findings)
+	for _, p := range problems[:min(len(problems), maxWarnings)] {
+		lines = append(lines, p.String())
+	}
+	rest := 0
+	for _, p := range problems[len(lines):] {
+		rest += p.count
+	}
+	if rest > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more: \"dra-steward lint\" lists all", rest))
+	}
+	if answer.Effect != "" {
+		lines = append(lines, answer.Effect)
+	}
+	return lines
+}
+
+// problemsOf groups the warnings by rule and message, in the order of the rules.
+func problemsOf(findings []review.Finding) (problems []problem) {
+	at := map[string]int{}
+	for _, f := range inOrder(findings) {
+		if f.Severity != validate.Warning {
+			continue
+		}
+		i, known := at[f.Rule]
+		if !known {
+			i = len(problems)
+			at[f.Rule] = i
+			problems = append(problems, problem{rule: f.Rule})
+		}
+		problems[i].add(f)
+	}
+	return problems
+}
+
+func (p *problem) add(f review.Finding) {
+	p.count++
+	i := slices.IndexFunc(p.messages, func(m messagePlaces) bool { return m.text == f.Message })
+	if i < 0 {
+		if i = len(p.messages); i == maxPlaces {
+			return // counted, and not named
+		}
+		p.messages = append(p.messages, messagePlaces{text: f.Message})
+	}
+	p.messages[i].places = append(p.messages[i].places, f.Path)
+}
+
+// String is such as "a, b and 3 more: message; c: message; and 2 more (dra-steward rule x)".
+func (p problem) String() string {
+	var text strings.Builder
+	rest := p.count
+	for i, m := range p.messages {
+		if i > 0 {
+			text.WriteString("; ")
+		}
+		text.WriteString(m.String())
+		rest -= len(m.places)
+	}
+	if rest > 0 {
+		fmt.Fprintf(&text, "; and %d more", rest)
+	}
+	return text.String() + " (dra-steward rule " + p.rule + ")"
+}
+
+func (m messagePlaces) String() string {
+	named := slices.DeleteFunc(slices.Clone(m.places[:min(len(m.places), maxPlaces)]), func(place string) bool { return place == "" })
+	if len(named) == 0 {
+		return m.text
+	}
+	text := strings.Join(named, ", ")
+	if rest := len(m.places) - len(named); rest > 0 {
+		text = fmt.Sprintf("%s and %d more", text, rest)
+	}
+	return text + ": " + m.text
+}
+
+// inOrder returns the findings with those of each rule in the natural order of their places.
+// The rules keep their order.
+func inOrder(findings []review.Finding) []review.Finding {
+	if len(findings) < 2 {
+		return findings
+	}
+	first := make(map[string]int, len(findings))
+	for i, f := range findings {
+		if _, known := first[f.Rule]; !known {
+			first[f.Rule] = i
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(findings), func(a, b review.Finding) int {
+		return cmp.Or(cmp.Compare(first[a.Rule], first[b.Rule]), naturally(a.Path, b.Path))
+	})
+}
+
+// naturally compares numbers in texts by their values: "[2]" is before "[10]".
+func naturally(a, b string) int {
+	for a != "" && b != "" {
+		m, restA := digits(a)
+		n, restB := digits(b)
+		switch {
+		case m != "" && n != "":
+			m, n = strings.TrimLeft(m, "0"), strings.TrimLeft(n, "0")
+			if c := cmp.Or(cmp.Compare(len(m), len(n)), strings.Compare(m, n)); c != 0 {
+				return c
+			}
+			a, b = restA, restB
+		case a[0] != b[0]:
+			return cmp.Compare(a[0], b[0])
+		default:
+			a, b = a[1:], b[1:]
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits divides a text after the digits that it begins with.
+func digits(text string) (digits, rest string) {
+	end := 0
+	for end < len(text) && '0' <= text[end] && text[end] <= '9' {
+		end++
+	}
+	return text[:end], text[end:]
+}
