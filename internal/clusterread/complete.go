@@ -25,10 +25,7 @@ const completeTime = 3 * time.Second
 func (s *Source) CompleteTargets(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	kind, _, has := strings.Cut(typed, "/")
 	if taints.Kinds()[kind] == "" || !has {
-		names := s.names(c.Context(), "device")
-		for _, prefix := range []string{"claim/", "driver/", "node/", "pod/"} {
-			names = append(names, prefix)
-		}
+		names := append(s.names(c.Context(), "device"), "claim/", "driver/", "node/", "pod/")
 		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	var names []string

@@ -41,7 +41,7 @@ func TestNoteSlices(t *testing.T) {
 	slice := func(name, ledger string) *resourceapi.ResourceSlice {
 		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{record.Annotation: ledger}}}
 	}
-	ledger, err := record.Ledger{"gpu-0": {record.Key{Name: "model"}: {Former: []record.Former{{}}}}}.Encode()
+	ledger, err := record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: {Former: []record.Former{{}}}}}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
