@@ -14,7 +14,7 @@ func TestLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := set.Test(t.Context())
+	report, err := set.Test(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func Compile(ctx context.Context, sources ...Collection) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := s.Test(ctx)
+	report, err := s.Test(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

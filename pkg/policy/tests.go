@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,22 +21,25 @@ const testTimeout = 5 * time.Second
 
 // A TestReport is the results of the tests of a set.
 type TestReport struct {
-	Tests []TestResult
+	Tests []TestResult `json:"tests"`
 	// Uncovered are the places of policies, as file:row, that no test has reached.
-	Uncovered []string
+	Uncovered []string `json:"uncovered,omitempty"`
+	// Untested are the codes of policies that no test has reached at all.
+	Untested []string `json:"untested,omitempty"`
 	// Coverage is the share of lines that tests have reached, in percent.
-	Coverage float64
+	Coverage float64 `json:"coverage"`
 }
 
 // A TestResult is the result of one test.
 type TestResult struct {
 	// Name is package and rule, Location file:row.
-	Name, Location string
-	Duration       time.Duration
+	Name     string        `json:"name"`
+	Location string        `json:"location"`
+	Duration time.Duration `json:"durationNanoseconds"`
 	// Problem is empty if the test passes.
-	Problem string
+	Problem string `json:"problem,omitempty"`
 	// Broken is set if the test did not finish: it ended with an error or took too long.
-	Broken bool
+	Broken bool `json:"broken,omitempty"`
 
 	at *ast.Location
 }
@@ -51,8 +55,9 @@ func (r TestReport) Err() error {
 	return errors.Join(errs...)
 }
 
-// Test runs the tests of the set.
-func (s *Set) Test(ctx context.Context) (TestReport, error) {
+// Test runs the tests of the set whose names, such as dra.site.example_test.test_passes, match
+// run; all where it is nil.
+func (s *Set) Test(ctx context.Context, run *regexp.Regexp) (TestReport, error) {
 	modules := map[string]*ast.Module{}
 	maps.Copy(modules, s.modules)
 	maps.Copy(modules, s.tests)
@@ -61,8 +66,11 @@ func (s *Set) Test(ctx context.Context) (TestReport, error) {
 		return TestReport{}, err
 	}
 	coverage := cover.New()
+	if run == nil {
+		run = regexp.MustCompile("")
+	}
 	results, err := tester.NewRunner().SetCompiler(compiler).SetModules(modules).SetTimeout(testTimeout).
-		SetCoverageQueryTracer(coverage).RaiseBuiltinErrors(true).RunTests(ctx, nil)
+		SetCoverageQueryTracer(coverage).RaiseBuiltinErrors(true).Filter(run.String()).RunTests(ctx, nil)
 	if err != nil {
 		return TestReport{}, err
 	}
@@ -76,6 +84,11 @@ func (s *Set) Test(ctx context.Context) (TestReport, error) {
 	for _, file := range slices.Sorted(maps.Keys(covered.Files)) {
 		for _, part := range covered.Files[file].NotCovered {
 			report.Uncovered = append(report.Uncovered, fmt.Sprintf("%s:%d", file, part.Start.Row))
+		}
+	}
+	for _, p := range s.policies {
+		if file := covered.Files[p.File]; file == nil || len(file.Covered) == 0 {
+			report.Untested = append(report.Untested, p.Code)
 		}
 	}
 	return report, nil

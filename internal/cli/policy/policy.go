@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,17 +29,19 @@ of folders and OPA bundles. It runs the same code as the webhook.`
 func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
-		Short: "Show, test and evaluate the Rego policies",
+		Short: "Show, write, test and evaluate Rego policies",
 		Long:  policyHelp,
 		Example: `  dra-steward policy list
   dra-steward policy explain DRA-TOL-001
+  dra-steward policy new ACME-GPU-001
+  dra-steward policy test --policies ./policies
   dra-steward policy eval claim.yaml`,
 		Args: cmdutil.NoSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var paths []string
 	c.PersistentFlags().StringArrayVar(&paths, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
-	c.AddCommand(policyListCommand(streams, &paths), policyTestCommand(streams, &paths), policyLintCommand(streams, &paths),
+	c.AddCommand(policyListCommand(streams, &paths), policyTestCommand(streams, &paths), policyNewCommand(streams), policyLintCommand(streams, &paths),
 		policyExplainCommand(streams, &paths), policyDocsCommand(streams, &paths), policyEvalCommand(streams, &paths), policyExportCommand(streams), policyBenchCommand(streams, &paths))
 	return c
 }
@@ -60,38 +61,6 @@ func policyListCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command 
 				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.Code, p.Mode, p.Severity, p.Title)
 			}
 			return table.Flush()
-		},
-	}
-}
-
-func policyTestCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
-	return &cobra.Command{
-		Use: "test", Short: "Run the tests of the policies", Args: cobra.NoArgs,
-		Long: `test runs the tests of the policies, and lists the lines that no test reaches.
-
-Exit codes: 0 all tests pass, 1 a test fails, 2 a test ended with an error or took too long.`,
-		Example: `  dra-steward policy test --policies ./policies`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			set, err := cmdutil.ParsePolicies(c, *paths)
-			if err != nil {
-				return err
-			}
-			report, err := set.Test(c.Context())
-			if err != nil {
-				return err
-			}
-			for _, place := range report.Uncovered {
-				fmt.Fprintf(streams.Out, "%s: no test reaches this line\n", place)
-			}
-			fmt.Fprintf(streams.Out, "%d tests, coverage %.1f %%\n", len(report.Tests), report.Coverage)
-			if err := report.Err(); err != nil {
-				fmt.Fprintln(streams.Out, err)
-				if slices.ContainsFunc(report.Tests, func(r policy.TestResult) bool { return r.Broken }) {
-					return errors.New("tests did not finish")
-				}
-				return cmdutil.ErrFindings
-			}
-			return nil
 		},
 	}
 }

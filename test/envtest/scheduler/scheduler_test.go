@@ -184,7 +184,7 @@ func (w *world) materialized(t *testing.T) {
 	gold := resourceapi.DeviceAttribute{StringValue: ptr.To("gold")}
 	entry := record.Entry{Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("iron")}},
 		Written: record.Value{Attribute: &gold}, Patch: "gone"}
-	ledger, err := record.Ledger{"gpu-3": {record.Key{Name: "tier"}: entry}}.Encode()
+	ledger, err := record.Ledger{"gpu-3": {Entries: map[record.Key]record.Entry{{Name: "tier"}: entry}}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
