@@ -157,8 +157,6 @@ func (m *Metadata) read(values map[string]any) error {
 
 var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
 
-func validCode(code string) bool { return codePattern.MatchString(code) && len(code) <= 63 }
-
 func (m *Metadata) check() error {
 	var errs []error
 	if m.Title == "" || strings.Contains(m.Title, "\n") {
@@ -167,7 +165,7 @@ func (m *Metadata) check() error {
 	if m.Description == "" {
 		errs = append(errs, errors.New("description: must describe what goes wrong without the policy"))
 	}
-	if !validCode(m.Code) {
+	if !codePattern.MatchString(m.Code) || len(m.Code) > 63 {
 		errs = append(errs, fmt.Errorf("custom.code %q: must be like DRA-TOL-001, at most 63 characters", m.Code))
 	}
 	if !strings.HasPrefix(m.Package, "dra.") || strings.Count(m.Package, ".") < 2 {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
 func policyNewCommand(streams cmdutil.Streams) *cobra.Command {
@@ -27,14 +26,14 @@ parameter and tests that pass. Change it to what you need. It does not overwrite
 			if folder == "" {
 				folder = strings.ToLower(code)
 			}
-			files, err := policy.Skeleton(code)
+			files, err := skeleton(code)
 			if err != nil {
 				return err
 			}
 			if err := os.MkdirAll(folder, 0o755); err != nil {
 				return err
 			}
-			for _, name := range []string{"policy.rego", "policy_test.rego"} {
+			for _, name := range []string{policyFile, testFile} {
 				if err := create(filepath.Join(folder, name), files[name]); err != nil {
 					return err
 				}

@@ -2,19 +2,26 @@ package policy
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
-// Skeleton returns the files of a new policy, by name: the policy, and tests that pass. It
+// skeleton returns the files of a new policy, by name: the policy, and tests that pass. It
 // fails if the code is not valid.
-func Skeleton(code string) (map[string]string, error) {
-	if !validCode(code) {
-		return nil, fmt.Errorf("code %q: must be words of capital letters and digits joined by hyphens, such as ACME-GPU-001, and at most 63 characters", code)
+func skeleton(code string) (map[string]string, error) {
+	if !regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`).MatchString(code) || len(code) > 63 {
+		return nil, fmt.Errorf("code %q: must be like ACME-GPU-001, at most 63 characters", code)
 	}
 	name := strings.ToLower(strings.ReplaceAll(code, "-", "_"))
 	fill := strings.NewReplacer("CODE", code, "NAME", name)
-	return map[string]string{"policy.rego": fill.Replace(skeletonPolicy), "policy_test.rego": fill.Replace(skeletonTests)}, nil
+	return map[string]string{policyFile: fill.Replace(skeletonPolicy), testFile: fill.Replace(skeletonTests)}, nil
 }
+
+// The files of a policy.
+const (
+	policyFile = "policy.rego"
+	testFile   = "policy_test.rego"
+)
 
 const skeletonPolicy = `# METADATA
 # title: A request asks for too many devices
