@@ -76,3 +76,31 @@ func TestNotesNameTheExposure(t *testing.T) {
 		}
 	}
 }
+
+// TestNotes: the notes name what the mode does, the next step of the ladder, and the first
+// commands, which exist.
+func TestNotes(t *testing.T) {
+	for mode, want := range map[string][]string{
+		"observe": {"refuses nothing, warns about nothing, fills in nothing", "--set mode=warn"},
+		"warn":    {"refuses nothing and evicts nothing. It warns, and it fills in defaults", "--set mode=default"},
+		"default": {"refuses what contradicts the API, warns", "--set mode=enforce"},
+		"enforce": {"refuses what contradicts the API or your policies and fills in defaults"},
+	} {
+		files, err := Manifests(with(values{"mode": mode}), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := files["templates/NOTES.txt"]
+		for _, text := range append(want, "in mode "+mode+".", "rollout status deployment/dra-steward", "\n  dra-steward devices\n", "\n  dra-steward report -n ") {
+			if !strings.Contains(notes, text) {
+				t.Errorf("mode %s: the notes lack %q:\n%s", mode, text, notes)
+			}
+		}
+		if next := strings.Contains(notes, "Next step"); next != (mode != "enforce") {
+			t.Errorf("mode %s: a next step %v:\n%s", mode, next, notes)
+		}
+		if fills := strings.Contains(notes, "fills in nothing"); fills != (mode == "observe") {
+			t.Errorf("mode %s: fills in nothing %v", mode, fills)
+		}
+	}
+}
