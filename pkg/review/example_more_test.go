@@ -16,7 +16,7 @@ func ExampleNew() {
 	_, err := review.New(v1alpha1.StewardConfiguration{Rules: map[string]v1alpha1.Rule{"device-taint-max": {Severity: "warning"}}})
 	fmt.Println(err)
 	// Output:
-	// rules[device-taint-max]: Invalid value: "device-taint-max": there is no such rule; "dra-steward explain" lists all
+	// rules[device-taint-max]: Invalid value: "device-taint-max": there is no such rule; did you mean "device-taints-max"?
 }
 
 // A rule that a site sets to warning does not deny.

@@ -63,7 +63,7 @@ func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 		}
 		for j, id := range e.Rules {
 			if !known(id) && !isPolicy(id) && !(id == everyRule && len(e.Rules) == 1) {
-				errs = append(errs, field.Invalid(at.Child("rules").Index(j), id, noSuchRule))
+				errs = append(errs, field.Invalid(at.Child("rules").Index(j), id, noSuchRule(id)))
 			}
 		}
 		if len(e.Namespaces)+len(e.Users)+len(e.Groups) == 0 && e.NamespaceSelector == nil {

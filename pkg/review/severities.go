@@ -2,12 +2,14 @@ package review
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -50,7 +52,7 @@ func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severit
 		at := field.NewPath("rules").Key(id)
 		switch {
 		case !known(id):
-			errs = append(errs, field.Invalid(at, id, noSuchRule))
+			errs = append(errs, field.Invalid(at, id, noSuchRule(id)))
 		case err != nil:
 			errs = append(errs, field.NotSupported(at.Child("severity"), rules[id].Severity, validate.SeverityNames()))
 		case severity == validate.Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
@@ -64,7 +66,20 @@ func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severit
 	return all, errors.Join(errs...)
 }
 
-const noSuchRule = `there is no such rule; "dra-steward explain" lists all`
+// noSuchRule says that no rule and no default has the ID, with the nearest one that there is.
+func noSuchRule(id string) string {
+	var ids []string
+	for _, d := range validate.Rules() {
+		ids = append(ids, d.ID)
+	}
+	for _, d := range mutate.Defaults() {
+		ids = append(ids, d.ID)
+	}
+	if near := manifest.Nearest(id, ids); near != "" {
+		return fmt.Sprintf("there is no such rule; did you mean %q?", near)
+	}
+	return `there is no such rule; "dra-steward explain" lists all`
+}
 
 func known(id string) bool {
 	return id == fieldDropped || slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
