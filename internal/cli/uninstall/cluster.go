@@ -31,6 +31,7 @@ type uninstall struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	stored  *clusterread.Lister
+	server  string
 	out     io.Writer
 }
 
@@ -39,7 +40,7 @@ func (o uninstallOptions) newUninstall(streams cmdutil.Streams) (*uninstall, err
 	if err != nil {
 		return nil, err
 	}
-	u := &uninstall{uninstallOptions: o, out: streams.Out}
+	u := &uninstall{uninstallOptions: o, server: config.Host, out: streams.Out}
 	if u.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}

@@ -2,9 +2,11 @@
 package uninstall
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,7 @@ type uninstallOptions struct {
 	taintRules            string
 	patience              time.Duration
 	dryRun                cmdutil.DryRun
+	yes                   bool
 	cluster               cmdutil.Client
 }
 
@@ -37,7 +40,8 @@ const (
 
 const uninstallHelp = `uninstall prepares a cluster for the removal of dra-steward, so that no objects are left
 behind and no device returns to use unnoticed. The chart runs it before helm uninstall
-deletes anything; run it with --dry-run for a preview.
+deletes anything; run it with --dry-run for a preview. It names the cluster and asks before
+it changes anything, unless --yes is set.
 
 If patched values are written into slices (--patches), it switches webhook and controller to
 restore them, and waits until no slice has a patched value and no driver can publish one
@@ -73,6 +77,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward: keep or lift")
 	f.DurationVar(&o.patience, "patience", time.Minute, "maximum time to wait for the controller to stop")
 	o.dryRun.AddFlag(c, "change nothing, print what would be done")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	o.cluster.AddFlags(c)
 	cmdutil.Complete(c, "taint-rules", []string{keepRules, liftRules})
 	return c
@@ -89,6 +94,9 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	if err != nil {
 		return err
 	}
+	if err := u.confirm(streams); err != nil {
+		return err
+	}
 	for _, step := range []func(context.Context) error{u.restoreSlices, u.stopController, u.settleRules, u.listRewritten, u.deleteRuntime} {
 		if err := step(ctx); err != nil {
 			return err
@@ -96,6 +104,23 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	}
 	fmt.Fprintln(streams.Out, "after helm has deleted the release, nothing else of dra-steward is in force")
 	return nil
+}
+
+// confirm asks whether this is the right cluster.
+func (u *uninstall) confirm(streams cmdutil.Streams) error {
+	if u.yes || u.dryRun != "" {
+		return nil
+	}
+	fmt.Fprintf(streams.Err, "Prepare the release in namespace %s of %s for its removal? [y/N] ", u.namespace, u.server)
+	var answer string
+	if streams.In != nil {
+		answer, _ = bufio.NewReader(streams.In).ReadString('\n') // no answer is no
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("not confirmed, nothing was changed; --yes does not ask, --dry-run previews")
 }
 
 // ours tells whether a DeviceTaintRule was made by dra-steward, and for whom.

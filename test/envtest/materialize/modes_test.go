@@ -138,7 +138,7 @@ func TestUninstall(t *testing.T) {
 	ended := make(chan string, 1)
 	go func() {
 		var out bytes.Buffer
-		code := cli.Run(t.Context(), []string{"uninstall", "--kubeconfig", cluster.Kubeconfig(), "--namespace", controller.Namespace}, cmdutil.Streams{Out: &out, Err: &out})
+		code := cli.Run(t.Context(), []string{"uninstall", "--yes", "--kubeconfig", cluster.Kubeconfig(), "--namespace", controller.Namespace}, cmdutil.Streams{Out: &out, Err: &out})
 		ended <- fmt.Sprintf("%d %s", code, &out)
 	}()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
