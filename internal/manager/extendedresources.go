@@ -46,7 +46,7 @@ func (o Options) addExtendedClaims(e *eviction, _ *rest.Config, _ *prometheus.Re
 			return err
 		}
 		controller := extendedclaims.New(extendedclaims.Options{
-			Pods: e.pods, Claims: e.claims, Check: site.check, Logger: log,
+			Pods: e.pods, Claims: e.claims, Ready: site.ready, Check: site.check, Logger: log,
 			Create: func(ctx context.Context, event *corev1.Event) error {
 				_, err := e.quiet.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 				return err

@@ -20,6 +20,8 @@ type Options struct {
 	// Pods and Claims are run by the caller. Pods need their status only, and claims no
 	// managed fields.
 	Pods, Claims cache.SharedIndexInformer
+	// Ready is nil once Check knows what it needs; nil if it always does.
+	Ready func() error
 	// Check returns why a claim is refused, as if its author created it now.
 	Check func(ctx context.Context, claim *resourceapi.ResourceClaim) ([]Refusal, error)
 	// Create creates an event.
@@ -52,7 +54,8 @@ func (c *Controller) Run(ctx context.Context) error {
 		}
 		defer func() { _ = informer.RemoveEventHandler(handle) }()
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), c.Pods.HasSynced, c.Claims.HasSynced) {
+	ready := func() bool { return c.Ready == nil || c.Ready() == nil }
+	if !cache.WaitForCacheSync(ctx.Done(), c.Pods.HasSynced, c.Claims.HasSynced, ready) {
 		return nil // ctx has ended
 	}
 	stop := context.AfterFunc(ctx, c.queue.ShutDown)

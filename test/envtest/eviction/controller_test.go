@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -448,7 +449,11 @@ func TestAlone(t *testing.T) {
 	}
 	eventually(t, "the rule is done", func(ctx context.Context) (bool, error) {
 		r, err := c.rule(ctx, "rule")
-		return err == nil && len(r.Status.Conditions) == 1 && r.Status.Conditions[0].Reason == "Completed", err
+		if err != nil {
+			return false, err
+		}
+		progress := meta.FindStatusCondition(r.Status.Conditions, resourceapi.DeviceTaintConditionEvictionInProgress)
+		return progress != nil && progress.Reason == "Completed", nil
 	})
 	patches := 0
 	for _, write := range writes(t, c.Cluster) {

@@ -3,6 +3,7 @@ package installed
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -67,6 +68,9 @@ func (p *Pod) Signal(s syscall.Signal) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.killed = p.killed || s == syscall.SIGKILL
+	if p.process == nil || p.process.Process == nil {
+		return errNotStarted
+	}
 	return p.process.Process.Signal(s)
 }
 
@@ -76,8 +80,17 @@ func (p *Pod) Memory() (int64, error) { return p.memory("VmRSS:") }
 // PeakMemory is the most that the process has held in RAM, in bytes.
 func (p *Pod) PeakMemory() (int64, error) { return p.memory("VmHWM:") }
 
+// errNotStarted is that of a pod whose process is not there yet.
+var errNotStarted = errors.New("the process has not started yet")
+
 func (p *Pod) memory(line string) (int64, error) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", p.process.Process.Pid))
+	p.mutex.Lock()
+	process := p.process
+	p.mutex.Unlock()
+	if process == nil || process.Process == nil {
+		return 0, errNotStarted
+	}
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", process.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
