@@ -98,16 +98,32 @@ func onCallMay(t *testing.T, clients kubernetes.Interface) {
 		"create rbac.authorization.k8s.io clusterroles": false,
 		"delete admissionregistration.k8s.io validatingwebhookconfigurations": false,
 	} {
-		part := strings.Split(request, " ")
-		resource, sub, _ := strings.Cut(part[2], "/")
-		review, err := clients.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{User: onCall, ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: part[0], Group: part[1], Resource: resource, Subresource: sub}}}, metav1.CreateOptions{})
-		must(t, err)
-		if review.Status.Allowed != want {
-			t.Errorf("%s: allowed %t, want %t", request, review.Status.Allowed, want)
+		if want { // the authorizer learns of the role some time after it was bound
+			eventually(t, request, func(ctx context.Context) error {
+				if allowed, err := allows(ctx, clients, request); err != nil || !allowed {
+					return errors.Join(err, errors.New("not allowed"))
+				}
+				return nil
+			})
+			continue
+		}
+		if allowed, err := allows(t.Context(), clients, request); err != nil || allowed {
+			t.Errorf("%s: allowed %t, %v", request, allowed, err)
 		}
 	}
+}
+
+// allows asks whether a person on call may do something: verb, group and resource.
+func allows(ctx context.Context, clients kubernetes.Interface, request string) (bool, error) {
+	part := strings.Split(request, " ")
+	resource, sub, _ := strings.Cut(part[2], "/")
+	review, err := clients.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: onCall, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: part[0], Group: part[1], Resource: resource, Subresource: sub}}}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed, nil
 }
 
 // onCallRuns: the commands that the role is for say nothing of a missing permission.
