@@ -461,7 +461,9 @@ func TestAlone(t *testing.T) {
 			patches++
 		}
 	}
-	if patches != n {
+	// A controller that was ended between the condition and the deletion of a pod writes the
+	// condition again.
+	if patches < n || patches > n+1 {
 		t.Errorf("%d conditions for %d pods", patches, n)
 	}
 }
