@@ -4,6 +4,7 @@ package clusterread
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -38,6 +39,15 @@ type SnapshotOptions struct {
 	// Claims reads those of all namespaces, or if that is forbidden of one; Pods
 	// those of one; Nodes all; Waiting what the pods wait for.
 	Claims, Pods, Nodes, Waiting bool
+}
+
+// Need adds what the targets of a command refer to.
+func (o *SnapshotOptions) Need(targets ...string) {
+	for _, target := range targets {
+		name, _, _ := strings.Cut(target, "/")
+		kind := taints.Kinds()[name]
+		o.Claims, o.Pods = o.Claims || kind == "claim" || kind == "pod", o.Pods || kind == "pod"
+	}
 }
 
 // Read reads the objects. The namespace is that of the client.

@@ -74,7 +74,7 @@ const (
 // of distinct large claims, and never holds more than that. DRA_STEWARD_LONG sends 20,000.
 func TestMemoryOfLargeClaims(t *testing.T) {
 	if testing.Short() {
-		t.Skip("sends hundreds of large claims for 12 s; runs without -short, as in make test")
+		t.Skip("-short is set: this test sends hundreds of large claims for 12 s; make test runs it")
 	}
 	claims := 400
 	if os.Getenv("DRA_STEWARD_LONG") != "" {

@@ -74,10 +74,13 @@ func (s Scope) Resolve(name string) ([]Target, error) {
 // OfNodes returns the devices that are on one of the nodes alone: a pool as a whole if all of
 // its devices are.
 func (s Scope) OfNodes(nodes ...string) ([]Target, error) {
-	in, out := map[Target][]Target{}, map[Target]bool{}
+	in, out, wanted := map[Target][]Target{}, map[Target]bool{}, map[string]bool{}
+	for _, node := range nodes {
+		wanted[node] = true
+	}
 	for d := range s.View.Devices() {
 		pool := Target{Driver: d.Driver(), Pool: d.Pool()}
-		if slices.Contains(nodes, NodeOf(d)) {
+		if wanted[NodeOf(d)] {
 			in[pool] = append(in[pool], Target{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()})
 		} else {
 			out[pool] = true
@@ -140,15 +143,17 @@ func unique(found []Target) []Target {
 
 // Devices returns the devices of targets among those that are published.
 func (s Scope) Devices(found []Target) (ids []usage.DeviceID) {
+	wide := map[Target]bool{} // pools and drivers
 	for _, t := range found {
 		if t.Device != "" {
 			ids = append(ids, usage.DeviceID(t))
-			continue
+		} else {
+			wide[t] = true
 		}
-		for d := range s.View.Devices() {
-			if id := (usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}); t.Has(id) {
-				ids = append(ids, id)
-			}
+	}
+	for d := range s.View.Devices() {
+		if wide[Target{Driver: d.Driver()}] || wide[Target{Driver: d.Driver(), Pool: d.Pool()}] {
+			ids = append(ids, usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()})
 		}
 	}
 	slices.SortFunc(ids, func(a, b usage.DeviceID) int {

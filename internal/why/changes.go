@@ -233,7 +233,7 @@ func (q *question) tooMany(_ context.Context, r asked, request *Request) (all []
 	for n := highest; n > 0 && highest-n < tries; n-- {
 		h := hypothesis{cause: Cause{Kind: CountTooLarge, Devices: request.Fitting}, change: func(q *question) {
 			q.claim = q.claim.DeepCopy()
-			_, wanted, _, _ := r.in(q.claim)
+			wanted, _, _ := r.in(q.claim)
 			*wanted = n
 		}}
 		h.describe = func(c *Cause, found allocation) {

@@ -209,7 +209,7 @@ func (q *question) tooLarge(_ context.Context, r asked, request *Request) (all [
 		}
 		h := hypothesis{cause: Cause{Kind: CapacityTooLarge, Devices: len(suitable)}, change: func(q *question) {
 			q.claim = q.claim.DeepCopy()
-			_, _, _, capacity := r.in(q.claim)
+			_, _, capacity := r.in(q.claim)
 			(*capacity).Requests[name] = most
 		}}
 		h.cause.Message = fmt.Sprintf("request %s asks for %s %s; the most that a device has is %s (%s)", r.name, wanted.String(), name, most.String(), best)

@@ -129,10 +129,7 @@ func pathOf(path string) extendedPath {
 // classOf returns the DeviceClass of an extended resource. Resources that a device plugin
 // provides have none.
 func (w World) classOf(resource corev1.ResourceName) string {
-	if slices.ContainsFunc(w.Nodes, func(node *corev1.Node) bool {
-		quantity, ok := node.Status.Allocatable[resource]
-		return ok && !quantity.IsZero()
-	}) {
+	if w.offered(resource) {
 		return ""
 	}
 	if class := extendedresource.ImplicitClass(resource); class != "" {

@@ -102,7 +102,7 @@ func (q *question) knownAttributes(broken []place) string {
 
 func (q *question) reselect(r asked, i int, expression string) {
 	q.claim = q.claim.DeepCopy()
-	_, _, selectors, _ := r.in(q.claim)
+	_, selectors, _ := r.in(q.claim)
 	(*selectors)[i].CEL.Expression = expression
 }
 
@@ -125,7 +125,7 @@ func (q *question) unselected(ctx context.Context, r asked, request *Request) (a
 		}
 		if len(all) == 0 && !q.anySelected(ctx, s.CEL.Expression, inClass) {
 			for j := range parts {
-				all = append(all, q.without(r, request, i, parts, j, inClass, fmt.Sprintf("no device satisfies all conditions of selector %d of request %s", i, r.name)))
+				all = append(all, q.without(r, i, parts, j, inClass, fmt.Sprintf("no device satisfies all conditions of selector %d of request %s", i, r.name)))
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func (q *question) otherwise(r asked, request *Request, i int, parts []term, j i
 	}
 	if t.left != "" {
 		for _, value := range offered[:min(len(offered), tries/2)] {
-			h := q.without(r, request, i, parts, j, inClass, message)
+			h := q.without(r, i, parts, j, inClass, message)
 			expression := with(parts, j, fmt.Sprintf("%s == %q", t.left, value))
 			h.change = func(q *question) { q.reselect(r, i, expression) }
 			h.cause.Remedy = "request " + value
@@ -175,7 +175,7 @@ func (q *question) otherwise(r asked, request *Request, i int, parts []term, j i
 			all = append(all, h)
 		}
 	}
-	removed := q.without(r, request, i, parts, j, inClass, message)
+	removed := q.without(r, i, parts, j, inClass, message)
 	if n := values["missing"]; t.left != "" && n == len(inClass) {
 		removed.cause.Remedy += fmt.Sprintf(" (or publish %s: a ResourceSlicePatch would make %s suitable)", t.name, count(n, "device"))
 	}
@@ -183,7 +183,7 @@ func (q *question) otherwise(r asked, request *Request, i int, parts []term, j i
 }
 
 // without is the hypothesis that a term is left out.
-func (q *question) without(r asked, _ *Request, i int, parts []term, j int, inClass []place, message string) hypothesis {
+func (q *question) without(r asked, i int, parts []term, j int, inClass []place, message string) hypothesis {
 	expression := with(parts, j, "")
 	return hypothesis{
 		cause: Cause{

@@ -218,13 +218,13 @@ type asked struct {
 }
 
 // in returns the parts of the request in a claim that may be changed.
-func (a asked) in(claim *resourceapi.ResourceClaim) (class *string, count *int64, selectors *[]resourceapi.DeviceSelector, capacity **resourceapi.CapacityRequirements) {
+func (a asked) in(claim *resourceapi.ResourceClaim) (count *int64, selectors *[]resourceapi.DeviceSelector, capacity **resourceapi.CapacityRequirements) {
 	r := &claim.Spec.Devices.Requests[a.request]
 	if a.alternative < 0 {
-		return &r.Exactly.DeviceClassName, &r.Exactly.Count, &r.Exactly.Selectors, &r.Exactly.Capacity
+		return &r.Exactly.Count, &r.Exactly.Selectors, &r.Exactly.Capacity
 	}
 	s := &r.FirstAvailable[a.alternative]
-	return &s.DeviceClassName, &s.Count, &s.Selectors, &s.Capacity
+	return &s.Count, &s.Selectors, &s.Capacity
 }
 
 func requests(claim *resourceapi.ResourceClaim) (all []asked) {

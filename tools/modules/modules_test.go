@@ -51,7 +51,7 @@ func TestVersions(t *testing.T) {
 // TestPage follows docs/library.md in empty folders, with our modules from a module proxy.
 func TestPage(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds a scheduler")
+		t.Skip("-short is set: this test builds kube-scheduler, which takes minutes with an empty build cache; make test runs it")
 	}
 	page, err := doctest.Read(filepath.Join(root, "docs/library.md"))
 	if err != nil {

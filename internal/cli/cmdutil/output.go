@@ -19,8 +19,8 @@ func OutputFormats(own ...string) []string {
 	return append(own, "json", "yaml", "jsonpath=TEMPLATE")
 }
 
-// CheckOutput refuses a value of --output that is none of a command's own formats and none
-// of kubectl's.
+// CheckOutput refuses a value of --output that is neither one of the command's own formats
+// nor one of kubectl's.
 func CheckOutput(format string, own ...string) error {
 	if template, is := strings.CutPrefix(format, jsonPathPrefix); is {
 		_, err := parseJSONPath(template)

@@ -73,11 +73,8 @@ reads the devices that your permissions let you read, or files (--from-files).
 
 // print reads the devices and writes those that are asked for.
 func (o devicesOptions) print(ctx context.Context, streams cmdutil.Streams, out io.Writer, args []string) error {
-	asked := o.heldBy
-	for _, arg := range args {
-		asked += " " + arg
-	}
-	o.Pods = strings.Contains(asked, "pod") || strings.Contains(asked, "po/")
+	o.Need(args...)
+	o.Need(o.heldBy)
 	o.Nodes = o.labels != ""
 	found, err := o.Read(ctx, streams)
 	if err != nil {

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"text/tabwriter"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/taints"
@@ -143,21 +141,6 @@ func totals(all []deviceReport) string {
 		what = "device"
 	}
 	return fmt.Sprintf("%d %s: %d allocated, %d free; %d tainted", len(all), what, held, len(all)-held, tainted)
-}
-
-func writeJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-func writeYAML(out io.Writer, value any) error {
-	text, err := yaml.Marshal(value)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(text)
-	return err
 }
 
 // writeDevicesText writes a line for each device, and one for each of its taints and

@@ -83,10 +83,8 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 		return err
 	}
 	switch o.output {
-	case "json":
-		err = writeJSON(streams.Out, report)
-	case "yaml":
-		err = writeYAML(streams.Out, report)
+	case "json", "yaml":
+		err = cmdutil.Print(streams.Out, o.output, report)
 	default:
 		subject := "pod " + report.Namespace + "/" + report.Pod
 		if claim != nil {

@@ -18,8 +18,8 @@ const (
 	shownCauses  = 2
 )
 
-// writeWhy writes the cause why the subject waits and its remedy, and a paragraph for each claim with a line for
-// each reason, or in wide for each device.
+// writeWhy writes the cause why the subject waits and its remedy, and a paragraph for each
+// claim with a line for each reason, or in wide for each device.
 func writeWhy(out io.Writer, subject string, answer why.Answer, wide bool) error {
 	writeCause(out, subject, answer)
 	for _, claim := range answer.Claims {

@@ -131,11 +131,7 @@ func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args
 // drain makes the drain, or goes on with it.
 func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, args []string) error {
 	args = taints.Arguments(args)
-	for _, arg := range args {
-		kind, _, _ := strings.Cut(arg, "/")
-		kind = taints.Kinds()[kind]
-		o.read.Claims, o.read.Pods = o.read.Claims || kind == "claim" || kind == "pod", o.read.Pods || kind == "pod"
-	}
+	o.read.Need(args...)
 	o.read.Nodes = o.labels != ""
 	found, err := o.read.Read(ctx, streams)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// plan shows what a drain would do. In a server dry run the API server checks it.
+// plan prints the effect of a drain. In a server dry run, the API server also checks the drain.
 func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, view *tracker.Snapshot, wanted *v1alpha1.DeviceDrain) error {
 	reader, err := kubernetes.NewForConfig(config)
 	if err != nil {

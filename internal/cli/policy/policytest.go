@@ -43,7 +43,8 @@ error or took too long.`,
 	c.Flags().StringVar(&o.run, "run", "", "run only tests whose name, such as dra.site_test.test_passes, matches this regular expression")
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "list every test with its duration")
 	c.Flags().BoolVar(&o.allowUntested, "allow-untested", false, "do not fail for a policy that no test reaches")
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	return c
 }
 

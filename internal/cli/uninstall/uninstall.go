@@ -32,7 +32,7 @@ type uninstallOptions struct {
 	cluster               cmdutil.Client
 }
 
-// What becomes of the DeviceTaintRules that drains and people have made with us.
+// What uninstall does with the DeviceTaintRules of dra-steward.
 const (
 	keepRules = "keep"
 	liftRules = "lift"

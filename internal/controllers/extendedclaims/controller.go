@@ -66,6 +66,9 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) enqueuePod(object any) {
+	if gone, is := object.(cache.DeletedFinalStateUnknown); is {
+		object = gone.Obj
+	}
 	if pod, is := object.(*corev1.Pod); is && Asks(pod) != "" {
 		c.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 	}

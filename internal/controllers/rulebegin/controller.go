@@ -95,13 +95,10 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 	}
 	if condition := Decide(c.seen[key], rule, time.Now()); condition != nil {
 		err := c.Write(ctx, rule, *condition)
-		switch {
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil // it is gone or another one, or the API server has no status of rules
-		case err != nil:
-			return err
 		}
-		return nil // the written rule is reconciled next, and compared with the same one
+		return err // the written rule is reconciled next, and compared with the same one
 	}
 	c.seen[key] = rule
 	return nil

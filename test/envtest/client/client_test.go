@@ -37,7 +37,7 @@ func habits() []habit {
 	return []habit{
 		{"get nodes --context envtest", "devices --context envtest"},
 		{"get nodes --cluster envtest --user envtest", "devices --cluster envtest --user envtest"},
-		{"get nodes --as nobody", "devices --as nobody"},
+		{"get nodes --as jane", "devices --as jane"},
 		{"get nodes --request-timeout 30s", "devices --request-timeout 30s"},
 		{"get nodes --server https://127.0.0.1:1", "devices --server https://127.0.0.1:1"},
 		{"get nodes -l rack=r7", "devices -l rack=r7"},

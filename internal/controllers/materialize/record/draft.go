@@ -179,7 +179,7 @@ func (d *Draft) decide(entry Entry, k Key, v Value, device string, old map[strin
 		// driver did that.
 		changes = !was.Equal(v) && !(v.Equal(entry.Published) && entry.former(was, now) >= 0)
 	}
-	if mine, explained := d.ledgers[0][device].Entries[k]; d.again && explained && v.Equal(mine.Published) {
+	if d.again && v.Equal(entry.Published) {
 		changes = false
 	}
 	switch {
