@@ -37,7 +37,8 @@ func attempt(t *testing.T, args []string) (code int, stderr string, took time.Du
 	return code, err.String(), time.Since(begin)
 }
 
-// TestUnreachable: no command is silent for long about an API server that it cannot use.
+// TestUnreachable: every command reports at once that it cannot use an API server. One that
+// accepts connections and does not answer may be busy: it has four seconds.
 func TestUnreachable(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,12 +56,15 @@ func TestUnreachable(t *testing.T) {
 	defer wrong.Close()
 	unencrypted := httptest.NewServer(http.NotFoundHandler())
 	defer unencrypted.Close()
-	for name, tt := range map[string]struct{ server, want string }{
-		"refused":      {"https://" + closed.Addr().String(), "connection refused"},
-		"silent":       {"https://" + silent.Addr().String(), "no answer"},
-		"unknown host": {"https://nowhere.invalid:6443", `cannot resolve host "nowhere.invalid"`},
-		"certificate":  {wrong.URL, "its certificate is signed by an unknown authority"},
-		"no TLS":       {strings.Replace(unencrypted.URL, "http:", "https:", 1), "it does not use TLS"},
+	for name, tt := range map[string]struct {
+		server, want string
+		within       time.Duration
+	}{
+		"refused":      {"https://" + closed.Addr().String(), "connection refused", 2 * time.Second},
+		"silent":       {"https://" + silent.Addr().String(), "no answer", 6 * time.Second},
+		"unknown host": {"https://nowhere.invalid:6443", `cannot resolve host "nowhere.invalid"`, 2 * time.Second},
+		"certificate":  {wrong.URL, "its certificate is signed by an unknown authority", 2 * time.Second},
+		"no TLS":       {strings.Replace(unencrypted.URL, "http:", "https:", 1), "it does not use TLS", 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, args := range connecting() {
@@ -72,14 +76,14 @@ func TestUnreachable(t *testing.T) {
 				// What a command does before it connects, such as compiling policies, is not
 				// counted: it takes as long with a server that refuses at once.
 				for range 3 { // on a busy machine the best of some counts
-					if took <= 2*time.Second {
+					if took <= tt.within {
 						break
 					}
 					_, _, before := attempt(t, append(slices.Clone(args), "--server=https://"+closed.Addr().String()))
 					_, _, took = attempt(t, append(slices.Clone(args), "--server="+tt.server))
 					took -= before
 				}
-				if took > 2*time.Second {
+				if took > tt.within {
 					t.Errorf("%q took %v", args, took)
 				}
 			}
@@ -91,14 +95,14 @@ func TestUnreachable(t *testing.T) {
 func TestSlowServer(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case <-time.After(2500 * time.Millisecond):
+		case <-time.After(5 * time.Second):
 		case <-r.Context().Done():
 		}
 		http.Error(w, "not now", http.StatusTeapot)
 	}))
 	defer server.Close()
 	_, stderr, took := attempt(t, []string{"devices", "--server=" + server.URL, "--insecure-skip-tls-verify"})
-	if strings.Contains(stderr, "cannot connect") || took < 2*time.Second {
+	if strings.Contains(stderr, "cannot connect") || took < 5*time.Second {
 		t.Errorf("after %v: %s", took, stderr)
 	}
 }

@@ -18,8 +18,9 @@ import (
 )
 
 // connectTime is how long the API server may take to accept a connection and to send its
-// first byte. Credential plugins have ended when a connection begins.
-const connectTime = 1500 * time.Millisecond
+// first byte: a busy one takes seconds. Credential plugins have ended when a connection
+// begins.
+const connectTime = 4 * time.Second
 
 // A dialer connects to an API server that answers soon.
 type dialer struct {

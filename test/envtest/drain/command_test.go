@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +38,21 @@ func expect(t *testing.T, code int, texts []string, args ...string) {
 	}
 }
 
+// cancelling cancels the command that writes to it once it has written a text.
+type cancelling struct {
+	bytes.Buffer
+	after  string
+	cancel context.CancelFunc
+}
+
+func (c *cancelling) Write(data []byte) (int, error) {
+	n, err := c.Buffer.Write(data)
+	if strings.Contains(c.String(), c.after) {
+		c.cancel()
+	}
+	return n, err
+}
+
 // TestCommand drains one device by the command: a plan, what blocks, the drain with its
 // progress, the same command again, and the other ways to steer one.
 func TestCommand(t *testing.T) {
@@ -63,12 +77,12 @@ func TestCommand(t *testing.T) {
 	expect(t, cmdutil.ExitClean, []string{"devicedrain command created"}, full, "--name=command", "--rate=30")
 	s.wait("command", "Blocked=True BudgetBlocked")
 	expect(t, cmdutil.ExitFindings, []string{"Blocked", "is not drained"}, full, "--name=command", "--wait", "--timeout=3s")
-	interrupted, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	interrupted, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out bytes.Buffer
+	out := cancelling{after: "Blocked", cancel: cancel}
 	code := cli.Run(interrupted, []string{"drain", "--kubeconfig=" + cluster.Kubeconfig(), full, "--name=command", "--wait"}, cmdutil.Streams{Out: &out, Err: &out})
 	if code != cmdutil.ExitFindings || !strings.Contains(out.String(), "the controller continues with devicedrain command\n") || !strings.Contains(out.String(), "dra-steward drain --cancel command\n") {
-		t.Errorf("interrupted: exit code %d\n%s", code, &out)
+		t.Errorf("interrupted: exit code %d\n%s", code, out.String())
 	}
 	expect(t, cmdutil.ExitFailed, []string{`"node-0/gpu-0" is the name of a device, not of a drain`, "drain --list"}, "--cancel", "node-0/gpu-0")
 	expect(t, cmdutil.ExitClean, []string{"devicedrain command paused"}, "--pause", "devicedrain/command")
