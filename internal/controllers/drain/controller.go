@@ -76,8 +76,9 @@ type Controller struct {
 	compiler patch.Compiler
 	rules    ruleWriter
 
-	// What follows belongs to the goroutine that decides.
-
+	// deciding guards what follows. It is held while the next step of a drain is decided,
+	// never during an API call.
+	deciding sync.Mutex
 	// written are the drains as they were written last.
 	written map[string]*v1alpha1.DeviceDrain
 	wrote   map[string]time.Time
@@ -87,6 +88,8 @@ type Controller struct {
 	kept map[types.UID]bool
 	// answers are what the API server has said about pods, for all drains.
 	answers answers
+	// asking are the pods that a drain has decided to evict, until all have an answer.
+	asking map[string][]v1alpha1.DrainPod
 	// cannot is why no rule can be written, until then.
 	cannot string
 	until  time.Time
@@ -109,12 +112,13 @@ func New(options Options) (*Controller, error) {
 		options: options, informer: options.Drains.Informer(), rules: ruleWriter{client: options.Rules},
 		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{}),
 		written: map[string]*v1alpha1.DeviceDrain{}, wrote: map[string]time.Time{}, active: map[string]struct{}{},
-		said: map[string]map[string]time.Time{}, kept: map[types.UID]bool{}, answers: newAnswers(),
+		said: map[string]map[string]time.Time{}, kept: map[types.UID]bool{}, answers: newAnswers(), asking: map[string][]v1alpha1.DrainPod{},
 	}, nil
 }
 
 // Run works until ctx ends. It can be called once. Where the API server has no
-// DeviceDrains it waits for them.
+// DeviceDrains it waits for them. Each step of a drain has its own goroutine, so that slow
+// answers delay only that drain; the queue never hands out a drain twice.
 func (c *Controller) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -135,8 +139,10 @@ func (c *Controller) Run(ctx context.Context) error {
 		if shutdown {
 			return nil
 		}
-		c.look(ctx, name)
-		c.queue.Done(name)
+		running.Go(func() {
+			defer c.queue.Done(name)
+			c.look(ctx, name)
+		})
 	}
 }
 
@@ -154,7 +160,7 @@ func (c *Controller) look(ctx context.Context, name string) {
 	}
 }
 
-// newest is a drain as it was read or written last, or nil.
+// newest is a drain as it was read or written last, or nil. The caller holds deciding.
 func (c *Controller) newest(name string) *v1alpha1.DeviceDrain {
 	object, exists, err := c.informer.GetStore().GetByKey(name)
 	read, ok := object.(*v1alpha1.DeviceDrain)
@@ -168,11 +174,12 @@ func (c *Controller) newest(name string) *v1alpha1.DeviceDrain {
 	return read
 }
 
-// forget drops what is known about a drain that is gone.
+// forget drops what is known about a drain that is gone. The caller holds deciding.
 func (c *Controller) forget(name string) {
 	delete(c.written, name)
 	delete(c.wrote, name)
 	delete(c.said, name)
+	delete(c.answers.outcomes, name)
 	c.activate(name, false)
 	c.options.Metrics.forget(name)
 }

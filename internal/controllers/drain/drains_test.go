@@ -475,6 +475,9 @@ func TestGone(t *testing.T) {
 					}
 					p.pass(time.Hour)
 					said := p.said()
+					if p.definitionReads != 1 {
+						t.Errorf("the type is read %d times for 2 rules of a drain", p.definitionReads)
+					}
 					if tt.kept == "" && (len(p.rules) > 0 || len(said) > 0) {
 						t.Errorf("%d rules are left; events %q", len(p.rules), said)
 					}

@@ -19,7 +19,8 @@ import (
 // answers are what the API server has said about pods. They are lost with the process,
 // and nothing depends on them but not asking twice within seconds.
 type answers struct {
-	outcomes map[types.UID]Outcome
+	// outcomes are those that the status of a drain does not have yet, by drain.
+	outcomes map[string]map[types.UID]Outcome
 	refusals map[types.UID]Refusal
 	// doomed are pods whose eviction was accepted, until the view of who holds what shows
 	// it, which is later than the informer.
@@ -28,7 +29,7 @@ type answers struct {
 }
 
 func newAnswers() answers {
-	return answers{outcomes: map[types.UID]Outcome{}, refusals: map[types.UID]Refusal{},
+	return answers{outcomes: map[string]map[types.UID]Outcome{}, refusals: map[types.UID]Refusal{},
 		doomed: map[types.UID]bool{}, names: map[types.UID]types.NamespacedName{}}
 }
 
@@ -74,20 +75,36 @@ func (c *Controller) evictAll(ctx context.Context, name string, pods []v1alpha1.
 	}
 	running.Wait()
 	close(got)
+	c.deciding.Lock()
+	defer c.deciding.Unlock()
 	for a := range got {
-		if a.outcome != "" {
-			c.answers.outcomes[a.pod.UID] = a.outcome
-		}
-		switch a.outcome {
-		case Accepted:
-			c.answers.doomed[a.pod.UID], c.answers.names[a.pod.UID] = true, podName(a.pod.Namespace, a.pod.Name)
-			c.evictedEvent(name, a.pod)
-		case Gone:
-		default:
-			c.answers.refusals[a.pod.UID] = a.refusal
-		}
+		c.answers.add(name, a.pod, a.outcome, a.refusal)
 		c.options.Metrics.evicted(a.pod.Delete, a.outcome, a.refusal)
-		c.options.Logger.V(1).Info("Pod of a DeviceDrain", "drain", name, "pod", podName(a.pod.Namespace, a.pod.Name), "outcome", a.outcome, "message", a.refusal.Message)
+		at := podName(a.pod.Namespace, a.pod.Name)
+		if a.outcome != Accepted {
+			c.options.Logger.V(1).Info("Pod of a DeviceDrain was not evicted", "drain", name, "pod", at, "outcome", a.outcome, "message", a.refusal.Message)
+			continue
+		}
+		// The log is the audit trail: the API server may drop events.
+		c.options.Logger.Info("Evicted pod", "drain", name, "pod", at, "uid", a.pod.UID, "deadline", a.pod.Delete)
+		c.evictedEvent(name, a.pod)
+	}
+}
+
+// add remembers an answer about a pod that a drain evicts.
+func (a answers) add(drain string, pod v1alpha1.DrainPod, outcome Outcome, refusal Refusal) {
+	if outcome != "" {
+		if a.outcomes[drain] == nil {
+			a.outcomes[drain] = map[types.UID]Outcome{}
+		}
+		a.outcomes[drain][pod.UID] = outcome
+	}
+	switch outcome {
+	case Accepted:
+		a.doomed[pod.UID], a.names[pod.UID] = true, podName(pod.Namespace, pod.Name)
+	case Gone:
+	default:
+		a.refusals[pod.UID] = refusal
 	}
 }
 

@@ -18,9 +18,35 @@ func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) Input {
 	in := Look(d, c.options.Tracker.Snapshot(), c.options.Usage, &c.compiler)
 	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
 	in.CannotCordon = c.refused(now)
-	in.Outcomes, in.Doomed, in.Refusals = c.answers.outcomes, c.answers.doomed, c.answers.refusals
+	in.Outcomes, in.Doomed, in.Refusals = c.answers.outcomes[d.Name], c.answers.doomed, c.answers.refusals
+	in.Asked = c.askedByOthers(d.Name, now)
 	in.Rules = Rules(d, in.Devices, c.storedRules())
 	return in
+}
+
+// askedByOthers are the pods that other drains evict now: those of steps in progress, and
+// those in the status of a drain whose step has ended, or ended with another process, which
+// the next step of that drain counts.
+func (c *Controller) askedByOthers(name string, now time.Time) map[types.UID]bool {
+	asked := map[types.UID]bool{}
+	for other, pods := range c.asking {
+		for _, pod := range pods {
+			asked[pod.UID] = asked[pod.UID] || other != name
+		}
+	}
+	for _, other := range c.informer.GetStore().ListKeys() {
+		if other == name {
+			continue
+		}
+		d := c.newest(other)
+		if d == nil || d.Status.LastEvictionTime == nil || now.Sub(d.Status.LastEvictionTime.Time) > 2*patience {
+			continue // a drain whose status cannot be written does not stop others for ever
+		}
+		for _, pod := range d.Status.Evicting {
+			asked[pod.UID] = true
+		}
+	}
+	return asked
 }
 
 // storedRules are all DeviceTaintRules.

@@ -32,6 +32,8 @@ type Input struct {
 	// Doomed are pods whose eviction the API server has accepted, for this or another
 	// drain, though they do not show it yet.
 	Doomed map[types.UID]bool
+	// Asked are pods that other drains evict now, without an answer yet.
+	Asked map[types.UID]bool
 	// Refusals are pods whose eviction was refused a short time ago.
 	Refusals map[types.UID]Refusal
 	// Thresholds are what may be hit without an acknowledgement, DriverDevices is how many

@@ -61,6 +61,8 @@ type plane struct {
 	definition         *unstructured.Unstructured
 	notServed          bool
 	refuse             map[string]error
+	hang               map[string]bool
+	definitionReads    int
 	evicted, deleted   map[string]int
 	order              []string
 	times              []time.Duration
@@ -83,7 +85,7 @@ func inPlane(t *testing.T, test func(p *plane)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &plane{T: t, begin: time.Now(), sources: map[string]*cachetesting.FakeControllerSource{}, drains: map[string]*v1alpha1.DeviceDrain{},
 			rules: map[string]*resourceapi.DeviceTaintRule{}, pods: map[string]*corev1.Pod{}, claims: map[string]*resourceapi.ResourceClaim{},
-			budgets: map[string]*policyv1.PodDisruptionBudget{}, refuse: map[string]error{}, evicted: map[string]int{}, deleted: map[string]int{},
+			budgets: map[string]*policyv1.PodDisruptionBudget{}, refuse: map[string]error{}, hang: map[string]bool{}, evicted: map[string]int{}, deleted: map[string]int{},
 			highestLeaving: map[string]int{}, thresholds: guard.Thresholds{Pods: 100, Namespaces: 100, Percent: 100}, replace: func(*corev1.Pod) {}}
 		p.definition = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 			"metadata": map[string]any{"name": "devicedrains.dra-steward.io", "creationTimestamp": p.begin.Add(-time.Hour).UTC().Format(time.RFC3339)}}}
@@ -122,7 +124,7 @@ func (p *plane) start() {
 	untyped.PrependReactor("*", "devicetaintrules", run.rule)
 	untyped.PrependReactor("get", "customresourcedefinitions", run.readDefinition)
 	options := drain.Options{
-		Drains: run, Rules: untyped, Client: typed, Usage: &usage.Index{},
+		Drains: run, Rules: untyped, Client: slowClient{typed, p}, Usage: &usage.Index{},
 		TaintRules: informer("rules", &resourceapi.DeviceTaintRule{}), Claims: informer("claims", &resourceapi.ResourceClaim{}),
 		Pods: informer("pods", &corev1.Pod{}), Budgets: informer("budgets", &policyv1.PodDisruptionBudget{}),
 		Thresholds: p.thresholds, Settings: drain.Delays{}, Recorder: p.events,
@@ -308,6 +310,7 @@ func (p *plane) dropRule(name string) {
 func (r *process) readDefinition(clienttesting.Action) (bool, runtime.Object, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	r.definitionReads++
 	if r.definition == nil {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "customresourcedefinitions"}, "")
 	}

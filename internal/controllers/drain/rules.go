@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,25 +22,25 @@ import (
 var errNotServed = errors.New("DeviceTaintRules are not served by this API server (resource.k8s.io/v1 is since 1.37; v1beta2 and v1alpha3 are off by default)")
 
 // ruleWriter writes DeviceTaintRules in the newest version that is served. The versions
-// differ in nothing but their name. It is used by one goroutine.
+// differ only in their name.
 type ruleWriter struct {
 	client dynamic.Interface
 	// last is the version that worked last.
-	last string
+	last atomic.Pointer[string]
 }
 
 // try calls f with the versions, first the one that worked last, until one is served. With
 // created, not found can only mean the version.
 func (w *ruleWriter) try(f func(version string, client dynamic.ResourceInterface) error, created bool) error {
 	versions := []string{"v1", "v1beta2", "v1alpha3"}
-	if i := slices.Index(versions, w.last); i > 0 {
-		versions = slices.Insert(slices.Delete(versions, i, i+1), 0, w.last)
+	if last := w.last.Load(); last != nil {
+		versions = slices.Insert(slices.DeleteFunc(versions, func(v string) bool { return v == *last }), 0, *last)
 	}
 	for _, version := range versions {
 		resource := schema.GroupVersionResource{Group: resourceapi.GroupName, Version: version, Resource: "devicetaintrules"}
 		err := f(version, w.client.Resource(resource))
 		if !apierrors.IsNotFound(err) {
-			w.last = version
+			w.last.Store(&version)
 			return err
 		}
 	}

@@ -12,23 +12,19 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// step decides what comes next in a drain and does it: rules, then the status, then the
-// evictions that stand in it. It returns when to come back; zero is when something
+// step decides the next step of a drain and takes it: rules, then the status, then the
+// evictions that the status lists. It returns when to come back; zero is when something
 // changes.
 func (c *Controller) step(ctx context.Context, name string) (wake time.Duration, err error) {
-	d := c.newest(name)
-	if err := c.orphans(ctx, name, d); err != nil {
+	if err := c.orphans(ctx, name); err != nil {
 		return 0, err
 	}
-	if d == nil || d.DeletionTimestamp != nil {
-		c.forget(name)
+	now := time.Now()
+	d, decision := c.decide(name, now)
+	if d == nil {
 		return 0, nil
 	}
-	now := time.Now()
-	c.answers.clean(c.options.Usage.Pod, now)
-	decision := Decide(c.gather(d, now))
-	c.activate(name, decision.Status.CompletionTime == nil)
-	c.options.Metrics.state(name, decision.Status)
+	defer c.locked(func() { delete(c.asking, name) })
 	if err := c.cordon(ctx, decision, now); err != nil {
 		return window, nil // why is in the status, as the next step finds
 	}
@@ -44,7 +40,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 	if equality.Semantic.DeepEqual(d.Status, decision.Status) {
 		return next, nil
 	}
-	if quiet := c.wrote[name].Add(calm).Sub(now); quiet > 0 && !urgent(d.Status, decision.Status) {
+	if quiet := c.lastWrite(name).Add(calm).Sub(now); quiet > 0 && !urgent(d.Status, decision.Status) {
 		return orSooner(next, quiet), nil
 	}
 	if err := c.write(ctx, d, decision.Status, now); err != nil {
@@ -53,15 +49,43 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 		}
 		return 0, err
 	}
-	// What was known has been taken into the status.
-	for _, pod := range d.Status.Evicting {
-		delete(c.answers.outcomes, pod.UID)
-	}
 	c.evictAll(ctx, name, decision.Evict)
 	if len(decision.Evict) > 0 {
 		next = time.Millisecond
 	}
 	return next, nil
+}
+
+// decide returns a drain and the next step, or nil if the drain is gone. From now on no
+// other drain evicts the pods of that step.
+func (c *Controller) decide(name string, now time.Time) (*v1alpha1.DeviceDrain, Decision) {
+	c.deciding.Lock()
+	defer c.deciding.Unlock()
+	d := c.newest(name)
+	if d == nil || d.DeletionTimestamp != nil {
+		c.forget(name)
+		return nil, Decision{}
+	}
+	c.answers.clean(c.options.Usage.Pod, now)
+	decision := Decide(c.gather(d, now))
+	c.activate(name, decision.Status.CompletionTime == nil)
+	c.options.Metrics.state(name, decision.Status)
+	if len(decision.Evict) > 0 {
+		c.asking[name] = decision.Evict
+	}
+	return d, decision
+}
+
+// locked calls f while no step is decided.
+func (c *Controller) locked(f func()) {
+	c.deciding.Lock()
+	defer c.deciding.Unlock()
+	f()
+}
+
+func (c *Controller) lastWrite(name string) (at time.Time) {
+	c.locked(func() { at = c.wrote[name] })
+	return at
 }
 
 func orSooner(a, b time.Duration) time.Duration {
@@ -81,8 +105,11 @@ func (c *Controller) write(ctx context.Context, d *v1alpha1.DeviceDrain, status 
 	if err != nil {
 		return err
 	}
-	c.written[d.Name], c.wrote[d.Name] = written, now
-	c.announce(d, before.Conditions, status.Conditions, now)
+	c.locked(func() {
+		c.written[d.Name], c.wrote[d.Name] = written, now
+		delete(c.answers.outcomes, d.Name) // the status has them
+		c.announce(d, before.Conditions, status.Conditions, now)
+	})
 	return nil
 }
 
@@ -128,9 +155,11 @@ func (c *Controller) cordon(ctx context.Context, decision Decision, now time.Tim
 	if err == nil {
 		return nil
 	}
-	c.cannot, c.until = err.Error(), now.Add(period)
-	if errors.Is(err, errNotServed) {
-		c.until = now.Add(6 * period)
-	}
+	c.locked(func() {
+		c.cannot, c.until = err.Error(), now.Add(period)
+		if errors.Is(err, errNotServed) {
+			c.until = now.Add(6 * period)
+		}
+	})
 	return err
 }

@@ -87,14 +87,15 @@ func (c *Controller) wake() {
 	}
 }
 
-// pass deletes what has expired and returns how long there is nothing more to do; false
-// if no rule expires.
+// maxSleep bounds a wait: timers stand still while a machine is suspended, but rules expire
+// by the wall clock.
+const maxSleep = time.Minute
+
+// pass deletes expired rules and returns how long to wait, at most [maxSleep]; false if no
+// rule expires.
 func (c *Controller) pass(ctx context.Context, now time.Time) (next time.Duration, any bool) {
-	sooner := func(d time.Duration) {
-		if !any || d < next {
-			next, any = d, true
-		}
-	}
+	next = maxSleep
+	sooner := func(d time.Duration) { next, any = min(next, d), true }
 	for _, object := range c.options.Rules.GetStore().List() {
 		rule, is := object.(*resourceapi.DeviceTaintRule)
 		if !is || rule.DeletionTimestamp != nil {
@@ -125,7 +126,7 @@ func (c *Controller) remove(ctx context.Context, rule *resourceapi.DeviceTaintRu
 		c.options.Logger.Info("deleted an expired taint rule", "rule", rule.Name, "expired", at)
 		return true
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return true // it is gone, or has changed, which the informer will tell
+		return true // it is gone, or an event of the informer follows
 	}
 	c.options.Logger.Error(err, "cannot delete an expired taint rule", "rule", rule.Name, "expired", at)
 	return false
