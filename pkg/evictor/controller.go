@@ -138,8 +138,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !cache.WaitFor(ctx, "evictor", c.options.UsageSynced...) {
 		return nil
 	}
-	if err := c.recall(ctx); err != nil {
-		return err
+	if !c.recalled(ctx) {
+		return nil
 	}
 	synced, rules, err := c.listen(ctx, &running)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -112,6 +113,24 @@ func (l *causeStats) record(now time.Time) (*journalRecord, map[cause]int) {
 		})
 	}
 	return record, places
+}
+
+// recallInterval is how often a journal that cannot be read is tried again.
+const recallInterval = 10 * time.Second
+
+// recalled loads the record of the previous controller. Without it the circuit breaker cannot
+// count, so it waits until the journal can be read, and reports false if ctx ends before.
+func (c *Controller) recalled(ctx context.Context) bool {
+	return wait.PollUntilContextCancel(ctx, recallInterval, true, func(ctx context.Context) (bool, error) {
+		err := c.recall(ctx)
+		if ctx.Err() == nil {
+			c.options.Metrics.journal(err)
+		}
+		if err != nil && ctx.Err() == nil {
+			c.options.Logger.Error(err, "No pod is evicted until the eviction journal can be read", "retryAfter", recallInterval)
+		}
+		return err == nil, nil
+	}) == nil
 }
 
 // recall loads the record of the previous controller.

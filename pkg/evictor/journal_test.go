@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -232,6 +233,29 @@ func TestJournalOfOthers(t *testing.T) {
 			b.pass(time.Second)
 		})
 	}
+}
+
+// TestUnreadableJournal: no pod is evicted while the journal cannot be read. The controller goes
+// on once it can, without a restart.
+func TestUnreadableJournal(t *testing.T) {
+	journal := &book{text: []byte("garbage")}
+	options := full
+	options.Journal = journal
+	inBubble(t, options, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), manyOn("gpu-0", 1)[0], manyOn("gpu-0", 1)[1]}, func(b *bubble) {
+		b.pass(time.Minute)
+		b.expect(nil)
+		if got := b.values("dra_steward_evictor_journal_unreadable"); !maps.Equal(got, map[string]float64{"": 1}) {
+			t.Errorf("the metric is %v, want 1", got)
+		}
+		_ = journal.Save(b.Context(), nil)
+		b.pass(recallInterval + time.Second)
+		if got := b.values("dra_steward_evictor_journal_unreadable"); !maps.Equal(got, map[string]float64{"": 0}) {
+			t.Errorf("the metric is %v, want 0", got)
+		}
+		if len(b.deleted) != 1 {
+			t.Errorf("%d pods were evicted, want 1", len(b.deleted))
+		}
+	})
 }
 
 // TestRecordRoundTrip: a record is the same after it was stored.

@@ -19,6 +19,7 @@ type Metrics struct {
 	statuses  *prometheus.CounterVec
 	pending   *prometheus.GaugeVec
 	tripped   prometheus.Gauge
+	unread    prometheus.Gauge
 	present   *prometheus.GaugeVec
 	tainted   *prometheus.GaugeVec
 	drivers   labels
@@ -60,7 +61,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"result"}),
 	}
 	m.addGauges()
-	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.byRule, m.cancelled, m.decisions, m.statuses, m.pending, m.tripped, m.present, m.tainted} {
+	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.byRule, m.cancelled, m.decisions, m.statuses, m.pending, m.tripped, m.unread, m.present, m.tainted} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -77,6 +78,10 @@ func (m *Metrics) addGauges() {
 		Name: "dra_steward_evictor_paused_causes",
 		Help: "DeviceTaintRules and drivers whose evictions the circuit breaker has paused.",
 	})
+	m.unread = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "dra_steward_evictor_journal_unreadable",
+		Help: "1 while the active controller cannot read the eviction journal; no pod is evicted until it can.",
+	})
 	m.tainted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dra_steward_evictor_driver_devices",
 		Help: "Devices in ResourceSlices, by driver (the first 50): all published ones, and those to which the driver gives a NoExecute taint.",
@@ -85,6 +90,17 @@ func (m *Metrics) addGauges() {
 		Name: "dra_steward_evictor_in_tree_controller",
 		Help: "Detected state of the in-tree eviction controller, by source of taints (slices, rules): 1 for the current one of unknown, present and absent. Only in mode auto.",
 	}, []string{"source", "presence"})
+}
+
+// journal says whether the journal can be read.
+func (m *Metrics) journal(err error) {
+	switch {
+	case m == nil:
+	case err != nil:
+		m.unread.Set(1)
+	default:
+		m.unread.Set(0)
+	}
 }
 
 // mostNames bounds the labels driver and rule, whose values authors of slices and rules

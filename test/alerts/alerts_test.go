@@ -116,6 +116,11 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "1 DeviceTaintRules or drivers",
 		silent: `dra_steward_evictor_paused_causes{pod="a"} 0x60`,
 	},
+	"DraStewardEvictionJournalUnreadable": {
+		fires:  `dra_steward_evictor_journal_unreadable{pod="a"} 0x10 1x50`,
+		says:   "cannot be read",
+		silent: `dra_steward_evictor_journal_unreadable{pod="a"} 0x60`,
+	},
 	"DraStewardDriverTaintsItsDevices": {
 		fires: driverDevices("gpu", "published", "8x60") + driverDevices("gpu", "tainted", "0x10 5x50"),
 		says:  "Driver gpu has given 5 of its devices",
