@@ -135,24 +135,31 @@ typing error, indefinitely. It only warns, because the class can be created late
 }
 
 func tolerationEmptyKey(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
-	for at, toleration := range spec.Tolerations() {
-		if toleration.Key == "" && toleration.Operator != resourceapi.DeviceTolerationOpExists {
-			errs = append(errs, field.Required(at.Child("key"),
-				"without a key the operator must be Exists, which tolerates every taint; name the key of the taints to tolerate"))
+	for place, demand := range spec.DeviceRequests() {
+		for i, toleration := range walk.Bounded(demand.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
+			if toleration.Key == "" && toleration.Operator != resourceapi.DeviceTolerationOpExists {
+				errs = append(errs, field.Required(place.At("tolerations").Index(i).Child("key"),
+					"without a key the operator must be Exists, which tolerates every taint; name the key of the taints to tolerate"))
+			}
 		}
 	}
 	return errs
 }
 
 func tolerationSeconds(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
-	for at, toleration := range spec.Tolerations() {
-		seconds := toleration.TolerationSeconds
-		switch {
-		case seconds == nil:
-		case *seconds < 0:
-			errs = append(errs, field.Invalid(at.Child("tolerationSeconds"), *seconds, "a negative time evicts immediately; write 0 for that"))
-		case toleration.Effect != "" && toleration.Effect != resourceapi.DeviceTaintEffectNoExecute:
-			errs = append(errs, field.Invalid(at.Child("tolerationSeconds"), *seconds, "is ignored with effect "+string(toleration.Effect)+"; only NoExecute evicts"))
+	for place, demand := range spec.DeviceRequests() {
+		for i, toleration := range walk.Bounded(demand.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
+			problem := ""
+			switch seconds := toleration.TolerationSeconds; {
+			case seconds == nil:
+			case *seconds < 0:
+				problem = "a negative time evicts immediately; write 0 for that"
+			case toleration.Effect != "" && toleration.Effect != resourceapi.DeviceTaintEffectNoExecute:
+				problem = "is ignored with effect " + string(toleration.Effect) + "; only NoExecute evicts"
+			}
+			if problem != "" {
+				errs = append(errs, field.Invalid(place.At("tolerations").Index(i).Child("tolerationSeconds"), *toleration.TolerationSeconds, problem))
+			}
 		}
 	}
 	return errs
@@ -189,11 +196,11 @@ func slashes(at *field.Path, attribute *resourceapi.FullyQualifiedName) field.Er
 const severalSlashes = "no device can have a name with more than one slash; write domain/name"
 
 func requestCapacity(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
-	for at, demand := range spec.DeviceRequests() {
+	for place, demand := range spec.DeviceRequests() {
 		if demand.Capacity == nil {
 			continue
 		}
-		list := at.Child("capacity", "requests")
+		list := place.At("capacity", "requests")
 		for _, name := range slices.Sorted(maps.Keys(demand.Capacity.Requests)) {
 			if strings.Count(string(name), "/") > 1 {
 				errs = append(errs, field.Invalid(list, name, severalSlashes))
@@ -215,8 +222,10 @@ func claimEmpty(spec walk.ClaimSpec, _ Pass) field.ErrorList {
 }
 
 func selectorConstant(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
-	for at, demand := range spec.DeviceRequests() {
-		errs = append(errs, constantSelectors(at.Child("selectors"), demand.Selectors)...)
+	for place, demand := range spec.DeviceRequests() {
+		if len(demand.Selectors) > 0 {
+			errs = append(errs, constantSelectors(place.At("selectors"), demand.Selectors)...)
+		}
 	}
 	return errs
 }
@@ -345,16 +354,16 @@ func parametersDriver(configs walk.ConfigWalk, c Pass) (errs field.ErrorList) {
 
 func claimDevicesMax(spec walk.ClaimSpec, c Pass) field.ErrorList {
 	var sum int64 // of at most 32 numbers below 2^31
-	for at, request := range spec.Requests() {
-		sum += min(fewest(at, request), math.MaxInt32)
+	for _, request := range spec.Requests() {
+		sum += min(fewest(request), math.MaxInt32)
 	}
 	return form.Total(spec.At.Child("devices", "requests"), "requested devices", int(sum), c.Limits.DevicesPerClaim)
 }
 
 // fewest returns the smallest number of devices that satisfies request.
-func fewest(at *field.Path, request *resourceapi.DeviceRequest) int64 {
+func fewest(request *resourceapi.DeviceRequest) int64 {
 	var least int64
-	for _, demand := range walk.DeviceRequestsOf(at, request) {
+	for _, demand := range walk.DeviceRequestsOf(request) {
 		n := int64(1)
 		if demand.Mode != resourceapi.DeviceAllocationModeAll {
 			n = max(demand.Count, 1)
@@ -367,8 +376,10 @@ func fewest(at *field.Path, request *resourceapi.DeviceRequest) int64 {
 }
 
 func requestTolerationsMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
-	for at, demand := range spec.DeviceRequests() {
-		errs = append(errs, form.AtMost(at.Child("tolerations"), len(demand.Tolerations), c.Limits.TolerationsPerRequest)...)
+	for place, demand := range spec.DeviceRequests() {
+		if n, limit := len(demand.Tolerations), c.Limits.TolerationsPerRequest; n > limit {
+			errs = append(errs, field.TooMany(place.At("tolerations"), n, limit))
+		}
 	}
 	return errs
 }
@@ -377,9 +388,9 @@ func classExists(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	if c.ClusterView == nil {
 		return nil
 	}
-	for at, demand := range spec.DeviceRequests() {
+	for place, demand := range spec.DeviceRequests() {
 		if demand.Class != "" && c.ClusterView.Class(demand.Class) == nil {
-			errs = append(errs, field.NotFound(at.Child("deviceClassName"), demand.Class))
+			errs = append(errs, field.NotFound(place.At("deviceClassName"), demand.Class))
 		}
 	}
 	return errs

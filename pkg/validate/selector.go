@@ -291,7 +291,7 @@ func claimSelectorDevices(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	effort := &effort{limiter: c.Limiter}
 	defer effort.end()
 	demands, left := 0, 0
-	for at, demand := range spec.DeviceRequests() {
+	for place, demand := range spec.DeviceRequests() {
 		demands++
 		class := c.ClusterView.Class(demand.Class)
 		selectors := walk.Bounded(demand.Selectors, resourceapi.DeviceSelectorsMaxSize)
@@ -304,7 +304,7 @@ func claimSelectorDevices(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 		}
 		s := search{evaluations: c.evaluations(), effort: effort, world: c.ClusterView, class: class, selectors: selectors}
 		s.run()
-		found := s.findings(at)
+		found := s.findings(place.At())
 		if effort.over && found == nil {
 			left++
 		}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// judged returns the items of a list that an API server looks at: none of a list
-// that is too long. 1.34 looked at all of them nevertheless.
+// Checked returns the items of a list that an API server looks at: none of a list that is
+// too long, except before 1.35.
 func Checked[T any](list []T, limit int, server Server) []T {
 	if server.Since(35) {
 		return Bounded(list, limit)
@@ -49,7 +49,7 @@ func FillInOperators(tolerations []resourceapi.DeviceToleration) {
 	}
 }
 
-// A demand is what can satisfy a request: the exact request, or one of its
+// A DeviceRequest is what can satisfy a request: the exact request, or one of its
 // alternatives (firstAvailable).
 type DeviceRequest struct {
 	// Name is how constraints refer to it: request, or request/alternative.
@@ -71,7 +71,7 @@ func Alternative(request string, r *resourceapi.DeviceSubRequest) DeviceRequest 
 	return DeviceRequest{request + "/" + r.Name, r.DeviceClassName, r.AllocationMode, r.Count, r.Tolerations, r.Selectors, r.Capacity, r.DerivedAttributes}
 }
 
-// A demandWalk walks demands with the path of each.
+// A DeviceRequestWalk walks device requests with the path of each.
 type DeviceRequestWalk = iter.Seq2[*field.Path, DeviceRequest]
 
 func (s ClaimSpec) findRequests(server Server) iter.Seq2[*field.Path, *resourceapi.DeviceRequest] {
@@ -164,8 +164,8 @@ func (s ClaimSpec) StoredAlternative(request *resourceapi.DeviceRequest, name st
 	return nil
 }
 
-// without leaves out what is stored of a demand: declarative validation does not look at
-// it again.
+// without leaves out what is stored of a device request: declarative validation does not
+// look at it again.
 func (d DeviceRequest) without(stored DeviceRequest) DeviceRequest {
 	if d.Mode == stored.Mode {
 		d.Mode = ""
@@ -179,7 +179,7 @@ func (d DeviceRequest) without(stored DeviceRequest) DeviceRequest {
 	return d
 }
 
-// judgedAlternatives walks the alternatives of a request that an API server looks at.
+// CheckedAlternatives walks the alternatives of a request that an API server looks at.
 func (s ClaimSpec) CheckedAlternatives(at *field.Path, request *resourceapi.DeviceRequest, by Reader, server Server) iter.Seq2[*field.Path, *resourceapi.DeviceSubRequest] {
 	return func(yield func(*field.Path, *resourceapi.DeviceSubRequest) bool) {
 		if len(request.FirstAvailable) == 0 || !s.Reads(request, AlternativesForm, by, server) {
@@ -253,7 +253,7 @@ func WithOperators(tolerations []resourceapi.DeviceToleration) []resourceapi.Dev
 // ConfigWalk walks single configurations with the path of each.
 type ConfigWalk iter.Seq2[*field.Path, *resourceapi.DeviceConfiguration]
 
-// judgedConfigs walks the configurations of a claim that an API server looks at.
+// CheckedConfigs walks the configurations of a claim that an API server looks at.
 func (s ClaimSpec) CheckedConfigs(server Server) ConfigWalk {
 	return func(yield func(*field.Path, *resourceapi.DeviceConfiguration) bool) {
 		list := s.At.Child("devices", "config")
@@ -266,7 +266,7 @@ func (s ClaimSpec) CheckedConfigs(server Server) ConfigWalk {
 	}
 }
 
-// classConfigWalk walks the configurations of a class that an API server looks at.
+// ClassConfigs walks the configurations of a class that an API server looks at.
 func ClassConfigs(class *resourceapi.DeviceClass, server Server) ConfigWalk {
 	return func(yield func(*field.Path, *resourceapi.DeviceConfiguration) bool) {
 		list := field.NewPath("spec", "config")
@@ -290,7 +290,7 @@ func Bounded[T any](list []T, limit int) []T {
 // SelectorWalk walks single selectors with the path of each.
 type SelectorWalk iter.Seq2[*field.Path, *resourceapi.DeviceSelector]
 
-// judgedSelectors walks the selectors of a list that an API server looks at.
+// CheckedSelectors walks the selectors of a list that an API server looks at.
 func CheckedSelectors(list *field.Path, selectors []resourceapi.DeviceSelector, server Server) SelectorWalk {
 	return func(yield func(*field.Path, *resourceapi.DeviceSelector) bool) {
 		selectors := Checked(selectors, resourceapi.DeviceSelectorsMaxSize, server)
@@ -326,28 +326,48 @@ type ClaimSpec struct {
 	Old *resourceapi.ResourceClaimSpec
 }
 
-// Requests walks the requests with the path of each; none if they are too many, as
-// by Devices.
-func (c ClaimSpec) Requests() iter.Seq2[*field.Path, *resourceapi.DeviceRequest] {
-	return func(yield func(*field.Path, *resourceapi.DeviceRequest) bool) {
-		if len(c.Devices.Requests) > resourceapi.DeviceRequestsMaxSize {
-			return
-		}
-		places := requestPlaces(c.At.Child("devices", "requests"), c.Devices.Requests)
-		for i := range c.Devices.Requests {
-			if !yield(places.At(i), &c.Devices.Requests[i]) {
+// Requests walks the requests; none if they are too many, as by Devices.
+func (c ClaimSpec) Requests() iter.Seq2[int, *resourceapi.DeviceRequest] {
+	return func(yield func(int, *resourceapi.DeviceRequest) bool) {
+		requests := Bounded(c.Devices.Requests, resourceapi.DeviceRequestsMaxSize)
+		for i := range requests {
+			if !yield(i, &requests[i]) {
 				return
 			}
 		}
 	}
 }
 
-// demands walks the demands of all requests with the path of each.
-func (c ClaimSpec) DeviceRequests() iter.Seq2[*field.Path, DeviceRequest] {
-	return func(yield func(*field.Path, DeviceRequest) bool) {
-		for at, request := range c.Requests() {
-			for at, demand := range DeviceRequestsOf(at, request) {
-				if !yield(at, demand) {
+// A Place is where a request or one of its alternatives stands in a claim. Its path is built
+// for a finding only: most rules find nothing.
+type Place struct {
+	spec ClaimSpec
+	// request is an index; alternative counts from 1, and 0 is the exact request.
+	request, alternative int
+}
+
+// At is the path of the request, or of a field in it.
+func (p Place) At(fields ...string) *field.Path {
+	requests := p.spec.Devices.Requests
+	path := requestPlaces(p.spec.At.Child("devices", "requests"), requests).At(p.request)
+	if p.alternative == 0 {
+		path = path.Child("exactly")
+	} else {
+		path = alternativePlaces(path.Child("firstAvailable"), requests[p.request].FirstAvailable).At(p.alternative - 1)
+	}
+	for _, name := range fields {
+		path = path.Child(name)
+	}
+	return path
+}
+
+// DeviceRequests walks what can satisfy the requests, with the place of each; lists that are
+// too long are left out, as by Devices.
+func (c ClaimSpec) DeviceRequests() iter.Seq2[Place, DeviceRequest] {
+	return func(yield func(Place, DeviceRequest) bool) {
+		for i, request := range c.Requests() {
+			for alternative, demand := range DeviceRequestsOf(request) {
+				if !yield(Place{c, i, alternative}, demand) {
 					return
 				}
 			}
@@ -355,38 +375,19 @@ func (c ClaimSpec) DeviceRequests() iter.Seq2[*field.Path, DeviceRequest] {
 	}
 }
 
-func DeviceRequestsOf(at *field.Path, request *resourceapi.DeviceRequest) iter.Seq2[*field.Path, DeviceRequest] {
-	return func(yield func(*field.Path, DeviceRequest) bool) {
+// DeviceRequestsOf walks what can satisfy a request: 0 is the exact request, 1 the first
+// alternative.
+func DeviceRequestsOf(request *resourceapi.DeviceRequest) iter.Seq2[int, DeviceRequest] {
+	return func(yield func(int, DeviceRequest) bool) {
 		if r := request.Exactly; r != nil {
-			if !yield(at.Child("exactly"), Exact(request.Name, r)) {
+			if !yield(0, Exact(request.Name, r)) {
 				return
 			}
 		}
-		if len(request.FirstAvailable) > resourceapi.FirstAvailableDeviceRequestMaxSize {
-			return
-		}
-		places := alternativePlaces(at.Child("firstAvailable"), request.FirstAvailable)
-		for i := range request.FirstAvailable {
-			if !yield(places.At(i), Alternative(request.Name, &request.FirstAvailable[i])) {
+		alternatives := Bounded(request.FirstAvailable, resourceapi.FirstAvailableDeviceRequestMaxSize)
+		for i := range alternatives {
+			if !yield(i+1, Alternative(request.Name, &alternatives[i])) {
 				return
-			}
-		}
-	}
-}
-
-// Tolerations walks single tolerations with the path of each; lists that are too
-// long are left out, as by Devices.
-func (c ClaimSpec) Tolerations() iter.Seq2[*field.Path, *resourceapi.DeviceToleration] {
-	return func(yield func(*field.Path, *resourceapi.DeviceToleration) bool) {
-		for at, demand := range c.DeviceRequests() {
-			if len(demand.Tolerations) > resourceapi.DeviceTolerationsMaxLength {
-				continue
-			}
-			list := at.Child("tolerations")
-			for i := range demand.Tolerations {
-				if !yield(list.Index(i), &demand.Tolerations[i]) {
-					return
-				}
 			}
 		}
 	}
@@ -403,7 +404,7 @@ func (s ClaimSpec) walk(server Server) *claimWalk {
 	return kept(&server.kept.claims, s.Old != nil, right, start)
 }
 
-// judgedRequests walks the requests that an API server looks at.
+// CheckedRequests walks the requests that an API server looks at.
 func (s ClaimSpec) CheckedRequests(server Server) iter.Seq2[*field.Path, *resourceapi.DeviceRequest] {
 	w := s.walk(server)
 	if !w.has.requests {
@@ -412,7 +413,7 @@ func (s ClaimSpec) CheckedRequests(server Server) iter.Seq2[*field.Path, *resour
 	return each(w.requests)
 }
 
-// judgedDemands walks the demands that an API server looks at.
+// CheckedDeviceRequests walks the device requests that an API server looks at.
 func (s ClaimSpec) CheckedDeviceRequests(by Reader, server Server) DeviceRequestWalk {
 	w := s.walk(server)
 	by = w.as(by)
@@ -422,7 +423,7 @@ func (s ClaimSpec) CheckedDeviceRequests(by Reader, server Server) DeviceRequest
 	return each(w.demands[by])
 }
 
-// judgedTolerations walks the tolerations of demands. No API server bounds their
+// CheckedTolerations walks the tolerations of device requests. No API server bounds their
 // number, and neither does this: what is wrong with the last one counts.
 func (s ClaimSpec) CheckedTolerations(by Reader, server Server) TolerationWalk {
 	w := s.walk(server)

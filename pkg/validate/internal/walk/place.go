@@ -13,8 +13,12 @@ type Places struct {
 	List   *field.Path
 	Length int
 	Name   func(i int) string
-	first  map[string]int // by name; nil until it is asked for
+	first  map[string]int // by name; nil until it is needed, and for short lists
 }
+
+// shortList is the length up to which names are compared one by one, which is cheaper than a
+// map.
+const shortList = 32
 
 func requestPlaces(list *field.Path, requests []resourceapi.DeviceRequest) *Places {
 	return &Places{List: list, Length: len(requests), Name: func(i int) string { return requests[i].Name }}
@@ -33,6 +37,14 @@ func (p *Places) At(index int) *field.Path {
 
 // IsFirst reports whether no earlier item has the same name.
 func (p *Places) IsFirst(index int) bool {
+	if p.Length <= shortList {
+		for i := range index {
+			if p.Name(i) == p.Name(index) {
+				return false
+			}
+		}
+		return true
+	}
 	if p.first == nil {
 		p.first = make(map[string]int, p.Length)
 		for i := range p.Length {
@@ -44,7 +56,7 @@ func (p *Places) IsFirst(index int) bool {
 	return p.first[p.Name(index)] == index
 }
 
-// item is the path of a list item: by its name, or by its index when it has none.
+// ItemPath is the path of a list item: by its name, or by its index when it has none.
 // A name that could be taken for an index is marked: spec.devices[name=0].
 func ItemPath(list *field.Path, index int, name string) *field.Path {
 	switch {
