@@ -157,20 +157,20 @@ func (l *limiter) acquire(ctx context.Context, c class, tenant string) (release 
 func (l *limiter) classOf(guard bool, h head) (class, string) {
 	switch {
 	case l.isSystem(h):
-		return components, h.UserInfo.Username
+		return components, h.user
 	case guard:
-		return guards, h.UserInfo.Username
+		return guards, h.user
 	case h.isSlice():
-		return drivers, h.UserInfo.Username
-	case h.Namespace == "":
-		return tenants, "user " + h.UserInfo.Username
+		return drivers, h.user
+	case h.namespace == "":
+		return tenants, "user " + h.user
 	}
 	tenant := ""
 	if l.Tenant != nil {
-		tenant = l.Tenant(h.Namespace)
+		tenant = l.Tenant(h.namespace)
 	}
 	if tenant == "" {
-		return tenants, "namespace " + h.Namespace
+		return tenants, "namespace " + h.namespace
 	}
 	return tenants, "tenant " + tenant
 }
@@ -178,20 +178,20 @@ func (l *limiter) classOf(guard bool, h head) (class, string) {
 // isSystem reports whether a component of Kubernetes writes. Pods are not: who creates one
 // acts for the author of its template.
 func (l *limiter) isSystem(h head) bool {
-	pod := h.Resource.Resource == "pods" && h.SubResource == "" && h.Operation == admissionv1.Create
-	return l.System != nil && !pod && l.System(h.UserInfo.Username)
+	pod := h.resource == "pods" && h.subResource == "" && h.operation == admissionv1.Create
+	return l.System != nil && !pod && l.System(h.user)
 }
 
 // mayPass reports whether a request that cannot be checked in time is admitted: those of
 // components of Kubernetes and drivers, which would stop, deletions, and ConfigMaps with
 // policies, which are checked again before they are loaded.
 func (l *limiter) mayPass(h head) bool {
-	return l.isSystem(h) || h.isSlice() || h.Operation == admissionv1.Delete || h.Operation == admissionv1.Connect ||
-		h.Resource.Resource == "pods" && h.SubResource == "eviction" || h.Resource.Group == "" && h.Resource.Resource == "configmaps"
+	return l.isSystem(h) || h.isSlice() || h.operation == admissionv1.Delete || h.operation == admissionv1.Connect ||
+		h.resource == "pods" && h.subResource == "eviction" || h.group == "" && h.resource == "configmaps"
 }
 
 func (h head) isSlice() bool {
-	return h.Resource.Group == resourceapi.GroupName && h.Resource.Resource == "resourceslices"
+	return h.group == resourceapi.GroupName && h.resource == "resourceslices"
 }
 
 // A lease is what a request holds until all work on it has ended, which may be after its

@@ -3,69 +3,101 @@ package webhook
 import (
 	"bytes"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// head is what an AdmissionReview says before its objects. API servers write it in this
-// order, so that it is known before the whole request has arrived.
+// head is what an AdmissionReview says before its objects, as far as the bounds depend on
+// it. API servers write it in this order, so that it is known before the whole request has
+// arrived.
 type head struct {
-	apiVersion string
-	admissionv1.AdmissionRequest
+	apiVersion  string
+	uid         types.UID
+	group       string
+	resource    string
+	subResource string
+	namespace   string
+	operation   admissionv1.Operation
+	user        string
 }
 
 // parseHead reads the head from the beginning of a request. What cannot be read is empty.
 func parseHead(data []byte) (h head) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(data))
-	eachField(decoder, func(name string) bool {
+	d := headDecoder{jsontext.NewDecoder(bytes.NewBuffer(data))}
+	d.fields(func(name string) bool {
 		switch name {
 		case "apiVersion":
-			return json.UnmarshalDecode(decoder, &h.apiVersion) == nil
+			return readText(d, &h.apiVersion)
 		case "request":
-			eachField(decoder, func(name string) bool { return h.read(decoder, name) })
+			d.fields(func(name string) bool { return h.read(d, name) })
 			return false
 		}
-		return decoder.SkipValue() == nil
+		return d.SkipValue() == nil
 	})
 	return h
 }
 
 // read reads a field of the request; false at the end of the head.
-func (h *head) read(decoder *jsontext.Decoder, name string) bool {
-	var into any
+func (h *head) read(d headDecoder, name string) bool {
 	switch name {
 	case "uid":
-		into = &h.UID
-	case "kind":
-		into = &h.Kind
+		return readText(d, &h.uid)
 	case "resource":
-		into = &h.Resource
+		return d.fields(func(name string) bool {
+			switch name {
+			case "group":
+				return readText(d, &h.group)
+			case "resource":
+				return readText(d, &h.resource)
+			}
+			return d.SkipValue() == nil
+		})
 	case "subResource":
-		into = &h.SubResource
+		return readText(d, &h.subResource)
 	case "namespace":
-		into = &h.Namespace
+		return readText(d, &h.namespace)
 	case "operation":
-		into = &h.Operation
+		return readText(d, &h.operation)
 	case "userInfo":
-		into = &h.UserInfo
+		return d.fields(func(name string) bool {
+			if name == "username" {
+				return readText(d, &h.user)
+			}
+			return d.SkipValue() == nil
+		})
 	case "object", "oldObject":
 		return false
-	default:
-		return decoder.SkipValue() == nil
 	}
-	return json.UnmarshalDecode(decoder, into) == nil
+	return d.SkipValue() == nil
 }
 
-// eachField calls read for the fields of an object until it returns false.
-func eachField(decoder *jsontext.Decoder, read func(name string) bool) {
-	if token, err := decoder.ReadToken(); err != nil || token.Kind() != '{' {
-		return
+type headDecoder struct{ *jsontext.Decoder }
+
+// fields calls read for the fields of an object until it returns false. It returns whether
+// the whole object was read.
+func (d headDecoder) fields(read func(name string) bool) bool {
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+		return false
 	}
-	for decoder.PeekKind() == '"' {
-		name, err := decoder.ReadToken()
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
 		if err != nil || !read(name.String()) {
-			return
+			return false
 		}
 	}
+	_, err := d.ReadToken()
+	return err == nil
+}
+
+// readText reads a string or null; false for anything else.
+func readText[T ~string](d headDecoder, into *T) bool {
+	token, err := d.ReadToken()
+	if err != nil || token.Kind() != '"' && token.Kind() != 'n' {
+		return false
+	}
+	if token.Kind() == '"' {
+		*into = T(token.String())
+	}
+	return true
 }

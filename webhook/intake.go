@@ -177,9 +177,9 @@ func (i *intake) refuse(w http.ResponseWriter, h head, why error) {
 		http.Error(w, "cannot read the request", http.StatusRequestTimeout)
 		return
 	}
-	response := &admissionv1.AdmissionResponse{UID: h.UID, Result: status}
+	response := &admissionv1.AdmissionResponse{UID: h.uid, Result: status}
 	if i.mayPass(h) {
-		response = &admissionv1.AdmissionResponse{UID: h.UID, Allowed: true, AuditAnnotations: map[string]string{uncheckedKey: reason}}
+		response = &admissionv1.AdmissionResponse{UID: h.uid, Allowed: true, AuditAnnotations: map[string]string{uncheckedKey: reason}}
 		i.metrics.pass(i.endpoint, reason)
 	} else {
 		i.metrics.refuse(i.endpoint, reason)
