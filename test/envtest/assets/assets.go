@@ -82,7 +82,7 @@ func (s *Set) Path(binary string) string {
 }
 
 // Get returns the wanted binaries, building those that are nowhere to be found.
-// A cold build of all takes about ten minutes on two idle cores. Cancelling ctx
+// A cold build of all takes ten to eleven minutes on two idle cores. Cancelling ctx
 // ends a build and leaves nothing half-built in the cache.
 func Get(ctx context.Context, o Options) (*Set, error) {
 	g, err := newGetter(o)

@@ -17,6 +17,8 @@ type progress struct {
 	total   int
 	done    int
 	started time.Time
+	// compiles is when the first package is compiled.
+	compiles time.Time
 }
 
 func newProgress(out io.Writer) *progress {
@@ -50,7 +52,7 @@ func (p *progress) compiling(total int) {
 	p.phase("compiling")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.total = total
+	p.total, p.compiles = total, time.Now()
 }
 
 // compiled counts a line of go build -v, which is a package's import path.
@@ -96,5 +98,23 @@ func (p *progress) report(what string) {
 		p.print(fmt.Sprintf("%s: %s, %s so far", what, p.state, elapsed))
 		return
 	}
-	p.print(fmt.Sprintf("%s: %d of at most %d packages compiled, %s so far", what, p.done, p.total, elapsed))
+	if p.done >= p.total {
+		p.print(fmt.Sprintf("%s: all %d packages compiled, linking, %s so far", what, p.total, elapsed))
+		return
+	}
+	p.print(fmt.Sprintf("%s: %d of %d packages compiled, %s so far%s", what, p.done, p.total, elapsed, p.left()))
+}
+
+// left estimates how long the other packages take, from the pace of those that are
+// compiled. There is no estimate from few of them: the packages of the standard library,
+// which are first, are small.
+func (p *progress) left() string {
+	if p.done*10 < p.total {
+		return ""
+	}
+	left := time.Since(p.compiles) * time.Duration(p.total-p.done) / time.Duration(p.done)
+	if left < time.Minute {
+		return ", less than a minute left"
+	}
+	return fmt.Sprintf(", about %d min left", int(left.Round(time.Minute)/time.Minute))
 }

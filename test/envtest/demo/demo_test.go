@@ -6,10 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/tools/doctest"
@@ -131,18 +134,27 @@ func (d *demonstration) expectNoTrace(t *testing.T) {
 	}
 }
 
-// TestDemo runs the demonstration to its end: all scenes, in order, and what the
-// pages say that it prints.
+// readme is the page that shows a record of the demonstration.
+const readme = "../../../README.md"
+
+// record in the environment writes the output of TestDemo into the page.
+const record = "DRA_STEWARD_RECORD"
+
+// TestDemo runs the demonstration to its end: all scenes, in order, without a line of a log,
+// and as README.md shows it.
 func TestDemo(t *testing.T) {
 	d := startDemo(t)
 	if code := d.end(t); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, &d.text)
+		t.Fatalf("exit code %d:\n%s", code, &d.text)
 	}
 	rest := d.text.String()
 	for _, scene := range []string{
-		"using kube-apiserver 1.37", "\nAdmitted\n", "\nDefaulted\n", "resource.kubernetes.io/delete-protection",
-		"\nScheduled\n", "gpu.example.com/node-1/gpu-1", "\nKept\n", "\nWarned about\n", "Warning: ", "\nDenied\n", "dra-steward rule",
-		"\nDone: ",
+		"envtest: using kube-apiserver 1.37", "$ dra-steward lint ", "[request-tolerations-max]",
+		"$ kubectl create -f examples/denied/", "dra-steward rule DRA-RULE-001",
+		"$ dra-steward drain ", "Drained, 1 evicted", "$ dra-steward why pod/training-1", "dra-steward drain --cancel gpu-1-sick", "blocked BudgetBlocked",
+		"$ dra-steward drain --cancel gpu-1-sick", "pod/training-1 condition met",
+		"$ dra-steward why pod/large", "the selector asks for H100", "$ kubectl apply ", "pod/large condition met", "patch/gpu-2-is-an-h100",
+		"make demo KEEP=1", commands,
 	} {
 		_, after, found := strings.Cut(rest, scene)
 		if !found {
@@ -151,39 +163,102 @@ func TestDemo(t *testing.T) {
 		}
 		rest = after
 	}
-	for _, line := range shownInPages(t) {
-		if !strings.Contains(d.text.String(), line) {
-			t.Errorf("a page shows %q, the demonstration does not", line)
-		}
-	}
+	expectNoLog(t, d.text.String())
+	expectShortDenial(t, d.text.String())
+	expectRecorded(t, shown(d.text.String()))
 	if t.Failed() {
 		t.Log(d.text.String())
 	}
 	d.expectNoTrace(t)
 }
 
-// shownInPages returns the lines that our pages take from the demonstration.
-func shownInPages(t *testing.T) (lines []string) {
+// logLine matches what a person is not to read: lines of klog, of structured logs, and
+// stacks.
+var logLine = regexp.MustCompile(`(?m)^\s*([IWEF]\d{4} |\{"time"|time=|goroutine \d|panic:|\S+\.go:\d+|>\s+goroutine).*|.*log\.SetLogger.*`)
+
+func expectNoLog(t *testing.T, text string) {
 	t.Helper()
-	page, err := doctest.Read("../../../README.md")
+	for _, line := range logLine.FindAllString(text, -1) {
+		t.Errorf("a line of a log or a stack: %s", line)
+	}
+}
+
+func TestLogLine(t *testing.T) {
+	for _, line := range []string{
+		`W1122 22:09:59.123456   12345 warnings.go:70] affects 1 device`, `goroutine 1 [running]:`, `>  goroutine 44 [running]:`,
+		`	/src/controller-runtime/pkg/log/log.go:60 +0xcd`, `[controller-runtime] log.SetLogger(...) was never called; logs will not be displayed.`,
+		`{"time":"2026-11-22T22:09:59Z","level":"INFO"}`, `time=2026-11-22T22:09:59Z level=INFO`,
+	} {
+		if !logLine.MatchString("\n" + line + "\n") {
+			t.Errorf("%q passes", line)
+		}
+	}
+}
+
+// expectShortDenial fails for a denial of more than five lines, the command included.
+func expectShortDenial(t *testing.T, text string) {
+	t.Helper()
+	_, denial, _ := strings.Cut(text, "$ kubectl create -f ")
+	denial, _, _ = strings.Cut(denial, "\n\n")
+	if n := strings.Count(denial, "\n") + 1; n > 5 {
+		t.Errorf("the denial has %d lines, want at most 5:\n%s", n, denial)
+	}
+}
+
+// What differs from run to run.
+var (
+	progress  = regexp.MustCompile(`(?m)^  \d\d:\d\d:\d\d (.*)\n`)
+	generated = regexp.MustCompile(`-gpu-[a-z0-9]{5}\b`)
+	hashed    = regexp.MustCompile(`drain-gpu-1-sick-[0-9a-f]{10}`)
+)
+
+// shown is the part of the output that the page shows, without what differs from run to
+// run: of the progress of a drain only the last line.
+func shown(text string) string {
+	_, text, _ = strings.Cut(text, "\n\n")
+	text, _, _ = strings.Cut(text, "\nDone.")
+	text = progress.ReplaceAllStringFunc(text, func(line string) string {
+		if said := progress.FindStringSubmatch(line)[1]; strings.HasPrefix(said, "Drained") {
+			return "  10:15:09 " + said + "\n"
+		}
+		return ""
+	})
+	text = hashed.ReplaceAllString(text, "drain-gpu-1-sick-507ad06c4f")
+	return strings.TrimSpace(generated.ReplaceAllString(text, "-gpu-4xk7p"))
+}
+
+// expectRecorded compares with the record in README.md, or writes it.
+func expectRecorded(t *testing.T, want string) {
+	t.Helper()
+	page, err := doctest.Read(readme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, block := range page.Blocks {
-		if block.Options["from"] == "demo" {
-			lines = slices.AppendSeq(lines, strings.SplitSeq(strings.TrimSpace(block.Text), "\n"))
-		}
+	at := slices.IndexFunc(page.Blocks, func(b doctest.Block) bool { return b.Options["from"] == "demo" })
+	if at < 0 {
+		t.Fatal("README.md has no block from=demo")
 	}
-	if len(lines) == 0 {
-		t.Error("README.md shows nothing of the demonstration")
+	block := page.Blocks[at]
+	if strings.TrimSpace(block.Text) == want {
+		return
 	}
-	return lines
+	if os.Getenv(record) == "" {
+		t.Errorf("README.md shows another demonstration; %s=yes writes this one into it:\n%s", record, cmp.Diff(strings.TrimSpace(block.Text), want))
+		return
+	}
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(readme, []byte(strings.Replace(string(text), block.Text, want+"\n", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestInterrupted interrupts the demonstration while the scheduler works.
 func TestInterrupted(t *testing.T) {
 	d := startDemo(t)
-	d.readTo(t, "Scheduled")
+	d.readTo(t, "A device gets sick")
 	d.interrupt(t)
 	if code := d.end(t); code != 130 {
 		t.Errorf("exit code %d, want 130:\n%s", code, &d.text)
@@ -194,17 +269,29 @@ func TestInterrupted(t *testing.T) {
 	d.expectNoTrace(t)
 }
 
-// TestKeep leaves the demonstration running and runs the commands that it prints.
+// TestKeep leaves the demonstration running and types the commands that it prints.
 func TestKeep(t *testing.T) {
 	d := startDemo(t, "--keep")
 	d.readTo(t, "  export KUBECONFIG=")
-	d.readTo(t, "  /")
-	_, commands, _ := strings.Cut(d.text.String(), "Still running")
-	_, commands, _ = strings.Cut(commands, "\n")
-	shell := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
-	shell.Env = append(os.Environ(), "HOME="+t.TempDir())
-	if out, err := shell.CombinedOutput(); err != nil || !strings.Contains(string(out), "pod/training") {
-		t.Errorf("%s\n%v\n%s", commands, err, out)
+	d.readTo(t, "  dra-steward drain")
+	_, typed, _ := strings.Cut(d.text.String(), "type:\n\n")
+	if !strings.HasSuffix(typed, commands) {
+		t.Errorf("it ends with %q", typed)
+	}
+	for _, test := range []struct{ line, want string }{
+		{"dra-steward devices", "default/large"},
+		{"dra-steward why pod/training-1", "allocated: gpu.example.com/node-1/gpu-1"},
+		{"dra-steward drain node/node-1 --dry-run", "cordon gpu.example.com/node-1/gpu-2"},
+	} {
+		if !strings.Contains(typed, "  "+test.line+"\n") {
+			t.Errorf("%s is not printed", test.line)
+		}
+		export, _, _ := strings.Cut(typed, "\n")
+		shell := exec.CommandContext(t.Context(), "sh", "-c", export+"\n"+test.line)
+		shell.Env = append(os.Environ(), "HOME="+t.TempDir(), actAsDemo+"=yes")
+		if out, _ := shell.CombinedOutput(); !strings.Contains(string(out), test.want) {
+			t.Errorf("%s: no %q in\n%s", test.line, test.want, out)
+		}
 	}
 	d.interrupt(t)
 	if code := d.end(t); code != 0 {

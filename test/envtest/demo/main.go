@@ -1,7 +1,10 @@
 // Command demo shows what dra-steward does, on a real control plane: it starts etcd,
 // kube-apiserver, kube-controller-manager and kube-scheduler on loopback, puts
-// dra-steward in front of the API server as the chart installs it, applies the
-// examples and prints what comes of them.
+// dra-steward in front of the API server as the chart installs it, runs its controller,
+// and types the commands of a person on call.
+//
+// Under the name dra-steward the same file is that program, so that the demonstration
+// needs no second build.
 package main
 
 import (
@@ -11,13 +14,19 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/envtest"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if filepath.Base(os.Args[0]) == program {
+		os.Exit(cli.Run(ctx, os.Args[1:], cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	}
 	err := run(ctx, os.Args[1:])
 	interrupted := ctx.Err() != nil
 	stop()
@@ -35,13 +44,13 @@ func main() {
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	keep := flags.Bool("keep", false, "leave everything running until interrupted, and print how to use it")
-	version := flags.String("kubernetes", "", "Kubernetes version, such as 1.36 (default 1.37.0)")
+	version := flags.String("kubernetes", "", "Kubernetes version, such as 1.37 (default 1.37.0)")
 	examples := flags.String("examples", "examples", "folder of the examples")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	cluster, err := envtest.Start(ctx, envtest.Options{
-		Kubernetes: *version, ControllerManager: true, Scheduler: true, Kubectl: true,
+		Kubernetes: *version, ControllerManager: true, Scheduler: true, Kubectl: true, DeviceTaintRules: true,
 		Nodes: []string{nodeName}, Output: os.Stdout,
 	})
 	if err != nil {
@@ -53,11 +62,20 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := show.run(ctx); err != nil {
 		return err
 	}
-	if *keep {
-		fmt.Printf("\nStill running; interrupt to stop and remove everything.\n\n  export KUBECONFIG=%s\n  %s get resourceslices,resourceclaims,pods\n",
-			cluster.Kubeconfig(), cluster.Kubectl(ctx).Path)
-		<-ctx.Done()
-		fmt.Println("\nStopping.")
+	fmt.Printf("\nDone.")
+	if !*keep {
+		fmt.Printf(" Keep the control plane running with: make demo KEEP=1\n\nThen type:\n\n%s", commands)
+		return nil
 	}
+	fmt.Printf(" The control plane is still running. Ctrl-C stops and removes everything.\n\n"+
+		"In another terminal, type:\n\n  export KUBECONFIG=%s PATH=%s:\"$PATH\"\n%s", cluster.Kubeconfig(), show.bin, commands)
+	<-ctx.Done()
+	fmt.Println("\nStopping.")
 	return nil
 }
+
+// commands are the first three to type in a cluster that has dra-steward.
+const commands = `  dra-steward devices
+  dra-steward why pod/training-1
+  dra-steward drain node/node-1 --dry-run
+`

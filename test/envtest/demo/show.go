@@ -5,17 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/controller"
 )
 
-// nodeName is the node that the examples' slice belongs to.
-const nodeName = "node-1"
+const (
+	// nodeName is the node of the devices.
+	nodeName = "node-1"
+	program  = "dra-steward"
+)
 
 // show is the demonstration: a list of scenes, each of which prints what happens and
 // fails when something else happens.
@@ -23,57 +31,68 @@ type show struct {
 	out      io.Writer
 	cluster  *envtest.Cluster
 	examples string
-	guard    *guard.Guard
-
-	denied, warned int
+	// bin is a folder with kubectl and dra-steward.
+	bin        string
+	guard      *guard.Guard
+	controller *controller.Controller
 }
 
 func (s *show) run(ctx context.Context) error {
-	stock, err := s.stock(ctx)
-	if err != nil {
-		return err
+	if _, err := os.Stat(s.file("demo/1-devices.yaml")); err != nil {
+		return fmt.Errorf("%w: run the demo in the folder of the project, or name --examples", err)
 	}
-	if err := s.install(ctx, map[string]any{"devicesPerSlice": 10}); err != nil {
-		return err
-	}
-	for _, scene := range []func(context.Context) error{
-		func(ctx context.Context) error { return s.admitted(ctx, stock) },
-		s.scheduled,
-		s.reapplied,
-		s.warnings,
-		s.denials,
-		s.foreignAllocator,
-	} {
-		if err := scene(ctx); err != nil {
+	for _, step := range []func(context.Context) error{s.programs, s.install, s.linted, s.denied, s.drained, s.back, s.patched} {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(s.out, "\nDone: %d writes denied, %d warned about, one pod scheduled.\n", s.denied, s.warned)
 	return nil
 }
 
-// install puts dra-steward with the given limits in front of the API server, in
-// place of the one that is there.
-func (s *show) install(ctx context.Context, limits map[string]any) error {
-	if err := s.close(); err != nil {
+// programs makes a folder with the programs that the demonstration types.
+func (s *show) programs(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
 		return err
 	}
-	g, err := guard.Start(ctx, s.cluster, guard.Options{Values: map[string]any{"limits": limits}})
-	s.guard = g
+	s.bin = filepath.Join(s.cluster.Dir(), "bin")
+	if err := os.Mkdir(s.bin, 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(self, filepath.Join(s.bin, program)); err != nil {
+		return err
+	}
+	return os.Symlink(s.cluster.Kubectl(ctx).Path, filepath.Join(s.bin, assets.Kubectl))
+}
+
+// install puts dra-steward in front of the API server and starts its controller.
+func (s *show) install(ctx context.Context) (err error) {
+	values := map[string]any{"patches": map[string]any{"mode": "materialize"}}
+	if s.guard, err = guard.Start(ctx, s.cluster, guard.Options{Values: values}); err != nil {
+		return err
+	}
+	args, err := controller.Install(ctx, s.cluster, values)
+	if err != nil {
+		return err
+	}
+	s.controller, err = controller.Start(ctx, args)
 	return err
 }
 
 func (s *show) close() error {
-	if s.guard == nil {
-		return nil
+	var errs []error
+	if s.controller != nil {
+		errs = append(errs, s.controller.Stop())
 	}
-	err := s.guard.Stop()
-	s.guard = nil
-	return err
+	if s.guard != nil {
+		errs = append(errs, s.guard.Stop())
+	}
+	return errors.Join(errs...)
 }
 
-func (s *show) title(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
+func (s *show) file(name string) string { return filepath.Join(s.examples, name) }
+
+func (s *show) title(line string) {
 	fmt.Fprintf(s.out, "\n%s\n%s\n", line, strings.Repeat("=", len(line)))
 }
 
@@ -81,61 +100,59 @@ func (s *show) say(format string, args ...any) {
 	fmt.Fprintf(s.out, "\n# "+strings.ReplaceAll(format, "\n", "\n# ")+"\n", args...)
 }
 
-// kubectl runs a command as a person would, prints it and what it prints, and
-// returns the latter.
-func (s *show) kubectl(ctx context.Context, args ...string) (string, error) {
-	var quoted []string
-	for _, arg := range args {
-		if strings.ContainsAny(arg, " {}") {
-			arg = "'" + arg + "'"
+// A command is what the demonstration types, with what it expects.
+type command struct {
+	line string
+	// code is the exit code, and wants is a text of the output.
+	code  int
+	wants string
+	// hidden types it unseen, again and again until it succeeds.
+	hidden bool
+}
+
+// do runs commands as a person types them, and prints them and their output.
+func (s *show) do(ctx context.Context, commands ...command) error {
+	for _, c := range commands {
+		if err := s.one(ctx, c); err != nil {
+			return err
 		}
-		quoted = append(quoted, arg)
-	}
-	fmt.Fprintf(s.out, "$ kubectl %s\n", strings.Join(quoted, " "))
-	output, err := s.cluster.Kubectl(ctx, args...).CombinedOutput()
-	fmt.Fprintf(s.out, "%s\n", indent(strings.TrimRight(string(output), "\n")))
-	s.warned += strings.Count(string(output), "Warning: ")
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		err = errRefused
-	}
-	return string(output), err
-}
-
-// errRefused says that kubectl has ended with an error, which it has printed.
-var errRefused = errors.New("kubectl was refused")
-
-// succeed runs a command that must succeed, and warn about want unless that is empty.
-func (s *show) succeed(ctx context.Context, want string, args ...string) error {
-	output, err := s.kubectl(ctx, args...)
-	switch {
-	case err != nil:
-		return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
-	case !strings.Contains(output, want):
-		return fmt.Errorf("kubectl %s should have warned with %q", strings.Join(args, " "), want)
-	case want == "" && strings.Contains(output, "Warning: "):
-		return fmt.Errorf("kubectl %s should not have warned", strings.Join(args, " "))
 	}
 	return nil
 }
 
-// refuse runs a command that dra-steward must deny, and say want.
-func (s *show) refuse(ctx context.Context, want string, args ...string) error {
-	output, err := s.kubectl(ctx, args...)
-	if !errors.Is(err, errRefused) || !strings.Contains(output, "dra-steward") || !strings.Contains(output, want) {
-		return fmt.Errorf("kubectl %s should have been denied by dra-steward with %q, not %v", strings.Join(args, " "), want, err)
+func (s *show) one(ctx context.Context, c command) error {
+	if c.hidden {
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			_, last = s.output(ctx, c)
+			return last == nil, nil
+		})
+		if err != nil {
+			return errors.Join(err, last)
+		}
+		return nil
 	}
-	s.denied++
-	return nil
+	text, err := s.output(ctx, c)
+	fmt.Fprintf(s.out, "$ %s\n%s\n", c.line, indent(text))
+	return err
 }
 
-// files are the examples of a folder, in order.
-func (s *show) files(folder string) ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(s.examples, folder, "*.yaml"))
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: no examples there; run the demo in the folder of the project or name --examples", filepath.Join(s.examples, folder))
+// output runs a command and returns what it writes, and an error unless that is expected.
+func (s *show) output(ctx context.Context, c command) (string, error) {
+	shell := exec.CommandContext(ctx, "sh", "-c", c.line)
+	shell.Env = append(os.Environ(), "KUBECONFIG="+s.cluster.Kubeconfig(), "PATH="+s.bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	out, err := shell.CombinedOutput()
+	text := strings.TrimRight(string(out), "\n")
+	switch exit := (*exec.ExitError)(nil); {
+	case ctx.Err() != nil:
+		return text, ctx.Err()
+	case err != nil && !errors.As(err, &exit):
+		return text, err
 	}
-	slices.Sort(files)
-	return files, err
+	if code := shell.ProcessState.ExitCode(); code != c.code || !strings.Contains(text, c.wants) {
+		return text, fmt.Errorf("%s: exit code %d, want %d and %q:\n%s", c.line, code, c.code, c.wants, text)
+	}
+	return text, nil
 }
 
 func indent(text string) string {

@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 Finds the binaries of a Kubernetes control plane, or builds them from Go modules
 into the cache, and prints the folder that has them. With a cold build cache all
-of them take about 10 minutes on two idle cores; later runs take a second.
+of them take 10 to 11 minutes on two idle cores; later runs take a second.
 
 Binaries (default: all): %s
 
