@@ -309,14 +309,16 @@ func as[T any](object any) *T {
 func (c *Controller) sliceChanged(before, after *resourceapi.ResourceSlice) {
 	c.countDevices(before, after)
 	c.dirty.during(func() {
-		for id, taints := range changedDevices(before, after) {
-			c.view.seen.keep(id, taints)
-			c.dirty.add(c.options.Usage.Concerned(id)...)
+		for id, d := range changedDevices(before, after) {
+			c.view.seen.keep(id, d.after)
+			c.dirty.add(c.options.Usage.Concerned(selectorOf(&id), func(r *resourceapi.DeviceRequestAllocationResult) bool {
+				return d.matters(r.Tolerations, c.options.Settings)
+			})...)
 		}
 		for _, id := range poolsOf(before, after) {
 			if c.generations.changed(c.options.Tracker.Snapshot(), id) {
 				pool := resourceapi.DeviceTaintSelector{Driver: &id.driver, Pool: &id.pool}
-				c.dirty.add(c.options.Usage.Concerned(c.options.Usage.Allocated(&pool)...)...)
+				c.dirty.add(c.options.Usage.Concerned(&pool, nil)...)
 			}
 		}
 	})
@@ -366,15 +368,21 @@ func (c *Controller) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 		return
 	}
 	c.dirty.during(func() {
+		snapshot := c.options.Tracker.Snapshot()
 		for _, rule := range []*resourceapi.DeviceTaintRule{before, after} {
-			if rule == nil {
+			if rule == nil || !acknowledged && !evictsOrPreviews(rule.Spec.Taint.Effect) {
 				continue
 			}
-			for _, id := range c.options.Usage.Allocated(rule.Spec.DeviceSelector) {
-				if acknowledged || !c.published(id) {
-					c.dirty.add(c.options.Usage.Concerned(id)...)
+			c.dirty.add(c.options.Usage.Concerned(rule.Spec.DeviceSelector, func(r *resourceapi.DeviceRequestAllocationResult) bool {
+				if acknowledged {
+					return true
 				}
-			}
+				if !counts(rule.Spec.Taint, r.Tolerations, c.options.Settings) {
+					return false
+				}
+				_, published := snapshot.Device(r.Driver, r.Pool, r.Device)
+				return !published
+			})...)
 		}
 	})
 	if acknowledged {
@@ -389,11 +397,6 @@ func sameSpec(a, b resourceapi.DeviceTaintRuleSpec) bool {
 		a.Taint.TimeAdded, b.Taint.TimeAdded = nil, nil
 	}
 	return equality.Semantic.DeepEqual(a, b)
-}
-
-func (c *Controller) published(id DeviceID) bool {
-	_, published := c.options.Tracker.Snapshot().Device(id.Driver, id.Pool, id.Device)
-	return published
 }
 
 // served reports whether the API server serves DeviceTaintRules and allows reading them.

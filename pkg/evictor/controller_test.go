@@ -493,14 +493,16 @@ func (b *bubble) decisions() uint64 {
 	return 0
 }
 
-// TestBug9And17OnlyWhoIsConcerned: a rule or a taint for one device makes only the pods
-// on it be looked at again, and a write of a rule's status none.
+// TestBug9And17OnlyWhoIsConcerned: a rule or a taint for one device leads to decisions
+// only about the pods on it that do not tolerate it for ever, a write of a rule's status
+// to none.
 func TestBug9And17OnlyWhoIsConcerned(t *testing.T) {
 	objects := []runtime.Object{sliceOf(1)}
 	for i := range 50 {
 		objects = append(objects, both(podOn("ns", fmt.Sprint("pod-", i), "gpu-1"))...)
 	}
-	objects = append(objects, both(podOn("ns", "one", "gpu-0", tolerate(noExecute, nil)))...)
+	objects = append(objects, both(podOn("ns", "one", "gpu-0", tolerate(noExecute, new(int64(3600)))))...)
+	objects = append(objects, both(podOn("ns", "tolerant", "gpu-0", tolerate(noExecute, nil)))...)
 	inBubble(t, full, objects, func(b *bubble) {
 		before := b.decisions()
 		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
@@ -510,7 +512,7 @@ func TestBug9And17OnlyWhoIsConcerned(t *testing.T) {
 		})
 		b.pass(time.Minute)
 		if got := b.decisions() - before; got == 0 || got > 4 {
-			t.Errorf("%d decisions about one pod on the device, and 50 elsewhere", got)
+			t.Errorf("%d decisions about one pod on the device, one that tolerates all, and 50 elsewhere", got)
 		}
 		b.expect(nil)
 	})

@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -131,21 +132,70 @@ func (s *firstSeen) keep(id DeviceID, taints []resourceapi.DeviceTaint) {
 
 // changedDevices yields the devices that differ between two versions of a slice in their
 // taints that evict, or in their existence. Either version may be nil.
-func changedDevices(before, after *resourceapi.ResourceSlice) iter.Seq2[DeviceID, []resourceapi.DeviceTaint] {
+func changedDevices(before, after *resourceapi.ResourceSlice) iter.Seq2[DeviceID, difference] {
 	switch {
 	case !sameDevices(before, after):
 		return maps.All(differences(taintsOf(before), taintsOf(after)))
 	case before.Spec.Pool.Generation != after.Spec.Pool.Generation:
-		return maps.All(taintsOf(after)) // other slices of the pool can have the same devices
+		return maps.All(differences(nil, taintsOf(after))) // other slices of the pool can have the same devices
 	}
-	return func(yield func(DeviceID, []resourceapi.DeviceTaint) bool) { // as nearly always
+	return func(yield func(DeviceID, difference) bool) { // as nearly always
 		for i := range after.Spec.Devices {
-			taints := after.Spec.Devices[i].Taints
-			if !sameTaints(before.Spec.Devices[i].Taints, taints) && !yield(idOf(after, i), taints) {
+			d := difference{before: before.Spec.Devices[i].Taints, after: after.Spec.Devices[i].Taints}
+			if !sameTaints(d.before, d.after) && !yield(idOf(after, i), d) {
 				return
 			}
 		}
 	}
+}
+
+// A difference is a change of a device between two versions of a slice.
+type difference struct {
+	before, after []resourceapi.DeviceTaint
+	// all is true if the device came or went, or can now be that of another slice: then
+	// the change matters to all claims.
+	all bool
+}
+
+// matters reports whether the change matters to an allocation with these tolerations: it
+// does not while the taints that count stay the same, at the same places. One rule can
+// taint all devices of a cluster whose pods tolerate it.
+func (d difference) matters(tolerations []resourceapi.DeviceToleration, settings Semantics) bool {
+	if d.all || len(tolerations) == 0 {
+		return true
+	}
+	next := func(taints []resourceapi.DeviceTaint, i int) int {
+		for i < len(taints) && !counts(taints[i], tolerations, settings) {
+			i++
+		}
+		return i
+	}
+	i, j := next(d.before, 0), next(d.after, 0)
+	for i < len(d.before) && j < len(d.after) {
+		if i != j || !sameTaint(d.before[i], d.after[j]) {
+			return true
+		}
+		i, j = next(d.before, i+1), next(d.after, j+1)
+	}
+	return i < len(d.before) || j < len(d.after)
+}
+
+// counts reports whether a taint can be a reason for an eviction, now or in a preview, of
+// an allocation with these tolerations. One without a time counts always: when it was
+// first seen is recorded with the decision.
+func counts(taint resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration, settings Semantics) bool {
+	switch {
+	case !evictsOrPreviews(taint.Effect):
+		return false
+	case taint.TimeAdded == nil:
+		return true
+	}
+	taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+	return !toleration.Evaluator{EmptyEffect: settings.EmptyEffect}.Evaluate(tolerations, taint).Forever()
+}
+
+func selectorOf(id *DeviceID) *resourceapi.DeviceTaintSelector {
+	return &resourceapi.DeviceTaintSelector{Driver: &id.Driver, Pool: &id.Pool, Device: &id.Device}
 }
 
 // generations has the complete generation of each pool with several slices: when it
@@ -183,16 +233,16 @@ func (g generations) changed(snapshot *tracker.Snapshot, id poolID) bool {
 	return !known || had != has
 }
 
-func differences(had, has map[DeviceID][]resourceapi.DeviceTaint) map[DeviceID][]resourceapi.DeviceTaint {
-	changed := map[DeviceID][]resourceapi.DeviceTaint{}
+func differences(had, has map[DeviceID][]resourceapi.DeviceTaint) map[DeviceID]difference {
+	changed := map[DeviceID]difference{}
 	for id, taints := range has {
 		if old, was := had[id]; !was || !sameTaints(old, taints) {
-			changed[id] = taints
+			changed[id] = difference{after: taints, all: true}
 		}
 	}
 	for id := range had {
 		if _, is := has[id]; !is {
-			changed[id] = nil
+			changed[id] = difference{all: true}
 		}
 	}
 	return changed
@@ -235,20 +285,28 @@ func sameTaints(a, b []resourceapi.DeviceTaint) bool {
 		if i == len(a) || j == len(b) {
 			return i == len(a) && j == len(b)
 		}
-		if a[i].Key != b[j].Key || a[i].Value != b[j].Value || a[i].Effect != b[j].Effect ||
-			a[i].Effect == resourceapi.DeviceTaintEffectNoExecute && !a[i].TimeAdded.Equal(b[j].TimeAdded) {
+		if !sameTaint(a[i], b[j]) {
 			return false
 		}
 		i, j = i+1, j+1
 	}
 }
 
+func sameTaint(a, b resourceapi.DeviceTaint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect &&
+		(a.Effect != resourceapi.DeviceTaintEffectNoExecute || a.TimeAdded.Equal(b.TimeAdded))
+}
+
 // nextTaint returns the index of the first NoExecute or None taint, from i on.
 func nextTaint(taints []resourceapi.DeviceTaint, i int) int {
-	for i < len(taints) && taints[i].Effect != resourceapi.DeviceTaintEffectNoExecute && taints[i].Effect != resourceapi.DeviceTaintEffectNone {
+	for i < len(taints) && !evictsOrPreviews(taints[i].Effect) {
 		i++
 	}
 	return i
+}
+
+func evictsOrPreviews(effect resourceapi.DeviceTaintEffect) bool {
+	return effect == resourceapi.DeviceTaintEffectNoExecute || effect == resourceapi.DeviceTaintEffectNone
 }
 
 // selected returns the number of published devices that a rule selects.

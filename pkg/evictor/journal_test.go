@@ -166,7 +166,7 @@ func TestJournalFirst(t *testing.T) {
 	inBubble(t, options, append(manyOn("gpu-0", n), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
 		b.pass(time.Minute)
 		b.expect(nil)
-		if tries := journal.count(); tries < 30 || tries > 61 {
+		if tries := journal.count(); tries < 30 || tries > 70 { // one a second, and some for events
 			t.Errorf("%d tries to write in a minute", tries)
 		}
 		journal.fail(nil)

@@ -274,7 +274,7 @@ func (s *statuses) previewComplete(rule *resourceapi.DeviceTaintRule) bool {
 		}
 	})
 	if again {
-		s.c.dirty.add(s.c.options.Usage.Concerned(s.c.options.Usage.Allocated(rule.Spec.DeviceSelector)...)...)
+		s.c.dirty.add(s.c.options.Usage.Concerned(rule.Spec.DeviceSelector, nil)...)
 	}
 	return s.c.dirty.empty()
 }

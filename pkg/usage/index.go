@@ -76,7 +76,7 @@ func (i *Index) replaceClaim(had, claim *resourceapi.ResourceClaim) {
 	}
 	i.claims[nameOf(claim)] = claim
 	for at, id := range allocated(claim) {
-		replace(i.devices[id.Driver][id.Pool][id.Device], holding{had, at}, holding{claim, at})
+		replace(i.devices[id.Driver][id.Pool][id.Device], holdingAt(had, at), holdingAt(claim, at))
 	}
 }
 
@@ -95,7 +95,7 @@ func (i *Index) addClaim(claim *resourceapi.ResourceClaim) {
 		if i.devices[id.Driver][id.Pool] == nil {
 			i.devices[id.Driver][id.Pool] = pool{}
 		}
-		add(i.devices[id.Driver][id.Pool], id.Device, holding{claim, at})
+		add(i.devices[id.Driver][id.Pool], id.Device, holdingAt(claim, at))
 	}
 }
 
@@ -118,7 +118,7 @@ func (i *Index) dropClaim(claim *resourceapi.ResourceClaim) {
 	delete(i.claims, nameOf(claim))
 	for at, id := range allocated(claim) {
 		pools := i.devices[id.Driver]
-		if remove(pools[id.Pool], id.Device, holding{claim, at}); len(pools[id.Pool]) > 0 {
+		if remove(pools[id.Pool], id.Device, holdingAt(claim, at)); len(pools[id.Pool]) > 0 {
 			continue
 		}
 		if delete(pools, id.Pool); len(pools) == 0 {
@@ -220,10 +220,10 @@ func (i *Index) DeleteBudget(namespace, name string) {
 type (
 	// pool has the claims that hold a device of a pool, by device.
 	pool = map[string][]holding
-	// holding is a claim, and the index of a device among the results of its allocation.
+	// holding is a claim, and the result of its allocation that names the device.
 	holding struct {
 		claim  *resourceapi.ResourceClaim
-		result int
+		result *resourceapi.DeviceRequestAllocationResult
 	}
 	// naming is a pod, and the index of a claim among those that it names.
 	naming struct {
@@ -231,6 +231,10 @@ type (
 		at  int
 	}
 )
+
+func holdingAt(claim *resourceapi.ResourceClaim, at int) holding {
+	return holding{claim, &claim.Status.Allocation.Devices.Results[at]}
+}
 
 func add[K, E comparable](lists map[K][]E, key K, e E) { lists[key] = append(lists[key], e) }
 

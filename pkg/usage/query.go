@@ -107,16 +107,35 @@ func (i *Index) Count(selector *resourceapi.DeviceTaintSelector) (n int) {
 	return n
 }
 
-// Concerned returns the pods that name a claim which one of the devices is allocated to,
-// whether they use it or not; a pod of several comes several times.
-func (i *Index) Concerned(devices ...DeviceID) []types.NamespacedName {
+// Concerned returns the pods that name a claim which one of the devices that a selector of
+// a DeviceTaintRule selects is allocated to, whether they use the claim or not; a pod of
+// several devices comes several times. A keep that is not nil selects among the
+// allocations; it must neither change one nor use the index.
+func (i *Index) Concerned(selector *resourceapi.DeviceTaintSelector, keep func(*resourceapi.DeviceRequestAllocationResult) bool) []types.NamespacedName {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
 	var pods []types.NamespacedName
-	for _, id := range devices {
-		for _, h := range i.holders(id) {
+	add := func(holdings []holding) {
+		for _, h := range holdings {
+			if keep != nil && !keep(h.result) {
+				continue
+			}
 			for _, n := range i.naming[nameOf(h.claim)] {
 				pods = append(pods, nameOf(n.pod))
+			}
+		}
+	}
+	if selector == nil {
+		return nil
+	}
+	if s := selector; s.Driver != nil && s.Pool != nil && s.Device != nil {
+		add(i.devices[*s.Driver][*s.Pool][*s.Device])
+		return pods
+	}
+	for _, pools := range only(i.devices, selector.Driver) {
+		for _, held := range only(pools, selector.Pool) {
+			for _, holdings := range only(held, selector.Device) {
+				add(holdings)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func TestWatchedChanges(t *testing.T) {
 			if changed.UID == old.UID && !slices.Equal(index.Pods("ns", "c"), []*corev1.Pod{changed}) {
 				t.Error("the claim has the old object of its pod")
 			}
-			if concerned := index.Concerned(DeviceID{"d", "p", "gpu-0"}); len(concerned) != 1 {
+			if concerned := index.Concerned(&resourceapi.DeviceTaintSelector{Driver: new("d"), Pool: new("p"), Device: new("gpu-0")}, nil); len(concerned) != 1 {
 				t.Errorf("the device concerns %v", concerned)
 			}
 		})

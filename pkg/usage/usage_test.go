@@ -298,6 +298,7 @@ func (h *history) check(t *testing.T) {
 			t.Fatalf("impact on %q (-want +got):\n%s", tt.device, cmp.Diff(want, got))
 		}
 	}
+	h.checkConcerned(t)
 	for name, p := range h.pods {
 		devices := map[DeviceID]struct{}{}
 		for _, c := range h.claims {
@@ -313,6 +314,44 @@ func (h *history) check(t *testing.T) {
 	}
 	if len(h.claims)+len(h.pods) == 0 && len(h.index.claims)+len(h.index.pods)+len(h.index.devices)+len(h.index.naming) != 0 {
 		t.Fatal("something is left in an empty index")
+	}
+}
+
+// checkConcerned compares the pods of each device, and of all that keep returns true for,
+// with a computation from scratch.
+func (h *history) checkConcerned(t *testing.T) {
+	t.Helper()
+	keep := func(r *resourceapi.DeviceRequestAllocationResult) bool { return r.Device != "dev0" }
+	var kept []types.NamespacedName
+	for _, id := range h.index.Allocated(&resourceapi.DeviceTaintSelector{}) {
+		var want []types.NamespacedName
+		for _, c := range h.claims {
+			for _, its := range allocated(c) {
+				if its != id {
+					continue
+				}
+				for _, p := range h.pods {
+					for r := range named(p) {
+						if r.name == nameOf(c) {
+							want = append(want, nameOf(p))
+						}
+					}
+				}
+			}
+		}
+		if id.Device != "dev0" {
+			kept = append(kept, want...)
+		}
+		got := h.index.Concerned(&resourceapi.DeviceTaintSelector{Driver: &id.Driver, Pool: &id.Pool, Device: &id.Device}, nil)
+		slices.SortFunc(want, compareNames)
+		if slices.SortFunc(got, compareNames); !slices.Equal(got, want) {
+			t.Fatalf("device %s concerns %v, want %v", id, got, want)
+		}
+	}
+	got := h.index.Concerned(&resourceapi.DeviceTaintSelector{}, keep)
+	slices.SortFunc(kept, compareNames)
+	if slices.SortFunc(got, compareNames); !slices.Equal(got, kept) {
+		t.Fatalf("the kept devices concern %v, want %v", got, kept)
 	}
 }
 

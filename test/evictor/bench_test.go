@@ -244,6 +244,40 @@ func BenchmarkEvents(b *testing.B) {
 			c.rules.set(tainting(resourceapi.DeviceTaintEffectNoExecute, "gpu-0", int64(i+1)))
 			c.rules.remove("rule")
 		}},
+		// The same with 20 ms between both, so that no part merges them.
+		{"one-device-rule-20ms", []resourceapi.DeviceToleration{forEver()}, nil, func(c *cluster, i int) {
+			c.rules.set(tainting(resourceapi.DeviceTaintEffectNoExecute, "gpu-0", int64(i+1)))
+			pause(20 * time.Millisecond)
+			c.rules.remove("rule")
+		}},
+		// A rule for all devices, which all pods tolerate, comes and goes.
+		{"driver-rule", []resourceapi.DeviceToleration{forEver()}, nil, func(c *cluster, i int) {
+			c.rules.set(tainting(resourceapi.DeviceTaintEffectNoExecute, "", int64(i+1)))
+			pause(300 * time.Millisecond)
+			c.rules.remove("rule")
+			pause(300 * time.Millisecond)
+		}},
+		// A kubelet writes the status of 100 pods, of which nothing matters.
+		{"heartbeat", []resourceapi.DeviceToleration{forEver()}, nil, func(c *cluster, i int) {
+			for p := range 100 {
+				pod, _ := c.pod(p)
+				pod.ResourceVersion = fmt.Sprint(i + 2)
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastProbeTime: metav1.Now()}}
+				c.pods.set(pod)
+			}
+		}},
+		// What making the pods of that takes.
+		{"heartbeat-nothing", []resourceapi.DeviceToleration{forEver()}, nil, func(c *cluster, i int) {
+			for p := range 100 {
+				pod, _ := c.pod(p)
+				pod.ResourceVersion = fmt.Sprint(i + 2)
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastProbeTime: metav1.Now()}}
+			}
+		}},
+		// The driver of one node taints a device.
+		{"single-flip", []resourceapi.DeviceToleration{forEver()}, nil, func(c *cluster, i int) {
+			c.slices.set(version(flips[i%2][0], i+2))
+		}},
 		// Drivers of 100 nodes taint a device each, and take the taints back in the next turn.
 		{"slice-taint-flip", []resourceapi.DeviceToleration{forEver()}, nil, func(c *cluster, i int) {
 			for _, slice := range flips[i%2] {
