@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -161,6 +162,25 @@ func (d *devices) class(name string) *resourceapi.DeviceClass {
 	return d.world.Class(name)
 }
 
+// expressionOf is the expression of a selector without the space around it.
+func expressionOf(s resourceapi.DeviceSelector) string {
+	if s.CEL == nil {
+		return ""
+	}
+	return strings.TrimSpace(s.CEL.Expression)
+}
+
+// constant reports whether a selector does not depend on the device.
+func constant(s resourceapi.DeviceSelector) bool {
+	expression := expressionOf(s)
+	return expression == "true" || expression == "false"
+}
+
+// unselective reports whether a class selects every device; false if there is no class.
+func unselective(class *resourceapi.DeviceClass) bool {
+	return class != nil && !slices.ContainsFunc(class.Spec.Selectors, func(s resourceapi.DeviceSelector) bool { return expressionOf(s) != "true" })
+}
+
 // name is the name of the request, and of the alternative.
 func (d *devices) name(i int) string {
 	one := &d.requests[i]
@@ -266,6 +286,9 @@ var (
 		fieldOf("count", func(d *devices, i int) scalar { return numberOf(d.requests[i].count) }),
 		fieldOf("adminAccess", func(d *devices, i int) scalar { return truthOf(d.requests[i].adminAccess) }),
 		fieldOf("alternative", func(d *devices, i int) scalar { return numberOf(int64(d.requests[i].alternative)) }),
+		fieldOf("constantSelector", func(d *devices, i int) scalar {
+			return truthOf(slices.ContainsFunc(d.requests[i].selectors, constant))
+		}),
 	}
 	listFields = []listField{
 		fieldOf("path", func(d *devices, i int) scalar { return textOf(d.path(d.lists[i]) + ".tolerations") }),
@@ -274,6 +297,7 @@ var (
 	// classFields are those of input.classes, for the class of each request.
 	classFields = []listField{
 		fieldOf("known", func(d *devices, i int) scalar { return truthOf(d.class(d.requests[i].class) != nil) }),
+		fieldOf("selectsAll", func(d *devices, i int) scalar { return truthOf(unselective(d.class(d.requests[i].class))) }),
 	}
 	pathsKey     = ast.StringTerm("paths")
 	selectorsKey = ast.StringTerm("selectors")

@@ -20,7 +20,7 @@ var (
 	userKeys  = keysOf("name", "groups")
 	claimKeys = keysOf("requests")
 	classKeys = keysOf("selectors", "extendedResourceName")
-	knownKeys = keysOf("known", "labels", "selectors", "extendedResourceName")
+	knownKeys = keysOf("known", "labels", "selectors", "selectsAll", "extendedResourceName")
 	sliceKeys = keysOf("driver", "pool", "taints")
 	taintKeys = keysOf("key", "value", "effect", "paths")
 )
@@ -189,9 +189,9 @@ func (s *subject) classes() *ast.Term {
 			continue
 		}
 		if class := s.class(name); class != nil {
-			object.Insert(text(name), knownKeys.object(truth(true), textMap(class.Labels), selectors(class.Spec.Selectors), extended(class)))
+			object.Insert(text(name), knownKeys.object(truth(true), textMap(class.Labels), selectors(class.Spec.Selectors), truth(unselective(class)), extended(class)))
 		} else {
-			object.Insert(text(name), knownKeys.object(truth(false), textMap(nil), ast.ArrayTerm(), text("")))
+			object.Insert(text(name), knownKeys.object(truth(false), textMap(nil), ast.ArrayTerm(), truth(false), text("")))
 		}
 	}
 	return ast.NewTerm(object)

@@ -126,8 +126,8 @@ func (g filterBuilder) parameter(ref ast.Ref) func(*subject) ast.Value {
 	return func(s *subject) ast.Value { return s.in.found[place] }
 }
 
-// parameterList is a list among the parameters. Of anything else than a list of simple
-// values nothing is known.
+// parameterList is a list or an object among the parameters. Only the items of a list of
+// simple values are known.
 func (g filterBuilder) parameterList(ref ast.Ref) list {
 	of := g.parameter(ref)
 	return list{
@@ -136,6 +136,8 @@ func (g filterBuilder) parameterList(ref ast.Ref) list {
 			case nil:
 				return 0
 			case *ast.Array:
+				return all.Len()
+			case ast.Object:
 				return all.Len()
 			}
 			return 1

@@ -23,17 +23,28 @@
 #         description: Keys that may be tolerated; "example.com/*" means all keys of a domain.
 package dra.tolerations.allowed_keys
 
-deny contains violation if {
+deny contains violation(toleration.paths) if {
 	some toleration in input.tolerations
-	not toleration.key in allowed
-	not concat("", [split(toleration.key, "/")[0], "/*"]) in allowed
-	violation := {
-		"paths": toleration.paths,
-		"field": "key",
-		"message": "this namespace is not allowed to tolerate taints with this key",
-		"hint": "use one of the allowed keys, or ask who administers the devices to allow this one",
-		"allowed": allowed,
-	}
+	not toleration.wildcard
+	not toleration.key in input.parameters["DRA-TOL-003"].allowed
+	not domain(toleration.key) in allowed
 }
 
+deny contains violation(toleration.paths) if {
+	some toleration in input.tolerations
+	toleration.wildcard
+	not domain(toleration.key) in allowed
+}
+
+violation(paths) := {
+	"paths": paths,
+	"field": "key",
+	"message": "this namespace is not allowed to tolerate taints with this key",
+	"hint": "use one of the allowed keys, or ask who administers the devices to allow this one",
+	"allowed": allowed,
+}
+
+# An empty entry allows no toleration with an empty key.
 allowed := {key | some key in input.parameters["DRA-TOL-003"].allowed; key != ""}
+
+domain(key) := concat("", [split(key, "/")[0], "/*"])

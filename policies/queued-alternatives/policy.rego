@@ -24,12 +24,12 @@
 package dra.claims.queued_alternatives
 
 deny contains violation if {
-	paths := {request.path | some request in input.claim.requests; request.alternative > 0}
-	count(paths) > 0
+	some request in input.claim.requests
+	request.alternative > 0
 	some label, value in input.parameters["DRA-CLAIM-006"].namespaceLabels
 	input.namespaceLabels[label] == value
 	violation := {
-		"paths": paths,
+		"paths": {other.path | some other in input.claim.requests; other.alternative > 0},
 		"message": concat("", ["the workloads of this namespace (", label, "=", value, ") are queued, and a queue cannot count alternatives"]),
 		"hint": "ask for one kind of device with exactly",
 	}

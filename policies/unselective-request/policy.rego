@@ -16,8 +16,8 @@ package dra.claims.unselective_request
 
 deny contains violation if {
 	some request in input.claim.requests
+	request.constantSelector
 	constants := {selector | some selector in request.selectors; trim_space(selector) in {"true", "false"}}
-	count(constants) > 0
 	violation := {
 		"paths": [request.path],
 		"field": "selectors",
@@ -29,7 +29,7 @@ deny contains violation if {
 deny contains violation if {
 	some name, class in input.classes
 	class.known
-	{selector | some selector in class.selectors; trim_space(selector) != "true"} == set()
+	class.selectsAll
 	paths := [request.path | some request in input.claim.requests; request.class == name; count(request.selectors) == 0]
 	count(paths) > 0
 	violation := {
