@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -117,14 +118,24 @@ func demandOf(claim *resourceapi.ResourceClaim, name string) (walk.DeviceRequest
 	return walk.DeviceRequest{}, false
 }
 
-// sameTolerations ignores the order.
+// sameTolerations ignores the order, and fills in the operator: a manifest has the request
+// as its author wrote it, while the API server defaults both lists.
 func sameTolerations(a, b []resourceapi.DeviceToleration) bool {
+	a, b = withOperators(a), withOperators(b)
 	within := func(some, all []resourceapi.DeviceToleration) bool {
 		return !slices.ContainsFunc(some, func(t resourceapi.DeviceToleration) bool {
 			return !slices.ContainsFunc(all, func(u resourceapi.DeviceToleration) bool { return equality.Semantic.DeepEqual(t, u) })
 		})
 	}
 	return len(a) == len(b) && within(a, b) && within(b, a)
+}
+
+func withOperators(tolerations []resourceapi.DeviceToleration) []resourceapi.DeviceToleration {
+	filled := slices.Clone(tolerations)
+	for i := range filled {
+		filled[i].Operator = cmp.Or(filled[i].Operator, resourceapi.DeviceTolerationOpEqual)
+	}
+	return filled
 }
 
 func allocationDevices(claim *resourceapi.ResourceClaim, _ Pass) (errs field.ErrorList) {
@@ -142,7 +153,8 @@ func allocationDevices(claim *resourceapi.ResourceClaim, _ Pass) (errs field.Err
 		held[id] = true
 		counts[result.Request]++
 		demand, known := demandOf(claim, result.Request)
-		if known && demand.Mode == resourceapi.DeviceAllocationModeExactCount && counts[result.Request] == demand.Count+1 {
+		exact := cmp.Or(demand.Mode, resourceapi.DeviceAllocationModeExactCount) == resourceapi.DeviceAllocationModeExactCount
+		if known && exact && counts[result.Request] == cmp.Or(demand.Count, 1)+1 {
 			errs = append(errs, field.Invalid(allocationResults.Index(i).Child("request"), result.Request, "has more devices than it asks for"))
 		}
 	}
