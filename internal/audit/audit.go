@@ -163,17 +163,21 @@ func generated(kind string, meta metav1.Object) bool {
 	return kind == "ResourceClaim" && owner != nil && owner.Kind == "Pod" && meta.GetAnnotations()[resourceapi.PodResourceClaimAnnotation] != ""
 }
 
-// hasAllocation tells whether the status of a claim says something.
+// hasAllocation reports whether a cluster has allocated a claim. Without a uid the object is
+// a manifest, and the API server drops its status.
 func hasAllocation(object Object) bool {
 	if object.Kind.Kind != "ResourceClaim" {
 		return false
 	}
 	var claim struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
 		Status struct {
 			Allocation json.RawMessage `json:"allocation"`
 		} `json:"status"`
 	}
-	return json.Unmarshal(object.JSON, &claim) == nil && len(claim.Status.Allocation) > 0
+	return json.Unmarshal(object.JSON, &claim) == nil && claim.Metadata.UID != "" && len(claim.Status.Allocation) > 0
 }
 
 // timeOf is when an object was written, as far as it matters: the time of a taint rule is

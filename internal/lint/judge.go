@@ -97,7 +97,12 @@ func (j *judgement) rules(object manifest.Object) {
 		j.add(review.Finding{Rule: rulebook.WrongType, Severity: validate.Error, Message: err.Error()})
 		return
 	}
+	stored := object.GetUID() != ""
 	for _, subresource := range subresources(object) {
+		if subresource != "" && !stored {
+			j.add(review.Finding{Rule: rulebook.FieldDropped, Severity: validate.Warning, Path: "status",
+				Message: "the API server does not keep the status of an object that it creates"})
+		}
 		reviewer := j.site.reviewer
 		reviewer.InCluster = subresource != ""
 		answer, err := reviewer.Review(request(object, subresource, data, j.now))
@@ -105,6 +110,12 @@ func (j *judgement) rules(object manifest.Object) {
 			j.add(review.Finding{Rule: rulebook.WrongType, Severity: validate.Error, Message: err.Error()})
 		}
 		for _, finding := range answer.Findings {
+			if subresource != "" && !stored {
+				if finding.Rule == allocationFinalizer {
+					continue
+				}
+				finding.Severity = validate.Warning
+			}
 			j.add(finding)
 		}
 	}
@@ -115,9 +126,12 @@ func request(object manifest.Object, subresource string, data []byte, now time.T
 		Namespace: object.GetNamespace(), Object: data, Subresource: subresource, Now: now}
 }
 
-// subresources are those that an object is checked by. A file may hold what a cluster
-// returned, with its status: that an API server has checked already, and when the file is
-// applied it passes the status over.
+// allocationFinalizer is the rule for what an allocator writes to an existing claim.
+const allocationFinalizer = "allocation-finalizer"
+
+// subresources are those that an object is checked by. An object that a cluster returned has
+// a uid, and its status is in effect. The status of any other object is lost when the object
+// is created, so nothing in it is an error.
 func subresources(object manifest.Object) []string {
 	claim, ok := object.(*resourceapi.ResourceClaim)
 	if ok && (claim.Status.Allocation != nil || len(claim.Status.Devices)+len(claim.Status.ReservedFor) > 0) {
