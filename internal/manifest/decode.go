@@ -105,6 +105,9 @@ func (d *Document) suspect() bool { return d.source != nil && d.source.suspect }
 // foreign says why Decode does not know the document's type.
 func (d *Document) foreign() Problem {
 	group, version, _ := strings.Cut(d.APIVersion, "/")
+	if problem, misspelt := d.misspelt(); misspelt {
+		return problem
+	}
 	versions := Versions(d.Kind)
 	switch {
 	case !d.Ours():

@@ -179,7 +179,9 @@ func TestVersion(t *testing.T) {
 		{"resource.k8s.io/v1alpha3", "DeviceTaintRule", true, manifest.Version{Name: "v1alpha3", Introduced: "1.33", Deprecated: "1.36", Removed: "1.39", OffByDefault: true}},
 		{"resource.k8s.io/v2", "ResourceClaim", true, manifest.Version{}},
 		{"resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest", false, manifest.Version{}},
-		{"v1", "ResourceClaim", false, manifest.Version{}},
+		{"v1", "ResourceClaim", true, manifest.Version{}},
+		{"v1", "Pod", false, manifest.Version{}},
+		{"gpu.example.com/v1", "ResourceClaim", false, manifest.Version{}},
 		{"", "", false, manifest.Version{}},
 	} {
 		document := &manifest.Document{APIVersion: test.apiVersion, Kind: test.kind}

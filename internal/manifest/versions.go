@@ -166,8 +166,18 @@ func lifecycle(form form) Version {
 // Ours reports whether the document is of the group resource.k8s.io, or of a kind of
 // dra-steward.io that an API server stores, and thus for [Decode].
 // ResourcePoolStatusRequests are questions to a controller rather than configuration,
-// and not ours.
+// and not ours. A kind of ours with a missing or misspelt group is ours too, so that Decode
+// reports it.
 func (d *Document) Ours() bool {
+	if d.inGroup() {
+		return true
+	}
+	_, misspelt := d.misspelt()
+	return misspelt
+}
+
+// inGroup reports whether the document is of one of the groups, as it is written.
+func (d *Document) inGroup() bool {
 	switch group, _, _ := strings.Cut(d.APIVersion, "/"); group {
 	case resourcev1.GroupName:
 		return d.Kind != "ResourcePoolStatusRequest"
