@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"os"
@@ -17,7 +18,7 @@ const Stdin = "-"
 const stdinName = "<stdin>"
 
 // Files yields the files that args stand for, in the order of args: an argument
-// that is a file stands for itself whatever its name, a folder for all files
+// that is a regular file stands for itself whatever its name, a folder for all files
 // below it that end in .yaml, .yml or .json, in lexical order and without
 // hidden folders, and [Stdin] for standard input. What cannot be looked at is
 // an [*Error]; the walk goes on after it.
@@ -50,8 +51,11 @@ func walk(root string, yield func(string, error) bool) error {
 	if err != nil {
 		return proceed(yield("", fileError(root, err)))
 	}
-	if !info.IsDir() {
+	switch {
+	case info.Mode().IsRegular():
 		return proceed(yield(root, nil))
+	case !info.IsDir():
+		return proceed(yield("", irregular(root, info.Mode())))
 	}
 	stopped := false
 	_ = filepath.WalkDir(resolveRoot(root), func(path string, entry fs.DirEntry, err error) error {
@@ -70,6 +74,20 @@ func walk(root string, yield func(string, error) bool) error {
 		return verdict
 	})
 	return proceed(!stopped)
+}
+
+// irregular refuses a file that may never end: a read of it would not return.
+func irregular(file string, mode fs.FileMode) *Error {
+	what := "not a regular file"
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	}
+	return &Error{File: file, Message: fmt.Sprintf("is %s: name a file or folder, or %q for standard input", what, Stdin)}
 }
 
 // resolveRoot makes filepath.WalkDir enter a root that is a symbolic link.

@@ -139,6 +139,9 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 	tally := tally{failOn: o.failOn, verdicts: o.verdicts, allowEmpty: o.allowEmpty}
 	progress := lint.Progress{Out: streams.Terminal, Now: time.Now}
 	for result := range linter.Run(args...) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		progress.Count(result.File)
 		if len(result.Reports) > 0 || o.verdicts {
 			progress.Hide()
