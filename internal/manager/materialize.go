@@ -26,7 +26,7 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prom
 		return err
 	}
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 100, 200
+	config.QPS, config.Burst = 200, 400
 	touch, err := materialize.NewTouch(config)
 	if err != nil {
 		return err

@@ -25,12 +25,13 @@ type apiServer struct {
 	pods *feed
 	// calls are those about pods and rules, events those that write events.
 	calls, events, deleted atomic.Int64
-	want                   int64
+	want                   atomic.Int64
 	done                   chan time.Time
 }
 
 func newAPIServer(tb testing.TB, pods *feed, want int) *apiServer {
-	s := &apiServer{pods: pods, want: int64(want), done: make(chan time.Time, 1)}
+	s := &apiServer{pods: pods, done: make(chan time.Time, 1)}
+	s.want.Store(int64(want))
 	s.Server = httptest.NewServer(s)
 	tb.Cleanup(s.Close)
 	return s
@@ -71,7 +72,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pod.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	if r.Method == http.MethodDelete {
 		s.pods.remove(key)
-		if s.deleted.Add(1) == s.want {
+		if s.deleted.Add(1) == s.want.Load() {
 			s.done <- time.Now()
 		}
 	}

@@ -1,6 +1,7 @@
 package materialize
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -28,7 +29,7 @@ type View interface {
 const (
 	DefaultInterval = time.Second
 	DefaultSettle   = time.Second
-	DefaultPools    = 5.0
+	DefaultPools    = 100.0
 	// maxPause is the longest time between two touches of a pool that do not help.
 	maxPause = time.Minute
 )
@@ -52,7 +53,8 @@ type TouchOptions struct {
 	// Settle is how long a slice differs before it is touched, DefaultSettle if zero: the
 	// webhook's replicas have to learn of a patch, too.
 	Settle time.Duration
-	// PoolsPerSecond is how many pools are touched, DefaultPools if zero.
+	// PoolsPerSecond is the largest number of pools that are touched, DefaultPools if zero.
+	// There are fewer while the API server answers slowly.
 	PoolsPerSecond float64
 	Metrics        *TouchMetrics
 	Logger         logr.Logger
@@ -64,6 +66,7 @@ type TouchOptions struct {
 type Toucher struct {
 	options  TouchOptions
 	limiter  *rate.Limiter
+	window   window
 	verdicts map[string]*verdict
 	pauses   map[Pool]pause
 	state    atomic.Pointer[State]
@@ -138,25 +141,69 @@ func (t *Toucher) look(ctx context.Context, now time.Time) {
 			delete(t.pauses, pool)
 		}
 	}
-	for pool, names := range differing {
-		due := t.elsewhere == "" && !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < t.options.Settle })
-		if !due || ctx.Err() != nil || !t.limiter.AllowN(now, 1) {
-			continue
+	if t.elsewhere == "" {
+		t.touchAll(ctx, differing, now)
+	}
+}
+
+// touchAll touches the pools that are due, as many at a time as the window allows, for at
+// most an interval: then the view is newer.
+func (t *Toucher) touchAll(ctx context.Context, differing map[Pool][]string, now time.Time) {
+	limited, cancel := context.WithTimeout(ctx, t.options.Interval)
+	defer cancel()
+	running, answers := 0, make(chan answer, mostAtOnce)
+	defer func() {
+		for ; running > 0; running-- {
+			t.window.answered((<-answers).values())
 		}
-		t.touch(ctx, pool, names)
+	}()
+	for _, pool := range t.due(differing, now) {
+		for ; running >= t.window.allows(); running-- {
+			t.window.answered((<-answers).values())
+		}
+		if t.limiter.Wait(limited) != nil {
+			return
+		}
+		running++
+		go func() { answers <- t.touch(ctx, pool, differing[pool]) }()
 		length := min(max(2*t.pauses[pool].length, 2*t.options.Settle), maxPause)
 		t.pauses[pool] = pause{now.Add(length), length}
 	}
 }
 
-func (t *Toucher) touch(ctx context.Context, pool Pool, names []string) {
+// due returns the pools to touch, first those that were touched the least without success.
+func (t *Toucher) due(differing map[Pool][]string, now time.Time) (pools []Pool) {
+	for pool, names := range differing {
+		if !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < t.options.Settle }) {
+			pools = append(pools, pool)
+		}
+	}
+	slices.SortFunc(pools, func(a, b Pool) int {
+		return cmp.Or(cmp.Compare(t.pauses[a].length, t.pauses[b].length), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
+	})
+	return pools
+}
+
+// An answer is how long the slowest update of a pool took, and whether one failed.
+type answer struct {
+	took   time.Duration
+	failed bool
+}
+
+func (a answer) values() (time.Duration, bool) { return a.took, a.failed }
+
+func (t *Toucher) touch(ctx context.Context, pool Pool, names []string) (a answer) {
 	for _, name := range names {
+		begin := time.Now()
 		err := t.options.Touch(ctx, name)
+		a.took = max(a.took, time.Since(begin))
 		t.options.Metrics.touched(err)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+			a.failed = true
 			t.options.Logger.Error(err, "Cannot update a ResourceSlice", "slice", name, "driver", pool.Driver, "pool", pool.Name)
 		}
 	}
+	return a
 }
 
 // judge checks the changes, and returns the slices that differ from what patches make of
