@@ -10,6 +10,10 @@ FROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO}${GO_DIGEST} AS bui
 ARG TARGETOS=linux
 ARG TARGETARCH=amd64
 ARG PROGRAM=dra-steward
+# What the program reports about itself: the repository is not in the build context.
+ARG VERSION=
+ARG COMMIT=
+ARG SOURCE_DATE_EPOCH=
 WORKDIR /src
 COPY . .
 RUN make image-root PROGRAM=${PROGRAM} GOOS=${TARGETOS} GOARCH=${TARGETARCH} IMAGE_ROOT=/image

@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root sbom demo test test-short test-long test-hostile test-node bench-long bench-policies oracle lint prose generate
+.PHONY: help build image-root image image-push sbom demo test test-short test-long test-hostile test-node bench-long bench-policies oracle lint prose generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -15,18 +15,18 @@ build: ## build the binary into bin/
 
 PROGRAM ?= dra-steward
 IMAGE_ROOT ?= bin/image/$(PROGRAM)
-# Nothing of the machine that builds goes into the program: no paths, no commit, no libc.
-REPRODUCIBLE = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w -buildid='
+IMAGE_LAYOUT ?= bin/oci/$(PROGRAM)
+# Runs on this machine also where GOOS and GOARCH name the platform of the image.
+IMAGE = cd image && env -u GOOS -u GOARCH go run .
 
-image-root: ## all that goes into the image, below IMAGE_ROOT: program, SBOM, licence; PROGRAM=dra-steward-scheduler
-	@mkdir -p "$(IMAGE_ROOT)"
-ifeq ($(PROGRAM),dra-steward-scheduler)
-	@cd scheduler && $(REPRODUCIBLE) -o "$(abspath $(IMAGE_ROOT))/program" .
-else
-	@$(REPRODUCIBLE) -o "$(IMAGE_ROOT)/program" ./cmd/dra-steward
-endif
-	@cp LICENSE "$(IMAGE_ROOT)/LICENSE"
-	@cd image && env -u GOOS -u GOARCH go run ./sbom "$(abspath $(IMAGE_ROOT))/program" >"$(abspath $(IMAGE_ROOT))/bom.json"
+image-root: ## all that goes into the image, below IMAGE_ROOT: program, SBOM, licenses; PROGRAM=dra-steward-scheduler
+	@$(IMAGE) root -program $(PROGRAM) $(if $(GOOS),-platforms $(GOOS)/$(or $(GOARCH),amd64)) "$(abspath $(IMAGE_ROOT))"
+
+image: ## the image for amd64 and arm64, below IMAGE_LAYOUT in the OCI layout; needs no container engine
+	@$(IMAGE) save -program $(PROGRAM) "$(abspath $(IMAGE_LAYOUT))"
+
+image-push: ## push the image to a registry: IMAGE_REFERENCE=registry.example.com/dra-steward:v0.1.0
+	@$(IMAGE) push -program $(PROGRAM) "$(IMAGE_REFERENCE)"
 
 sbom: image-root ## write the bill of materials (CycloneDX) to standard output
 	@cat "$(IMAGE_ROOT)/bom.json"

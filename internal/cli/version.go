@@ -1,18 +1,20 @@
 package cli
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/version"
 )
 
 // A versionInfo is what version prints.
 type versionInfo struct {
 	Version    string `json:"version"`
+	Commit     string `json:"commit,omitempty"`
 	Kubernetes string `json:"kubernetesAPI"`
 	GoVersion  string `json:"goVersion"`
 }
@@ -27,15 +29,12 @@ func versionCommand(streams cmdutil.Streams) *cobra.Command {
 			if err := cmdutil.CheckOutput(output, "text"); err != nil {
 				return err
 			}
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				return errors.New("this binary has no build information")
-			}
-			v := versionInfo{info.Main.Version, moduleVersion(info, "k8s.io/api"), info.GoVersion}
+			own := version.Get()
+			v := versionInfo{cmp.Or(own.Version, "unknown"), own.Commit, moduleVersion("k8s.io/api"), own.GoVersion}
 			if output != "text" {
 				return cmdutil.Print(streams.Out, output, v)
 			}
-			_, err := fmt.Fprintf(streams.Out, "dra-steward %s\nresource.k8s.io types of k8s.io/api %s\n%s\n", v.Version, v.Kubernetes, v.GoVersion)
+			_, err := fmt.Fprintf(streams.Out, "dra-steward %s\ncommit %s\nresource.k8s.io types of k8s.io/api %s\n%s\n", v.Version, cmp.Or(v.Commit, "unknown"), v.Kubernetes, v.GoVersion)
 			return err
 		},
 	}
@@ -44,10 +43,12 @@ func versionCommand(streams cmdutil.Streams) *cobra.Command {
 	return c
 }
 
-func moduleVersion(info *debug.BuildInfo, path string) string {
-	for _, module := range info.Deps {
-		if module.Path == path {
-			return module.Version
+func moduleVersion(path string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == path {
+				return module.Version
+			}
 		}
 	}
 	return "unknown"

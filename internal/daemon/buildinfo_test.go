@@ -17,7 +17,7 @@ func TestBuildInfo(t *testing.T) {
 		t.Fatalf("got %v, %v", families, err)
 	}
 	m := families[0].Metric[0]
-	if m.GetGauge().GetValue() != 1 || m.Label[0].GetValue() != runtime.Version() || m.Label[1].GetValue() == "" {
+	if m.GetGauge().GetValue() != 1 || m.Label[0].GetValue() == "" || m.Label[1].GetValue() != runtime.Version() || m.Label[2].GetValue() == "" {
 		t.Errorf("got %v", m)
 	}
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -126,7 +127,7 @@ func (e *eviction) run(ctx context.Context) error {
 		return errors.Join(err, unlisten())
 	}
 	controller.Confirm(said)
-	e.log.Info("controller", "mode", e.options.Mode, "actSince", said.ActSince)
+	e.log.Info("controller", "version", version.Get().Version, "mode", e.options.Mode, "actSince", said.ActSince)
 	group, ctx := errgroup.WithContext(ctx)
 	e.informers.StartWithContext(ctx)
 	group.Go(func() error { return e.evictor.Tracker.Run(ctx) })

@@ -28,6 +28,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/daemon"
+	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
@@ -123,7 +124,7 @@ func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions)
 	if o.serveSocket != "" {
 		group.Go(func() error { return servePodResources(ctx, o.serveSocket, agent) })
 	}
-	agent.Log.Info("watching", "node", o.nodeName)
+	agent.Log.Info("watching", "version", version.Get().Version, "node", o.nodeName)
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

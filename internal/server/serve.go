@@ -20,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -263,7 +264,7 @@ func serveAll(ctx context.Context, server *webhook.Server, world *ClusterView, s
 	context.AfterFunc(failed, cancel)
 	group.Go(func() error {
 		defer stop()
-		log.Info("serving admission requests", "address", daemon.AddressOf(at["--address"]),
+		log.Info("serving admission requests", "version", version.Get().Version, "address", daemon.AddressOf(at["--address"]),
 			"health", daemon.AddressOf(at["--health-address"]), "metrics", daemon.AddressOf(at["--metrics-address"]))
 		return server.Serve(admission, at["--address"])
 	})

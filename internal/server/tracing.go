@@ -17,7 +17,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/webhook"
 )
 
@@ -92,7 +92,7 @@ func (o tracingOptions) start(log logr.Logger) (tracing, error) {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.sampled))),
-		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "dra-steward"), attribute.String("service.version", cmdutil.MainVersion()))),
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "dra-steward"), attribute.String("service.version", version.Get().Version))),
 	)
 	return tracing{provider.Tracer("github.com/dra-steward/dra-steward/webhook"), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)

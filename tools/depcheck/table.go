@@ -111,6 +111,7 @@ var Packages = map[string]Package{
 	"internal/extendedresource": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/printable":        {Floor: 1, Pure: true},
 	"internal/sizedcache":       {Floor: 1, Pure: true},
+	"internal/version":          {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
@@ -122,6 +123,7 @@ var Packages = map[string]Package{
 	"tools/depcheck":   {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/citest":     {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/doctest":    {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/build":      {Floor: 1, Importers: []string{"(tests)"}}, // the module image ships what it builds
 	// The modules test/envtest and test/oracle build Kubernetes with it.
 	"tools/modules":     {Floor: 1, Importers: []string{"(tests)", "tools/modules/set"}},
 	"tools/modules/set": {Floor: 2, Importers: []string{"(tests)"}},
@@ -141,11 +143,11 @@ var PureFiles = map[string][]string{
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
 	"scheduler":        {"api/v1alpha1", "internal/controllers/materialize/record", "pkg/patch", "pkg/tracker"},
-	"image":            {},
+	"image":            {"tools/build"},
 	"test/alerts":      {},
 	"test/certmanager": {},
 	"test/chart":       {"charts"},
-	"test/envtest":     {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil", "tools/kubemodule", "test/chart", "webhook"},
+	"test/envtest":     {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil", "tools/build", "tools/kubemodule", "test/chart", "webhook"},
 	"test/evictor":     {},
 	"test/node":        {"..."},
 	"test/oracle":      {"..."},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,13 +70,4 @@ func NoSuchCommand(c *cobra.Command, args []string) error {
 		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(near, ", "))
 	}
 	return fmt.Errorf("there is no command %q; see '%s --help'", args[0], c.CommandPath())
-}
-
-// MainVersion is the version of this program, empty if nobody wrote it down.
-func MainVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "(devel)" {
-		return ""
-	}
-	return info.Main.Version
 }

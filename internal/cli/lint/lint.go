@@ -19,6 +19,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -248,5 +249,5 @@ func (o lintOptions) printer(streams cmdutil.Streams, book rulebook.Book) (lint.
 	if err != nil {
 		return nil, err
 	}
-	return lint.NewPrinter(o.output, streams.Out, lint.Options{Here: here, FailOn: failOn, Version: cmdutil.MainVersion(), Book: book})
+	return lint.NewPrinter(o.output, streams.Out, lint.Options{Here: here, FailOn: failOn, Version: version.Get().Version, Book: book})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
@@ -120,7 +121,7 @@ func (o auditOptions) write(streams cmdutil.Streams, report audit.Report, set *p
 		return err
 	}
 	book = append(book, rulebook.Policies(set)...)
-	if err := report.Write(o.output, streams.Out, lint.Options{Here: here, Version: cmdutil.MainVersion(), Book: book}); err != nil {
+	if err := report.Write(o.output, streams.Out, lint.Options{Here: here, Version: version.Get().Version, Book: book}); err != nil {
 		return err
 	}
 	if n := len(report.Errors); n > 0 {

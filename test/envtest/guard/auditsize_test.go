@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/tools/build"
 )
 
 // many is how many claims TestAuditMany stores.
@@ -31,10 +32,8 @@ func TestAuditMany(t *testing.T) {
 		t.Skip("ten thousand claims take minutes; make test-long runs it")
 	}
 	binary := filepath.Join(t.TempDir(), "dra-steward")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/dra-steward")
-	build.Dir = filepath.Join("..", "..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := build.Program(t.Context(), build.Options{Tree: "../../..", Output: binary}); err != nil {
+		t.Fatal(err)
 	}
 	c := client(t, cluster.Config())
 	claims := map[string][]resourceapi.DeviceToleration{}

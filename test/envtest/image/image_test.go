@@ -7,6 +7,7 @@ import (
 	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/tools/build"
 )
 
 // tree is the root of the repository, user that of the image.
@@ -31,10 +33,10 @@ const (
 func root(t *testing.T, in, program string, env ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "image")
-	build := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", in, "image-root", "PROGRAM="+program, "IMAGE_ROOT="+dir)
-	build.Env = append(os.Environ(), env...)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", build, err, out)
+	command := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", in, "image-root", "PROGRAM="+program, "IMAGE_ROOT="+dir)
+	command.Env = append(os.Environ(), env...)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
 	return dir
 }
@@ -65,7 +67,7 @@ func TestImage(t *testing.T) {
 		for _, entry := range entries {
 			names = append(names, entry.Name())
 		}
-		if want := []string{"LICENSE", "bom.json", "program"}; !slices.Equal(names, want) {
+		if want := []string{"LICENSE", "THIRD-PARTY-LICENSES", "bom.json", "program"}; !slices.Equal(names, want) {
 			t.Errorf("holds %q, want %q", names, want)
 		}
 	})
@@ -93,6 +95,14 @@ func TestImage(t *testing.T) {
 		out, err := command.CombinedOutput()
 		if code := command.ProcessState.ExitCode(); code != cmdutil.ExitFindings || !strings.Contains(string(out), "[taint-rule-everything]") {
 			t.Errorf("exit code %d, %v: %s", code, err, out)
+		}
+	})
+	t.Run("knows its version", func(t *testing.T) {
+		out, err := inside(t, dir, "version", "-o", "json").CombinedOutput()
+		stamp, stampErr := build.Read(t.Context(), tree)
+		var got struct{ Version, Commit string }
+		if err := errors.Join(err, stampErr, json.Unmarshal(out, &got)); err != nil || got.Version != stamp.Version || got.Commit != stamp.Commit {
+			t.Errorf("%v: got %s, want %+v", err, out, stamp)
 		}
 	})
 	for _, command := range []string{"serve", "controller", "node", "uninstall"} {
@@ -194,14 +204,18 @@ func wantBill(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	var bill struct {
-		BomFormat string
-		Metadata  struct {
+		BomFormat    string
+		SerialNumber string
+		Metadata     struct {
 			Component struct {
-				Name   string
-				Hashes []struct{ Alg, Content string }
+				Name, Version string
+				Hashes        []struct{ Alg, Content string }
 			}
 		}
-		Components []struct{ Name, Version, Purl string }
+		Components []struct {
+			Name, Version, Purl string
+			Licenses            []struct{ License struct{ ID string } }
+		}
 	}
 	if err := json.Unmarshal(data, &bill); err != nil {
 		t.Fatal(err)
@@ -214,6 +228,9 @@ func wantBill(t *testing.T, dir string) {
 	if bill.BomFormat != "CycloneDX" || about.Name != "dra-steward" || len(about.Hashes) != 1 || about.Hashes[0].Content != fmt.Sprintf("%x", sha256.Sum256(program)) {
 		t.Errorf("is about %+v", about)
 	}
+	if !strings.HasPrefix(about.Version, "v") || !strings.HasPrefix(bill.SerialNumber, "urn:uuid:") {
+		t.Errorf("version %q, serial number %q", about.Version, bill.SerialNumber)
+	}
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		t.Fatal(err)
@@ -224,6 +241,9 @@ func wantBill(t *testing.T, dir string) {
 	}
 	for _, component := range bill.Components {
 		got = append(got, component.Name+" "+component.Version)
+		if len(component.Licenses) == 0 || component.Licenses[0].License.ID == "" {
+			t.Errorf("%s has no license", component.Name)
+		}
 		if component.Purl != "pkg:golang/"+component.Name+"@"+component.Version {
 			t.Errorf("%s has the package URL %s", component.Name, component.Purl)
 		}
@@ -278,7 +298,7 @@ func TestReproducible(t *testing.T) {
 		}
 		if program == "dra-steward-scheduler" {
 			wantStatic(t, filepath.Join(first, "program"))
-			if out, err := inside(t, first, "--version").CombinedOutput(); err != nil || !strings.Contains(string(out), "v1.37") {
+			if out, err := inside(t, first, "--version").CombinedOutput(); err != nil || !strings.Contains(string(out), "v1.37.0+dra-steward.") {
 				t.Errorf("%v: %s", err, out)
 			}
 		}

@@ -4,9 +4,7 @@ package scheduler_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -29,6 +27,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/tools/build"
 )
 
 const driver = "gpu.example.com"
@@ -40,12 +39,13 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	file := filepath.Join(cache, "bin", "dra-steward-scheduler")
-	build := exec.Command("go", "build", "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.37.0", "-o", file, ".")
-	build.Dir = "../../../scheduler"
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build of the scheduler: %w\n%s", err, out)
+	const tree = "../../.."
+	ctx := context.Background()
+	stamp, err := build.Read(ctx, tree)
+	if err != nil {
+		return "", err
 	}
-	return file, nil
+	return file, build.Program(ctx, build.Options{Tree: tree, Program: build.Scheduler, Output: file, Stamp: stamp})
 })
 
 // world is a cluster with our scheduler.

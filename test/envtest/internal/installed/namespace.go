@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/tools/build"
 )
 
 // insideVariable holds the path of the program for the process in the namespace.
@@ -86,12 +88,32 @@ func enter(o envtest.Options) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "dra-steward")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/dra-steward/dra-steward/cmd/dra-steward")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n%s", build, err, out)
-		return 1, nil
+	if err := shipped(ctx, program); err != nil {
+		return 1, err
 	}
 	return again(ctx, program)
+}
+
+// shipped builds the program as its image has it.
+func shipped(ctx context.Context, output string) error {
+	tree, err := repository(ctx)
+	if err != nil {
+		return err
+	}
+	stamp, err := build.Read(ctx, tree)
+	if err != nil {
+		return err
+	}
+	return build.Program(ctx, build.Options{Tree: tree, Output: output, Stamp: stamp})
+}
+
+// repository returns the root of the repository, whichever package is tested.
+func repository(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/dra-steward/dra-steward").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // again runs this binary with the same arguments in a namespace.
