@@ -76,10 +76,11 @@ func keyOf(req Request, g *group) (digest, bool) {
 func (k *keyWriter) write(req Request, g *group) bool {
 	spec, base := specOf(req.Object)
 	old, _ := specOf(req.Old)
-	if spec == nil || spec.Size() > maxKey || old != nil && old.Size() > maxKey {
+	k.buffer = k.buffer[:0]
+	k.truth(old == nil)
+	if spec == nil || !k.spec(spec) || old != nil && !k.spec(old) {
 		return false
 	}
-	k.buffer = k.buffer[:0]
 	k.text(base)
 	k.text(req.Namespace)
 	k.text(req.User)
@@ -95,15 +96,16 @@ func (k *keyWriter) write(req Request, g *group) bool {
 	if req.Facts != nil {
 		k.labels(req.Facts.NamespaceLabels(req.Namespace))
 	}
-	if !k.world(req) {
-		return false
-	}
-	return k.spec(spec) && (old == nil || k.spec(old))
+	return k.world(req)
 }
 
-// spec writes a specification: its protocol buffer is one to one and always the same.
+// spec writes a specification: its protocol buffer is one to one and always the same. It
+// returns false if that is too long.
 func (k *keyWriter) spec(spec *resourceapi.ResourceClaimSpec) bool {
 	size := spec.Size()
+	if size > maxKey {
+		return false
+	}
 	k.buffer = binary.AppendUvarint(k.buffer, uint64(size))
 	end := len(k.buffer)
 	k.buffer = slices.Grow(k.buffer, size)[:end+size]

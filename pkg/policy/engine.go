@@ -82,6 +82,17 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 		return Decision{}
 	}
 	in := e.scopes.of(req)
+	var key digest
+	keep := e.cache != nil && group.pure
+	if keep {
+		key, keep = keyOf(req, group)
+	}
+	if keep {
+		if decision, found := e.cache.get(key); found {
+			return decision
+		}
+	}
+	// What exceeds the limits is never kept, so they are checked after the cache.
 	var raw []byte
 	if group.all.any(fieldNamed("raw")) {
 		raw = req.Raw
@@ -89,18 +100,8 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	if over := e.limits.exceeded(req.Object, raw); over != nil {
 		return group.failed(req, in, Failure{Path: over.path, TooLarge: true, Err: over})
 	}
-	if e.cache == nil || !group.pure {
-		return e.decide(ctx, group, req, in)
-	}
-	key, keep := keyOf(req, group)
-	if !keep {
-		return e.decide(ctx, group, req, in)
-	}
-	if decision, found := e.cache.get(key); found {
-		return decision
-	}
 	decision := e.decide(ctx, group, req, in)
-	if len(decision.Failures) == 0 {
+	if keep && len(decision.Failures) == 0 {
 		e.cache.add(key, decision)
 	}
 	return decision

@@ -30,9 +30,12 @@ deny contains violation if {
 	violation := {
 		"paths": toleration.paths,
 		"field": "tolerationSeconds",
-		"message": concat("", ["the pod is never evicted", forms[toleration.effect]]),
+		"message": messages[toleration.effect],
 		"hint": "set tolerationSeconds to the time that the workload needs to stop; with an empty effect write NoSchedule if only new allocations are meant",
 	}
 }
 
-forms := {"NoExecute": "", "": ": an empty effect includes NoExecute"}
+messages := {
+	"NoExecute": "the pod is never evicted",
+	"": "the pod is never evicted: an empty effect includes NoExecute",
+}
