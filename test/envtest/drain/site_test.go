@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,6 +227,30 @@ func (s site) event(namespace, kind, name, reason string) corev1.Event {
 		return true, nil
 	})
 	return found
+}
+
+// logged waits for the line about the eviction of a pod in the logs of the controller. The
+// line is there at once; an event can be lost with a process that another test kills.
+func (s site) logged(drain, pod string) {
+	s.Helper()
+	s.eventually("a line about the eviction of "+pod, func(context.Context) (bool, error) {
+		logs, err := filepath.Glob(filepath.Join(cluster.Dir(), steward.name+"-*.log"))
+		if err != nil {
+			return false, err
+		}
+		for _, log := range logs {
+			text, err := os.ReadFile(log)
+			if err != nil {
+				return false, err
+			}
+			for line := range strings.Lines(string(text)) {
+				if strings.Contains(line, "Evicted pod") && strings.Contains(line, pod) && strings.Contains(line, drain) {
+					return true, nil
+				}
+			}
+		}
+		return false, nil
+	})
 }
 
 // cordon are the rules of a drain.
