@@ -111,7 +111,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	f.BoolVar(&o.verdicts, "verdicts", false, "print the verdict of the API server on every object instead of findings")
 	f.BoolVar(&o.fix, "fix", false, "write missing defaults to the files, then check them")
 	f.BoolVar(&o.diff, "diff", false, "print the changes of --fix as a unified diff, without checking")
-	f.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the input has no objects")
+	f.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the input has no objects to check")
 	cmdutil.Complete(c, "output", lint.Outputs())
 	cmdutil.Complete(c, "fail-on", severities)
 	cmdutil.Complete(c, "kubernetes-version", lint.Minors())

@@ -66,8 +66,8 @@ func (t *tally) end() error {
 	if t.failed {
 		return cmdutil.ErrFindings
 	}
-	if t.judged+t.skipped == 0 && !t.allowEmpty {
-		return errors.New("nothing to check: the input has no objects; if that is right, set --allow-empty")
+	if t.judged == 0 && !t.allowEmpty {
+		return errors.New("nothing to check: the input has no objects of resource.k8s.io or dra-steward.io; if that is right, set --allow-empty")
 	}
 	return nil
 }
