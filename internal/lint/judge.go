@@ -27,6 +27,7 @@ func (s *Site) judge(document *manifest.Document, now time.Time) []Diagnostic {
 		j.version()
 		j.rules(object)
 	}
+	j.templates()
 	slices.SortStableFunc(j.reports, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
@@ -46,6 +47,24 @@ func (j *judgement) add(finding review.Finding) {
 	r := report(j.document, line, column, finding)
 	if !slices.Contains(j.reports, r) {
 		j.reports = append(j.reports, r)
+	}
+}
+
+// templates replaces what the rules find in text of a template.
+func (j *judgement) templates() {
+	for _, t := range j.document.Templates() {
+		here := func(r Diagnostic) bool { return r.Line == t.Line && r.Column == t.Column }
+		severity, path := validate.Warning, ""
+		for _, r := range j.reports {
+			if here(r) && r.Severity == validate.Error {
+				severity, path = validate.Error, r.Path
+			}
+		}
+		if severity == validate.Warning && !t.Certain {
+			continue
+		}
+		j.reports = append(slices.DeleteFunc(j.reports, here), report(j.document, t.Line, t.Column,
+			review.Finding{Rule: rulebook.Unrendered, Severity: severity, Path: path, Message: t.Message}))
 	}
 }
 

@@ -153,7 +153,7 @@ func (l Linter) result(t task, document *manifest.Document, err error) Result {
 	if place := (*manifest.Error)(nil); errors.As(err, &place) && place.Line > 0 {
 		return Result{File: t.part.File, Line: place.Line, Reports: l.Rules.of([]Diagnostic{{
 			File: place.File, Line: place.Line, Column: place.Column,
-			Rule: rulebook.Unreadable, Severity: validate.Error, Message: place.Message}}, t.site)}
+			Rule: unreadable(place), Severity: validate.Error, Message: place.Message}}, t.site)}
 	}
 	if err != nil {
 		return Result{File: t.part.File, Err: err}
@@ -168,4 +168,12 @@ func (l Linter) result(t task, document *manifest.Document, err error) Result {
 		result.Reports = l.Rules.of(t.site.judge(document, l.Now), t.site)
 	}
 	return result
+}
+
+// unreadable is the check that found an error.
+func unreadable(place *manifest.Error) string {
+	if place.Template {
+		return rulebook.Unrendered
+	}
+	return rulebook.Unreadable
 }

@@ -19,6 +19,8 @@ type Error struct {
 	// Old is the text at the place and New what to write instead of it, where that is
 	// certain; empty otherwise.
 	Old, New string
+	// Template is true for a template that was not rendered.
+	Template bool
 }
 
 // Error returns "file:line:column: message", or "file: message" for an error

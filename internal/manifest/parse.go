@@ -36,7 +36,7 @@ func parse(file string, in chunk, limit int) iter.Seq2[*Document, *Error] {
 		}
 		raw, err := src.toJSON(limit)
 		if err != nil {
-			yield(nil, err)
+			yield(nil, src.unrendered(err))
 			return
 		}
 		if !bytes.Equal(raw, []byte("null")) {

@@ -12,6 +12,7 @@ const (
 	UnknownKind       = "unknown-kind"
 	DeprecatedVersion = "deprecated-version"
 	FieldDropped      = "field-dropped"
+	Unrendered        = "unrendered-template"
 )
 
 // FormRule returns the ID of the check that found a problem of kind.
@@ -30,6 +31,17 @@ func FormRule(kind manifest.ProblemKind) string {
 	}
 }
 
+const unrenderedDoc = `A manifest is rendered: it has no text of a template.
+
+The text {{ ... }} of a Helm template, and the variables $(NAME) of kustomize and ${NAME} of
+Flux, are replaced before an API server gets the object. Lint checks the result:
+
+    helm template CHART | dra-steward lint -
+    kustomize build FOLDER | dra-steward lint -
+
+It is an error where the text causes one, and a warning where {{ ... }} would be stored.
+Lint does not look at annotations.`
+
 // formEntries are the checks that lint makes while it reads.
 func formEntries() []Entry {
 	form := func(id, doc, server string) Entry {
@@ -40,6 +52,7 @@ func formEntries() []Entry {
 
 Lint reports the position of what it cannot read, and still checks the other documents of
 the file.`, "refuses it too"),
+		form(Unrendered, unrenderedDoc, "refuses it, or stores the text"),
 		form(UnknownField, `Every field exists in the version of the kind.
 
 The API server does not store an unknown field. With kubectl's default it refuses the
