@@ -35,6 +35,36 @@ func (s *Source) CompleteTargets(c *cobra.Command, _ []string, typed string) ([]
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteWaiting offers claims and pods, as TYPE/NAME or, after TYPE, as NAME.
+func (s *Source) CompleteWaiting(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	switch {
+	case len(args) == 0:
+		for _, kind := range []string{"claim", "pod"} {
+			for _, name := range s.names(c.Context(), kind) {
+				names = append(names, kind+"/"+name)
+			}
+		}
+	case len(args) == 1:
+		if kind := taints.Kinds()[args[0]]; kind == "claim" || kind == "pod" {
+			names = s.names(c.Context(), kind)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteHolders offers the claims and pods that can hold devices.
+func (s *Source) CompleteHolders(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return s.CompleteWaiting(c, nil, typed)
+}
+
+// CompleteKind offers the names of a kind: driver, node.
+func (s *Source) CompleteKind(kind string) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return s.names(c.Context(), kind), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // CompleteNamespaces offers the namespaces of the cluster.
 func (s *Source) CompleteNamespaces(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return s.names(c.Context(), "namespace"), cobra.ShellCompDirectiveNoFileComp

@@ -278,29 +278,73 @@ func TestSecureMetrics(t *testing.T) {
 	}
 }
 
-// TestMonitors: node agents in a namespace of their own are scraped, too.
+// TestMonitors: each monitor selects, in the namespaces that it names, the pods of every
+// component that serves metrics at its port: node agents in a namespace of their own and the
+// scheduler, too.
 func TestMonitors(t *testing.T) {
-	objects, err := Render(with(values{"node": values{"enabled": true, "namespace": "agents", "createNamespace": true}, "scheduler": values{"enabled": true},
-		"monitoring": values{"podMonitor": values{"enabled": true}, "serviceMonitor": values{"enabled": true}}}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]int{}
-	for _, object := range objects {
-		kind := object.GetKind()
-		seen[kind+" "+object.GetName()]++
-		if kind != "PodMonitor" && kind != "ServiceMonitor" || strings.HasSuffix(object.GetName(), "-scheduler") {
-			continue
-		}
-		if names, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "namespaceSelector", "matchNames"); !slices.Equal(names, []string{"dra-steward", "agents"}) {
-			t.Errorf("%s scrapes the namespaces %v", kind, names)
+	v := everywhere(nil)
+	v["node"] = values{"enabled": true, "namespace": "agents", "createNamespace": true}
+	v["monitoring"] = values{"podMonitor": values{"enabled": true}, "serviceMonitor": values{"enabled": true}}
+	found, objects := workloads(t, v)
+	want := map[string]int{}
+	for component, namespace := range map[string]string{"": "dra-steward", "controller": "dra-steward", "node": "agents", "scheduler": "dra-steward"} {
+		for _, kind := range []string{"PodMonitor", "ServiceMonitor"} {
+			want[kind+" "+namespace+"/"+component]++
 		}
 	}
-	for name, want := range map[string]int{"PodMonitor dra-steward": 1, "PodMonitor dra-steward-scheduler": 1, "ServiceMonitor dra-steward": 1, "Service dra-steward-metrics": 2} {
-		if seen[name] != want {
-			t.Errorf("%d times %s, want %d", seen[name], name, want)
+	got := map[string]int{}
+	for _, monitor := range objects {
+		for _, namespace := range scrapedNamespaces(monitor) {
+			for component, template := range found {
+				if own := map[bool]string{true: "agents", false: "dra-steward"}[component == "node"]; own == namespace && scrapes(monitor, objects, namespace, template) {
+					got[monitor.GetKind()+" "+namespace+"/"+component]++
+				}
+			}
 		}
 	}
+	if !maps.Equal(got, want) {
+		t.Errorf("scraped are %v, want %v", got, want)
+	}
+}
+
+// scrapedNamespaces are those that a monitor selects; none for other objects.
+func scrapedNamespaces(monitor *unstructured.Unstructured) []string {
+	if kind := monitor.GetKind(); kind != "PodMonitor" && kind != "ServiceMonitor" {
+		return nil
+	}
+	if names, ok, _ := unstructured.NestedStringSlice(monitor.Object, "spec", "namespaceSelector", "matchNames"); ok {
+		return names
+	}
+	return []string{monitor.GetNamespace()}
+}
+
+// scrapes reports whether a monitor selects pods of a namespace, if it is a ServiceMonitor by
+// way of a Service, and they have its port.
+func scrapes(monitor *unstructured.Unstructured, objects []*unstructured.Unstructured, namespace string, pod corev1.PodTemplateSpec) bool {
+	matches := func(set labels.Set, in *unstructured.Unstructured, path ...string) bool {
+		selector, _, _ := unstructured.NestedStringMap(in.Object, path...)
+		return labels.SelectorFromSet(selector).Matches(set)
+	}
+	has := func(port string) bool {
+		return slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port })
+	}
+	port := func(list string) string {
+		endpoints, _, _ := unstructured.NestedSlice(monitor.Object, "spec", list)
+		return fmt.Sprint(endpoints[0].(map[string]any)["port"])
+	}
+	if monitor.GetKind() == "PodMonitor" {
+		return has(port("podMetricsEndpoints")) && matches(pod.Labels, monitor, "spec", "selector", "matchLabels")
+	}
+	return slices.ContainsFunc(objects, func(service *unstructured.Unstructured) bool {
+		if service.GetKind() != "Service" || service.GetNamespace() != namespace || !matches(service.GetLabels(), monitor, "spec", "selector", "matchLabels") {
+			return false
+		}
+		ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")
+		return slices.ContainsFunc(ports, func(p any) bool {
+			own := p.(map[string]any)
+			return own["name"] == port("endpoints") && has(fmt.Sprint(own["targetPort"]))
+		}) && matches(pod.Labels, service, "spec", "selector")
+	})
 }
 
 // TestAbsentHasItsJob: an alert on absent metrics names the job under which the chart's own

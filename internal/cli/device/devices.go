@@ -68,6 +68,8 @@ reads the devices that your permissions let you read, or files (--from-files).
 	f.BoolVarP(&o.watch, "watch", "w", false, "after the devices, print those that change")
 	c.MarkFlagsMutuallyExclusive("free", "held-by")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(deviceFormats()...))
+	cmdutil.CompleteWith(c, "node", o.CompleteKind("node"))
+	cmdutil.CompleteWith(c, "held-by", o.CompleteHolders)
 	return c
 }
 

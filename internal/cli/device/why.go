@@ -55,6 +55,7 @@ something else, 2 the command failed.`,
 		},
 	}
 	o.AddFlags(c)
+	c.ValidArgsFunction = o.CompleteWaiting
 	f := c.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text (grouped by reason), wide (each device), json or yaml")
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")

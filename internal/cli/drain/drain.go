@@ -106,6 +106,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.cancel, "cancel", false, "delete the named drains and remove their cordon")
 	c.MarkFlagsMutuallyExclusive("list", "pause", "resume", "cancel", "dry-run")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(listFormats()...))
+	cmdutil.CompleteWith(c, "driver", o.read.CompleteKind("driver"))
 	cmdutil.Complete(c, "deadline-action", []string{string(v1alpha1.DeadlineKeep), string(v1alpha1.DeadlineDelete), string(v1alpha1.DeadlineFail)})
 	cmdutil.Complete(c, "order", []string{string(v1alpha1.OrderPriority), string(v1alpha1.OrderOwnerSpread)})
 }

@@ -69,7 +69,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), streams) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.namespace, "namespace", "dra-steward", "namespace of the release")
+	f.StringVarP(&o.namespace, "namespace", "n", "dra-steward", "namespace of the release")
 	f.StringVar(&o.controller, "controller", "dra-steward-controller", "name of the controller's Deployment, Lease and ConfigMap")
 	f.StringVar(&o.webhook, "webhook", "dra-steward", "name of the webhook's Deployment")
 	f.BoolVar(&o.restore, "restore-slices", true, "first remove patched values from ResourceSlices, and wait until none is left")

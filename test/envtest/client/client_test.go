@@ -197,16 +197,27 @@ spec: {policyName: warn-rules, validationActions: [Warn]}
 // testCompletion completes names of the cluster and of the kubeconfig.
 func testCompletion(t *testing.T) {
 	for typed, want := range map[string]string{
-		"devices node/":                       "node/node-1\n",
-		"taint " + driver + "/node-1/":        driver + "/node-1/gpu-1\n",
-		"impact driver/":                      "driver/" + driver + "\n",
-		"devices -n " + namespace + " claim/": "claim/train\n",
-		"drain -n " + namespace + " pod/":     "pod/train-0\n",
-		"devices --namespace team":            namespace + "\n",
-		"why --context ":                      "envtest\n",
+		"devices node/":                           "node/node-1\n",
+		"taint " + driver + "/node-1/":            driver + "/node-1/gpu-1\n",
+		"impact driver/":                          "driver/" + driver + "\n",
+		"devices -n " + namespace + " claim/":     "claim/train\n",
+		"drain -n " + namespace + " pod/":         "pod/train-0\n",
+		"devices --namespace team":                namespace + "\n",
+		"why --context ":                          "envtest\n",
+		"why -n " + namespace + " ":               "claim/train\n",
+		"why -n " + namespace + " po":             "pod/train-0\n",
+		"why -n " + namespace + " pod ":           "train-0\n",
+		"devices --node ":                         "node-1\n",
+		"devices -n " + namespace + " --held-by ": "pod/train-0\n",
+		"drain --driver ":                         driver + "\n",
+		"explain taint-rule":                      "taint-rule-everything\t",
+		"explain DRA-TOL":                         "DRA-TOL-001\t",
+		"policy explain DRA-":                     "DRA-RULE-001\t",
 	} {
 		args := append([]string{"__complete"}, strings.Split(typed, " ")...)
-		args = slices.Insert(args, 2, "--kubeconfig="+cluster.Kubeconfig())
+		if !strings.Contains(typed, "explain") { // which needs no cluster
+			args = slices.Insert(args, 2, "--kubeconfig="+cluster.Kubeconfig())
+		}
 		if _, out, stderr := run(t, args...); !strings.Contains(out, want) {
 			t.Errorf("%s: no %q in\n%s%s", typed, want, out, stderr)
 		}

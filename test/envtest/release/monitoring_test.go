@@ -53,7 +53,7 @@ func TestMonitoringObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, plural := range []string{"podmonitors", "prometheusrules"} {
+	for _, plural := range []string{"podmonitors", "servicemonitors", "prometheusrules"} {
 		crd := definition(t, plural)
 		if err := c.Create(t.Context(), crd); err != nil {
 			t.Fatal(err)
@@ -68,7 +68,8 @@ func TestMonitoringObjects(t *testing.T) {
 		more["enabled"] = true
 		return more
 	}
-	all, err := chart.Render(with(values{"monitoring": values{"podMonitor": on(values{"interval": "15s"}), "alerts": on(values{}), "dashboard": on(values{})}}),
+	all, err := chart.Render(with(values{"scheduler": values{"enabled": true},
+		"monitoring": values{"podMonitor": on(values{"interval": "15s"}), "serviceMonitor": on(values{}), "alerts": on(values{}), "dashboard": on(values{})}}),
 		chart.Options{Namespace: metav1.NamespaceDefault, KubeVersion: cluster.Version()})
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func TestMonitoringObjects(t *testing.T) {
 			t.Errorf("%s: a field that it does not have passes", object.GetKind())
 		}
 	}
-	if seen["PodMonitor"] != 1 || seen["PrometheusRule"] != 1 {
+	if seen["PodMonitor"] != 2 || seen["ServiceMonitor"] != 2 || seen["PrometheusRule"] != 1 {
 		t.Errorf("the chart renders %v", seen)
 	}
 }

@@ -2,6 +2,8 @@ package scheduler_test
 
 import (
 	"crypto/tls"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -74,6 +79,7 @@ func TestChart(t *testing.T) {
 		response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
+	w.metrics(t, insecure, "https://127.0.0.1:"+port+"/metrics")
 	w.ask(t, "patched", "", `device.attributes["dc.example.com"].?rack.orValue("") == "r12"`)
 	w.isPending(t, "patched")
 	w.patch(t, "rack", `{filter: {device: b}, attributes: {dc.example.com/rack: {string: r12}}}`)
@@ -95,6 +101,54 @@ func TestChart(t *testing.T) {
 		renewed = lease.Spec.RenewTime.Time
 		return !before.IsZero() && renewed.After(before)
 	})
+}
+
+// metrics scrapes as Prometheus does, with the token of an account: one that may get /metrics
+// reads them, others do not.
+func (w *world) metrics(t *testing.T, c *http.Client, url string) {
+	t.Helper()
+	token := func(account string) string {
+		if account == "" {
+			return ""
+		}
+		object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account, Namespace: "default"}}
+		if _, err := w.CoreV1().ServiceAccounts("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		issued, err := w.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return issued.Status.Token
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reads-metrics"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
+	if _, err := w.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "reads-metrics"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reads-metrics"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "prometheus", Namespace: "default"}}}
+	if _, err := w.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for account, want := range map[string]int{"prometheus": http.StatusOK, "another": http.StatusForbidden, "": http.StatusForbidden} {
+		bearer := token(account)
+		eventually(t, fmt.Sprintf("account %q gets status %d", account, want), func() bool {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bearer != "" {
+				request.Header.Set("Authorization", "Bearer "+bearer)
+			}
+			response, err := c.Do(request)
+			if err != nil {
+				return false
+			}
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			return err == nil && response.StatusCode == want && (want != http.StatusOK || strings.Contains(string(text), "scheduler_schedule_attempts_total"))
+		})
+	}
 }
 
 // installScheduler applies the scheduler's objects, except the Deployment, whose arguments
