@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/pflag"
 	componentconfig "k8s.io/component-base/config"
@@ -10,6 +11,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+
+	"github.com/dra-steward/dra-steward/scheduler/plugin"
 )
 
 // The Lease of kube-scheduler, as it is without any flag.
@@ -50,6 +53,16 @@ func configured(flags *pflag.FlagSet) (*config.KubeSchedulerConfiguration, error
 		}
 	}
 	return configuration, nil
+}
+
+// election is what the plugin has to know of the leader election; nil without one. The
+// identity of kube-scheduler is the name of its host with a UUID.
+func election(of componentconfig.LeaderElectionConfiguration) *plugin.Election {
+	host, err := os.Hostname()
+	if !of.LeaderElect || err != nil { // without a name kube-scheduler does not start
+		return nil
+	}
+	return &plugin.Election{Namespace: of.ResourceNamespace, Name: of.ResourceName, Host: host}
 }
 
 // exclusive is nil if no kube-scheduler can be at work at the same time.

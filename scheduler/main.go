@@ -55,6 +55,7 @@ asserts that no other scheduler of the cluster handles pods with ResourceClaims.
 					"disable DefaultPreemption in multiPoint, and enable it again behind "+plugin.Name, "profile", profile.SchedulerName)
 			}
 		}
+		factory.Election = election(configuration.LeaderElection)
 		if *sole {
 			return nil
 		}

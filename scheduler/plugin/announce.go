@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"os"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,12 +23,36 @@ const (
 	announcedFor  = 40 * time.Second
 )
 
-// announce renews the Lease that tells who writes patches into slices that they are applied
-// here, until ctx ends. All replicas do so, the one that works and those that wait.
-func announce(ctx context.Context, client kubernetes.Interface) {
+// An Election is the leader election in which a scheduler takes part.
+type Election struct {
+	// Namespace and Name are those of its Lease.
+	Namespace, Name string
+	// Host is the name of this host, with which the identity of the scheduler begins.
+	Host string
+}
+
+// leads reports whether this scheduler holds the Lease. Without an election it always leads.
+func (e *Election) leads(ctx context.Context, client kubernetes.Interface) (bool, error) {
+	if e == nil {
+		return true, nil
+	}
+	lease, err := client.CoordinationV1().Leases(e.Namespace).Get(ctx, e.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && strings.HasPrefix(ptr.Deref(lease.Spec.HolderIdentity, ""), e.Host+"_"), err
+}
+
+// announce renews, while this scheduler leads, the Lease by which the controller that writes
+// patches into slices learns that the scheduler applies them. A replica that waits for
+// another kube-scheduler applies nothing, so it does not announce.
+func announce(ctx context.Context, client kubernetes.Interface, election *Election) {
 	logger, said := klog.FromContext(ctx), false
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		err := renew(ctx, client, metav1.NewMicroTime(time.Now()))
+		leads, err := election.leads(ctx, client)
+		if leads {
+			err = renew(ctx, client, metav1.NewMicroTime(time.Now()))
+		}
 		failed := err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil
 		if failed && !said {
 			logger.Error(err, "Cannot announce with the Lease that this scheduler applies patches",

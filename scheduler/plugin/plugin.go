@@ -56,6 +56,8 @@ type Factory struct {
 	// plugin of Kubernetes: who binds a pod with claims for another one is a second
 	// scheduler.
 	Profiles []string
+	// Election is the leader election of the process, nil without one.
+	Election *Election
 
 	mutex  sync.Mutex
 	shared *patches
@@ -93,7 +95,7 @@ func (f *Factory) share(ctx context.Context, handle fwk.Handle) (*patches, error
 	if f.shared != nil {
 		return f.shared, nil
 	}
-	shared, err := startPatches(ctx, handle, newReport(klog.FromContext(ctx).WithName("patches"), handle.EventRecorder(), f.Regarding, f.Profiles))
+	shared, err := startPatches(ctx, handle, f.Election, newReport(klog.FromContext(ctx).WithName("patches"), handle.EventRecorder(), f.Regarding, f.Profiles))
 	f.shared = shared
 	return shared, err
 }
