@@ -96,8 +96,8 @@ func TestReadHostile(t *testing.T) {
 		"deep dashes":         {strings.Repeat("- ", 100_000) + "x", "x.yaml:1:1: not YAML: exceeded max depth of 10000"},
 		"deep JSON":           {`{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + "}", "x.yaml:1:1005: nested more than 1000 levels deep"},
 		"deeper JSON":         {`{"a":` + strings.Repeat("[", 100_000), "x.yaml:1:1: not YAML: exceeded max depth of 10000"},
-		"too large":           {"a: " + strings.Repeat("x\n  ", 2_000_000), "x.yaml:1:1: the document is larger than 4194304 bytes: split it"},
-		"too long a line":     {"a: " + strings.Repeat("x", 5_000_000), "x.yaml:1:1: the document is larger than 4194304 bytes: split it"},
+		"too large":           {"a: " + strings.Repeat("x\n  ", 2_000_000), "x.yaml:1:1: the document is larger than 4194304 bytes: split it, or let lint read more with --max-document-size"},
+		"too long a line":     {"a: " + strings.Repeat("x", 5_000_000), "x.yaml:1:1: the document is larger than 4194304 bytes: split it, or let lint read more with --max-document-size"},
 		"lists in lists":      {strings.Repeat(`{"kind":"List","items":[`, 400) + strings.Repeat("]}", 400), "x.yaml:1:193: more than 8 lists in each other"},
 		"long separator":      {"--- " + strings.Repeat("x", 5_000_000), "x.yaml:1:1: kubectl accepts nothing but a comment"},
 	} {

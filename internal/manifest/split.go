@@ -106,7 +106,7 @@ func (s *splitter) add(line []byte, whole bool) error {
 		if s.current.refused == nil && len(s.current.text)+len(line) > s.limit {
 			s.current.text = nil
 			s.current.refused = &Error{Line: max(s.current.content, s.current.line), Column: 1,
-				Message: fmt.Sprintf("the document is larger than %d bytes: split it", s.limit)}
+				Message: fmt.Sprintf("the document is larger than %d bytes: split it, or let lint read more with --max-document-size", s.limit)}
 		}
 		if s.current.refused == nil {
 			s.current.text = append(s.current.text, line...)
