@@ -162,6 +162,25 @@ func TestGuardSays(t *testing.T) {
 	}
 }
 
+// TestGuardHintOnce: a refusal for several reasons says once what to do instead.
+func TestGuardHintOnce(t *testing.T) {
+	many := manyPods
+	many.hit.Namespaces, many.hit.DriverDevices = 9, 40
+	answer, err := guarding(t, v1alpha1.StewardConfiguration{}, many).Guard(guardRequest("v1", taintRule(t, "NoExecute", "d", ""), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range answer.Findings {
+		all.WriteString(f.Message + "\n")
+	}
+	for _, part := range []string{"31 pods, more than", "9 namespaces, more than", "31 of the 40 devices", "select fewer devices", "to proceed anyway, annotate it with"} {
+		if n := strings.Count(all.String(), part); n != 1 {
+			t.Errorf("%q is there %d times, want once:\n%s", part, n, &all)
+		}
+	}
+}
+
 // TestGuardOfDrains is for the other kind that hits pods.
 func TestGuardOfDrains(t *testing.T) {
 	drain := func(paused bool) []byte {

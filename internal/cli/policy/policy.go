@@ -42,7 +42,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	var paths []string
 	c.PersistentFlags().StringArrayVar(&paths, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
 	c.AddCommand(policyListCommand(streams, &paths), policyTestCommand(streams, &paths), policyNewCommand(streams), policyLintCommand(streams, &paths),
-		policyExplainCommand(streams, &paths), policyDocsCommand(streams, &paths), policyEvalCommand(streams, &paths), policyExportCommand(streams), policyBenchCommand(streams, &paths))
+		policyExplainCommand(streams, &paths), policyDocsCommand(streams, &paths), policyEvalCommand(streams, &paths), policyExportCommand(streams, &paths), policyBenchCommand(streams, &paths))
 	return c
 }
 

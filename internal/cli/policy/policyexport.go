@@ -21,12 +21,12 @@ import (
 
 type exportOptions struct {
 	config   string
-	policies []string
+	policies *[]string
 	excluded []string
 }
 
-func policyExportCommand(streams cmdutil.Streams) *cobra.Command {
-	var o exportOptions
+func policyExportCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command {
+	o := exportOptions{policies: paths}
 	c := &cobra.Command{
 		Use:   "export vap",
 		Short: "Write the policies as ValidatingAdmissionPolicies, which need no webhook",
@@ -51,7 +51,6 @@ not have the field.`,
 		},
 	}
 	c.Flags().StringVar(&o.config, "config", "", "configuration file with modes, parameters and exemptions")
-	c.Flags().StringSliceVar(&o.policies, "policies", nil, "folders or OPA bundles with policies in addition to the library")
 	c.Flags().StringSliceVar(&o.excluded, "exclude-namespaces", []string{"kube-system"}, "namespaces that are not checked")
 	return c
 }
@@ -61,7 +60,7 @@ func exportPolicies(ctx context.Context, o exportOptions) (objects []any, left [
 	if err != nil {
 		return nil, nil, err
 	}
-	sources, err := policyload.Sources(o.policies)
+	sources, err := policyload.Sources(*o.policies)
 	if err != nil {
 		return nil, nil, err
 	}
