@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root image image-push sbom demo test test-short test-long test-hostile test-node bench-long bench-policies oracle lint prose generate
+.PHONY: help build image-root image image-push sbom krew demo test test-short test-long test-hostile test-node bench-long bench-policies oracle lint prose generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,9 @@ image-push: ## push the image to a registry: IMAGE_REFERENCE=registry.example.co
 
 sbom: image-root ## write the bill of materials (CycloneDX) to standard output
 	@cat "$(IMAGE_ROOT)/bom.json"
+
+krew: ## the archives and the manifest of the plugin of kubectl, below bin/krew
+	@$(IMAGE) krew "$(CURDIR)/bin/krew"
 
 demo: ## run dra-steward against a real control plane; KEEP=1 leaves it running
 	@cd test/envtest && go build -o "$(CACHE)/bin/demo" ./demo && cd ../.. && exec "$(CACHE)/bin/demo" $(if $(KEEP),--keep)

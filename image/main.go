@@ -1,5 +1,6 @@
 // Command image makes the container images of the programs: what goes into them, the images in
-// a folder, or pushed to a registry. It needs Go and no container engine.
+// a folder, or pushed to a registry; and the archives of the plugin of kubectl. It needs Go and
+// no container engine.
 package main
 
 import (
@@ -12,18 +13,26 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dra-steward/dra-steward/image/krew"
 	"github.com/dra-steward/dra-steward/image/oci"
 	"github.com/dra-steward/dra-steward/image/root"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
-const usage = `usage: image root|save|push [flags] TARGET
+const usage = `usage: image root|save|push|krew [flags] TARGET
 
   root TARGET   write what goes into the image of one platform into the folder
   save TARGET   write the image into the folder, in the OCI layout
   push TARGET   push the image to the reference, such as registry.example.com/dra-steward:v0.1.0
+  krew TARGET   write the archives from which krew installs, and their manifest, into the folder
 
 `
+
+// What the platforms are unless -platforms names others.
+const (
+	imagePlatforms  = "linux/amd64,linux/arm64"
+	pluginPlatforms = imagePlatforms + ",darwin/amd64,darwin/arm64,windows/amd64"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -39,14 +48,14 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	tree := flags.String("tree", "..", "root of the repository")
 	program := flags.String("program", build.Steward, "program: "+build.Steward+" or "+build.Scheduler)
-	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "platforms, separated by commas; root takes one, by default that of this machine")
+	platforms := flags.String("platforms", imagePlatforms, "platforms, separated by commas; root takes one, by default that of this machine; krew by default "+pluginPlatforms)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
 	}
 	if len(args) == 0 {
 		flags.Usage()
-		return errors.New("want root, save or push")
+		return errors.New("want root, save, push or krew")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -68,10 +77,15 @@ func run(ctx context.Context, args []string) error {
 		}
 		of.Dir = target
 		return root.Write(ctx, of)
+	case "krew":
+		if chosen := set(flags, "platforms"); !chosen {
+			*platforms = pluginPlatforms
+		}
+		return plugin(ctx, target, strings.Split(*platforms, ","), of)
 	case "save", "push":
 		return publish(ctx, args[0], target, strings.Split(*platforms, ","), of)
 	}
-	return fmt.Errorf("%s: want root, save or push", args[0])
+	return fmt.Errorf("%s: want root, save, push or krew", args[0])
 }
 
 func set(flags *flag.FlagSet, name string) (is bool) {
@@ -79,24 +93,51 @@ func set(flags *flag.FlagSet, name string) (is bool) {
 	return is
 }
 
-// publish makes the image for all platforms, and writes it to the target.
-func publish(ctx context.Context, how, target string, platforms []string, of root.Options) error {
-	dir, err := os.MkdirTemp("", "dra-steward-image-")
+// plugin writes the archives for all platforms, and their manifest, into the folder.
+func plugin(ctx context.Context, target string, platforms []string, of root.Options) error {
+	roots, remove, err := writeRoots(ctx, platforms, of)
+	defer remove()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	var roots []oci.Platform
+	var plugins []krew.Platform
+	for _, r := range roots {
+		plugins = append(plugins, krew.Platform{OS: r.OS, Arch: r.Arch, Root: r.Dir})
+	}
+	return krew.Write(target, of.Stamp, plugins)
+}
+
+// writeRoots writes a root for each platform into temporary folders, until remove.
+func writeRoots(ctx context.Context, platforms []string, of root.Options) (roots []root.Options, remove func(), err error) {
+	dir, err := os.MkdirTemp("", "dra-steward-image-")
+	remove = func() { os.RemoveAll(dir) }
+	if err != nil {
+		return nil, func() {}, err
+	}
 	for _, platform := range platforms {
 		goos, arch, ok := strings.Cut(platform, "/")
 		if !ok {
-			return fmt.Errorf("-platforms %s: want OS/ARCH, such as linux/amd64", platform)
+			return nil, remove, fmt.Errorf("-platforms %s: want OS/ARCH, such as linux/amd64", platform)
 		}
 		of.OS, of.Arch, of.Dir = goos, arch, filepath.Join(dir, goos+"-"+arch)
 		if err := root.Write(ctx, of); err != nil {
-			return err
+			return nil, remove, err
 		}
-		roots = append(roots, oci.Platform{OS: goos, Arch: arch, Root: of.Dir})
+		roots = append(roots, of)
+	}
+	return roots, remove, nil
+}
+
+// publish makes the image for all platforms, and writes it to the target.
+func publish(ctx context.Context, how, target string, platforms []string, of root.Options) error {
+	written, remove, err := writeRoots(ctx, platforms, of)
+	defer remove()
+	if err != nil {
+		return err
+	}
+	var roots []oci.Platform
+	for _, r := range written {
+		roots = append(roots, oci.Platform{OS: r.OS, Arch: r.Arch, Root: r.Dir})
 	}
 	image, err := oci.New(of.Program, of.Stamp, roots)
 	if err != nil {

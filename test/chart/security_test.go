@@ -267,7 +267,7 @@ func TestAttacks(t *testing.T) {
 func TestReleaseChecks(t *testing.T) {
 	for file, want := range map[string][]string{
 		"Dockerfile":                     {"\nARG GO_DIGEST=\nFROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO}${GO_DIGEST} AS build\n"},
-		".github/workflows/release.yaml": {"s|^ARG GO_DIGEST=.*|ARG GO_DIGEST=@$digest|", `grep -q 'example\.invalid' SECURITY.md`},
+		".github/workflows/release.yaml": {"s|^ARG GO_DIGEST=.*|ARG GO_DIGEST=@$digest|", `grep -q 'example\.invalid' SECURITY.md`, " make krew\n"},
 		"SECURITY.md":                    {"@example.invalid**"},
 	} {
 		text, err := os.ReadFile(filepath.Join("../..", file))

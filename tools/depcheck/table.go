@@ -124,6 +124,7 @@ var Packages = map[string]Package{
 	"tools/citest":     {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/doctest":    {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/build":      {Floor: 1, Importers: []string{"(tests)"}}, // the module image ships what it builds
+	"tools/krew":       {Floor: 1, Importers: []string{"(tests)"}}, // the module image fills it in
 	// The modules test/envtest and test/oracle build Kubernetes with it.
 	"tools/modules":     {Floor: 1, Importers: []string{"(tests)", "tools/modules/set"}},
 	"tools/modules/set": {Floor: 2, Importers: []string{"(tests)"}},
@@ -143,7 +144,7 @@ var PureFiles = map[string][]string{
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
 	"scheduler":        {"api/v1alpha1", "internal/controllers/materialize/record", "pkg/patch", "pkg/tracker"},
-	"image":            {"tools/build"},
+	"image":            {"tools/build", "tools/krew"},
 	"test/alerts":      {},
 	"test/certmanager": {},
 	"test/chart":       {"charts"},
