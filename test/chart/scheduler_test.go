@@ -87,3 +87,28 @@ func TestSchedulerIsASystemUser(t *testing.T) {
 	}
 	t.Error("no configuration")
 }
+
+// TestSchedulerVersions: the scheduler renders only for the versions of Kubernetes that it
+// supports, unless a value names others.
+func TestSchedulerVersions(t *testing.T) {
+	for _, tt := range []struct {
+		version, supported string
+		refused            bool
+	}{
+		{"1.36.3", "", true},
+		{"1.37.0", "", false},
+		{"v1.37.2-gke.100", "", false},
+		{"v1.38.0-alpha.1", "", false},
+		{"1.39.0", "", true},
+		{"1.36.3", ">=1.36.0-0", false},
+	} {
+		v := values{"enabled": true}
+		if tt.supported != "" {
+			v["kubernetesVersions"] = tt.supported
+		}
+		_, err := Render(with(values{"scheduler": v}), Options{KubeVersion: tt.version})
+		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "supports Kubernetes >=1.37.0-0 <1.39.0-0, not "+"v"+strings.TrimPrefix(tt.version, "v")) {
+			t.Errorf("%s, %q: %v, want an error: %t", tt.version, tt.supported, err, tt.refused)
+		}
+	}
+}

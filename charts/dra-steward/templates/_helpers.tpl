@@ -309,13 +309,13 @@ provided
 {{- fail (printf "certificates.existingSecret and certificates.caBundle are for certificates.mode provided, which is %s: set the mode or leave them out" .Values.certificates.mode) -}}
 {{- end -}}
 {{- if and (include "dra-steward.selfManaged" .) (not .Values.controller.enabled) -}}
-{{- fail "controller.enabled false: nobody would keep the certificate of certificates.mode selfManaged; set the mode to certManager or provided, or leave the controller on" -}}
+{{- fail "controller.enabled false: the controller renews the certificate of certificates.mode selfManaged; set the mode to certManager or provided, or leave the controller enabled" -}}
 {{- end -}}
 {{- else if not (and .Values.certificates.existingSecret $ca) -}}
 {{- $host := include "dra-steward.host" . -}}
 {{- fail (printf (include "dra-steward.certificateHelp" .) $host $host .Release.Namespace .Release.Namespace) -}}
 {{- else if not (contains "-----BEGIN CERTIFICATE-----" $ca) -}}
-{{- fail "certificates.caBundle: must be one or more certificates in PEM (-----BEGIN CERTIFICATE-----), not encoded once more; pass the file: --set-file certificates.caBundle=ca.crt" -}}
+{{- fail "certificates.caBundle: must be one or more certificates in PEM (-----BEGIN CERTIFICATE-----), without base64 around them; pass the file: --set-file certificates.caBundle=ca.crt" -}}
 {{- end -}}
 {{- end -}}
 
@@ -337,6 +337,13 @@ and then install with
     --set-file certificates.caBundle=tls.crt
 {{ end -}}
 
+{{- /* A scheduler supports API servers of its own minor and the next. */ -}}
+{{- define "dra-steward.requireSchedulerVersion" -}}
+{{- if not (semverCompare .Values.scheduler.kubernetesVersions .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "scheduler.enabled: the scheduler is kube-scheduler 1.37 and supports Kubernetes %s, not %s; use patches.mode=materialize instead (docs/patches.md), name the version for helm template with --kube-version, or set scheduler.kubernetesVersions" .Values.scheduler.kubernetesVersions .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- end -}}
+
 {{- /* Patches reach schedulers in one way: in the slices, or in our scheduler. */ -}}
 {{- define "dra-steward.requireOneMode" -}}
 {{- if eq .Values.patches.mode "materialize" }}
@@ -348,10 +355,10 @@ and then install with
 {{- end }}
 {{- end }}
 {{- if not (and .Values.liveData.enabled .Values.controller.enabled) }}
-{{- fail "patches.mode=materialize needs liveData.enabled, which reads the patches, and controller.enabled, which brings slices to them" }}
+{{- fail "patches.mode=materialize needs liveData.enabled, which reads the patches, and controller.enabled, which updates slices with them" }}
 {{- end }}
 {{- else if and (eq .Values.patches.mode "restore") (not .Values.controller.enabled) }}
-{{- fail "patches.mode=restore needs controller.enabled, which takes patches out of slices" }}
+{{- fail "patches.mode=restore needs controller.enabled, which removes patched values from slices" }}
 {{- end }}
 {{- end -}}
 
