@@ -10,7 +10,14 @@ rule := {
 
 messages(change) := {violation.message |
 	some violation in rule_time.deny with input.taintRule as object.union(object.union(rule, {"timeChanged": true}), change)
-		with input.parameters as {"DRA-RULE-005": {"maxAgeSeconds": 60, "maxSkewSeconds": 60}}
+		with input.parameters as {"DRA-RULE-005": {"maxAgeSeconds": 60, "maxSkewSeconds": 60, "restorers": ["velero", "system:masters"]}}
+		with input.user as {"name": "jane", "groups": ["gpu-admins"]}
+}
+
+restored(user, change) := {violation.message |
+	some violation in rule_time.deny with input.taintRule as object.union(rule, change)
+		with input.parameters as {"DRA-RULE-005": {"maxAgeSeconds": 60, "maxSkewSeconds": 60, "restorers": ["velero", "system:masters"]}}
+		with input.user as user
 }
 
 stored := {"key": rule.key, "value": "", "effect": "NoExecute", "selector": rule.selector}
@@ -32,3 +39,9 @@ test_clocks_differ_passes if messages({"age": -60}) == set()
 test_no_time_passes if messages({"age": null}) == set()
 
 test_stored_time_passes if messages({"age": 200000000, "old": stored, "timeChanged": false}) == set()
+
+test_restoring_user_passes if restored({"name": "velero", "groups": []}, {"age": 200000000}) == set()
+
+test_restoring_group_passes if restored({"name": "root", "groups": ["system:masters"]}, {"age": 200000000}) == set()
+
+test_restored_future_is_denied if count(restored({"name": "velero", "groups": []}, {"age": -3600})) == 1
