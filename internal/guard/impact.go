@@ -3,6 +3,8 @@ package guard
 import (
 	"fmt"
 	"strings"
+
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // An Impact is what a taint or drain hits now, as policies and people are told.
@@ -37,26 +39,19 @@ func (i Impact) String() string {
 	if i.Claims == 0 {
 		return "affects no pods: no claim holds these devices"
 	}
-	text := fmt.Sprintf("affects %s and %s", count(i.Devices, "allocated device"), count(i.Claims, "claim"))
+	text := fmt.Sprintf("affects %s and %s", plural.Of(i.Devices, "allocated device"), plural.Of(i.Claims, "claim"))
 	if i.Pods == 0 {
 		return text + "; no running pod uses them"
 	}
-	text += fmt.Sprintf(", %s in %s (%s): %s", count(i.Pods, "pod"), count(i.Namespaces, "namespace"), list(i.NamespaceNames, i.Namespaces), list(i.PodNames, i.Pods))
+	text += fmt.Sprintf(", %s in %s (%s): %s", plural.Of(i.Pods, "pod"), plural.Of(i.Namespaces, "namespace"), list(i.NamespaceNames, i.Namespaces), list(i.PodNames, i.Pods))
 	if len(i.Budgets) == 0 {
 		return text
 	}
 	var budgets []string
 	for _, b := range i.Budgets {
-		budgets = append(budgets, fmt.Sprintf("%s/%s (%s, %d may go now)", b.Namespace, b.Name, count(b.Pods, "pod"), b.Allowed))
+		budgets = append(budgets, fmt.Sprintf("%s/%s (%s, %d may go now)", b.Namespace, b.Name, plural.Of(b.Pods, "pod"), b.Allowed))
 	}
-	return text + fmt.Sprintf("; and %s: %s", count(len(budgets), "PodDisruptionBudget"), list(budgets, len(budgets)))
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return text + fmt.Sprintf("; and %s: %s", plural.Of(len(budgets), "PodDisruptionBudget"), list(budgets, len(budgets)))
 }
 
 // list is the first of some names.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // DefaultWindow is how long an eviction counts together with those that begin after it;
@@ -202,9 +204,9 @@ func (s Sum) String() string {
 		over = append(over, e.String())
 	}
 	for _, start := range s.Others {
-		others = append(others, fmt.Sprintf("%s (%s)", start.Object, count(len(start.Hit.Pods), "pod")))
+		others = append(others, fmt.Sprintf("%s (%s)", start.Object, plural.Of(len(start.Hit.Pods), "pod")))
 	}
-	text := fmt.Sprintf("together with the %s that began within the last %s, %s: %s; select fewer devices", count(len(others), "eviction"),
+	text := fmt.Sprintf("together with the %s that began within the last %s, %s: %s; select fewer devices", plural.Of(len(others), "eviction"),
 		minutes(s.Length), strings.Join(over, ", "), list(others, len(others)))
 	if !s.Until.IsZero() {
 		// Up to the minute, so that the time that is read here is late enough.

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // tries bounds how many changes of one kind are tried for a request.
@@ -132,7 +134,7 @@ func (q *question) noDevices(r asked) Cause {
 		drivers[slice.Spec.Driver] = true
 		devices += len(slice.Spec.Devices)
 	}
-	c.Message = fmt.Sprintf("DeviceClass %s selects none of the %s of %s", r.class, count(devices, "device"), count(len(drivers), "driver"))
+	c.Message = fmt.Sprintf("DeviceClass %s selects none of the %s of %s", r.class, plural.Of(devices, "device"), plural.Of(len(drivers), "driver"))
 	if devices == 0 {
 		c.Message = "no driver publishes a device"
 	}
@@ -196,14 +198,6 @@ func noun(r asked) string {
 		}
 	}
 	return r.class
-}
-
-// count writes a number with a noun.
-func count(n int, singular string) string {
-	if n == 1 {
-		return "1 " + singular
-	}
-	return fmt.Sprintf("%d %ss", n, singular)
 }
 
 // editable reports whether a pod can be replaced by a changed one: one that a controller

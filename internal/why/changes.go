@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -54,7 +55,7 @@ func (q *question) withoutTaints(r asked, places []place) (message, remedy, comm
 	}
 	message = places[0].String() + " is"
 	if len(places) > 1 {
-		message = count(len(places), "device") + " are"
+		message = plural.Of(len(places), "device") + " are"
 	}
 	message += " suitable without taint " + list(unique(names), 3)
 	commands, remedies = unique(commands), unique(remedies)
@@ -123,7 +124,7 @@ func (q *question) incomplete(_ context.Context, _ asked, request *Request) (all
 		seen[id] = true
 		pool := q.pools[id]
 		h := hypothesis{cause: Cause{Kind: IncompletePool, Devices: len(found)}, change: func(q *question) { q.complete(id) }}
-		h.cause.Message = fmt.Sprintf("pool %s of driver %s is incomplete: %d of %s published", id.name, id.driver, pool.slices, count(int(pool.total), "slice"))
+		h.cause.Message = fmt.Sprintf("pool %s of driver %s is incomplete: %d of %s published", id.name, id.driver, pool.slices, plural.Of(int(pool.total), "slice"))
 		h.cause.Remedy = fmt.Sprintf("wait until the driver publishes the missing slices; if it does not, restart its pod on %s", where(p.slice, p.device))
 		if pool.twice != "" {
 			h.cause.Message = fmt.Sprintf("pool %s of driver %s has the device %s twice", id.name, id.driver, pool.twice)

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 func nearest(name string, names []string) string { return manifest.Nearest(name, names) }
@@ -177,7 +178,7 @@ func (q *question) otherwise(r asked, request *Request, i int, parts []term, j i
 	}
 	removed := q.without(r, i, parts, j, inClass, message)
 	if n := values["missing"]; t.left != "" && n == len(inClass) {
-		removed.cause.Remedy += fmt.Sprintf(" (or publish %s: a ResourceSlicePatch would make %s suitable)", t.name, count(n, "device"))
+		removed.cause.Remedy += fmt.Sprintf(" (or publish %s: a ResourceSlicePatch would make %s suitable)", t.name, plural.Of(n, "device"))
 	}
 	return append(all, removed)
 }

@@ -12,6 +12,8 @@ import (
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // creationFailed is the reason of the event about a claim that kube-controller-manager
@@ -166,7 +168,7 @@ func (w World) group(pod *corev1.Pod) []Cause {
 		return nil
 	}
 	c := Cause{Kind: GroupIncomplete, Message: fmt.Sprintf("PodGroup %s needs %d pods at once; %d exist", name, gang.MinCount, exist)}
-	c.Remedy = fmt.Sprintf("create %s, or lower minCount", count(int(gang.MinCount-exist), "pod"))
+	c.Remedy = fmt.Sprintf("create %s, or lower minCount", plural.Of(int(gang.MinCount-exist), "pod"))
 	c.Command = mergePatch("podgroup.scheduling.k8s.io", pod.Namespace, name, map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": exist}}}})
 	return []Cause{c}
 }

@@ -107,10 +107,11 @@ var Packages = map[string]Package{
 	"pkg/cdi":                     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/podresources/checkpoint": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
-	"internal/guard":            {Floor: 1, Beside: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/guard":            {Floor: 1, Beside: []string{"internal/plural", "api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/extendedresource": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/printable":        {Floor: 1, Pure: true},
 	"internal/sizedcache":       {Floor: 1, Pure: true},
+	"internal/plural":           {Floor: 1, Pure: true},
 	"internal/version":          {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/why"
 )
 
@@ -120,9 +121,9 @@ func lines(r why.Request) (all []line) {
 	for _, reason := range reasons {
 		switch reason {
 		case why.ClassSelector:
-			all = append(all, line{devices[reason], reason, "not in DeviceClass " + r.Class, count(distinct(r, reason, func(d why.Device) string { return d.Driver }), "driver")})
+			all = append(all, line{devices[reason], reason, "not in DeviceClass " + r.Class, plural.Of(distinct(r, reason, func(d why.Device) string { return d.Driver }), "driver")})
 		case why.NodeMismatch:
-			all = append(all, line{devices[reason], reason, "on nodes where the pod cannot run", count(distinct(r, reason, func(d why.Device) string { return d.Driver + "/" + d.Pool }), "pool")})
+			all = append(all, line{devices[reason], reason, "on nodes where the pod cannot run", plural.Of(distinct(r, reason, func(d why.Device) string { return d.Driver + "/" + d.Pool }), "pool")})
 		default:
 			all = append(all, alike(r, reason)...)
 		}
@@ -149,13 +150,6 @@ func distinct(r why.Request, reason why.Reason, of func(why.Device) string) int 
 		}
 	}
 	return len(found)
-}
-
-func count(n int, singular string) string {
-	if n == 1 {
-		return "1 " + singular
-	}
-	return fmt.Sprintf("%d %ss", n, singular)
 }
 
 // alike puts the devices of one reason with the same message together, the largest groups

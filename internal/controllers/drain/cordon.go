@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // What says to which drain a rule belongs. It is no owner reference: with the type
@@ -167,7 +168,7 @@ func (d *Decision) cordonCondition(in Input) (from time.Time, evict bool) {
 		c.set(v1alpha1.DrainCordoned, false, v1alpha1.BlockedCannotCordon, in.CannotCordon)
 		return in.Drain.CreationTimestamp.Time, spec.WithoutCordon
 	case !complete:
-		c.set(v1alpha1.DrainCordoned, false, "Cordoning", fmt.Sprintf("the DeviceTaintRules of %s are being written", count(len(in.Devices.Names), "device")))
+		c.set(v1alpha1.DrainCordoned, false, "Cordoning", fmt.Sprintf("the DeviceTaintRules of %s are being written", plural.Of(len(in.Devices.Names), "device")))
 		return time.Time{}, false
 	}
 	if due := since.Add(in.Settings.settle()); due.After(in.Now) {

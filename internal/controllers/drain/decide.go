@@ -9,6 +9,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // Decide returns the next step. Called again after that step with nothing else changed, it
@@ -133,13 +134,13 @@ func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 	case in.Drain.Spec.DryRun:
 		c.set(v1alpha1.DrainDrained, false, "DryRun", "nothing is evicted")
 	case n.Remaining > 0:
-		c.set(v1alpha1.DrainDrained, false, "PodsRemain", fmt.Sprintf("%s in %s left, %d of them leaving", count(int(n.Remaining), "pod"), count(int(n.Namespaces), "namespace"), n.Leaving))
+		c.set(v1alpha1.DrainDrained, false, "PodsRemain", fmt.Sprintf("%s in %s left, %d of them leaving", plural.Of(int(n.Remaining), "pod"), plural.Of(int(n.Namespaces), "namespace"), n.Leaving))
 	case n.Claims > 0:
 		c.set(v1alpha1.DrainDrained, false, "ClaimsRemain", fmt.Sprintf("%s allocated: first %s", areClaims(int(n.Claims)), firstClaim(in)))
 	case !cordoned:
 		c.set(v1alpha1.DrainDrained, false, "NotCordoned", "no claim holds a device, but a new claim can get one at any time")
 	default:
-		c.set(v1alpha1.DrainDrained, true, "Drained", fmt.Sprintf("no claim holds one of %s; %s", count(int(n.Devices), "device"), d.result()))
+		c.set(v1alpha1.DrainDrained, true, "Drained", fmt.Sprintf("no claim holds one of %s; %s", plural.Of(int(n.Devices), "device"), d.result()))
 		c.set(v1alpha1.DrainDraining, false, "Drained", "")
 		d.complete(in)
 		return true
@@ -160,7 +161,7 @@ func firstClaim(in Input) string {
 
 // result reports the number of evicted pods.
 func (d *Decision) result() string {
-	text := fmt.Sprintf("%s evicted", count(int(d.Status.Counts.Evicted), "pod"))
+	text := fmt.Sprintf("%s evicted", plural.Of(int(d.Status.Counts.Evicted), "pod"))
 	if n := d.Status.Counts.Deleted; n > 0 {
 		text += fmt.Sprintf(", %d deleted at the deadline", n)
 	}
@@ -193,8 +194,8 @@ func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, 
 	blocked := c.is(v1alpha1.DrainBlocked)
 	switch {
 	case in.Drain.Spec.DryRun:
-		return stop("DryRun", fmt.Sprintf("would cordon %s and evict %s in %s; %d blocked", count(len(in.Devices.Names), "device"),
-			count(len(s.pods)-len(s.leaving), "pod"), count(len(s.namespaces), "namespace"), len(s.blocked)))
+		return stop("DryRun", fmt.Sprintf("would cordon %s and evict %s in %s; %d blocked", plural.Of(len(in.Devices.Names), "device"),
+			plural.Of(len(s.pods)-len(s.leaving), "pod"), plural.Of(len(s.namespaces), "namespace"), len(s.blocked)))
 	case in.Drain.Spec.Paused:
 		return stop("Paused", "the drain is paused; "+d.result())
 	case blocked.Reason == v1alpha1.BlockedThreshold || blocked.Reason == v1alpha1.BlockedCannotCordon:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
@@ -30,19 +31,12 @@ func Resolve(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.S
 	case found.Failures.Devices > 0:
 		return Devices{Reason: v1alpha1.BlockedSelector, Message: fmt.Sprintf(
 			"the selector fails for %s, first %s: name the driver, or test that the attribute exists",
-			count(found.Failures.Devices, "device"), found.Failures.First)}
+			plural.Of(found.Failures.Devices, "device"), found.Failures.First)}
 	case len(found.Devices) == 0:
 		return Devices{Reason: v1alpha1.BlockedNoDevices, Message: "the selector matches no published device yet"}
 	case len(found.Devices) > v1alpha1.DrainDevicesMax:
 		return Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: fmt.Sprintf(
-			"the selector matches %s, and a drain has at most %d: split the drain", count(len(found.Devices), "device"), v1alpha1.DrainDevicesMax)}
+			"the selector matches %s, and a drain has at most %d: split the drain", plural.Of(len(found.Devices), "device"), v1alpha1.DrainDevicesMax)}
 	}
 	return Devices{Names: found.Devices}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
