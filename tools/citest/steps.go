@@ -171,6 +171,12 @@ func long(modules []string) (steps []step) {
 			}
 		}
 	}
+	if slices.Contains(modules, ".") {
+		steps = append(steps, step{
+			name: "README.md in a fresh clone", dir: ".", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestReadme$", "./tools/doctest"},
+		})
+	}
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, step{
 			name: "drains, eviction, restarts, memory, patches in slices, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},

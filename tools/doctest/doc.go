@@ -13,5 +13,7 @@
 //	text from=demo   what "make demo" prints
 //	text from=tree   paths of this tree with a word about each
 //	text from=floors the packages of depcheck's table, by floor
-//	sh               commands that need a cluster or change the machine; not run
+//	sh               commands that need a cluster or change the machine. Those of README.md
+//	                 run in a fresh clone in make test-long, unless a comment before the
+//	                 block says why not: <!-- not run: REASON -->; others are not run
 package doctest
