@@ -10,7 +10,7 @@ import (
 )
 
 // preemptsFirst tells that a profile evicts pods for one that cannot be scheduled before the
-// plugin could take back a claim that nobody uses. In the profiles of kube-scheduler
+// plugin could take back a claim without a user. In the profiles of kube-scheduler
 // DynamicResources comes before DefaultPreemption for that reason.
 func preemptsFirst(profile config.KubeSchedulerProfile) bool {
 	if profile.Plugins == nil {

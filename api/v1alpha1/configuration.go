@@ -205,7 +205,7 @@ func unmarshalWord(data []byte, word *string) error {
 type Mode string
 
 const (
-	// ModeObserve refuses nothing, warns nobody and fills in nothing: what would have
+	// ModeObserve refuses nothing, warns about nothing and sets no defaults: what would have
 	// been said is in metrics, the audit log and the log.
 	ModeObserve Mode = "observe"
 	// ModeWarn refuses nothing and warns.

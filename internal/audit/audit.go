@@ -89,7 +89,7 @@ func (o Options) reviewer(c v1alpha1.StewardConfiguration) (review.Reviewer, err
 type Finding struct {
 	// Code is that of the policy or the ID of the rule.
 	Code string `json:"code"`
-	// Today is what becomes of it now: off, audit, warn or deny.
+	// Today is its mode now: off, audit, warn or deny.
 	Today policy.Mode `json:"today"`
 	Kind  string      `json:"kind"`
 	// Namespace is empty for kinds without one.
@@ -114,7 +114,7 @@ type Object struct {
 type EvaluationError struct{ error }
 
 // Judge says why an object would be refused, as if its author created it now. Who that was
-// is not known: policies about users judge as if it were nobody of theirs.
+// is not known: policies about users evaluate it as a user that they do not name.
 func (a *Auditor) Judge(object Object) ([]Finding, error) {
 	var meta metav1.PartialObjectMetadata
 	if err := json.Unmarshal(object.JSON, &meta); err != nil {

@@ -54,7 +54,7 @@ func NewLadder(o Options, modes []v1alpha1.Mode, impacts review.Impacts) (*Ladde
 	return l, nil
 }
 
-// An Outcome is what becomes of an object on one step, if its author wrote it now. The
+// An Outcome is the answer to an object on one step, if its author wrote it now. The
 // codes of policies and IDs of rules and defaults are in the order of their names.
 type Outcome struct{ Refused, Warned, Defaulted []string }
 

@@ -20,7 +20,7 @@ func (f Facts) NamespaceLabels(name string) map[string]string {
 	return f.Namespaces.Labels(name)
 }
 
-// TaintKey tells whether a slice or taint rule has the key, and whether all have been read.
+// TaintKey reports whether a slice or taint rule has the key, and whether all have been read.
 func (f Facts) TaintKey(key string) (known, sure bool) {
 	if f.TaintKeys == nil {
 		return false, false

@@ -26,7 +26,7 @@ const (
 	// policies have one of them by default.
 	readTimeout = 500 * time.Millisecond
 	// readKept is how long the result of a live read counts: long enough for one write
-	// and those that follow it at once, short enough for nobody to wait for it.
+	// and those that follow it at once, short enough that no request waits for it.
 	readKept = time.Second
 	// readsKept is how many such results there are at most.
 	readsKept = 1024
@@ -69,7 +69,7 @@ func NewNamespaces(client kubernetes.Interface, metrics *Metrics, log logr.Logge
 	return n, n.informer.SetWatchErrorHandlerWithContext(n.failed)
 }
 
-// labelsOnly saves the memory of what nobody looks at.
+// labelsOnly saves the memory of fields without a reader.
 func labelsOnly(object any) (any, error) {
 	namespace, is := object.(*corev1.Namespace)
 	if !is {

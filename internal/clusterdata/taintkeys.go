@@ -73,7 +73,7 @@ func keysOf(slice *resourceapi.ResourceSlice) (keys []string) {
 	return keys
 }
 
-// Known tells whether a taint has the key. sure is false for a key that was not found
+// Known reports whether a taint has the key. sure is false for a key that was not found
 // while slices or rules cannot be read; an API server without rules has none.
 func (k *TaintKeys) Known(key string) (known, sure bool) {
 	k.mutex.RLock()
@@ -90,7 +90,7 @@ func (k *TaintKeys) Known(key string) (known, sure bool) {
 	return false, k.complete()
 }
 
-// complete tells whether everything has been read.
+// complete reports whether everything has been read.
 func (k *TaintKeys) complete() bool {
 	if !k.handle.HasSynced() {
 		return false

@@ -192,7 +192,7 @@ func (s *Surroundings) HasNamespace(name string) bool { _, has := s.labels[name]
 // NamespaceLabels returns the labels of a namespace, nil if there is none.
 func (s *Surroundings) NamespaceLabels(name string) map[string]string { return s.labels[name] }
 
-// TaintKey tells whether a slice or taint rule has the key.
+// TaintKey reports whether a slice or taint rule has the key.
 func (s *Surroundings) TaintKey(key string) (known, sure bool) { return s.keys[key], true }
 
 func (s *Surroundings) add(kind schema.GroupVersionKind, data []byte) error {

@@ -173,7 +173,7 @@ func (l *Snapshot) denied(err error, note string) error {
 	return err
 }
 
-// older tells whether a version is before another; of one that cannot be read it is not
+// older reports whether a version is before another; of one that cannot be read it is not
 // known, and it is taken for the newest.
 func older(version, other string) bool {
 	parsed, err := utilversion.ParseGeneric(version)

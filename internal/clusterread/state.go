@@ -143,8 +143,8 @@ func (s *State) Devices() iter.Seq[usage.DeviceID] {
 	}
 }
 
-// Tainted are all devices, and those of rules of "dra-steward taint" whose devices nobody
-// publishes any more.
+// Tainted are all devices, and those of rules of "dra-steward taint" whose devices are
+// no longer published.
 func (s *State) Tainted() iter.Seq[usage.DeviceID] {
 	return func(yield func(usage.DeviceID) bool) {
 		for id := range s.Devices() {

@@ -97,7 +97,7 @@ func Acknowledged(annotations map[string]string) (*Ceiling, error) {
 	return &c, nil
 }
 
-// AcknowledgesPods tells whether an object says how many pods it may hit, which is the
+// AcknowledgesPods reports whether an object says how many pods it may hit, which is the
 // least that who selects everything has to say.
 func AcknowledgesPods(annotations map[string]string) bool {
 	c, err := Acknowledged(annotations)
@@ -140,7 +140,7 @@ func (c Ceiling) Annotate() string {
 	return fmt.Sprintf("%s: %q", v1alpha1.AcknowledgementAnnotation, c)
 }
 
-// Equal tells whether two ceilings allow the same.
+// Equal reports whether two ceilings allow the same.
 func (c Ceiling) Equal(other Ceiling) bool {
 	return !slices.ContainsFunc(names(), func(name string) bool {
 		a, b := *c.limit(name), *other.limit(name)

@@ -5,7 +5,7 @@ import "fmt"
 // Counts are what a taint or drain hits now.
 type Counts struct {
 	// Devices are allocated ones, DriverDevices all that their drivers publish; 0 where
-	// nobody knows.
+	// the number is unknown.
 	Devices       int `json:"devices"`
 	DriverDevices int `json:"driverDevices,omitempty"`
 	Claims        int `json:"claims"`

@@ -7,7 +7,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// Widens tells whether a write of a DeviceTaintRule lets it evict what it did not evict
+// Widens reports whether a write of a DeviceTaintRule lets it evict what it did not evict
 // before: it has the effect NoExecute and selects something, and the stored rule had
 // another effect or taint, or did not select all of that. old is nil on creation. The
 // match conditions of the chart's guard webhook say the same in CEL.
@@ -33,12 +33,12 @@ func WidensDrain(old, drain *v1alpha1.DeviceDrain) bool {
 	return drains(drain) && (!drains(old) || rate(drain) > rate(old))
 }
 
-// Everything tells whether a rule selects all devices of the cluster.
+// Everything reports whether a rule selects all devices of the cluster.
 func Everything(selector *resourceapi.DeviceTaintSelector) bool {
 	return selector != nil && selector.Driver == nil && selector.Pool == nil && selector.Device == nil
 }
 
-// covers tells whether a selector selects at least what another does.
+// covers reports whether a selector selects at least what another does.
 func covers(all, some *resourceapi.DeviceTaintSelector) bool {
 	part := func(all, some *string) bool { return all == nil || some != nil && *all == *some }
 	return all != nil && part(all.Driver, some.Driver) && part(all.Pool, some.Pool) && part(all.Device, some.Device)

@@ -41,7 +41,7 @@ type Estimator struct {
 	Index   usage.Index
 	factory informers.SharedInformerFactory
 	synced  []cache.DoneChecker
-	// Published are the slices, nil where nobody reads them.
+	// Published are the slices, nil where they are not read.
 	Published func() iter.Seq[*resourceapi.ResourceSlice]
 	started   time.Time
 	// drains starts with the factory; nil without sums.
@@ -117,7 +117,7 @@ func (i *Estimator) complete() error {
 	return fmt.Errorf("claims, pods and PodDisruptionBudgets are not synced yet (%s); try again", strings.Join(missing, ", "))
 }
 
-// Ready is nil once all has been read, or nobody need wait for it any more.
+// Ready is nil once all has been read, or the wait for it is over.
 func (i *Estimator) Ready(*http.Request) error {
 	if time.Since(i.started) > guardPatience {
 		return nil

@@ -224,7 +224,7 @@ func (e *eviction) ready(*http.Request) error {
 	return e.evictor.Tracker.Ready()
 }
 
-// withoutManagedFields saves the memory of what nobody looks at.
+// withoutManagedFields saves the memory of fields without a reader.
 func withoutManagedFields(object any) (any, error) {
 	if object, ok := object.(metav1.Object); ok {
 		object.SetManagedFields(nil)

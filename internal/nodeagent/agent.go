@@ -38,7 +38,7 @@ type Options struct {
 	// CDI says where the container runtime reads specifications.
 	CDI cdi.Options
 	// Runtime is the CRI socket of the container runtime, to ask whether it applies CDI
-	// ids; empty asks nobody.
+	// ids; empty asks no runtime.
 	Runtime string
 	// Interval is the time between looks; zero means DefaultInterval.
 	Interval time.Duration

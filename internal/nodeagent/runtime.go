@@ -19,7 +19,7 @@ const runtimeTimeout = 5 * time.Second
 
 // WithRuntime asks the container runtime at a CRI socket whether it applies CDI ids, and
 // where it reads specifications, and returns the options with its answer. Directories that
-// the options do not have are left out: nobody can look there. containerd tells both; what
+// the options do not have are left out: they cannot be read. containerd tells both; what
 // a runtime does not tell stays as it is.
 func WithRuntime(ctx context.Context, socket string, o cdi.Options) (cdi.Options, error) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))

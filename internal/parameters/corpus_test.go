@@ -124,7 +124,7 @@ func mutations(t *testing.T, c configuration) (all []mutation) {
 	return all
 }
 
-// apply tells whether there was something to change.
+// apply reports whether there was something to change.
 func (m mutation) apply(object map[string]any) bool {
 	var parent any = object
 	for _, key := range m.place[:len(m.place)-1] {

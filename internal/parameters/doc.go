@@ -6,7 +6,7 @@
 // A schema is a JSON document. Its keyword x-dra-driver names the driver, and
 // properties.apiVersion.const and properties.kind.const the kind that it is for; a
 // driver whose parameters have neither has one schema without them. Where x-message
-// stands in a schema, it is what is said when a value does not fulfil that schema.
+// is in a schema, it is what is said when a value does not fulfil that schema.
 // Schemas cannot refer to others by URL: nothing is loaded from anywhere.
 //
 // Beside the formats of JSON Schema, schemas may use cidr (an IP address with the length

@@ -158,5 +158,5 @@ func (l *Library) Kinds(driver string) (kinds []string) {
 	return kinds
 }
 
-// KnowsDriver tells whether there is a schema for a driver.
+// KnowsDriver reports whether there is a schema for a driver.
 func (l *Library) KnowsDriver(driver string) bool { return len(l.drivers[driver]) > 0 }

@@ -14,7 +14,7 @@ import (
 )
 
 // walk descends to what is wrong in the end. Of alternatives it says only that none
-// fits: which of them was meant nobody knows.
+// fits: which of them was meant is unknown.
 func (c *check) walk(e *jsonschema.ValidationError) {
 	where := c.schemaAt(e.SchemaURL)
 	if said, ok := where["x-message"].(string); ok {

@@ -39,7 +39,7 @@ type ConfigMaps struct {
 	// came of the policies; empty is none.
 	StatusName string
 	Sources    []policy.Collection
-	// Use puts policies into force, agrees tells whether it could.
+	// Use puts policies into force, agrees reports whether it could.
 	Use     func(Files, time.Time) error
 	Agrees  func(Files) error
 	Log     logr.Logger

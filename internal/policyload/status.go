@@ -42,7 +42,7 @@ func (l *Status) refused(problems []policystatus.Problem) {
 	l.Problems = problems
 }
 
-// record takes over what stands in the status.
+// record takes over what is in the status.
 func (l *Status) record(object any) {
 	configMap, is := object.(*corev1.ConfigMap)
 	if !is {
@@ -50,7 +50,7 @@ func (l *Status) record(object any) {
 	}
 	status, err := policystatus.Decode(configMap.Data)
 	if err != nil {
-		status.InForce = nil // the leader has logged it and writes it anew
+		status.InForce = nil // the leader has logged it and writes it again
 	}
 	l.Mutex.Lock()
 	defer l.Mutex.Unlock()

@@ -33,7 +33,7 @@ func MayStall(text []byte) bool {
 	return false
 }
 
-// endsNumber tells whether text ends in what can stand before an exponent, back to
+// endsNumber reports whether text ends in what can stand before an exponent, back to
 // the quote or the delimiter before it.
 func endsNumber(text []byte) bool {
 	begin := bytes.TrimRight(text, "0123456789.")
@@ -44,7 +44,7 @@ func endsNumber(text []byte) bool {
 	return len(begin) == 0 || isDelimiter(begin[len(begin)-1])
 }
 
-// startsExponent tells whether text starts with an exponent beyond the bound, up to
+// startsExponent reports whether text starts with an exponent beyond the bound, up to
 // the quote or the delimiter behind it.
 func startsExponent(text []byte) bool {
 	digits := bytes.TrimLeft(text[:min(len(text), maxLength)], "0")

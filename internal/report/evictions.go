@@ -31,7 +31,7 @@ func (e Evictions) on(mode v1alpha1.Mode) evictor.Mode {
 	return evictor.ModeObserve
 }
 
-// ours tells whether a mode acts on a reason. The mode auto finds out who else evicts; here
+// ours reports whether a mode acts on a reason. The mode auto finds out who else evicts; here
 // that is taken from the version of the API server.
 func (e Evictions) ours(mode evictor.Mode, r evictor.Reason) bool {
 	switch mode {
@@ -75,7 +75,7 @@ func (s *Step) evict(in Input, due map[*corev1.Pod]evictor.Verdict, today bool) 
 		young := ours.Only(func(r evictor.Reason) bool {
 			since := in.Evictions.Since
 			if since == nil {
-				return today // it works already, and nobody said since when
+				return today // it works already, and since when is unknown
 			}
 			return !since.After(began(*r.Taint))
 		})
@@ -95,7 +95,7 @@ func eviction(pod *corev1.Pod, v evictor.Verdict) Eviction {
 	return Eviction{Pod: pod.Namespace + "/" + pod.Name, At: v.At.UTC(), Reason: v.Reasons[0].String()}
 }
 
-// taintsOf are the taints of a device; of one that nobody publishes those of rules.
+// taintsOf are the taints of a device; of one that is not published those of rules.
 func (in Input) taintsOf(id evictor.DeviceID) (taints []evictor.Taint) {
 	device, published := in.View.Device(id.Driver, id.Pool, id.Device)
 	if !published {

@@ -38,7 +38,7 @@ type Taint struct {
 	Devices int `json:"devices"`
 	Held    int `json:"held"`
 	Pods    int `json:"pods"`
-	// Dormant tells that nobody is there who would notice.
+	// Dormant is true if no pod is affected.
 	Dormant bool `json:"dormant"`
 }
 

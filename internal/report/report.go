@@ -1,4 +1,4 @@
-// Package report says what the next steps of the ladder would do to what a cluster has
+// Package report says how the next steps of the ladder affect what a cluster has
 // stored and to what its webhooks have seen, who holds which devices, and which taints are
 // dormant. It knows no client.
 package report
@@ -21,7 +21,7 @@ import (
 
 // Seen is what the webhooks have counted since their replicas started.
 type Seen struct {
-	// Replicas have answered; none is that nobody knows.
+	// Replicas have answered; none if no replica answered.
 	Replicas int
 	// Findings are the problems that were found, by the code of the policy or the ID of the
 	// rule; Defaults the ones filled in or, while observing, withheld.
@@ -65,7 +65,7 @@ type Report struct {
 	// Holders say who holds how much, Devices which.
 	Holders []Holder `json:"holders"`
 	Devices []Device `json:"devices"`
-	// Taints are all that there are, Dormant those of devices that nobody holds.
+	// Taints are all that there are, Dormant those of devices without a holder.
 	Taints []Taint `json:"taints"`
 	// Notes say what is not known.
 	Notes []string `json:"notes,omitempty"`
@@ -215,7 +215,7 @@ func group(stored map[string][]string, objects int, seen map[string]int) Group {
 	return g
 }
 
-// Changes tells whether a step after that of today refuses or evicts what that of today
+// Changes reports whether a step after that of today refuses or evicts what that of today
 // does not.
 func (r Report) Changes() bool {
 	today := r.Steps[0]

@@ -143,7 +143,7 @@ func (c *reloader) usePolicies(files policyload.Files, now time.Time) error {
 	return err
 }
 
-// agrees tells whether the configuration agrees with policies: with their parameters and
+// agrees reports whether the configuration agrees with policies: with their parameters and
 // the schemas of these.
 func (c *reloader) agrees(files policyload.Files) error {
 	c.turn.Lock()
@@ -252,7 +252,7 @@ func (m *configMetrics) loaded(revision string, at time.Time) {
 	m.said = ""
 }
 
-// refused tells whether it is the first time since a good configuration that err is why.
+// refused reports whether it is the first time since a good configuration that err is why.
 func (m *configMetrics) refused(err error) (first bool) {
 	if err.Error() == m.said {
 		return false

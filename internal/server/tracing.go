@@ -83,7 +83,7 @@ func (o tracingOptions) start(log logr.Logger) (tracing, error) {
 	if at.Path == "" || at.Path == "/" {
 		at.Path = "/v1/traces"
 	}
-	// Nothing is sent before the first spans: a collector that is away stops nobody.
+	// Nothing is sent before the first spans: an absent collector stops no request.
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(at.String()))
 	if err != nil {
 		return tracing{}, fmt.Errorf("--tracing-endpoint: %w", err)

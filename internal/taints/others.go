@@ -10,7 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// Same tells whether a taint is the one that is asked for: value and effect count if they
+// Same reports whether a taint is the one that is asked for: value and effect count if they
 // are asked for.
 func Same(taint, asked resourceapi.DeviceTaint) bool {
 	return taint.Key == asked.Key && (asked.Value == "" || asked.Value == taint.Value) && (asked.Effect == "" || asked.Effect == taint.Effect)

@@ -169,7 +169,7 @@ func toleratedUntil(claim *resourceapi.ResourceClaim, hit map[usage.DeviceID]boo
 	return &metav1.Time{Time: taint.TimeAdded.Add(time.Duration(shortest) * time.Second)}
 }
 
-// owner is the controller of a pod, such as ReplicaSet/web; "-" if nobody replaces it.
+// owner is the controller of a pod, such as ReplicaSet/web; "-" if none replaces it.
 func owner(pod *corev1.Pod) string {
 	if controller := metav1.GetControllerOf(pod); controller != nil {
 		return controller.Kind + "/" + controller.Name

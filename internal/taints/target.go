@@ -38,7 +38,7 @@ func (t Target) Selector() *resourceapi.DeviceTaintSelector {
 	return &resourceapi.DeviceTaintSelector{Driver: part(t.Driver), Pool: part(t.Pool), Device: part(t.Device)}
 }
 
-// Has tells whether a device belongs to the target.
+// Has reports whether a device belongs to the target.
 func (t Target) Has(id usage.DeviceID) bool {
 	return (t.Driver == "" || t.Driver == id.Driver) && (t.Pool == "" || t.Pool == id.Pool) && (t.Device == "" || t.Device == id.Device)
 }

@@ -22,8 +22,8 @@ type Options struct {
 	// HostRoot is where the file system of the host is mounted; empty means "/".
 	HostRoot string
 	// Visible are the folders of the host that are below HostRoot, where that is not the
-	// whole file system. Device nodes, mounts and hooks elsewhere count as there: nobody
-	// can tell. Empty means all.
+	// whole file system. Device nodes, mounts and hooks elsewhere count as present, since
+	// they cannot be seen. Empty means all.
 	Visible []string
 	// Dirs are the directories of the runtime, as paths of the host, in rising order
 	// of precedence. Empty means /etc/cdi and /var/run/cdi.

@@ -95,7 +95,7 @@ func TestGuard(t *testing.T) {
 		configuration v1alpha1.StewardConfiguration
 		hit           counted
 		object, old   []byte
-		// want are the beginnings of the findings, effect tells whether something is counted.
+		// want are the beginnings of the findings, effect reports whether something is counted.
 		want   []string
 		effect bool
 	}{

@@ -1,4 +1,4 @@
 // Package alerts holds the alerts and the dashboard of the chart against Prometheus's own
 // packages, on recorded series, and against the metrics that dra-steward has. It is a
-// module of its own, so that nobody who imports ours downloads Prometheus.
+// module of its own, so that importers of ours do not download Prometheus.
 package alerts

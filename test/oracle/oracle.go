@@ -4,7 +4,7 @@
 // minor: defaults, PrepareForCreate and PrepareForUpdate, hand-written and
 // declarative validation, in the order in which the API server runs them, with
 // nothing of ours in between. [Start] finds or builds it (package build), [Oracle.Judge]
-// sends it writes and returns what becomes of them (package wire). Package compare
+// sends it writes and returns its answers (package wire). Package compare
 // holds our rules and defaults against its answers, package generate makes the
 // objects to ask about.
 package oracle

@@ -1,6 +1,6 @@
 {{- /* What both webhook configurations share, one definition per idea. */ -}}
 
-{{- /* Nobody but who keeps the certificate writes caBundle: a chart that did would
+{{- /* Only what renews the certificate writes caBundle: a chart that did would
 reset it at every upgrade. */ -}}
 {{- define "dra-steward.clientConfig" -}}
 clientConfig:

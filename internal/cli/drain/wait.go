@@ -31,7 +31,7 @@ func progress(d *v1alpha1.DeviceDrain) string {
 	return fmt.Sprintf("%s, %d evicted, %d left (%d leaving, %d waiting)", state, n.Evicted+n.Deleted, n.Remaining, n.Leaving, n.Waiting)
 }
 
-// unattended is how long nobody must have looked at a drain to say that nobody will.
+// unattended is how long a drain waits for a controller until the command warns that there is none.
 const unattended = 15 * time.Second
 
 // follow shows the progress until the drain has ended.

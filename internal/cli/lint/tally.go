@@ -58,7 +58,7 @@ func (t *tally) summary() string {
 }
 
 // end is the end of the run: a file that could not be opened weighs more than a
-// finding, since nobody knows what is in it.
+// finding, since its content is unknown.
 func (t *tally) end() error {
 	if len(t.unopened) > 0 {
 		return errors.Join(t.unopened...)

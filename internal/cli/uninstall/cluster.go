@@ -94,7 +94,7 @@ func (u *uninstall) stopController(ctx context.Context) error {
 	return nil
 }
 
-// heldBy returns who holds a Lease; empty if nobody does, or not any more.
+// heldBy returns the holder of a Lease; empty if it has none, or has expired.
 func heldBy(lease *coordinationv1.Lease, now time.Time) string {
 	s := lease.Spec
 	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil ||

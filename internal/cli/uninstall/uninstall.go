@@ -123,7 +123,7 @@ func (u *uninstall) confirm(streams cmdutil.Streams) error {
 	return errors.New("not confirmed, nothing was changed; --yes does not ask, --dry-run previews")
 }
 
-// ours tells whether a DeviceTaintRule was made by dra-steward, and for whom.
+// ours reports whether a DeviceTaintRule was made by dra-steward, and for whom.
 func ours(rule *unstructured.Unstructured) (by string, is bool) {
 	labels := rule.GetLabels()
 	switch {
@@ -142,7 +142,7 @@ func ours(rule *unstructured.Unstructured) (by string, is bool) {
 	return "", false
 }
 
-// ofUs tells whether an API version is one of ours.
+// ofUs reports whether an API version is one of ours.
 func ofUs(apiVersion string) bool { return apiVersion == v1alpha1.APIVersion }
 
 // describeRule says what a rule does: the devices it selects, and the taint.

@@ -142,7 +142,7 @@ func (r *Recorder) begin(ctx context.Context, now time.Time) bool {
 			return false
 		}
 		records, err := record.DecodeRecords(data)
-		if err != nil { // written anew
+		if err != nil { // written again
 			r.report(ctx, err, name)
 		}
 		r.shards[i] = shard{stored: data, due: true}

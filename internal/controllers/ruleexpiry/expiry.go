@@ -1,5 +1,5 @@
 // Package ruleexpiry deletes DeviceTaintRules whose time is over: those with the annotation
-// dra-steward.io/expires, as "dra-steward taint --for" writes it. What it knows stands in
+// dra-steward.io/expires, as "dra-steward taint --for" writes it. All its state is in
 // the rules, so a restart forgets nothing.
 package ruleexpiry
 

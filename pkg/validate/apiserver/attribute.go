@@ -46,7 +46,7 @@ func badKeys[V any](d walk.Device, list string, values map[resourceapi.Qualified
 	return errs
 }
 
-// attributeValueRules are the rules for what stands in an attribute.
+// attributeValueRules are the rules for the values of an attribute.
 var attributeValueRules = Table[*resourceapi.ResourceSlice]{
 	{
 		ID: "attribute-value",

@@ -243,7 +243,7 @@ func requestClass(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	return errs
 }
 
-// className reports a name of a class that stands in a field below at.
+// className reports the name of a class in a field below at.
 func className(at *field.Path, name, child string, more ...string) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(at.Child(child, more...), "name the device class")}

@@ -164,7 +164,7 @@ func rulePart(rule *resourceapi.DeviceTaintRule) taintPart { return taintPart{ru
 // A taint is a taint that the API server looks at.
 type taint struct {
 	*resourceapi.DeviceTaint
-	// list is where the list stands in which it has an index, or -1 for the taint of a rule.
+	// list is the path of the list in which it has an index, or -1 for the taint of a rule.
 	list  *field.Path
 	index int
 	// onlyDeclared is true if only its declarative validation checks the taint, and that

@@ -120,7 +120,7 @@ func (g *Guard) Another(ctx context.Context, log io.Writer) (*Guard, error) {
 func (g *Guard) Authority() []byte { return g.authority }
 
 // Stop ends the program as the kubelet would, gracefully. The webhook
-// configurations stay, so that the API server finds nobody from then on. A program
+// configurations stay, so that the API server gets no answer from then on. A program
 // that did not end well is an error; a second call is none.
 func (g *Guard) Stop() error {
 	g.stop()

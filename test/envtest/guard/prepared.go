@@ -52,7 +52,7 @@ func (p *prepared) configure(certificates, kubeconfig string) error {
 	return p.place()
 }
 
-// place gives the program addresses on which nobody listens.
+// place gives the program addresses without a listener.
 func (p *prepared) place() error {
 	ports, err := freePorts(3)
 	if err != nil {
@@ -122,7 +122,7 @@ func arguments(deployment *unstructured.Unstructured) ([]string, error) {
 	return args, err
 }
 
-// freePorts returns n addresses on loopback on which nobody listens.
+// freePorts returns n addresses on loopback without a listener.
 func freePorts(n int) ([]string, error) {
 	var addresses []string
 	for range n {

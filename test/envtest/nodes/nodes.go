@@ -1,4 +1,4 @@
-// Package nodes stands in for kubelets, so that pods on nodes that exist only
+// Package nodes takes the place of kubelets, so that pods on nodes that exist only
 // in the API live and die as real ones do.
 //
 // For each named node it keeps a Node that is Ready and a Lease that is fresh.

@@ -85,7 +85,7 @@ func (p *pods) enqueuePod(obj any) {
 	}
 }
 
-// ours tells whether a pod is run here.
+// ours reports whether a pod is run here.
 func (p *pods) ours(pod *corev1.Pod) bool {
 	return p.nodes.Has(pod.Spec.NodeName) && (p.options.Except == nil || !p.options.Except(pod))
 }

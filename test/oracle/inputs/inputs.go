@@ -165,7 +165,7 @@ func Examples() (cases []wire.Case, err error) {
 	return cases, nil
 }
 
-// fromExample makes a case of an example. What an update changes tells whether it is
+// fromExample makes a case of an example. What an update changes reports whether it is
 // one of the status.
 func fromExample(id string, e example.Case) (c wire.Case, err error) {
 	c = wire.Case{ID: id, Op: wire.Create, Gates: map[string]bool{wire.AllDRA: true}, Admin: true}

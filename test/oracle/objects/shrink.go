@@ -6,7 +6,7 @@ import (
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
-// shrinkPasses bounds how often Shrink begins anew.
+// shrinkPasses bounds how often Shrink starts again.
 const shrinkPasses = 8
 
 // shrinkBatch is how many smaller cases are tried at once.

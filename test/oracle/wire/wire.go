@@ -103,7 +103,7 @@ type Error struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Accepted tells whether the write was accepted.
+// Accepted reports whether the write was accepted.
 func (a Answer) Accepted() bool {
 	return len(a.Errors) == 0 && a.DecodeError == "" && a.Panic == "" && a.Misuse == "" && !a.NotServed
 }
