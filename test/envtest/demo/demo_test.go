@@ -210,6 +210,7 @@ var (
 	progress  = regexp.MustCompile(`(?m)^  \d\d:\d\d:\d\d (.*)\n`)
 	generated = regexp.MustCompile(`-gpu-[a-z0-9]{5}\b`)
 	hashed    = regexp.MustCompile(`drain-gpu-1-sick-[0-9a-f]{10}`)
+	warnings  = regexp.MustCompile(`(?m)(^  Warning: .*\n){2,}`) // in the order in which webhooks answer
 )
 
 // shown is the part of the output that the page shows, without what differs from run to
@@ -222,6 +223,9 @@ func shown(text string) string {
 			return "  10:15:09 " + said + "\n"
 		}
 		return ""
+	})
+	text = warnings.ReplaceAllStringFunc(text, func(lines string) string {
+		return strings.Join(slices.Sorted(strings.Lines(lines)), "")
 	})
 	text = hashed.ReplaceAllString(text, "drain-gpu-1-sick-507ad06c4f")
 	return strings.TrimSpace(generated.ReplaceAllString(text, "-gpu-4xk7p"))
