@@ -127,7 +127,8 @@ func (c conditions) is(kind string) (condition metav1.Condition) {
 	return condition
 }
 
-// drained reports whether the devices are free, and cannot be allocated again.
+// drained reports whether nothing is left to evict: the devices are free, and cannot be
+// allocated again but to pods that tolerate the cordon.
 func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 	n := d.Status.Counts
 	switch {
@@ -139,6 +140,10 @@ func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 		c.set(v1alpha1.DrainDrained, false, "ClaimsRemain", fmt.Sprintf("%s allocated: first %s", areClaims(int(n.Claims)), firstClaim(in)))
 	case !cordoned:
 		c.set(v1alpha1.DrainDrained, false, "NotCordoned", "no claim holds a device, but a new claim can get one at any time")
+	case d.mayReturn(in, c):
+		c.set(v1alpha1.DrainDrained, false, "Settling", fmt.Sprintf("no claim holds one of %s; pods that tolerate the cordon may still return", plural.Of(int(n.Devices), "device")))
+		c.set(v1alpha1.DrainDraining, false, "Settling", d.result())
+		return true
 	default:
 		c.set(v1alpha1.DrainDrained, true, "Drained", fmt.Sprintf("no claim holds one of %s; %s", plural.Of(int(n.Devices), "device"), d.result()))
 		c.set(v1alpha1.DrainDraining, false, "Drained", "")
@@ -146,6 +151,27 @@ func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 		return true
 	}
 	return false
+}
+
+// returnTime is how long the devices stay free before they count as drained. The replacement
+// of an evicted pod that tolerates the cordon gets a device within moments.
+const returnTime = 5 * time.Second
+
+// mayReturn reports whether replacements of evicted pods may not have come yet.
+func (d *Decision) mayReturn(in Input, c conditions) bool {
+	if d.Status.Counts.Evicted+d.Status.Counts.Deleted == 0 {
+		return false
+	}
+	free := in.Now
+	if draining := c.is(v1alpha1.DrainDraining); draining.Reason == "Settling" {
+		free = draining.LastTransitionTime.Time
+	}
+	until := free.Add(returnTime)
+	if !until.After(in.Now) {
+		return false
+	}
+	d.wakeAt(until)
+	return true
 }
 
 func areClaims(n int) string {

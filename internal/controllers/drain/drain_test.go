@@ -135,6 +135,25 @@ func TestTolerated(t *testing.T) {
 	}
 }
 
+// TestReturnsLate: devices that are free for a moment are not drained: the replacement of the
+// evicted pod tolerates the cordon, and gets a device two seconds later.
+func TestReturnsLate(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.pod("monitor", nil, 0)
+	for len(w.times) == 0 || len(w.claims) > 0 {
+		w.run(time.Second, never)
+	}
+	w.run(2*time.Second, never)
+	w.expect("Drained=False Settling", "Draining=False Settling")
+	w.pod("monitor", nil, 0)
+	w.claims[len(w.claims)-1].Status.Allocation.Devices.Results[0].Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
+	w.run(time.Minute, never)
+	w.expect("Blocked=True Tolerated", "Drained=False PodsRemain")
+	w.pods, w.claims = nil, nil
+	w.run(time.Minute, never)
+	w.expect("Drained=True Drained")
+}
+
 // TestReasons: everything else that blocks a pod has a reason of its own.
 func TestReasons(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -307,7 +307,7 @@ func TestPodGroup(t *testing.T) {
 // evictions, and at the end. Nothing is lost, nothing done twice, and the counts are
 // right.
 func TestKilled(t *testing.T) {
-	s := newSite(t, "killed", 6)
+	s := newSiteAlone(t, "killed", 6) // the other tests share the process
 	s.publish(1, 2, 0)
 	s.replicas("web", 6, "")
 	s.publish(1, 3, 6)
