@@ -62,7 +62,7 @@ func TestToggles(t *testing.T) {
 	toggle(few, 0, 1)
 	once := testing.AllocsPerRun(10, func() { few.ledger.starts(time.Now(), guard.DefaultWindow) })
 	often := testing.AllocsPerRun(10, func() { i.ledger.starts(time.Now(), guard.DefaultWindow) })
-	if often > once {
+	if often > 2*once { // goroutines of the process allocate, too
 		t.Errorf("a count allocates %.0f times after 10,000 changes and %.0f times after one", often, once)
 	}
 }
