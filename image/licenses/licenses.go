@@ -34,8 +34,8 @@ type Module struct {
 	Texts map[string]string
 }
 
-// Own is the path of the module of the program itself: other modules below it are part of
-// the same repository and have its license.
+// Own is the path of the root module of this repository: programs of its other modules contain
+// it, under their own license.
 const Own = "github.com/dra-steward/dra-steward"
 
 // Find returns the modules in a program other than its own, with their licenses. It reads

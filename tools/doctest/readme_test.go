@@ -25,7 +25,7 @@ import (
 // takes at most twice as long as the page says.
 func TestReadme(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("without caches the demo builds Kubernetes; make test-long runs it")
+		t.Skip("follows README.md twice; without caches its demo compiles Kubernetes, which takes more than 10 minutes: make test-long runs it")
 	}
 	t.Run("with the caches of this machine", func(t *testing.T) { followReadme(t, false) })
 	t.Run("without caches", func(t *testing.T) { followReadme(t, true) })

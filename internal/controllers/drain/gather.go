@@ -40,7 +40,7 @@ func (c *Controller) askedByOthers(name string, now time.Time) map[types.UID]boo
 		}
 		d := c.newest(other)
 		if d == nil || d.Status.LastEvictionTime == nil || now.Sub(d.Status.LastEvictionTime.Time) > 2*patience {
-			continue // a drain whose status cannot be written does not stop others for ever
+			continue // its status is probably not writable: other drains continue after a while
 		}
 		for _, pod := range d.Status.Evicting {
 			asked[pod.UID] = true

@@ -338,7 +338,7 @@ func (c ClaimSpec) Requests() iter.Seq2[int, *resourceapi.DeviceRequest] {
 	}
 }
 
-// A Place is where a request or one of its alternatives stands in a claim. Its path is built
+// A Place is the position of a request or of one of its alternatives in a claim. Its path is built
 // for a finding only: most rules find nothing.
 type Place struct {
 	spec ClaimSpec
