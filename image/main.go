@@ -15,7 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/image/krew"
 	"github.com/dra-steward/dra-steward/image/oci"
-	"github.com/dra-steward/dra-steward/image/root"
+	"github.com/dra-steward/dra-steward/image/rootfs"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
@@ -69,14 +69,14 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	target := flags.Arg(0)
-	of := root.Options{Tree: *tree, Program: *program, Stamp: stamp}
+	of := rootfs.Options{Tree: *tree, Program: *program, Stamp: stamp}
 	switch args[0] {
 	case "root":
 		if chosen := set(flags, "platforms"); chosen {
 			of.OS, of.Arch, _ = strings.Cut(*platforms, "/")
 		}
 		of.Dir = target
-		return root.Write(ctx, of)
+		return rootfs.Write(ctx, of)
 	case "krew":
 		if chosen := set(flags, "platforms"); !chosen {
 			*platforms = pluginPlatforms
@@ -94,21 +94,17 @@ func set(flags *flag.FlagSet, name string) (is bool) {
 }
 
 // plugin writes the archives for all platforms, and their manifest, into the folder.
-func plugin(ctx context.Context, target string, platforms []string, of root.Options) error {
+func plugin(ctx context.Context, target string, platforms []string, of rootfs.Options) error {
 	roots, remove, err := writeRoots(ctx, platforms, of)
 	defer remove()
 	if err != nil {
 		return err
 	}
-	var plugins []krew.Platform
-	for _, r := range roots {
-		plugins = append(plugins, krew.Platform{OS: r.OS, Arch: r.Arch, Root: r.Dir})
-	}
-	return krew.Write(target, of.Stamp, plugins)
+	return krew.Write(target, of.Stamp, roots)
 }
 
-// writeRoots writes a root for each platform into temporary folders, until remove.
-func writeRoots(ctx context.Context, platforms []string, of root.Options) (roots []root.Options, remove func(), err error) {
+// writeRoots writes a root file system for each platform into temporary folders, until remove.
+func writeRoots(ctx context.Context, platforms []string, of rootfs.Options) (roots []rootfs.Platform, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "dra-steward-image-")
 	remove = func() { os.RemoveAll(dir) }
 	if err != nil {
@@ -120,24 +116,20 @@ func writeRoots(ctx context.Context, platforms []string, of root.Options) (roots
 			return nil, remove, fmt.Errorf("-platforms %s: want OS/ARCH, such as linux/amd64", platform)
 		}
 		of.OS, of.Arch, of.Dir = goos, arch, filepath.Join(dir, goos+"-"+arch)
-		if err := root.Write(ctx, of); err != nil {
+		if err := rootfs.Write(ctx, of); err != nil {
 			return nil, remove, err
 		}
-		roots = append(roots, of)
+		roots = append(roots, of.Platform)
 	}
 	return roots, remove, nil
 }
 
 // publish makes the image for all platforms, and writes it to the target.
-func publish(ctx context.Context, how, target string, platforms []string, of root.Options) error {
-	written, remove, err := writeRoots(ctx, platforms, of)
+func publish(ctx context.Context, how, target string, platforms []string, of rootfs.Options) error {
+	roots, remove, err := writeRoots(ctx, platforms, of)
 	defer remove()
 	if err != nil {
 		return err
-	}
-	var roots []oci.Platform
-	for _, r := range written {
-		roots = append(roots, oci.Platform{OS: r.OS, Arch: r.Arch, Root: r.Dir})
 	}
 	image, err := oci.New(of.Program, of.Stamp, roots)
 	if err != nil {

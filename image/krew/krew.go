@@ -12,26 +12,21 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dra-steward/dra-steward/image/root"
+	"github.com/dra-steward/dra-steward/image/rootfs"
 	"github.com/dra-steward/dra-steward/tools/build"
 	"github.com/dra-steward/dra-steward/tools/krew"
 )
 
-// A Platform is the program for one platform: Root is the folder that package root wrote.
-type Platform struct {
-	OS, Arch, Root string
-}
-
 // Write writes an archive for each platform and the manifest into the folder. The same files
 // and stamp give the same archives.
-func Write(dir string, stamp build.Stamp, platforms []Platform) error {
+func Write(dir string, stamp build.Stamp, platforms []rootfs.Platform) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	release := krew.Release{Version: stamp.Version}
 	for _, p := range platforms {
 		of := krew.Archive{OS: p.OS, Arch: p.Arch}
-		data, err := archive(p.Root, of.Binary(), stamp.Time)
+		data, err := archive(p.Dir, of.Binary(), stamp.Time)
 		if err != nil {
 			return err
 		}
@@ -49,7 +44,7 @@ func Write(dir string, stamp build.Stamp, platforms []Platform) error {
 	return os.WriteFile(filepath.Join(dir, krew.File), manifest, 0o644)
 }
 
-// archive packs the program under its name as a plugin, and the other files of a root.
+// archive packs the program under its name as a plugin, and the other files of a rootfs.
 func archive(dir, binary string, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
@@ -58,8 +53,8 @@ func archive(dir, binary string, at time.Time) ([]byte, error) {
 		from, to string
 		mode     int64
 	}{
-		{root.Program, binary, 0o755}, {root.License, root.License, 0o644},
-		{root.ThirdParty, root.ThirdParty, 0o644}, {root.Bill, root.Bill, 0o644},
+		{rootfs.Program, binary, 0o755}, {rootfs.License, rootfs.License, 0o644},
+		{rootfs.ThirdParty, rootfs.ThirdParty, 0o644}, {rootfs.Bill, rootfs.Bill, 0o644},
 	} {
 		data, err := os.ReadFile(filepath.Join(dir, file.from))
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dra-steward/dra-steward/image/krew"
+	"github.com/dra-steward/dra-steward/image/rootfs"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
@@ -20,7 +21,7 @@ var stamp = build.Stamp{Version: "v0.1.0", Time: time.Date(2026, 1, 2, 3, 4, 5, 
 func write(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	var platforms []krew.Platform
+	var platforms []rootfs.Platform
 	for _, system := range []string{"linux", "windows"} {
 		files := t.TempDir()
 		for name, text := range map[string]string{"program": "#!/bin/sh\nbasename $0\n", "bom.json": "{}", "LICENSE": "do what you want", "THIRD-PARTY-LICENSES": "they, too"} {
@@ -28,7 +29,7 @@ func write(t *testing.T) (dir string) {
 				t.Fatal(err)
 			}
 		}
-		platforms = append(platforms, krew.Platform{OS: system, Arch: "amd64", Root: files})
+		platforms = append(platforms, rootfs.Platform{OS: system, Arch: "amd64", Dir: files})
 	}
 	if err := krew.Write(dir, stamp, platforms); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/dra-steward/dra-steward/image/rootfs"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
@@ -27,9 +28,6 @@ const User = "65532:65532"
 
 // BillType is the media type of the bills of materials that are attached to images.
 const BillType = "application/vnd.cyclonedx+json"
-
-// A Platform is what an image runs on, with the folder that becomes its file system.
-type Platform struct{ OS, Arch, Root string }
 
 // An Image is the image of a program for several platforms.
 type Image struct {
@@ -42,15 +40,15 @@ type Image struct {
 const Source = "https://github.com/dra-steward/dra-steward"
 
 // New makes the image of a program: for the same folders and stamp the same digests.
-func New(program string, stamp build.Stamp, platforms []Platform) (*Image, error) {
+func New(program string, stamp build.Stamp, platforms []rootfs.Platform) (*Image, error) {
 	about := annotations(program, stamp)
 	made := &Image{Index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
 	for _, p := range platforms {
-		image, err := p.image(about, stamp.Time)
+		image, err := imageOf(p, about, stamp.Time)
 		if err != nil {
 			return nil, fmt.Errorf("image of %s for %s/%s: %w", program, p.OS, p.Arch, err)
 		}
-		bill, err := p.bill(image, about)
+		bill, err := billOf(p, image, about)
 		if err != nil {
 			return nil, fmt.Errorf("bill of materials of %s for %s/%s: %w", program, p.OS, p.Arch, err)
 		}
@@ -78,9 +76,9 @@ func annotations(program string, stamp build.Stamp) map[string]string {
 	return about
 }
 
-// image has one layer with the files of the folder.
-func (p Platform) image(about map[string]string, created time.Time) (v1.Image, error) {
-	files, err := pack(p.Root, created)
+// imageOf has one layer with the files of the folder.
+func imageOf(p rootfs.Platform, about map[string]string, created time.Time) (v1.Image, error) {
+	files, err := pack(p.Dir, created)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +104,9 @@ func (p Platform) image(about map[string]string, created time.Time) (v1.Image, e
 	return mutate.Annotations(image, about).(v1.Image), nil
 }
 
-// bill is an artifact with the bill of materials in the folder, which refers to the image.
-func (p Platform) bill(image v1.Image, about map[string]string) (v1.Image, error) {
-	data, err := os.ReadFile(filepath.Join(p.Root, "bom.json"))
+// billOf is an artifact with the bill of materials in the folder, which refers to the image.
+func billOf(p rootfs.Platform, image v1.Image, about map[string]string) (v1.Image, error) {
+	data, err := os.ReadFile(filepath.Join(p.Dir, rootfs.Bill))
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/dra-steward/dra-steward/image/oci"
+	"github.com/dra-steward/dra-steward/image/rootfs"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
@@ -46,7 +47,7 @@ func files(t *testing.T, arch string, mode os.FileMode) string {
 
 func image(t *testing.T, mode os.FileMode) *oci.Image {
 	t.Helper()
-	made, err := oci.New("dra-steward", stamp, []oci.Platform{{OS: "linux", Arch: "amd64", Root: files(t, "amd64", mode)}, {OS: "linux", Arch: "arm64", Root: files(t, "arm64", mode)}})
+	made, err := oci.New("dra-steward", stamp, []rootfs.Platform{{OS: "linux", Arch: "amd64", Dir: files(t, "amd64", mode)}, {OS: "linux", Arch: "arm64", Dir: files(t, "arm64", mode)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/report"
 	"github.com/dra-steward/dra-steward/internal/cli/uninstall"
 	"github.com/dra-steward/dra-steward/internal/manager"
-	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/server"
 	"github.com/spf13/cobra"
 )
@@ -30,7 +29,7 @@ import (
 func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 	streams, flush := streams.Printable()
 	defer flush()
-	streams.In = manifest.Interruptible(ctx, streams.In)
+	streams.In = cmdutil.Interruptible(ctx, streams.In)
 	root := rootCommand(streams)
 	root.SetArgs(args)
 	switch err := root.ExecuteContext(ctx); {

@@ -2,7 +2,12 @@
 // [All], and a function in internal/manager that builds it.
 package controllers
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+)
 
 // A Controller works while its replica of the program leads.
 type Controller interface {
@@ -22,6 +27,21 @@ type named struct {
 
 func (n named) Name() string                  { return n.name }
 func (n named) Run(ctx context.Context) error { return n.run(ctx) }
+
+// Run runs controllers until ctx ends or one fails, and then waits for all.
+func Run(ctx context.Context, all []Controller) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range all {
+		group.Go(func() error {
+			// An informer that has ended refuses the handlers of a controller that starts.
+			if err := c.Run(ctx); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("controller %s: %w", c.Name(), err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
 
 // A Description says what a controller does and what it needs.
 type Description struct {

@@ -1,6 +1,8 @@
 package controllers_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,5 +37,25 @@ func TestFolders(t *testing.T) {
 		if folder := "internal/controllers/" + entry.Name(); entry.IsDir() && !slices.Contains(listed, folder) {
 			t.Errorf("%s is not in the list of controllers.go", folder)
 		}
+	}
+}
+
+// TestRun: the first error ends the other controllers. A controller that cannot start because
+// the program ends has not failed.
+func TestRun(t *testing.T) {
+	broken := errors.New("informer has stopped already")
+	waits := controllers.Named("waits", func(ctx context.Context) error {
+		<-ctx.Done()
+		return broken
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := controllers.Run(ctx, []controllers.Controller{waits, waits}); err != nil {
+		t.Errorf("at the end of the program: %v", err)
+	}
+	failed := errors.New("no rights")
+	fails := controllers.Named("fails", func(context.Context) error { return failed })
+	if err := controllers.Run(t.Context(), []controllers.Controller{waits, fails}); !errors.Is(err, failed) || err.Error() != "controller fails: no rights" {
+		t.Errorf("got %v", err)
 	}
 }

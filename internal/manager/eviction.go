@@ -154,18 +154,13 @@ func (e *eviction) add(name string, run func(context.Context) error) {
 func (e *eviction) lead(ctx context.Context, controller *evictor.Controller) error {
 	e.leading.Set(1)
 	defer e.leading.Set(0)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return controller.Run(ctx) })
-	group.Go(func() error { return e.listenToAdmin(ctx, controller) })
-	for _, c := range e.controllers {
-		group.Go(func() error {
-			if err := c.Run(ctx); err != nil {
-				return fmt.Errorf("controller %s: %w", c.Name(), err)
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+	eviction := controllers.Named("eviction", func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return controller.Run(ctx) })
+		group.Go(func() error { return e.listenToAdmin(ctx, controller) })
+		return group.Wait()
+	})
+	return controllers.Run(ctx, append(e.controllers, eviction))
 }
 
 // elect waits for the Lease and works while it holds it.

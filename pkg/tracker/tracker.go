@@ -69,6 +69,9 @@ func (t *Tracker) Run(ctx context.Context) error {
 	defer t.end()
 	feeds, err := t.listen(ctx, &running)
 	if err != nil {
+		if ctx.Err() != nil { // informers that end with ctx refuse handlers then
+			return nil
+		}
 		return err
 	}
 	running.Go(func() { t.options.Sources.run(ctx) })

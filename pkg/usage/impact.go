@@ -63,13 +63,24 @@ func (i *Index) ImpactOn(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTa
 // selected yields the allocated devices that a selector selects.
 func (i *Index) selected(selector *resourceapi.DeviceTaintSelector) iter.Seq[DeviceID] {
 	return func(yield func(DeviceID) bool) {
+		for id := range i.held(selector) {
+			if !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// held yields the allocated devices that a selector selects, with the claims that hold each.
+func (i *Index) held(selector *resourceapi.DeviceTaintSelector) iter.Seq2[DeviceID, []holding] {
+	return func(yield func(DeviceID, []holding) bool) {
 		if selector == nil {
 			return
 		}
 		for driver, pools := range only(i.devices, selector.Driver) {
-			for pool, held := range only(pools, selector.Pool) {
-				for device := range devicesOf(held, selector.Device) {
-					if !yield(DeviceID{driver, pool, device}) {
+			for name, pool := range only(pools, selector.Pool) {
+				for device, holdings := range only(pool, selector.Device) {
+					if len(holdings) > 0 && !yield(DeviceID{driver, name, device}, holdings) {
 						return
 					}
 				}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 
@@ -262,18 +261,6 @@ func nameOf(object metav1.Object) types.NamespacedName {
 
 // holders are the claims that hold a device.
 func (i *Index) holders(id DeviceID) []holding { return i.devices[id.Driver][id.Pool][id.Device] }
-
-// devicesOf yields a device of a pool, or all if device is nil, each once.
-func devicesOf(held pool, device *string) iter.Seq[string] {
-	if device == nil {
-		return maps.Keys(held)
-	}
-	return func(yield func(string) bool) {
-		if len(held[*device]) > 0 {
-			yield(*device)
-		}
-	}
-}
 
 // allocated yields the devices of a claim by their index. A device that serves several
 // requests, or is allocated in shares, is among them several times.

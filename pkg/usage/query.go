@@ -115,27 +115,13 @@ func (i *Index) Concerned(selector *resourceapi.DeviceTaintSelector, keep func(*
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
 	var pods []types.NamespacedName
-	add := func(holdings []holding) {
+	for _, holdings := range i.held(selector) {
 		for _, h := range holdings {
 			if keep != nil && !keep(h.result) {
 				continue
 			}
 			for _, n := range i.naming[nameOf(h.claim)] {
 				pods = append(pods, nameOf(n.pod))
-			}
-		}
-	}
-	if selector == nil {
-		return nil
-	}
-	if s := selector; s.Driver != nil && s.Pool != nil && s.Device != nil {
-		add(i.devices[*s.Driver][*s.Pool][*s.Device])
-		return pods
-	}
-	for _, pools := range only(i.devices, selector.Driver) {
-		for _, held := range only(pools, selector.Pool) {
-			for _, holdings := range only(held, selector.Device) {
-				add(holdings)
 			}
 		}
 	}

@@ -102,35 +102,16 @@ func TestSlowEvictionOfSharedPod(t *testing.T) {
 // TestKilledWithTwoDrains kills the controller before and after each of its calls while two
 // drains share their devices: each pod goes once and is counted once.
 func TestKilledWithTwoDrains(t *testing.T) {
-	calls := 1
-	for at := 0; at <= calls; at++ {
-		for _, before := range []bool{true, false} {
-			inPlane(t, func(p *plane) {
-				p.killAt, p.killBefore = at, before
-				p.do(func() {
-					for i := range 4 {
-						p.pod("web", i%2, "")
-					}
-				})
-				for _, name := range []string{"a", "b"} {
-					p.drain(name, 2, func(s *v1alpha1.DeviceDrainSpec) {
-						s.EvictionsPerMinute, s.AtEnd = new(int32(60)), v1alpha1.EndUncordon
-					})
-				}
-				p.pass(4 * time.Minute)
-				p.expect("a", "Drained=True Drained", "Cordoned=False Uncordoned")
-				p.expect("b", "Drained=True Drained", "Cordoned=False Uncordoned")
-				order, _ := p.went()
-				if n := p.get("a").Status.Counts.Evicted + p.get("b").Status.Counts.Evicted; n != 4 || len(order) != 4 || len(p.rules) != 0 {
-					t.Errorf("killed at call %d of %v: %d counted, %v evicted, %d rules", at, p.calls, n, order, len(p.rules))
-				}
-				if at == 0 {
-					calls = len(p.calls)
-				}
-			})
-			if t.Failed() {
-				return
+	killedInEveryCall(t, func(p *plane) {
+		p.do(func() {
+			for i := range 4 {
+				p.pod("web", i%2, "")
 			}
+		})
+		for _, name := range []string{"a", "b"} {
+			p.drain(name, 2, func(s *v1alpha1.DeviceDrainSpec) {
+				s.EvictionsPerMinute, s.AtEnd = new(int32(60)), v1alpha1.EndUncordon
+			})
 		}
-	}
+	})
 }

@@ -154,12 +154,12 @@ func (t *Toucher) touchAll(ctx context.Context, differing map[Pool][]string, now
 	running, answers := 0, make(chan answer, mostAtOnce)
 	defer func() {
 		for ; running > 0; running-- {
-			t.window.answered((<-answers).values())
+			t.window.answered(<-answers)
 		}
 	}()
 	for _, pool := range t.due(differing, now) {
 		for ; running >= t.window.allows(); running-- {
-			t.window.answered((<-answers).values())
+			t.window.answered(<-answers)
 		}
 		if t.limiter.Wait(limited) != nil {
 			return
@@ -189,8 +189,6 @@ type answer struct {
 	took   time.Duration
 	failed bool
 }
-
-func (a answer) values() (time.Duration, bool) { return a.took, a.failed }
 
 func (t *Toucher) touch(ctx context.Context, pool Pool, names []string) (a answer) {
 	for _, name := range names {

@@ -17,13 +17,13 @@ type window struct{ size float64 }
 
 func (w *window) allows() int { return max(1, int(w.size)) }
 
-// answered takes the time of an answer into account.
-func (w *window) answered(took time.Duration, failed bool) {
+// answered takes an answer into account.
+func (w *window) answered(a answer) {
 	w.size = max(w.size, 1)
 	switch {
-	case failed || took > slowAnswer:
+	case a.failed || a.took > slowAnswer:
 		w.size = max(1, w.size/2)
-	case took < fastAnswer:
+	case a.took < fastAnswer:
 		w.size = min(mostAtOnce, w.size+1/w.size)
 	}
 }

@@ -1,4 +1,4 @@
-package manifest_test
+package cmdutil_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestInterruptible(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	silent, _ := io.Pipe()
-	reader := manifest.Reader{Stdin: manifest.Interruptible(ctx, silent)}
+	reader := manifest.Reader{Stdin: cmdutil.Interruptible(ctx, silent)}
 	cancel()
 	for document, err := range reader.Walk(manifest.Stdin) {
 		if document != nil || !errors.Is(err, context.Canceled) {
@@ -27,7 +28,7 @@ func TestInterruptible(t *testing.T) {
 func TestInterruptibleReads(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := iotest.TestReader(manifest.Interruptible(ctx, strings.NewReader("kind: A")), []byte("kind: A")); err != nil {
+	if err := iotest.TestReader(cmdutil.Interruptible(ctx, strings.NewReader("kind: A")), []byte("kind: A")); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package root writes the files that an image holds.
-package root
+// Package rootfs writes the root file system of an image.
+package rootfs
 
 import (
 	"bytes"
@@ -14,15 +14,21 @@ import (
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
+// A Platform is what an image runs on, and the folder with its root file system.
+type Platform struct {
+	// OS and Arch are empty for those of this machine.
+	OS, Arch string
+	Dir      string
+}
+
 // Options say which files to write.
 type Options struct {
-	// Tree is the root of the repository, Dir the folder to write.
-	Tree, Dir string
+	Platform
+	// Tree is the root of the repository.
+	Tree string
 	// Program is one of tools/build.
 	Program string
-	// OS and Arch are the platform; empty for that of this machine.
-	OS, Arch string
-	Stamp    build.Stamp
+	Stamp   build.Stamp
 }
 
 // The files of an image.
