@@ -21,6 +21,25 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// TestRunAtTheEnd: informers refuse handlers once they have ended. That is an error while the
+// program goes on, and none when it ends before the tracker has started.
+func TestRunAtTheEnd(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	informer := factory.Resource().V1().ResourceSlices().Informer()
+	informer.RunWithContext(ended)
+	for _, tt := range []struct {
+		ctx  context.Context
+		fail bool
+	}{{ended, false}, {t.Context(), true}} {
+		err := New(Options{Sources: Sources{Slices: informer}}).Run(tt.ctx)
+		if failed := err != nil; failed != tt.fail {
+			t.Errorf("program ended: %v: got %v", !tt.fail, err)
+		}
+	}
+}
+
 // TestInformers runs the tracker on the informers of a factory.
 func TestInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
