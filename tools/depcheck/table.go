@@ -112,6 +112,7 @@ var Packages = map[string]Package{
 	"internal/printable":        {Floor: 1, Pure: true},
 	"internal/sizedcache":       {Floor: 1, Pure: true},
 	"internal/plural":           {Floor: 1, Pure: true},
+	"internal/reconcile":        {Floor: 1, Never: []string{controllerRuntime, opa}},
 	"internal/version":          {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -40,7 +41,7 @@ type Controller struct {
 // New prepares a controller.
 func New(o Options) *Controller {
 	return &Controller{Options: o, checked: map[types.NamespacedName]types.UID{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Second, 5*time.Minute))}
+		queue: reconcile.Queue[types.NamespacedName](time.Second, 5*time.Minute)}
 }
 
 // Run reconciles until ctx ends.
@@ -58,10 +59,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.Pods.HasSynced, c.Claims.HasSynced, ready) {
 		return nil // ctx has ended
 	}
-	stop := context.AfterFunc(ctx, c.queue.ShutDown)
-	defer stop()
-	for c.next(ctx) {
-	}
+	reconcile.Loop(ctx, c.queue, c.reconcile, func(err error, key types.NamespacedName) {
+		c.Logger.Error(err, "cannot check the claim for extended resources", "pod", key.String())
+	})
 	return nil
 }
 
@@ -82,25 +82,6 @@ func (c *Controller) enqueueClaim(object any) {
 	if owner := metav1.GetControllerOf(claim); owner != nil {
 		c.queue.Add(types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
 	}
-}
-
-// next works on one item of the queue and reports whether there can be another one.
-func (c *Controller) next(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer c.queue.Done(key)
-	err := c.reconcile(ctx, key)
-	if err == nil {
-		c.queue.Forget(key)
-		return true
-	}
-	if ctx.Err() == nil {
-		c.Logger.Error(err, "cannot check the claim for extended resources", "pod", key.String())
-	}
-	c.queue.AddRateLimited(key)
-	return true
 }
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) error {

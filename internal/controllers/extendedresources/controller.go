@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,7 +51,7 @@ func New(o Options) (*Controller, error) {
 	factory := informers.NewSharedInformerFactory(o.Client, 0)
 	c := &Controller{
 		Options: o, factory: factory, classes: factory.Resource().V1().DeviceClasses().Lister(),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)),
+		queue: reconcile.Queue[string](100*time.Millisecond, 30*time.Second),
 	}
 	one := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithTweakListOptions(func(options *metav1.ListOptions) {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, o.Configuration).String()
@@ -80,32 +81,15 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.configurations.HasSynced, classes.HasSynced) {
 		return nil // ctx has ended
 	}
-	running.Go(func() { <-ctx.Done(); c.queue.ShutDown() })
-	for c.next(ctx) {
-	}
+	reconcile.Loop(ctx, c.queue, c.reconcile, func(err error, key string) {
+		if !apierrors.IsConflict(err) {
+			c.Logger.Error(err, "cannot keep the webhook for extended resources", "configuration", key)
+		}
+	})
 	return nil
 }
 
-// next works on one item of the queue and reports whether there can be another one.
-func (c *Controller) next(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer c.queue.Done(key)
-	err := c.reconcile(ctx)
-	if err == nil {
-		c.queue.Forget(key)
-		return true
-	}
-	if !apierrors.IsConflict(err) && ctx.Err() == nil {
-		c.Logger.Error(err, "cannot keep the webhook for extended resources", "configuration", key)
-	}
-	c.queue.AddRateLimited(key)
-	return true
-}
-
-func (c *Controller) reconcile(ctx context.Context) error {
+func (c *Controller) reconcile(ctx context.Context, _ string) error {
 	found, exists, err := c.configurations.GetStore().GetByKey(c.Configuration)
 	if err != nil || !exists {
 		return err // an event follows when it is created

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/go-logr/logr"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +37,7 @@ type Controller struct {
 // New prepares a controller.
 func New(o Options) *Controller {
 	return &Controller{Options: o, seen: map[string]*resourceapi.DeviceTaintRule{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute))}
+		queue: reconcile.Queue[string](100*time.Millisecond, time.Minute)}
 }
 
 // Run reconciles until ctx ends.
@@ -48,10 +49,9 @@ func (c *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = c.Rules.RemoveEventHandler(handle) }()
-	stop := context.AfterFunc(ctx, c.queue.ShutDown)
-	defer stop()
-	for c.next(ctx) {
-	}
+	reconcile.Loop(ctx, c.queue, c.reconcile, func(err error, key string) {
+		c.Logger.Error(err, "cannot write since when a taint rule evicts", "rule", key)
+	})
 	return nil
 }
 
@@ -59,25 +59,6 @@ func (c *Controller) enqueue(rule any) {
 	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(rule); err == nil {
 		c.queue.Add(key)
 	}
-}
-
-// next works on one item of the queue and reports whether there can be another one.
-func (c *Controller) next(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer c.queue.Done(key)
-	err := c.reconcile(ctx, key)
-	if err == nil {
-		c.queue.Forget(key)
-		return true
-	}
-	if ctx.Err() == nil {
-		c.Logger.Error(err, "cannot write since when a taint rule evicts", "rule", key)
-	}
-	c.queue.AddRateLimited(key)
-	return true
 }
 
 func (c *Controller) reconcile(ctx context.Context, key string) error {
