@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
@@ -28,10 +29,10 @@ func (s *Server) certificate() (Certificate, error) {
 	if s.Certificate != nil {
 		return s.Certificate, nil
 	}
-	files, err := certwatcher.New(filepath.Join(s.CertDir, CertificateFile), filepath.Join(s.CertDir, KeyFile))
+	files, err := certwatcher.New(filepath.Join(s.CertDir, corev1.TLSCertKey), filepath.Join(s.CertDir, corev1.TLSPrivateKeyKey))
 	if err != nil {
 		return nil, fmt.Errorf("no serving certificate: %w; put %s and %s into %s, or use --self-signed",
-			err, CertificateFile, KeyFile, s.CertDir)
+			err, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, s.CertDir)
 	}
 	return files, nil
 }
@@ -62,7 +63,7 @@ const AuthorityFile = "ca.crt"
 // development and demonstrations. Where dir has a certificate already, nothing
 // happens.
 func SelfSigned(dir string, hosts []string) error {
-	if _, err := os.Stat(filepath.Join(dir, CertificateFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, corev1.TLSCertKey)); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if len(hosts) == 0 {
@@ -86,7 +87,7 @@ func SelfSigned(dir string, hosts []string) error {
 	for _, file := range []struct {
 		name string
 		data []byte
-	}{{AuthorityFile, authority}, {KeyFile, key}, {CertificateFile, chain}} {
+	}{{AuthorityFile, authority}, {corev1.TLSPrivateKeyKey, key}, {corev1.TLSCertKey, chain}} {
 		if err := os.WriteFile(filepath.Join(dir, file.name), file.data, 0o600); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dra-steward/dra-steward/webhook"
 )
@@ -27,7 +28,7 @@ func TestSelfSigned(t *testing.T) {
 	must(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, webhook.CertificateFile), filepath.Join(dir, webhook.KeyFile))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, corev1.TLSCertKey), filepath.Join(dir, corev1.TLSPrivateKeyKey))
 	must(t, err)
 	for _, host := range []string{"dra-steward.svc", "127.0.0.1"} {
 		for _, now := range []time.Time{time.Now(), time.Now().AddDate(0, 11, 0)} {
@@ -39,7 +40,7 @@ func TestSelfSigned(t *testing.T) {
 	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "other.svc"}); err == nil {
 		t.Error("valid for any host")
 	}
-	if info, err := os.Stat(filepath.Join(dir, webhook.KeyFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, corev1.TLSPrivateKeyKey)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key is open to others: %v, %v", info.Mode(), err)
 	}
 

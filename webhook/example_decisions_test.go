@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dra-steward/dra-steward/webhook"
 )
@@ -34,7 +35,7 @@ func ExampleSelfSigned() {
 		fmt.Println(err)
 		return
 	}
-	for _, name := range []string{webhook.AuthorityFile, webhook.CertificateFile, webhook.KeyFile} {
+	for _, name := range []string{webhook.AuthorityFile, corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
 		_, err := os.Stat(filepath.Join(dir, name))
 		fmt.Println(name, err == nil)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -100,7 +101,7 @@ func newCertificate() (map[string][]byte, error) {
 		return nil, err
 	}
 	files := map[string][]byte{}
-	for _, name := range []string{webhook.AuthorityFile, webhook.CertificateFile, webhook.KeyFile} {
+	for _, name := range []string{webhook.AuthorityFile, corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
 		if files[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}

@@ -50,16 +50,16 @@ func (c *SecretCertificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certifica
 	if current := c.current.Load(); current != nil {
 		return current, nil
 	}
-	return nil, fmt.Errorf("no certificate yet: Secret %s/%s has none in %s and %s", c.namespace, c.name, CertificateFile, KeyFile)
+	return nil, fmt.Errorf("no certificate yet: Secret %s/%s has none in %s and %s", c.namespace, c.name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 }
 
 // look takes over the certificate of the Secret.
 func (c *SecretCertificate) look(object any) {
 	secret, ok := object.(*corev1.Secret)
-	if !ok || len(secret.Data[CertificateFile]) == 0 {
+	if !ok || len(secret.Data[corev1.TLSCertKey]) == 0 {
 		return
 	}
-	certificate, err := tls.X509KeyPair(secret.Data[CertificateFile], secret.Data[KeyFile])
+	certificate, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		c.log.Error(err, "cannot read the certificate; still serving the previous one", "secret", c.namespace+"/"+c.name)
 		return

@@ -25,13 +25,6 @@ const (
 	podsPath = "/pods"
 )
 
-// Files of the certificate directory, as a Secret of type kubernetes.io/tls has
-// them.
-const (
-	CertificateFile = "tls.crt"
-	KeyFile         = "tls.key"
-)
-
 // A Server offers the admission handlers over TLS.
 type Server struct {
 	// Mutating and Validating are the handlers; see the functions of that name.
@@ -40,7 +33,7 @@ type Server struct {
 	Guarding admission.Handler
 	// Pods is the handler of ExtendedResources; nil for none.
 	Pods admission.Handler
-	// CertDir holds CertificateFile and KeyFile. They are read again when they
+	// CertDir holds tls.crt and tls.key. They are read again when they
 	// change. Not needed with Certificate.
 	CertDir string
 	// Certificate is served in place of files. Until it has one the server is not

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -35,7 +36,7 @@ func stock(t testing.TB, mutating, validating admission.Handler) *running {
 	server := &http.Server{Handler: mux, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}}
 	done := make(chan error, 1)
 	go func() {
-		done <- server.ServeTLS(listener, filepath.Join(dir, webhook.CertificateFile), filepath.Join(dir, webhook.KeyFile))
+		done <- server.ServeTLS(listener, filepath.Join(dir, corev1.TLSCertKey), filepath.Join(dir, corev1.TLSPrivateKeyKey))
 	}()
 	r := &running{Server: &webhook.Server{CertDir: dir}, address: listener.Addr().String()}
 	r.client = r.newClient(t, true)

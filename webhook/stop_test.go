@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -278,7 +279,7 @@ func underRenewal(t *testing.T, server *running, renew func()) {
 
 func replaceFiles(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
-	for _, name := range []string{webhook.KeyFile, webhook.CertificateFile} {
+	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
 		path := filepath.Join(dir, name)
 		must(t, os.WriteFile(path+".new", files[name], 0o600), os.Rename(path+".new", path))
 	}
@@ -292,11 +293,11 @@ func mountSecret(t *testing.T, dir string, files map[string][]byte) {
 	last, _ := os.Readlink(data)
 	version, err := os.MkdirTemp(dir, "..version")
 	must(t, err)
-	for _, name := range []string{webhook.KeyFile, webhook.CertificateFile} {
+	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
 		must(t, os.WriteFile(filepath.Join(version, name), files[name], 0o600))
 	}
 	must(t, os.Symlink(filepath.Base(version), data+"_tmp"), os.Rename(data+"_tmp", data))
-	for _, name := range []string{webhook.KeyFile, webhook.CertificateFile} {
+	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
 		path := filepath.Join(dir, name)
 		if last == "" {
 			must(t, os.Remove(path), os.Symlink(filepath.Join("..data", name), path))

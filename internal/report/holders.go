@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -113,7 +114,7 @@ func (in Input) taints() []Taint {
 	all := map[one]tainted{}
 	of := func(source tracker.Source, taint resourceapi.DeviceTaint) tainted {
 		source.UID = ""
-		key := one{source, key(taint)}
+		key := one{source, toleration.TaintText(taint)}
 		if all[key].devices == nil {
 			all[key] = tainted{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 		}
@@ -138,12 +139,4 @@ func (in Input) taints() []Taint {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Source.String(), b.Source.String()), cmp.Compare(a.Taint, b.Taint))
 	})
 	return taints
-}
-
-func key(t resourceapi.DeviceTaint) string {
-	text := t.Key
-	if t.Value != "" {
-		text += "=" + t.Value
-	}
-	return text + ":" + string(t.Effect)
 }

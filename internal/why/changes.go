@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -45,7 +46,7 @@ func (q *question) withoutTaints(r asked, places []place) (message, remedy, comm
 				continue
 			}
 			source := q.source(p.slice, p.device.Name, i)
-			names = append(names, fmt.Sprintf("%s (%s)", taintText(taint), source))
+			names = append(names, fmt.Sprintf("%s (%s)", toleration.TaintText(taint), source))
 			if source.Kind == tracker.RuleSource {
 				commands, remedies = append(commands, q.lift(source.Name)), append(remedies, "remove the taint of DeviceTaintRule "+source.Name)
 				continue

@@ -10,6 +10,7 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -208,7 +209,7 @@ func (q *question) selects(ctx context.Context, selectors []resourceapi.DeviceSe
 func (q *question) taint(r asked, slice *resourceapi.ResourceSlice, device *resourceapi.Device) string {
 	for i, taint := range device.Taints {
 		if against(r, taint) {
-			return fmt.Sprintf("taint %s of %s is not tolerated", taintText(taint), q.source(slice, device.Name, i))
+			return fmt.Sprintf("taint %s of %s is not tolerated", toleration.TaintText(taint), q.source(slice, device.Name, i))
 		}
 	}
 	return ""
@@ -217,14 +218,6 @@ func (q *question) taint(r asked, slice *resourceapi.ResourceSlice, device *reso
 // against reports whether a taint keeps a device from being allocated for a request.
 func against(r asked, taint resourceapi.DeviceTaint) bool {
 	return (taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute) && !r.tolerated(taint)
-}
-
-func taintText(taint resourceapi.DeviceTaint) string {
-	key := taint.Key
-	if taint.Value != "" {
-		key += "=" + taint.Value
-	}
-	return key + ":" + string(taint.Effect)
 }
 
 // source is the origin of a taint: the driver, or a rule.

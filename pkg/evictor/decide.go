@@ -322,11 +322,7 @@ func (t *Taint) equal(u *Taint) bool {
 
 // String returns the taint in the notation of kubectl for nodes, and its origin.
 func (t Taint) String() string {
-	text := t.Key
-	if t.Value != "" {
-		text += "=" + t.Value
-	}
-	text += ":" + string(t.Effect)
+	text := toleration.TaintText(t.DeviceTaint)
 	if t.FromRule() {
 		return fmt.Sprintf("%s of DeviceTaintRule %s", text, t.Rule.Name)
 	}

@@ -23,3 +23,8 @@ func ExampleEvaluator_Evaluate() {
 	// as documented: true
 	// in-tree controller: false
 }
+
+func ExampleTaintText() {
+	fmt.Println(toleration.TaintText(resourceapi.DeviceTaint{Key: "gpu.example.com/unhealthy", Value: "ecc", Effect: resourceapi.DeviceTaintEffectNoSchedule}))
+	// Output: gpu.example.com/unhealthy=ecc:NoSchedule
+}

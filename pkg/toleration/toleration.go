@@ -81,3 +81,12 @@ func (e Evaluator) Evaluate(tolerations []resourceapi.DeviceToleration, taint re
 	}
 	return period
 }
+
+// TaintText returns a taint in the notation of kubectl: key=value:effect, or key:effect.
+func TaintText(taint resourceapi.DeviceTaint) string {
+	text := taint.Key
+	if taint.Value != "" {
+		text += "=" + taint.Value
+	}
+	return text + ":" + string(taint.Effect)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -165,11 +166,7 @@ func writeDevicesText(out io.Writer, all []deviceReport, wide, headers bool) err
 			fmt.Fprintf(table, "%s\t-\t-\n", start)
 		}
 		for _, taint := range r.Taints {
-			key := taint.Key
-			if taint.Value != "" {
-				key += "=" + taint.Value
-			}
-			fmt.Fprintf(table, "%s\ttaint %s:%s\t%s\n", start, key, taint.Effect, taint.Source)
+			fmt.Fprintf(table, "%s\ttaint %s\t%s\n", start, toleration.TaintText(taint.DeviceTaint), taint.Source)
 		}
 		for _, p := range r.Patched {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", start, p.what(), p.from())

@@ -21,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -58,7 +59,7 @@ func (o taintOptions) writer(streams cmdutil.Streams) (*ruleWriter, error) {
 // apply writes the rule of an intent; stored is the one that exists.
 func (w *ruleWriter) apply(ctx context.Context, intent taints.Intent, stored *resourceapi.DeviceTaintRule) error {
 	name := taints.Name(intent.Target, intent.Taint.Key)
-	text := fmt.Sprintf("%s %s", intent.Target, taintText(intent.Taint))
+	text := fmt.Sprintf("%s %s", intent.Target, toleration.TaintText(intent.Taint))
 	if w.dry == cmdutil.DryRunClient {
 		return w.said(name, "configured", text, intent.Expires)
 	}
@@ -200,15 +201,7 @@ func (w *ruleWriter) remove(ctx context.Context, view *tracker.Snapshot, target 
 	for _, left := range taints.Others(view.Devices(), target, taint, name) {
 		fmt.Fprintf(w.streams.Err, "warning: still tainted: %v\n", left)
 	}
-	return w.said(name, "deleted", fmt.Sprintf("%s %s", target, taintText(stored.Spec.Taint)), time.Time{})
-}
-
-func taintText(t resourceapi.DeviceTaint) string {
-	text := t.Key
-	if t.Value != "" {
-		text += "=" + t.Value
-	}
-	return text + ":" + string(t.Effect)
+	return w.said(name, "deleted", fmt.Sprintf("%s %s", target, toleration.TaintText(stored.Spec.Taint)), time.Time{})
 }
 
 // notOurs says what else taints the target, and what can be done about it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // What says to which drain a rule belongs. It is no owner reference: with the type
@@ -176,7 +177,7 @@ func (d *Decision) cordonCondition(in Input) (from time.Time, evict bool) {
 		d.wakeAt(due)
 		return time.Time{}, false
 	}
-	condition := c.set(v1alpha1.DrainCordoned, true, "Cordoned", fmt.Sprintf("%s cordoned by DeviceTaintRules with the taint %s", are(len(in.Devices.Names)), taintText(in.Drain)))
+	condition := c.set(v1alpha1.DrainCordoned, true, "Cordoned", fmt.Sprintf("%s cordoned by DeviceTaintRules with the taint %s", are(len(in.Devices.Names)), toleration.TaintText(Taint(in.Drain))))
 	return condition.LastTransitionTime.Time, true
 }
 
@@ -185,11 +186,6 @@ func are(n int) string {
 		return "1 device is"
 	}
 	return fmt.Sprintf("%d devices are", n)
-}
-
-func taintText(d *v1alpha1.DeviceDrain) string {
-	taint := Taint(d)
-	return fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect)
 }
 
 // clock is a time as messages have it.
