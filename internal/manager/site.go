@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/controllers/extendedclaims"
 	"github.com/dra-steward/dra-steward/internal/policyload"
-	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -39,11 +37,10 @@ type site struct {
 	policies *policyload.ConfigMaps
 
 	inForce atomic.Pointer[review.Reviewer]
-	// turn is held while one of these changes.
+	// turn guards the fields below.
 	turn    sync.Mutex
 	file    config.File
-	set     *policy.Set
-	schemas []fs.FS
+	files   policyload.Files
 	refused string
 }
 
@@ -65,7 +62,7 @@ func newSite(ctx context.Context, o Options, e *eviction, log logr.Logger) (*sit
 	if err != nil {
 		return nil, err
 	}
-	if s.set, err = policyload.Compile(ctx, sources); err != nil {
+	if s.files.Set, err = policyload.Compile(ctx, sources); err != nil {
 		return nil, err
 	}
 	s.reload()
@@ -111,17 +108,9 @@ func (s *site) ready() error {
 
 // use puts a file into force with the policies that there are.
 func (s *site) use(file config.File) error {
-	reviewer, err := review.New(file.StewardConfiguration)
+	reviewer, err := policyload.NewReviewer(file, s.files, 0)
 	if err != nil {
-		return file.Locate(err)
-	}
-	if reviewer.Policies, err = policyload.NewEngine(s.set, file.StewardConfiguration, 0); err != nil {
-		return file.Locate(err)
-	}
-	if len(s.schemas) > 0 {
-		if reviewer.Parameters, err = review.Parameters(file.StewardConfiguration, s.schemas...); err != nil {
-			return file.Locate(err)
-		}
+		return err
 	}
 	reviewer.InCluster, reviewer.World, reviewer.Facts, reviewer.SelectorTime = true, s.world, s.facts, claimTime
 	s.file = file
@@ -133,11 +122,11 @@ func (s *site) use(file config.File) error {
 func (s *site) usePolicies(files policyload.Files, _ time.Time) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	set, schemas := s.set, s.schemas
-	s.set, s.schemas = files.Set, files.Schemas
+	before := s.files
+	s.files = files
 	err := s.use(s.file)
 	if err != nil {
-		s.set, s.schemas = set, schemas
+		s.files = before
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
@@ -54,6 +55,24 @@ func Compile(ctx context.Context, sources []policy.Collection) (*policy.Set, err
 		return policy.Parse(ctx, sources...)
 	}
 	return policy.Compile(ctx, sources...)
+}
+
+// NewReviewer returns a reviewer for a configuration with policies and schemas. An error names
+// its place in the file. cacheBytes is that of [policy.Settings].
+func NewReviewer(file config.File, files Files, cacheBytes int64) (review.Reviewer, error) {
+	reviewer, err := review.New(file.StewardConfiguration)
+	if err != nil {
+		return reviewer, file.Locate(err)
+	}
+	if reviewer.Policies, err = NewEngine(files.Set, file.StewardConfiguration, cacheBytes); err != nil {
+		return reviewer, file.Locate(err)
+	}
+	if len(files.Schemas) > 0 {
+		if reviewer.Parameters, err = review.Parameters(file.StewardConfiguration, files.Schemas...); err != nil {
+			return reviewer, file.Locate(err)
+		}
+	}
+	return reviewer, nil
 }
 
 // NewEngine returns an engine for a set with the settings of a configuration; nil for no set.

@@ -10,7 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/webhook"
 )
 
-// count makes a site know the claims and pods of the cluster where something asks for them.
+// count gives the reloader the claims and pods of the cluster where a handler needs them.
 func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
 	if o.guard || o.podDeletions {
 		site.guards, site.deletions = o.guard, o.podDeletions
@@ -26,7 +26,7 @@ func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
 	return err
 }
 
-// validating denies and warns, and judges policies where it follows some.
+// validating denies and warns, and checks policies in ConfigMaps where the webhook reads these.
 func (c *reloader) validating(o webhook.Options) admission.Handler {
 	handler := webhook.Validating(c.reviewer, o)
 	if c.deletions {
@@ -38,7 +38,7 @@ func (c *reloader) validating(o webhook.Options) admission.Handler {
 	return handler
 }
 
-// guarding judges by the impact of a write where somebody counts it.
+// guarding checks the impact of a write where the guard is on.
 func (c *reloader) guarding(o webhook.Options) admission.Handler {
 	if !c.guards {
 		return nil

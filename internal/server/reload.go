@@ -3,23 +3,19 @@ package server
 import (
 	"cmp"
 	"context"
-	"io/fs"
+	"encoding/json"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
-
-	"encoding/json"
-	"net/http"
-
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/policyload"
-	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -29,7 +25,7 @@ type reloader struct {
 	path string
 	// complete adds to a Reviewer what no file holds.
 	complete func(*review.Reviewer)
-	// minor is that of the API server, for who does not configure it; 0 if it is not
+	// minor is that of the API server, used where none is configured; 0 if it is not
 	// known.
 	minor   func() int
 	log     logr.Logger
@@ -39,16 +35,14 @@ type reloader struct {
 
 	inForce atomic.Pointer[review.Reviewer]
 
-	// turn is held by who changes what follows.
+	// turn guards the fields below.
 	turn sync.Mutex
-	// set are the policies, nil for none.
-	set *policy.Set
-	// schemas are those of opaque parameters that ConfigMaps hold.
-	schemas []fs.FS
+	// files are the policies, and the schemas of opaque parameters that ConfigMaps hold.
+	files policyload.Files
 	// policies are those of ConfigMaps; nil for none.
 	policies *policyload.ConfigMaps
-	// guard counts what a write would hit, and knows what pods hold; nil where neither
-	// guards nor deletions says that somebody asks.
+	// guard counts what a write would hit, and knows what pods hold; nil where guards and
+	// deletions are false.
 	guard             *impact.Estimator
 	guards, deletions bool
 	// authors remembers who publishes for a driver, whatever the configuration is.
@@ -83,23 +77,15 @@ func (c *reloader) start(now time.Time) error {
 
 // use puts a file into force, if nothing is wrong with it.
 func (c *reloader) use(file config.File, now time.Time) error {
-	reviewer, err := review.New(file.StewardConfiguration)
+	reviewer, err := policyload.NewReviewer(file, c.files, c.cacheBytes)
 	if err != nil {
-		return file.Locate(err)
-	}
-	if reviewer.Policies, err = policyload.NewEngine(c.set, file.StewardConfiguration, c.cacheBytes); err != nil {
-		return file.Locate(err)
+		return err
 	}
 	if err := c.unknownPolicies(file); err != nil {
 		return err
 	}
-	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(c.set, file.StewardConfiguration, c.cacheBytes); err != nil {
+	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(c.files.Set, file.StewardConfiguration, c.cacheBytes); err != nil {
 		return file.Locate(err)
-	}
-	if len(c.schemas) > 0 {
-		if reviewer.Parameters, err = review.Parameters(file.StewardConfiguration, c.schemas...); err != nil {
-			return file.Locate(err)
-		}
 	}
 	c.complete(&reviewer)
 	if c.policies != nil {
@@ -118,10 +104,10 @@ func (c *reloader) use(file config.File, now time.Time) error {
 // unknownPolicies refuses settings of policies that do not exist. Where ConfigMaps can add
 // the policies later, they are logged instead.
 func (c *reloader) unknownPolicies(file config.File) error {
-	if c.set == nil {
+	if c.files.Set == nil {
 		return nil
 	}
-	err := file.Locate(policyload.Check(c.set, file.StewardConfiguration, false))
+	err := file.Locate(policyload.Check(c.files.Set, file.StewardConfiguration, false))
 	if err == nil || c.policies == nil {
 		return err
 	}
@@ -134,11 +120,11 @@ func (c *reloader) unknownPolicies(file config.File) error {
 func (c *reloader) usePolicies(files policyload.Files, now time.Time) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
-	set, schemas := c.set, c.schemas
-	c.set, c.schemas = files.Set, files.Schemas
+	before := c.files
+	c.files = files
 	err := c.use(c.file, now)
 	if err != nil {
-		c.set, c.schemas = set, schemas
+		c.files = before
 	}
 	return err
 }
@@ -150,7 +136,7 @@ func (c *reloader) agrees(files policyload.Files) error {
 	file := c.file
 	c.turn.Unlock()
 	if file.Name != "" {
-		file.Name = filepath.Base(file.Name) // who writes a ConfigMap knows nothing of our folders
+		file.Name = filepath.Base(file.Name) // the author of a ConfigMap does not know our folders
 	}
 	_, err := policyload.NewEngine(files.Set, file.StewardConfiguration, -1)
 	return file.Locate(err)

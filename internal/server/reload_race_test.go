@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/policies"
@@ -47,7 +48,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := &reloader{path: path, log: logr.Discard(), set: set, complete: func(*review.Reviewer) {}, minor: func() int { return 37 }}
+	site := &reloader{path: path, log: logr.Discard(), files: policyload.Files{Set: set}, complete: func(*review.Reviewer) {}, minor: func() int { return 37 }}
 	if site.metrics, err = NewConfigMetrics(prometheus.NewRegistry(), site.reviewer); err != nil {
 		t.Fatal(err)
 	}

@@ -203,7 +203,7 @@ func (o serveOptions) site(ctx context.Context, world *ClusterView, registry *pr
 	if err != nil {
 		return nil, err
 	}
-	if site.set, err = policyload.Compile(ctx, sources); err != nil {
+	if site.files.Set, err = policyload.Compile(ctx, sources); err != nil {
 		return nil, err
 	}
 	if site.metrics, err = NewConfigMetrics(registry, site.reviewer); err != nil {
