@@ -84,7 +84,7 @@ oracle: ## hold rules and defaults against an API server's own code: COUNT, SEED
 lint: ## check formatting, vet, staticcheck and the words of docs/glossary.md
 	@$(CITEST) lint
 
-prose: ## check pages, help and messages with vale against docs/glossary.md; needs a C compiler
+prose: ## check pages, help, messages and comments with vale against docs/glossary.md; needs a C compiler
 	@cd tools/prose && go run . ../..
 
 generate: ## write what is generated: documentation, deep copies, the schema and page of the chart

@@ -9,7 +9,7 @@ import (
 	"github.com/dra-steward/dra-steward/scheduler/plugin"
 )
 
-// preemptsFirst tells that a profile evicts pods for one that cannot be scheduled before the
+// preemptsFirst is true if a profile evicts pods for one that cannot be scheduled before the
 // plugin could take back a claim without a user. In the profiles of kube-scheduler
 // DynamicResources comes before DefaultPreemption for that reason.
 func preemptsFirst(profile config.KubeSchedulerProfile) bool {

@@ -20,14 +20,14 @@ type StewardConfiguration struct {
 	Mode Mode `json:"mode,omitempty"`
 	// Limits are sizes that may be lower than the API server's.
 	Limits Limits `json:"limits,omitempty"`
-	// Defaults say what is filled in.
+	// Defaults are the fields that the webhook fills in.
 	Defaults Defaults `json:"defaults,omitempty"`
 	// Rules change what single rules do, by the ID of the rule.
 	Rules map[string]Rule `json:"rules,omitempty"`
 	// Server is the API server that the webhook stands before, so far as it cannot be
 	// asked for.
 	Server Server `json:"server,omitempty"`
-	// Drivers say who publishes for a driver, by its name.
+	// Drivers are the identities that publish for a driver, by its name.
 	Drivers map[string]Driver `json:"drivers,omitempty"`
 	// SystemUsers are the components of Kubernetes whose writes are never denied, by
 	// the name under which the API server authenticates them. Absent they are the
@@ -45,14 +45,14 @@ type StewardConfiguration struct {
 	Policies Policies `json:"policies,omitempty"`
 	// Guard is what stands before writes that evict many pods at once.
 	Guard Guard `json:"guard,omitempty"`
-	// ForceDeletion says who may delete pods by force that hold devices.
+	// ForceDeletion lists who may delete pods by force that hold devices.
 	ForceDeletion ForceDeletion `json:"forceDeletion,omitempty"`
 	// Lint is for "dra-steward lint" alone; the webhook does not look at it.
 	Lint Lint `json:"lint,omitempty"`
 }
 
-// ForceDeletion says who may delete pods by force (gracePeriodSeconds 0) that hold devices,
-// beside the kubelet of their node and the controllers that have to.
+// ForceDeletion lists who may delete pods by force (gracePeriodSeconds 0) that hold devices, in
+// addition to the kubelet of their node and the controllers that have to.
 type ForceDeletion struct {
 	// Users are names as the API server authenticates them.
 	Users []string `json:"users,omitempty"`
@@ -67,9 +67,9 @@ type OpaqueParameters struct {
 	Schemas []json.RawMessage `json:"schemas,omitempty"`
 }
 
-// Lint says how lint judges files. What its flags say counts more.
+// Lint configures how lint checks files. Its flags override it.
 type Lint struct {
-	// KubernetesVersion is that of the API server to judge by, such as "1.36"; the
+	// KubernetesVersion is that of the API server to assume, such as "1.36"; the
 	// newest that is known if it is empty.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// FeatureGates are those of the API server that differ from the defaults of
@@ -155,7 +155,7 @@ type Limits struct {
 	DevicesPerClaim                  int `json:"devicesPerClaim,omitempty"`
 }
 
-// Defaults say what is filled in.
+// Defaults are the fields that the webhook fills in.
 type Defaults struct {
 	// Finalizer is create, repair or off; empty is create.
 	Finalizer FinalizerMode `json:"finalizer,omitempty"`

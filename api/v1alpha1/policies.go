@@ -15,8 +15,8 @@ type Policies struct {
 	Modes map[string]PolicyMode `json:"modes,omitempty"`
 	// Parameters replace single parameters of policies, by code.
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
-	// Namespaces say what is different in some namespaces. Where a namespace stands in
-	// more than one item, later ones count more.
+	// Namespaces override settings in some namespaces. Where a namespace is in more
+	// than one item, later ones win.
 	Namespaces []PolicyNamespaces `json:"namespaces,omitempty"`
 	// OnError is what happens to a write if a policy in mode deny could not be evaluated,
 	// also because it took too long: warn or deny; empty is deny. It never denies a slice,

@@ -64,8 +64,8 @@ type ResourceSlicePatchSpec struct {
 	Devices DevicePatch `json:"devices"`
 }
 
-// DevicePatch selects devices by class, driver, pool, name and CEL selectors, and says
-// what to patch. All criteria must be satisfied by a device. A DevicePatch with no
+// DevicePatch selects devices by class, driver, pool, name and CEL selectors, and has
+// the values to patch. All criteria must be satisfied by a device. A DevicePatch with no
 // criteria is valid and matches all devices.
 //
 // +kubebuilder:object:generate=true

@@ -15,7 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
-// Options say what is exported.
+// Options select what is exported.
 type Options struct {
 	// Sources are what the policies are compiled from.
 	Sources []policy.Collection
@@ -24,10 +24,10 @@ type Options struct {
 	// Overridden are the namespaces in which the site has other modes or parameters.
 	Overridden []string
 	// Exemptions are those of the site, SystemUsers the components of Kubernetes that
-	// are not judged.
+	// are not checked.
 	Exemptions  []v1alpha1.Exemption
 	SystemUsers []string
-	// ExcludedNamespaces are not judged at all.
+	// ExcludedNamespaces are not checked at all.
 	ExcludedNamespaces []string
 	// Now is the time by which exemptions have expired.
 	Now time.Time
@@ -45,7 +45,7 @@ type Exported struct {
 type Left struct {
 	// Code is that of the policy.
 	Code string
-	// Reason says what is missing, and why.
+	// Reason is what is missing, and why.
 	Reason string
 }
 

@@ -16,7 +16,7 @@ import (
 // maxMessage is the longest message that the API server takes.
 const maxMessage = 4096
 
-// variables are what the expressions of admission.yaml may refer to, beside their
+// variables are what the expressions of admission.yaml may refer to, in addition to their
 // parameters as parameter_<name>. They are written in this order, if they are used.
 var variables = []admissionv1.Variable{
 	{Name: "requests", Expression: "(request.kind.kind == 'ResourceClaimTemplate' ? object.spec.spec : object.spec).?devices.?requests.orValue([])"},
@@ -44,7 +44,7 @@ func (o Options) policy(name string, m policy.Metadata, r rules, s scope, exempt
 	out.Annotations = map[string]string{"dra-steward.io/title": m.Title}
 	out.Spec.FailurePolicy = new(admissionv1.Ignore)
 	out.Spec.MatchConstraints = o.matched(m.Kinds)
-	out.Spec.MatchConditions = append(o.judged(s), exempt...)
+	out.Spec.MatchConditions = append(o.checked(s), exempt...)
 	for _, v := range r.Violations {
 		out.Spec.Validations = append(out.Spec.Validations, admissionv1.Validation{
 			Expression: "!(" + v.When + ")", Message: short(v.Message + " (dra-steward policy " + m.Code + ")"),
@@ -111,8 +111,8 @@ func (o Options) matched(kinds []string) *admissionv1.MatchResources {
 	return out
 }
 
-// judged are the writes that a scope is about.
-func (o Options) judged(s scope) (conditions []admissionv1.MatchCondition) {
+// checked returns the conditions of the writes that a scope is about.
+func (o Options) checked(s scope) (conditions []admissionv1.MatchCondition) {
 	if len(o.SystemUsers) > 0 {
 		conditions = append(conditions, admissionv1.MatchCondition{
 			Name: "not-a-component-of-kubernetes", Expression: "!(request.userInfo.username in " + literal(o.SystemUsers) + ")"})

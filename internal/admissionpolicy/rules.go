@@ -12,7 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
-// FileName is the file beside a policy.rego that says the same in CEL.
+// FileName is the file next to a policy.rego that says the same in CEL.
 const FileName = "admission.yaml"
 
 // rules are the content of an admission.yaml.
@@ -26,7 +26,7 @@ type rules struct {
 type violation struct {
 	// When is a CEL expression that is true for an object that violates the policy.
 	When string `json:"when"`
-	// Message says what is wrong and what would be right.
+	// Message is the problem and its remedy.
 	Message string `json:"message"`
 }
 

@@ -19,13 +19,13 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// Options say how to judge.
+// Options configure the check.
 type Options struct {
 	// Configuration is that of the site, with the modes of today.
 	Configuration v1alpha1.StewardConfiguration
 	// Policies are the policies; nil is none.
 	Policies *policy.Set
-	// World and Facts are what exists beside the objects; nil is nothing.
+	// World and Facts are the other objects that exist; nil is none.
 	World validate.ClusterView
 	Facts policy.Facts
 	// Minor is that of the API server, 0 if it is not known.
@@ -41,7 +41,7 @@ type Options struct {
 // evaluationTime is how long the selectors of one object are evaluated at most.
 const evaluationTime = 5 * time.Second
 
-// An Auditor judges stored objects. Several goroutines may use it.
+// An Auditor checks stored objects. Several goroutines may use it.
 type Auditor struct {
 	raised review.Reviewer
 	today  review.Reviewer
@@ -95,8 +95,8 @@ type Finding struct {
 	// Namespace is empty for kinds without one.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Generated tells that the object is a claim that, by its owner reference, was made of
-	// a template: then it is the template that would be refused.
+	// Generated is true for a claim that, by its owner reference, was created from a
+	// template: the webhook would refuse the template then.
 	Generated bool   `json:"generated,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Message   string `json:"message"`
@@ -113,9 +113,9 @@ type Object struct {
 // on with others.
 type EvaluationError struct{ error }
 
-// Judge says why an object would be refused, as if its author created it now. Who that was
+// Check returns why an object would be refused, as if its author created it now. Who that was
 // is not known: policies about users evaluate it as a user that they do not name.
-func (a *Auditor) Judge(object Object) ([]Finding, error) {
+func (a *Auditor) Check(object Object) ([]Finding, error) {
 	var meta metav1.PartialObjectMetadata
 	if err := json.Unmarshal(object.JSON, &meta); err != nil {
 		return nil, fmt.Errorf("%s: %w", object.Kind.Kind, err)

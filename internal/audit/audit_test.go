@@ -46,7 +46,7 @@ func judged(t *testing.T, o audit.Options, objects ...audit.Object) (audit.Repor
 	}
 	var found []audit.Finding
 	for _, one := range objects {
-		findings, err := auditor.Judge(one)
+		findings, err := auditor.Check(one)
 		if err != nil {
 			t.Fatal(err)
 		}

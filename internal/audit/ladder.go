@@ -14,7 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// A Ladder judges stored objects as the webhook would on several steps of the ladder.
+// A Ladder checks stored objects as the webhook does on several steps of the ladder.
 type Ladder struct {
 	auditor *Auditor
 	steps   []rung
@@ -58,15 +58,15 @@ func NewLadder(o Options, modes []v1alpha1.Mode, impacts review.Impacts) (*Ladde
 // codes of policies and IDs of rules and defaults are in the order of their names.
 type Outcome struct{ Refused, Warned, Defaulted []string }
 
-// Judge returns the outcome on each step, and the object's kind and name.
-func (l *Ladder) Judge(object Object) (name string, outcomes []Outcome, _ error) {
+// Check returns the outcome on each step, and the object's kind and name.
+func (l *Ladder) Check(object Object) (name string, outcomes []Outcome, _ error) {
 	var meta metav1.PartialObjectMetadata
 	if err := json.Unmarshal(object.JSON, &meta); err != nil {
 		return "", nil, fmt.Errorf("%s: %w", object.Kind.Kind, err)
 	}
 	name = object.Kind.Kind + " " + fullName(meta.Namespace, meta.Name)
 	for _, step := range l.steps {
-		outcome, err := step.judge(review.Request{Kind: object.Kind, Object: object.JSON, Namespace: meta.Namespace, Now: l.auditor.timeOf(object)}, hasAllocation(object))
+		outcome, err := step.check(review.Request{Kind: object.Kind, Object: object.JSON, Namespace: meta.Namespace, Now: l.auditor.timeOf(object)}, hasAllocation(object))
 		if err != nil {
 			return name, nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -75,14 +75,14 @@ func (l *Ladder) Judge(object Object) (name string, outcomes []Outcome, _ error)
 	return name, outcomes, nil
 }
 
-func (s rung) judge(req review.Request, allocated bool) (Outcome, error) {
+func (s rung) check(req review.Request, allocated bool) (Outcome, error) {
 	filled, err := s.reviewer.Mutate(req)
 	if err != nil {
 		return Outcome{}, err
 	}
 	answers := []review.Answer{}
-	for _, judge := range s.judges() {
-		answer, err := judge(req)
+	for _, check := range s.endpoints() {
+		answer, err := check(req)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -113,16 +113,16 @@ func (s rung) judge(req review.Request, allocated bool) (Outcome, error) {
 	return Outcome{slices.Sorted(maps.Keys(refused)), slices.Sorted(maps.Keys(warned)), slices.Sorted(maps.Keys(defaulted))}, nil
 }
 
-// judges are the endpoints that judge a write.
-func (s rung) judges() []func(review.Request) (review.Answer, error) {
+// endpoints returns the endpoints that check a write.
+func (s rung) endpoints() []func(review.Request) (review.Answer, error) {
 	if s.reviewer.Impacts == nil {
 		return []func(review.Request) (review.Answer, error){s.reviewer.Validate}
 	}
 	return []func(review.Request) (review.Answer, error){s.reviewer.Validate, s.reviewer.Guard}
 }
 
-// Weigh says what becomes on each step of a problem that a policy or rule of that code
-// finds in something new: deny, warn, audit or off.
+// Weigh returns, for each step, the enforcement of a problem that a policy or rule of that
+// code finds in a new object: deny, warn, audit or off.
 func (l *Ladder) Weigh(code string) (modes []policy.Mode) {
 	for _, step := range l.steps {
 		switch {

@@ -18,7 +18,7 @@ import (
 // A Report is what an audit has found. It has no times and is in one order, so that two
 // of the same objects are the same.
 type Report struct {
-	// Objects are the numbers of the objects that were judged, by kind.
+	// Objects are the numbers of the objects that were checked, by kind.
 	Objects map[string]int `json:"objects"`
 	// Codes are in the order of their names, and so are their namespaces.
 	Codes []CodeSummary `json:"codes"`

@@ -1,4 +1,4 @@
-// Package clusterdata reads from a cluster what policies know of it beside classes and slices:
+// Package clusterdata reads what policies know of a cluster in addition to classes and slices:
 // the labels of namespaces, and the keys of the taints that exist.
 package clusterdata
 

@@ -112,7 +112,7 @@ type barred struct{ done chan struct{} }
 func (barred) Name() string            { return "right to list namespaces" }
 func (b barred) Done() <-chan struct{} { return b.done }
 
-// Labels returns the labels of a namespace, nil if there is none of that name or it
+// Labels returns the labels of a namespace, nil if it does not exist or
 // cannot be read in half a second.
 func (n *Namespaces) Labels(name string) map[string]string {
 	if namespace, err := n.lister.Get(name); err == nil {

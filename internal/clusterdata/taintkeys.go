@@ -17,7 +17,7 @@ type TaintKeys struct {
 	handle  *tracker.Handle
 
 	mutex sync.RWMutex
-	// slices says in how many slices a key stands, keys which ones stand in a slice.
+	// slices has the number of slices with a key, keys the keys of a slice.
 	slices map[string]int
 	keys   map[string][]string
 }

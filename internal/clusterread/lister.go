@@ -156,8 +156,8 @@ func (s *Lister) check(ctx context.Context, all []Listing) error {
 	return fmt.Errorf("the kubeconfig user is not allowed to list %s: grant the verb list, or use --namespace to audit one namespace", strings.Join(missing, ", "))
 }
 
-// Surroundings reads what exists beside the objects that are judged, and returns the lists
-// of all.
+// Surroundings reads the objects that rules and policies read in addition to the checked ones,
+// and returns the lists of all.
 func (s *Lister) Surroundings(ctx context.Context) ([]Listing, *Surroundings, error) {
 	all := []Listing{Dra("deviceclasses", "DeviceClass", false), Dra("resourceslices", "ResourceSlice", false), Dra("resourceclaims", "ResourceClaim", true),
 		Dra("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
@@ -179,7 +179,7 @@ func (s *Lister) Surroundings(ctx context.Context) ([]Listing, *Surroundings, er
 	return all, around, nil
 }
 
-// Surroundings are what exists in a cluster beside the objects that are judged.
+// Surroundings are the objects that rules and policies read in addition to the checked ones.
 type Surroundings struct {
 	validate.Objects
 	labels map[string]map[string]string

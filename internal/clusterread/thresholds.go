@@ -13,7 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// defaultThresholds are those that a command judges by where it cannot read others.
+// defaultThresholds are those of a command that cannot read others.
 func defaultThresholds(why string) taints.Thresholds {
 	return taints.Thresholds{Thresholds: guard.DefaultThresholds(), From: "default; " + why}
 }

@@ -12,9 +12,9 @@ import (
 // change: some network file systems never do.
 const pollEvery = 10 * time.Second
 
-// Watch calls look whenever the file at path may have changed, and now and then
-// besides, until ctx ends. It watches the folder, since a mounted ConfigMap changes by
-// a link beside the file and editors replace the file. An error says that the system
+// Watch calls look whenever the file at path may have changed, and from time to
+// time, until ctx ends. It watches the folder, since a mounted ConfigMap changes by
+// a link next to the file and editors replace the file. An error says that the system
 // does not report changes; then look is called now and then only.
 func Watch(ctx context.Context, path string, look func(), failed func(error)) {
 	ticker := time.NewTicker(pollEvery)

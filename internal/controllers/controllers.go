@@ -43,7 +43,7 @@ func Run(ctx context.Context, all []Controller) error {
 	return group.Wait()
 }
 
-// A Description says what a controller does and what it needs.
+// A Description is what a controller does and what it needs.
 type Description struct {
 	// Name is that of its folder.
 	Name string

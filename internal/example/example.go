@@ -2,10 +2,10 @@
 // is its test, its documentation and its regression record in one.
 //
 // The comment of the archive is prose. A file <case>.yaml holds the manifest that
-// is written, <case>.old.yaml what is stored before, <case>.want what comes of it,
+// is written, <case>.old.yaml what is stored before, <case>.want the outcome,
 // a line each; a case without .want passes in silence. <case>.user.yaml is who writes, as
 // the API server has authenticated them. site.yaml holds the site's
-// configuration for all cases, world.yaml what exists beside the manifests.
+// configuration for all cases, world.yaml the other objects that exist.
 package example
 
 import (
@@ -29,14 +29,14 @@ type Example struct {
 	Cases []Case
 }
 
-// A Case is one write and what comes of it.
+// A Case is one write and its outcome.
 type Case struct {
 	Name string
 	// Object is the manifest written, Old the one stored before; nil on creation.
 	Object, Old []byte
 	// User is who writes it, nil if that does not matter.
 	User []byte
-	// Want is what comes of it, empty when nothing does.
+	// Want is the outcome, empty if the write passes without a word.
 	Want string
 }
 

@@ -7,10 +7,10 @@ import (
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
-// An Impact is what a taint or drain hits now, as policies and people are told.
+// An Impact is what a taint or drain affects now, as policies and messages have it.
 type Impact struct {
 	Counts
-	// Everything tells that it selects every device of the cluster.
+	// Everything is true if it selects every device of the cluster.
 	Everything bool
 	// Acknowledged is what the object acknowledges; nil is nothing.
 	Acknowledged *Ceiling

@@ -36,7 +36,7 @@ type Excess struct {
 	What string
 	// Count is how much there is, Limit how much may be: of percent, both in percent.
 	Count, Limit int
-	// Acknowledged tells that Limit is that of an acknowledgement, and not of the site.
+	// Acknowledged is true if Limit is that of an acknowledgement, and not of the site.
 	Acknowledged bool
 }
 

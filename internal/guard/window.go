@@ -197,7 +197,7 @@ func atOnce(starts []Start) []Start {
 	return slices.DeleteFunc(slices.Clone(starts), func(s Start) bool { return s.Hit.Paced })
 }
 
-// String says what is too large, by what, and what can be done about it.
+// String returns what is too large, by how much, and the remedy.
 func (s Sum) String() string {
 	var over, others []string
 	for _, e := range s.Over {

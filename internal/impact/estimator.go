@@ -27,8 +27,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// guardPatience is how long the webhook is not ready for want of what the guard reads.
-// After that it answers everything else, and the guard says that it cannot count.
+// guardPatience is how long the webhook is not ready while the guard reads the cluster for the
+// first time. After that it answers everything else, and the guard answers with an error.
 const guardPatience = time.Minute
 
 // selectionCost bounds the evaluation of a drain's selector: some expressions on some
@@ -101,7 +101,7 @@ func (i *Estimator) Run(ctx context.Context) error {
 	return nil
 }
 
-// complete says what has not been read yet, nil if nothing.
+// complete returns an error that names what has not been read yet, nil if nothing.
 func (i *Estimator) complete() error {
 	var missing []string
 	for _, checker := range i.synced {
@@ -146,7 +146,7 @@ func (i *Estimator) count(object any) (counted, error) {
 	return counted{}, fmt.Errorf("no impact estimate for %T", object)
 }
 
-// Pod returns a pod that names a claim, nil if there is none of that name.
+// Pod returns a pod that names a claim, nil if it does not exist.
 func (i *Estimator) Pod(namespace, name string) *corev1.Pod { return i.Index.Pod(namespace, name) }
 
 // ClaimsOf returns the claims that are reserved for a pod.

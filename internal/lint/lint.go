@@ -165,7 +165,7 @@ func (l Linter) result(t task, document *manifest.Document, err error) Result {
 	case l.Verdicts:
 		result.Verdict = t.site.verdict(document, l.Now)
 	default:
-		result.Reports = l.Rules.of(t.site.judge(document, l.Now), t.site)
+		result.Reports = l.Rules.of(t.site.check(document, l.Now), t.site)
 	}
 	return result
 }

@@ -75,7 +75,7 @@ type Sites struct {
 	// KubernetesVersion and FeatureGates outrank those of configuration files.
 	KubernetesVersion string
 	FeatureGates      map[string]bool
-	// World is what the rules see besides an object; nil means nothing.
+	// World has the other objects that the rules see; nil means none.
 	World validate.ClusterView
 	// Schemas are folders with schemas of opaque parameters, in addition to those of
 	// configuration files.

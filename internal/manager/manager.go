@@ -92,7 +92,7 @@ expires, and writes its authority to the webhook configurations.`,
 	return c
 }
 
-// Settings are the parts of the options that the evictor judges itself.
+// Settings are the parts of the options that the evictor checks itself.
 func (o Options) Settings() (evictor.Semantics, error) {
 	s := evictor.Semantics{
 		EmptyEffect:     toleration.EmptyEffect(o.emptyEffect),

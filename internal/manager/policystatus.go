@@ -17,7 +17,7 @@ import (
 )
 
 // policyStatusInterval is how often the replicas of the webhook are asked for their
-// policies: as long as a person looks for what came of an edit.
+// policies: as long as a person waits for the effect of an edit.
 const policyStatusInterval = 5 * time.Second
 
 func (o *Options) policyFlags(f *pflag.FlagSet) {
@@ -25,8 +25,8 @@ func (o *Options) policyFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.webhookSelector, "webhook-selector", "app.kubernetes.io/name=dra-steward,app.kubernetes.io/component=webhook", "label selector of the webhook's pods, which report that state")
 }
 
-// addPolicyStatus lets the leader write down what came of the policies that the replicas
-// of the webhook were given.
+// addPolicyStatus lets the leader write down which policies the replicas of the webhook have
+// loaded.
 func (o Options) addPolicyStatus(e *eviction, _ *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
 	if o.policyStatus == "" {
 		return nil

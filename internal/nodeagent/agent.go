@@ -110,7 +110,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// wait waits for a time or something that happens, and says whether ctx goes on.
+// wait waits for a time or an event, and reports whether ctx goes on.
 func wait(ctx context.Context, d time.Duration, files <-chan fsnotify.Event, objects <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -179,7 +179,7 @@ func (a *Agent) Look(ctx context.Context, now time.Time) *Observation {
 	report.Holdings = podresources.Attribute(in.Input)
 	a.remember(report.Holdings)
 	report.Taints = a.taints(report.Holdings)
-	report.Findings = a.lasting(Judge(in, report.Holdings), now)
+	report.Findings = a.lasting(Check(in, report.Holdings), now)
 	a.tell(in.Pods, report.Findings)
 	if a.Metrics != nil {
 		a.Metrics.report.Store(report)

@@ -1,7 +1,7 @@
 // Package nodeagent looks at the devices of one node: who holds them, whether what was
 // handed out still resolves, and where API server and node disagree.
 //
-// [Judge] is the pure part. An [Agent] reads the sources whenever something may have
+// [Check] is the pure part. An [Agent] reads the sources whenever something may have
 // changed, and keeps metrics; it changes nothing on the node or in the API but events.
 package nodeagent
 
@@ -31,7 +31,7 @@ const (
 // A Kind is what may be found.
 type Kind struct {
 	ID string
-	// Doc says what is wrong.
+	// Doc is the problem.
 	Doc string
 	// Delay is how long it must last to be reported: it is normal for a moment.
 	Delay time.Duration
@@ -62,20 +62,20 @@ type Finding struct {
 	Message string
 }
 
-// An Input is what Judge looks at.
+// An Input is what Check reads.
 type Input struct {
 	podresources.Input
 	// Plugins are the containers of device plugins; nil if that is switched off.
 	Plugins []checkpoint.PluginAllocation
-	// Check says what the runtime would make of a CDI id.
+	// Check returns whether the runtime resolves a CDI id.
 	Check func(id string) cdi.Result
-	// WasAdmin says whether a device was held with adminAccess, for claims that cannot
+	// WasAdmin reports whether a device was held with adminAccess, for claims that cannot
 	// be read any more.
 	WasAdmin func(podresources.Holding) bool
 }
 
-// Judge says what is wrong with the holdings of a node. The order is stable.
-func Judge(in Input, holdings []podresources.Holding) []Finding {
+// Check returns the problems of the holdings of a node. The order is stable.
+func Check(in Input, holdings []podresources.Holding) []Finding {
 	findings := slices.Concat(in.unresolvable(holdings), in.unresolvablePlugins(), in.drift(holdings), in.heldTwice(holdings))
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),

@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 		"not prepared":              {[]podresources.Holding{holding("a", "x", "0", unprepared)}, []string{"allocated-not-prepared a"}},
 		"an id of two":              {[]podresources.Holding{holding("a", "x", "0", ids("vendor.example/gpu=0", "vendor.example/gone=0"))}, []string{"cdi-unresolvable a"}},
 	} {
-		if got := kinds(Judge(Input{Check: check}, test.holdings)); !slices.Equal(got, test.want) {
+		if got := kinds(Check(Input{Check: check}, test.holdings)); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestJudgePlugins(t *testing.T) {
 	for _, uid := range []string{"1", "hash", "3", "4"} {
 		in.Plugins = append(in.Plugins, checkpoint.PluginAllocation{PodUID: podUIDOf(uid), Container: "c", Resource: "r", CDIIDs: []string{"vendor.example/gone=0"}})
 	}
-	if got := kinds(Judge(in, nil)); !slices.Equal(got, []string{"cdi-unresolvable plain", "cdi-unresolvable static"}) {
+	if got := kinds(Check(in, nil)); !slices.Equal(got, []string{"cdi-unresolvable plain", "cdi-unresolvable static"}) {
 		t.Error(got)
 	}
 }

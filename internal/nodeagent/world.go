@@ -123,7 +123,7 @@ func (w *World) Taints(driver, pool, device string) (taints []resourceapi.Device
 }
 
 // Claims returns the claims of pods. A claim that is allocated and reserved for its pod
-// does not change any more, and is read once. One that is not there is left out.
+// does not change any more, and is read once. One that does not exist is left out.
 func (w *World) Claims(ctx context.Context, pods []*corev1.Pod) ([]*resourceapi.ResourceClaim, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

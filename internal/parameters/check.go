@@ -18,7 +18,7 @@ import (
 // maxErrors bounds what is said about one configuration.
 const maxErrors = 16
 
-// Check judges the parameters of a driver's configuration at a place. unknown says that
+// Check checks the parameters of a driver's configuration at a place. unknown is true if
 // there is no schema for parameters of this kind, while there are others for the driver.
 // fields are those that the schema does not have; a newer driver may have them. values
 // are what contradicts the schema: a wrong or missing value, a key that stands twice.

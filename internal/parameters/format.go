@@ -32,7 +32,7 @@ var formats = []jsonschema.Format{
 	})},
 }
 
-// wants says what a value of a format is.
+// wants describes the values of a format.
 var wants = map[string]string{
 	"cidr": "must be an IP address with the length of its prefix, such as 10.0.0.1/24",
 	"ip":   "must be an IP address", "mac": "must be a hardware address, such as 00:11:22:33:44:55",

@@ -55,7 +55,7 @@ func (l *Library) Clone() *Library {
 }
 
 // Load adds every file of a folder, and of those below it, that ends in .schema.json.
-// What is wrong is one error, and the files that are right are added all the same.
+// One error names all wrong files; the right ones are added.
 func (l *Library) Load(folder fs.FS) error {
 	var errs []error
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {

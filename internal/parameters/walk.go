@@ -71,7 +71,7 @@ func (c *check) leaf(e *jsonschema.ValidationError, where map[string]any) {
 	}
 }
 
-// bound says what a value has to be.
+// bound returns what a value has to be.
 func bound(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Format:

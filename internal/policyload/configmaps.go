@@ -31,12 +31,12 @@ import (
 // PolicyLabel is what a ConfigMap with policies is labelled with.
 const PolicyLabel = "dra-steward.io/policy"
 
-// ConfigMaps puts the policies into force that stand in ConfigMaps of a namespace,
-// beside others; as a whole, or not at all.
+// ConfigMaps puts the policies of the ConfigMaps of a namespace into force, together with
+// others; as a whole, or not at all.
 type ConfigMaps struct {
 	Namespace string
-	// StatusName is the ConfigMap in which the leader of the controllers writes down what
-	// came of the policies; empty is none.
+	// StatusName is the ConfigMap in which the leader of the controllers writes down which
+	// policies are loaded; empty is none.
 	StatusName string
 	Sources    []policy.Collection
 	// Use puts policies into force, agrees reports whether it could.
@@ -159,7 +159,7 @@ func (p *ConfigMaps) sourceName(name string) string {
 	return "ConfigMap " + p.Namespace + "/" + name
 }
 
-// Check says what is wrong with the policies if a ConfigMap is stored.
+// Check returns the problems that the policies have once a ConfigMap is stored.
 func (p *ConfigMaps) Check(ctx context.Context, stored *corev1.ConfigMap) error {
 	if stored.Labels[PolicyLabel] != "true" || stored.Namespace != p.Namespace {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
-// Status is what came of loading the policies of the ConfigMaps, and since when they
+// Status is the outcome of loading the policies of the ConfigMaps, and since when they
 // are in force as far as the leader of the controllers has written that down.
 type Status struct {
 	Mutex    sync.Mutex

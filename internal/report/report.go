@@ -57,17 +57,17 @@ type Input struct {
 type Report struct {
 	// Mode is that of today.
 	Mode v1alpha1.Mode `json:"mode"`
-	// Objects were judged, Replicas of the webhook have told what they saw.
+	// Objects were checked; Replicas of the webhook have reported what they saw.
 	Objects  int `json:"objects"`
 	Replicas int `json:"replicas"`
 	// Steps are that of today and those after it.
 	Steps []Step `json:"steps"`
-	// Holders say who holds how much, Devices which.
+	// Holders have the number of devices of each holder, Devices the devices.
 	Holders []Holder `json:"holders"`
 	Devices []Device `json:"devices"`
 	// Taints are all that there are, Dormant those of devices without a holder.
 	Taints []Taint `json:"taints"`
-	// Notes say what is not known.
+	// Notes list what is not known.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -104,10 +104,10 @@ type Code struct {
 	Seen    int      `json:"seen"`
 }
 
-// An Eviction is a pod that would have to go.
+// An Eviction is a pod that a taint evicts.
 type Eviction struct {
 	Pod string `json:"pod"`
-	// At is when it has to go, Reason the first reason.
+	// At is when the eviction is due, Reason the first reason.
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
 }
@@ -134,9 +134,9 @@ func NewMaker(in Input) *Maker {
 	return m
 }
 
-// Add judges a stored object.
+// Add checks a stored object.
 func (m *Maker) Add(object audit.Object) error {
-	name, outcomes, err := m.in.Ladder.Judge(object)
+	name, outcomes, err := m.in.Ladder.Check(object)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (r Report) ladder(w io.Writer) {
 	}
 }
 
-// explain says what a step does, and to whom.
+// explain prints what a step does, and to whom.
 func (s Step) explain(w io.Writer, seen, wide bool) {
 	for _, part := range []struct {
 		what string

@@ -21,8 +21,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// ClusterView is the world of a cluster: its DeviceClasses, and its ResourceSlices as their
-// drivers published them; and what policies know beside these.
+// ClusterView has the DeviceClasses of a cluster, its ResourceSlices as their drivers published
+// them, and the other objects that policies read.
 type ClusterView struct {
 	tracked *tracker.Tracker
 	// rules are the DeviceTaintRules that it reads, for the guard.
@@ -33,8 +33,8 @@ type ClusterView struct {
 	facts     clusterdata.Facts
 	templates *clusterdata.Templates
 	server    serverVersion
-	// beside is what else reads the cluster, each until ctx ends; also says what it has not
-	// read yet, and may be nil.
+	// runnables are the other readers of the cluster, each until ctx ends; also returns what it
+	// has not read yet, and may be nil.
 	beside []func(ctx context.Context)
 	also   func() error
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dra-steward/dra-steward/webhook"
 )
 
-// healthHandler serves /healthz, which lives as long as the process does, and
-// /readyz, which says whether API servers may send requests.
+// healthHandler serves /healthz, which succeeds as long as the process lives, and
+// /readyz, which succeeds while API servers may send requests.
 func healthHandler(server *webhook.Server, world *ClusterView, site *reloader) http.Handler {
 	ready := map[string]healthz.Checker{"admission": server.Ready}
 	if world != nil {

@@ -177,7 +177,7 @@ func tenant(site *reloader, world *ClusterView) func(namespace string) string {
 	}
 }
 
-// world is what the rules see beside an object, nil without --live-data.
+// world has the other objects that the rules see, nil without --live-data.
 func (o serveOptions) world(registry *prometheus.Registry, log logr.Logger) (*ClusterView, error) {
 	if !o.liveData {
 		return nil, nil
@@ -188,7 +188,7 @@ func (o serveOptions) world(registry *prometheus.Registry, log logr.Logger) (*Cl
 // evaluationTime is how long the selectors of one write are evaluated at most.
 const evaluationTime = 50 * time.Millisecond
 
-// site is what the configuration file says, and what comes of its changes.
+// site returns the reloader of the configuration file.
 func (o serveOptions) site(ctx context.Context, world *ClusterView, registry *prometheus.Registry, log logr.Logger) (*reloader, error) {
 	site := &reloader{path: o.config, log: log, cacheBytes: cacheMemory(o.memory), complete: func(*review.Reviewer) {}, minor: func() int { return 0 }}
 	if world != nil {
@@ -287,7 +287,7 @@ func (o serveOptions) metrics(site *reloader, registry *prometheus.Registry, lis
 	return listener, site.metricsHandler(metrics), nil
 }
 
-// clusterFlags say what is read of the cluster, and which policies there are.
+// clusterFlags select what is read from the cluster, and the policies.
 func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses, ResourceSlices, DeviceTaintRules and namespaces of the cluster, for rules and policies that need other objects")
 	f.BoolVar(&o.guard, "guard", false, "serve POST /guard: read the claims, pods and PodDisruptionBudgets of the cluster, to refuse taint rules and drains whose impact exceeds the thresholds")

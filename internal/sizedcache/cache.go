@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// overhead is what an entry costs besides its key and value: its place in the list and in
+// overhead is what an entry costs in addition to its key and value: its place in the list and in
 // the map.
 const overhead = 160
 

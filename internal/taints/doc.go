@@ -1,3 +1,3 @@
 // Package taints is what the commands impact, taint and untaint know: which devices a name
-// means, which DeviceTaintRule taints them, and who would have to go.
+// means, which DeviceTaintRule taints them, and which pods a taint evicts.
 package taints

@@ -53,7 +53,7 @@ func (o Objects) Index() *usage.Index {
 	return index
 }
 
-// A Report says who would have to go.
+// A Report lists the pods that a taint evicts.
 type Report struct {
 	Selector *resourceapi.DeviceTaintSelector `json:"selector"`
 	Taint    resourceapi.DeviceTaint          `json:"taint"`
@@ -69,7 +69,7 @@ type Report struct {
 	summary guard.Impact
 }
 
-// A Pod is one that would have to go.
+// A Pod is one that a taint evicts.
 type Pod struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -81,7 +81,7 @@ type Pod struct {
 	ToleratedUntil *metav1.Time `json:"toleratedUntil"`
 }
 
-// NewReport says what a taint would hit: as if its effect was NoExecute from now on, if
+// NewReport returns what a taint affects: as if its effect was NoExecute from now on, if
 // it has no time of its own.
 func NewReport(o Objects, selector *resourceapi.DeviceTaintSelector, taint resourceapi.DeviceTaint, now time.Time) Report {
 	taint.Effect = resourceapi.DeviceTaintEffectNoExecute

@@ -61,7 +61,7 @@ type Report struct {
 	// Causes are why it cannot be allocated, the likeliest first.
 	Causes   []Cause   `json:"causes,omitempty"`
 	Requests []Request `json:"requests,omitempty"`
-	// Notes say what is not known.
+	// Notes list what is not known.
 	Notes []string `json:"notes,omitempty"`
 }
 

@@ -36,10 +36,10 @@ type Result struct {
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// OK says whether the runtime would resolve and apply the id.
+// OK reports whether the runtime resolves and applies the id.
 func (r Result) OK() bool { return len(r.Problems) == 0 }
 
-// Check says whether the runtime would resolve and apply an id. Device nodes, mounts
+// Check reports whether the runtime resolves and applies an id. Device nodes, mounts
 // and hooks are looked for now, specifications are those of the Registry.
 func (r *Registry) Check(id string) Result {
 	result := Result{ID: id}
@@ -151,7 +151,7 @@ func (r *Registry) check(edits specs.ContainerEdits) (problems []Problem) {
 	return problems
 }
 
-// sees says whether a path of the host would be below the host root if it existed.
+// sees reports whether a path of the host is below the host root, whether it exists or not.
 func (r *Registry) sees(path string) bool {
 	return len(r.visible) == 0 || slices.ContainsFunc(r.visible, func(folder string) bool {
 		below, err := filepath.Rel(folder, filepath.Clean(path))
@@ -159,7 +159,7 @@ func (r *Registry) sees(path string) bool {
 	})
 }
 
-// binds says whether the source of a mount is a path of the host.
+// binds reports whether the source of a mount is a path of the host.
 func binds(m *specs.Mount) bool {
 	return m.Type == "" || m.Type == "bind" || slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
 }
@@ -194,8 +194,8 @@ func (r *Registry) ignored(kind, name string) string {
 	return ""
 }
 
-// besides lists what looks like specifications in a directory, and is not read.
-func (r *Registry) besides(dir string, entry os.DirEntry) (paths []string) {
+// unread lists what looks like specifications in a directory, and is not read.
+func (r *Registry) unread(dir string, entry os.DirEntry) (paths []string) {
 	path := filepath.Join(dir, entry.Name())
 	if !entry.IsDir() {
 		if filepath.Ext(path) == ".yml" {

@@ -1,4 +1,4 @@
-// Package cdi says whether a container runtime would resolve and apply a CDI device
+// Package cdi reports whether a container runtime resolves and applies a CDI device
 // id: the name that a DRA driver or a device plugin (KEP-4009) hands to the kubelet,
 // and the kubelet, unread, to the runtime.
 //

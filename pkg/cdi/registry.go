@@ -31,7 +31,7 @@ type Options struct {
 	// MaxVersion is the newest cdiVersion that the runtime knows, such as 0.8.0. Empty
 	// means the newest that the library knows which this is built with (see Newest).
 	MaxVersion string
-	// reasonDisabled tells that the runtime applies no id at all.
+	// reasonDisabled is that the runtime applies no id at all.
 	Disabled bool
 }
 
@@ -106,7 +106,7 @@ func (r *Registry) readDir(dir string, priority int) error {
 		if ext := filepath.Ext(entry.Name()); !entry.IsDir() && (ext == ".json" || ext == ".yaml") {
 			r.files = append(r.files, r.readFile(filepath.Join(dir, entry.Name()), priority))
 		} else {
-			r.beside = append(r.beside, r.besides(dir, entry)...)
+			r.beside = append(r.beside, r.unread(dir, entry)...)
 		}
 	}
 	return nil
@@ -185,7 +185,7 @@ func (f *file) whyNot(content []byte) string {
 
 func vPrefix(version string) string { return "v" + strings.TrimPrefix(version, "v") }
 
-// tooNew says whether the runtime does not know the version of a file that loads.
+// tooNew reports whether the runtime does not know the version of a file that loads.
 func (r *Registry) tooNew(f file) bool {
 	return r.maxVersion != "" && semver.Compare(vPrefix(f.version), vPrefix(r.maxVersion)) > 0
 }

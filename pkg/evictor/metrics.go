@@ -92,7 +92,7 @@ func (m *Metrics) addGauges() {
 	}, []string{"source", "presence"})
 }
 
-// journal says whether the journal can be read.
+// journal records whether the journal can be read.
 func (m *Metrics) journal(err error) {
 	switch {
 	case m == nil:

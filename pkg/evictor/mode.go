@@ -54,7 +54,7 @@ func (m Mode) shares() shares {
 type share uint8
 
 const (
-	// shareNone is none of them.
+	// shareNone is the zero value: no share.
 	shareNone share = iota
 	// shareMissed are those that have not begun [supplementGrace] after they are due.
 	shareMissed

@@ -257,7 +257,7 @@ func (e Effect) String() string {
 // out of the name, which means the same as the full name.
 type place struct {
 	name resourceapi.QualifiedName
-	// other is a second spelling of the same name, which has to go.
+	// other is a second spelling of the same name, which is removed.
 	other resourceapi.QualifiedName
 	known bool
 	short Effect

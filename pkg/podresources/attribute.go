@@ -122,7 +122,7 @@ func (a *attribution) addClaim(pod *corev1.Pod, container, name, request, resour
 	}
 }
 
-// same says whether two holdings are the same device in the same hands.
+// same reports whether two holdings are the same device of the same holder.
 func same(a, b Holding) bool {
 	return a.Namespace == b.Namespace && a.Pod == b.Pod && a.PodUID == b.PodUID && a.Container == b.Container &&
 		a.Claim == b.Claim && a.ClaimUID == b.ClaimUID && a.Request == b.Request &&

@@ -97,7 +97,7 @@ func fill(h *Holding, prepared checkpoint.Claim) bool {
 	return false
 }
 
-// awaited says whether the kubelet has no answer of a driver yet: it notes the claim
+// awaited reports whether the kubelet has no answer of a driver yet: it notes the claim
 // before it asks.
 func awaited(prepared checkpoint.Claim, driver string) bool {
 	return !slices.ContainsFunc(prepared.Devices, func(d checkpoint.Device) bool { return d.Driver == driver })

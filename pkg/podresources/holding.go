@@ -18,7 +18,7 @@ const (
 	FromPodResources ReadFrom = "podresources" // the kubelet's PodResources API
 )
 
-// An Exactness says what of a holding is not known for certain.
+// An Exactness is what of a holding is not known for certain.
 type Exactness string
 
 const (
@@ -33,12 +33,11 @@ const (
 	// RequestUnknown: the container is listed with the claim, but maybe uses another
 	// request of it than that of the device.
 	RequestUnknown Exactness = "request-unknown"
-	// AdminUnknown: the claim itself was not read, which alone says whether it has
-	// adminAccess.
+	// AdminUnknown: the claim itself, which alone has adminAccess, was not read.
 	AdminUnknown Exactness = "admin-unknown"
 )
 
-// Prepared says whether the driver has prepared the claim on the node.
+// Prepared is true, false or unknown: whether the driver has prepared the claim on the node.
 type Prepared string
 
 const (
@@ -76,7 +75,7 @@ type Holding struct {
 	Exactness   Exactness                      `json:"exactness"`
 }
 
-// An Input is what was read about one node. Nil means that the source is not there or
+// An Input is what was read about one node. Nil means that the source does not exist or
 // failed; empty that it has nothing.
 type Input struct {
 	// Listing is the answer of the kubelet.

@@ -75,7 +75,7 @@ func ids(r *v1.ClaimResource) []string {
 	return names
 }
 
-// nested says whether each list begins with the one before.
+// nested reports whether each list begins with the one before.
 func nested(resources []*v1.ClaimResource, indexes []int) bool {
 	var before []string
 	for _, i := range indexes {
@@ -104,7 +104,7 @@ func (l listedPod) fill(h *Holding, pod *corev1.Pod, at key) bool {
 	return false
 }
 
-// confirmed says whether the health that the kubelet reports (KEP-4680) names the same
+// confirmed reports whether the health that the kubelet reports (KEP-4680) names the same
 // first CDI id for the request: ResourceHealth.ResourceID is that of the device. It
 // confirms a device only where it alone has at most one id, the health has no more.
 func confirmed(pod *corev1.Pod, h Holding, claim string, all []listedDevice) bool {

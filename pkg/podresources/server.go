@@ -15,7 +15,7 @@ import (
 // CPUs, memory and devices of device plugins are those of the kubelet.
 //
 // Where the kubelet would answer with an empty list because it has just started, the
-// Server answers Unavailable. A pod that is not there is NotFound, not Unknown. Claims
+// Server answers Unavailable. A pod that does not exist is NotFound, not Unknown. Claims
 // that no container refers to cannot be said in this API.
 type Server struct {
 	// Read reads what there is about the node now; Input.Listing must not be nil.

@@ -69,7 +69,7 @@ type Violation struct {
 	Code    string
 	Mode    Mode
 	Message string
-	// Hint says what to do instead; may be empty.
+	// Hint is the remedy; may be empty.
 	Hint string
 	// Allowed are the values that would pass; may be empty.
 	Allowed []string

@@ -161,7 +161,7 @@ func readAll(sources []Collection) (content, error) {
 	return all, errors.Join(errs...)
 }
 
-// read adds a source. A policy of a code that is there already replaces it, with its
+// read adds a source. A policy replaces an earlier one of the same code, with its
 // tests.
 func (c content) read(source Collection) error {
 	added := content{map[string]*ast.Module{}, map[string]*ast.Module{}, map[string]Metadata{}, map[string][]byte{}}

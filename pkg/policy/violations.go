@@ -143,7 +143,7 @@ type Message struct {
 	Mode Mode
 	// Path is the first place; may be empty.
 	Path string
-	// Message says what is wrong, what is allowed, what to do, and where else it is.
+	// Message is the problem, what is allowed, the remedy, and the other places.
 	Message string
 }
 

@@ -20,7 +20,7 @@ type Finding struct {
 	Type field.ErrorType
 	// Path is the place in the notation of field.Path, list items by their names.
 	Path string
-	// Message says what is wrong and what would be right, without the path.
+	// Message is the problem and its remedy, without the path.
 	Message string
 }
 

@@ -59,7 +59,7 @@ type kindOf[T any] struct {
 	versions []schema.GroupVersion
 	// warnOnly are the IDs of rules that never deny, whatever the configuration says.
 	warnOnly map[string]bool
-	// effect says what an object does to others; nil for kinds that do nothing.
+	// effect returns what an object does to others; nil for kinds that do nothing.
 	effect func(*T, validate.Conditions) string
 	// widens reports whether a write hits more than what is stored, which is nil on
 	// creation; nil for kinds that affect no pods.

@@ -55,8 +55,8 @@ type Reviewer struct {
 	Defaults mutate.Settings
 	// Profile is the API server that the mirror rules repeat.
 	Profile apiserver.Profile
-	// World is what the rules see besides the object; nil leaves out the rules that
-	// look there.
+	// World has the other objects that rules see; nil leaves out the rules that
+	// read it.
 	World validate.ClusterView
 	// Parameters is what the rules know about the opaque parameters of drivers; nil
 	// stands for the schemas that come with dra-steward.
@@ -64,7 +64,7 @@ type Reviewer struct {
 	// SelectorTime is how long the selectors of one write may be evaluated on the devices of
 	// the World; 0 sets no limit.
 	SelectorTime time.Duration
-	// Evaluations remembers what came of that; nil evaluates again for each write.
+	// Evaluations caches their results; nil evaluates again for each write.
 	Evaluations *validate.Evaluations
 	// Policies are evaluated after the rules; nil means none.
 	Policies *policy.Engine
@@ -87,7 +87,7 @@ type Reviewer struct {
 	// behind one.
 	InCluster bool
 
-	// expressions remembers what came of compiling; nil remembers nothing.
+	// expressions caches compiled expressions; nil compiles each time.
 	expressions *validate.Expressions
 	// severities are those of a site; nil stands for the rules' own.
 	severities    severities
@@ -102,7 +102,7 @@ type Reviewer struct {
 	guarding      guarding
 }
 
-// An Answer is what comes of a write.
+// An Answer is the answer to a write.
 type Answer struct {
 	// Name of the object; generateName followed by "*" while it has none.
 	Name string
@@ -112,9 +112,9 @@ type Answer struct {
 	Withheld []mutate.Change
 	// Findings are what is wrong, errors before warnings.
 	Findings []Finding
-	// Exempted are what is wrong and passes all the same, for who reads the audit log.
+	// Exempted are the problems that an exemption lets pass, for the audit log.
 	Exempted []Exempted
-	// Effect says what the object does to others, as far as the World shows; empty for
+	// Effect is what the object does to others, as far as the World shows; empty for
 	// most kinds.
 	Effect string
 	// Audited are what rules with the severity audit and policies in that mode object to:

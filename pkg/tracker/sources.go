@@ -261,7 +261,7 @@ func newHealth(logger logr.Logger, read []Kind, now time.Time) *health {
 
 // observe notes how a list or a watch ended.
 func (h *health) observe(kind Kind, err error) {
-	reason, message := judge(kind, err)
+	reason, message := reasonOf(kind, err)
 	if reason == "" {
 		return
 	}
@@ -285,9 +285,9 @@ func (h *health) observe(kind Kind, err error) {
 	}
 }
 
-// judge turns the result of a request into a reason; "" for a result that is not about the
+// reasonOf turns the result of a request into a reason; "" for a result that is not about the
 // kind: the end of a context, or an error after which the informer lists again.
-func judge(kind Kind, err error) (reason, message string) {
+func reasonOf(kind Kind, err error) (reason, message string) {
 	switch {
 	case err == nil:
 		return ReasonWatching, ""

@@ -56,7 +56,7 @@ func spread(slices []*resourceapi.ResourceSlice, yield func(*resourceapi.Resourc
 	return true
 }
 
-// A World is what exists besides the object that is checked: what a cluster stores, or what
+// A World is what exists in addition to the object that is checked: what a cluster stores, or what
 // the files hold that are checked together. Nothing that it returns may be changed.
 type ClusterView interface {
 	// Class returns a DeviceClass by name, or nil.

@@ -10,7 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-// Conditions are what a verdict depends on besides the object. The zero value is a
+// Conditions are what a verdict depends on in addition to the object. The zero value is a
 // default API server of the newest minor and its own limits.
 type Conditions struct {
 	Limits  Limits
@@ -28,7 +28,7 @@ type Conditions struct {
 	SliceAuthors SliceAuthors
 	// ForceDeleters are who may delete pods by force, in addition to the control plane.
 	ForceDeleters Deleters
-	// ClusterView is what exists besides the object; nil leaves out the rules that read it.
+	// ClusterView has the other objects that exist; nil leaves out the rules that read it.
 	ClusterView ClusterView
 	// Parameters is what is known about the parameters of drivers; nil leaves out the
 	// rules that need it.

@@ -148,7 +148,7 @@ func drainDevicesExist(d *v1alpha1.DeviceDrain, c Pass) (errs field.ErrorList) {
 	at := drainFields.Child("selector")
 	found := compiler.Select(d.Spec.Selector, c.ClusterView.Slices(), maxTrialCost)
 	switch {
-	case len(found.Problems) > 0 || found.More: // of which other rules speak, or nobody can
+	case len(found.Problems) > 0 || found.More: // which other rules report, or which cannot be known
 	case found.Failures.Devices > 0:
 		errs = append(errs, counted(at, found.Failures.Devices, "an expression fails for %s, so nothing is drained; %s", devices(found.Failures.Devices), found.Failures.First))
 	case len(found.Devices) == 0:

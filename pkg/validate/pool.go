@@ -178,7 +178,7 @@ func poolCounterReference(slice *resourceapi.ResourceSlice, c Pass) (errs field.
 	return errs
 }
 
-// overdrawn reports what a device takes from a set that is not there.
+// overdrawn reports what a device takes from a set that does not exist.
 func overdrawn(at *field.Path, consumption resourceapi.DeviceCounterConsumption, sets map[string]map[string]resourceapi.Counter) (errs field.ErrorList) {
 	set, exists := sets[consumption.CounterSet]
 	if !exists {

@@ -220,7 +220,7 @@ func (p *patches) take(name string) bool {
 	return p.view.Put(patch, class)
 }
 
-// isSettled tells that the view need not be waited for any more.
+// isSettled reports whether the view is complete, so that nothing waits for it.
 func (p *patches) isSettled() bool {
 	select {
 	case <-p.settled:

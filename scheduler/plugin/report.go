@@ -163,7 +163,7 @@ func (r *report) isTwice(slice *resourceapi.ResourceSlice, now time.Time) bool {
 	if now.Sub(r.twice) < repeatEvery {
 		return false
 	}
-	// A ledger that cannot be read is one of them all the same.
+	// A ledger that cannot be read counts, too.
 	if ledger, err := record.LedgerOf(slice); err == nil && ledger.Count().InForce == 0 {
 		return false
 	}
@@ -171,7 +171,7 @@ func (r *report) isTwice(slice *resourceapi.ResourceSlice, now time.Time) bool {
 	return true
 }
 
-// isStrange reports, once for each, whether a scheduler is none of our profiles.
+// isStrange reports, once for each, whether a scheduler is not one of our profiles.
 func (r *report) isStrange(scheduler string) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

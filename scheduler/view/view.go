@@ -77,8 +77,8 @@ func (v *View) Delete(name string) bool {
 	return true
 }
 
-// Written says whether patched values are written into slices: those are then taken for what
-// their drivers said, by what is noted in them, from the next Rebuild on. It reports whether
+// Written sets whether patched values are written into slices: those are then taken for what
+// their drivers published, by what is noted in them, from the next Rebuild on. It reports whether
 // that is new.
 func (v *View) Written(written bool) bool {
 	v.mutex.Lock()
@@ -95,7 +95,7 @@ func (v *View) Len() int {
 	return v.set.Len()
 }
 
-// empty tells that slices are shown as they are.
+// empty reports whether slices are shown as they are.
 func (v *View) empty() bool {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

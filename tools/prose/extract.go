@@ -37,15 +37,15 @@ func extractor(name string) func(name, text string) (string, error) {
 		}
 	case ".go":
 		if slices.Contains(shipped, top) && !strings.HasSuffix(name, "_test.go") {
-			return goStrings
+			return goTexts
 		}
 	}
 	return nil
 }
 
-// goStrings returns the string literals of a Go file, in their lines, everything else
-// blank. Import paths and struct tags are no texts.
-func goStrings(name, source string) (string, error) {
+// goTexts returns the string literals and comments of a Go file, in their lines, everything
+// else blank. Import paths, struct tags and directives are no texts.
+func goTexts(name, source string) (string, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil || ast.IsGenerated(file) {
@@ -67,6 +67,13 @@ func goStrings(name, source string) (string, error) {
 	for i := range len(source) {
 		if source[i] == '\n' {
 			kept[i] = '\n'
+		}
+	}
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			if text, is := strings.CutPrefix(comment.Text, "// "); is {
+				copy(kept[set.Position(comment.Pos()).Offset+3:], text)
+			}
 		}
 	}
 	ast.Inspect(file, func(node ast.Node) bool {

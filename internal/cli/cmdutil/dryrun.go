@@ -12,7 +12,7 @@ import (
 // DryRun is the value of --dry-run, as kubectl has it. Its zero value is none.
 type DryRun string
 
-// The values of --dry-run besides none: client sends no write, server sends writes that the
+// The values of --dry-run other than none: client sends no write, server sends writes that the
 // API server checks and does not store.
 const (
 	dryRunNone          = "none"

@@ -185,7 +185,7 @@ func (w *ruleWriter) said(name, did, text string, expires time.Time) error {
 	return err
 }
 
-// remove deletes the rule of a target, or says what else taints it.
+// remove deletes the rule of a target, or prints the other sources of its taint.
 func (w *ruleWriter) remove(ctx context.Context, view *tracker.Snapshot, target taints.Target, taint resourceapi.DeviceTaint) error {
 	name := taints.Name(target, taint.Key)
 	stored := view.Rule(name)
@@ -204,7 +204,7 @@ func (w *ruleWriter) remove(ctx context.Context, view *tracker.Snapshot, target 
 	return w.said(name, "deleted", fmt.Sprintf("%s %s", target, toleration.TaintText(stored.Spec.Taint)), time.Time{})
 }
 
-// notOurs says what else taints the target, and what can be done about it.
+// notOurs returns the other sources of a taint of the target, with a remedy for each.
 func notOurs(streams cmdutil.Streams, view *tracker.Snapshot, target taints.Target, taint resourceapi.DeviceTaint) error {
 	found := taints.Others(view.Devices(), target, taint, "")
 	if len(found) == 0 {

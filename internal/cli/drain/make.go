@@ -182,8 +182,8 @@ func deviceNamed(view *tracker.Snapshot, text string) (name v1alpha1.DeviceName,
 	return v1alpha1.DeviceName{Driver: text[:first], Pool: text[first+1 : last], Device: text[last+1:]}, false, nil
 }
 
-// createOrResume makes the drain; if it is there already, settings that were given are
-// written and a pause ends.
+// createOrResume creates the drain; if it exists, the given settings are written and a pause
+// ends.
 func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Streams, client *drain.Client, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	made, err := client.Create(ctx, wanted, false)
 	if err == nil {
@@ -216,7 +216,7 @@ func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Stream
 	return resumed, err
 }
 
-// drainError says what to do where the type is missing.
+// drainError adds the remedy where the type is missing.
 func drainError(err error) error {
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("the API server does not know DeviceDrains: install the chart with crds.install (%w)", err)

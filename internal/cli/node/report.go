@@ -98,7 +98,7 @@ func (r *nodeReport) print(out io.Writer) error {
 	return err
 }
 
-// String says who holds an id, as far as a node can know it: pods by UID.
+// String names the holder of an id, as far as a node can know it: pods by UID.
 func (h nodeHolder) String() string {
 	var pods []string
 	for _, uid := range h.PodUIDs {

@@ -181,7 +181,7 @@ func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string
 		if !document.Ours() {
 			continue
 		}
-		denied, err := o.judge(streams, reviewer, document)
+		denied, err := o.evaluate(streams, reviewer, document)
 		if failure := (evaluationError{}); errors.As(err, &failure) {
 			failures = append(failures, err)
 		} else if err != nil {
@@ -194,8 +194,8 @@ func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string
 	return cmp.Or(errors.Join(failures...), result)
 }
 
-// judge prints what the policies say of a document.
-func (o evalOptions) judge(streams cmdutil.Streams, reviewer review.Reviewer, document *manifest.Document) (denied bool, _ error) {
+// evaluate prints the violations of a document.
+func (o evalOptions) evaluate(streams cmdutil.Streams, reviewer review.Reviewer, document *manifest.Document) (denied bool, _ error) {
 	object, problems := manifest.Decode(document)
 	if object == nil {
 		return false, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems)

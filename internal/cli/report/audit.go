@@ -146,8 +146,8 @@ func newCollected(options audit.Options) (*collected, error) {
 	return &collected{auditor: auditor, objects: map[string]int{}}, err
 }
 
-func (c *collected) judge(object audit.Object) error {
-	findings, err := c.auditor.Judge(object)
+func (c *collected) check(object audit.Object) error {
+	findings, err := c.auditor.Check(object)
 	if unknown := (review.UnknownKindError{}); errors.As(err, &unknown) {
 		return nil
 	}
@@ -197,7 +197,7 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 		}
 		data, err := json.Marshal(object)
 		if err == nil {
-			err = found.judge(audit.Object{Kind: object.GetObjectKind().GroupVersionKind(), JSON: data})
+			err = found.check(audit.Object{Kind: object.GetObjectKind().GroupVersionKind(), JSON: data})
 		}
 		if err != nil {
 			return audit.Report{}, fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
@@ -238,7 +238,7 @@ func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, 
 		if l.Kind == "Namespace" || o.namespace != "" && !l.Namespaced {
 			continue
 		}
-		err := s.Each(ctx, l, func(data []byte) error { return found.judge(audit.Object{Kind: l.Gvk(), JSON: data}) })
+		err := s.Each(ctx, l, func(data []byte) error { return found.check(audit.Object{Kind: l.Gvk(), JSON: data}) })
 		if err != nil {
 			return audit.Report{}, err
 		}

@@ -145,7 +145,7 @@ func ours(rule *unstructured.Unstructured) (by string, is bool) {
 // ofUs reports whether an API version is one of ours.
 func ofUs(apiVersion string) bool { return apiVersion == v1alpha1.APIVersion }
 
-// describeRule says what a rule does: the devices it selects, and the taint.
+// describeRule returns the devices that a rule selects, and its taint.
 func describeRule(rule *unstructured.Unstructured) string {
 	taint, _, _ := unstructured.NestedStringMap(rule.Object, "spec", "taint")
 	selector, _, _ := unstructured.NestedStringMap(rule.Object, "spec", "deviceSelector")

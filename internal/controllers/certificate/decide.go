@@ -66,7 +66,7 @@ type Decision struct {
 	Until time.Time
 }
 
-// Seen is what is known besides the Secret.
+// Seen is what is known in addition to the Secret.
 type Seen struct {
 	Now time.Time
 	// Trusted is since when every webhook of the cluster is known to trust all

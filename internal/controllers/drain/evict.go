@@ -69,7 +69,7 @@ func (c *Controller) evictAll(ctx context.Context, name string, pods []v1alpha1.
 		tokens <- struct{}{}
 		running.Go(func() {
 			defer func() { <-tokens }()
-			outcome, refusal := judge(c.evict(ctx, pod), time.Now())
+			outcome, refusal := outcomeOf(c.evict(ctx, pod), time.Now())
 			got <- answer{pod, outcome, refusal}
 		})
 	}
@@ -121,8 +121,8 @@ func (c *Controller) evict(ctx context.Context, pod v1alpha1.DrainPod) error {
 	})
 }
 
-// judge reads an answer. Without an answer the outcome is unknown: the pod shows it later.
-func judge(err error, now time.Time) (Outcome, Refusal) {
+// outcomeOf reads an answer. Without an answer the outcome is unknown: the pod shows it later.
+func outcomeOf(err error, now time.Time) (Outcome, Refusal) {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:

@@ -113,7 +113,7 @@ func (c *Controller) write(ctx context.Context, d *v1alpha1.DeviceDrain, status 
 	return nil
 }
 
-// urgent reports whether something differs besides counts and messages.
+// urgent reports whether something other than counts and messages differs.
 func urgent(before, after v1alpha1.DeviceDrainStatus) bool {
 	for _, condition := range after.Conditions {
 		if was := find(before.Conditions, condition.Type); was.Status != condition.Status || was.Reason != condition.Reason {

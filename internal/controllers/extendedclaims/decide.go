@@ -1,7 +1,7 @@
 // Package extendedclaims creates an event on a pod whose claim for extended resources is refused.
 //
-// The scheduler creates that claim, and its writes are never denied: it would retry them for
-// ever. The webhook checks the pod instead, when it is created. A pod that is created while no
+// The scheduler creates that claim, and its writes are never denied: it would retry them
+// forever. The webhook checks the pod instead, when it is created. A pod that is created while no
 // replica of the webhook answers passes unchecked; its author learns from the event.
 package extendedclaims
 
@@ -28,7 +28,7 @@ const (
 type Refusal struct {
 	// Code is that of the policy or the ID of the rule.
 	Code string
-	// Text says what is wrong, and where in the claim.
+	// Text is the problem and its place in the claim.
 	Text string
 }
 

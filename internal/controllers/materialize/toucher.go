@@ -132,7 +132,7 @@ func (t *Toucher) Run(ctx context.Context) error {
 // look touches the pools that differ, as far as the rate allows.
 func (t *Toucher) look(ctx context.Context, now time.Time) {
 	t.ask(ctx, now)
-	differing := t.judge(t.options.View.Snapshot(), now)
+	differing := t.differing(t.options.View.Snapshot(), now)
 	if state := t.sum(); !reflect.DeepEqual(state, t.state.Load()) {
 		t.state.Store(state)
 	}
@@ -204,9 +204,9 @@ func (t *Toucher) touch(ctx context.Context, pool Pool, names []string) (a answe
 	return a
 }
 
-// judge checks the changes, and returns the slices that differ from what patches make of
-// them, by their pools.
-func (t *Toucher) judge(view *tracker.Snapshot, now time.Time) map[Pool][]string {
+// differing checks the changes, and returns the slices that differ from their patched form, by
+// their pools.
+func (t *Toucher) differing(view *tracker.Snapshot, now time.Time) map[Pool][]string {
 	next := make(map[string]*verdict, len(t.verdicts))
 	differing := map[Pool][]string{}
 	for stored := range view.StoredSlices() {

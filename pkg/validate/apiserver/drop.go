@@ -204,7 +204,7 @@ func liftDrops[T any](prefix string, spec func(T) *resourceapi.ResourceClaimSpec
 	return drops
 }
 
-// visit reports whether a field is set, and clears it if it has to go.
+// visit reports whether a field is set, and clears it if remove is true.
 func visit[T any](field *T, set, remove bool) bool {
 	if set && remove {
 		var none T
@@ -425,7 +425,7 @@ func since(minor int, drop Drop[*resourceapi.ResourceSlice]) Drop[*resourceapi.R
 	return drop
 }
 
-// inDevices makes a Drop of fields that stand in devices only.
+// inDevices makes a Drop of fields that are in devices only.
 func inDevices(gates []Gate, fields []string, uses func(*resourceapi.Device) bool, remove func(*resourceapi.Device)) Drop[*resourceapi.ResourceSlice] {
 	return Drop[*resourceapi.ResourceSlice]{
 		Gates: gates, Fields: fields,

@@ -157,7 +157,7 @@ func metadataNameUpdate(_, m metadata, c Pass) (errs field.ErrorList) {
 	return append(errs, pathSegment(metadataPath.Child("generateName"), m.GenerateName)...)
 }
 
-// pathSegment reports a name that cannot stand in a URL.
+// pathSegment reports a name that cannot be a part of a URL.
 func pathSegment(at *field.Path, name string) (errs field.ErrorList) {
 	if name == "." || name == ".." {
 		errs = append(errs, field.Invalid(at, name, "may not be '.' or '..'"))
@@ -290,13 +290,13 @@ func claimStatusPart(o *resourceapi.ResourceClaim) metadata {
 func liftReset[T any](rules Table[metadata], part func(T) metadata) Table[T] {
 	reset := make(Table[metadata], len(rules))
 	for i, rule := range rules {
-		judge := rule.Update
-		if judge == nil {
-			judge = func(_, m metadata, c Pass) field.ErrorList { return rule.Check(m, c) }
+		check := rule.Update
+		if check == nil {
+			check = func(_, m metadata, c Pass) field.ErrorList { return rule.Check(m, c) }
 		}
 		reset[i] = rule
 		reset[i].Update = func(old, m metadata, c Pass) field.ErrorList {
-			return judge(old, m.resetTo(old), c)
+			return check(old, m.resetTo(old), c)
 		}
 	}
 	return lift(part, reset)

@@ -39,7 +39,7 @@ func (r Rule[T]) PreAdmission(obj T, c Conditions) field.ErrorList {
 	return r.preAdmission(obj, NewPass(c))
 }
 
-// Conditions are what the verdict of an API server depends on besides the object. The
+// Conditions are what the verdict of an API server depends on in addition to the object. The
 // zero value is a default API server of the newest minor.
 type Conditions struct {
 	// Profile is the API server.

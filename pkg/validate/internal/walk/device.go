@@ -66,7 +66,7 @@ func (d Device) Declared() bool {
 	return !*l.same
 }
 
-// judged reports whether the API server looks for a problem that both its validations know.
+// Checked reports whether the API server looks for a problem that both its validations know.
 func (d Device) Checked() bool { return !d.PassedOver || d.Declared() }
 
 func newDeviceList(old, slice *resourceapi.ResourceSlice, server Server) *deviceList {

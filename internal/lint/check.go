@@ -15,8 +15,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// judge returns the problems of a document, in the order of its text.
-func (s *Site) judge(document *manifest.Document, now time.Time) []Diagnostic {
+// check returns the problems of a document, in the order of its text.
+func (s *Site) check(document *manifest.Document, now time.Time) []Diagnostic {
 	j := judgement{site: s, document: document, now: now}
 	object, problems := manifest.Decode(document)
 	for _, p := range problems {
