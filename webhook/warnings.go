@@ -37,11 +37,13 @@ func warnings(answer review.Answer) (lines []string) {
 		lines = append(lines, p.String())
 	}
 	rest := 0
+	var rules []string
 	for _, p := range problems[len(lines):] {
 		rest += p.count
+		rules = append(rules, p.rule)
 	}
 	if rest > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more: \"dra-steward lint\" lists all", rest))
+		lines = append(lines, fmt.Sprintf("and %d more: \"dra-steward lint\" lists all (dra-steward rules: %s)", rest, strings.Join(rules, ", ")))
 	}
 	if answer.Effect != "" {
 		lines = append(lines, answer.Effect)

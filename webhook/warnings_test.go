@@ -38,7 +38,7 @@ func TestWarnings(t *testing.T) {
 			[]string{"spec[1]: has a; spec[2]: has b; and 1 more (dra-steward rule r)"}},
 		"too many": {many, "", []string{
 			"spec: is odd (dra-steward rule rule-0)", "spec: is odd (dra-steward rule rule-1)", "spec: is odd (dra-steward rule rule-2)",
-			"spec: is odd (dra-steward rule rule-3)", "spec: is odd (dra-steward rule rule-4)", "and 2 more: \"dra-steward lint\" lists all"}},
+			"spec: is odd (dra-steward rule rule-3)", "spec: is odd (dra-steward rule rule-4)", "and 2 more: \"dra-steward lint\" lists all (dra-steward rules: rule-5, rule-6)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, warnings(review.Answer{Findings: tt.findings, Effect: tt.effect})); diff != "" {

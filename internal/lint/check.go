@@ -28,6 +28,7 @@ func (s *Site) check(document *manifest.Document, now time.Time) []Diagnostic {
 		j.rules(object)
 	}
 	j.templates()
+	j.droppedLists()
 	slices.SortStableFunc(j.reports, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
@@ -43,7 +44,14 @@ type judgement struct {
 }
 
 func (j *judgement) add(finding review.Finding) {
+	if j.compilation(finding) {
+		return
+	}
 	line, column := j.document.Position(finding.Path)
+	j.addAt(line, column, finding)
+}
+
+func (j *judgement) addAt(line, column int, finding review.Finding) {
 	r := report(j.document, line, column, finding)
 	if !slices.Contains(j.reports, r) {
 		j.reports = append(j.reports, r)

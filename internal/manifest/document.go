@@ -45,20 +45,27 @@ type Document struct {
 //
 // Position may be called by several goroutines at once.
 func (d *Document) Position(path string) (line, column int) {
-	node := d.root()
-	if node == nil {
+	if d.root() == nil {
 		return max(d.Line, 1), 1
 	}
-	at := node
+	_, at, _ := d.find(path)
+	return at.Line, at.Column
+}
+
+// find returns the value that path names and where it stands, or those of the deepest
+// ancestor that exists, and what is left of the path there. The document has a root.
+func (d *Document) find(path string) (value, at *yaml.Node, rest string) {
+	value = d.root()
+	at, rest = value, path
 	finder := finder{v1beta1: strings.HasSuffix(d.APIVersion, "/v1beta1")}
-	for rest := path; rest != ""; {
-		step, ok := finder.step(node, rest)
+	for rest != "" {
+		step, ok := finder.step(value, rest)
 		if !ok {
 			break
 		}
-		node, at, rest = step.value, step.at, step.rest
+		value, at, rest = step.value, step.at, step.rest
 	}
-	return at.Line, at.Column
+	return value, at, rest
 }
 
 // root returns the node of the object, nil if positions are not known.

@@ -77,7 +77,7 @@ func jsonObject(at *field.Path, data runtime.RawExtension, limit int, c Pass) fi
 	if len(data.Raw) == 0 {
 		return field.ErrorList{field.Required(at, "write a JSON object, {} for none")}
 	}
-	if errs := form.TooLong(at, len(data.Raw), limit); errs != nil && !c.stored {
+	if errs := form.TooLongJSON(at, len(data.Raw), limit); errs != nil && !c.stored {
 		return errs // not worth reading
 	}
 	var value any

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
@@ -60,9 +63,7 @@ A key is an optional DNS subdomain and a slash, then at most 63 bytes of letters
 digits, "-", "_" and "."; a value the same 63 bytes, or nothing.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateLabels",
-		Check: func(m metadata, _ Pass) field.ErrorList {
-			return metav1validation.ValidateLabels(m.Labels, metadataPath.Child("labels"))
-		},
+		Check:    metadataLabels,
 	},
 	{
 		ID: "metadata-annotations",
@@ -71,9 +72,7 @@ digits, "-", "_" and "."; a value the same 63 bytes, or nothing.`,
 Keys and values count; upper case is allowed in the domain of a key.`,
 		Upstream: "the same in all versions",
 		Source:   "ValidateAnnotations, TotalAnnotationSizeLimitB",
-		Check: func(m metadata, _ Pass) field.ErrorList {
-			return apivalidation.ValidateAnnotations(m.Annotations, metadataPath.Child("annotations"))
-		},
+		Check:    metadataAnnotations,
 	},
 	{
 		ID: "metadata-owners",
@@ -173,6 +172,37 @@ func metadataNamespace(m metadata, _ Pass) field.ErrorList {
 		return nil
 	}
 	return form.AllOf(metadataPath.Child("namespace"), m.Namespace, apivalidation.ValidateNamespaceName(m.Namespace, false))
+}
+
+// metadataLabels repeats ValidateLabels, and names the label of a value.
+func metadataLabels(m metadata, _ Pass) (errs field.ErrorList) {
+	at := metadataPath.Child("labels")
+	for _, key := range slices.Sorted(maps.Keys(m.Labels)) {
+		errs = append(errs, metav1validation.ValidateLabelName(key, at)...)
+		value := m.Labels[key]
+		for _, message := range validation.IsValidLabelValue(value) {
+			if len(value) > validation.LabelValueMaxLength {
+				message += fmt.Sprintf(", is %d bytes", len(value))
+			}
+			errs = append(errs, field.Invalid(at, value, "label "+key+": "+message))
+		}
+	}
+	return errs
+}
+
+// metadataAnnotations repeats ValidateAnnotations, and says how large the annotations are.
+func metadataAnnotations(m metadata, _ Pass) field.ErrorList {
+	errs := apivalidation.ValidateAnnotations(m.Annotations, metadataPath.Child("annotations"))
+	for _, err := range errs {
+		if err.Type == field.ErrorTypeTooLong {
+			size := 0
+			for key, value := range m.Annotations {
+				size += len(key) + len(value)
+			}
+			err.Detail = fmt.Sprintf("keys and values are %d bytes together, %s", size, err.Detail)
+		}
+	}
+	return errs
 }
 
 var ownerIndex = regexp.MustCompile(`^(metadata\.ownerReferences)\[\d+\]`)

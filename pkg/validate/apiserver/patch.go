@@ -76,7 +76,7 @@ func patchNames(p *v1alpha1.ResourceSlicePatch, _ Pass) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(at, string(name), "write the domain before it, with a slash: gpu.example.com/"+string(name)))
 			return
 		}
-		errs = append(errs, form.TooLong(at, len(domain), resourceapi.DeviceMaxDomainLength)...)
+		errs = append(errs, form.TooLongName(at, domain, resourceapi.DeviceMaxDomainLength)...)
 		errs = append(errs, form.AllOf(at, domain, validation.IsDNS1123Subdomain(domain))...)
 		errs = append(errs, form.Identifier(at, id)...)
 	}

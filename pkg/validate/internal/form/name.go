@@ -71,7 +71,7 @@ func QualifiedName(at *field.Path, name string, server walk.Server) field.ErrorL
 }
 
 func Identifier(at *field.Path, id string) field.ErrorList {
-	errs := TooLong(at, len(id), resourceapi.DeviceMaxIDLength)
+	errs := TooLongName(at, id, resourceapi.DeviceMaxIDLength)
 	return append(errs, AllOf(at, id, content.IsCIdentifier(id))...)
 }
 
@@ -91,7 +91,7 @@ func Driver(at *field.Path, name string, server walk.Server) (errs field.ErrorLi
 			return errs
 		}
 	}
-	errs = append(errs, TooLong(at, len(name), resourceapi.DriverNameMaxLength)...)
+	errs = append(errs, TooLongName(at, name, resourceapi.DriverNameMaxLength)...)
 	return append(errs, AllOf(at, name, validation.IsDNS1123Subdomain(strings.ToLower(name)))...)
 }
 
@@ -100,7 +100,7 @@ func Pool(at *field.Path, name string) (errs field.ErrorList) {
 	if name == "" {
 		return field.ErrorList{field.Required(at, "name the pool of the device")}
 	}
-	errs = TooLong(at, len(name), resourceapi.PoolNameMaxLength)
+	errs = TooLongName(at, name, resourceapi.PoolNameMaxLength)
 	for part := range strings.SplitSeq(name, "/") {
 		errs = append(errs, AllOf(at, part, validation.IsDNS1123Subdomain(part))...)
 	}
