@@ -80,6 +80,37 @@ func testExample(t *testing.T, id string) {
 	}
 }
 
+// lookAlike begins the names of cases that look like what their rule finds and are
+// legitimate.
+const lookAlike = "legitimate-"
+
+// TestLookAlikes: every gap rule has examples that look like what it finds and are
+// legitimate, and finds nothing in them.
+func TestLookAlikes(t *testing.T) {
+	for _, rule := range validate.Rules() {
+		if rule.Category != validate.Gap {
+			continue
+		}
+		e, err := example.Load(validate.Examples, rule.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, c := range e.Cases {
+			if !strings.HasPrefix(c.Name, lookAlike) {
+				continue
+			}
+			found++
+			if got := judge(t, rule.ID, e, &c); got != "" || c.Want != "" {
+				t.Errorf("examples/%s.txtar: %s is legitimate, and draws %s%s", rule.ID, c.Name, got, c.Want)
+			}
+		}
+		if found == 0 {
+			t.Errorf("examples/%s.txtar has no case %s<what it is>", rule.ID, lookAlike)
+		}
+	}
+}
+
 // writeTime is when everything in the examples is written.
 var writeTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
