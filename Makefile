@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root image image-push sbom krew demo test test-short test-long test-hostile test-node bench-long bench-policies oracle lint prose generate
+.PHONY: help build image-root image image-push sbom krew demo test test-short test-long test-hostile test-node bench-long bench-policies oracle mutants lint prose generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,12 @@ test-long: ## run the tests on the control planes and the code of Kubernetes 1.3
 test-node: ## run the tests of the node on containerd and runc: needs root, installs runc
 	@command -v runc >/dev/null || { echo "installing runc"; apt-get update >/dev/null && apt-get install -y --no-install-recommends runc >/dev/null; }
 	cd test/node && DRA_STEWARD_NODE_CONTAINERD=1 go test -count=1 -v -timeout=60m -run 'TestContainerd' .
+
+RUN ?=
+AFTER ?= 0
+
+mutants: ## put plausible bugs into the tree, one at a time, and name those that no test finds (RUN=, AFTER=)
+	@go run ./tools/mutants -run '$(RUN)' -after $(AFTER)
 
 CAMPAIGN ?= 10m
 

@@ -62,7 +62,7 @@ func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 			required("rules", `name the rules, or "*" for all`)
 		}
 		for j, id := range e.Rules {
-			if !known(id) && !isPolicy(id) && !(id == everyRule && len(e.Rules) == 1) {
+			if !known(id) && !IsPolicy(id) && !(id == everyRule && len(e.Rules) == 1) {
 				errs = append(errs, field.Invalid(at.Child("rules").Index(j), id, noSuchRule(id)))
 			}
 		}
@@ -102,7 +102,7 @@ func (a *Answer) exempt(r Reviewer, req Request) {
 // been weighed already.
 func (r Reviewer) reason(rule string, req Request) (reason, place string) {
 	x := r.exemptions
-	if x.system(req) && !(isPolicy(rule) && x.generated(req)) {
+	if x.system(req) && !(IsPolicy(rule) && x.generated(req)) {
 		return systemReason, "systemUsers"
 	}
 	for i, e := range x.list {

@@ -86,9 +86,8 @@ func policyChoices(at *field.Path, modes map[string]v1alpha1.PolicyMode, paramet
 
 var policyCode = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
 
-// isPolicy reports whether an ID is the code of a policy; which there are changes at run
-// time.
-func isPolicy(id string) bool { return policyCode.MatchString(id) }
+// IsPolicy reports whether the rule of a finding is the code of a policy.
+func IsPolicy(id string) bool { return policyCode.MatchString(id) }
 
 // evaluate evaluates the policies until ctx ends. A policy in mode deny that could not be
 // evaluated denies, unless the site has set onError to warn.

@@ -23,7 +23,7 @@ func (a *Answer) leaveToPolicies(engine *policy.Engine, req policy.Request) {
 // anything that a policy may find.
 func (a *Answer) warnOfPolicies() {
 	for i, f := range a.Findings {
-		if isPolicy(f.Rule) {
+		if IsPolicy(f.Rule) {
 			a.Findings[i].Severity = max(f.Severity, validate.Warning)
 		}
 	}

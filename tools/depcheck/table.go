@@ -126,6 +126,7 @@ var Packages = map[string]Package{
 	"tools/citest":     {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/doctest":    {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/build":      {Floor: 1, Importers: []string{"(tests)"}}, // the module image ships what it builds
+	"tools/mutants":    {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/krew":       {Floor: 1, Importers: []string{"(tests)"}}, // the module image fills it in
 	// The modules test/envtest and test/oracle build Kubernetes with it.
 	"tools/modules":     {Floor: 1, Importers: []string{"(tests)", "tools/modules/set"}},

@@ -1,0 +1,181 @@
+package main
+
+// A mutant is one plausible bug: a text of a file that is replaced. The tests of the package
+// must fail then.
+type mutant struct {
+	// name says what the bug does.
+	name string
+	// file is that of the tree, old occurs in it once.
+	file, old, new string
+	// tests is the package whose tests must fail, below the root of the module; empty for that
+	// of the file.
+	tests string
+	// survives is the reason why no test can see the bug; empty for the others.
+	survives string
+}
+
+// all returns the mutants by part.
+func all() []mutant {
+	var list []mutant
+	for _, part := range [][]mutant{tolerations(), evictions(), trackers(), drains(), patches(), policies(), webhooks(), commands()} {
+		list = append(list, part...)
+	}
+	return list
+}
+
+func tolerations() []mutant {
+	const file = "pkg/toleration/toleration.go"
+	return []mutant{
+		{name: "the longest toleration counts", file: file, old: `seconds < *period.Seconds`, new: `seconds > *period.Seconds`},
+		{name: "negative seconds count", file: file, old: `max(*t.TolerationSeconds, 0)`, new: `*t.TolerationSeconds`},
+		{name: "seconds count for every effect", file: file, old: `t.TolerationSeconds == nil || t.Effect != resourceapi.DeviceTaintEffectNoExecute`, new: `t.TolerationSeconds == nil`},
+		{name: "an empty effect tolerates all", file: file, old: `toleration.Effect == "" && e.EmptyEffect == EmptyEffectNoSchedule`, new: `toleration.Effect == "None" && e.EmptyEffect == EmptyEffectNoSchedule`},
+		{name: "only the first toleration counts", file: file, old: "		if !e.Tolerates(t, taint) {\n			continue", new: "		if !e.Tolerates(t, taint) {\n			break"},
+	}
+}
+
+func evictions() []mutant {
+	const decide, states, breaker = "pkg/evictor/decide.go", "pkg/evictor/podstates.go", "pkg/evictor/breaker.go"
+	return []mutant{
+		{name: "failed pods are evicted", file: decide, old: `pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed`, new: `pod.Status.Phase == corev1.PodSucceeded`},
+		{name: "pods without a node are evicted", file: decide, old: `case pod.Spec.NodeName == "":`, new: `case pod.Spec.NodeName == "none":`},
+		{name: "terminating pods are evicted", file: decide, old: `case pod.DeletionTimestamp != nil:`, new: `case false:`},
+		{name: "NoSchedule evicts", file: decide, old: `if taint.Effect != resourceapi.DeviceTaintEffectNoExecute {`, new: `if taint.Effect == resourceapi.DeviceTaintEffectNone {`},
+		{name: "the time of the taint does not count", file: decide, old: `case !taint.TimeAdded.IsZero():`, new: `case false:`},
+		{name: "the time of the allocation counts without the setting", file: decide, old: `from == StartMaxOfTaintAndAllocation &&`, new: `from != "" &&`},
+		{name: "the latest reason decides", file: decide, old: `slices.MinFunc(reasons,`, new: `slices.MaxFunc(reasons,`},
+		{name: "seconds overflow", file: decide, old: "	if seconds >= endOfTime.Unix()-start.Unix() {\n		return endOfTime\n	}\n", new: ""},
+		{name: "tolerated until the end of time evicts", file: decide, old: `func (r Reason) never() bool { return r.At.Equal(endOfTime) }`, new: `func (r Reason) never() bool { return false }`},
+		{name: "a recreated rule is the same cause", file: decide, old: `cmp.Compare(r.Taint.Rule.UID, s.Taint.Rule.UID),`, new: ``},
+		{name: "a recreated pod keeps the state of the one before", file: states, old: `had != nil && had.uid != uid`, new: `had != nil && had.uid == ""`},
+		{name: "a resumed pod is not queued", file: states, old: "		cs.count(c, func() { c.stage = waiting })\n		cs.queue.put(c, cs.begin(c))\n", new: "		cs.count(c, func() { c.stage = waiting })\n"},
+		{name: "an unanswered deletion is forgotten", file: states, old: `c.unconfirmed = reasonsOf(p)`, new: `c.unconfirmed = nil`},
+		{name: "a deleted pod is decided again", file: states, old: "	case c.stage == done:\n		return unchanged\n", new: ""},
+		{name: "a paused pod stays with the paused ones", file: states, old: `delete(cs.paused, c)`, new: ``},
+		{name: "a postponed pod is not queued", file: states, old: `cs.queue.put(c, until)`, new: ``},
+		{name: "the breaker lets every cause pass", file: breaker, old: `p.Verdict = p.Only(func(r Reason) bool { return over[causeOf(r)] == nil })`, new: ``},
+		{name: "the breaker never resets", file: breaker, old: `delete(b.tripped, of)`, new: ``},
+		{name: "a driver with one device taints all", file: breaker, old: `d.published > 1 && d.tainted == d.published`, new: `d.tainted == d.published`},
+		{name: "a rule is the cause of a driver's taint", file: breaker, old: `if r.Taint.FromRule() {`, new: `if !r.Taint.FromRule() {`},
+	}
+}
+
+func trackers() []mutant {
+	const rule = "pkg/tracker/rule.go"
+	return []mutant{
+		{name: "a rule without a selector taints all", file: rule, old: "	switch s := r.selector; {\n	case s == nil:\n	case s.Driver != nil && s.Pool != nil:\n		addTo", new: "	switch s := r.selector; {\n	case s == nil:\n		rs.ofAny.all = append(rs.ofAny.all, r)\n	case s.Driver != nil && s.Pool != nil:\n		addTo"},
+		{name: "a changed value of a taint is no change", file: rule, old: `a.Key == b.Key && a.Value == b.Value`, new: `a.Key == b.Key`},
+		{name: "a recreated rule is the same rule", file: rule, old: `return r.source == other.source &&`, new: `return r.source.Name == other.source.Name &&`},
+		{name: "a changed selector is no change", file: rule, old: `equality.Semantic.DeepEqual(r.selector, other.selector)`, new: `(r.selector == nil) == (other.selector == nil)`},
+		{name: "rules of a pool do not match", file: rule, old: `rs.ofDriver[driver], rs.ofPool[pool], &rs.ofAny}`, new: `rs.ofDriver[driver], &rs.ofAny}`},
+		{name: "a device rule that is removed stays", file: rule, old: `		delete(b.byDevice, *r.selector.Device)`, new: `		_ = left`},
+		{name: "rules are in the order of their arrival", file: rule, old: `	slices.SortFunc(into.all, compareRules)`, new: ``},
+		{name: "a rule without a driver needs one", file: rule, old: "	case s.Pool != nil:\n		addTo(&rs.ofPool, *s.Pool, r)", new: "	case s.Pool != nil && s.Device != nil:\n		addTo(&rs.ofPool, *s.Pool, r)"},
+	}
+}
+
+func drains() []mutant {
+	const choose, classify, decide, returns = "internal/controllers/drain/choose.go", "internal/controllers/drain/classify.go", "internal/controllers/drain/decide.go", "internal/controllers/drain/returns.go"
+	return []mutant{
+		{name: "the rate is not kept", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `false`},
+		{name: "a clock of the future stops the drain", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `next.After(in.Now)`},
+		{name: "pods are chosen while others are asked for", file: choose, old: `if len(d.Status.Evicting) > 0 || len(s.waiting) == 0 {`, new: `if len(s.waiting) == 0 {`},
+		{name: "leaving pods do not count in their namespace", file: choose, old: `		l.namespaces[pod.Namespace]++
+		l.nodes[pod.Spec.NodeName]++
+	}
+	return l`, new: `	}
+	return l`},
+		{name: "the limit of a namespace is one more", file: choose, old: `l.namespaces[pod.Namespace] >= int(*l.perNamespace)`, new: `l.namespaces[pod.Namespace] > int(*l.perNamespace)`},
+		{name: "a budget is spent twice at once", file: choose, old: `		l.budgets[budget.UID]++`, new: ``},
+		{name: "a refused eviction counts", file: choose, old: `case outcome != Accepted:`, new: `case false:`},
+		{name: "a pod that went without an answer does not count", file: choose, old: `outcome = Accepted`, new: `outcome = 0`},
+		{name: "a deadline after some time begins now", file: choose, old: `return d.CreationTimestamp.Add(spec.After.Duration), action`, new: `return d.CreationTimestamp.Time, action`},
+		{name: "a device held twice counts twice", file: classify, old: `ours && !counted`, new: `ours`},
+		{name: "a claim reserved for something else blocks nothing", file: classify, old: `consumer.APIGroup != "" || consumer.Resource != "pods"`, new: `false`},
+		{name: "pods of one owner leave together", file: classify, old: `			had[owner.UID]++`, new: ``},
+		{name: "high priority leaves first", file: classify, old: `cmp.Compare(priority(a.Pod), priority(b.Pod))`, new: `cmp.Compare(priority(b.Pod), priority(a.Pod))`},
+		{name: "a paused drain evicts", file: decide, old: `case in.Drain.Spec.Paused:`, new: `case false:`},
+		{name: "a dry run evicts", file: decide, old: "	case in.Drain.Spec.DryRun:\n		return stop(", new: "	case false:\n		return stop("},
+		{name: "evictions begin before the cordon", file: decide, old: "	case !evict:\n		return stop", new: "	case false:\n		return stop"},
+		{name: "the thresholds do not stop a drain", file: decide, old: `case blocked.Reason == v1alpha1.BlockedThreshold || `, new: `case `},
+		{name: "drained while claims remain", file: decide, old: `case n.Claims > 0:`, new: `case false:`},
+		{name: "a paused drain deletes at the deadline", file: decide, old: `action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused`, new: `action == v1alpha1.DeadlineDelete`},
+		{name: "drained in the moment before a replacement", file: decide, old: "	if !until.After(in.Now) {\n		return false\n	}\n", new: "	if true {\n		return false\n	}\n"},
+		{name: "a returned claim is tried at once", file: returns, old: `if !retry.After(in.Now) {`, new: `if true {`},
+		{name: "attempts are not counted up", file: returns, old: `known.Count+1,`, new: `known.Count,`},
+		{name: "attempts are kept without a bound", file: returns, old: `over > 0 {`, new: `over > maxAttempts {`},
+	}
+}
+
+func patches() []mutant {
+	const merge, draft = "internal/controllers/materialize/record/merge.go", "internal/controllers/materialize/record/draft.go"
+	return []mutant{
+		{name: "a value below its policy is written", file: merge, old: `case key.PolicyViolated:`, new: `case false:`},
+		{name: "lists are written", file: merge, old: `case v.isList():`, new: `case false:`},
+		{name: "an unacceptable slice is written", file: merge, old: "		refused = acceptable(slice)\n", new: "		_ = acceptable(slice)\n"},
+		{name: "former values are forgotten", file: merge, old: `if e.InForce() && (patch == "" || !e.Written.Equal(written)) {`, new: `if false {`},
+		{name: "former values are kept without a bound", file: merge, old: `n > maxFormer {`, new: `n > 100*maxFormer {`},
+		{name: "annotations are too large", file: merge, old: `text != "" && size > annotationsLimit`, new: `text != "" && size > 2*annotationsLimit`},
+		{name: "a dropped value comes back", file: draft, old: `if !d.again && d.newPublication(old) {`, new: `if false {`},
+		{name: "the second call of a write is another write", file: draft, old: `if d.again = len(incoming) > 0; !d.again {`, new: `if d.again = false; !d.again {`},
+		{name: "a driver's own word is ours", file: draft, old: `return Entry{Published: v}`, new: `return entry`},
+	}
+}
+
+func policies() []mutant {
+	const settings = "pkg/policy/settings.go"
+	return []mutant{
+		{name: "the mode of a namespace does not count", file: settings, old: `out.modes[code] = modes[code]`, new: `_ = out`},
+		{name: "parameters of a namespace are not checked", file: settings, old: `if err := policy.checkParameters(out.values[code]); err != nil {`, new: `if err := error(nil); err != nil {`},
+		{name: "an unknown mode is accepted", file: settings, old: `if !slices.Contains(Modes(), modes[code]) {`, new: `if false {`},
+		{name: "a label selects no namespace", file: settings, old: `known != nil && override.Selector.Matches(known)`, new: `known == nil`},
+		{name: "a later override does not win", file: settings, old: `	for i, override := range s.overrides {
+		if apply[i] == 1 {`, new: `	for i := range s.overrides {
+		i = len(s.overrides) - 1 - i
+		override := s.overrides[i]
+		if apply[i] == 1 {`},
+		{name: "a policy in force in one namespace is off", file: settings, old: "	for _, one := range s.namespaces {\n		if one.modes[code] != Off {\n			return true\n		}\n	}\n", new: ""},
+	}
+}
+
+func webhooks() []mutant {
+	const bounds, timely, handler = "webhook/bounds.go", "webhook/timely.go", "webhook/handler.go"
+	return []mutant{
+		{name: "the timeout of the API server is not read", file: bounds, old: `patience = min(patience, asked)`, new: `_ = asked`},
+		{name: "a request waits until its deadline", file: bounds, old: `time.Until(end)/2`, new: `time.Until(end)*2`},
+		{name: "tenants share one queue", file: bounds, old: `return tenants, "namespace " + h.namespace`, new: `return tenants, "namespace"`},
+		{name: "components have no reserve", file: bounds, old: "	case l.isSystem(h):\n		return components, h.user", new: "	case false:\n		return components, h.user"},
+		{name: "slices are denied when there is no time", file: bounds, old: `l.isSystem(h) || h.isSlice() || `, new: `l.isSystem(h) || `},
+		{name: "pods of the claim controller pass unchecked", file: bounds, old: `!pod && l.System(h.user)`, new: `l.System(h.user)`},
+		{name: "a late request is admitted", file: timely, old: `if a.mayPass {`, new: `if true {`},
+		{name: "a panic ends the program", file: timely, old: `if p := recover(); p != nil {`, new: `if p := error(nil); p != nil {`},
+		{name: "an answer after the deadline admits", file: timely, old: `if ctx.Err() == nil || !response.Allowed {`, new: `if true {`},
+		{name: "deletions are checked", file: handler, old: "		return admission.Allowed(\"\"), verdictSkipped // deletions", new: "		return errored(nil), verdictSkipped // deletions"},
+		{name: "a denial admits", file: handler, old: `if answer.Denied() {`, new: `if false {`},
+		{name: "removals are additions", file: handler, old: `			operation = "remove"`, new: `			operation = "add"`},
+		{name: "dry runs are not known as such", file: handler, old: `req.DryRun != nil && *req.DryRun,`, new: `false,`},
+		{name: "an unknown kind is the fault of the request", file: handler, old: `errors.As(err, &unknown) {`, new: `false {`},
+	}
+}
+
+func commands() []mutant {
+	const duration, tally, scope, usage, guard, reconcile, run = "internal/cli/cmdutil/duration.go", "internal/cli/lint/tally.go", "internal/taints/scope.go", "pkg/usage/impact.go", "internal/guard/widens.go", "internal/reconcile/loop.go", "internal/controllers/controllers.go"
+	return []mutant{
+		{name: "a duration overflows", file: duration, old: `err != nil || days > int64((1<<63-1)/day)-1`, new: `err != nil`},
+		{name: "days have hours of another day", file: duration, old: `rest < 0 || rest >= day`, new: `rest < 0`},
+		{name: "warnings fail a lint run", file: tally, old: `t.failed || report.Severity == validate.Error || t.failOn`, new: `t.failed || report.Severity != validate.Off || t.failOn`, tests: "internal/cli"},
+		{name: "lint of nothing succeeds", file: tally, old: `!t.allowEmpty {`, new: `t.allowEmpty {`, tests: "internal/cli"},
+		{name: "an unread file is no error of lint", file: tally, old: "		return errors.Join(t.unopened...)\n", new: "		return nil\n", tests: "internal/cli"},
+		{name: "a node that no device names is a target", file: scope, old: `if len(in) == 0 {`, new: `if false {`},
+		{name: "a pool of two nodes is drained with one", file: scope, old: `			out[pool] = true`, new: `			_ = out`},
+		{name: "tolerated claims are hit", file: usage, old: `if tolerates(h.claim, id, taint) {`, new: `if false {`},
+		{name: "finished pods are hit", file: usage, old: `			if running(pod) {`, new: `			if pod != nil {`},
+		{name: "one tolerated request protects a device", file: usage, old: `&& !evaluator.Evaluate(result.Tolerations, *taint).Forever() {`, new: `&& evaluator.Evaluate(result.Tolerations, *taint) == (toleration.Period{}) {`},
+		{name: "devices of old generations count", file: usage, old: `				counts[driver] -= current`, new: `				_ = current`},
+		{name: "a wider selector widens nothing", file: guard, old: `return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)`, new: `return false`},
+		{name: "a faster drain widens nothing", file: guard, old: `(!drains(old) || rate(drain) > rate(old))`, new: `!drains(old)`},
+		{name: "a resumed drain widens nothing", file: guard, old: `!d.Spec.Paused && !d.Spec.DryRun`, new: `!d.Spec.DryRun`},
+		{name: "a failed key is not tried again", file: reconcile, old: `			queue.AddRateLimited(key)`, new: `			queue.Forget(key)`},
+		{name: "a controller that fails does not end the others", file: run, old: `				return fmt.Errorf("controller %s: %w", c.Name(), err)`, new: `				_ = fmt.Errorf("controller %s: %w", c.Name(), err)`},
+	}
+}

@@ -1,0 +1,133 @@
+// Command mutants puts plausible bugs into the tree, one at a time, and reports those that
+// the tests of the nearest package do not find. The tree itself stays as it is: go test reads
+// the changed file from elsewhere.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// timeout is how long the tests of one mutant may take. A mutant that lets them hang is found.
+const timeout = 5 * time.Minute
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	tree := flags.String("tree", ".", "root of the repository")
+	only := flags.String("run", "", "regular expression for the names and files of the mutants to run")
+	after := flags.Int("after", 0, "number of mutants to leave out, to resume a run")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	selected, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var survivors []string
+	list := all()
+	for i, m := range list {
+		if i < *after || !selected.MatchString(m.name+" "+m.file) {
+			continue
+		}
+		begin := time.Now()
+		found, err := m.found(ctx, *tree, dir)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", m.file, m.name, err)
+		}
+		word := "found"
+		switch {
+		case !found && m.survives != "":
+			word = "survives: " + m.survives
+		case !found:
+			word = "SURVIVES"
+			survivors = append(survivors, m.file+": "+m.name)
+		}
+		fmt.Fprintf(out, "%3d/%d %5.1fs %s: %s: %s\n", i+1, len(list), time.Since(begin).Seconds(), m.file, m.name, word)
+	}
+	if len(survivors) > 0 {
+		return fmt.Errorf("no test finds %d of %d:\n%s", len(survivors), len(list), strings.Join(survivors, "\n"))
+	}
+	return nil
+}
+
+// apply returns the file with the bug.
+func (m mutant) apply(tree string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(tree, m.file))
+	if err != nil {
+		return nil, err
+	}
+	if n := strings.Count(string(text), m.old); n != 1 {
+		return nil, fmt.Errorf("the text to replace occurs %d times, want once: %q", n, m.old)
+	}
+	return []byte(strings.Replace(string(text), m.old, m.new, 1)), nil
+}
+
+// packagePath is the package whose tests run.
+func (m mutant) packagePath() string {
+	if m.tests != "" {
+		return "./" + m.tests
+	}
+	return "./" + filepath.Dir(m.file)
+}
+
+// found reports whether the tests fail with the bug. A bug that does not compile is an error.
+func (m mutant) found(ctx context.Context, tree, dir string) (bool, error) {
+	text, err := m.apply(tree)
+	if err != nil {
+		return false, err
+	}
+	file, err := filepath.Abs(filepath.Join(tree, m.file))
+	if err != nil {
+		return false, err
+	}
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
+	if err != nil {
+		return false, err
+	}
+	if err := errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if out, err := goCommand(ctx, tree, "build", "-overlay", overlay, m.packagePath()); err != nil {
+		return false, fmt.Errorf("does not compile: %w\n%s", err, out)
+	}
+	_, err = goCommand(ctx, tree, "test", "-failfast", "-vet=off", "-overlay", overlay, m.packagePath())
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return true, nil
+	}
+	return false, err
+}
+
+func goCommand(ctx context.Context, tree string, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir = tree
+	return command.CombinedOutput()
+}
