@@ -7,6 +7,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -16,8 +17,8 @@ type tally struct {
 	verdicts   bool
 	allowEmpty bool
 
-	judged, skipped, errors, warnings int
-	failed                            bool
+	checked, skipped, errors, warnings int
+	failed                             bool
 	// unopened are files that could not be read at all.
 	unopened []error
 }
@@ -29,7 +30,7 @@ func (t *tally) add(r lint.Result) {
 	case r.Skipped:
 		t.skipped++
 	case r.Kind != "":
-		t.judged++
+		t.checked++
 	}
 	for _, report := range r.Reports {
 		if report.Severity == validate.Error {
@@ -50,7 +51,8 @@ func (t *tally) unopen(err error) {
 }
 
 func (t *tally) summary() string {
-	summary := fmt.Sprintf("%d objects checked, %d skipped (other API groups): %d errors, %d warnings", t.judged, t.skipped, t.errors, t.warnings)
+	summary := fmt.Sprintf("%s checked, %d skipped (other API groups): %s, %s",
+		plural.Of(t.checked, "object"), t.skipped, plural.Of(t.errors, "error"), plural.Of(t.warnings, "warning"))
 	if t.errors+t.warnings > 0 {
 		summary += "; run 'dra-steward explain RULE' for details"
 	}
@@ -66,7 +68,7 @@ func (t *tally) end() error {
 	if t.failed {
 		return cmdutil.ErrFindings
 	}
-	if t.judged == 0 && !t.allowEmpty {
+	if t.checked == 0 && !t.allowEmpty {
 		return errors.New("nothing to check: the input has no objects of resource.k8s.io or dra-steward.io; if that is right, set --allow-empty")
 	}
 	return nil
