@@ -224,6 +224,50 @@ func TestNotPrepared(t *testing.T) {
 	}
 }
 
+// A driver that has nothing to do on the node is not asked to prepare a claim, and the
+// allocation says so: nothing is missing, whatever the checkpoint has.
+func TestSkipsPrepare(t *testing.T) {
+	all, prepare := resourceapi.SkipNodeOperationAll, resourceapi.SkipNodeOperationNodePrepareResources
+	for name, test := range map[string]struct {
+		skips    []resourceapi.SkipNodeOperation
+		onlyOne  bool
+		prepared podresources.Prepared
+	}{
+		"nothing":                           {nil, false, podresources.PreparedNo},
+		"everything":                        {[]resourceapi.SkipNodeOperation{all}, false, podresources.PreparedYes},
+		"to prepare":                        {[]resourceapi.SkipNodeOperation{resourceapi.SkipNodeOperationNodeUnprepareResources, prepare}, false, podresources.PreparedYes},
+		"to unprepare":                      {[]resourceapi.SkipNodeOperation{resourceapi.SkipNodeOperationNodeUnprepareResources}, false, podresources.PreparedNo},
+		"everything for one of its devices": {[]resourceapi.SkipNodeOperation{all}, true, podresources.PreparedNo},
+	} {
+		for _, noted := range []bool{true, false} {
+			in := recorded(t)
+			in.Listing = nil
+			i := slices.IndexFunc(in.Checkpoint, func(c checkpoint.Claim) bool { return c.Name == "two-requests" })
+			if in.Checkpoint[i].Devices = nil; !noted {
+				in.Checkpoint[i].PodUIDs = nil
+			}
+			i = slices.IndexFunc(in.Claims, func(c *resourceapi.ResourceClaim) bool { return c.Name == "two-requests" })
+			in.Claims[i] = in.Claims[i].DeepCopy()
+			results := in.Claims[i].Status.Allocation.Devices.Results
+			for j := range results {
+				results[j].SkipNodeOperations = test.skips
+			}
+			if test.onlyOne {
+				results[0].SkipNodeOperations = nil
+			}
+			found := find(podresources.Attribute(in), "requests", "only-b")
+			if len(found) == 0 {
+				t.Fatalf("%s: no holding", name)
+			}
+			for _, h := range found {
+				if h.Prepared != test.prepared {
+					t.Errorf("skips %s, noted %t: prepared %s, want %s", name, noted, h.Prepared, test.prepared)
+				}
+			}
+		}
+	}
+}
+
 // Containers that are done hold nothing: init containers, and pods at their end.
 func TestDone(t *testing.T) {
 	in := recorded(t)

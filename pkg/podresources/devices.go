@@ -57,14 +57,28 @@ func (a *attribution) claimDevices(pod *corev1.Pod, at key, claim *resourceapi.R
 		if result.ShareID != nil {
 			h.ShareID = *result.ShareID
 		}
-		if !(onNode && fill(&h, a.prepared[at])) && !listed.fill(&h, pod, at) {
+		switch {
+		case onNode && fill(&h, a.prepared[at]), listed.fill(&h, pod, at):
+			h.Prepared = a.isPrepared(listed, at, onNode)
+		case skipsPrepare(claim, result.Driver):
+			h.Exactness, h.Prepared = Exact, PreparedYes // it has no CDI ids
+		default:
 			h.Exactness = CDIUnknown
 			onNode = onNode && !awaited(a.prepared[at], result.Driver)
+			h.Prepared = a.isPrepared(listed, at, onNode)
 		}
-		h.Prepared = a.isPrepared(listed, at, onNode)
 		devices = append(devices, held{holding: h})
 	}
 	return devices
+}
+
+// skipsPrepare reports whether the kubelet does not ask a driver to prepare a claim
+// (KEP-5945): no allocated device of the driver needs it.
+func skipsPrepare(claim *resourceapi.ResourceClaim, driver string) bool {
+	return !slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return r.Driver == driver && !slices.Contains(r.SkipNodeOperations, resourceapi.SkipNodeOperationAll) &&
+			!slices.Contains(r.SkipNodeOperations, resourceapi.SkipNodeOperationNodePrepareResources)
+	})
 }
 
 // isPrepared asks the checkpoint first. That the kubelet lists a claim proves that it
