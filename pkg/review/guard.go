@@ -160,7 +160,7 @@ func (k kindOf[T]) guarded(widens func(old, object *T) bool) kindOf[T] {
 }
 
 func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
-	obj, err := k.object(r, req)
+	obj, err := k.written(r, req)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -168,7 +168,7 @@ func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
 	if k.widens == nil || r.guarding.mode == "off" || req.Subresource != "" {
 		return answer, nil
 	}
-	old, err := k.decode(r, "stored object", req.Old)
+	old, err := k.read(r, "stored object", req.Old)
 	if err != nil || !k.widens(old, obj) {
 		return answer, err
 	}

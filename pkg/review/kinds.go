@@ -26,7 +26,7 @@ var kinds = map[name]kind{
 	{"ResourceClaim", "status"}:   of(nil, apiserver.ResourceClaimStatusDrops(), validate.ResourceClaimStatus()).reads(apiserver.ResourceClaimDrops()),
 	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate(), apiserver.ResourceClaimTemplateDrops(), validate.ResourceClaimTemplate()),
 	{"DeviceClass", ""}:           of(nil, apiserver.DeviceClassDrops(), validate.DeviceClass()),
-	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule(), apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRule(), "v1beta2", "v1alpha3").guarded(guard.Widens),
+	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule(), apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRule(), "v1beta2", "v1alpha3").guarded(guard.Widens).reading(selectsAll),
 	{"DeviceTaintRule", "status"}: of(nil, apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRuleStatus(), "v1beta2", "v1alpha3"),
 
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch()).own(validate.PatchEffect),
@@ -64,6 +64,8 @@ type kindOf[T any] struct {
 	// widens reports whether a write hits more than what is stored, which is nil on
 	// creation; nil for kinds that affect no pods.
 	widens func(old, object *T) bool
+	// newer reads fields of newer API servers; nil for kinds without any.
+	newer func(data []byte, obj *T)
 }
 
 func of[T any](defaults mutate.Table[T], drops apiserver.Drops[*T], rules validate.Table[*T], olderVersions ...string) kindOf[T] {
@@ -107,11 +109,11 @@ func (k kindOf[T]) serves(version schema.GroupVersion) bool {
 }
 
 func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, error) {
-	obj, err := k.object(r, req)
+	obj, err := k.written(r, req)
 	if err != nil {
 		return Answer{}, err
 	}
-	old := func() (*T, error) { return k.decode(r, "stored object", req.Old) }
+	old := func() (*T, error) { return k.read(r, "stored object", req.Old) }
 	answer := Answer{Name: displayName(obj)}
 	severities := r.severities
 	if severities == nil {
