@@ -30,3 +30,15 @@ func TestDistinct(t *testing.T) {
 		t.Errorf("left behind: %d", d.count())
 	}
 }
+
+// TestAllTainted: a driver that taints its only device reports a fault; one that taints all of
+// several may be the fault.
+func TestAllTainted(t *testing.T) {
+	for counts, want := range map[driverCount]bool{
+		{published: 1, tainted: 1}: false, {published: 2, tainted: 2}: true, {published: 3, tainted: 2}: false, {}: false,
+	} {
+		if got := counts.allTainted(); got != want {
+			t.Errorf("%+v: %v, want %v", counts, got, want)
+		}
+	}
+}

@@ -99,11 +99,17 @@ func TestBreakerMends(t *testing.T) {
 	inBubble(t, tripped(), append(manyOn("gpu-0", 12), sliceOf(1, taint("broken", seconds(0)))), func(b *bubble) {
 		b.pass(time.Minute)
 		b.expect(nil)
+		if got := b.values("dra_steward_evictor_paused_causes"); got[""] != 1 {
+			t.Errorf("paused causes: %v, want 1", got)
+		}
 		b.gone("ns", "on-gpu-0-0")
 		b.gone("ns", "on-gpu-0-1")
 		b.pass(2 * time.Second)
 		if len(b.deleted) != 10 {
 			t.Errorf("%d deleted", len(b.deleted))
+		}
+		if got := b.values("dra_steward_evictor_paused_causes"); got[""] != 0 {
+			t.Errorf("paused causes: %v, want none", got)
 		}
 	})
 }

@@ -219,11 +219,16 @@ func (c *Controller) changed() {
 	any := false
 	c.locked(func() {
 		any = len(c.states.queue)+len(c.breaker.tripped) > 0
-		c.options.Metrics.pods(c.states.byState, len(c.breaker.tripped))
+		c.updateGauges()
 	})
 	if any {
 		c.wakeUp()
 	}
+}
+
+// updateGauges is called with the mutex held.
+func (c *Controller) updateGauges() {
+	c.options.Metrics.pods(c.states.byState, len(c.breaker.tripped))
 }
 
 func (c *Controller) wakeUp() {

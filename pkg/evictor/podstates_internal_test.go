@@ -104,6 +104,47 @@ func TestUnansweredLate(t *testing.T) {
 	}
 }
 
+// dueNow is a decision to evict now because of a rule.
+func dueNow(rule types.UID, now time.Time) decision {
+	d := decision{verdict: Verdict{Reasons: []Reason{{At: now, Taint: &Taint{Rule: Rule{Name: "rule", UID: rule}}}}}.normalized()}
+	d.plan.Verdict = d.verdict
+	return d
+}
+
+// TestRecreatedPod: a pod of the same name, whose predecessor was evicted and whose deletion
+// was missed, is evicted, too. Until then the evicted one is evicted and counted once,
+// whatever is decided about it.
+func TestRecreatedPod(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	pod := types.NamespacedName{Namespace: "ns", Name: "pod"}
+	cs := newPodStates()
+	cs.decided(pod, "first", dueNow("rule", now), now)
+	c := cs.take(now)
+	cs.evicted(c, c.plan.verdict())
+	if got := cs.decided(pod, "first", dueNow("other", now), now); got != unchanged || cs.take(now.Add(time.Hour)) != nil {
+		t.Errorf("a deleted pod is %v, and evicted again", got)
+	}
+	if got := cs.decided(pod, "second", dueNow("rule", now), now); got != planned {
+		t.Errorf("the next pod of that name is %v, want planned", got)
+	}
+	if next := cs.take(now); next == nil || next.uid != "second" {
+		t.Errorf("the next pod of that name is not evicted: %+v", next)
+	}
+	recount(t, cs)
+}
+
+// TestRecreatedRule: a rule that is recreated under its name is another reason.
+func TestRecreatedRule(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	first, second := dueNow("first", now).verdict, dueNow("second", now).verdict
+	if first.equal(second) {
+		t.Error("the verdicts for a rule and the one that replaced it are equal")
+	}
+	if both := Merge(first, second); len(both.Reasons) != 2 || len(both.rules()) != 2 {
+		t.Errorf("merged: %+v", both)
+	}
+}
+
 func randomDecision(random *rand.Rand, now time.Time) decision {
 	if random.IntN(5) == 0 {
 		return decision{ending: true}

@@ -122,6 +122,7 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 	}()
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
+	defer c.updateGauges() // the breaker can trip, or reset, without another event
 	reports = append(reports, c.resetBreaker())
 	for {
 		first, any := c.states.queue.next()
