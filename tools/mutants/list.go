@@ -66,7 +66,7 @@ func trackers() []mutant {
 		{name: "a rule without a selector taints all", file: rule, old: "	switch s := r.selector; {\n	case s == nil:\n	case s.Driver != nil && s.Pool != nil:\n		addTo", new: "	switch s := r.selector; {\n	case s == nil:\n		rs.ofAny.all = append(rs.ofAny.all, r)\n	case s.Driver != nil && s.Pool != nil:\n		addTo"},
 		{name: "a changed value of a taint is no change", file: rule, old: `a.Key == b.Key && a.Value == b.Value`, new: `a.Key == b.Key`},
 		{name: "a recreated rule is the same rule", file: rule, old: `return r.source == other.source &&`, new: `return r.source.Name == other.source.Name &&`},
-		{name: "a changed selector is no change", file: rule, old: `equality.Semantic.DeepEqual(r.selector, other.selector)`, new: `(r.selector == nil) == (other.selector == nil)`},
+		{name: "a changed selector is no change", file: rule, old: `equality.Semantic.DeepEqual(r.selector, other.selector)`, new: `equality.Semantic.DeepEqual(r.selector == nil, other.selector == nil)`},
 		{name: "rules of a pool do not match", file: rule, old: `rs.ofDriver[driver], rs.ofPool[pool], &rs.ofAny}`, new: `rs.ofDriver[driver], &rs.ofAny}`},
 		{name: "a device rule that is removed stays", file: rule, old: `		delete(b.byDevice, *r.selector.Device)`, new: `		_ = left`},
 		{name: "rules are in the order of their arrival", file: rule, old: `	slices.SortFunc(into.all, compareRules)`, new: ``},

@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	var survivors []string
+	var problems []string
 	list := all()
 	for i, m := range list {
 		if i < *after || !selected.MatchString(m.name+" "+m.file) {
@@ -57,21 +57,23 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		begin := time.Now()
 		found, err := m.found(ctx, *tree, dir)
-		if err != nil {
-			return fmt.Errorf("%s: %s: %w", m.file, m.name, err)
-		}
 		word := "found"
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			word = err.Error()
+			problems = append(problems, m.file+": "+m.name+": "+word)
 		case !found && m.survives != "":
 			word = "survives: " + m.survives
 		case !found:
 			word = "SURVIVES"
-			survivors = append(survivors, m.file+": "+m.name)
+			problems = append(problems, m.file+": "+m.name+": no test finds it")
 		}
 		fmt.Fprintf(out, "%3d/%d %5.1fs %s: %s: %s\n", i+1, len(list), time.Since(begin).Seconds(), m.file, m.name, word)
 	}
-	if len(survivors) > 0 {
-		return fmt.Errorf("no test finds %d of %d:\n%s", len(survivors), len(list), strings.Join(survivors, "\n"))
+	if len(problems) > 0 {
+		return fmt.Errorf("%d of %d:\n%s", len(problems), len(list), strings.Join(problems, "\n"))
 	}
 	return nil
 }
