@@ -13,8 +13,8 @@ const (
 )
 
 const (
-	// DrainDevicesMax is how many devices a drain can have: each has a DeviceTaintRule.
-	DrainDevicesMax = 256
+	// DrainDevicesMax is how many devices a drain can have.
+	DrainDevicesMax = 4096
 	// DrainRateMax bounds the evictions per minute, DrainRate is what they are if the
 	// spec says nothing.
 	DrainRateMax, DrainRate = 6000, 60
@@ -79,7 +79,7 @@ type DeviceDrainSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=4096
 	Devices []DeviceName `json:"devices,omitempty"`
 	// Selector selects published devices. It is resolved once, when the drain begins,
 	// into the names in the status.

@@ -19,11 +19,12 @@ type DeviceDrainStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Devices are the devices that are drained, by name.
+	// Devices are the devices that are drained, grouped: pools whose devices have the same
+	// names share an item.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
-	Devices []DeviceName `json:"devices,omitempty"`
+	// +kubebuilder:validation:MaxItems=4096
+	Devices []DrainDevices `json:"devices,omitempty"`
 	// Counts are numbers of devices, claims and pods.
 	// +optional
 	Counts DrainCounts `json:"counts,omitempty,omitzero"`
@@ -36,7 +37,8 @@ type DeviceDrainStatus struct {
 	// LastEvictionTime is when pods were evicted last, from which the rate counts.
 	// +optional
 	LastEvictionTime *metav1.MicroTime `json:"lastEvictionTime,omitempty"`
-	// Blocked is who cannot be evicted now, and why. At most 64 are listed.
+	// Blocked is who cannot be evicted now, and why. At most 64 are listed, and at most
+	// 32 KiB; counts.blocked is the number of all pods.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -57,6 +59,30 @@ type DeviceDrainStatus struct {
 	// CompletionTime is when the drain came to its end, Drained or Failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// DrainDevices are devices of a drain: each of the pools has each of the devices.
+//
+// +kubebuilder:object:generate=true
+type DrainDevices struct {
+	// Driver is that of the pools.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Driver string `json:"driver"`
+	// Pools are the names of the pools.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	Pools []string `json:"pools"`
+	// Devices are the names of the devices in each of the pools.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	Devices []string `json:"devices"`
+	// WholePools is true if the pools have no other devices, so that one DeviceTaintRule
+	// cordons a pool. It becomes false when another device is published.
+	// +optional
+	WholePools bool `json:"wholePools,omitempty"`
 }
 
 // DrainCounts are numbers of a drain.

@@ -77,11 +77,27 @@ func budgetNames(pod *candidate) (names []string) {
 	return names[:min(len(names), 8)]
 }
 
-// The most that a status lists.
+// The most that a status lists. A message explains maxNames blocks, too.
 const (
-	maxBlocks = 64
-	maxNames  = 8
+	maxBlocks     = 64
+	maxBlockBytes = 32 << 10
+	maxNames      = 8
 )
+
+// listed are the first blocks, as many as a status has space for.
+func listed(all []v1alpha1.DrainBlock) []v1alpha1.DrainBlock {
+	bytes := 0
+	for i, b := range all {
+		bytes += 128 + len(b.Reason) + len(b.Namespace) + len(b.Claim) + len(b.Owner) + len(b.Message)
+		for _, name := range slices.Concat(b.Pods, b.Budgets) {
+			bytes += 3 + len(name)
+		}
+		if i == maxBlocks || bytes > maxBlockBytes {
+			return all[:i]
+		}
+	}
+	return all
+}
 
 // blocks groups what blocks: pods with the same reason, budgets and claim.
 func (s survey) blocks() (all []v1alpha1.DrainBlock) {
@@ -106,7 +122,7 @@ func (s survey) blocks() (all []v1alpha1.DrainBlock) {
 	}
 	all = append(all, s.claims...)
 	slices.SortStableFunc(all, func(a, b v1alpha1.DrainBlock) int { return rank(a.Reason) - rank(b.Reason) })
-	return all[:min(len(all), maxBlocks)]
+	return all
 }
 
 // rank orders the reasons of blocks: what needs a person comes first.

@@ -176,8 +176,8 @@ func allocated(claim *resourceapi.ResourceClaim) time.Time {
 func tolerates(claim *resourceapi.ResourceClaim, drain *v1alpha1.DeviceDrain, devices []v1alpha1.DeviceName) bool {
 	taint := Taint(drain)
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if slices.Contains(devices, v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}) &&
-			slices.ContainsFunc(r.Tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) }) {
+		_, ours := slices.BinarySearchFunc(devices, v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, compareNames)
+		if ours && slices.ContainsFunc(r.Tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) }) {
 			return true
 		}
 	}

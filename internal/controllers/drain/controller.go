@@ -61,9 +61,12 @@ type Options struct {
 const (
 	window = 200 * time.Millisecond
 	period = 10 * time.Second
-	// calm is the least time between two writes of a status in which only counts and
-	// messages differ.
-	calm = 3 * time.Second
+	// pause is the least time between two writes of a status, calm between two in which only
+	// counts and messages differ.
+	pause = time.Second
+	calm  = 3 * time.Second
+	// maxWrites is how many rules a step writes.
+	maxWrites = 64
 	// patience is the timeout of a step, including all its calls.
 	patience = time.Minute
 )

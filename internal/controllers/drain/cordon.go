@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"strings"
+	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -54,9 +56,50 @@ func Rule(d *v1alpha1.DeviceDrain, device v1alpha1.DeviceName) *resourceapi.Devi
 	return rule
 }
 
+// PoolRule is the rule that cordons a pool all of whose devices belong to a drain.
+func PoolRule(d *v1alpha1.DeviceDrain, pool Pool) *resourceapi.DeviceTaintRule {
+	rule := Rule(d, v1alpha1.DeviceName{Driver: pool.Driver, Pool: pool.Name}) // no device has an empty name
+	rule.Spec.DeviceSelector.Device = nil
+	return rule
+}
+
+// cordonRules are the rules that cordon groups of devices.
+func cordonRules(d *v1alpha1.DeviceDrain, groups []v1alpha1.DrainDevices) iter.Seq[*resourceapi.DeviceTaintRule] {
+	return func(yield func(*resourceapi.DeviceTaintRule) bool) {
+		for _, group := range groups {
+			for _, pool := range group.Pools {
+				if group.WholePools {
+					if !yield(PoolRule(d, Pool{group.Driver, pool})) {
+						return
+					}
+					continue
+				}
+				for _, device := range group.Devices {
+					if !yield(Rule(d, v1alpha1.DeviceName{Driver: group.Driver, Pool: pool, Device: device})) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
 func ruleName(d *v1alpha1.DeviceDrain, device v1alpha1.DeviceName) string {
 	sum := sha256.Sum256([]byte(string(d.UID) + "/" + device.String()))
-	return "drain-" + d.Name + "-" + hex.EncodeToString(sum[:5])
+	return namePrefix(d) + hex.EncodeToString(sum[:5])
+}
+
+func namePrefix(d *v1alpha1.DeviceDrain) string { return "drain-" + d.Name + "-" }
+
+// ruleNames are the names of all rules that a drain can have.
+func ruleNames(d *v1alpha1.DeviceDrain, devices Devices) map[string]bool {
+	names := map[string]bool{}
+	for _, device := range devices.Names {
+		names[ruleName(d, device)] = true
+		device.Device = ""
+		names[ruleName(d, device)] = true
+	}
+	return names
 }
 
 // OwnerOf says to which drain a rule belongs, "" if to none.
@@ -71,12 +114,10 @@ func OwnerOf(rule *resourceapi.DeviceTaintRule) (name string, uid types.UID) {
 // Rules are those of a drain among all: those that say so, and those of which somebody
 // has taken away that they do.
 func Rules(d *v1alpha1.DeviceDrain, devices Devices, all iter.Seq[*resourceapi.DeviceTaintRule]) (rules []*resourceapi.DeviceTaintRule) {
-	names := map[string]bool{}
-	for _, device := range devices.Names {
-		names[ruleName(d, device)] = true
-	}
+	names := sync.OnceValue(func() map[string]bool { return ruleNames(d, devices) })
 	for rule := range all {
-		if _, uid := OwnerOf(rule); uid == d.UID || names[rule.Name] {
+		_, uid := OwnerOf(rule)
+		if uid == d.UID || strings.HasPrefix(rule.Name, namePrefix(d)) && names()[rule.Name] {
 			rules = append(rules, rule)
 		}
 	}
@@ -85,17 +126,13 @@ func Rules(d *v1alpha1.DeviceDrain, devices Devices, all iter.Seq[*resourceapi.D
 
 // cordoned decides about the rules: what is to be written, and since when all are there.
 // complete is false while one is missing.
-func (d *Decision) cordon(in Input, wanted bool) (since time.Time, complete bool) {
+func (d *Decision) cordon(in Input, wanted iter.Seq[*resourceapi.DeviceTaintRule]) (since time.Time, complete bool) {
 	have := map[string]*resourceapi.DeviceTaintRule{}
 	for _, rule := range in.Rules {
 		have[rule.Name] = rule
 	}
 	complete = true
-	for _, device := range in.Devices.Names {
-		if !wanted {
-			break
-		}
-		rule := Rule(in.Drain, device)
+	for rule := range wanted {
 		is := have[rule.Name]
 		delete(have, rule.Name)
 		switch {
@@ -152,11 +189,14 @@ func later(a, b time.Time) time.Time {
 // cordonCondition decides about the rules, and reports their state. evict reports whether
 // pods may be evicted as far as the cordon is concerned, from is when the cordon took
 // effect.
-func (d *Decision) cordonCondition(in Input) (from time.Time, evict bool) {
+func (d *Decision) cordonCondition(in Input, groups []v1alpha1.DrainDevices) (from time.Time, evict bool) {
 	spec, c := in.Drain.Spec, conditions{&d.Status, in.Now}
 	lifted := d.Status.CompletionTime != nil && spec.AtEnd == v1alpha1.EndUncordon
 	cannot := in.CannotCordon != ""
-	since, complete := d.cordon(in, !spec.DryRun && !lifted)
+	if spec.DryRun || lifted {
+		groups = nil
+	}
+	since, complete := d.cordon(in, cordonRules(in.Drain, groups))
 	switch {
 	case spec.DryRun:
 		c.set(v1alpha1.DrainCordoned, false, "DryRun", "a dry run cordons nothing")

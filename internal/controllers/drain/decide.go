@@ -19,14 +19,21 @@ func Decide(in Input) Decision {
 	d.Status.ObservedGeneration = in.Drain.Generation
 	d.settle(in)
 	c := conditions{&d.Status, in.Now}
+	var groups []v1alpha1.DrainDevices
+	if in.Devices.Names != nil {
+		groups = in.groups()
+		if why := tooMany(groups); why != "" && len(in.Drain.Status.Devices) == 0 {
+			in.Devices = Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: why}
+		}
+	}
 	if in.Devices.Names == nil {
 		d.unresolved(in, c)
 		return d
 	}
 	if !in.Drain.Spec.DryRun {
-		d.Status.Devices = in.Devices.Names
+		d.Status.Devices = groups
 	}
-	from, evict := d.cordonCondition(in)
+	from, evict := d.cordonCondition(in, groups)
 	if d.Status.CompletionTime != nil {
 		return d
 	}
@@ -41,8 +48,9 @@ func Decide(in Input) Decision {
 	for _, pod := range s.waiting {
 		d.Order = append(d.Order, pod.Pod)
 	}
-	d.Status.Blocked = s.blocks()
-	d.blockedCondition(in, c)
+	blocks := s.blocks()
+	d.Status.Blocked = listed(blocks)
+	d.blockedCondition(in, c, len(blocks))
 	switch {
 	case d.drained(in, c, evict):
 	case passed && action == v1alpha1.DeadlineFail && !in.Drain.Spec.DryRun:
@@ -93,8 +101,9 @@ func (d *Decision) excess(in Input) string {
 	return strings.Join(texts, ", ") + "; if this is intended, annotate the drain with " + guard.CeilingOf(counts).Annotate()
 }
 
-// blockedCondition is what blocks the drain.
-func (d *Decision) blockedCondition(in Input, c conditions) {
+// blockedCondition is what blocks the drain; blocks is how many items status.blocked would
+// have without its bounds.
+func (d *Decision) blockedCondition(in Input, c conditions, blocks int) {
 	cordoned := c.is(v1alpha1.DrainCordoned)
 	switch {
 	case cordoned.Reason == v1alpha1.BlockedCannotCordon && !in.Drain.Spec.WithoutCordon:
@@ -111,8 +120,11 @@ func (d *Decision) blockedCondition(in Input, c conditions) {
 		return
 	}
 	var texts []string
-	for _, block := range d.Status.Blocked {
+	for _, block := range d.Status.Blocked[:min(len(d.Status.Blocked), maxNames)] {
 		texts = append(texts, Explain(block))
+	}
+	if more := blocks - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more: see status.blocked", more))
 	}
 	c.set(v1alpha1.DrainBlocked, true, d.Status.Blocked[0].Reason, strings.Join(texts, "; "))
 }
@@ -197,7 +209,7 @@ func (d *Decision) result() string {
 // complete ends the drain. The rules are looked at once more: they may be lifted.
 func (d *Decision) complete(in Input) {
 	d.Status.CompletionTime = &metav1.Time{Time: in.Now.Truncate(time.Second)}
-	d.Status.Attempts = nil
+	d.Status.Attempts, d.attempts = nil, nil
 	if in.Drain.Spec.AtEnd == v1alpha1.EndUncordon {
 		d.wakeAt(in.Now)
 	}

@@ -381,15 +381,15 @@ func TestResolve(t *testing.T) {
 	names := []v1alpha1.DeviceName{device(1)}
 	for name, tt := range map[string]struct {
 		found  patch.Selection
-		status []v1alpha1.DeviceName
+		status []v1alpha1.DrainDevices
 		reason string
 	}{
 		"found":       {found: patch.Selection{Devices: names}},
-		"remembered":  {status: names},
+		"remembered":  {status: drain.Group(names, func(drain.Pool) bool { return false })},
 		"nothing":     {reason: v1alpha1.BlockedNoDevices},
 		"fails":       {found: patch.Selection{Devices: names, Failures: patch.Failures{Devices: 1}}, reason: v1alpha1.BlockedSelector},
 		"no such key": {found: patch.Selection{Problems: []patch.Problem{{Message: "no"}}}, reason: v1alpha1.BlockedSelector},
-		"too many":    {found: patch.Selection{Devices: make([]v1alpha1.DeviceName, 257)}, reason: v1alpha1.BlockedTooManyDevices},
+		"too many":    {found: patch.Selection{Devices: make([]v1alpha1.DeviceName, 4097)}, reason: v1alpha1.BlockedTooManyDevices},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 0, func(s *v1alpha1.DeviceDrainSpec) { s.Selector = &v1alpha1.DrainSelector{} })

@@ -67,9 +67,13 @@ func Look(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index,
 	in.Devices = Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
 		return compiler.Select(selector, view.PublishedSlices(), 0)
 	})
-	claims, drivers := map[types.UID]bool{}, map[string]bool{}
+	claims, drivers, devices := map[types.UID]bool{}, map[string]bool{}, map[Pool]map[string]bool{}
 	for _, name := range in.Devices.Names {
 		drivers[name.Driver] = true
+		if devices[poolOf(name)] == nil {
+			devices[poolOf(name)] = map[string]bool{}
+		}
+		devices[poolOf(name)][name.Device] = true
 		if _, published := view.Device(name.Driver, name.Pool, name.Device); !published {
 			in.Unpublished++
 		}
@@ -89,10 +93,26 @@ func Look(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index,
 			in.Holders = append(in.Holders, holder)
 		}
 	}
+	in.Pools = map[Pool]bool{}
 	for slice := range view.PublishedSlices() {
 		if drivers[slice.Spec.Driver] {
 			in.DriverDevices += len(slice.Spec.Devices)
+			in.addPool(slice, devices)
 		}
 	}
 	return in
+}
+
+// addPool notes whether the pool of a slice has devices of the drain, and others.
+func (in *Input) addPool(slice *resourceapi.ResourceSlice, ours map[Pool]map[string]bool) {
+	pool := Pool{slice.Spec.Driver, slice.Spec.Pool.Name}
+	if ours[pool] == nil || len(slice.Spec.Devices) == 0 {
+		return
+	}
+	alone, known := in.Pools[pool]
+	alone = alone || !known
+	for i := range slice.Spec.Devices {
+		alone = alone && ours[pool][slice.Spec.Devices[i].Name]
+	}
+	in.Pools[pool] = alone
 }

@@ -18,6 +18,9 @@ type Input struct {
 	Drain *v1alpha1.DeviceDrain
 	// Devices are those that it is about, as [Resolve] says.
 	Devices Devices
+	// Pools are the published pools with devices of the drain; the value is true for a pool
+	// that publishes no other devices.
+	Pools map[Pool]bool
 	// Unpublished is how many of them no slice has.
 	Unpublished int
 	// Rules are the DeviceTaintRules that belong to the drain.
@@ -126,6 +129,9 @@ type Decision struct {
 	Order []Pod
 	// Wake is when to decide again though nothing changes; zero is never.
 	Wake time.Time
+
+	// attempts are the positions of status.attempts, by UID.
+	attempts map[types.UID]int
 }
 
 // wakeAt decides again at a time, or before.

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/plural"
@@ -10,6 +11,7 @@ import (
 
 // Devices are what a drain is about, or why that is not known.
 type Devices struct {
+	// Names are in their order, each once.
 	Names []v1alpha1.DeviceName
 	// Reason and Message are why there are none: a reason of the condition Blocked.
 	Reason, Message string
@@ -19,10 +21,10 @@ type Devices struct {
 // that it names, or those that its selector finds now, which is asked only then.
 func Resolve(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.Selection) Devices {
 	if len(d.Status.Devices) > 0 {
-		return Devices{Names: d.Status.Devices}
+		return Devices{Names: expand(d.Status.Devices)}
 	}
 	if d.Spec.Selector == nil {
-		return Devices{Names: d.Spec.Devices}
+		return Devices{Names: slices.Compact(slices.SortedFunc(slices.Values(d.Spec.Devices), compareNames))}
 	}
 	found := find(d.Spec.Selector)
 	switch {

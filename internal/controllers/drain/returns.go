@@ -16,8 +16,14 @@ import (
 const maxAttempts = 512
 
 func (d *Decision) attempt(uid types.UID) *v1alpha1.DrainAttempt {
-	i := slices.IndexFunc(d.Status.Attempts, func(a v1alpha1.DrainAttempt) bool { return a.UID == uid })
-	if i < 0 {
+	if d.attempts == nil {
+		d.attempts = map[types.UID]int{}
+		for i, a := range d.Status.Attempts {
+			d.attempts[a.UID] = i
+		}
+	}
+	i, known := d.attempts[uid]
+	if !known {
 		return nil
 	}
 	return &d.Status.Attempts[i]
@@ -31,6 +37,7 @@ func (d *Decision) begin(uid types.UID, now time.Time) {
 	known := d.attempt(uid)
 	switch {
 	case known == nil:
+		d.attempts[uid] = len(d.Status.Attempts)
 		d.Status.Attempts = append(d.Status.Attempts, v1alpha1.DrainAttempt{UID: uid, Count: 1, Time: metav1.NewMicroTime(microsecond(now))})
 	case known.Returned:
 		known.Count, known.Time, known.Returned = known.Count+1, metav1.NewMicroTime(microsecond(now)), false
@@ -38,6 +45,7 @@ func (d *Decision) begin(uid types.UID, now time.Time) {
 	if over := len(d.Status.Attempts) - maxAttempts; over > 0 {
 		slices.SortStableFunc(d.Status.Attempts, func(a, b v1alpha1.DrainAttempt) int { return a.Time.Compare(b.Time.Time) })
 		d.Status.Attempts = slices.Delete(d.Status.Attempts, 0, over)
+		d.attempts = nil
 	}
 }
 

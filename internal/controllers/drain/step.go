@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,19 +29,11 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 	if err := c.cordon(ctx, decision, now); err != nil {
 		return window, nil // why is in the status, as the next step finds
 	}
-	next := period
-	if !decision.Wake.IsZero() {
-		next = max(decision.Wake.Sub(now), time.Millisecond)
-	} else if decision.Status.CompletionTime != nil {
-		next = 0
-	}
-	if len(decision.Create)+len(decision.Correct)+len(decision.Delete) > 0 {
-		next = window
-	}
+	next := decision.next(now)
 	if equality.Semantic.DeepEqual(d.Status, decision.Status) {
 		return next, nil
 	}
-	if quiet := c.lastWrite(name).Add(calm).Sub(now); quiet > 0 && !urgent(d.Status, decision.Status) {
+	if quiet := quiet(d.Status, decision, now.Sub(c.lastWrite(name)), now); quiet > 0 {
 		return orSooner(next, quiet), nil
 	}
 	if err := c.write(ctx, d, decision.Status, now); err != nil {
@@ -49,9 +42,9 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 		}
 		return 0, err
 	}
-	c.evictAll(ctx, name, decision.Evict)
 	if len(decision.Evict) > 0 {
-		next = time.Millisecond
+		c.evictAll(ctx, name, decision.Evict)
+		next = orSooner(next, pause)
 	}
 	return next, nil
 }
@@ -88,6 +81,37 @@ func (c *Controller) lastWrite(name string) (at time.Time) {
 	return at
 }
 
+// next is when to come back though nothing changes; zero is never.
+func (d *Decision) next(now time.Time) time.Duration {
+	switch {
+	case len(d.Create)+len(d.Correct)+len(d.Delete) > 0:
+		return window
+	case !d.Wake.IsZero():
+		return max(d.Wake.Sub(now), time.Millisecond)
+	case d.Status.CompletionTime != nil:
+		return 0
+	}
+	return period
+}
+
+// quiet is how long a status is not written yet, since it was written a while ago: at least
+// for pause, and for calm if only counts and messages differ. It leaves the next write to an
+// eviction that is due within pause, so that progress does not delay evictions.
+func quiet(before v1alpha1.DeviceDrainStatus, d Decision, since time.Duration, now time.Time) time.Duration {
+	due := d.Wake.Sub(now)
+	switch {
+	case since < pause:
+		return pause - since
+	case len(d.Evict) > 0 || d.Status.CompletionTime != nil:
+		return 0
+	case since < calm && !urgent(before, d.Status):
+		return calm - since
+	case since < calm+pause && due > 0 && due < pause:
+		return due
+	}
+	return 0
+}
+
 func orSooner(a, b time.Duration) time.Duration {
 	if a == 0 {
 		return b
@@ -121,7 +145,7 @@ func urgent(before, after v1alpha1.DeviceDrainStatus) bool {
 		}
 	}
 	return before.ObservedGeneration != after.ObservedGeneration || len(before.Devices) != len(after.Devices) ||
-		len(before.Evicting) > 0 || len(after.Evicting) > 0 || (before.CompletionTime == nil) != (after.CompletionTime == nil) ||
+		len(after.Evicting) > 0 || (before.CompletionTime == nil) != (after.CompletionTime == nil) ||
 		!equality.Semantic.DeepEqual(before.Attempts, after.Attempts)
 }
 
@@ -134,22 +158,25 @@ func find(conditions []metav1.Condition, kind string) (found metav1.Condition) {
 	return found
 }
 
-// cordon writes the rules.
+// cordon writes the next rules, at most maxWrites, and deletes rules only when no other is
+// left to write: one rule can replace others.
 func (c *Controller) cordon(ctx context.Context, decision Decision, now time.Time) error {
 	var err error
-	for _, rule := range decision.Create {
-		if err == nil {
-			err = named(rule, "create", c.rules.create(ctx, rule))
+	left := maxWrites
+	for _, call := range []struct {
+		verb  string
+		rules []*resourceapi.DeviceTaintRule
+		write func(context.Context, *resourceapi.DeviceTaintRule) error
+	}{
+		{"create", decision.Create, c.rules.create}, {"correct", decision.Correct, c.rules.correct}, {"delete", decision.Delete, c.rules.remove},
+	} {
+		for _, rule := range call.rules[:min(len(call.rules), left)] {
+			if err == nil {
+				err = named(rule, call.verb, call.write(ctx, rule))
+			}
 		}
-	}
-	for _, rule := range decision.Correct {
-		if err == nil {
-			err = named(rule, "correct", c.rules.correct(ctx, rule))
-		}
-	}
-	for _, rule := range decision.Delete {
-		if err == nil {
-			err = named(rule, "delete", c.rules.remove(ctx, rule))
+		if left -= len(call.rules); left <= 0 {
+			break
 		}
 	}
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// maxTurns is how many owners are remembered; the schema has the number, too. A drain has
-// 256 devices, and most of them one pod each.
+// maxTurns is how many owners are remembered; the schema has the number, too. Pods of the
+// owners beyond have the first turn.
 const maxTurns = 512
 
 // turns are how many pods of an owner had their turn.

@@ -25,7 +25,7 @@ var begin = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 // A world is a small cluster: it does what API server, scheduler, controllers and
 // kubelets do, as far as a drain sees of it.
 type world struct {
-	*testing.T
+	testing.TB
 	now     time.Time
 	drain   *v1alpha1.DeviceDrain
 	rules   []*resourceapi.DeviceTaintRule
@@ -49,10 +49,16 @@ type world struct {
 	replace func(w *world, gone *corev1.Pod, claim *resourceapi.ResourceClaim)
 	cannot  string
 	limit   guard.Thresholds
+	// perPool is how many devices a pool has; 0 is all. others are pools with a device that
+	// is not drained.
+	perPool int
+	others  map[drain.Pool]bool
+	// stored is called when a status was written.
+	stored func()
 }
 
-func newWorld(t *testing.T, devices int, change func(*v1alpha1.DeviceDrainSpec)) *world {
-	w := &world{T: t, now: begin, accepted: map[types.UID]time.Time{}, grace: 3 * time.Second,
+func newWorld(t testing.TB, devices int, change func(*v1alpha1.DeviceDrainSpec)) *world {
+	w := &world{TB: t, now: begin, others: map[drain.Pool]bool{}, stored: func() {}, accepted: map[types.UID]time.Time{}, grace: 3 * time.Second,
 		replace: func(*world, *corev1.Pod, *resourceapi.ResourceClaim) {},
 		limit:   guard.Thresholds{Pods: 1000, Namespaces: 1000, Percent: 100}}
 	w.drain = &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "firmware", UID: "drain", Generation: 1, CreationTimestamp: metav1.NewTime(begin)}}
@@ -68,6 +74,13 @@ func newWorld(t *testing.T, devices int, change func(*v1alpha1.DeviceDrainSpec))
 
 func device(i int) v1alpha1.DeviceName {
 	return v1alpha1.DeviceName{Driver: "gpu.example.com", Pool: "node", Device: fmt.Sprint("gpu-", i)}
+}
+
+func (w *world) device(i int) v1alpha1.DeviceName {
+	if w.perPool == 0 {
+		return device(i)
+	}
+	return v1alpha1.DeviceName{Driver: "gpu.example.com", Pool: fmt.Sprintf("node-%03d.rack.example.com", i/w.perPool), Device: fmt.Sprint("gpu-", i%w.perPool)}
 }
 
 // kill starts the controller again.
@@ -88,7 +101,7 @@ func (w *world) claim(name string, devices ...int) *resourceapi.ResourceClaim {
 	c.Status.Allocation = &resourceapi.AllocationResult{}
 	for _, i := range devices {
 		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
-			Request: "gpu", Driver: device(i).Driver, Pool: device(i).Pool, Device: device(i).Device})
+			Request: "gpu", Driver: w.device(i).Driver, Pool: w.device(i).Pool, Device: w.device(i).Device})
 	}
 	w.claims = append(w.claims, c)
 	return c
@@ -122,11 +135,12 @@ func (w *world) budget(name, owner string, minimum int32) *policyv1.PodDisruptio
 }
 
 func (w *world) budgetsOf(p *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
+	app := p.Labels["app"]
 	for _, b := range w.budgets {
-		if b.Spec.Selector.MatchLabels["app"] == p.Labels["app"] {
+		if b.Spec.Selector.MatchLabels["app"] == app {
 			ready := int32(0)
 			for _, other := range w.pods {
-				if other.Labels["app"] == p.Labels["app"] && other.DeletionTimestamp == nil {
+				if other.DeletionTimestamp == nil && other.Labels["app"] == app {
 					ready++
 				}
 			}
@@ -139,19 +153,33 @@ func (w *world) budgetsOf(p *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
 }
 
 func (w *world) input() drain.Input {
-	in := drain.Input{Drain: w.drain.DeepCopy(), Rules: w.rules, CannotCordon: w.cannot, Outcomes: w.outcomes, Doomed: w.doomed,
+	in := drain.Input{Drain: w.drain.DeepCopy(), CannotCordon: w.cannot, Outcomes: w.outcomes, Doomed: w.doomed,
 		Refusals: w.refusals, Thresholds: w.limit, Now: w.now}
 	in.Devices = drain.Resolve(in.Drain, nil)
+	in.Rules = drain.Rules(in.Drain, in.Devices, slices.Values(w.rules))
+	in.Pools = map[drain.Pool]bool{}
+	ours := map[v1alpha1.DeviceName]bool{}
+	for _, name := range in.Devices.Names {
+		pool := drain.Pool{Driver: name.Driver, Name: name.Pool}
+		in.Pools[pool], ours[name] = !w.others[pool], true
+	}
+	pods, budgets := map[types.UID]*corev1.Pod{}, map[string][]*policyv1.PodDisruptionBudget{}
+	for _, p := range w.pods {
+		pods[p.UID] = p
+	}
 	for _, c := range w.claims {
 		if !slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
-			return slices.Contains(in.Devices.Names, v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device})
+			return ours[v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}]
 		}) {
 			continue
 		}
 		h := drain.Holder{Claim: c}
-		for _, p := range w.pods {
-			if slices.ContainsFunc(c.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == p.UID }) {
-				h.Pods = append(h.Pods, drain.Pod{Pod: p, Budgets: w.budgetsOf(p)})
+		for _, r := range c.Status.ReservedFor {
+			if p := pods[r.UID]; p != nil {
+				if _, known := budgets[p.Labels["app"]]; !known {
+					budgets[p.Labels["app"]] = w.budgetsOf(p)
+				}
+				h.Pods = append(h.Pods, drain.Pod{Pod: p, Budgets: budgets[p.Labels["app"]]})
 			}
 		}
 		in.Holders = append(in.Holders, h)
@@ -183,6 +211,7 @@ func (w *world) step(kill func(phase string) bool) *drain.Decision {
 		return nil
 	}
 	w.drain.Status = *d.Status.DeepCopy()
+	w.stored()
 	clear(w.outcomes)
 	for _, pod := range d.Evict {
 		if kill("before eviction") {
