@@ -221,6 +221,36 @@ func TestPace(t *testing.T) {
 	})
 }
 
+// TestWrites: at any rate, while a budget blocks and lets go, a status is written at most once
+// a second, and evictions keep their rate. A replacement takes two seconds.
+func TestWrites(t *testing.T) {
+	for rate, seconds := range map[int32]int{6000: 22, 60: 30, 40: 40, 17: 60} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			inPlane(t, func(p *plane) {
+				p.do(func() {
+					for i := range 12 {
+						p.pod([]string{"a", "b"}[i%2], i, "")
+					}
+					p.budget("b", "b", 5)
+					p.replace = func(gone *corev1.Pod) { p.pod(gone.Labels["app"], 14, "") }
+				})
+				p.drain("firmware", 12, func(s *v1alpha1.DeviceDrainSpec) { s.EvictionsPerMinute = &rate })
+				p.pass(5 * time.Minute)
+				p.expect("firmware", "Drained=True Drained")
+				for i := 1; i < len(p.writes); i++ {
+					if gap := p.writes[i] - p.writes[i-1]; gap < time.Second {
+						t.Errorf("two writes within %s", gap)
+					}
+				}
+				_, at := p.went()
+				if len(at) != 12 || at[11] > seconds {
+					t.Errorf("evicted after %v s, want the last by %d s", at, seconds)
+				}
+			})
+		})
+	}
+}
+
 // TestSteered: a dry run does nothing; a pause stops evictions at once and keeps the
 // cordon, and what follows goes on.
 func TestSteered(t *testing.T) {

@@ -65,7 +65,7 @@ type plane struct {
 	definitionReads    int
 	evicted, deleted   map[string]int
 	order              []string
-	times              []time.Duration
+	times, writes      []time.Duration
 	calls              []string
 	replace            func(gone *corev1.Pod)
 	killAt             int
@@ -233,6 +233,7 @@ func (r *process) Informer() cache.SharedIndexInformer {
 
 func (r *process) UpdateStatus(_ context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	_, object, err := r.call("status", func() (runtime.Object, error) {
+		r.writes = append(r.writes, time.Since(r.begin))
 		is := r.drains[d.Name]
 		if r.statusConflicts > 0 || is != nil && is.ResourceVersion != d.ResourceVersion {
 			r.statusConflicts--
