@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	drained = 25 // of 50 nodes
-	// A drain has at most 256 devices, so that a thousand need more than one.
+	drained  = 25 // of 50 nodes
 	perDrain = 5
 )
 
