@@ -125,6 +125,24 @@ func FuzzPosition(f *testing.F) {
 	})
 }
 
+// FuzzPositionIn asks for places in texts that are written in any way.
+func FuzzPositionIn(f *testing.F) {
+	for _, seed := range []string{"a", "'a''b'", `"a\u00e9\tb\x"`, "|\n  a\n\n  b", ">-\n  a\n  b\n\n  c", "|2+\n\n     é x\n", "*x", "&x a", "!!str 3", ""} {
+		f.Add(seed, 1, 1)
+	}
+	f.Fuzz(func(t *testing.T, value string, line, column int) {
+		text := "kind: A\nx: &x {y: 1}\ne: " + value + "\n"
+		for document, err := range (Reader{}).Read("x.yaml", strings.NewReader(text)) {
+			if err != nil || document == nil {
+				continue
+			}
+			if l, c, ok := document.PositionIn("e", line, column); ok {
+				within(t, []byte(text), l, c, value)
+			}
+		}
+	})
+}
+
 // FuzzDecode compares the explanations with what the decoder complains about:
 // the same unknown fields, and a fatal problem if and only if it failed.
 func FuzzDecode(f *testing.F) {
