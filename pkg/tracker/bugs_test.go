@@ -303,3 +303,17 @@ func TestBug8NothingGoesOn(t *testing.T) {
 		t.Errorf("%d goroutines, %d before", after, before)
 	}
 }
+
+// TestRecreatedRule: a rule that is deleted and created again with the same content, both in
+// one batch, is the source of its taints by its new UID.
+func TestRecreatedRule(t *testing.T) {
+	s := newState()
+	s.apply(map[objectKey]any{{SliceKind, "s"}: slice("s", "d", "p", "a"), {RuleKind, "r"}: taintRule("r", selector("d", "", ""))})
+	again := taintRule("r", selector("d", "", ""))
+	again.UID = "another"
+	s.apply(map[objectKey]any{{RuleKind, "r"}: again})
+	device, found := s.current.Device("d", "p", "a")
+	if !found || len(device.Taints()) != 1 || device.Taints()[0].Source.UID != "another" {
+		t.Errorf("taints %+v", device.Taints())
+	}
+}

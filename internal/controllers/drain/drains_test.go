@@ -591,3 +591,28 @@ func TestEvents(t *testing.T) {
 		}
 	})
 }
+
+// TestClockOfTheFuture: the last eviction was written by a controller whose clock was an hour
+// ahead. The drain goes on at its rate and does not wait for that hour.
+func TestClockOfTheFuture(t *testing.T) {
+	inPlane(t, func(p *plane) {
+		p.do(func() {
+			for i := range 3 {
+				p.pod("web", i, "")
+			}
+		})
+		p.drain("firmware", 3, func(s *v1alpha1.DeviceDrainSpec) { s.Paused = true })
+		p.stop()
+		p.do(func() {
+			d := p.drains["firmware"].DeepCopy()
+			d.Spec.Paused = false
+			d.Status.LastEvictionTime = &metav1.MicroTime{Time: time.Now().Add(time.Hour)}
+			p.storeDrain(d)
+		})
+		p.start()
+		p.pass(10 * time.Minute)
+		if order, _ := p.went(); len(order) != 3 {
+			t.Errorf("evicted %v in ten minutes, want 3 pods", order)
+		}
+	})
+}
