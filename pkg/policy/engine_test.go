@@ -9,6 +9,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
@@ -128,6 +129,42 @@ func TestScopes(t *testing.T) {
 	} {
 		if _, err := policy.NewEngine(compiled(t, policy.Library()), settings); err == nil || !strings.Contains(err.Error(), "DRA-TOL-001") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLabelledScopes: settings for namespaces by their labels, of which the last one that
+// applies wins; a policy that is on in one namespace only is evaluated there.
+func TestLabelledScopes(t *testing.T) {
+	mode := func(m policy.Mode) map[string]policy.Mode { return map[string]policy.Mode{"DRA-TOL-001": m} }
+	settings := only(t, "DRA-TOL-001")
+	settings.Modes["DRA-TOL-001"] = policy.Off
+	gold := labels.SelectorFromSet(labels.Set{"tier": "gold"})
+	for name, tt := range map[string]struct {
+		overrides []policy.Override
+		want      map[string]string
+	}{
+		"by name": {[]policy.Override{{Names: []string{"a"}, Modes: mode(policy.Warn)}},
+			map[string]string{"a": "[warn]", "b": "[]"}},
+		"by label": {[]policy.Override{{Selector: gold, Modes: mode(policy.Warn)}},
+			map[string]string{"a gold": "[warn]", "a": "[]"}},
+		"both": {[]policy.Override{{Selector: gold, Modes: mode(policy.Warn)}, {Names: []string{"a"}, Modes: mode(policy.Deny)}},
+			map[string]string{"a gold": "[deny]", "b gold": "[warn]", "a": "[deny]", "b": "[]"}},
+	} {
+		settings.Namespaces = tt.overrides
+		e := engine(t, settings, policy.Library())
+		for namespace, want := range tt.want {
+			req := writing(asking(resourceapi.DeviceToleration{}))
+			var tier string
+			req.Namespace, tier, _ = strings.Cut(namespace, " ")
+			req.Facts = facts{"tier": tier}
+			modes := []policy.Mode{}
+			for _, v := range decide(t, e, req).Violations {
+				modes = append(modes, v.Mode)
+			}
+			if fmt.Sprint(modes) != want {
+				t.Errorf("%s: %q: %v, want %s", name, namespace, modes, want)
+			}
 		}
 	}
 }

@@ -79,18 +79,18 @@ func drains() []mutant {
 	return []mutant{
 		{name: "the rate is not kept", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `false`},
 		{name: "a clock of the future stops the drain", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `next.After(in.Now)`},
-		{name: "pods are chosen while others are asked for", file: choose, old: `if len(d.Status.Evicting) > 0 || len(s.waiting) == 0 {`, new: `if len(s.waiting) == 0 {`},
 		{name: "leaving pods do not count in their namespace", file: choose, old: `		l.namespaces[pod.Namespace]++
 		l.nodes[pod.Spec.NodeName]++
 	}
-	return l`, new: `	}
+	return l`, new: `		_ = pod
+	}
 	return l`},
 		{name: "the limit of a namespace is one more", file: choose, old: `l.namespaces[pod.Namespace] >= int(*l.perNamespace)`, new: `l.namespaces[pod.Namespace] > int(*l.perNamespace)`},
 		{name: "a budget is spent twice at once", file: choose, old: `		l.budgets[budget.UID]++`, new: ``},
-		{name: "a refused eviction counts", file: choose, old: `case outcome != Accepted:`, new: `case false:`},
-		{name: "a pod that went without an answer does not count", file: choose, old: `outcome = Accepted`, new: `outcome = 0`},
+		{name: "a refused eviction counts", file: choose, old: `case outcome != Accepted:`, new: `case outcome == "":`},
+		{name: "a pod that went without an answer does not count", file: choose, old: `outcome = Accepted`, new: `outcome = Refused`},
 		{name: "a deadline after some time begins now", file: choose, old: `return d.CreationTimestamp.Add(spec.After.Duration), action`, new: `return d.CreationTimestamp.Time, action`},
-		{name: "a device held twice counts twice", file: classify, old: `ours && !counted`, new: `ours`},
+		{name: "a device held twice counts twice", file: classify, old: `ours && !counted`, new: `ours && (counted || !counted)`},
 		{name: "a claim reserved for something else blocks nothing", file: classify, old: `consumer.APIGroup != "" || consumer.Resource != "pods"`, new: `false`},
 		{name: "pods of one owner leave together", file: classify, old: `			had[owner.UID]++`, new: ``},
 		{name: "high priority leaves first", file: classify, old: `cmp.Compare(priority(a.Pod), priority(b.Pod))`, new: `cmp.Compare(priority(b.Pod), priority(a.Pod))`},
@@ -126,7 +126,7 @@ func policies() []mutant {
 	const settings = "pkg/policy/settings.go"
 	return []mutant{
 		{name: "the mode of a namespace does not count", file: settings, old: `out.modes[code] = modes[code]`, new: `_ = out`},
-		{name: "parameters of a namespace are not checked", file: settings, old: `if err := policy.checkParameters(out.values[code]); err != nil {`, new: `if err := error(nil); err != nil {`},
+		{name: "parameters of a namespace are not checked", file: settings, old: `if err := policy.checkParameters(out.values[code]); err != nil {`, new: `if err := error(nil); err != nil && policy.Code != "" {`},
 		{name: "an unknown mode is accepted", file: settings, old: `if !slices.Contains(Modes(), modes[code]) {`, new: `if false {`},
 		{name: "a label selects no namespace", file: settings, old: `known != nil && override.Selector.Matches(known)`, new: `known == nil`},
 		{name: "a later override does not win", file: settings, old: `	for i, override := range s.overrides {
@@ -146,7 +146,7 @@ func webhooks() []mutant {
 		{name: "tenants share one queue", file: bounds, old: `return tenants, "namespace " + h.namespace`, new: `return tenants, "namespace"`},
 		{name: "components have no reserve", file: bounds, old: "	case l.isSystem(h):\n		return components, h.user", new: "	case false:\n		return components, h.user"},
 		{name: "slices are denied when there is no time", file: bounds, old: `l.isSystem(h) || h.isSlice() || `, new: `l.isSystem(h) || `},
-		{name: "pods of the claim controller pass unchecked", file: bounds, old: `!pod && l.System(h.user)`, new: `l.System(h.user)`},
+		{name: "pods of the claim controller pass unchecked", file: bounds, old: `!pod && l.System(h.user)`, new: `(pod || !pod) && l.System(h.user)`},
 		{name: "a late request is admitted", file: timely, old: `if a.mayPass {`, new: `if true {`},
 		{name: "a panic ends the program", file: timely, old: `if p := recover(); p != nil {`, new: `if p := error(nil); p != nil {`},
 		{name: "an answer after the deadline admits", file: timely, old: `if ctx.Err() == nil || !response.Allowed {`, new: `if true {`},
@@ -154,7 +154,7 @@ func webhooks() []mutant {
 		{name: "a denial admits", file: handler, old: `if answer.Denied() {`, new: `if false {`},
 		{name: "removals are additions", file: handler, old: `			operation = "remove"`, new: `			operation = "add"`},
 		{name: "dry runs are not known as such", file: handler, old: `req.DryRun != nil && *req.DryRun,`, new: `false,`},
-		{name: "an unknown kind is the fault of the request", file: handler, old: `errors.As(err, &unknown) {`, new: `false {`},
+		{name: "an unknown kind is the fault of the request", file: handler, old: `errors.As(err, &unknown) {`, new: `errors.As(err, &unknown) && false {`},
 	}
 }
 

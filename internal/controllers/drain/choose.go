@@ -23,7 +23,7 @@ func pace(spec v1alpha1.DeviceDrainSpec) (batch int, interval time.Duration) {
 
 // choose takes the pods to evict now, as the rate, the limits and the budgets allow.
 func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
-	if len(d.Status.Evicting) > 0 || len(s.waiting) == 0 {
+	if len(s.waiting) == 0 {
 		return
 	}
 	batch, interval := pace(in.Drain.Spec)

@@ -231,6 +231,30 @@ func TestDropped(t *testing.T) {
 	}
 }
 
+// TestFormerValuesAreBounded: patches that change often leave the latest values in the ledger.
+func TestFormerValuesAreBounded(t *testing.T) {
+	stored := full(func() string { return "a" }, 1)
+	for i := range 40 {
+		object := replacing(1)
+		object.Spec.Devices.Attributes["gpu.example.com/attribute_0"] = v1alpha1.NullableDeviceAttribute{
+			DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To(fmt.Sprint("patched ", i))}}
+		var set patch.Set
+		set.Put(object, nil)
+		stored = merge(t, &set, stored, stored).Slice
+	}
+	ledger, err := record.LedgerOf(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, device := range ledger {
+		for key, entry := range device.Entries {
+			if n := len(entry.Former); n != 8 {
+				t.Fatalf("%s, %v: %d former values, want 8", name, key, n)
+			}
+		}
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"x":                                   "must begin with",

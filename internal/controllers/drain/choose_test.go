@@ -1,0 +1,79 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+)
+
+// TestBudgetWithinBatch: the pods that are evicted together spend a budget once each.
+func TestBudgetWithinBatch(t *testing.T) {
+	w := newWorld(t, 4, func(s *v1alpha1.DeviceDrainSpec) { s.EvictionsPerMinute = new(int32(600)) })
+	for i := range 4 {
+		w.pod("web", nil, i)
+	}
+	w.budget("web", "web", 2)
+	for w.drain.Status.CompletionTime == nil && w.since() < time.Minute {
+		d := w.step(never)
+		if len(d.Evict) == 0 {
+			w.pass(time.Second)
+			continue
+		}
+		if len(d.Evict) != 2 {
+			t.Errorf("%d pods are evicted at once, want 2", len(d.Evict))
+		}
+		return
+	}
+	t.Error("no pod is evicted")
+}
+
+// TestPriorityFirst: the pods of the lowest priority leave first; no priority is 0.
+func TestPriorityFirst(t *testing.T) {
+	w := newWorld(t, 3, nil)
+	high, none, low := w.pod("a", nil, 0), w.pod("b", nil, 1), w.pod("c", nil, 2)
+	high.Spec.Priority, low.Spec.Priority = new(int32(1000)), new(int32(-1))
+	order := drain.Decide(w.input()).Order
+	if len(order) != 3 || order[0].UID != low.UID || order[1].UID != none.UID || order[2].UID != high.UID {
+		t.Errorf("order %v", order)
+	}
+}
+
+// TestPausedAtDeadline: a drain that is paused when its deadline comes deletes no pod, and
+// shows what blocks each.
+func TestPausedAtDeadline(t *testing.T) {
+	w := newWorld(t, 1, func(s *v1alpha1.DeviceDrainSpec) {
+		s.Paused = true
+		s.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: time.Minute}, Action: v1alpha1.DeadlineDelete}
+	})
+	w.pod("web", nil, 0)
+	w.budget("web", "web", 1)
+	w.run(2*time.Minute, never)
+	w.expect("Draining=False Paused", "Blocked=True "+v1alpha1.BlockedBudget)
+	if w.drain.Status.Counts.Deleted > 0 || len(w.times) > 0 {
+		t.Errorf("deleted at %v", w.times)
+	}
+}
+
+// TestAttemptsAreBounded: the status forgets the oldest attempts.
+func TestAttemptsAreBounded(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	claim := w.claim("shared", 0)
+	w.pod("web", claim, 0)
+	for i := range 600 {
+		w.drain.Status.Attempts = append(w.drain.Status.Attempts, v1alpha1.DrainAttempt{
+			UID: types.UID(w.uid("claim")), Count: 1, Time: metav1.NewMicroTime(begin.Add(time.Duration(i) * time.Second))})
+	}
+	oldest := w.drain.Status.Attempts[0].UID
+	for len(w.times) == 0 && w.since() < time.Minute {
+		w.step(never)
+		w.pass(time.Second)
+	}
+	if n := len(w.drain.Status.Attempts); n != 512 || w.drain.Status.Attempts[0].UID == oldest {
+		t.Errorf("%d attempts, want the latest 512", n)
+	}
+}
