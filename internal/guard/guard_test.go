@@ -8,6 +8,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
@@ -165,6 +166,39 @@ func TestWidens(t *testing.T) {
 		"tolerated differently": {rule(ex, "k", d), rule(ex, "l", d), true},
 	} {
 		if got := guard.Widens(tt.old, tt.new); got != tt.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+// TestWidensDrain: a drain that begins, that goes on after a pause or a dry run, or that gets
+// faster, evicts what it did not evict before.
+func TestWidensDrain(t *testing.T) {
+	drain := func(paused, dry bool, rate int32) *v1alpha1.DeviceDrain {
+		d := &v1alpha1.DeviceDrain{Spec: v1alpha1.DeviceDrainSpec{Paused: paused, DryRun: dry}}
+		if rate > 0 {
+			d.Spec.EvictionsPerMinute = &rate
+		}
+		return d
+	}
+	for name, tt := range map[string]struct {
+		old, new *v1alpha1.DeviceDrain
+		want     bool
+	}{
+		"created":            {nil, drain(false, false, 0), true},
+		"created, paused":    {nil, drain(true, false, 0), false},
+		"created, dry run":   {nil, drain(false, true, 0), false},
+		"unchanged":          {drain(false, false, 5), drain(false, false, 5), false},
+		"resumed":            {drain(true, false, 5), drain(false, false, 5), true},
+		"made real":          {drain(false, true, 5), drain(false, false, 5), true},
+		"paused":             {drain(false, false, 5), drain(true, false, 50), false},
+		"faster":             {drain(false, false, 5), drain(false, false, 6), true},
+		"slower":             {drain(false, false, 5), drain(false, false, 4), false},
+		"to the default":     {drain(false, false, 5), drain(false, false, 0), true},
+		"from the default":   {drain(false, false, 0), drain(false, false, 5), false},
+		"dry run and paused": {drain(true, true, 5), drain(false, true, 5), false},
+	} {
+		if got := guard.WidensDrain(tt.old, tt.new); got != tt.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
