@@ -90,7 +90,6 @@ func drains() []mutant {
 		{name: "a refused eviction counts", file: choose, old: `case outcome != Accepted:`, new: `case outcome == "":`},
 		{name: "a pod that went without an answer does not count", file: choose, old: `outcome = Accepted`, new: `outcome = Refused`},
 		{name: "a deadline after some time begins now", file: choose, old: `return d.CreationTimestamp.Add(spec.After.Duration), action`, new: `return d.CreationTimestamp.Time, action`},
-		{name: "a device held twice counts twice", file: classify, old: `ours && !counted`, new: `ours && (counted || !counted)`},
 		{name: "a claim reserved for something else blocks nothing", file: classify, old: `consumer.APIGroup != "" || consumer.Resource != "pods"`, new: `false`},
 		{name: "pods of one owner leave together", file: classify, old: `			had[owner.UID]++`, new: ``},
 		{name: "high priority leaves first", file: classify, old: `cmp.Compare(priority(a.Pod), priority(b.Pod))`, new: `cmp.Compare(priority(b.Pod), priority(a.Pod))`},

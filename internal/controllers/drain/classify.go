@@ -35,13 +35,12 @@ type survey struct {
 	// claims are blocks of claims that no pod keeps.
 	claims     []v1alpha1.DrainBlock
 	namespaces map[string]bool
-	devices    int
 }
 
 // look finds out who holds the devices. from is when the cordon took effect; zero if it
 // has not.
 func (d *Decision) look(in Input, from time.Time, force bool) survey {
-	s := survey{namespaces: map[string]bool{}, devices: held(in)}
+	s := survey{namespaces: map[string]bool{}}
 	byUID := map[types.UID]*candidate{}
 	for _, holder := range in.Holders {
 		for _, pod := range holder.Pods {
@@ -78,25 +77,6 @@ func (d *Decision) look(in Input, from time.Time, force bool) survey {
 	d.dropTurns(s.pods)
 	order(s.waiting, in.Drain.Spec.Order, d.turns())
 	return s
-}
-
-// held counts the devices of the drain that claims hold.
-func held(in Input) int {
-	devices := map[v1alpha1.DeviceName]bool{}
-	for _, name := range in.Devices.Names {
-		devices[name] = false
-	}
-	n := 0
-	for _, holder := range in.Holders {
-		for _, r := range holder.Claim.Status.Allocation.Devices.Results {
-			name := v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
-			if counted, ours := devices[name]; ours && !counted {
-				devices[name] = true
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // leaves reports whether nothing is left to do about a pod: it is being deleted, or has
