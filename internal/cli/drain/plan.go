@@ -3,6 +3,8 @@ package drain
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -37,8 +40,8 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	in.Now, in.Thresholds = time.Now(), thresholds.Thresholds
 	decision := drain.Decide(in)
 	fmt.Fprintf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)
-	for _, name := range in.Devices.Names {
-		fmt.Fprintf(streams.Out, "cordon %s\n", name)
+	for _, text := range cordoned(in.Devices.Names) {
+		fmt.Fprintf(streams.Out, "cordon %s\n", text)
 	}
 	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
 	for i, pod := range decision.Order {
@@ -64,6 +67,27 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 		return cmdutil.ErrFindings
 	}
 	return nil
+}
+
+// maxNamed is how many devices a plan names one by one.
+const maxNamed = 32
+
+// cordoned are the devices of a drain, or its pools with a number if there are many devices.
+func cordoned(names []v1alpha1.DeviceName) (texts []string) {
+	if len(names) <= maxNamed {
+		for _, name := range names {
+			texts = append(texts, name.String())
+		}
+		return texts
+	}
+	devices := map[string]int{}
+	for _, name := range names {
+		devices[name.Driver+"/"+name.Pool]++
+	}
+	for _, pool := range slices.Sorted(maps.Keys(devices)) {
+		texts = append(texts, fmt.Sprintf("%s: %s", pool, plural.Of(devices[pool], "device")))
+	}
+	return texts
 }
 
 func controllerOf(pod drain.Pod) string {
