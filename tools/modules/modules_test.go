@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,5 +118,52 @@ func known(t *testing.T, dir string) {
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), all, 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDependabot fails for a module that no update is looked for.
+func TestDependabot(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, ".github/dependabot.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Updates []struct {
+			Ecosystem   string   `json:"package-ecosystem"`
+			Directories []string `json:"directories"`
+		} `json:"updates"`
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, update := range config.Updates {
+		if update.Ecosystem == "gomod" {
+			got = append(got, update.Directories...)
+		}
+	}
+	files, err := Files(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := filepath.Glob(filepath.Join(root, "test/node/testdata/*/go.mod"))
+	if err != nil || len(tools) == 0 {
+		t.Fatalf("modules of tools: %v %v", tools, err)
+	}
+	var want []string
+	for _, name := range files {
+		want = append(want, filepath.Join("/", filepath.Dir(name)))
+	}
+	for _, name := range tools {
+		relative, err := filepath.Rel(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, filepath.Join("/", filepath.Dir(relative)))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, slices.Compact(want)) {
+		t.Errorf(".github/dependabot.yml has the folders\n%q\nthe modules are in\n%q", got, want)
 	}
 }
