@@ -124,6 +124,42 @@ func TestAutoSlicesOnly(t *testing.T) {
 	})
 }
 
+// TestAutoExtended: the in-tree controller evicts pods with extended resources, too, as with
+// kubernetes#142289. From its first such eviction on they are left to it; if it stops, which an
+// older version does, they are evicted again.
+func TestAutoExtended(t *testing.T) {
+	objects := append(both(extended(podOn("ns", "first", "gpu-0"))), both(extended(podOn("ns", "second", "gpu-1")))...)
+	objects = append(objects, both(extended(podOn("ns", "missed", "gpu-2")))...)
+	inBubble(t, auto(answering()), append(objects, sliceOf(1)), func(b *bubble) {
+		byKubernetes := func(name string) {
+			b.pass(2 * time.Second)
+			pod, err := b.CoreV1().Pods("ns").Get(b.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			markByKubernetes(pod)
+			b.updatePod(pod)
+			b.pass(20 * time.Minute)
+			if _, deleted := b.deleted["ns/"+name]; deleted {
+				t.Errorf("%s was deleted", name)
+			}
+		}
+		b.createRule(ruleOn("first", "gpu-0", seconds(0)))
+		byKubernetes("first")
+		b.createRule(ruleOn("second", "gpu-1", seconds(0)))
+		// It takes longer than the time that it had before.
+		b.pass(30 * time.Second)
+		byKubernetes("second")
+		b.createRule(ruleOn("missed", "gpu-2", seconds(0)))
+		b.pass(time.Minute)
+		b.expect(nil)
+		b.pass(4 * time.Minute)
+		if _, deleted := b.deleted["ns/missed"]; !deleted || len(b.deleted) != 1 {
+			t.Errorf("deleted %v", b.deleted)
+		}
+	})
+}
+
 func markByKubernetes(pod *corev1.Pod) {
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByDeviceTaintManager", LastTransitionTime: metav1.Now(),

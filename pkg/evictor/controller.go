@@ -187,7 +187,13 @@ func (c *Controller) decide(name types.NamespacedName) {
 		c.dirty.add(name)
 	}
 	if seen {
-		c.learn(func(o *inTreeState) { o.seen(fromSlices) })
+		c.learn(func(o *inTreeState) {
+			if d.verdict.onlyExtended() {
+				o.seenExtended()
+			} else {
+				o.seen(fromSlices)
+			}
+		})
 	}
 	c.options.Metrics.decided(time.Since(start))
 	switch came {

@@ -201,6 +201,11 @@ func (v Verdict) Only(keep func(Reason) bool) Verdict {
 	return kept.normalized()
 }
 
+// onlyExtended reports whether all reasons are claims for extended resources.
+func (v Verdict) onlyExtended() bool {
+	return v.Evict() && !slices.ContainsFunc(v.Reasons, func(r Reason) bool { return !r.ExtendedResource })
+}
+
 // ends returns the verdict without the reasons that are tolerated until after the year 9999,
 // for which a pod is never evicted.
 func (v Verdict) ends() Verdict {

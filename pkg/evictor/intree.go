@@ -64,7 +64,13 @@ type inTreeState struct {
 	slices, rules inTreeSource
 }
 
-type inTreeSource struct {
+// An inTreeSource is the state for one source, separately for ordinary pods and for those
+// with extended resources, which the in-tree controller of Kubernetes 1.37 misses, and that of
+// a later version may evict (kubernetes#142289).
+type inTreeSource struct{ ordinary, extended inTreeClass }
+
+// An inTreeClass is the state for one class of pods.
+type inTreeClass struct {
 	presence presence
 	// count is the number of unanswered probes in a row, from first to last.
 	count       int
@@ -79,31 +85,45 @@ func (c *inTreeState) of(s taintSource) *inTreeSource {
 }
 
 // presence returns the state for a source of taints.
-func (c *inTreeState) presence(s taintSource) presence { return c.of(s).presence }
+func (c *inTreeState) presence(s taintSource) presence { return c.of(s).ordinary.presence }
 
 // seen records an action of the in-tree controller for a source. If it evicts for rules it
 // also evicts for slices: it is one controller, and a feature gate adds rules.
 func (c *inTreeState) seen(s taintSource) {
-	c.slices = inTreeSource{presence: present}
+	c.slices.ordinary = inTreeClass{presence: present}
 	if s == fromRules {
-		c.rules = inTreeSource{presence: present}
+		c.rules.ordinary = inTreeClass{presence: present}
 	}
 }
 
-// unanswered records an unanswered probe. It ignores those that follow another one by less
-// than [probePeriod].
-func (c *inTreeState) unanswered(s taintSource, now time.Time) {
-	of := c.of(s)
+// seenExtended records that the in-tree controller evicts pods with extended resources, for
+// whatever source it evicts.
+func (c *inTreeState) seenExtended() {
+	c.seen(fromSlices)
+	c.slices.extended, c.rules.extended = inTreeClass{presence: present}, inTreeClass{presence: present}
+}
+
+// unanswered records an unanswered probe.
+func (c *inTreeState) unanswered(s taintSource, now time.Time) { c.of(s).ordinary.unanswered(now) }
+
+// unansweredExtended records a pod with extended resources that the in-tree controller has
+// left.
+func (c *inTreeState) unansweredExtended(s taintSource, now time.Time) {
+	c.of(s).extended.unanswered(now)
+}
+
+// unanswered ignores probes that follow another one by less than [probePeriod].
+func (c *inTreeClass) unanswered(now time.Time) {
 	switch {
-	case of.count == 0:
-		of.first = now
-	case now.Sub(of.last) < probePeriod:
+	case c.count == 0:
+		c.first = now
+	case now.Sub(c.last) < probePeriod:
 		return
 	}
-	of.count++
-	of.last = now
-	if of.count >= probeCount && now.Sub(of.first) >= probeSpan {
-		of.presence = absent
+	c.count++
+	c.last = now
+	if c.count >= probeCount && now.Sub(c.first) >= probeSpan {
+		c.presence = absent
 	}
 }
 
@@ -112,9 +132,14 @@ func (c *inTreeState) shares() shares {
 	return shares{Slices: c.slices.shares(), Rules: c.rules.shares()}
 }
 
+// shares leaves pods with extended resources to the in-tree controller only once it was seen
+// to evict one.
 func (s inTreeSource) shares() classShares {
-	switch s.presence {
+	switch s.ordinary.presence {
 	case present:
+		if s.extended.presence == present {
+			return classShares{}
+		}
 		return presentShare
 	case absent:
 		return absentShare
@@ -146,9 +171,11 @@ func (c *Controller) probe(ctx context.Context) {
 			default:
 				o.unanswered(fromRules, now)
 			}
-			for source, left := range c.overdue(now) {
-				if left {
-					o.unanswered(source, now)
+			for left := range c.overdue(now) {
+				if left.extended {
+					o.unansweredExtended(left.source, now)
+				} else {
+					o.unanswered(left.source, now)
 				}
 			}
 		})
@@ -177,18 +204,32 @@ func (c *Controller) learn(learn func(*inTreeState)) {
 		return
 	}
 	shares := after.shares()
-	c.options.Logger.Info("Detected state of the in-tree eviction controller", "slices", after.slices.presence.String(), "rules", after.rules.presence.String())
+	c.options.Logger.Info("Detected state of the in-tree eviction controller", "slices", after.slices.String(), "rules", after.rules.String())
 	c.options.Metrics.inTree(after)
-	c.report(corev1.EventTypeNormal, "ModeChanged", "The in-tree eviction controller is "+
-		after.slices.presence.String()+" for taints in slices and "+after.rules.presence.String()+" for DeviceTaintRules.")
+	c.report(corev1.EventTypeNormal, "ModeChanged", "The in-tree eviction controller is "+after.slices.String()+
+		" for taints in slices and "+after.rules.String()+" for DeviceTaintRules.")
 	c.rescope(func(o *scope) { o.shares = shares })
 }
 
-// overdue returns the sources of taints with ordinary pods that have been due for so long
-// that a present in-tree controller would have evicted them. Such a pod counts as an
-// unanswered probe. The mutex is held.
-func (c *Controller) overdue(now time.Time) map[taintSource]bool {
-	left := map[taintSource]bool{}
+// String returns the state in logs and events.
+func (s inTreeSource) String() string {
+	if s.ordinary.presence == present && s.extended.presence == present {
+		return "present, also for extended resources,"
+	}
+	return s.ordinary.presence.String()
+}
+
+// A class is a class of pods with taints from one source.
+type class struct {
+	source   taintSource
+	extended bool
+}
+
+// overdue returns the classes of pods that have been due for so long that a present in-tree
+// controller would have evicted them. Such a pod counts as an unanswered probe. The mutex is
+// held.
+func (c *Controller) overdue(now time.Time) map[class]bool {
+	left := map[class]bool{}
 	for known := range c.states.all() {
 		if known.stage == done || known.stage == acting {
 			continue
@@ -198,8 +239,8 @@ func (c *Controller) overdue(now time.Time) map[taintSource]bool {
 			if seen := c.states.clock.time(known.seen); seen.After(due) {
 				due = seen
 			}
-			if !r.ExtendedResource && now.Sub(due) >= probeAnswer && !known.disrupted {
-				left[sourceOf(r)] = true
+			if now.Sub(due) >= probeAnswer && !known.disrupted {
+				left[class{sourceOf(r), r.ExtendedResource}] = true
 			}
 		}
 	}

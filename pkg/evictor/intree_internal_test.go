@@ -16,7 +16,8 @@ const (
 func words(c classShares) string { return c.Ordinary.String() + " " + c.Extended.String() }
 
 // TestCoexistence runs histories. A letter is what is seen, ten seconds after the last: R a
-// sign for rules, S one for slices, r and s a probe without an answer, . nothing.
+// sign for rules, S one for slices, X one for extended resources, r and s a probe without an
+// answer, x a pod with extended resources that is left, . nothing.
 func TestCoexistence(t *testing.T) {
 	for name, tt := range map[string]struct{ story, slices, rules string }{
 		"nothing is known":                     {"", nothing, nothing},
@@ -35,6 +36,14 @@ func TestCoexistence(t *testing.T) {
 		"it is switched off later":             {"Rr.....r.....r", supplement, everything},
 		"a failover of a minute":               {"Rr.....r.R", supplement, supplement},
 		"upgrade from 1.36 to 1.37":            {"r.S...r.....rR", supplement, supplement},
+		"it evicts extended resources":         {"RX", nothing, nothing},
+		"extended resources in slices only":    {"SX", nothing, nothing},
+		"they are seen first":                  {"X", nothing, nothing},
+		"a pod with them is left":              {"RXx", nothing, nothing},
+		"pods with them are left":              {"RXx.....x.....x", supplement, supplement},
+		"they are left, and seen again":        {"RXx.....x.....xX", nothing, nothing},
+		"they were never seen":                 {"Rx.....x.....x", supplement, supplement},
+		"it is gone altogether":                {"RXrs.....rs.....rs", everything, everything},
 		"downgrade, slices are still seen":     {"Rr.....r.S...r", supplement, everything},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +66,11 @@ func see(c *inTreeState, letter rune, at time.Time) {
 		c.seen(fromRules)
 	case 'S':
 		c.seen(fromSlices)
+	case 'X':
+		c.seenExtended()
+	case 'x':
+		c.unansweredExtended(fromRules, at)
+		c.unansweredExtended(fromSlices, at)
 	case 'r':
 		c.unanswered(fromRules, at)
 	case 's':
