@@ -20,29 +20,30 @@ const maxErrors = 16
 
 // Check checks the parameters of a driver's configuration at a place. unknown is true if
 // there is no schema for parameters of this kind, while there are others for the driver.
-// fields are those that the schema does not have; a newer driver may have them. values
-// are what contradicts the schema: a wrong or missing value, a key that stands twice.
+// fields are those that the schema does not have, and choices the values that a schema of
+// [Default] does not list; a newer driver may have them. values are what contradicts the
+// schema: a wrong or missing value, a key that stands twice.
 //
 // There is nothing to say about drivers without a schema and about parameters that are
 // no JSON object.
-func (l *Library) Check(at *field.Path, driver string, parameters []byte) (unknown, fields, values field.ErrorList) {
+func (l *Library) Check(at *field.Path, driver string, parameters []byte) (unknown, fields, choices, values field.ErrorList) {
 	kinds := l.drivers[driver]
 	if len(kinds) == 0 {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	value, duplicates, err := decode(parameters)
 	object, is := value.(map[string]any)
 	if err != nil || !is {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	schema := kinds[id{}]
 	if schema == nil || object["kind"] != nil || object["apiVersion"] != nil && len(kinds) > 1 {
 		of, errs := kindOf(at, object)
 		if len(errs) > 0 {
-			return nil, nil, errs
+			return nil, nil, nil, errs
 		}
 		if schema = kinds[of]; schema == nil {
-			return field.ErrorList{field.NotSupported(at, of.String(), l.Kinds(driver))}, nil, nil
+			return field.ErrorList{field.NotSupported(at, of.String(), l.Kinds(driver))}, nil, nil, nil
 		}
 	}
 	c := check{at: at, root: object, schema: schema}
@@ -52,7 +53,7 @@ func (l *Library) Check(at *field.Path, driver string, parameters []byte) (unkno
 	if invalid := (*jsonschema.ValidationError)(nil); errors.As(schema.compiled.Validate(object), &invalid) {
 		c.walk(invalid)
 	}
-	return nil, c.bounded(c.fields), c.bounded(c.values)
+	return nil, c.bounded(c.fields), c.bounded(c.choices), c.bounded(c.values)
 }
 
 func kindOf(at *field.Path, object map[string]any) (of id, errs field.ErrorList) {
@@ -74,17 +75,41 @@ func kindOf(at *field.Path, object map[string]any) (of id, errs field.ErrorList)
 
 // check turns what the schema says of one object into errors of fields.
 type check struct {
-	at             *field.Path
-	root           map[string]any
-	schema         *schema
-	fields, values field.ErrorList
+	at                      *field.Path
+	root                    map[string]any
+	schema                  *schema
+	fields, choices, values field.ErrorList
 }
 
-func (c *check) value(err *field.Error) {
-	same := func(other *field.Error) bool { return other.Field == err.Field && other.ErrorBody() == err.ErrorBody() }
-	if !slices.ContainsFunc(c.values, same) {
-		c.values = append(c.values, err)
+func (c *check) value(err *field.Error) { c.values = with(c.values, err) }
+
+// choice reports a value that the schema does not list. The schemas that come along can be
+// older than the driver; a site's own schema is what the site allows.
+func (c *check) choice(err *field.Error, value any, choices []any) {
+	alike := slices.ContainsFunc(choices, func(choice any) bool { return sameType(choice, value) })
+	if c.schema.included && alike {
+		c.choices = with(c.choices, err)
+	} else {
+		c.value(err)
 	}
+}
+
+// sameType reports whether two values are both texts, or both numbers.
+func sameType(a, b any) bool {
+	_, text := a.(string)
+	_, texts := b.(string)
+	_, number := a.(json.Number)
+	_, numbers := b.(json.Number)
+	return text && texts || number && numbers
+}
+
+// with appends an error that is not in the list.
+func with(errs field.ErrorList, err *field.Error) field.ErrorList {
+	same := func(other *field.Error) bool { return other.Field == err.Field && other.ErrorBody() == err.ErrorBody() }
+	if slices.ContainsFunc(errs, same) {
+		return errs
+	}
+	return append(errs, err)
 }
 
 // bounded sorts errors by place, and leaves out the ones beyond the bound.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,8 +43,8 @@ func TestCorpus(t *testing.T) {
 			if !library.KnowsDriver(c.driver) {
 				t.Fatalf("no schema for %s", c.driver)
 			}
-			unknown, fields, values := library.Check(root, c.driver, c.parameters)
-			for _, err := range append(append(unknown, fields...), values...) {
+			unknown, fields, choices, values := library.Check(root, c.driver, c.parameters)
+			for _, err := range slices.Concat(unknown, fields, choices, values) {
 				t.Errorf("passes the API server, and the driver: %v", err)
 			}
 			mutate(t, library, c)
@@ -72,9 +73,9 @@ func mutate(t *testing.T, library *parameters.Library, c configuration) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unknown, fields, values := library.Check(root, c.driver, mutated)
+		unknown, fields, choices, values := library.Check(root, c.driver, mutated)
 		var at []string
-		for _, err := range append(append(unknown, fields...), values...) {
+		for _, err := range slices.Concat(unknown, fields, choices, values) {
 			at = append(at, err.Field)
 		}
 		if !strings.Contains(strings.Join(at, "\n")+"\n", m.want+"\n") {

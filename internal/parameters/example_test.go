@@ -27,7 +27,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	_, _, values := library.Check(field.NewPath("spec", "devices", "config").Index(0).Child("opaque", "parameters"),
+	_, _, _, values := library.Check(field.NewPath("spec", "devices", "config").Index(0).Child("opaque", "parameters"),
 		"fpga.example.com", []byte(`{"apiVersion": "fpga.example.com/v1", "kind": "FPGAConfig", "bitstream": "latest"}`))
 	fmt.Println(values.ToAggregate())
 	// Output:

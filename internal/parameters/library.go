@@ -34,6 +34,8 @@ func (k id) String() string {
 type schema struct {
 	document map[string]any
 	compiled *jsonschema.Schema
+	// included is true for a schema that comes with dra-steward.
+	included bool
 }
 
 // Default returns the schemas that come with dra-steward, for the drivers that
@@ -42,7 +44,13 @@ func Default() (*Library, error) { return shipped() }
 
 var shipped = sync.OnceValues(func() (*Library, error) {
 	library := &Library{}
-	return library, library.Load(parameters.Schemas)
+	err := library.Load(parameters.Schemas)
+	for _, kinds := range library.drivers {
+		for _, schema := range kinds {
+			schema.included = true
+		}
+	}
+	return library, err
 })
 
 // Clone returns a library of its own with the same schemas.
@@ -105,7 +113,7 @@ func (l *Library) Add(text []byte) error {
 	if l.drivers[driver] == nil {
 		l.drivers[driver] = map[id]*schema{}
 	}
-	l.drivers[driver][of] = &schema{document, compiled}
+	l.drivers[driver][of] = &schema{document: document, compiled: compiled}
 	return nil
 }
 

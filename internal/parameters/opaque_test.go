@@ -32,7 +32,13 @@ func TestCheck(t *testing.T) {
 		{"no JSON", "gpu.nvidia.com", `{`, ""},
 		{"a number that takes long", "gpu.nvidia.com", head + `"sharing": 1e-999999}`, ""},
 		{"a word of several", "gpu.nvidia.com", head + `"sharing": {"strategy": "mps"}}`,
-			`value: parameters.sharing.strategy: Unsupported value: "mps": supported values: "TimeSlicing", "MPS"`},
+			`choice: parameters.sharing.strategy: Unsupported value: "mps": supported values: "TimeSlicing", "MPS"`},
+		{"a choice of another type", "gpu.nvidia.com", head + `"sharing": {"strategy": 1}}`,
+			`value: parameters.sharing.strategy: Unsupported value: 1: supported values: "TimeSlicing", "MPS"`},
+		{"a number of several", "dra.net", `{"interface": {"arpIgnore": 4}}`,
+			`choice: parameters.interface.arpIgnore: Unsupported value: 4: supported values: "0", "1", "2", "3", "8"`},
+		{"a number that is none of several by its type", "dra.net", `{"interface": {"arpIgnore": "1"}}`,
+			`value: parameters.interface.arpIgnore: Invalid value: "1": must be integer, not string`},
 		{"a missing one", "gpu.nvidia.com", head + `"sharing": {}}`,
 			`value: parameters.sharing.strategy: Required value: the driver needs it: TimeSlicing, MPS`},
 		{"of two settings one", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "timeSlicingConfig": {}}}`,
@@ -67,12 +73,12 @@ func TestCheck(t *testing.T) {
 }
 
 func check(l *parameters.Library, driver, parameters string) string {
-	unknown, fields, values := l.Check(field.NewPath("parameters"), driver, []byte(parameters))
+	unknown, fields, choices, values := l.Check(field.NewPath("parameters"), driver, []byte(parameters))
 	var lines []string
 	for _, group := range []struct {
 		name string
 		errs field.ErrorList
-	}{{"kind", unknown}, {"field", fields}, {"value", values}} {
+	}{{"kind", unknown}, {"field", fields}, {"choice", choices}, {"value", values}} {
 		for _, err := range group.errs {
 			lines = append(lines, group.name+": "+err.Error())
 		}
@@ -142,7 +148,7 @@ func TestLoad(t *testing.T) {
 func TestOwnSchema(t *testing.T) {
 	own := library(t)
 	err := own.Add([]byte(`{"x-dra-driver": "dra.net", "propertyNames": {"pattern": "^[a-z]+$"}, "minProperties": 1,
-		"properties": {"size": {"multipleOf": 4}, "list": {"uniqueItems": true, "contains": {"const": 1}}, "either": {"anyOf": [{"type": "string"}, {"const": 1}]}}}`))
+		"properties": {"size": {"multipleOf": 4}, "mode": {"enum": ["fast", "safe"]}, "list": {"uniqueItems": true, "contains": {"const": 1}}, "either": {"anyOf": [{"type": "string"}, {"const": 1}]}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +156,7 @@ func TestOwnSchema(t *testing.T) {
 		`{"mtu": 9000}`:     "",
 		`{}`:                "value: parameters: Invalid value: minProperties: got 0, want 1",
 		`{"MTU": 1}`:        `value: parameters: Invalid value: invalid propertyName 'MTU'`,
+		`{"mode": "quick"}`: `value: parameters.mode: Unsupported value: "quick": supported values: "fast", "safe"`,
 		`{"size": 5}`:       "value: parameters.size: Invalid value: 5: multipleOf: got 5, want 4",
 		`{"list": [2]}`:     "value: parameters.list: Invalid value: no items match contains schema",
 		`{"either": 2}`:     "value: parameters.either: Invalid value: 2: matches none of the allowed forms",
@@ -189,9 +196,9 @@ func FuzzCheck(f *testing.F) {
 			if first != second {
 				t.Errorf("%s: first\n%s\nthen\n%s", driver, first, second)
 			}
-			unknown, fields, values := l.Check(field.NewPath("parameters"), driver, parameters)
-			all := slices.Concat(unknown, fields, values)
-			if len(all) > 2*17+1 {
+			unknown, fields, choices, values := l.Check(field.NewPath("parameters"), driver, parameters)
+			all := slices.Concat(unknown, fields, choices, values)
+			if len(all) > 3*17+1 {
 				t.Errorf("%s: %d errors", driver, len(all))
 			}
 			for _, err := range all {

@@ -61,7 +61,7 @@ func (c *check) leaf(e *jsonschema.ValidationError, where map[string]any) {
 			c.value(field.Required(below(name), "goes with "+k.Prop))
 		}
 	case *kind.Enum:
-		c.value(field.NotSupported(at, value, words(k.Want)))
+		c.choice(field.NotSupported(at, value, words(k.Want)), c.found(e.InstanceLocation), k.Want)
 	case *kind.Const:
 		c.value(field.NotSupported(at, value, words([]any{k.Want})))
 	case *kind.Type:

@@ -42,7 +42,7 @@ func Gaps() []Gap {
 		{"a class that does not exist, or selects everything", []string{"class-exists", "class-everything"}, ""},
 		{"a selector that fails on devices, or matches none", []string{"selector-devices", "selector-constant"}, ""},
 		{"two classes for one extended resource", []string{"class-extended-resource-unique"}, ""},
-		{"opaque parameters that the driver does not accept", []string{"parameters-value", "parameters-field", "parameters-kind", "parameters-driver"}, ""},
+		{"opaque parameters that the driver does not accept", []string{"parameters-value", "parameters-field", "parameters-choice", "parameters-kind", "parameters-driver"}, ""},
 		{"slices for another node, or of another driver", []string{"slice-node-author", "slice-driver-author", "slice-author-changed"}, ""},
 		{"an allocation of more devices than asked for, of one twice, of one that does not exist or that another claim holds", []string{"allocation-devices", "allocation-world"}, ""},
 		{"a claim without requests", []string{"claim-empty"}, "a slice without devices is valid: the driver has none"},

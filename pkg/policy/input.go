@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -321,9 +322,9 @@ func (s *subject) config(c opaqueConfig, paths []string) *ast.Term {
 	known := driverKnown
 	if driverKnown {
 		at := field.NewPath("parameters")
-		unknown, fields, values := schemas.Check(at, c.Driver, c.Parameters.Raw)
+		unknown, fields, choices, values := schemas.Check(at, c.Driver, c.Parameters.Raw)
 		known = len(unknown) == 0
-		for _, err := range append(fields, values...) {
+		for _, err := range slices.Concat(fields, choices, values) {
 			path := strings.TrimPrefix(strings.TrimPrefix(err.Field, "parameters"), ".")
 			problems = append(problems, problemKeys.object(text(path), ast.StringTerm(err.ErrorBody())))
 		}

@@ -258,9 +258,10 @@ type Parameters interface {
 	// KnowsDriver reports whether a driver is one of them.
 	KnowsDriver(driver string) bool
 	// Check checks the parameters of a driver's configuration at a place: their kind is
-	// unknown, fields that are unknown, values that are wrong. It has nothing to say about
-	// drivers that are unknown and about what is no JSON object.
-	Check(at *field.Path, driver string, parameters []byte) (unknown, fields, values field.ErrorList)
+	// unknown, fields that are unknown, values that the list of known ones lacks, values
+	// that are wrong. It has nothing to say about drivers that are unknown and about what is no
+	// JSON object.
+	Check(at *field.Path, driver string, parameters []byte) (unknown, fields, choices, values field.ErrorList)
 }
 
 // parameterRules are the rules for the parameters of a single configuration, of a claim
@@ -279,7 +280,7 @@ lint --schemas). A duplicate key is an error, too.`,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
 		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
-			return parameters(configs, c, func(_, _, values field.ErrorList) field.ErrorList { return values })
+			return parameters(configs, c, func(_, _, _, values field.ErrorList) field.ErrorList { return values })
 		},
 	},
 	{
@@ -294,7 +295,23 @@ that rules this out sets the rule to error.`,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
 		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
-			return parameters(configs, c, func(_, fields, _ field.ErrorList) field.ErrorList { return fields })
+			return parameters(configs, c, func(_, fields, _, _ field.ErrorList) field.ErrorList { return fields })
+		},
+	},
+	{
+		ID: "parameters-choice",
+		Doc: `A value that has several choices is one of those that are known.
+
+The schemas that come with dra-steward list the choices of a release of the driver. It only
+warns, because a newer driver can have more choices with the same apiVersion. A site that rules
+this out sets the rule to error. In a schema of the site itself the list is complete, and
+another value violates parameters-value.`,
+		Category: Gap,
+		Severity: Warning,
+		Upstream: "accepts any JSON object",
+		Source:   "the API of the driver, as its schema says",
+		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
+			return parameters(configs, c, func(_, _, choices, _ field.ErrorList) field.ErrorList { return choices })
 		},
 	},
 	{
@@ -308,7 +325,7 @@ because a driver that is newer than the schemas can have more kinds.`,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schemas say",
 		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
-			return parameters(configs, c, func(unknown, _, _ field.ErrorList) field.ErrorList { return unknown })
+			return parameters(configs, c, func(unknown, _, _, _ field.ErrorList) field.ErrorList { return unknown })
 		},
 	},
 	{
@@ -326,7 +343,7 @@ in the cluster.`,
 	},
 }
 
-func parameters(configs walk.ConfigWalk, c Pass, which func(unknown, fields, values field.ErrorList) field.ErrorList) (errs field.ErrorList) {
+func parameters(configs walk.ConfigWalk, c Pass, which func(unknown, fields, choices, values field.ErrorList) field.ErrorList) (errs field.ErrorList) {
 	if c.Parameters == nil {
 		return nil
 	}
