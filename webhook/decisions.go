@@ -96,14 +96,14 @@ func (d *Decisions) record(endpoint string, req admission.Request, answer review
 // described are the rules of the findings, each once, and the findings as people see them.
 func described(answer review.Answer) (rules, findings []string) {
 	seen := map[string]bool{}
-	for _, finding := range append(slices.Clone(answer.Findings), answer.Audited...) {
+	all := slices.Concat(answer.Findings, answer.Audited)
+	for _, finding := range all {
 		if !seen[finding.Rule] {
 			seen[finding.Rule] = true
 			rules = append(rules, finding.Rule)
 		}
-		findings = append(findings, line(finding))
 	}
-	return rules, shorten(findings)
+	return rules, firstLines(all)
 }
 
 // sampled reports whether a request belongs to the part that is logged.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
@@ -127,10 +128,11 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 // errored answers a request that cannot be checked. The API server then does what
 // the failurePolicy says.
 func errored(err error) admission.Response {
+	code := int32(http.StatusBadRequest)
 	if unknown := (review.UnknownKindError{}); errors.As(err, &unknown) {
-		return admission.Errored(http.StatusUnprocessableEntity, err)
+		code = http.StatusUnprocessableEntity
 	}
-	return admission.Errored(http.StatusBadRequest, err)
+	return admission.Errored(code, errors.New(named(err.Error(), ruleid.RequestError)))
 }
 
 func allowed(answer review.Answer) admission.Response {

@@ -103,8 +103,8 @@ func TestManyFindings(t *testing.T) {
 	if got.Allowed || len(got.Result.Details.Causes) != 10 {
 		t.Fatalf("got %+v, want 10 causes", got.Result)
 	}
-	if n := strings.Count(got.Result.Message, "device-taints-max"); n != 10 || !strings.HasSuffix(got.Result.Message, "; and 54 more") {
-		t.Errorf("the message names %d devices: %s", n, got.Result.Message)
+	if n := strings.Count(got.Result.Message, "device-taints-max"); n != 11 || !strings.HasSuffix(got.Result.Message, "; and 54 more (dra-steward rule device-taints-max)") {
+		t.Errorf("the message names the rule %d times: %s", n, got.Result.Message)
 	}
 	got = server.review(t, "/validate", update("ResourceSlice", bad, bad))
 	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], " and 62 more: ") {

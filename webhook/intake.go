@@ -14,6 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 )
 
 // intake reads the requests of an endpoint as far as the limiter lets it, and passes them on
@@ -167,11 +169,11 @@ func (i *intake) refuse(w http.ResponseWriter, h head, why error) {
 	reason := "busy"
 	switch {
 	case errors.Is(why, errTooLarge):
-		reason, status.Code, status.Reason, status.Message = "size", http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, why.Error()
+		reason, status.Code, status.Reason, status.Message = "size", http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, named(why.Error(), ruleid.RequestSize)
 	case errors.Is(why, errBusy):
 		// Without RetryAfterSeconds, for which clients sleep in their worker.
 		status.Code, status.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
-		status.Message = "dra-steward is busy with other requests of the same namespace or user; try again later"
+		status.Message = named("dra-steward is busy with other requests of the same namespace or user; try again later", ruleid.RequestBusy)
 	default:
 		i.log.V(1).Info("cannot read a request", "error", why.Error())
 		http.Error(w, "cannot read the request", http.StatusRequestTimeout)

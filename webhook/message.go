@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -23,17 +24,11 @@ const maxFindings = 10
 // clients only the message, so both name the rule.
 func denied(req admission.Request, answer review.Answer) admission.Response {
 	details := &metav1.StatusDetails{Group: req.Kind.Group, Kind: req.Kind.Kind, Name: answer.Name}
-	var lines []string
-	for _, finding := range inOrder(answer.Findings) {
-		if finding.Severity != validate.Error {
-			continue
-		}
-		if len(lines) < maxFindings {
-			details.Causes = append(details.Causes, metav1.StatusCause{
-				Type: metav1.CauseType(finding.Type), Message: withRule(finding), Field: finding.Path,
-			})
-		}
-		lines = append(lines, line(finding))
+	errs := slices.DeleteFunc(slices.Clone(inOrder(answer.Findings)), func(f review.Finding) bool { return f.Severity != validate.Error })
+	for _, finding := range errs[:min(len(errs), maxFindings)] {
+		details.Causes = append(details.Causes, metav1.StatusCause{
+			Type: metav1.CauseType(finding.Type), Message: withRule(finding), Field: finding.Path,
+		})
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
 		Warnings: warnings(answer),
@@ -42,7 +37,7 @@ func denied(req admission.Request, answer review.Answer) admission.Response {
 			Code:    http.StatusUnprocessableEntity,
 			Reason:  metav1.StatusReasonInvalid,
 			Details: details,
-			Message: fmt.Sprintf("%s %q: %s", req.Kind.Kind, answer.Name, strings.Join(shorten(lines), "; ")),
+			Message: fmt.Sprintf("%s %q: %s", req.Kind.Kind, answer.Name, strings.Join(firstLines(errs), "; ")),
 		},
 	}}
 }
@@ -52,19 +47,37 @@ func line(f review.Finding) string {
 	if f.Path == "" {
 		return withRule(f)
 	}
-	return f.Path + ": " + f.Message + " (dra-steward rule " + f.Rule + ")"
+	return f.Path + ": " + withRule(f)
 }
 
 // withRule is the message of a finding with the rule to ask "explain" for.
 func withRule(f review.Finding) string {
-	return f.Message + " (dra-steward rule " + f.Rule + ")"
+	return named(f.Message, f.Rule)
 }
 
-func shorten(lines []string) []string {
-	if len(lines) <= maxFindings {
-		return lines
+// named is a message with the IDs to ask "explain" for.
+func named(message string, rules ...string) string {
+	if len(rules) == 1 {
+		return message + " (dra-steward rule " + rules[0] + ")"
 	}
-	return append(lines[:maxFindings:maxFindings], fmt.Sprintf("and %d more", len(lines)-maxFindings))
+	return message + " (dra-steward rules: " + strings.Join(rules, ", ") + ")"
+}
+
+// firstLines are the first findings, and how many more there are of which rules.
+func firstLines(findings []review.Finding) (lines []string) {
+	for _, f := range findings[:min(len(findings), maxFindings)] {
+		lines = append(lines, line(f))
+	}
+	var rules []string
+	for _, f := range findings[len(lines):] {
+		if !slices.Contains(rules, f.Rule) {
+			rules = append(rules, f.Rule)
+		}
+	}
+	if len(rules) > 0 {
+		lines = append(lines, named(fmt.Sprintf("and %d more", len(findings)-maxFindings), rules...))
+	}
+	return lines
 }
 
 // annotated adds to a response what the audit log shall know: the findings, and what

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -65,7 +66,7 @@ func (p podDeletions) check(ctx context.Context, req admission.Request, now time
 	answer, err := p.review(ctx, req, now)
 	if err != nil {
 		p.log.Error(err, "cannot check the deletion of a pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
-		return admission.Allowed("").WithWarnings("dra-steward cannot check whether the pod holds devices: " + err.Error()), verdictErrored
+		return admission.Allowed("").WithWarnings(named("cannot check whether the pod holds devices: "+err.Error(), ruleid.ForceDeletion)), verdictErrored
 	}
 	p.metrics.count(answer)
 	p.decisions.record(p.endpoint, req, answer)

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 )
 
 // policyConfigMaps checks ConfigMaps with policies and passes all other requests on.
@@ -30,7 +32,7 @@ func (p policyConfigMaps) Handle(ctx context.Context, req admission.Request) adm
 	}
 	var configMap corev1.ConfigMap
 	if err := json.Unmarshal(req.Object.Raw, &configMap); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
+		return errored(err)
 	}
 	configMap.Namespace, configMap.Name = req.Namespace, req.Name
 	err := p.check(ctx, &configMap)
@@ -39,6 +41,6 @@ func (p policyConfigMaps) Handle(ctx context.Context, req admission.Request) adm
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: "the policies are not valid; the current ones stay in force: " + err.Error(),
+		Message: named("the policies are not valid; the current ones stay in force: "+err.Error(), ruleid.PolicyConfigMap),
 	}}}
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -10,6 +11,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 )
 
 // admitted is what a Server has found out about a request before a handler gets it.
@@ -95,7 +98,7 @@ func (t timely) late(a admitted) admission.Response {
 	t.metrics.refuse(t.endpoint, "deadline")
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: "too expensive to check: dra-steward could not check the object in the time that the API server waits; make the object smaller, or try again later",
+		Message: named("too expensive to check: dra-steward could not check the object in the time that the API server waits; make the object smaller, or try again later", ruleid.RequestDeadline),
 	}}}
 }
 
@@ -104,7 +107,7 @@ func (t timely) recovered(ctx context.Context, req admission.Request) (response 
 	defer func() {
 		if p := recover(); p != nil {
 			t.log.Error(fmt.Errorf("panic: %v", p), "cannot answer a request", "uid", req.UID, "stack", string(debug.Stack()))
-			response = admission.Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v [recovered]", p))
+			response = admission.Errored(http.StatusInternalServerError, errors.New(named(fmt.Sprintf("panic: %v [recovered]", p), ruleid.RequestError)))
 		}
 	}()
 	return t.next.Handle(ctx, req)

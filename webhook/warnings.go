@@ -43,10 +43,10 @@ func warnings(answer review.Answer) (lines []string) {
 		rules = append(rules, p.rule)
 	}
 	if rest > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more: \"dra-steward lint\" lists all (dra-steward rules: %s)", rest, strings.Join(rules, ", ")))
+		lines = append(lines, named(fmt.Sprintf("and %d more: \"dra-steward lint\" lists all", rest), rules...))
 	}
 	if answer.Effect != "" {
-		lines = append(lines, answer.Effect)
+		lines = append(lines, named(answer.Effect, answer.EffectRule))
 	}
 	return lines
 }
@@ -95,7 +95,7 @@ func (p problem) String() string {
 	if rest > 0 {
 		fmt.Fprintf(&text, "; and %d more", rest)
 	}
-	return text.String() + " (dra-steward rule " + p.rule + ")"
+	return named(text.String(), p.rule)
 }
 
 func (m messagePlaces) String() string {

@@ -33,7 +33,7 @@ func TestWarnings(t *testing.T) {
 		"nothing":      {nil, "", nil},
 		"an error":     {[]review.Finding{{Rule: "r", Severity: validate.Error, Path: "spec", Message: "is wrong"}}, "", nil},
 		"the same":     {keys, "", []string{"spec[0].key, spec[1].key and 4 more: is unknown (dra-steward rule key)"}},
-		"without path": {[]review.Finding{warning("r", "", "is odd")}, "changes 1 device", []string{"is odd (dra-steward rule r)", "changes 1 device"}},
+		"without path": {[]review.Finding{warning("r", "", "is odd")}, "changes 1 device", []string{"is odd (dra-steward rule r)", "changes 1 device (dra-steward rule patch-effect)"}},
 		"other messages": {[]review.Finding{warning("r", "spec[2]", "has b"), warning("r", "spec[1]", "has a"), warning("r", "spec[3]", "has c")}, "",
 			[]string{"spec[1]: has a; spec[2]: has b; and 1 more (dra-steward rule r)"}},
 		"too many": {many, "", []string{
@@ -41,7 +41,7 @@ func TestWarnings(t *testing.T) {
 			"spec: is odd (dra-steward rule rule-3)", "spec: is odd (dra-steward rule rule-4)", "and 2 more: \"dra-steward lint\" lists all (dra-steward rules: rule-5, rule-6)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, warnings(review.Answer{Findings: tt.findings, Effect: tt.effect})); diff != "" {
+			if diff := cmp.Diff(tt.want, warnings(review.Answer{Findings: tt.findings, Effect: tt.effect, EffectRule: "patch-effect"})); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})

@@ -1,6 +1,9 @@
 package rulebook
 
-import "github.com/dra-steward/dra-steward/internal/manifest"
+import (
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
+)
 
 // IDs of the form checks: what lint finds while it reads a file.
 const (
@@ -11,7 +14,7 @@ const (
 	UnknownVersion    = "unknown-version"
 	UnknownKind       = "unknown-kind"
 	DeprecatedVersion = "deprecated-version"
-	FieldDropped      = "field-dropped"
+	FieldDropped      = ruleid.FieldDropped
 	Unrendered        = "unrendered-template"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// An Entry is a rule, a default or a check of a manifest's form.
+// An Entry is a rule, a default, a check of a manifest's form or an answer of the webhook.
 type Entry struct {
 	ID string
 	// What the entry is, with its category and severity: "limit rule (error)",
@@ -53,7 +53,7 @@ func Open() (Book, error) {
 		}
 		book = append(book, Entry{d.ID, "default", d.Doc, d.Upstream, d.Source, d.Kinds, e})
 	}
-	return append(book, formEntries()...), nil
+	return slices.Concat(book, formEntries(), answerEntries(), requestEntries()), nil
 }
 
 // Find returns the entry of an ID. The error suggests similar IDs.

@@ -10,13 +10,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
-
-// fieldDropped is the ID under which a field is reported that the API server of the
-// profile removes in silence.
-const fieldDropped = "field-dropped"
 
 // drop removes from obj what the API server of profile does not keep and reports
 // every value that is lost.
@@ -37,7 +34,7 @@ func drop[T any](drops apiserver.Drops[*T], old, obj *T, profile apiserver.Profi
 			}
 			_, why, _ := strings.Cut(lost, " are ")
 			for _, path := range missing("", before, after) {
-				findings = append(findings, Finding{fieldDropped, validate.Warning, field.ErrorTypeForbidden, path,
+				findings = append(findings, Finding{ruleid.FieldDropped, validate.Warning, field.ErrorTypeForbidden, path,
 					fmt.Sprintf("%s in Kubernetes 1.%d: the object would be stored without it", why, cmp.Or(profile.Minor, apiserver.NewestMinor))})
 			}
 		}

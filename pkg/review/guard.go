@@ -14,12 +14,10 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
-
-// guardError is the ID under which it is reported that the guard could not check a write.
-const guardError = "guard-error"
 
 // Impacts counts what an object would hit now.
 type Impacts interface {
@@ -28,10 +26,6 @@ type Impacts interface {
 	// decide is not called then.
 	Admit(ctx context.Context, write guard.Write, decide func(guard.Impact) (admitted bool)) error
 }
-
-// guardWindow is the ID under which it is reported that a write exceeds the thresholds
-// together with the evictions that began within the window.
-const guardWindow = "guard-window"
 
 // guarding is the configuration of the guard.
 type guarding struct {
@@ -193,7 +187,7 @@ func (a *Answer) soften(mode v1alpha1.PolicyMode) {
 	case policy.Warn:
 		least = validate.Warning
 	case policy.Audit:
-		least, a.Effect = validate.Audit, ""
+		least, a.Effect, a.EffectRule = validate.Audit, "", ""
 	}
 	for i, f := range a.Findings {
 		a.Findings[i].Severity = max(f.Severity, least)
@@ -213,7 +207,7 @@ func (a *Answer) measure(r Reviewer, req Request, asked policy.Request) {
 	write := guard.Write{Object: asked.Object, Acknowledged: acknowledged, Window: r.guarding.window, Now: req.Now, DryRun: req.DryRun}
 	if err := r.admit(req.context(), write, func(impact guard.Impact) bool {
 		impact.Acknowledged = acknowledged
-		a.Effect = impact.String()
+		a.Effect, a.EffectRule = impact.String(), ruleid.GuardImpact
 		asked.Impact = &impact
 		a.evaluate(req.context(), r.GuardPolicies, r.guarding.onError, asked, nil)
 		a.addSum(r, impact.Sum)
@@ -231,7 +225,7 @@ func (a *Answer) addSum(r Reviewer, sum *guard.Sum) {
 	if sum == nil || r.guarding.onSum == "off" {
 		return
 	}
-	finding := Finding{Rule: guardWindow, Severity: validate.Error, Type: field.ErrorTypeForbidden, Message: sum.String()}
+	finding := Finding{Rule: ruleid.GuardWindow, Severity: validate.Error, Type: field.ErrorTypeForbidden, Message: sum.String()}
 	switch r.guarding.onSum {
 	case "warn":
 		finding.Severity = validate.Warning
@@ -264,6 +258,6 @@ func (a *Answer) uncounted(r Reviewer, err error) {
 	if r.guarding.onError == "warn" {
 		severity = validate.Warning
 	}
-	a.Findings = append(a.Findings, Finding{guardError, severity, field.ErrorTypeInternal, "", fmt.Sprintf(
+	a.Findings = append(a.Findings, Finding{ruleid.GuardError, severity, field.ErrorTypeInternal, "", fmt.Sprintf(
 		"cannot count what this would evict: %v; writes that evict nothing more are always admitted", err)})
 }

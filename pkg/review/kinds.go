@@ -13,6 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/quantity"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
@@ -151,7 +152,9 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	answer.sort()
 	k.learn(authors, obj, req, answer)
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
-		answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.World, Expressions: r.expressions})
+		if answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.World, Expressions: r.expressions}); answer.Effect != "" {
+			answer.EffectRule = ruleid.PatchEffect
+		}
 	}
 	return answer, nil
 }
@@ -244,7 +247,7 @@ func (k kindOf[T]) drop(r Reviewer, answer *Answer, obj *T, old func() (*T, erro
 		return err
 	}
 	findings, err := drop(k.drops, stored, obj, r.Profile)
-	if severity := severities.of(fieldDropped); severity != validate.Off {
+	if severity := severities.of(ruleid.FieldDropped); severity != validate.Off {
 		for i := range findings {
 			findings[i].Severity = severity
 		}

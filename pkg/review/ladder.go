@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -65,7 +66,7 @@ func (s severities) inMode(m v1alpha1.Mode) severities {
 
 // ruleIDs are those of everything that has a severity.
 func ruleIDs() []string {
-	ids := []string{fieldDropped}
+	ids := []string{ruleid.FieldDropped}
 	for _, rule := range validate.Rules() {
 		ids = append(ids, rule.ID)
 	}

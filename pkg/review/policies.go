@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -129,7 +130,7 @@ func (r Reviewer) onError() v1alpha1.PolicyMode {
 }
 
 // PolicyError is the ID under which it is reported that policies could not be evaluated.
-const PolicyError = "policy-error"
+const PolicyError = ruleid.PolicyError
 
 // policyRequest is what the policies are asked about.
 func (r Reviewer) policyRequest(req Request, name string, object any) policy.Request {

@@ -117,6 +117,8 @@ type Answer struct {
 	// Effect is what the object does to others, as far as the World shows; empty for
 	// most kinds.
 	Effect string
+	// EffectRule is the ID under which "explain" describes the Effect; empty with it.
+	EffectRule string
 	// Audited are what rules with the severity audit and policies in that mode object to:
 	// for the audit log only.
 	Audited []Finding

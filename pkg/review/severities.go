@@ -10,6 +10,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -33,7 +34,7 @@ func (r Reviewer) Severity(id string) validate.Severity {
 
 // defaultSeverities are those that the rules have by themselves.
 func defaultSeverities() severities {
-	all := severities{fieldDropped: validate.Warning}
+	all := severities{ruleid.FieldDropped: validate.Warning}
 	for _, rule := range validate.Rules() {
 		if rule.Severity != validate.Error {
 			all[rule.ID] = rule.Severity
@@ -82,6 +83,6 @@ func noSuchRule(id string) string {
 }
 
 func known(id string) bool {
-	return id == fieldDropped || slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
+	return id == ruleid.FieldDropped || slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
 		slices.ContainsFunc(mutate.Defaults(), func(d mutate.Description) bool { return d.ID == id })
 }

@@ -40,8 +40,8 @@ func TestPatches(t *testing.T) {
 	defer c.ResourceV1().ResourceSlices().Delete(context.WithoutCancel(t.Context()), "patched", metav1.DeleteOptions{})
 
 	// kubectl writes it as
-	// Warning: matches 1 device in 1 ResourceSlice: replaces gpu.example.com/model in 1
-	const want = "matches 1 device in 1 ResourceSlice: replaces gpu.example.com/model in 1"
+	// Warning: matches 1 device in 1 ResourceSlice: replaces gpu.example.com/model in 1 (dra-steward rule patch-effect)
+	const want = "matches 1 device in 1 ResourceSlice: replaces gpu.example.com/model in 1 (dra-steward rule patch-effect)"
 	eventually(t, "the informer has seen the slice", func(ctx context.Context) (bool, error) {
 		_, err := patches.Create(ctx, patch(map[string]any{"driver": driver, "device": "gpu-0"},
 			map[string]any{"gpu.example.com/model": map[string]any{"string": "A100-80GB"}}), dry)
