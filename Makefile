@@ -46,9 +46,9 @@ test-short: ## run what needs no control plane
 test-long: ## run the tests on the control planes and the code of Kubernetes 1.36, 1.35 and 1.34
 	@$(CITEST) long
 
-test-node: ## run the tests of the node on containerd and runc: needs root, installs runc
-	@command -v runc >/dev/null || { echo "installing runc"; apt-get update >/dev/null && apt-get install -y --no-install-recommends runc >/dev/null; }
-	cd test/node && DRA_STEWARD_NODE_CONTAINERD=1 go test -count=1 -v -timeout=60m -run 'TestContainerd' .
+test-node: ## run the tests of the node, and helm install, on containerd and runc: needs root, installs runc and nftables
+	@{ command -v runc && command -v nft; } >/dev/null || { echo "installing runc and nftables"; apt-get update >/dev/null && apt-get install -y --no-install-recommends runc nftables >/dev/null; }
+	cd test/node && DRA_STEWARD_NODE_CONTAINERD=1 go test -count=1 -v -timeout=60m -run 'TestContainerd|TestInstall' .
 
 RUN ?=
 AFTER ?= 0

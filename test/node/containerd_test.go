@@ -18,30 +18,37 @@ import (
 )
 
 // The tests with a real container runtime run where containerdVariable is set: they need
-// runc (a package of Debian) and build containerd from its module.
+// runc and nft (packages of Debian) and build containerd and others from their modules.
 const (
 	containerdVariable = "DRA_STEWARD_NODE_CONTAINERD"
 	programsVariable   = "DRA_STEWARD_NODE_TEST_PROGRAMS"
 )
 
-const containerdNeeds = "make test-node runs it: it needs root and runc (apt-get install runc), and builds containerd"
+const containerdNeeds = "make test-node runs it: it needs root, runc and nft (apt-get install runc nftables), and builds containerd"
 
-// buildPrograms builds containerd, its shim, ctr and the program of the image, and returns
-// their paths, separated as in PATH.
+// tools are the programs that are built from modules of their own, in testdata.
+var tools = []struct{ module, name string }{
+	{"containerd", "containerd"}, {"containerd", "containerd-shim-runc-v2"}, {"containerd", "ctr"},
+	{"cni", "bridge"}, {"cni", "host-local"}, {"cni", "loopback"},
+	{"kubelet", "kube-proxy"},
+	{"helm", "helm"},
+}
+
+// buildPrograms builds the tools and the program of the image, and returns their paths,
+// separated as in PATH.
 func buildPrograms(ctx context.Context) (string, error) {
-	if _, err := exec.LookPath("runc"); err != nil {
-		return "", fmt.Errorf("%w: %s", err, containerdNeeds)
+	for _, name := range []string{"runc", "nft"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return "", fmt.Errorf("%w: %s", err, containerdNeeds)
+		}
 	}
 	var paths []string
-	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
-		command := exec.CommandContext(ctx, "go", "tool", "-n", name)
-		command.Dir = "testdata/containerd"
-		command.Stderr = os.Stderr
-		out, err := command.Output()
+	for _, tool := range tools {
+		path, err := buildTool(ctx, tool.module, tool.name)
 		if err != nil {
-			return "", fmt.Errorf("building %s: %w", name, err)
+			return "", fmt.Errorf("building %s: %w", tool.name, err)
 		}
-		paths = append(paths, strings.TrimSpace(string(out)))
+		paths = append(paths, path)
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -56,6 +63,19 @@ func buildPrograms(ctx context.Context) (string, error) {
 	return strings.Join(append(paths, program), string(os.PathListSeparator)), nil
 }
 
+// program is the path of a program that buildPrograms has built. It skips the test where there
+// is none.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	for _, path := range strings.Split(os.Getenv(programsVariable), string(os.PathListSeparator)) {
+		if filepath.Base(path) == name {
+			return path
+		}
+	}
+	t.Skip(containerdNeeds)
+	return ""
+}
+
 const containerdConfig = `version = 3
 root = '%[1]s/root'
 state = '%[1]s/state'
@@ -65,6 +85,7 @@ state = '%[1]s/state'
   disable = true
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = 'native'
+  use_local_image_pull = true
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = '%[2]s'
 [plugins.'io.containerd.cri.v1.runtime']
@@ -80,7 +101,7 @@ state = '%[1]s/state'
       BinaryName = '%[5]s'
 `
 
-// noNetwork satisfies containerd; all pods use the network of the node.
+// noNetwork satisfies containerd where all pods use the network of the node.
 const noNetwork = `{"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "none"}]}`
 
 // shimSockets is where shims listen, whatever containerd is told.
@@ -92,19 +113,21 @@ type containerd struct {
 	dir, socket, ctr string
 }
 
-// startContainerd starts it with the images, or skips the test.
+// startContainerd starts it for pods in the network of the node, or skips the test.
 func startContainerd(t testing.TB, cdiDir string, cdiEnabled bool) *containerd {
 	t.Helper()
-	programs := strings.Split(os.Getenv(programsVariable), string(os.PathListSeparator))
-	if len(programs) != 4 {
-		t.Skip(containerdNeeds)
-	}
+	return startContainerdWith(t, cdiDir, cdiEnabled, noNetwork)
+}
+
+// startContainerdWith starts it with the images and the network of pods, or skips the test.
+func startContainerdWith(t testing.TB, cdiDir string, cdiEnabled bool, network string) *containerd {
+	t.Helper()
 	runc, err := exec.LookPath("runc")
 	if err != nil {
 		t.Skip(containerdNeeds)
 	}
 	dir := tempDir(t)
-	c := &containerd{TB: t, dir: dir, socket: filepath.Join(dir, "c.sock"), ctr: programs[2]}
+	c := &containerd{TB: t, dir: dir, socket: filepath.Join(dir, "c.sock"), ctr: program(t, "ctr")}
 	for _, path := range []string{shimSockets, filepath.Join(dir, "cni")} {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			t.Fatal(err)
@@ -112,15 +135,20 @@ func startContainerd(t testing.TB, cdiDir string, cdiEnabled bool) *containerd {
 	}
 	for path, content := range map[string]string{
 		"config.toml":          fmt.Sprintf(containerdConfig, dir, pauseImage, cdiEnabled, cdiDir, runc),
-		"cni/10-none.conflist": noNetwork,
+		"cni/10-pods.conflist": network,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, path), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.start(programs[0], filepath.Dir(programs[1]))
+	for _, name := range []string{"bridge", "host-local", "loopback"} {
+		if err := os.Symlink(program(t, name), filepath.Join(dir, "cni", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.start(program(t, "containerd"), filepath.Dir(program(t, "containerd-shim-runc-v2")))
 	for name, arguments := range map[string][]string{image: nil, pauseImage: {"-pause"}} {
-		c.run("images", "import", writeImage(t, name, programs[3], arguments...))
+		c.run("images", "import", writeImage(t, name, program(t, "node-app"), arguments...))
 	}
 	return c
 }

@@ -83,7 +83,11 @@ func enter() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		command.Env = append(command.Env, programsVariable+"="+programs)
+		layout, err := buildImage(ctx)
+		if err != nil {
+			return 0, err
+		}
+		command.Env = append(command.Env, programsVariable+"="+programs, layoutVariable+"="+layout)
 	}
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.SysProcAttr = namespaces()
@@ -138,6 +142,11 @@ var kernel = map[string]string{
 func furnish() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
+	}
+	// Among processes of the namespace they are shared, as on a node: containers get what is
+	// mounted later.
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("sharing mounts inside: %w", err)
 	}
 	for _, path := range hidden {
 		if err := hide(path); err != nil {

@@ -14,8 +14,14 @@ import (
 
 // buildKubelet builds the kubelet, if Go's cache has it not, and returns its path.
 func buildKubelet(ctx context.Context) (string, error) {
-	command := exec.CommandContext(ctx, "go", "tool", "-n", "kubelet")
-	command.Dir = "testdata/kubelet"
+	return buildTool(ctx, "kubelet", "kubelet")
+}
+
+// buildTool builds a tool of a module in testdata, if Go's cache has it not, and returns its
+// path.
+func buildTool(ctx context.Context, module, name string) (string, error) {
+	command := exec.CommandContext(ctx, "go", "tool", "-n", name)
+	command.Dir = filepath.Join("testdata", module)
 	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -ldflags=-X=k8s.io/component-base/version.gitVersion=v1.37.0")
 	command.Stderr = os.Stderr
 	out, err := command.Output()

@@ -68,11 +68,17 @@ func newWorldWith(t *testing.T, start func(cdiDir string) string) *world {
 	if refusal != "" {
 		t.Skip(refusal)
 	}
-	client, err := kubernetes.NewForConfig(inside.cluster.Config())
+	return newWorldIn(t, inside.cluster, start)
+}
+
+// newWorldIn starts a node of a cluster.
+func newWorldIn(t *testing.T, cluster *envtest.Cluster, start func(cdiDir string) string) *world {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := inside.cluster.UserKubeconfig("system:node:"+nodeName, "system:nodes")
+	kubeconfig, err := cluster.UserKubeconfig("system:node:"+nodeName, "system:nodes")
 	if err != nil {
 		t.Fatal(err)
 	}
