@@ -35,7 +35,7 @@ func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return cmdutil.ExitClean
-	case errors.Is(err, cmdutil.ErrFindings):
+	case errors.Is(err, cmdutil.ErrFindings), errors.Is(err, cmdutil.ErrInterrupted):
 		return cmdutil.ExitFindings
 	default:
 		fmt.Fprintf(streams.Err, "dra-steward: %v\n", cmdutil.Explain(err))

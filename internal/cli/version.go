@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +39,7 @@ func versionCommand(streams cmdutil.Streams) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "text", "output format: text, json, yaml or jsonpath=TEMPLATE")
+	c.Flags().StringVarP(&output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	return c
 }

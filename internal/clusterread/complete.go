@@ -84,13 +84,13 @@ func (s *Source) names(ctx context.Context, kind string) (names []string) {
 	}
 	switch kind {
 	case "node":
-		names = namesOf[*corev1.Node](ctx, r, r.client.CoreV1().Nodes().List)
+		names = namesOf[*corev1.Node](ctx, r, r.client.CoreV1().Nodes())
 	case "namespace":
-		names = namesOf[*corev1.Namespace](ctx, r, r.client.CoreV1().Namespaces().List)
+		names = namesOf[*corev1.Namespace](ctx, r, r.client.CoreV1().Namespaces())
 	case "pod":
-		names = namesOf[*corev1.Pod](ctx, r, r.client.CoreV1().Pods(namespace).List)
+		names = namesOf[*corev1.Pod](ctx, r, r.client.CoreV1().Pods(namespace))
 	case "claim":
-		names = namesOf[*resourceapi.ResourceClaim](ctx, r, r.client.ResourceV1().ResourceClaims(namespace).List)
+		names = namesOf[*resourceapi.ResourceClaim](ctx, r, r.client.ResourceV1().ResourceClaims(namespace))
 	default:
 		names = r.deviceNames(ctx, kind == "driver")
 	}
@@ -101,8 +101,8 @@ func (s *Source) names(ctx context.Context, kind string) (names []string) {
 func namesOf[T interface {
 	runtime.Object
 	GetName() string
-}, L runtime.Object](ctx context.Context, r *reading, get lister[L]) (names []string) {
-	all, err := list[T](ctx, r, "names", get)
+}, L runtime.Object](ctx context.Context, r *reading, from resource[L]) (names []string) {
+	all, err := list[T](ctx, r, "names", from)
 	if err != nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func namesOf[T interface {
 
 // deviceNames are those of drivers, pools and devices.
 func (r *reading) deviceNames(ctx context.Context, drivers bool) (names []string) {
-	all, err := list[*resourceapi.ResourceSlice](ctx, r, "names", r.client.ResourceV1().ResourceSlices().List)
+	all, err := list[*resourceapi.ResourceSlice](ctx, r, "names", r.client.ResourceV1().ResourceSlices())
 	if err != nil {
 		return nil
 	}

@@ -30,6 +30,9 @@ type Lister struct {
 	namespace string
 	// Rules is the version of DeviceTaintRules that is served, empty for none.
 	Rules string
+	// watched is where a watcher keeps the objects.
+	watched *reading
+	checked bool
 }
 
 // NewLister returns a lister of one namespace, or of all if that is empty.
@@ -117,6 +120,9 @@ func (s *Lister) get(ctx context.Context, l Listing, limit int, next string) (p 
 // Each calls visit for every object of a list. A list that changes so much meanwhile that
 // the server has forgotten its beginning goes on with what is there then.
 func (s *Lister) Each(ctx context.Context, l Listing, visit func([]byte) error) error {
+	if s.watched != nil {
+		return s.watched.each(ctx, l, visit)
+	}
 	for next := ""; ; {
 		p, err := s.get(ctx, l, pageSize, next)
 		if status := apierrors.APIStatus(nil); apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" && status.Status().Continue != next {
@@ -140,6 +146,9 @@ func (s *Lister) Each(ctx context.Context, l Listing, visit func([]byte) error) 
 // check finds out whether the lists may be read, so that all rights that are missing are
 // named at once.
 func (s *Lister) check(ctx context.Context, all []Listing) error {
+	if s.checked {
+		return nil
+	}
 	var missing []string
 	for _, l := range all {
 		_, err := s.get(ctx, l, 1, "")
@@ -150,7 +159,7 @@ func (s *Lister) check(ctx context.Context, all []Listing) error {
 			return fmt.Errorf("cannot list %s: %w", l.resource, err)
 		}
 	}
-	if len(missing) == 0 {
+	if s.checked = len(missing) == 0; s.checked {
 		return nil
 	}
 	return fmt.Errorf("the kubeconfig user is not allowed to list %s: grant the verb list, or use --namespace to audit one namespace", strings.Join(missing, ", "))

@@ -39,6 +39,8 @@ type SnapshotOptions struct {
 	// Claims reads those of all namespaces, or if that is forbidden of one; Pods
 	// those of one; Nodes all; Waiting what the pods wait for.
 	Claims, Pods, Nodes, Waiting bool
+	// Everywhere makes it an error if the claims of all namespaces cannot be read.
+	Everywhere bool
 }
 
 // Need adds what the targets of a command refer to.
@@ -83,11 +85,11 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 
 // readServer asks the server for its version.
 func (l *Snapshot) readServer(r *reading) error {
-	info, err := r.client.Discovery().ServerVersion()
+	version, err := r.version()
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("cannot read the version of the API server: %w", err)
 	}
-	l.Before135 = err == nil && older(info.GitVersion, "1.35")
+	l.Before135 = err == nil && older(version, "1.35")
 	return nil
 }
 
@@ -135,10 +137,13 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 	denied := l.denied
 	if o.Claims {
 		var err error
-		l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims("").List)
+		l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
+		if apierrors.IsForbidden(err) && o.Everywhere {
+			return fmt.Errorf("--all-namespaces: %w; without this flag, only the claims of one namespace are read", err)
+		}
 		if apierrors.IsForbidden(err) {
 			l.Notes = append(l.Notes, "claims of other namespaces cannot be read: a device that looks free can be allocated there")
-			l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(namespace).List)
+			l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims of namespace "+namespace, r.client.ResourceV1().ResourceClaims(namespace))
 		}
 		if err := denied(err, "claims cannot be read: the allocated devices are unknown"); err != nil {
 			return err
@@ -146,14 +151,14 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 	}
 	if o.Pods {
 		var err error
-		l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(namespace).List)
+		l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(namespace))
 		if err := denied(err, "pods cannot be read: their nodes are unknown"); err != nil {
 			return err
 		}
 	}
 	if o.Nodes {
 		var err error
-		l.Nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes().List)
+		l.Nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes())
 		if err := denied(err, "nodes cannot be read"); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -27,6 +29,8 @@ import (
 type Source struct {
 	Client cmdutil.Client
 	Files  []string
+	// Watcher keeps what is read current; nil reads once.
+	Watcher *Watcher
 }
 
 // AddFlags adds the flags of the client and --from-files.
@@ -50,15 +54,33 @@ func (s *Source) FilesFlag(c *cobra.Command) {
 	c.Flags().StringSliceVar(&s.Files, "from-files", nil, "read the objects from these files, folders or - for standard input instead of a cluster (separated by commas, or repeatable)")
 }
 
-// A reading is one pass over a cluster.
+// A reading is one pass over a cluster, or with a watcher all of them.
 type reading struct {
 	config   *rest.Config
 	client   kubernetes.Interface
 	progress *cmdutil.Progress
+	watcher  *Watcher
+	// version is that of the API server, served what it serves of DeviceTaintRules.
+	version func() (string, error)
+	served  func() (dynamic.ResourceInterface, error)
 }
 
 // begin connects to the cluster. The caller ends the progress.
 func (s *Source) begin(streams cmdutil.Streams) (*reading, error) {
+	if s.Watcher != nil && s.Watcher.reading != nil {
+		return s.Watcher.reading, nil
+	}
+	r, err := s.connect(streams)
+	if err != nil {
+		return nil, err
+	}
+	if s.Watcher != nil {
+		r.watcher, s.Watcher.reading = s.Watcher, r
+	}
+	return r, nil
+}
+
+func (s *Source) connect(streams cmdutil.Streams) (*reading, error) {
 	config, err := s.Client.Config(streams)
 	if err != nil {
 		return nil, err
@@ -70,31 +92,97 @@ func (s *Source) begin(streams cmdutil.Streams) (*reading, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	return &reading{config: config, client: client, progress: streams.Progress("connecting to " + config.Host)}, nil
+	return &reading{config: config, client: client, progress: streams.Progress("connecting to " + config.Host),
+		version: sync.OnceValues(func() (string, error) {
+			info, err := client.Discovery().ServerVersion()
+			if err != nil {
+				return "", err
+			}
+			return info.GitVersion, nil
+		}),
+		served: sync.OnceValues(func() (dynamic.ResourceInterface, error) {
+			rules, _, err := ServedRules(config)
+			return rules, err
+		})}, nil
 }
 
-// A lister lists a page of a kind.
-type lister[L runtime.Object] func(context.Context, metav1.ListOptions) (L, error)
+// A resource lists objects, a page at a time, and watches them.
+type resource[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
 
-// list reads all objects of a kind, in pages, so that a long list makes progress.
-func list[T any, L runtime.Object](ctx context.Context, r *reading, what string, get lister[L]) (all []T, _ error) {
+// selected are the objects of a resource with these fields and labels.
+type selected[L runtime.Object] struct {
+	resource[L]
+	fields, labels string
+}
+
+// WithLabels are the objects of a resource with these labels.
+func WithLabels[L runtime.Object](all resource[L], labels string) resource[L] {
+	return selected[L]{resource: all, labels: labels}
+}
+
+func (s selected[L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
+	options.FieldSelector, options.LabelSelector = s.fields, s.labels
+	return s.resource.List(ctx, options)
+}
+
+func (s selected[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.FieldSelector, options.LabelSelector = s.fields, s.labels
+	return s.resource.Watch(ctx, options)
+}
+
+// List reads all objects of a resource, which errors and progress call what.
+func List[T any, L runtime.Object](ctx context.Context, s *Source, streams cmdutil.Streams, what string, from resource[L]) ([]T, error) {
+	r, err := s.begin(streams)
+	if err != nil {
+		return nil, err
+	}
+	defer r.progress.End()
+	return list[T](ctx, r, what, from)
+}
+
+// list reads all objects of a resource. A watcher remembers them by what.
+func list[T any, L runtime.Object](ctx context.Context, r *reading, what string, from resource[L]) (all []T, _ error) {
+	pages := func() ([]runtime.Object, string, error) { return readPages(ctx, r.progress, what, from) }
+	var objects []runtime.Object
+	var err error
+	if r.watcher != nil {
+		objects, err = r.watcher.objects(ctx, what, pages, from.Watch)
+	} else {
+		objects, _, err = pages()
+	}
+	for _, object := range objects {
+		if typed, ok := object.(T); ok {
+			all = append(all, typed)
+		}
+	}
+	return all, err
+}
+
+// readPages reads the objects in pages, so that a long list makes progress. The resource
+// version is the one from which a watch goes on.
+func readPages[L runtime.Object](ctx context.Context, progress *cmdutil.Progress, what string, from resource[L]) (objects []runtime.Object, version string, _ error) {
 	read := 0
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		r.progress.Say("reading %s: %d", what, read)
-		page, err := get(ctx, options)
+		progress.Say("reading %s: %d", what, read)
+		page, err := from.List(ctx, options)
 		if err == nil {
 			read += meta.LenList(page)
 		}
 		return page, err
 	})
-	object, _, err := pages.List(ctx, metav1.ListOptions{})
+	all, _, err := pages.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return all, meta.EachListItem(object, func(item runtime.Object) error {
-		if object, ok := item.(T); ok {
-			all = append(all, object)
-		}
+	about, err := meta.ListAccessor(all)
+	if err != nil {
+		return nil, "", err
+	}
+	return objects, about.GetResourceVersion(), meta.EachListItem(all, func(item runtime.Object) error {
+		objects = append(objects, item)
 		return nil
 	})
 }
@@ -102,11 +190,11 @@ func list[T any, L runtime.Object](ctx context.Context, r *reading, what string,
 // view lists devices and what changes them. A kind that the user is not allowed to read
 // becomes a note, except ResourceSlices.
 func (r *reading) view(ctx context.Context, l *Snapshot) error {
-	published, err := list[*resourceapi.ResourceSlice](ctx, r, "ResourceSlices", r.client.ResourceV1().ResourceSlices().List)
+	published, err := list[*resourceapi.ResourceSlice](ctx, r, "ResourceSlices", r.client.ResourceV1().ResourceSlices())
 	if err != nil {
 		return fmt.Errorf("%s cannot be read: %w", tracker.SliceKind, err)
 	}
-	classes, err := list[*resourceapi.DeviceClass](ctx, r, "DeviceClasses", r.client.ResourceV1().DeviceClasses().List)
+	classes, err := list[*resourceapi.DeviceClass](ctx, r, "DeviceClasses", r.client.ResourceV1().DeviceClasses())
 	if l.NoClasses, err = l.optional(tracker.ClassKind, err); err != nil {
 		return err
 	}
@@ -144,7 +232,7 @@ func (l *Snapshot) optional(kind tracker.Kind, err error) (missing bool, _ error
 
 // rules lists DeviceTaintRules, in the newest version that is served.
 func (r *reading) rules(ctx context.Context) ([]any, error) {
-	client, _, err := ServedRules(r.config)
+	client, err := r.served()
 	if errors.Is(err, ErrNoRules) {
 		return nil, nil
 	}
@@ -169,7 +257,7 @@ func (r *reading) patches(ctx context.Context) ([]any, error) {
 
 // listAs lists objects whose version differs between servers, as *T.
 func listAs[T any](ctx context.Context, r *reading, what string, client dynamic.ResourceInterface) (all []any, _ error) {
-	found, err := list[*unstructured.Unstructured](ctx, r, what, client.List)
+	found, err := list[*unstructured.Unstructured](ctx, r, what, client)
 	if err != nil {
 		return nil, err
 	}

@@ -58,13 +58,13 @@ type State struct {
 
 // read lists claims, pods and budgets.
 func (s *State) read(ctx context.Context, r *reading) (err error) {
-	if s.Objects.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims("").List); err != nil {
+	if s.Objects.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims("")); err != nil {
 		return fmt.Errorf("list ResourceClaims: %w", err)
 	}
-	if s.Objects.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods("").List); err != nil {
+	if s.Objects.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods("")); err != nil {
 		return fmt.Errorf("list Pods: %w", err)
 	}
-	if s.Objects.Budgets, err = list[*policyv1.PodDisruptionBudget](ctx, r, "PodDisruptionBudgets", r.client.PolicyV1().PodDisruptionBudgets("").List); err != nil {
+	if s.Objects.Budgets, err = list[*policyv1.PodDisruptionBudget](ctx, r, "PodDisruptionBudgets", r.client.PolicyV1().PodDisruptionBudgets("")); err != nil {
 		return fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	return nil
@@ -171,7 +171,7 @@ func (o *Source) NodeNames(ctx context.Context, streams cmdutil.Streams, s *Stat
 			return nil, err
 		}
 		defer r.progress.End()
-		if nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes().List); err != nil {
+		if nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes()); err != nil {
 			return nil, err
 		}
 	}

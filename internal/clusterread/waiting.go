@@ -8,7 +8,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
@@ -29,14 +28,11 @@ const creationFailed = "reason=FailedResourceClaimCreation"
 // readWaiting reads what the pods of a namespace wait for. A list that is forbidden is a
 // note.
 func (l *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string) (err error) {
-	l.Events, err = list[*corev1.Event](ctx, r, "events", func(ctx context.Context, options metav1.ListOptions) (*corev1.EventList, error) {
-		options.FieldSelector = creationFailed
-		return r.client.CoreV1().Events(namespace).List(ctx, options)
-	})
+	l.Events, err = list[*corev1.Event](ctx, r, "events", selected[*corev1.EventList]{resource: r.client.CoreV1().Events(namespace), fields: creationFailed})
 	if err := l.denied(err, "events cannot be read: the reason why a claim is not created is unknown"); err != nil {
 		return err
 	}
-	l.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(namespace).List)
+	l.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(namespace))
 	if err := l.denied(err, "ResourceClaimTemplates cannot be read"); err != nil {
 		return err
 	}
@@ -48,7 +44,7 @@ func (l *Snapshot) readGroups(ctx context.Context, r *reading, namespace string)
 	if !slices.ContainsFunc(l.Pods, func(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }) {
 		return nil
 	}
-	l.Groups, err = list[*schedulingapi.PodGroup](ctx, r, "PodGroups", r.client.SchedulingV1beta1().PodGroups(namespace).List)
+	l.Groups, err = list[*schedulingapi.PodGroup](ctx, r, "PodGroups", r.client.SchedulingV1beta1().PodGroups(namespace))
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		l.NoGroups = true
 		l.Notes = append(l.Notes, "PodGroups cannot be read: the number of pods that must be scheduled together is unknown")

@@ -33,8 +33,7 @@ const ConnectionFlag = "dra-steward.io/connection"
 // else the files of $KUBECONFIG, else ~/.kube/config, else the cluster of this pod. It is
 // ready after AddFlags.
 //
-// The flags are those of client-go, on which kubectl's genericclioptions are a layer: that
-// package links kustomize, which makes the program 32 MB larger.
+// The flags are those of client-go, on which kubectl's genericclioptions are a layer.
 type Client struct {
 	*connection
 }

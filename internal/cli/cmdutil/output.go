@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 )
@@ -16,7 +17,7 @@ const jsonPathPrefix = "jsonpath="
 
 // OutputFormats are the formats of a command: its own, and those of kubectl for any value.
 func OutputFormats(own ...string) []string {
-	return append(own, "json", "yaml", "jsonpath=TEMPLATE")
+	return append(own, "json", "yaml", "jsonpath=TEMPLATE", "custom-columns=HEADER:PATH")
 }
 
 // CheckOutput refuses a value of --output that is neither one of the command's own formats
@@ -26,14 +27,22 @@ func CheckOutput(format string, own ...string) error {
 		_, err := parseJSONPath(template)
 		return err
 	}
+	if _, is, err := parseColumns(format); is {
+		return err
+	}
 	if format != "json" && format != "yaml" && !slices.Contains(own, format) {
 		return fmt.Errorf("--output %q: must be one of %s", format, strings.Join(OutputFormats(own...), ", "))
 	}
 	return nil
 }
 
-// Print writes a value as json, yaml or jsonpath=TEMPLATE.
+// Print writes a value as json, yaml, jsonpath=TEMPLATE or custom-columns=HEADER:PATH
 func Print(out io.Writer, format string, value any) error {
+	return PrintTable(out, format, value, true)
+}
+
+// PrintTable is Print for a list; headers are the names of its columns.
+func PrintTable(out io.Writer, format string, value any, headers bool) error {
 	switch format {
 	case "json":
 		encoder := json.NewEncoder(out)
@@ -47,16 +56,17 @@ func Print(out io.Writer, format string, value any) error {
 		}
 		return err
 	}
+	data, err := generic(value)
+	if err != nil {
+		return err
+	}
+	if columns, is, err := parseColumns(format); err != nil {
+		return err
+	} else if is {
+		return printColumns(out, columns, headers, data)
+	}
 	path, err := parseJSONPath(strings.TrimPrefix(format, jsonPathPrefix))
 	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	var data any
-	if err := json.Unmarshal(text, &data); err != nil {
 		return err
 	}
 	var result bytes.Buffer
@@ -65,6 +75,16 @@ func Print(out io.Writer, format string, value any) error {
 	}
 	_, err = result.WriteTo(out)
 	return err
+}
+
+// generic is a value as JSON has it, with whole numbers as such.
+func generic(value any) (data any, _ error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	err = utiljson.Unmarshal(text, &data)
+	return data, err
 }
 
 // parseJSONPath reads a template as kubectl does: the braces around a single path are

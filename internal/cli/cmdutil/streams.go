@@ -60,6 +60,9 @@ func terminal(out io.Writer) io.Writer {
 // ErrFindings ends a command with ExitFindings; what was found is printed already.
 var ErrFindings = errors.New("findings")
 
+// ErrInterrupted ends a command that lasts until Ctrl-C.
+var ErrInterrupted = errors.New("interrupted")
+
 // NoSuchCommand refuses arguments of the program itself and names the commands that
 // are near.
 func NoSuchCommand(c *cobra.Command, args []string) error {

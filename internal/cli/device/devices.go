@@ -47,15 +47,21 @@ reads the devices that your permissions let you read, or files (--from-files).
 				return err
 			}
 			args = taints.Arguments(args)
-			if !o.watch {
-				return o.print(c.Context(), streams, streams.Out, args)
+			if o.watch {
+				return o.follow(c.Context(), streams.Once(), args)
 			}
-			if o.output != "text" && o.output != "wide" && o.output != "name" {
-				return fmt.Errorf("--watch: --output must be text, wide or name, not %q", o.output)
+			found, err := o.find(c.Context(), streams, args)
+			if err != nil {
+				return err
 			}
-			return cmdutil.Watch(c.Context(), streams.Out, func(ctx context.Context, out io.Writer) error { return o.print(ctx, streams, out, args) })
+			return o.write(streams.Out, found)
 		},
 	}
+	o.flags(c)
+	return c
+}
+
+func (o *devicesOptions) flags(c *cobra.Command) {
 	o.AddFlags(c)
 	f := c.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(deviceFormats()...), ", "))
@@ -64,28 +70,62 @@ reads the devices that your permissions let you read, or files (--from-files).
 	f.StringVar(&o.heldBy, "held-by", "", "only devices that claim/NAME, pod/NAME or namespace/NAME holds")
 	f.BoolVar(&o.free, "free", false, "only devices that no claim holds")
 	f.BoolVar(&o.tainted, "tainted", false, "only devices with a taint")
+	f.BoolVarP(&o.Everywhere, "all-namespaces", "A", false, "fail if the claims of all namespaces cannot be read, instead of showing those of one namespace")
 	f.BoolVar(&o.noHeaders, "no-headers", false, "print neither the header nor the line of totals")
 	f.BoolVarP(&o.watch, "watch", "w", false, "after the devices, print those that change")
 	c.MarkFlagsMutuallyExclusive("free", "held-by")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(deviceFormats()...))
 	cmdutil.CompleteWith(c, "node", o.CompleteKind("node"))
 	cmdutil.CompleteWith(c, "held-by", o.CompleteHolders)
-	return c
 }
 
-// print reads the devices and writes those that are asked for.
-func (o devicesOptions) print(ctx context.Context, streams cmdutil.Streams, out io.Writer, args []string) error {
+// find reads the devices that are asked for.
+func (o devicesOptions) find(ctx context.Context, streams cmdutil.Streams, args []string) ([]deviceReport, error) {
 	o.Need(args...)
 	o.Need(o.heldBy)
 	o.Nodes = o.labels != ""
 	found, err := o.Read(ctx, streams)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	all, err := o.choose(found, args)
-	if err != nil {
-		return err
+	return o.choose(found, args)
+}
+
+// follow writes the devices, and then those that change.
+func (o devicesOptions) follow(ctx context.Context, streams cmdutil.Streams, args []string) error {
+	if o.Files != nil {
+		return clusterread.ErrFilesWatched
 	}
+	o.Watcher = clusterread.NewWatcher(streams.Err)
+	return cmdutil.Watch(ctx, streams, o.Watcher.Changed(), func(ctx context.Context) ([]string, error) {
+		all, err := o.find(ctx, streams, args)
+		if err != nil {
+			return nil, err
+		}
+		if !cmdutil.HasRows(o.output, deviceFormats()...) {
+			return cmdutil.Documents(o.output, all)
+		}
+		lines, err := cmdutil.Lines(func(out io.Writer) error { return o.write(out, all) })
+		if err != nil || o.output != "text" && o.output != "wide" {
+			return lines, err
+		}
+		return byDevice(lines, all, !o.noHeaders), nil
+	})
+}
+
+// byDevice joins the lines of a device, so that a taint that is removed is a change, too.
+func byDevice(lines []string, all []deviceReport, headers bool) (parts []string) {
+	if headers {
+		parts, lines = lines[:1:1], lines[1:]
+	}
+	for _, r := range all {
+		n := max(1, len(r.Taints)+len(r.Patched))
+		parts, lines = append(parts, strings.Join(lines[:n], "")), lines[n:]
+	}
+	return append(parts, lines...)
+}
+
+func (o devicesOptions) write(out io.Writer, all []deviceReport) error {
 	switch o.output {
 	case "text", "wide":
 		return writeDevicesText(out, all, o.output == "wide", !o.noHeaders)
@@ -95,7 +135,7 @@ func (o devicesOptions) print(ctx context.Context, streams cmdutil.Streams, out 
 		}
 		return nil
 	}
-	return cmdutil.Print(out, o.output, all)
+	return cmdutil.PrintTable(out, o.output, all, !o.noHeaders)
 }
 
 // choose keeps the devices that arguments and flags ask for.

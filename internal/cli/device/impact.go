@@ -44,7 +44,7 @@ Exit codes: 0 the impact is within the thresholds, 1 it exceeds them, 2 the comm
 	}
 	f := c.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the DeviceTaintRule; - is standard input")
-	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json, yaml or jsonpath=TEMPLATE")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
 	o.addFlags(c, true)
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	return c

@@ -112,6 +112,12 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 }
 
 func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args []string) error {
+	if o.watch && !o.list {
+		return errors.New("--watch: add --list, or follow one drain with --wait")
+	}
+	if o.watch {
+		streams = streams.Once()
+	}
 	config, err := o.read.Client.Config(streams)
 	if err != nil {
 		return err

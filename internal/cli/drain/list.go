@@ -7,9 +7,11 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 )
 
@@ -20,18 +22,45 @@ func (o drainOptions) listDrains(ctx context.Context, streams cmdutil.Streams, c
 	if err := cmdutil.CheckOutput(o.output, listFormats()...); err != nil {
 		return err
 	}
-	list := func(ctx context.Context, out io.Writer) error {
-		list, err := client.List(ctx)
-		if err != nil {
-			return drainError(err)
-		}
-		list.APIVersion, list.Kind = v1alpha1.APIVersion, "DeviceDrainList"
-		return o.writeList(out, list)
-	}
 	if o.watch {
-		return cmdutil.Watch(ctx, streams.Out, list)
+		return o.followList(ctx, streams, client)
 	}
-	return list(ctx, streams.Out)
+	list, err := o.drains(ctx, streams, client)
+	if err != nil {
+		return err
+	}
+	return o.writeList(streams.Out, list)
+}
+
+// followList shows all drains, and then those that change.
+func (o drainOptions) followList(ctx context.Context, streams cmdutil.Streams, client *drain.Client) error {
+	o.read.Watcher = clusterread.NewWatcher(streams.Err)
+	return cmdutil.Watch(ctx, streams, o.read.Watcher.Changed(), func(ctx context.Context) ([]string, error) {
+		list, err := o.drains(ctx, streams, client)
+		if err != nil {
+			return nil, err
+		}
+		if cmdutil.HasRows(o.output, listFormats()...) {
+			return cmdutil.Lines(func(out io.Writer) error { return o.writeList(out, list) })
+		}
+		return cmdutil.Documents(o.output, list.Items)
+	})
+}
+
+// drains reads all drains.
+func (o drainOptions) drains(ctx context.Context, streams cmdutil.Streams, client *drain.Client) (*v1alpha1.DeviceDrainList, error) {
+	found, err := clusterread.List[*v1alpha1.DeviceDrain](ctx, &o.read.Source, streams, "DeviceDrains", client)
+	if err != nil {
+		return nil, drainError(err)
+	}
+	list := &v1alpha1.DeviceDrainList{Items: []v1alpha1.DeviceDrain{}}
+	list.APIVersion, list.Kind = v1alpha1.APIVersion, "DeviceDrainList"
+	for _, d := range found {
+		item := *d
+		item.APIVersion, item.Kind = v1alpha1.APIVersion, v1alpha1.DeviceDrainKind
+		list.Items = append(list.Items, item)
+	}
+	return list, nil
 }
 
 func (o drainOptions) writeList(out io.Writer, list *v1alpha1.DeviceDrainList) error {
@@ -43,7 +72,7 @@ func (o drainOptions) writeList(out io.Writer, list *v1alpha1.DeviceDrainList) e
 		}
 		return nil
 	default:
-		return cmdutil.Print(out, o.output, list)
+		return cmdutil.PrintTable(out, o.output, list, !o.noHeaders)
 	}
 	if len(list.Items) == 0 && !o.noHeaders {
 		_, err := fmt.Fprintln(out, "there are no drains")
@@ -73,7 +102,7 @@ func (o *drainOptions) complete(c *cobra.Command, args []string, typed string) (
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	list, err := client.List(c.Context())
+	list, err := client.List(c.Context(), metav1.ListOptions{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

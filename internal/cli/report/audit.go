@@ -211,11 +211,7 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 
 // readCluster audits a cluster.
 func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, options audit.Options) (audit.Report, error) {
-	config, err := o.read.Client.Config(streams)
-	if err != nil {
-		return audit.Report{}, err
-	}
-	s, err := clusterread.NewLister(config, o.namespace)
+	s, err := o.read.Lister(streams, o.namespace)
 	if err != nil {
 		return audit.Report{}, err
 	}

@@ -43,8 +43,9 @@ the configuration comes from a file; with --from-files, the objects do, and the 
 seen are unknown.
 
 It needs the permissions of "dra-steward audit", list for pods and poddisruptionbudgets, and
-in the namespace of the release list for configmaps and get for pods/proxy. A note lists
-missing permissions, except for stored objects, where they are an error.
+in the namespace of the release list for configmaps and get for pods/proxy; with --watch also
+watch for each of them. A note lists missing permissions, except for stored objects, where they
+are an error.
 
 Exit codes: 0 no step refuses or evicts more than the present mode, 1 a step does, 2 the
 command failed.`
@@ -74,10 +75,7 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 				return fmt.Errorf("--output %q: must be one of %s", o.output, strings.Join(report.Outputs(), ", "))
 			}
 			if o.watch {
-				return cmdutil.Watch(c.Context(), streams.Out, func(ctx context.Context, out io.Writer) error {
-					_, err := o.write(ctx, streams, out)
-					return err
-				})
+				return o.follow(c.Context(), streams.Once())
 			}
 			changes, err := o.write(c.Context(), streams, streams.Out)
 			if err == nil && changes {
@@ -104,6 +102,28 @@ func (o reportOptions) write(ctx context.Context, streams cmdutil.Streams, out i
 		return false, err
 	}
 	return r.Changes(), r.Write(o.output, out)
+}
+
+// countAgain is how often a report that is watched asks the webhook for its counters.
+const countAgain = 30 * time.Second
+
+// follow writes the report, and then its lines that change. Counters have no watch.
+func (o reportOptions) follow(ctx context.Context, streams cmdutil.Streams) error {
+	if o.read.Files != nil {
+		return clusterread.ErrFilesWatched
+	}
+	o.read.Watcher = clusterread.NewWatcher(streams.Err)
+	o.read.Watcher.Every(ctx, countAgain)
+	return cmdutil.Watch(ctx, streams, o.read.Watcher.Changed(), func(ctx context.Context) ([]string, error) {
+		r, err := o.report(ctx, streams, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains([]string{"text", "wide"}, o.output) {
+			return cmdutil.Lines(func(out io.Writer) error { return r.Write(o.output, out) })
+		}
+		return cmdutil.Documents(o.output, []report.Report{r})
+	})
 }
 
 // report reads everything and checks it.
@@ -170,11 +190,7 @@ func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
 
 // eachStored reads the objects of a cluster.
 func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, options *audit.Options, begin func() (visit, error)) error {
-	config, err := o.read.Client.Config(streams)
-	if err != nil {
-		return err
-	}
-	s, err := clusterread.NewLister(config, "")
+	s, err := o.read.Lister(streams, "")
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/policyload"
@@ -58,30 +59,30 @@ func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*r
 	if err != nil {
 		return nil, err
 	}
-	maps, err := client.CoreV1().ConfigMaps(o.namespace).List(ctx, metav1.ListOptions{})
+	maps, err := clusterread.List[*corev1.ConfigMap](ctx, &o.read, streams, "ConfigMaps of namespace "+o.namespace, client.CoreV1().ConfigMaps(o.namespace))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; set --namespace, or use --config", o.namespace, err)
 	}
-	found, err := r.configure(maps.Items, o.config == "")
+	found, err := r.configure(maps, o.config == "")
 	if err != nil {
 		return nil, err
 	}
 	if o.config == "" && !found {
 		return nil, fmt.Errorf("no release of dra-steward in namespace %s: set --namespace, or --config", o.namespace)
 	}
-	policies := &policyload.ConfigMaps{Namespace: o.namespace, Sources: sources, Lister: policyLister(maps.Items)}
+	policies := &policyload.ConfigMaps{Namespace: o.namespace, Sources: sources, Lister: policyLister(maps)}
 	files, err := policies.Compile(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("policies of ConfigMaps in namespace %s: %w", o.namespace, err)
 	}
 	r.set = files.Set
 	r.expose(ctx, client)
-	pods, err := client.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: ofRelease})
+	pods, err := clusterread.List[*corev1.Pod](ctx, &o.read, streams, "pods of the release", clusterread.WithLabels(client.CoreV1().Pods(o.namespace), ofRelease))
 	if err != nil {
 		r.note("the requests seen by the webhook are unknown: %v", err)
 		return r, nil
 	}
-	return r, r.ask(ctx, client, pods.Items, maps.Items)
+	return r, r.ask(ctx, client, pods, maps)
 }
 
 // expose notes which writes are admitted unchecked while the webhook is down, in the modes that
@@ -101,7 +102,7 @@ func (r *released) expose(ctx context.Context, client kubernetes.Interface) {
 }
 
 // configure takes over the configuration of the release, if it has one.
-func (r *released) configure(maps []corev1.ConfigMap, wanted bool) (found bool, err error) {
+func (r *released) configure(maps []*corev1.ConfigMap, wanted bool) (found bool, err error) {
 	for _, m := range maps {
 		text, has := m.Data["config.yaml"]
 		if !wanted || !has || m.Labels["app.kubernetes.io/name"] != "dra-steward" {
@@ -114,11 +115,11 @@ func (r *released) configure(maps []corev1.ConfigMap, wanted bool) (found bool, 
 }
 
 // policyLister lists the ConfigMaps with policies.
-func policyLister(maps []corev1.ConfigMap) corelisters.ConfigMapLister {
+func policyLister(maps []*corev1.ConfigMap) corelisters.ConfigMapLister {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	for i := range maps {
-		if maps[i].Labels[policyload.PolicyLabel] == "true" {
-			_ = indexer.Add(&maps[i]) // fails for what has no name only
+	for _, m := range maps {
+		if m.Labels[policyload.PolicyLabel] == "true" {
+			_ = indexer.Add(m) // fails for what has no name only
 		}
 	}
 	return corelisters.NewConfigMapLister(indexer)
@@ -126,11 +127,10 @@ func policyLister(maps []corev1.ConfigMap) corelisters.ConfigMapLister {
 
 // ask reads the counters of the webhook's replicas, and how the controller was started. Of
 // pods that are leaving it takes what they still say.
-func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod, maps []corev1.ConfigMap) error {
+func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []*corev1.Pod, maps []*corev1.ConfigMap) error {
 	r.counters = report.Seen{Findings: map[string]int{}, Defaults: map[string]int{}}
 	controller := false
-	for i := range pods {
-		pod := &pods[i]
+	for _, pod := range pods {
 		leaving := pod.DeletionTimestamp != nil
 		switch pod.Labels["app.kubernetes.io/component"] {
 		case "webhook":
@@ -155,7 +155,7 @@ func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []
 }
 
 // settings are those of the controller's flags.
-func (r *released) settings(pod *corev1.Pod, maps []corev1.ConfigMap) error {
+func (r *released) settings(pod *corev1.Pod, maps []*corev1.ConfigMap) error {
 	var o manager.Options
 	flags := &cobra.Command{Use: "controller"}
 	o.AddFlags(flags)

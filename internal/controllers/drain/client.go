@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -51,10 +52,16 @@ func (c *Client) Get(ctx context.Context, name string) (*v1alpha1.DeviceDrain, e
 	return d, c.client.Get().Resource(v1alpha1.DeviceDrainResource).Name(name).Do(ctx).Into(d)
 }
 
-// List reads all drains.
-func (c *Client) List(ctx context.Context) (*v1alpha1.DeviceDrainList, error) {
+// List reads a page of the drains, or all.
+func (c *Client) List(ctx context.Context, options metav1.ListOptions) (*v1alpha1.DeviceDrainList, error) {
 	list := &v1alpha1.DeviceDrainList{}
-	return list, c.client.Get().Resource(v1alpha1.DeviceDrainResource).Do(ctx).Into(list)
+	return list, c.client.Get().Resource(v1alpha1.DeviceDrainResource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Into(list)
+}
+
+// Watch watches all drains.
+func (c *Client) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	return c.client.Get().Resource(v1alpha1.DeviceDrainResource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 }
 
 // Create makes a drain; dryRun asks the API server only whether it would.

@@ -30,6 +30,7 @@ func TestClient(t *testing.T) {
 	t.Run("targets", testTargets)
 	t.Run("forbidden", testForbidden)
 	t.Run("warnings", testWarnings)
+	t.Run("watch", testWatch)
 }
 
 // habits are the rows of docs/cli.md.
@@ -46,6 +47,10 @@ func habits() []habit {
 		{"get nodes -o yaml", "devices -o yaml"},
 		{"get nodes -o name", "devices -o name"},
 		{"get nodes -o jsonpath={..name}", "devices -o jsonpath={..device}"},
+		{"get nodes -o custom-columns=NAME:.metadata.name", "devices -o custom-columns=NAME:.device"},
+		{"get nodes -o custom-columns=NAME", "devices -o custom-columns=NAME"},
+		{"get nodes -A", "devices -A"},
+		{"get pods -A --as tenant", "devices -A --as tenant"},
 		{"get nodes --no-headers", "devices --no-headers"},
 		{"get node node-1", "devices node node-1"},
 		{"get node/node-9", "devices node/node-9"},

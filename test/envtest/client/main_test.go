@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,7 +28,10 @@ var cluster *envtest.Cluster
 // TestMain is also the plugin of kubectl: a link to the test with its name.
 func TestMain(m *testing.M) {
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl") {
-		os.Exit(cli.RunAs(context.Background(), os.Args, cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		code := cli.RunAs(ctx, os.Args, cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+		stop()
+		os.Exit(code)
 	}
 	options := envtest.Options{Kubectl: true, Nodes: []string{"node-1"}, DeviceTaintRules: true}
 	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))

@@ -1,0 +1,223 @@
+package clusterread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+)
+
+// listAgain is the time until a list that failed is tried again.
+const listAgain = time.Second
+
+// ErrFilesWatched refuses to watch files.
+var ErrFilesWatched = errors.New("--watch: only a cluster can be watched; remove --from-files")
+
+// A Watcher keeps what a command reads current: the first read of a resource lists and then
+// watches it, later reads make no request. What is missing or forbidden at first stays so.
+type Watcher struct {
+	changed chan struct{}
+	warn    io.Writer
+	reading *reading
+	lister  *Lister
+
+	mutex sync.Mutex
+	lists map[string]*watched
+	// failing are the lists that are not current.
+	failing map[string]bool
+}
+
+// NewWatcher returns a Watcher that writes to warn when it loses the API server.
+func NewWatcher(warn io.Writer) *Watcher {
+	return &Watcher{changed: make(chan struct{}, 1), warn: warn, lists: map[string]*watched{}, failing: map[string]bool{}}
+}
+
+// Changed has a value after objects have changed.
+func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+
+// Every lets Changed have a value also after each interval, until ctx ends.
+func (w *Watcher) Every(ctx context.Context, interval time.Duration) {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(interval):
+				w.signal()
+			}
+		}
+	}()
+}
+
+// watched is a list that a watch keeps current.
+type watched struct {
+	what  string
+	list  func() (objects []runtime.Object, version string, _ error)
+	watch cache.WatchFuncWithContext
+	err   error
+
+	mutex   sync.Mutex
+	objects map[string]runtime.Object // by namespace and name
+}
+
+// objects returns the objects of a list, in the order of the API server.
+func (w *Watcher) objects(ctx context.Context, what string, list func() ([]runtime.Object, string, error), watch cache.WatchFuncWithContext) ([]runtime.Object, error) {
+	w.mutex.Lock()
+	kept, known := w.lists[what]
+	w.mutex.Unlock()
+	if !known {
+		kept = &watched{what: what, list: list, watch: watch}
+		version, err := kept.fill()
+		if kept.err = err; err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		w.mutex.Lock()
+		w.lists[what] = kept
+		w.mutex.Unlock()
+		if err == nil {
+			go w.follow(ctx, kept, version)
+		}
+	}
+	kept.mutex.Lock()
+	defer kept.mutex.Unlock()
+	var all []runtime.Object
+	for _, key := range slices.Sorted(maps.Keys(kept.objects)) {
+		all = append(all, kept.objects[key])
+	}
+	return all, kept.err
+}
+
+// fill lists the objects, and returns the version from which a watch goes on.
+func (k *watched) fill() (version string, _ error) {
+	objects, version, err := k.list()
+	if err != nil {
+		return "", err
+	}
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.objects = map[string]runtime.Object{}
+	for _, object := range objects {
+		k.put(object, true)
+	}
+	return version, nil
+}
+
+// put keeps an object, or drops it.
+func (k *watched) put(object runtime.Object, there bool) {
+	about, err := meta.Accessor(object)
+	if err != nil {
+		return // only a status has no name
+	}
+	key := about.GetNamespace() + "/" + about.GetName()
+	if !there {
+		delete(k.objects, key)
+		return
+	}
+	about.SetManagedFields(nil) // often the largest part, and not read
+	k.objects[key] = object
+}
+
+// follow keeps a list current until ctx ends. A watch that the API server cannot continue
+// begins again with a list.
+func (w *Watcher) follow(ctx context.Context, k *watched, version string) {
+	for {
+		err := w.events(ctx, k, version)
+		if ctx.Err() != nil {
+			return
+		}
+		if !expired(err) {
+			fmt.Fprintf(w.warn, "warning: %s cannot be watched, their changes are not shown: %v\n", k.what, err)
+			return
+		}
+		for version, err = k.fill(); err != nil; version, err = k.fill() {
+			w.note(k.what, err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(listAgain):
+			}
+		}
+		w.note(k.what, nil)
+		w.signal()
+	}
+}
+
+// events applies the changes since version. It returns why there are no more.
+func (w *Watcher) events(ctx context.Context, k *watched, version string) error {
+	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		begun, err := k.watch(ctx, options)
+		if gone := ended(err); gone != nil {
+			return gone, nil
+		}
+		if ctx.Err() == nil && !apierrors.IsForbidden(err) {
+			w.note(k.what, err)
+		}
+		return begun, err
+	}})
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		if event.Type == watch.Error {
+			return apierrors.FromObject(event.Object)
+		}
+		k.mutex.Lock()
+		k.put(event.Object, event.Type != watch.Deleted)
+		k.mutex.Unlock()
+		w.signal()
+	}
+	return ctx.Err()
+}
+
+// ended is a watch that says that its version is too old. RetryWatcher repeats such a request
+// without limit if it is the request that fails, and not the watch.
+func ended(err error) watch.Interface {
+	failed := apierrors.APIStatus(nil)
+	if !expired(err) || !errors.As(err, &failed) {
+		return nil
+	}
+	status := failed.Status()
+	gone := watch.NewFakeWithChanSize(1, false)
+	gone.Error(&status)
+	return gone
+}
+
+// expired reports whether the API server has forgotten a version.
+func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// signal says that something has changed.
+func (w *Watcher) signal() {
+	select {
+	case w.changed <- struct{}{}:
+	default: // is said already
+	}
+}
+
+// note writes a line when the first list stops being current.
+func (w *Watcher) note(what string, err error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if err == nil {
+		delete(w.failing, what)
+		return
+	}
+	if len(w.failing) == 0 {
+		fmt.Fprintf(w.warn, "warning: not current since %s: %v; trying again\n", time.Now().Format(time.TimeOnly), cmdutil.Explain(err))
+	}
+	w.failing[what] = true
+}
