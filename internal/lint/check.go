@@ -20,12 +20,16 @@ func (s *Site) check(document *manifest.Document, now time.Time) []Diagnostic {
 	j := judgement{site: s, document: document, now: now}
 	object, problems := manifest.Decode(document)
 	for _, p := range problems {
-		j.reports = append(j.reports, report(document, p.Line, p.Column, review.Finding{
-			Rule: rulebook.FormRule(p.Kind), Severity: validate.Error, Path: p.Path, Message: p.Message}))
+		finding := review.Finding{Rule: rulebook.FormRule(p.Kind), Severity: validate.Error, Path: p.Path, Message: p.Message}
+		if change, is := s.proposed(document.Kind, p); is {
+			finding = review.Finding{Rule: rulebook.ComingChange, Severity: validate.Warning, Path: p.Path, Message: change}
+		}
+		j.reports = append(j.reports, report(document, p.Line, p.Column, finding))
 	}
 	if object != nil {
 		j.version()
 		j.rules(object)
+		j.next(object)
 	}
 	j.templates()
 	j.droppedLists()

@@ -44,7 +44,7 @@ type Site struct {
 }
 
 // minor returns the minor of Kubernetes that the site is checked for.
-func (s *Site) minor() int { return cmp.Or(s.reviewer.Profile.Minor, apiserver.NewestMinor) }
+func (s *Site) minor() int { return s.reviewer.Profile.EffectiveMinor() }
 
 // skips reports whether the site does not want the file to be looked at. A pattern stands
 // for a file or for a folder with all that is below it.
@@ -226,7 +226,7 @@ var version = regexp.MustCompile(`^v?1\.(\d+)([.+-].*)?$`)
 // profile returns the API server of a version, the newest if it is empty, with gates
 // that differ from its defaults.
 func profile(kubernetes string, gates map[string]bool) (p apiserver.Profile, err error) {
-	if kubernetes != "" {
+	if p.Next = kubernetes == Next; kubernetes != "" && !p.Next {
 		match := version.FindStringSubmatch(kubernetes)
 		if match == nil {
 			return p, fmt.Errorf("kubernetes version %q: must be %s, with or without a patch version", kubernetes, oneOf(Minors()))
@@ -242,10 +242,13 @@ func profile(kubernetes string, gates map[string]bool) (p apiserver.Profile, err
 	return p, p.Validate()
 }
 
+// Next is the version of Kubernetes after the newest one, as far as it is merged.
+const Next = "next"
+
 // Minors are the versions of Kubernetes that lint can stand for.
 func Minors() (names []string) {
 	for minor := apiserver.OldestMinor; minor <= apiserver.NewestMinor; minor++ {
 		names = append(names, fmt.Sprintf("1.%d", minor))
 	}
-	return names
+	return append(names, Next)
 }

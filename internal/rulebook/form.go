@@ -15,6 +15,7 @@ const (
 	UnknownKind       = "unknown-kind"
 	DeprecatedVersion = "deprecated-version"
 	FieldDropped      = ruleid.FieldDropped
+	ComingChange      = "coming-change"
 	Unrendered        = "unrendered-template"
 )
 
@@ -85,5 +86,9 @@ server removes the gate's fields from new objects without an error. The object i
 and behaves differently than written. --kubernetes-version and --feature-gates select the
 server for lint. It is a warning, because the same manifest can be intended for newer
 clusters too.`, "drops the field without an error"),
+		form(ComingChange, `A manifest means the same to the next version of Kubernetes.
+
+lint --kubernetes-version next reports what that version warns about, and fields that are
+proposed for it. It is a warning: what is proposed can change.`, "as the page next.md says"),
 	}
 }

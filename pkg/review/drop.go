@@ -1,7 +1,6 @@
 package review
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -35,7 +34,7 @@ func drop[T any](drops apiserver.Drops[*T], old, obj *T, profile apiserver.Profi
 			_, why, _ := strings.Cut(lost, " are ")
 			for _, path := range missing("", before, after) {
 				findings = append(findings, Finding{ruleid.FieldDropped, validate.Warning, field.ErrorTypeForbidden, path,
-					fmt.Sprintf("%s in Kubernetes 1.%d: the object would be stored without it", why, cmp.Or(profile.Minor, apiserver.NewestMinor))})
+					fmt.Sprintf("%s in Kubernetes 1.%d: the object would be stored without it", why, profile.EffectiveMinor())})
 			}
 		}
 	}

@@ -48,7 +48,8 @@ Every finding has file, line and column, the object, the field and the rule;
 
 lint assumes the newest known API server with its default feature gates. Use
 --kubernetes-version and --feature-gates for another one: lint then also finds fields
-that it does not know or does not store.
+that it does not know or does not store. The version "next" is the newest one with what
+Kubernetes has merged for the version after it.
 
 A repository configures lint in .dra-steward.yaml: limits, severities, and in the section
 lint the version and gates of its clusters and the files to ignore. The file is searched

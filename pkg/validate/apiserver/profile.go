@@ -14,6 +14,9 @@ type Profile struct {
 	// Minor is the minor version of Kubernetes 1: OldestMinor to NewestMinor, 0 for
 	// the newest.
 	Minor int
+	// Next adds to the newest minor what Kubernetes has merged for the one after it. Minor
+	// is 0 then.
+	Next bool
 	// Gates are feature gates that differ from the minor's default.
 	Gates map[Gate]bool
 }
@@ -59,7 +62,7 @@ var gates = map[Gate]lifetime{
 	gateAdminAccess:                 {34, 34, 36},
 	gatePrioritizedList:             {34, 34, 37},
 	gateResourceClaimDeviceStatus:   {34, 34, 37},
-	gateDeviceTaints:                {34, 36, 0},
+	gateDeviceTaints:                {34, 36, 38},
 	gatePartitionableDevices:        {34, 36, 0},
 	gateConsumableCapacity:          {34, 36, 0},
 	gateFractionalCapacityRange:     {37, 0, 0}, // on only with a minimum compatibility version of 1.37
@@ -74,9 +77,12 @@ var gates = map[Gate]lifetime{
 	gateResourceClaimDeviceGranular: {36, 36, 0},
 }
 
-// EffectiveMinor returns Minor, or NewestMinor where Minor is 0.
+// EffectiveMinor returns Minor, or NewestMinor where Minor is 0, or the one after it for Next.
 func (p Profile) EffectiveMinor() int {
-	if p.Minor == 0 {
+	switch {
+	case p.Next:
+		return NewestMinor + 1
+	case p.Minor == 0:
 		return NewestMinor
 	}
 	return p.Minor
@@ -103,8 +109,8 @@ func Gates() []Gate { return slices.Sorted(maps.Keys(gates)) }
 // Validate refuses a minor that is not supported and gates that do not exist in it
 // or cannot be switched as wished; all of them in one error.
 func (p Profile) Validate() error {
-	if !p.Since(OldestMinor) || p.Since(NewestMinor+1) {
-		return fmt.Errorf("minor 1.%d of Kubernetes: must be between 1.%d and 1.%d", p.EffectiveMinor(), OldestMinor, NewestMinor)
+	if p.Minor != 0 && (p.Next || p.Minor < OldestMinor || p.Minor > NewestMinor) {
+		return fmt.Errorf("minor 1.%d of Kubernetes: must be between 1.%d and 1.%d", p.Minor, OldestMinor, NewestMinor)
 	}
 	var errs []error
 	for _, gate := range slices.Sorted(maps.Keys(p.Gates)) {
