@@ -101,6 +101,13 @@ type DeviceDrainSpec struct {
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
 
+	// Via is how pods are asked to leave: Eviction, the default, evicts them through the
+	// Eviction API; EvictionRequest creates EvictionRequests (lifecycle.k8s.io, alpha in
+	// Kubernetes 1.37), so that the responders of a pod can end it gracefully. The drain
+	// returns to Eviction where EvictionRequests are not served, or their status does not
+	// move; the condition ViaEvictionRequest has the reason.
+	// +optional
+	Via DrainVia `json:"via,omitempty"`
 	// EvictionsPerMinute bounds the rate of evictions. Absent is 60.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -203,6 +210,19 @@ type DrainCordon struct {
 	// +kubebuilder:validation:MaxLength=63
 	Value string `json:"value,omitempty"`
 }
+
+// DrainVia is how pods are asked to leave.
+//
+// +kubebuilder:validation:Enum=Eviction;EvictionRequest
+type DrainVia string
+
+// How pods are asked to leave.
+const (
+	// ViaEviction evicts pods through the Eviction API.
+	ViaEviction DrainVia = "Eviction"
+	// ViaEvictionRequest creates EvictionRequests (KEP-4563).
+	ViaEvictionRequest DrainVia = "EvictionRequest"
+)
 
 // DrainOrder is a criterion of the eviction order.
 //

@@ -13,7 +13,9 @@ type DeviceDrainStatus struct {
 	// ObservedGeneration is the generation of the drain that the status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Cordoned, Draining, Blocked, Drained and Failed.
+	// Conditions are Cordoned, Draining, Blocked, Drained and Failed; with via
+	// EvictionRequest also ViaEvictionRequest; where the version of the cluster has a known
+	// fault also KnownFault.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -34,6 +36,13 @@ type DeviceDrainStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	Evicting []DrainPod `json:"evicting,omitempty"`
+	// Requested are pods with an EvictionRequest of the drain, at most 128, and the newest
+	// pods that the drain evicts through the Eviction API after their request.
+	// +optional
+	// +listType=map
+	// +listMapKey=uid
+	// +kubebuilder:validation:MaxItems=256
+	Requested []DrainRequest `json:"requested,omitempty"`
 	// LastEvictionTime is when pods were evicted last, from which the rate counts.
 	// +optional
 	LastEvictionTime *metav1.MicroTime `json:"lastEvictionTime,omitempty"`
@@ -111,8 +120,8 @@ type DrainCounts struct {
 	// Namespaces is how many the remaining pods are in.
 	// +optional
 	Namespaces int32 `json:"namespaces"`
-	// Evicted is how many evictions the API server accepted, Deleted how many deletions
-	// at the deadline.
+	// Evicted is how many evictions the API server accepted, with the pods that ended
+	// after an EvictionRequest; Deleted is how many deletions at the deadline.
 	// +optional
 	Evicted int32 `json:"evicted"`
 	// +optional
@@ -132,6 +141,23 @@ type DrainPod struct {
 	// Delete is true for a pod that is deleted at the deadline rather than evicted.
 	// +optional
 	Delete bool `json:"delete,omitempty"`
+}
+
+// A DrainRequest is about a pod that was asked to leave by an EvictionRequest.
+//
+// +kubebuilder:object:generate=true
+type DrainRequest struct {
+	// UID is that of the pod.
+	// +required
+	UID types.UID `json:"uid"`
+	// Time is when it was asked.
+	// +required
+	Time metav1.MicroTime `json:"time"`
+	// Fallback is why it is evicted through the Eviction API instead: a reason of the
+	// condition ViaEvictionRequest, or Stalled, RequestFailed or RequestRefused.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Fallback string `json:"fallback,omitempty"`
 }
 
 // A DrainBlock is why some pods, or a claim, keep a device.
@@ -217,6 +243,34 @@ const (
 	DrainDrained = "Drained"
 	// DrainFailed is true once a drain has given up at its deadline.
 	DrainFailed = "Failed"
+	// DrainViaEvictionRequest is true while pods are asked to leave by EvictionRequests, as
+	// spec.via says, and false once the drain has returned to the Eviction API. Then it
+	// stays false, until spec.via changes.
+	DrainViaEvictionRequest = "ViaEvictionRequest"
+	// DrainKnownFault is true while the version of the cluster has a known fault that the
+	// DeviceTaintRules of the drain can set off. It is absent otherwise.
+	DrainKnownFault = "KnownFault"
+)
+
+// The reasons of a false condition ViaEvictionRequest, which concern the whole drain, and of
+// the field fallback, which concern one pod.
+const (
+	// FallbackNotServed: the API server does not serve EvictionRequests.
+	FallbackNotServed = "NotServed"
+	// FallbackForbidden: the controller has no right to list EvictionRequests.
+	FallbackForbidden = "Forbidden"
+	// FallbackNotReadable: EvictionRequests could not be listed for a minute.
+	FallbackNotReadable = "NotReadable"
+	// FallbackNotAnswered: an EvictionRequest had no status after a minute, so that no
+	// controller seems to process them.
+	FallbackNotAnswered = "NotAnswered"
+	// FallbackStalled: the status of the request, and that of its Eviction, did not move for
+	// 25 minutes.
+	FallbackStalled = "Stalled"
+	// FallbackFailed: the request has the condition Failed.
+	FallbackFailed = "RequestFailed"
+	// FallbackRefused: the API server refused the request.
+	FallbackRefused = "RequestRefused"
 )
 
 // The reasons of the condition Blocked, from what concerns the whole drain to what

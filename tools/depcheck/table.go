@@ -112,6 +112,7 @@ var Packages = map[string]Package{
 	"internal/printable":        {Floor: 1, Pure: true},
 	"internal/sizedcache":       {Floor: 1, Pure: true},
 	"internal/plural":           {Floor: 1, Pure: true},
+	"internal/faults":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/reconcile":        {Floor: 1, Never: []string{controllerRuntime, opa}},
 	"internal/version":          {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
@@ -139,7 +140,7 @@ var Packages = map[string]Package{
 // they are given the time.
 var PureFiles = map[string][]string{
 	"internal/controllers/certificate": {"decide.go"},
-	"internal/controllers/drain":       {"block.go", "choose.go", "classify.go", "conditions.go", "cordon.go", "decide.go", "input.go", "resolve.go", "returns.go", "turns.go"},
+	"internal/controllers/drain":       {"block.go", "choose.go", "classify.go", "conditions.go", "cordon.go", "decide.go", "input.go", "request.go", "resolve.go", "returns.go", "turns.go"},
 	"internal/controllers/patchstatus": {"decide.go"},
 	"pkg/evictor":                      {"decide.go"},
 }

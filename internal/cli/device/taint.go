@@ -11,6 +11,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -112,6 +114,9 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	if err != nil {
 		return err
 	}
+	if err := o.warnOfFaults(streams); err != nil {
+		return err
+	}
 	for _, target := range found {
 		now := time.Now()
 		intent := taints.Intent{Target: target, Taint: taint, Acknowledged: o.acknowledge}
@@ -127,6 +132,14 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 		}
 	}
 	return nil
+}
+
+func (o taintOptions) warnOfFaults(streams cmdutil.Streams) error {
+	config, err := o.read.Client.Config(streams)
+	if err == nil {
+		clusterread.WarnOfFaults(streams, config, faults.RuleExists)
+	}
+	return err
 }
 
 // expiry is when a rule ends: by --for, or as it is stored.

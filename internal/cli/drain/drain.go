@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -25,6 +26,7 @@ type drainOptions struct {
 	read                        clusterread.SnapshotOptions
 	rate, perNamespace, perNode int32
 	order                       []string
+	via                         string
 	deadline                    time.Duration
 	action                      string
 	acknowledge                 string
@@ -86,6 +88,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.Int32Var(&o.perNamespace, "max-per-namespace", 0, "maximum number of pods per namespace that are being evicted at a time; 0 = no limit")
 	f.Int32Var(&o.perNode, "max-per-node", 0, "maximum number of pods per node that are being evicted at a time; 0 = no limit")
 	f.StringSliceVar(&o.order, "order", nil, "eviction order: Priority, OwnerSpread (default: both)")
+	f.StringVar(&o.via, "via", "", "how pods are asked to leave: Eviction (default), or EvictionRequest, which falls back to Eviction if the cluster does not process it")
 	cmdutil.DurationVar(f, &o.deadline, "deadline", 0, "maximum duration of the drain; 0 = no limit")
 	f.StringVar(&o.action, "deadline-action", string(v1alpha1.DeadlineKeep), "action at the deadline: Keep (stop evictions), Delete (delete pods regardless of budgets) or Fail")
 	f.StringVar(&o.acknowledge, "acknowledge", "", `maximum impact of the drain, above the thresholds of the site: "pods<=120,namespaces<=4"`)
@@ -108,6 +111,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(listFormats()...))
 	cmdutil.CompleteWith(c, "driver", o.read.CompleteKind("driver"))
 	cmdutil.Complete(c, "deadline-action", []string{string(v1alpha1.DeadlineKeep), string(v1alpha1.DeadlineDelete), string(v1alpha1.DeadlineFail)})
+	cmdutil.Complete(c, "via", []string{string(v1alpha1.ViaEviction), string(v1alpha1.ViaEvictionRequest)})
 	cmdutil.Complete(c, "order", []string{string(v1alpha1.OrderPriority), string(v1alpha1.OrderOwnerSpread)})
 }
 
@@ -148,6 +152,7 @@ func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config
 	if err != nil {
 		return err
 	}
+	clusterread.WarnOfFaults(streams, config, faults.RuleExists)
 	if o.dry != "" {
 		return o.plan(ctx, streams, config, client, found.View, wanted)
 	}

@@ -125,6 +125,9 @@ func (o drainOptions) set(d *v1alpha1.DeviceDrain, given func(flag string) bool)
 			s.Order = append(s.Order, v1alpha1.DrainOrder(criterion))
 		}
 	}
+	if given("via") && o.via != "" {
+		s.Via = v1alpha1.DrainVia(o.via)
+	}
 	if given("deadline") && o.deadline != 0 {
 		s.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: o.deadline}, Action: v1alpha1.DeadlineAction(o.action)}
 	}

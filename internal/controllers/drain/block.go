@@ -34,8 +34,8 @@ func (d *Decision) block(in Input, pod *candidate, from time.Time, force bool) *
 	if metav1.GetControllerOf(pod) == nil && in.Drain.Spec.PodsWithoutController != v1alpha1.EvictPods {
 		return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedNoController}
 	}
-	if pod.Status.Phase == corev1.PodPending || len(pod.Budgets) == 0 {
-		return nil // of which budgets do not speak
+	if pod.Status.Phase == corev1.PodPending || len(pod.Budgets) == 0 || d.asks(in, pod.Pod) {
+		return nil // of which budgets do not speak, or whose responders look at them
 	}
 	if len(pod.Budgets) > 1 {
 		return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedManyBudgets, Budgets: budgetNames(pod)}

@@ -34,19 +34,25 @@ func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
 			return
 		}
 	}
-	l := newLimits(in.Drain.Spec, s.leaving)
+	l, taken := newLimits(in.Drain.Spec, s.leaving), 0
 	for _, pod := range s.waiting {
-		if len(d.Evict) == batch {
+		if taken == batch {
 			break
 		}
-		if !l.take(pod, force) {
+		asks := !force && d.asks(in, pod.Pod)
+		if asks && d.full() || !l.take(pod, force || asks) {
 			continue
 		}
-		d.Evict = append(d.Evict, v1alpha1.DrainPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Delete: force})
+		taken++
+		if asks {
+			d.ask(in, pod.Pod)
+		} else {
+			d.Evict = append(d.Evict, v1alpha1.DrainPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Delete: force})
+		}
 		d.beginAll(in, pod, from)
 		d.takeTurn(pod)
 	}
-	if len(d.Evict) > 0 {
+	if taken > 0 {
 		d.Status.Evicting = d.Evict
 		d.Status.LastEvictionTime = &metav1.MicroTime{Time: microsecond(in.Now)}
 		d.wakeAt(in.Now.Add(interval))
@@ -71,13 +77,13 @@ func newLimits(spec v1alpha1.DeviceDrainSpec, leaving []*candidate) *limits {
 }
 
 // take counts a pod in, if nothing is against it. What budgets allow now is shared by the
-// pods that are evicted at once.
-func (l *limits) take(pod *candidate, force bool) bool {
+// pods that are evicted at once, unless that does not matter.
+func (l *limits) take(pod *candidate, regardless bool) bool {
 	if l.perNamespace != nil && l.namespaces[pod.Namespace] >= int(*l.perNamespace) ||
 		l.perNode != nil && l.nodes[pod.Spec.NodeName] >= int(*l.perNode) {
 		return false
 	}
-	if !force && len(pod.Budgets) == 1 && !free(pod.Pod, pod.Budgets[0]) {
+	if !regardless && len(pod.Budgets) == 1 && !free(pod.Pod, pod.Budgets[0]) {
 		budget := pod.Budgets[0]
 		if l.budgets[budget.UID] >= allowance(budget) {
 			return false

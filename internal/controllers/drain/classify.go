@@ -63,7 +63,7 @@ func (d *Decision) look(in Input, from time.Time, force bool) survey {
 	for _, pod := range s.pods {
 		s.namespaces[pod.Namespace] = true
 		switch {
-		case leaves(pod.Pod, in.Doomed) || in.Asked[pod.UID]:
+		case leaves(pod.Pod, in.Doomed) || in.Asked[pod.UID] || d.asked(pod.UID):
 			s.leaving = append(s.leaving, pod)
 		case pod.Spec.NodeName == "": // on its way from the scheduler: it comes back to us
 		default:

@@ -93,6 +93,11 @@ type Controller struct {
 	answers answers
 	// asking are the pods that a drain has decided to evict, until all have an answer.
 	asking map[string][]v1alpha1.DrainPod
+	// unread is since when the EvictionRequests of a drain cannot be listed.
+	unread map[string]time.Time
+	// version is that of the API server, empty if it is not known, versionAt when it was read.
+	version   string
+	versionAt time.Time
 	// cannot is why no rule can be written, until then.
 	cannot string
 	until  time.Time
@@ -115,7 +120,7 @@ func New(options Options) (*Controller, error) {
 		options: options, informer: options.Drains.Informer(), rules: ruleWriter{client: options.Rules},
 		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{}),
 		written: map[string]*v1alpha1.DeviceDrain{}, wrote: map[string]time.Time{}, active: map[string]struct{}{},
-		said: map[string]map[string]time.Time{}, kept: map[types.UID]bool{}, answers: newAnswers(), asking: map[string][]v1alpha1.DrainPod{},
+		said: map[string]map[string]time.Time{}, kept: map[types.UID]bool{}, answers: newAnswers(), unread: map[string]time.Time{}, asking: map[string][]v1alpha1.DrainPod{},
 	}, nil
 }
 
@@ -183,6 +188,7 @@ func (c *Controller) forget(name string) {
 	delete(c.wrote, name)
 	delete(c.said, name)
 	delete(c.answers.outcomes, name)
+	delete(c.unread, name)
 	c.activate(name, false)
 	c.options.Metrics.forget(name)
 }
@@ -205,6 +211,28 @@ func (c *Controller) wakeAll() {
 	for name := range c.active {
 		c.queue.AddAfter(name, window)
 	}
+}
+
+// versionPeriod is how long a version of the API server is believed.
+const versionPeriod = 5 * time.Minute
+
+// readVersion reads the version of the API server, unless it was read a short time ago.
+func (c *Controller) readVersion() {
+	read := false
+	c.locked(func() {
+		if read = c.versionAt.IsZero() || time.Since(c.versionAt) >= versionPeriod; read {
+			c.versionAt = time.Now() // other steps do not wait
+		}
+	})
+	if !read {
+		return
+	}
+	info, err := c.options.Client.Discovery().ServerVersion()
+	if err != nil {
+		c.options.Logger.V(1).Info("Cannot read the version of the API server", "error", err.Error())
+		return
+	}
+	c.locked(func() { c.version = info.GitVersion })
 }
 
 // refused reports whether no rule can be written for now.

@@ -19,13 +19,8 @@ func Decide(in Input) Decision {
 	d.Status.ObservedGeneration = in.Drain.Generation
 	d.settle(in)
 	c := conditions{&d.Status, in.Now}
-	var groups []v1alpha1.DrainDevices
-	if in.Devices.Names != nil {
-		groups = in.groups()
-		if why := tooMany(groups); why != "" && len(in.Drain.Status.Devices) == 0 {
-			in.Devices = Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: why}
-		}
-	}
+	c.knownFault(in.Version)
+	groups := in.chosen()
 	if in.Devices.Names == nil {
 		d.unresolved(in, c)
 		return d
@@ -35,6 +30,7 @@ func Decide(in Input) Decision {
 	}
 	from, evict := d.cordonCondition(in, groups)
 	if d.Status.CompletionTime != nil {
+		d.reconcileRequests(in)
 		return d
 	}
 	at, action := deadline(in.Drain)
@@ -43,6 +39,8 @@ func Decide(in Input) Decision {
 		d.wakeAt(at)
 	}
 	force := passed && action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused
+	kept := passed && action == v1alpha1.DeadlineKeep
+	d.follow(in, c, force || kept || in.Drain.Spec.Paused || in.Drain.Spec.DryRun || in.Drain.Spec.Via != v1alpha1.ViaEvictionRequest)
 	s := d.look(in, from, force)
 	d.counts(in, s)
 	for _, pod := range s.waiting {
@@ -55,12 +53,25 @@ func Decide(in Input) Decision {
 	case d.drained(in, c, evict):
 	case passed && action == v1alpha1.DeadlineFail && !in.Drain.Spec.DryRun:
 		d.fail(in, c, at)
-	default:
-		if d.draining(in, c, s, evict, passed && action == v1alpha1.DeadlineKeep, at) {
-			d.choose(in, s, from, force)
-		}
+	case d.draining(in, c, s, evict, kept, at):
+		d.choose(in, s, from, force)
+	case c.is(v1alpha1.DrainDraining).Reason != cordoning:
+		d.stopRequests(in)
 	}
+	d.reconcileRequests(in)
 	return d
+}
+
+// chosen groups the devices of a drain, unless it begins with too many.
+func (in *Input) chosen() []v1alpha1.DrainDevices {
+	if in.Devices.Names == nil {
+		return nil
+	}
+	groups := in.groups()
+	if why := tooMany(groups); why != "" && len(in.Drain.Status.Devices) == 0 {
+		in.Devices = Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: why}
+	}
+	return groups
 }
 
 // unresolved waits for devices.
@@ -209,7 +220,7 @@ func (d *Decision) result() string {
 // complete ends the drain. The rules are looked at once more: they may be lifted.
 func (d *Decision) complete(in Input) {
 	d.Status.CompletionTime = &metav1.Time{Time: in.Now.Truncate(time.Second)}
-	d.Status.Attempts, d.attempts = nil, nil
+	d.Status.Attempts, d.attempts, d.Status.Requested = nil, nil, nil
 	if in.Drain.Spec.AtEnd == v1alpha1.EndUncordon {
 		d.wakeAt(in.Now)
 	}
@@ -222,6 +233,9 @@ func (d *Decision) fail(in Input, c conditions, at time.Time) {
 	c.set(v1alpha1.DrainDraining, false, "DeadlineExceeded", message)
 	d.complete(in)
 }
+
+// cordoning is the reason of a drain that waits for its rules to take effect.
+const cordoning = "Cordoning"
 
 // draining reports whether pods are evicted, and why not.
 func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, at time.Time) bool {
@@ -239,7 +253,7 @@ func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, 
 	case blocked.Reason == v1alpha1.BlockedThreshold || blocked.Reason == v1alpha1.BlockedCannotCordon:
 		return stop(blocked.Reason, "evictions are blocked: see the condition Blocked")
 	case !evict:
-		return stop("Cordoning", "the devices are cordoned first")
+		return stop(cordoning, "the devices are cordoned first")
 	case kept:
 		return stop("DeadlineExceeded", deadlineText(at)+", and evictions have stopped; "+d.result())
 	}

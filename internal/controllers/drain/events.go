@@ -29,6 +29,9 @@ func (c *Controller) announce(d *v1alpha1.DeviceDrain, before, after []metav1.Co
 		if was.Status == is.Status && was.Reason == is.Reason {
 			continue
 		}
+		if is.Type == v1alpha1.DrainViaEvictionRequest && is.Status == metav1.ConditionFalse {
+			c.options.Metrics.fellBack(is.Reason)
+		}
 		c.options.Logger.Info("DeviceDrain", "drain", d.Name, "condition", is.Type, "status", is.Status, "reason", is.Reason, "message", is.Message)
 		kind := worth(was, is)
 		if kind == "" {
@@ -52,8 +55,12 @@ func (c *Controller) announce(d *v1alpha1.DeviceDrain, before, after []metav1.Co
 func worth(was, is metav1.Condition) string {
 	holds, held := is.Status == metav1.ConditionTrue, was.Status == metav1.ConditionTrue
 	switch is.Type {
-	case v1alpha1.DrainBlocked, v1alpha1.DrainFailed:
+	case v1alpha1.DrainBlocked, v1alpha1.DrainFailed, v1alpha1.DrainKnownFault:
 		if holds {
+			return corev1.EventTypeWarning
+		}
+	case v1alpha1.DrainViaEvictionRequest:
+		if !holds {
 			return corev1.EventTypeWarning
 		}
 	case v1alpha1.DrainDrained:
@@ -81,6 +88,9 @@ func (c *Controller) evictedEvent(name string, pod v1alpha1.DrainPod) {
 	if pod.Delete {
 		did = "Deleted at the deadline"
 	}
-	c.event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		corev1.EventTypeNormal, "DeviceDrain", fmt.Sprintf("%s to drain its devices: DeviceDrain %s", did, name))
+	c.event(podReference(pod), corev1.EventTypeNormal, "DeviceDrain", fmt.Sprintf("%s to drain its devices: DeviceDrain %s", did, name))
+}
+
+func podReference(pod v1alpha1.DrainPod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }

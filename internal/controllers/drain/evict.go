@@ -22,6 +22,8 @@ type answers struct {
 	// outcomes are those that the status of a drain does not have yet, by drain.
 	outcomes map[string]map[types.UID]Outcome
 	refusals map[types.UID]Refusal
+	// unasked are pods whose EvictionRequest was refused, with what the API server said.
+	unasked map[types.UID]string
 	// doomed are pods whose eviction was accepted, until the view of who holds what shows
 	// it, which is later than the informer.
 	doomed map[types.UID]bool
@@ -29,7 +31,7 @@ type answers struct {
 }
 
 func newAnswers() answers {
-	return answers{outcomes: map[string]map[types.UID]Outcome{}, refusals: map[types.UID]Refusal{},
+	return answers{outcomes: map[string]map[types.UID]Outcome{}, refusals: map[types.UID]Refusal{}, unasked: map[types.UID]string{},
 		doomed: map[types.UID]bool{}, names: map[types.UID]types.NamespacedName{}}
 }
 
@@ -42,6 +44,7 @@ func (a answers) clean(pod func(namespace, name string) *corev1.Pod, now time.Ti
 			delete(a.names, uid)
 		}
 	}
+	a.cleanRequests(pod)
 	for uid, refusal := range a.refusals {
 		if now.After(refusal.Until) {
 			delete(a.refusals, uid)
@@ -79,7 +82,11 @@ func (c *Controller) evictAll(ctx context.Context, name string, pods []v1alpha1.
 	defer c.deciding.Unlock()
 	for a := range got {
 		c.answers.add(name, a.pod, a.outcome, a.refusal)
-		c.options.Metrics.evicted(a.pod.Delete, a.outcome, a.refusal)
+		call := callEvict
+		if a.pod.Delete {
+			call = callDelete
+		}
+		c.options.Metrics.answered(call, a.outcome, a.refusal)
 		at := podName(a.pod.Namespace, a.pod.Name)
 		if a.outcome != Accepted {
 			c.options.Logger.V(1).Info("Pod of a DeviceDrain was not evicted", "drain", name, "pod", at, "outcome", a.outcome, "message", a.refusal.Message)

@@ -39,12 +39,17 @@ type Input struct {
 	Asked map[types.UID]bool
 	// Refusals are pods whose eviction was refused a short time ago.
 	Refusals map[types.UID]Refusal
+	// Requests are the EvictionRequests of the drain. They are not known if it has none and
+	// makes none.
+	Requests Requests
 	// Thresholds are what may be hit without an acknowledgement, DriverDevices is how many
 	// devices the drivers of the drain publish, 0 if that is not known.
 	Thresholds    guard.Thresholds
 	DriverDevices int
 	// HeldDevices are how many of the devices claims hold.
 	HeldDevices int
+	// Version is that of the API server, empty if it is not known.
+	Version string
 	// Settings are the times that the drain keeps.
 	Settings Delays
 	Now      time.Time
@@ -125,6 +130,12 @@ type Decision struct {
 	Status v1alpha1.DeviceDrainStatus
 	// Evict are the pods to evict now; status.evicting has them.
 	Evict []v1alpha1.DrainPod
+	// Ask are the pods to ask now by an EvictionRequest; status.requested has them.
+	Ask []v1alpha1.DrainPod
+	// Withdraw are EvictionRequests that the drain no longer needs.
+	Withdraw []Request
+	// FellBack are the pods whose request has come to nothing since the last step.
+	FellBack []Fallback
 	// Order are the pods that can be evicted, in eviction order, with those to evict now.
 	Order []Pod
 	// Wake is when to decide again though nothing changes; zero is never.

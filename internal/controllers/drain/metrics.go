@@ -8,9 +8,9 @@ import (
 
 // Metrics count what drains do.
 type Metrics struct {
-	evictions, writes *prometheus.CounterVec
-	drains, blocked   *prometheus.GaugeVec
-	states            map[string]string
+	evictions, writes, fallbacks *prometheus.CounterVec
+	drains, blocked              *prometheus.GaugeVec
+	states                       map[string]string
 }
 
 // NewMetrics registers the metrics.
@@ -18,12 +18,16 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_drain_evictions_total",
-			Help: "Pods that drains asked the API server to evict or, at the deadline, to delete, by its answer: accepted, gone, budget, refused, no_answer.",
+			Help: "Pods that drains asked the API server to evict, to request the eviction of (call request) or, at the deadline, to delete, by its answer: accepted, gone, budget, refused, no_answer.",
 		}, []string{"call", "result"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_drain_status_writes_total",
 			Help: "Writes of the status of DeviceDrains, by result.",
 		}, []string{"result"}),
+		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_drain_fallbacks_total",
+			Help: "Returns from EvictionRequests to the Eviction API, by reason: of one pod (Stalled, RequestFailed, RequestRefused), or of a whole drain (NotServed, Forbidden, NotReadable, NotAnswered).",
+		}, []string{"reason"}),
 		drains: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dra_steward_drains",
 			Help: "DeviceDrains by state: drained, failed, draining, or the reason that blocks evictions.",
@@ -34,7 +38,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"drain", "reason"}),
 		states: map[string]string{},
 	}
-	for _, collector := range []prometheus.Collector{m.evictions, m.writes, m.drains, m.blocked} {
+	for _, collector := range []prometheus.Collector{m.evictions, m.writes, m.fallbacks, m.drains, m.blocked} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, err
 		}
@@ -42,14 +46,18 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) evicted(deletion bool, outcome Outcome, refusal Refusal) {
+// The values of the label call.
+const (
+	callEvict   = "evict"
+	callDelete  = "delete"
+	callRequest = "request"
+)
+
+func (m *Metrics) answered(call string, outcome Outcome, refusal Refusal) {
 	if m == nil {
 		return
 	}
-	call, result := "evict", "no_answer"
-	if deletion {
-		call = "delete"
-	}
+	result := "no_answer"
 	switch {
 	case outcome == Accepted:
 		result = "accepted"
@@ -61,6 +69,12 @@ func (m *Metrics) evicted(deletion bool, outcome Outcome, refusal Refusal) {
 		result = "refused"
 	}
 	m.evictions.WithLabelValues(call, result).Inc()
+}
+
+func (m *Metrics) fellBack(reason string) {
+	if m != nil {
+		m.fallbacks.WithLabelValues(reason).Inc()
+	}
 }
 
 func (m *Metrics) wrote(err error) {

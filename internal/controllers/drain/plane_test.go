@@ -59,6 +59,8 @@ type plane struct {
 	budgets            map[string]*policyv1.PodDisruptionBudget
 	serial             int
 	definition         *unstructured.Unstructured
+	requests           requestPlane
+	serverVersion      string
 	notServed          bool
 	refuse             map[string]error
 	hang               map[string]bool
@@ -120,6 +122,7 @@ func (p *plane) start() {
 	typed := fake.NewClientset()
 	typed.PrependReactor("create", "pods/eviction", run.evict)
 	typed.PrependReactor("delete", "pods", run.remove)
+	run.serveRequests(typed)
 	untyped := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 	untyped.PrependReactor("*", "devicetaintrules", run.rule)
 	untyped.PrependReactor("get", "customresourcedefinitions", run.readDefinition)

@@ -14,14 +14,16 @@ import (
 )
 
 // step decides the next step of a drain and takes it: rules, then the status, then the
-// evictions that the status lists. It returns when to come back; zero is when something
+// EvictionRequests and evictions that the status lists. It returns when to come back; zero is when something
 // changes.
 func (c *Controller) step(ctx context.Context, name string) (wake time.Duration, err error) {
 	if err := c.orphans(ctx, name); err != nil {
 		return 0, err
 	}
+	c.readVersion()
+	requests := c.readRequests(ctx, name)
 	now := time.Now()
-	d, decision := c.decide(name, now)
+	d, decision := c.decide(name, requests, now)
 	if d == nil {
 		return 0, nil
 	}
@@ -31,6 +33,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 	}
 	next := decision.next(now)
 	if equality.Semantic.DeepEqual(d.Status, decision.Status) {
+		c.writeRequests(ctx, d, decision)
 		return next, nil
 	}
 	if quiet := quiet(d.Status, decision, now.Sub(c.lastWrite(name)), now); quiet > 0 {
@@ -42,6 +45,8 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 		}
 		return 0, err
 	}
+	c.fellBack(name, decision.FellBack)
+	c.writeRequests(ctx, d, decision)
 	if len(decision.Evict) > 0 {
 		c.evictAll(ctx, name, decision.Evict)
 		next = orSooner(next, pause)
@@ -51,7 +56,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 
 // decide returns a drain and the next step, or nil if the drain is gone. From now on no
 // other drain evicts the pods of that step.
-func (c *Controller) decide(name string, now time.Time) (*v1alpha1.DeviceDrain, Decision) {
+func (c *Controller) decide(name string, requests Requests, now time.Time) (*v1alpha1.DeviceDrain, Decision) {
 	c.deciding.Lock()
 	defer c.deciding.Unlock()
 	d := c.newest(name)
@@ -60,7 +65,10 @@ func (c *Controller) decide(name string, now time.Time) (*v1alpha1.DeviceDrain, 
 		return nil, Decision{}
 	}
 	c.answers.clean(c.options.Usage.Pod, now)
-	decision := Decide(c.gather(d, now))
+	in := c.gather(d, now)
+	in.Requests, in.Version = requests, c.version
+	in.Requests.Refused = c.answers.unasked
+	decision := Decide(in)
 	c.activate(name, decision.Status.CompletionTime == nil)
 	c.options.Metrics.state(name, decision.Status)
 	if len(decision.Evict) > 0 {
@@ -88,6 +96,8 @@ func (d *Decision) next(now time.Time) time.Duration {
 		return window
 	case !d.Wake.IsZero():
 		return max(d.Wake.Sub(now), time.Millisecond)
+	case len(d.Withdraw) > 0:
+		return period
 	case d.Status.CompletionTime != nil:
 		return 0
 	}
@@ -102,7 +112,7 @@ func quiet(before v1alpha1.DeviceDrainStatus, d Decision, since time.Duration, n
 	switch {
 	case since < pause:
 		return pause - since
-	case len(d.Evict) > 0 || d.Status.CompletionTime != nil:
+	case len(d.Evict)+len(d.Ask) > 0 || d.Status.CompletionTime != nil:
 		return 0
 	case since < calm && !urgent(before, d.Status):
 		return calm - since

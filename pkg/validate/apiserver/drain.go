@@ -76,7 +76,8 @@ A limit of 0 would evict no pod: pause the drain instead.`,
 		Doc: `The enumerated settings of a drain have one of their values.
 
 order lists Priority and OwnerSpread, each at most once; podsWithoutController is Keep or
-Evict; atEnd is Hold or Uncordon; deadline.action is Keep, Delete or Fail.`,
+Evict; via is Eviction or EvictionRequest; atEnd is Hold or Uncordon; deadline.action is
+Keep, Delete or Fail.`,
 		Upstream: drainServer,
 		Source:   drainSource + "Rate, limits and order",
 		Check:    drainChoices,
@@ -166,6 +167,7 @@ func drainChoices(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 		}
 	}
 	errs = append(errs, choice(drainSpec.Child("podsWithoutController"), s.PodsWithoutController, v1alpha1.EvictPods, v1alpha1.KeepPods)...)
+	errs = append(errs, choice(drainSpec.Child("via"), s.Via, v1alpha1.ViaEviction, v1alpha1.ViaEvictionRequest)...)
 	errs = append(errs, choice(drainSpec.Child("atEnd"), s.AtEnd, v1alpha1.EndHold, v1alpha1.EndUncordon)...)
 	if s.Deadline != nil {
 		errs = append(errs, choice(drainSpec.Child("deadline", "action"), s.Deadline.Action, v1alpha1.DeadlineDelete, v1alpha1.DeadlineFail, v1alpha1.DeadlineKeep)...)

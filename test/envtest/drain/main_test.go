@@ -60,9 +60,9 @@ func TestMain(m *testing.M) {
 	o := envtest.Options{
 		Kubernetes:        os.Getenv(assets.VersionVariable),
 		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{"node-0", "node-1"}, AuditPolicy: auditPolicy,
-		// So that there are PodGroups with claims.
-		FeatureGates:  map[string]bool{"GenericWorkload": true, "DRAWorkloadResourceClaims": true},
-		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
+		// So that there are PodGroups with claims, and EvictionRequests.
+		FeatureGates:  map[string]bool{"GenericWorkload": true, "DRAWorkloadResourceClaims": true, "EvictionRequestAPI": true},
+		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true, "lifecycle.k8s.io/v1alpha1": true},
 	}
 	// The older minors serve no DeviceTaintRules and no PodGroups, and the newest one does.
 	which, choice := "^TestWithoutRules$|^TestLong", "test.skip"
@@ -124,7 +124,7 @@ func prepare() (err error) {
 // install applies what the chart has for the controller, and returns its arguments.
 func install() ([]string, error) {
 	return controller.Install(context.Background(), cluster, map[string]any{
-		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true}},
+		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true, "evictionRequests": true}},
 	})
 }
 
