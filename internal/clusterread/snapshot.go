@@ -12,6 +12,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -30,6 +31,10 @@ type Snapshot struct {
 	NoClasses bool
 	// Before135 is true if the cluster is older than Kubernetes 1.35.
 	Before135 bool
+	// Minor is the minor version of the API server, 0 if it is not known.
+	Minor int
+	// Gates are the feature gates of kube-scheduler, if they were asked for.
+	Gates gates.Gates
 	Waiting
 }
 
@@ -41,6 +46,10 @@ type SnapshotOptions struct {
 	Claims, Pods, Nodes, Waiting bool
 	// Everywhere makes it an error if the claims of all namespaces cannot be read.
 	Everywhere bool
+	// Gates reads the feature gates of kube-scheduler, or what is known of them, from
+	// Scheduler if that is named.
+	Gates     bool
+	Scheduler SchedulerMetrics
 }
 
 // Need adds what the targets of a command refer to.
@@ -89,7 +98,13 @@ func (l *Snapshot) readServer(r *reading) error {
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("cannot read the version of the API server: %w", err)
 	}
-	l.Before135 = err == nil && older(version, "1.35")
+	if err != nil {
+		return nil
+	}
+	l.Before135 = older(version, "1.35")
+	if parsed, err := utilversion.ParseGeneric(version); err == nil && parsed.Major() == 1 {
+		l.Minor = int(parsed.Minor())
+	}
 	return nil
 }
 
@@ -160,6 +175,11 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 		var err error
 		l.Nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes())
 		if err := denied(err, "nodes cannot be read"); err != nil {
+			return err
+		}
+	}
+	if o.Gates {
+		if err := o.Scheduler.read(ctx, r, l); err != nil {
 			return err
 		}
 	}

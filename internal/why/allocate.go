@@ -81,7 +81,7 @@ func (q *question) allocate(ctx context.Context) (found allocation, _ error) {
 	state, on := q.allocatedState(), byNode(q.offered())
 	claims := append([]*resourceapi.ResourceClaim{q.claim}, q.others...)
 	for _, node := range q.nodes {
-		allocator, err := structured.NewAllocator(ctx, features(), state, classes{q.world.View}, on(node.Name), q.cache)
+		allocator, err := structured.NewAllocator(ctx, q.features, state, classes{q.world.View}, on(node.Name), q.cache)
 		if err != nil {
 			return found, fmt.Errorf("allocator of kube-scheduler: %w", err)
 		}

@@ -42,7 +42,7 @@ func (q *question) withoutTaints(r asked, places []place) (message, remedy, comm
 	var tolerations []resourceapi.DeviceToleration
 	for _, p := range places {
 		for i, taint := range p.device.Taints {
-			if !against(r, taint) {
+			if !q.against(r, taint) {
 				continue
 			}
 			source := q.source(p.slice, p.device.Name, i)
@@ -106,7 +106,7 @@ func (q *question) untaint(r asked, places []place) {
 		changed.Spec.Devices = slices.Clone(s.Spec.Devices)
 		for j := range changed.Spec.Devices {
 			if d := &changed.Spec.Devices[j]; named[s.Name][d.Name] {
-				d.Taints = slices.DeleteFunc(slices.Clone(d.Taints), func(t resourceapi.DeviceTaint) bool { return against(r, t) })
+				d.Taints = slices.DeleteFunc(slices.Clone(d.Taints), func(t resourceapi.DeviceTaint) bool { return q.against(r, t) })
 			}
 		}
 		q.slices[i] = &changed

@@ -208,7 +208,7 @@ func (q *question) selects(ctx context.Context, selectors []resourceapi.DeviceSe
 // taint names the first taint that is not tolerated, and its origin.
 func (q *question) taint(r asked, slice *resourceapi.ResourceSlice, device *resourceapi.Device) string {
 	for i, taint := range device.Taints {
-		if against(r, taint) {
+		if q.against(r, taint) {
 			return fmt.Sprintf("taint %s of %s is not tolerated", toleration.TaintText(taint), q.source(slice, device.Name, i))
 		}
 	}
@@ -216,8 +216,8 @@ func (q *question) taint(r asked, slice *resourceapi.ResourceSlice, device *reso
 }
 
 // against reports whether a taint keeps a device from being allocated for a request.
-func against(r asked, taint resourceapi.DeviceTaint) bool {
-	return (taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute) && !r.tolerated(taint)
+func (q *question) against(r asked, taint resourceapi.DeviceTaint) bool {
+	return q.features.DeviceTaints && (taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute) && !r.tolerated(taint)
 }
 
 // source is the origin of a taint: the driver, or a rule.

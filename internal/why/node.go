@@ -82,7 +82,7 @@ func uses(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	return false
 }
 
-// matches is how the scheduler finds out whether a node is meant.
+// matches is how the scheduler finds out whether a node is meant, with any gates.
 func matches(node *corev1.Node, name *string, all *bool, selector *corev1.NodeSelector) bool {
 	wanted, every := "", false
 	if name != nil {
@@ -91,7 +91,7 @@ func matches(node *corev1.Node, name *string, all *bool, selector *corev1.NodeSe
 	if all != nil {
 		every = *all
 	}
-	ok, err := structured.NodeMatches(features(), node, wanted, every, selector)
+	ok, err := structured.NodeMatches(structured.Features{}, node, wanted, every, selector)
 	return err == nil && ok // of an invalid selector the allocator speaks
 }
 

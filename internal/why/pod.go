@@ -32,12 +32,32 @@ type Answer struct {
 	Scheduler string   `json:"scheduler,omitempty"`
 	Events    []string `json:"events,omitempty"`
 	Claims    []Report `json:"claims"`
+	// FeatureGates are those that the allocator used.
+	FeatureGates FeatureGates `json:"featureGates"`
+}
+
+// FeatureGates are the features of kube-scheduler's allocator.
+type FeatureGates struct {
+	// Source is where they come from.
+	Source string `json:"source"`
+	// Enabled are the names of the gates that are on.
+	Enabled []string `json:"enabled"`
+	// Read is true if a component of the cluster has reported them.
+	Read bool `json:"read"`
+}
+
+// answer begins an answer.
+func (w World) answer(namespace string) Answer {
+	used := w.gates()
+	return Answer{Namespace: namespace, Claims: []Report{},
+		FeatureGates: FeatureGates{Source: used.Source, Enabled: used.Enabled(), Read: used.Read}}
 }
 
 // ExplainClaim returns why a claim waits. pod is one that uses it, nil if none is known.
 func (w World) ExplainClaim(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Answer, error) {
 	report, err := w.Explain(ctx, claim, pod)
-	a := Answer{Namespace: claim.Namespace, Claims: []Report{report}}
+	a := w.answer(claim.Namespace)
+	a.Claims = append(a.Claims, report)
 	if pod != nil {
 		w.surround(&a, pod)
 	} else {
@@ -48,7 +68,7 @@ func (w World) ExplainClaim(ctx context.Context, claim *resourceapi.ResourceClai
 
 // ExplainPod returns why a pod waits: for its claims, or for something else.
 func (w World) ExplainPod(ctx context.Context, pod *corev1.Pod) (Answer, error) {
-	a := Answer{Namespace: pod.Namespace, Claims: []Report{}}
+	a := w.answer(pod.Namespace)
 	for i := range pod.Spec.ResourceClaims {
 		reference := &pod.Spec.ResourceClaims[i]
 		name, _, err := resourceclaim.Name(pod, reference)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -37,6 +38,9 @@ type World struct {
 	IncompletePools bool
 	// NoClasses is true if DeviceClasses could not be read.
 	NoClasses bool
+	// Gates are those of the scheduler. The zero value is the defaults of the newest
+	// Kubernetes that is supported.
+	Gates gates.Gates
 	// Lift returns the command that ends the taint of a rule. Nil, or an empty command,
 	// deletes the rule.
 	Lift func(rule *resourceapi.DeviceTaintRule) string
@@ -57,12 +61,12 @@ type Surroundings struct {
 	NoGroups bool
 }
 
-// features are those that Kubernetes 1.37 has switched on.
-func features() structured.Features {
-	return structured.Features{
-		AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true,
-		DeviceTaints: true, PartitionableDevices: true, PrioritizedList: true,
+// gates are those of the scheduler.
+func (w World) gates() gates.Gates {
+	if w.Gates.Source == "" {
+		return gates.Defaults(0)
 	}
+	return w.Gates
 }
 
 // celEntries bounds how many compiled expressions are remembered.
@@ -161,10 +165,15 @@ type question struct {
 	// users are the claims that have a device or a share of it.
 	users map[usage.DeviceID][]*resourceapi.ResourceClaim
 	cache *dracel.Cache
+	// features are what the allocator uses.
+	features structured.Features
 }
 
 func (w World) question(claim *resourceapi.ResourceClaim) *question {
-	q := &question{world: w, claim: claim, cache: dracel.NewCache(celEntries, dracel.Features{})}
+	q := &question{world: w, claim: claim, features: w.gates().Features}
+	q.cache = dracel.NewCache(celEntries, dracel.Features{
+		EnableConsumableCapacity: q.features.ConsumableCapacity, EnableListTypeAttributes: q.features.ListTypeAttributes,
+	})
 	q.holders, q.users = map[usage.DeviceID]*resourceapi.ResourceClaim{}, map[usage.DeviceID][]*resourceapi.ResourceClaim{}
 	for _, merged := range w.View.List(nil) {
 		q.slices = append(q.slices, w.seen(merged))

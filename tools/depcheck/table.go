@@ -81,6 +81,7 @@ var Packages = map[string]Package{
 	"pkg/tracker":              {Floor: 3},
 	"internal/why":             {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Pure: true},
 	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/gates":           {Floor: 2, Beside: []string{"pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/fix":             {Floor: 3, Never: []string{clientGo, controllerRuntime}},
 	"internal/rulebook":        {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 

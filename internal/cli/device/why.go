@@ -26,7 +26,7 @@ type whyOptions struct {
 }
 
 func WhyCommand(streams cmdutil.Streams) *cobra.Command {
-	o := whyOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Pods: true, Nodes: true, Waiting: true}}
+	o := whyOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Pods: true, Nodes: true, Waiting: true, Gates: true}}
 	c := &cobra.Command{
 		Use:   "why CLAIM|POD",
 		Short: "Show why a claim, or the claims of a pod, have no devices",
@@ -42,6 +42,10 @@ CLAIM is claim/NAME, POD is pod/NAME; NAME alone is a claim, otherwise a pod. wh
 objects that your permissions let you read, and reports the others; or it reads files
 (--from-files). kube-scheduler uses devices as drivers publish them; --patched applies
 ResourceSlicePatches, for a scheduler that does.
+
+The allocator uses the feature gates of kube-scheduler: from its metrics, if you name them with
+--scheduler-metrics; otherwise from the metrics of the API server; otherwise the defaults of its
+version. The answer names the source.
 
 Exit codes: 0 the devices are allocated or could be now, 1 they are not, or the pod waits for
 something else, 2 the command failed.`,
@@ -59,6 +63,7 @@ something else, 2 the command failed.`,
 	f := c.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "output format: text (grouped by reason), wide (each device), json or yaml")
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
+	o.Scheduler.AddFlags(f)
 	cmdutil.Complete(c, "output", []string{"text", "wide", "json", "yaml"})
 	return c
 }
@@ -92,6 +97,9 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 			subject = "claim " + report.Namespace + "/" + claim.Name
 		}
 		err = writeWhy(streams.Out, subject, report, o.output == "wide")
+		if o.Files == nil || o.output == "wide" {
+			fmt.Fprintf(streams.Out, "feature gates: %s\n", flat(report.FeatureGates.Source))
+		}
 	}
 	if err == nil && (report.Cause != nil || !report.Satisfied()) {
 		err = cmdutil.ErrFindings
@@ -102,7 +110,7 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 // answer explains a claim with a pod that uses it, or a pod.
 func answer(ctx context.Context, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (why.Answer, error) {
 	world := why.World{
-		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Lift: lift,
+		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Gates: l.Gates, Lift: lift,
 		Surroundings: why.Surroundings{Pods: l.Pods, Events: l.Events, Templates: l.Templates, Groups: l.Groups, NoGroups: l.NoGroups},
 	}
 	if claim == nil {

@@ -35,7 +35,8 @@ const (
 var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
-	options := envtest.Options{Scheduler: true, Nodes: []string{"node-0", "node-1"}, DeviceTaintRules: true}
+	options := envtest.Options{Scheduler: true, Nodes: []string{"node-0", "node-1"}, DeviceTaintRules: true,
+		SchedulerArgs: map[string][]string{"authorization-always-allow-paths": {"/healthz,/readyz,/livez,/metrics"}}}
 	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
 }
 
@@ -188,6 +189,7 @@ func TestWhy(t *testing.T) {
 	}
 	t.Run("unused", func(t *testing.T) { testIncomplete(t, c, kubeconfig) })
 	t.Run("asker", func(t *testing.T) { testAsker(t, c) })
+	t.Run("gates", func(t *testing.T) { testGates(t, kubeconfig) })
 	t.Run("devices", func(t *testing.T) { testDevices(t, kubeconfig) })
 }
 
