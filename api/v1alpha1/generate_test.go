@@ -8,7 +8,28 @@ import (
 	"testing"
 )
 
-// TestGenerated generates deep copies and CRDs anew and compares.
+// TestReference generates the reference of the types and compares.
+func TestReference(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "api.md")
+	command := exec.Command("go", "tool", "-modfile=../../go.tools.mod", "crd-ref-docs", "--source-path=.", "--config=reference.yaml",
+		"--renderer=markdown", "--output-path="+page, "--log-level=ERROR")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("crd-ref-docs: %v\n%s", err, out)
+	}
+	want, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("docs/api.md is out of date, run \"make generate\"")
+	}
+}
+
+// TestGenerated generates deep copies and CRDs again and compares.
 func TestGenerated(t *testing.T) {
 	dir := t.TempDir()
 	command := exec.Command("go", "tool", "-modfile=../../go.tools.mod", "controller-gen", "object", "crd", "paths=.",
