@@ -20,8 +20,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-type values = map[string]any
-
 const pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
 
 // with returns values with a provided certificate, and more.

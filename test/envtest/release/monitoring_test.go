@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -46,6 +47,22 @@ func definition(t *testing.T, plural string) *unstructured.Unstructured {
 	return crd
 }
 
+// serveMonitoring installs the types of the Prometheus Operator, for all tests.
+func serveMonitoring(t *testing.T, c client.Client) {
+	t.Helper()
+	for _, plural := range []string{"podmonitors", "servicemonitors", "prometheusrules"} {
+		crd := definition(t, plural)
+		if err := client.IgnoreAlreadyExists(c.Create(t.Context(), crd)); err != nil {
+			t.Fatal(err)
+		}
+		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		eventually(t, kind+" is served", func(context.Context) (bool, error) {
+			_, err := c.RESTMapper().RESTMapping(schema.GroupKind{Group: "monitoring.coreos.com", Kind: kind}, "v1")
+			return err == nil, nil
+		})
+	}
+}
+
 // TestMonitoringObjects lets the API server hold what the chart renders for the Prometheus
 // Operator against that operator's own definitions; a misspelt field is an error.
 func TestMonitoringObjects(t *testing.T) {
@@ -53,13 +70,7 @@ func TestMonitoringObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, plural := range []string{"podmonitors", "servicemonitors", "prometheusrules"} {
-		crd := definition(t, plural)
-		if err := c.Create(t.Context(), crd); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
-	}
+	serveMonitoring(t, c)
 	labels := values{"labels": values{"release": "prometheus"}}
 	on := func(more values) values {
 		for key, value := range labels {
@@ -81,10 +92,6 @@ func TestMonitoringObjects(t *testing.T) {
 			continue
 		}
 		seen[object.GetKind()]++
-		eventually(t, object.GetKind()+" is served", func(ctx context.Context) (bool, error) {
-			_, err := c.RESTMapper().RESTMapping(object.GroupVersionKind().GroupKind(), "v1")
-			return err == nil, nil
-		})
 		if err := strict.Create(t.Context(), object.DeepCopy(), client.DryRunAll); err != nil {
 			t.Errorf("%s: %v", object.GetKind(), err)
 		}

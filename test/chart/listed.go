@@ -1,0 +1,67 @@
+package chart
+
+import "maps"
+
+// perComponent are the values that webhook, controller, node agents and scheduler all have.
+func perComponent() map[string]any {
+	return map[string]any{
+		"podLabels": values{"example.com/a": "b"}, "priorityClassName": "important",
+		"serviceAccount": values{"annotations": values{"example.com/a": "b"}},
+		"tolerations":    []any{values{"key": "a", "operator": "Exists"}}, "affinity": values{"nodeAffinity": values{}},
+		"resources": values{"limits": values{"memory": "1234Mi"}}, "extraArgs": []any{"--extra"},
+		"extraEnv": []any{values{"name": "A", "value": "b"}}, "extraVolumes": []any{values{"name": "a", "emptyDir": values{}}},
+		"topologySpreadConstraints": []any{values{"maxSkew": 3, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": values{}}},
+	}
+}
+
+// values are in the shape of a values file.
+type values = map[string]any
+
+// Listed are the values that charts have by convention, each with a setting that changes what
+// is rendered, by the path of the value.
+func Listed() map[string]map[string]any {
+	monitor := values{"enabled": true}
+	all := map[string]values{
+		"nameOverride": {"nameOverride": "gpu"}, "commonLabels": {"commonLabels": values{"example.com/a": "b"}},
+		"image.registry":            {"image": values{"registry": "a.example"}},
+		"global.imageRegistry":      {"global": values{"imageRegistry": "a.example"}},
+		"podDisruptionBudget":       {"podDisruptionBudget": values{"enabled": false}},
+		"monitoring.serviceMonitor": {"monitoring": values{"serviceMonitor": monitor}},
+		"monitoring.podMonitor":     {"monitoring": values{"podMonitor": monitor}},
+		"networkPolicy.enabled":     {"networkPolicy": values{"enabled": true}},
+		"rbac.aggregateToView":      {"rbac": values{"aggregateToView": false}},
+		"rbac.oncall":               {"rbac": values{"oncall": false}},
+		"crds.install":              {"crds": values{"install": false}},
+		"crds.keep":                 {"crds": values{"keep": false}},
+		"node.createNamespace":      {"node": values{"namespace": "agents", "createNamespace": true}},
+		"monitoring.alerts.enabled": {"monitoring": values{"alerts": values{"enabled": true}}},
+		"monitoring.dashboard":      {"monitoring": values{"dashboard": values{"enabled": true}}},
+	}
+	for name, value := range perComponent() {
+		all[name] = values{name: value}
+		for _, component := range optional() {
+			all[component+"."+name] = values{component: values{name: value}}
+		}
+	}
+	return all
+}
+
+// optional are the components that have values of their own.
+func optional() []string { return []string{"controller", "node", "scheduler"} }
+
+// AllComponents are values that switch all components on, and more.
+func AllComponents(more map[string]any) map[string]any {
+	v := values{}
+	for _, component := range optional() {
+		v[component] = values{"enabled": true}
+	}
+	for key, value := range more {
+		own, component := v[key].(values)
+		if !component {
+			v[key] = value
+			continue
+		}
+		maps.Copy(own, value.(values))
+	}
+	return v
+}
