@@ -104,7 +104,10 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 		},
 		"node": {
 			daemon.RegisterBuildInfo,
-			func(r prometheus.Registerer) error { _, err := nodeagent.NewMetrics(r, nil); return err },
+			func(r prometheus.Registerer) error {
+				_, err := nodeagent.NewMetrics(r, nodeagent.MetricsOptions{})
+				return err
+			},
 		},
 	}
 }

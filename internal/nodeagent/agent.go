@@ -42,6 +42,8 @@ type Options struct {
 	Runtime string
 	// Interval is the time between looks; zero means DefaultInterval.
 	Interval time.Duration
+	// Attributes are the attributes of devices that holdings have, at most maxAttributes.
+	Attributes []string
 	// Events gets an event on the pod for each new finding; nil for none.
 	Events  record.EventRecorder
 	Metrics *Metrics
@@ -52,13 +54,25 @@ type Options struct {
 type Observation struct {
 	At       time.Time
 	Holdings []podresources.Holding
-	Taints   []HeldTaint
-	Findings []Finding
+	// Attributes are those of Options.Attributes that the devices of Holdings have.
+	Attributes map[Device]map[string]string
+	Taints     []HeldTaint
+	Findings   []Finding
 	// Sources says of each source that is switched on whether it could be read.
 	Sources map[string]bool
 	// Stale: the kubelet did not list its pods yet.
 	Stale bool
+	// Bytes is the size of the kubelet's answer; zero if there was none.
+	Bytes int
 }
+
+// A Device is the name of a device.
+type Device struct{ Driver, Pool, Name string }
+
+// ofPlugin reports whether a holding is that of a device plugin.
+func ofPlugin(h podresources.Holding) bool { return h.Claim == "" }
+
+func deviceOf(h podresources.Holding) Device { return Device{h.Driver, h.Pool, h.Device} }
 
 // A HeldTaint is a taint of a device that a container holds.
 type HeldTaint struct {
@@ -176,9 +190,8 @@ func (a *Agent) Look(ctx context.Context, now time.Time) *Observation {
 		in.Listing = still(a.listing, in.Pods)
 	}
 	a.listing = in.Listing
-	report.Holdings = podresources.Attribute(in.Input)
+	a.fill(report, in.Input)
 	a.remember(report.Holdings)
-	report.Taints = a.taints(report.Holdings)
 	report.Findings = a.lasting(Check(in, report.Holdings), now)
 	a.tell(in.Pods, report.Findings)
 	if a.Metrics != nil {
@@ -201,14 +214,29 @@ func still(listing *podresources.Listing, pods []*corev1.Pod) *podresources.List
 	return &kept
 }
 
-func (a *Agent) taints(holdings []podresources.Holding) (taints []HeldTaint) {
-	for _, h := range holdings {
+// fill adds to an observation who holds what, with the taints and attributes of the devices. A
+// taint without a time counts from now on: its toleration does not end.
+func (a *Agent) fill(report *Observation, in podresources.Input) {
+	report.Holdings, report.Attributes = podresources.Attribute(in), map[Device]map[string]string{}
+	for _, h := range report.Holdings {
+		if ofPlugin(h) {
+			continue
+		}
+		report.Attributes[deviceOf(h)] = a.World.Attributes(h.Driver, h.Pool, h.Device, a.Attributes)
 		for _, taint := range a.World.Taints(h.Driver, h.Pool, h.Device) {
-			period := toleration.Evaluator{}.Evaluate(h.Tolerations, taint)
-			taints = append(taints, HeldTaint{h, taint, period.Tolerated})
+			report.Taints = append(report.Taints, HeldTaint{h, taint, isTolerated(h.Tolerations, taint, report.At)})
 		}
 	}
-	return taints
+}
+
+// isTolerated reports whether tolerations match a taint and their seconds have not passed.
+func isTolerated(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceTaint, now time.Time) bool {
+	added := now
+	if taint.TimeAdded != nil {
+		added = taint.TimeAdded.Time
+	}
+	period := toleration.Evaluator{}.Evaluate(tolerations, taint)
+	return period.Forever() || period.Tolerated && int64(now.Sub(added)/time.Second) < *period.Seconds
 }
 
 func adminKey(h podresources.Holding) string {
@@ -219,6 +247,9 @@ func adminKey(h podresources.Holding) string {
 func (a *Agent) remember(holdings []podresources.Holding) {
 	held := map[string]bool{}
 	for _, h := range holdings {
+		if ofPlugin(h) {
+			continue
+		}
 		key := adminKey(h)
 		held[key] = h.Source == podresources.FromClaim && h.AdminAccess || a.admin[key] || held[key]
 	}

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
@@ -26,6 +28,7 @@ const (
 	HeldTwice            = "held-twice"
 	PreparedGone         = "prepared-gone"
 	AllocatedNotPrepared = "allocated-not-prepared"
+	PodResourcesLarge    = "podresources-large"
 )
 
 // A Kind is what may be found.
@@ -46,6 +49,7 @@ func Kinds() []Kind {
 		{HeldTwice, "Two claims hold a device that is neither shared nor used with adminAccess, as after a deletion by force.", 0, "DeviceHeldTwice"},
 		{PreparedGone, "A claim is prepared for a pod that does not exist any more.", 30 * time.Second, "ClaimStillPrepared"},
 		{AllocatedNotPrepared, "The claim of a pod is allocated, and its driver has not prepared it on the node.", time.Minute, "ClaimNotPrepared"},
+		{PodResourcesLarge, "The kubelet's answer about its pods has more than 4 MiB: PodResources clients with the default limit of gRPC cannot read it.", 0, "PodResourcesLarge"},
 	}
 }
 
@@ -72,11 +76,13 @@ type Input struct {
 	// WasAdmin reports whether a device was held with adminAccess, for claims that cannot
 	// be read any more.
 	WasAdmin func(podresources.Holding) bool
+	// TooLarge means that the kubelet's answer was too large to be read.
+	TooLarge bool
 }
 
 // Check returns the problems of the holdings of a node. The order is stable.
 func Check(in Input, holdings []podresources.Holding) []Finding {
-	findings := slices.Concat(in.unresolvable(holdings), in.unresolvablePlugins(), in.drift(holdings), in.heldTwice(holdings))
+	findings := slices.Concat(in.unresolvable(holdings), in.unresolvablePlugins(), in.drift(holdings), in.heldTwice(holdings), in.large())
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
 			cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Message, b.Message))
@@ -143,12 +149,10 @@ func (in Input) drift(holdings []podresources.Holding) (findings []Finding) {
 
 // heldTwice reports each holder of a device that another claim holds, too.
 func (in Input) heldTwice(holdings []podresources.Holding) (findings []Finding) {
-	type device struct{ driver, pool, name string }
-	holders := map[device][]podresources.Holding{}
+	holders := map[Device][]podresources.Holding{}
 	for _, h := range holdings {
 		if h.ShareID == "" && !h.AdminAccess && h.ClaimUID != "" && (in.WasAdmin == nil || !in.WasAdmin(h)) {
-			at := device{h.Driver, h.Pool, h.Device}
-			holders[at] = append(holders[at], h)
+			holders[deviceOf(h)] = append(holders[deviceOf(h)], h)
 		}
 	}
 	for at, all := range holders {
@@ -156,9 +160,48 @@ func (in Input) heldTwice(holdings []podresources.Holding) (findings []Finding) 
 			if i := slices.IndexFunc(all, func(o podresources.Holding) bool { return o.ClaimUID != h.ClaimUID }); i >= 0 {
 				other := cmp.Or(all[i].Pod, "UID "+string(all[i].PodUID))
 				findings = append(findings, about(HeldTwice, h, fmt.Sprintf("device %s is also held by pod %s with claim %s",
-					strings.Join([]string{at.driver, at.pool, at.name}, "/"), other, all[i].Claim)))
+					strings.Join([]string{at.Driver, at.Pool, at.Name}, "/"), other, all[i].Claim)))
 			}
 		}
 	}
 	return findings
+}
+
+// usualLimit is the size of an answer that many clients cannot read: the default of gRPC.
+const usualLimit = 4 << 20
+
+// sizeOf returns the size of an answer of the kubelet, and the pod that most of it is about.
+func sizeOf(listing *podresources.Listing) (sum int, largest *v1.PodResources) {
+	most := -1
+	for _, pod := range listing.Pods {
+		n := proto.Size(pod)
+		if sum += n; n > most {
+			largest, most = pod, n
+		}
+	}
+	return sum, largest
+}
+
+// large reports an answer of the kubelet that clients with the usual limit cannot read. The
+// message has no size, which changes with each read: a metric has it.
+func (in Input) large() []Finding {
+	const remedy = "a driver that fails to prepare a claim of a pod makes it grow until the pod is deleted (kubernetes#141335)"
+	if in.TooLarge {
+		return []Finding{{Kind: PodResourcesLarge, Message: "the answer of PodResources has more than 32 MiB, and the agent cannot read it; " + remedy}}
+	}
+	if in.Listing == nil {
+		return nil
+	}
+	size, largest := sizeOf(in.Listing)
+	if size <= usualLimit {
+		return nil
+	}
+	f := Finding{Kind: PodResourcesLarge, Namespace: largest.GetNamespace(), Pod: largest.GetName(),
+		Message: "the answer of PodResources has more than 4 MiB, most of it about this pod; " + remedy}
+	for _, pod := range in.Pods {
+		if pod.Namespace == f.Namespace && pod.Name == f.Pod {
+			f.PodUID = pod.UID
+		}
+	}
+	return []Finding{f}
 }

@@ -130,7 +130,7 @@ func TestLasting(t *testing.T) {
 // are as they should be.
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	m, err := NewMetrics(registry, func() (int64, int64) { return 7, 2 })
+	m, err := NewMetrics(registry, MetricsOptions{Calls: func() (int64, int64) { return 7, 2 }})
 	if err != nil {
 		t.Fatal(err)
 	}

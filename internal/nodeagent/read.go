@@ -11,19 +11,27 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )
 
-// Read reads what the corrected PodResources server needs.
+// Read reads what the corrected PodResources server needs. Claims that cannot be read are as
+// they were: see Input.AsOf.
 func (a *Agent) Read(ctx context.Context) (podresources.Input, error) {
-	listing, err := a.Kubelet.List(ctx, time.Now())
+	if err := a.World.Ready(); err != nil {
+		return podresources.Input{}, err
+	}
+	now := time.Now()
+	listing, err := a.Kubelet.List(ctx, now)
 	if err != nil {
 		return podresources.Input{}, err
 	}
 	in := podresources.Input{Listing: listing, Pods: a.World.Pods()}
-	in.Claims, err = a.World.Claims(ctx, in.Pods)
-	if a.Checkpoint != "" {
-		prepared, errCheckpoint := checkpoint.ReadDRA(a.Checkpoint)
-		in.Checkpoint, err = prepared, errors.Join(err, errCheckpoint)
+	in.Claims, in.AsOf, err = a.World.Claims(ctx, in.Pods, now)
+	if err != nil {
+		a.Log.Error(err, "claims cannot be read; those read before count", "asOf", in.AsOf)
 	}
-	return in, err
+	if a.Checkpoint != "" {
+		in.Checkpoint, err = checkpoint.ReadDRA(a.Checkpoint)
+		return in, err
+	}
+	return in, nil
 }
 
 // read reads all sources and notes in the report which of them could be read.
@@ -38,8 +46,11 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 	var err error
 	in.Listing, err = a.Kubelet.List(ctx, now)
 	note("podresources", err)
+	if in.TooLarge = errors.Is(err, podresources.ErrTooLarge); in.Listing != nil {
+		report.Bytes, _ = sizeOf(in.Listing)
+	}
 	in.Pods = a.World.Pods()
-	in.Claims, err = a.World.Claims(ctx, in.Pods)
+	in.Claims, in.AsOf, err = a.World.Claims(ctx, in.Pods, now)
 	note("api", err)
 	if a.Checkpoint != "" {
 		in.Checkpoint, err = checkpoint.ReadDRA(a.Checkpoint)

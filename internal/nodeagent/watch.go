@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,22 +13,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
-	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/cdi"
-	"github.com/dra-steward/dra-steward/pkg/podresources"
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )
 
@@ -50,11 +42,12 @@ With --serve-socket it serves the PodResources API, with the kubelet's faults co
 to other agents.`
 
 type nodeWatchOptions struct {
-	nodeName, kubeconfig          string
+	Sources
 	cdi                           cdi.Options
-	socket, criSocket             string
-	kubeletRoot, plugins          string
+	criSocket, plugins            string
 	serveSocket                   string
+	serveDevices                  map[string]string
+	holderLabels                  []string
 	interval                      time.Duration
 	events                        bool
 	healthAddress, metricsAddress string
@@ -77,17 +70,16 @@ func WatchCommand(streams cmdutil.Streams) *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return nodeWatch(c.Context(), streams, o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.nodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node (default: $NODE_NAME)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of this pod)")
+	o.AddFlags(f)
 	f.StringVar(&o.cdi.HostRoot, "host-root", "/", "mount point of the file system of the node, for CDI specifications and the files that they name")
 	f.StringSliceVar(&o.cdi.Visible, "host-visible", nil, "folders of the node that are mounted below --host-root (default: all); device nodes, mounts and hooks elsewhere are not checked")
 	f.StringSliceVar(&o.cdi.Dirs, "cdi-dir", nil, "CDI directories of the container runtime, in increasing precedence (default "+strings.Join(cdi.DefaultDirs(), ",")+")")
 	f.StringVar(&o.cdi.MaxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime supports (default "+cdi.Newest()+")")
-	f.StringVar(&o.socket, "pod-resources-socket", podresources.DefaultSocket, "socket of the kubelet's PodResources API; mount its folder")
 	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to detect whether it applies CDI ids and where it reads specifications; access to it controls the node; empty: do not ask")
-	f.StringVar(&o.kubeletRoot, "kubelet-root", "", "folder with the kubelet's "+checkpoint.DRAFile+"; empty: do not read it")
 	f.StringVar(&o.plugins, "device-plugins-dir", "", "folder with the kubelet's checkpoint of device plugins; empty: ignore device plugins")
 	f.StringVar(&o.serveSocket, "serve-socket", "", "socket for the corrected PodResources API; empty: none")
+	f.StringToStringVar(&o.serveDevices, "serve-devices", nil, "list devices of claims in the corrected PodResources API as those of a device plugin, too: RESOURCE=ATTRIBUTE, such as nvidia.com/gpu=gpu.nvidia.com/uuid")
+	f.StringSliceVar(&o.holderLabels, "holder-labels", nil, "more labels of dra_steward_node_device_holder_info, of "+strings.Join(HolderLabels(), ", ")+"; the label "+labelResource+" adds the devices of device plugins")
 	f.DurationVar(&o.interval, "interval", DefaultInterval, "interval of reconciles; changes also trigger one")
 	f.BoolVar(&o.events, "events", true, "emit an event on the pod for each finding")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")
@@ -95,6 +87,7 @@ func WatchCommand(streams cmdutil.Streams) *cobra.Command {
 	daemon.SecureFlag(f, &o.metricsSecure)
 	f.StringVar(&o.logLevel, "log-level", "info", "minimum log level: debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "format of the log on standard error: json or text")
+	cmdutil.Complete(c, "holder-labels", HolderLabels())
 	return c
 }
 
@@ -122,7 +115,7 @@ func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions)
 	group.Go(func() error { return daemon.ServeHTTP(ctx, at["--health-address"], worldHealth(agent.World)) })
 	group.Go(func() error { return daemon.ServeHTTP(ctx, metrics, handler) })
 	if o.serveSocket != "" {
-		group.Go(func() error { return servePodResources(ctx, o.serveSocket, agent) })
+		group.Go(func() error { return servePodResources(ctx, o.serveSocket, o.serveDevices, agent) })
 	}
 	agent.Log.Info("watching", "version", version.Get().Version, "node", o.nodeName)
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
@@ -131,58 +124,41 @@ func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions)
 	return nil
 }
 
-func (o nodeWatchOptions) config() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file", err)
-	}
-	return config, nil
-}
-
 // agent makes the agent and all that it needs.
 func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Registry, error) {
 	log, err := daemon.NewLogger(streams.Err, o.logLevel, o.logFormat)
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.nodeName == "" {
-		return nil, nil, errors.New("--node-name, or NODE_NAME in the environment, must be the name of this node")
+	if err := CheckHolderLabels(o.holderLabels); err != nil {
+		return nil, nil, fmt.Errorf("--holder-labels: %w", err)
+	}
+	if err := checkServedDevices(o.serveDevices); err != nil {
+		return nil, nil, fmt.Errorf("--serve-devices: %w", err)
 	}
 	if _, err := cdi.Read(o.cdi); err != nil {
 		return nil, nil, err
 	}
-	config, err := o.config()
+	options, err := o.options(log)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	world, err := NewWorld(config, o.nodeName, log)
-	if err != nil {
-		return nil, nil, err
-	}
-	kubelet := podresources.New(podresources.Options{Socket: o.socket})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := daemon.RegisterBuildInfo(registry); err != nil {
 		return nil, nil, err
 	}
-	metrics, err := NewMetrics(registry, kubelet.Calls)
+	options.Metrics, err = NewMetrics(registry, MetricsOptions{Calls: options.Kubelet.Calls, HolderLabels: o.holderLabels, Attributes: o.attributes})
 	if err != nil {
 		return nil, nil, err
 	}
-	options := Options{World: world, Kubelet: kubelet, CDI: o.cdi, Runtime: o.criSocket, Interval: o.interval, Metrics: metrics, Log: log}
-	if o.kubeletRoot != "" {
-		options.Checkpoint = filepath.Join(o.kubeletRoot, checkpoint.DRAFile)
-	}
+	options.CDI, options.Runtime, options.Interval = o.cdi, o.criSocket, o.interval
 	if o.plugins != "" {
 		options.Plugins = filepath.Join(o.plugins, checkpoint.DevicePluginsFile)
 	}
 	if o.events {
 		broadcaster := record.NewBroadcaster()
-		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: options.World.client.CoreV1().Events("")})
 		options.Events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dra-steward", Host: o.nodeName})
 	}
 	return NewAgent(options), registry, nil
@@ -195,23 +171,4 @@ func worldHealth(world *World) http.Handler {
 		mux.Handle("GET "+path, http.StripPrefix(path, &healthz.Handler{Checks: map[string]healthz.Checker{"node": check}}))
 	}
 	return mux
-}
-
-// servePodResources answers at a socket of our own, which only root may use, as that
-// of the kubelet.
-func servePodResources(ctx context.Context, socket string, agent *Agent) error {
-	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("--serve-socket: %w", err)
-	}
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		return fmt.Errorf("--serve-socket: %w", err)
-	}
-	if err := os.Chmod(socket, 0o600); err != nil {
-		return fmt.Errorf("--serve-socket: %w", err)
-	}
-	server := grpc.NewServer()
-	v1.RegisterPodResourcesListerServer(server, &podresources.Server{Read: agent.Read, Allocatable: agent.Kubelet.Allocatable})
-	context.AfterFunc(ctx, server.Stop)
-	return server.Serve(listener)
 }

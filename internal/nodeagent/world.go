@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +32,9 @@ type World struct {
 	tracker *tracker.Tracker
 	changed chan struct{}
 
-	mutex  sync.Mutex                            // guards claims
-	claims map[string]*resourceapi.ResourceClaim // namespace/name -> claim of a pod of the node
+	mutex  sync.Mutex            // guards what follows
+	claims map[string]knownClaim // namespace/name -> claim of a pod of the node
+	asOf   time.Time             // when all claims were read last
 }
 
 // NewWorld prepares the view of a node. DeviceTaintRules are read in whatever version the
@@ -50,7 +52,7 @@ func NewWorld(config *rest.Config, node string, log logr.Logger) (*World, error)
 		return nil, err
 	}
 	w := &World{
-		client: client, changed: make(chan struct{}, 1), claims: map[string]*resourceapi.ResourceClaim{},
+		client: client, changed: make(chan struct{}, 1), claims: map[string]knownClaim{},
 		factory: informers.NewSharedInformerFactoryWithOptions(client, 0, here, informers.WithTransform(trim)),
 		tracker: tracker.New(tracker.Options{Sources: sources, Logger: log}),
 	}
@@ -110,50 +112,104 @@ func (w *World) Pods() []*corev1.Pod {
 	return pods
 }
 
-// Taints returns the taints of a device of the node, from its slice and from rules.
-func (w *World) Taints(driver, pool, device string) (taints []resourceapi.DeviceTaint) {
-	known, ok := w.tracker.Snapshot().Device(driver, pool, device)
-	if !ok {
-		return nil
+// Taints returns the taints of a device. Of a device in the slices of this node, these are
+// the taints of its driver and of rules. Of others, those in network pools and those whose
+// slice is gone, the taints of rules, which name the device.
+func (w *World) Taints(driver, pool, device string) []resourceapi.DeviceTaint {
+	return taintsOf(w.tracker.Snapshot(), driver, pool, device)
+}
+
+func taintsOf(snapshot *tracker.Snapshot, driver, pool, device string) (taints []resourceapi.DeviceTaint) {
+	if known, ok := snapshot.Device(driver, pool, device); ok {
+		for _, taint := range known.Taints() {
+			taints = append(taints, taint.DeviceTaint)
+		}
+		return taints
 	}
-	for _, taint := range known.Taints() {
-		taints = append(taints, taint.DeviceTaint)
+	is := func(want *string, name string) bool { return want == nil || *want == name }
+	for rule := range snapshot.Rules() {
+		if by := rule.Spec.DeviceSelector; by != nil && is(by.Driver, driver) && is(by.Pool, pool) && is(by.Device, device) {
+			taints = append(taints, rule.Spec.Taint)
+		}
 	}
 	return taints
 }
 
-// Claims returns the claims of pods. A claim that is allocated and reserved for its pod
-// does not change any more, and is read once. One that does not exist is left out.
-func (w *World) Claims(ctx context.Context, pods []*corev1.Pod) ([]*resourceapi.ResourceClaim, error) {
+// Attributes returns the attributes of a device of this node by name; nil if it has none of
+// them, or is in no slice of this node.
+func (w *World) Attributes(driver, pool, device string, names []string) map[string]string {
+	known, ok := w.tracker.Snapshot().Device(driver, pool, device)
+	if !ok || len(names) == 0 {
+		return nil
+	}
+	return attributesOf(known.Merged(), driver, names)
+}
+
+// A knownClaim is a claim and the pods that it was read for.
+type knownClaim struct {
+	*resourceapi.ResourceClaim
+	pods map[types.UID]bool
+}
+
+// covers reports whether the claim need not be read for a pod: it is allocated, and reserved
+// for the pod or for its PodGroup, and does not change while the pod exists. Between two
+// pods of a group the claim can have been allocated again.
+func (k knownClaim) covers(pod types.UID) bool {
+	return k.ResourceClaim != nil && k.Status.Allocation != nil && k.pods[pod] && reserved(k.ResourceClaim, pod)
+}
+
+// Claims returns the claims of pods. A claim that is allocated and reserved is read once for
+// each of its pods. One that does not exist is left out; one that cannot be read is as it
+// was. An error comes with the time at which all claims were read last.
+func (w *World) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time) (all []*resourceapi.ResourceClaim, asOf time.Time, err error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	all, kept := []*resourceapi.ResourceClaim{}, map[string]*resourceapi.ResourceClaim{}
+	kept := map[string]knownClaim{}
 	var errs []error
 	for _, pod := range pods {
 		for _, name := range claimsOf(pod) {
-			key := pod.Namespace + "/" + name
-			claim := kept[key]
-			if claim == nil {
-				claim = w.claims[key]
+			known, err := w.claim(ctx, pod, name, kept)
+			if err != nil {
+				errs = append(errs, err)
 			}
-			if claim == nil || claim.Status.Allocation == nil || !reserved(claim, pod.UID) {
-				read, err := w.client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-				if err != nil {
-					if !apierrors.IsNotFound(err) {
-						errs = append(errs, err)
-					}
-					continue
-				}
-				claim = read
+			if known.ResourceClaim != nil {
+				kept[pod.Namespace+"/"+name] = known
 			}
-			kept[key] = claim
 		}
 	}
-	for _, claim := range kept {
-		all = append(all, claim)
+	all = []*resourceapi.ResourceClaim{}
+	for _, known := range kept {
+		all = append(all, known.ResourceClaim)
 	}
 	w.claims = kept
-	return all, errors.Join(errs...)
+	if len(errs) == 0 {
+		w.asOf = now
+		return all, time.Time{}, nil
+	}
+	return all, w.asOf, errors.Join(errs...)
+}
+
+// claim returns a claim of a pod: as it is known, or read.
+func (w *World) claim(ctx context.Context, pod *corev1.Pod, name string, kept map[string]knownClaim) (knownClaim, error) {
+	key := pod.Namespace + "/" + name
+	known, read := kept[key]
+	if !read {
+		known = w.claims[key]
+	}
+	if known.covers(pod.UID) {
+		return known, nil
+	}
+	claim, err := w.client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return knownClaim{}, nil
+	case err != nil:
+		return known, err
+	case known.ResourceClaim == nil || known.UID != claim.UID || known.pods == nil:
+		known.pods = map[types.UID]bool{}
+	}
+	known.ResourceClaim, known.pods[pod.UID] = claim, true
+	return known, nil
 }
 
 // claimsOf lists the claims of a pod that have been made, of extended resources, too.
@@ -169,9 +225,10 @@ func claimsOf(pod *corev1.Pod) (names []string) {
 	return names
 }
 
+// reserved reports whether a claim is reserved for a pod, or for a group of pods.
 func reserved(claim *resourceapi.ResourceClaim, pod types.UID) bool {
 	for _, consumer := range claim.Status.ReservedFor {
-		if consumer.UID == pod {
+		if consumer.UID == pod || consumer.Resource != "pods" {
 			return true
 		}
 	}

@@ -21,9 +21,10 @@ func Attribute(in Input) []Holding {
 	}
 	a.addListed()
 	a.addForgotten()
+	a.addPlugins()
 	slices.SortStableFunc(a.holdings, func(x, y Holding) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Pod, y.Pod), cmp.Compare(x.PodUID, y.PodUID),
-			cmp.Compare(x.Container, y.Container), cmp.Compare(x.Claim, y.Claim), cmp.Compare(x.Driver, y.Driver),
+			cmp.Compare(x.Container, y.Container), cmp.Compare(x.Claim, y.Claim), cmp.Compare(x.Resource, y.Resource), cmp.Compare(x.Driver, y.Driver),
 			cmp.Compare(x.Pool, y.Pool), cmp.Compare(x.Device, y.Device), cmp.Compare(x.ShareID, y.ShareID), cmp.Compare(x.Request, y.Request))
 	})
 	return a.holdings
@@ -65,26 +66,59 @@ func newAttribution(in Input) *attribution {
 func (a *attribution) addPod(pod *corev1.Pod) {
 	a.covered[key{pod.Namespace, pod.Name}] = true
 	a.uids[pod.UID] = true
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if isDone(pod) {
 		return
 	}
 	names := claimNames(pod, a.listed[key{pod.Namespace, pod.Name}])
-	used := map[string]bool{}
+	before := len(a.holdings)
 	for _, container := range holders(pod) {
 		// One claim may be used by several requests of a container.
 		for _, ref := range container.Resources.Claims {
-			used[ref.Name] = true
 			if name := names[ref.Name]; name != "" {
 				a.addClaim(pod, container.Name, name, ref.Request, "")
 			}
 		}
 		a.addExtended(pod, container)
 	}
-	for _, podClaim := range pod.Spec.ResourceClaims {
-		if name := names[podClaim.Name]; name != "" && !used[podClaim.Name] {
-			a.addClaim(pod, "", name, "", "")
+	a.addUnused(pod, names, a.holdings[before:])
+}
+
+// isDone reports whether a pod has ended and holds nothing.
+func isDone(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// addUnused adds to the pod as a whole what none of its containers holds: devices of
+// requests that no container refers to, and those that only init containers used, which
+// have finished. The devices stay allocated and prepared until the pod ends.
+func (a *attribution) addUnused(pod *corev1.Pod, names map[string]string, used []Holding) {
+	used = slices.Clone(used)
+	add := func(name string, resource func(request string) string) {
+		for _, d := range a.devices(pod, key{pod.Namespace, name}) {
+			h := heldBy(pod, "", name, resource(d.holding.Request), d.holding)
+			if !slices.ContainsFunc(used, func(o Holding) bool { o.Container = ""; return same(o, h) }) {
+				a.addOnce(h)
+			}
 		}
 	}
+	for _, podClaim := range pod.Spec.ResourceClaims {
+		if name := names[podClaim.Name]; name != "" {
+			add(name, func(string) string { return "" })
+		}
+	}
+	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+		add(status.ResourceClaimName, func(request string) string { return extendedResource(status, request) })
+	}
+}
+
+// extendedResource returns the extended resource that a request was made for.
+func extendedResource(status *corev1.PodExtendedResourceClaimStatus, request string) string {
+	for _, mapping := range status.RequestMappings {
+		if mapping.RequestName == resourceclaim.BaseRequestRef(request) {
+			return mapping.ResourceName
+		}
+	}
+	return ""
 }
 
 // addExtended adds what a container got for extended resources, by the condition of
@@ -104,22 +138,49 @@ func (a *attribution) addExtended(pod *corev1.Pod, container corev1.Container) {
 
 // addClaim adds the devices of a claim, those of one request if request is not empty.
 func (a *attribution) addClaim(pod *corev1.Pod, container, name, request, resource string) {
-	devices := a.devices(pod, key{pod.Namespace, name})
-	for _, d := range devices {
+	for _, d := range a.devices(pod, key{pod.Namespace, name}) {
 		if request != "" && d.holding.Request != "" && resourceclaim.BaseRequestRef(d.holding.Request) != resourceclaim.BaseRequestRef(request) {
 			continue
 		}
-		h := d.holding
-		h.Namespace, h.Pod, h.PodUID, h.Container = pod.Namespace, pod.Name, pod.UID, container
-		h.Claim, h.Resource = name, resource
+		h := heldBy(pod, container, name, resource, d.holding)
 		if (h.Exactness == Exact || h.Exactness == AdminUnknown) && request != "" && h.Request == "" && !d.wholeClaim {
 			h.Exactness = RequestUnknown
 		}
-		// Two references of a container to one claim give a device once.
-		if !slices.ContainsFunc(a.holdings, func(o Holding) bool { return same(o, h) }) {
-			a.holdings = append(a.holdings, h)
+		a.addOnce(h)
+	}
+}
+
+// addOnce adds a holding: two references of a container to one claim give a device once, and
+// the kubelet can note a device again each time that it prepares a claim.
+func (a *attribution) addOnce(h Holding) {
+	if !slices.ContainsFunc(a.holdings, func(o Holding) bool { return same(o, h) }) {
+		a.holdings = append(a.holdings, h)
+	}
+}
+
+// heldBy returns a holding with its holder: a container, or the pod as a whole.
+func heldBy(pod *corev1.Pod, container, claim, resource string, h Holding) Holding {
+	h.Namespace, h.Pod, h.PodUID, h.Container = pod.Namespace, pod.Name, pod.UID, container
+	h.Claim, h.Resource, h.State = claim, resource, stateOf(pod, container)
+	return h
+}
+
+// stateOf returns the state of a container by the status of its pod.
+func stateOf(pod *corev1.Pod, container string) string {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for _, status := range statuses {
+			switch {
+			case status.Name != container:
+			case status.State.Running != nil:
+				return "running"
+			case status.State.Terminated != nil:
+				return "terminated"
+			case status.State.Waiting != nil:
+				return "waiting"
+			}
 		}
 	}
+	return ""
 }
 
 // same reports whether two holdings are the same device of the same holder.
@@ -129,8 +190,8 @@ func same(a, b Holding) bool {
 		a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && a.ShareID == b.ShareID
 }
 
-// holders are the containers of a pod that hold devices now: an init container lets
-// go of them when it is done.
+// holders are the containers of a pod that hold devices now: an init container has
+// none once it has finished.
 func holders(pod *corev1.Pod) []corev1.Container {
 	done := map[string]bool{}
 	for _, status := range pod.Status.InitContainerStatuses {
@@ -159,7 +220,7 @@ func (a *attribution) addListed() {
 					h := d.holding
 					h.Namespace, h.Pod, h.Container, h.Claim = at.namespace, at.name, container.GetName(), claim.name
 					h.Exactness = RequestUnknown
-					a.holdings = append(a.holdings, h)
+					a.addOnce(h)
 				}
 			}
 		}
@@ -180,7 +241,7 @@ func (a *attribution) addForgotten() {
 			for _, d := range claim.Devices {
 				h := fromCheckpoint(claim, d)
 				h.Namespace, h.PodUID, h.Claim = claim.Namespace, uid, claim.Name
-				a.holdings = append(a.holdings, h)
+				a.addOnce(h)
 			}
 		}
 	}

@@ -268,22 +268,117 @@ func TestSkipsPrepare(t *testing.T) {
 	}
 }
 
-// Containers that are done hold nothing: init containers, and pods at their end.
+// initContainer adds an init container to a pod that uses requests of claim c.
+func initContainer(p *corev1.Pod, state corev1.ContainerState, requests ...string) {
+	c := corev1.Container{Name: "init"}
+	for _, request := range requests {
+		c.Resources.Claims = append(c.Resources.Claims, corev1.ResourceClaim{Name: "c", Request: request})
+	}
+	p.Spec.InitContainers = []corev1.Container{c}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: state}}
+}
+
+var (
+	running  = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	finished = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+)
+
+// TestInitContainers: a device stays allocated and prepared when the only container that
+// used its request has finished. Then the pod as a whole holds it, whether or not another
+// request of the claim is in use.
+func TestInitContainers(t *testing.T) {
+	for name, test := range map[string]struct {
+		state               corev1.ContainerState
+		containers          []string // of the pod, that stay
+		init, pod, onlyB    int      // devices of each
+		wantState, onlyBHas string
+	}{
+		"not started":             {corev1.ContainerState{}, []string{"only-b"}, 2, 0, 1, "", "running"},
+		"waiting":                 {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}, []string{"only-b"}, 2, 0, 1, "waiting", "running"},
+		"running":                 {running, []string{"only-b"}, 2, 0, 1, "running", "running"},
+		"finished":                {finished, []string{"only-b"}, 0, 2, 1, "", "running"},
+		"finished, with a second": {finished, []string{"only-a", "only-b"}, 0, 0, 1, "", "running"},
+		"failed":                  {corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}, []string{"only-b"}, 2, 0, 1, "terminated", "running"},
+	} {
+		in := recorded(t)
+		p := pod(in, "requests")
+		p.Spec.Containers = slices.DeleteFunc(p.Spec.Containers, func(c corev1.Container) bool { return !slices.Contains(test.containers, c.Name) })
+		initContainer(p, test.state, "a")
+		all := podresources.Attribute(in)
+		ofInit, ofPod, ofB := find(all, "requests", "init"), find(all, "requests", ""), find(all, "requests", "only-b")
+		if len(ofInit) != test.init || len(ofPod) != test.pod || len(ofB) != test.onlyB {
+			t.Errorf("%s: %d devices of the init container, %d of the pod, %d of only-b; want %d, %d and %d",
+				name, len(ofInit), len(ofPod), len(ofB), test.init, test.pod, test.onlyB)
+		}
+		for _, h := range ofInit {
+			if h.State != test.wantState {
+				t.Errorf("%s: state %q, want %q", name, h.State, test.wantState)
+			}
+		}
+		for _, h := range ofPod {
+			if h.Request != "a" || h.State != "" || h.Exactness != podresources.Exact || h.Prepared != podresources.PreparedYes || len(h.CDIIDs) != 1 {
+				t.Errorf("%s: want request a, exact and prepared: %+v", name, h)
+			}
+		}
+		for _, h := range ofB {
+			if h.State != test.onlyBHas {
+				t.Errorf("%s: only-b is %q", name, h.State)
+			}
+		}
+	}
+}
+
+// TestFinishedExtendedResource: the same for the claim of extended resources.
+func TestFinishedExtendedResource(t *testing.T) {
+	in := recorded(t)
+	p := pod(in, "extended")
+	p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers[:1], p.Spec.Containers[1:]
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "first", State: finished}}
+	all := podresources.Attribute(in)
+	held := find(all, "extended", "")
+	if len(held) != 1 || held[0].Resource != "example.com/gpu" || len(find(all, "extended", "second")) != 1 || find(all, "extended", "first") != nil {
+		t.Errorf("want one device of the pod with its extended resource, and one of second: %+v", held)
+	}
+}
+
+// TestTwoNames: a pod can use one claim under two names; no device is held twice.
+func TestTwoNames(t *testing.T) {
+	in := recorded(t)
+	p := pod(in, "requests")
+	again := p.Spec.ResourceClaims[0]
+	again.Name = "again"
+	p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, again)
+	if held := find(podresources.Attribute(in), "requests", ""); held != nil {
+		t.Errorf("containers hold all of it: %+v", held)
+	}
+}
+
+// TestFinishedContainer: the state of a holding distinguishes a container that has finished
+// from one that runs. Its devices stay prepared for the pod.
+func TestFinishedContainer(t *testing.T) {
+	in := recorded(t)
+	p := pod(in, "requests")
+	for i := range p.Status.ContainerStatuses {
+		if p.Status.ContainerStatuses[i].Name == "only-b" {
+			p.Status.ContainerStatuses[i].State = finished
+		}
+	}
+	held := find(podresources.Attribute(in), "requests", "only-b")
+	if len(held) != 1 || held[0].State != "terminated" {
+		t.Errorf("%+v", held)
+	}
+}
+
+// Pods at their end hold nothing.
 func TestDone(t *testing.T) {
 	in := recorded(t)
 	p := pod(in, "requests")
-	p.Spec.InitContainers = []corev1.Container{p.Spec.Containers[0]}
-	p.Spec.InitContainers[0].Name = "init"
-	if len(find(podresources.Attribute(in), "requests", "init")) != 2 {
-		t.Error("an init container that has not run holds its devices")
-	}
-	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
-	if held := find(podresources.Attribute(in), "requests", "init"); held != nil {
-		t.Errorf("it is done: %+v", held)
-	}
+	initContainer(p, finished, "a")
 	p.Status.Phase = corev1.PodSucceeded
-	if held := find(podresources.Attribute(in), "requests", "all"); held != nil {
-		t.Errorf("the pod is done: %+v", held)
+	for _, h := range podresources.Attribute(in) {
+		if h.Pod == "requests" {
+			t.Errorf("the pod is done: %+v", h)
+		}
 	}
 }
 

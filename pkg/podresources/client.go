@@ -3,9 +3,11 @@ package podresources
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,13 +25,18 @@ import (
 // restart of the kubelet it is another file.
 const DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
-// DefaultSettle is how long after its start a kubelet may not know its pods yet. An
+// defaultSettle is how long after its start a kubelet may not know its pods yet. An
 // empty list was seen for half a second; a kubelet that waits for its API server, or
 // for drivers, takes longer.
-const DefaultSettle = time.Minute
+const defaultSettle = time.Minute
 
-// maxAnswer is the largest answer that is read, as in the kubelet's own client.
-const maxAnswer = 16 << 20
+// maxAnswer is the largest answer that is read. The kubelet's own client reads half of it.
+// One pod with a driver that fails can make the answer grow without bound
+// (kubernetes#141335); one of 17.8 MB was seen.
+const maxAnswer = 32 << 20
+
+// ErrTooLarge means that the kubelet's answer has more than 32 MiB.
+var ErrTooLarge = errors.New("the answer of the kubelet has more than 32 MiB")
 
 // retries waits when the kubelet rejects a call: all clients of a node share 100 calls
 // per second with bursts of 10. Five attempts are the most that gRPC makes.
@@ -42,7 +49,7 @@ type Options struct {
 	// Socket is the path of the socket; empty means DefaultSocket.
 	Socket string
 	// Settle is how long after the start of the kubelet a missing pod means nothing;
-	// zero means DefaultSettle.
+	// zero means a minute.
 	Settle time.Duration
 }
 
@@ -60,7 +67,7 @@ type Client struct {
 // New returns a client. It connects with the first call.
 func New(o Options) *Client {
 	o.Socket = cmp.Or(o.Socket, DefaultSocket)
-	o.Settle = cmp.Or(o.Settle, DefaultSettle)
+	o.Settle = cmp.Or(o.Settle, defaultSettle)
 	return &Client{options: o}
 }
 
@@ -161,6 +168,10 @@ func (c *Client) dial() (v1.PodResourcesListerClient, time.Time, error) {
 }
 
 func (c *Client) explain(method string, err error) error {
+	// The client has this code for an answer that is too large, too.
+	if status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max") {
+		return fmt.Errorf("PodResources %s at %s: %w: %w", method, c.options.Socket, ErrTooLarge, err)
+	}
 	if status.Code(err) == codes.ResourceExhausted {
 		return fmt.Errorf("PodResources %s: other clients of %s use up the rate limit of the node: %w", method, c.options.Socket, err)
 	}
@@ -176,7 +187,7 @@ func (counter) HandleConn(context.Context, stats.ConnStats)                     
 func (c counter) HandleRPC(_ context.Context, event stats.RPCStats) {
 	if end, ok := event.(*stats.End); ok {
 		c.client.calls.Add(1)
-		if status.Code(end.Error) == codes.ResourceExhausted {
+		if status.Code(end.Error) == codes.ResourceExhausted && !strings.Contains(end.Error.Error(), "larger than max") {
 			c.client.rejected.Add(1)
 		}
 	}

@@ -8,6 +8,7 @@
 //  2. A container is listed with all devices of a claim, also of the requests that it
 //     does not use.
 //  3. A claim that no container refers to is not listed.
+//     Nor are init containers that do not restart.
 //  4. It has no UID of pod or claim, no request and no adminAccess.
 //  5. After a restart the kubelet answers with an empty list, as if everything had
 //     been released.

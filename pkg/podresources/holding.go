@@ -1,6 +1,8 @@
 package podresources
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,16 +55,24 @@ type Holding struct {
 	// deleted by force, and its claim is still prepared.
 	Pod    string    `json:"pod,omitempty"`
 	PodUID types.UID `json:"podUID,omitempty"`
-	// Container is empty for a claim that belongs to the pod as a whole.
-	Container string    `json:"container,omitempty"`
-	Claim     string    `json:"claim"`
-	ClaimUID  types.UID `json:"claimUID,omitempty"`
+	// Container is empty for a device of the pod as a whole: no container refers to its
+	// request, or only init containers that have finished.
+	Container string `json:"container,omitempty"`
+	// State is that of Container: waiting, running or terminated; empty without one, and if
+	// the kubelet has not reported it. The devices of a container that has terminated stay
+	// prepared until the pod ends.
+	State string `json:"containerState,omitempty"`
+	// Claim is empty for a device of a device plugin.
+	Claim    string    `json:"claim,omitempty"`
+	ClaimUID types.UID `json:"claimUID,omitempty"`
 	// Request is the request of the claim, or request/alternative.
 	Request string `json:"request,omitempty"`
-	// Resource is the extended resource that the claim was made for, if any.
-	Resource    string    `json:"resource,omitempty"`
-	Driver      string    `json:"driver"`
-	Pool        string    `json:"pool"`
+	// Resource is the extended resource that the claim was made for, if any, or that of the
+	// device plugin.
+	Resource string `json:"resource,omitempty"`
+	// Driver and Pool are empty for a device of a device plugin, whose name Device is.
+	Driver      string    `json:"driver,omitempty"`
+	Pool        string    `json:"pool,omitempty"`
 	Device      string    `json:"device"`
 	ShareID     types.UID `json:"shareID,omitempty"`
 	AdminAccess bool      `json:"adminAccess,omitempty"`
@@ -75,6 +85,9 @@ type Holding struct {
 	Exactness   Exactness                      `json:"exactness"`
 }
 
+// ofPlugin reports whether the device is that of a device plugin.
+func (h Holding) ofPlugin() bool { return h.Claim == "" }
+
 // An Input is what was read about one node. Nil means that the source does not exist or
 // failed; empty that it has nothing.
 type Input struct {
@@ -86,4 +99,6 @@ type Input struct {
 	Claims []*resourceapi.ResourceClaim
 	// Checkpoint are the claims that the kubelet has prepared.
 	Checkpoint []checkpoint.Claim
+	// AsOf is when Claims were right, if they could not be read now; zero if they could.
+	AsOf time.Time
 }

@@ -2,8 +2,14 @@ package podresources
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
@@ -12,18 +18,50 @@ import (
 
 // A Server answers as the kubelet does, with the devices of claims as Attribute finds
 // them: each container has those of its own requests, each device its own CDI ids.
-// CPUs, memory and devices of device plugins are those of the kubelet.
+// Init containers that have not finished are in the answer with their claims, as KEP-3695
+// has it; the kubelet leaves them out. CPUs, memory and devices of device plugins are those
+// of the kubelet, which has none for init containers that do not restart.
 //
 // Where the kubelet would answer with an empty list because it has just started, the
-// Server answers Unavailable. A pod that does not exist is NotFound, not Unknown. Claims
-// that no container refers to cannot be said in this API.
+// Server answers Unavailable. A pod that does not exist is NotFound, not Unknown. The API
+// has no field for devices that no container holds: those of requests that no container
+// refers to, or only init containers that have finished.
+//
+// Many clients cost the kubelet no more than one: what a call gets was read after it came,
+// calls that come together share a read, and there are at most five reads per second. If
+// the kubelet cannot be read, its last answer is served for a minute; if claims cannot, they
+// count as they were read last. Then the header ageHeader of the answer has its age.
 type Server struct {
 	// Read reads what there is about the node now; Input.Listing must not be nil.
 	Read func(context.Context) (Input, error)
 	// Allocatable asks the kubelet; Client.Allocatable does.
 	Allocatable func(context.Context) (*v1.AllocatableResourcesResponse, error)
+	// Devices returns an extended resource and an id by which a device of a claim is listed
+	// as that of a device plugin, too, for clients that read no claims; an empty id does not
+	// list it. Nil lists none.
+	Devices func(Holding) (resource, id string)
 
 	v1.UnimplementedPodResourcesListerServer
+
+	start       sync.Once
+	corrected   *shared[answer]
+	allocatable *shared[*v1.AllocatableResourcesResponse]
+	last        answer // of the read before; reads are one at a time
+}
+
+// ageHeader is the gRPC header of answers that are not of now: their age in seconds.
+const ageHeader = "dra-steward-age-seconds"
+
+const (
+	readPause = 200 * time.Millisecond // between reads for clients
+	keep      = time.Minute            // the last answer, if the kubelet gives none
+)
+
+// An answer is the corrected list, and when it was right.
+type answer struct {
+	pods []*v1.PodResources
+	asOf time.Time // zero: now
+	read time.Time
 }
 
 var _ v1.PodResourcesListerServer = &Server{}
@@ -53,33 +91,103 @@ func (s *Server) Get(ctx context.Context, request *v1.GetPodResourcesRequest) (*
 
 // GetAllocatableResources implements v1.PodResourcesListerServer.
 func (s *Server) GetAllocatableResources(ctx context.Context, _ *v1.AllocatableResourcesRequest) (*v1.AllocatableResourcesResponse, error) {
-	return s.Allocatable(ctx)
+	s.prepare()
+	return s.allocatable.get(ctx)
 }
 
-// pods returns the kubelet's list, corrected.
+func (s *Server) prepare() {
+	s.start.Do(func() {
+		s.corrected = &shared[answer]{read: s.read, pause: readPause}
+		s.allocatable = &shared[*v1.AllocatableResourcesResponse]{read: s.Allocatable, pause: readPause}
+	})
+}
+
+// pods returns the corrected list, and puts its age in the header of the answer.
 func (s *Server) pods(ctx context.Context) ([]*v1.PodResources, error) {
+	s.prepare()
+	a, err := s.corrected.get(ctx)
+	if err == nil && !a.asOf.IsZero() {
+		age := strconv.Itoa(int(time.Since(a.asOf).Seconds()))
+		_ = grpc.SetHeader(ctx, metadata.Pairs(ageHeader, age)) // fails without a connection
+	}
+	return a.pods, err
+}
+
+// read reads and corrects the list. If the kubelet does not give one, the last one counts
+// for a while.
+func (s *Server) read(ctx context.Context) (answer, error) {
+	now := time.Now()
 	in, err := s.Read(ctx)
 	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
+		err = status.Error(codes.Unavailable, err.Error())
+	} else if missing := Missing(in); missing != "" {
+		err = status.Errorf(codes.Unavailable, "the kubelet has just started and does not list %s yet", missing)
 	}
-	if missing := Missing(in); missing != "" {
-		return nil, status.Errorf(codes.Unavailable, "the kubelet has just started and does not list %s yet", missing)
+	if err == nil {
+		s.last = answer{pods: s.correct(in), asOf: in.AsOf, read: now}
+		return s.last, nil
 	}
-	type place struct{ namespace, pod, container string }
-	resources := map[place][]*v1.DynamicResource{}
+	if s.last.read.IsZero() || now.Sub(s.last.read) > keep {
+		return answer{}, err
+	}
+	old := s.last
+	if old.asOf.IsZero() {
+		old.asOf = old.read
+	}
+	return old, nil
+}
+
+// correct returns the kubelet's list with the devices of claims as Attribute finds them.
+func (s *Server) correct(in Input) []*v1.PodResources {
+	claims := map[place][]*v1.DynamicResource{}
+	devices := map[place][]*v1.ContainerDevices{}
+	containers := map[key][]string{} // those with devices, by pod
 	for _, h := range Attribute(in) {
-		at := place{h.Namespace, h.Pod, h.Container}
-		resources[at] = appendDevice(resources[at], h)
+		if h.ofPlugin() || h.Container == "" {
+			continue // as the kubelet lists it, or without a field
+		}
+		at, pod := place{h.Namespace, h.Pod, h.Container}, key{h.Namespace, h.Pod}
+		if claims[at] == nil {
+			containers[pod] = append(containers[pod], h.Container)
+		}
+		claims[at] = appendDevice(claims[at], h)
+		if s.Devices != nil {
+			if resource, id := s.Devices(h); id != "" {
+				devices[at] = append(devices[at], &v1.ContainerDevices{ResourceName: resource, DeviceIds: []string{id}})
+			}
+		}
 	}
 	pods := make([]*v1.PodResources, 0, len(in.Listing.Pods))
 	for _, listed := range in.Listing.Pods {
-		pod := proto.CloneOf(listed)
+		pod := withoutClaims(listed)
+		for _, name := range containers[key{pod.GetNamespace(), pod.GetName()}] {
+			if !slices.ContainsFunc(pod.Containers, func(c *v1.ContainerResources) bool { return c.GetName() == name }) {
+				pod.Containers = append(pod.Containers, &v1.ContainerResources{Name: name})
+			}
+		}
 		for _, c := range pod.GetContainers() {
-			c.DynamicResources = resources[place{pod.GetNamespace(), pod.GetName(), c.GetName()}]
+			at := place{pod.GetNamespace(), pod.GetName(), c.GetName()}
+			c.DynamicResources = claims[at]
+			c.Devices = append(c.Devices, devices[at]...)
 		}
 		pods = append(pods, pod)
 	}
-	return pods, nil
+	return pods
+}
+
+type place struct{ namespace, pod, container string }
+
+// withoutClaims copies what the kubelet lists about a pod without its claims, which can be
+// most of it (kubernetes#141335).
+func withoutClaims(listed *v1.PodResources) *v1.PodResources {
+	pod := &v1.PodResources{Name: listed.GetName(), Namespace: listed.GetNamespace()}
+	pod.ProtoReflect().SetUnknown(listed.ProtoReflect().GetUnknown()) // of a newer kubelet
+	for _, c := range listed.GetContainers() {
+		kept := &v1.ContainerResources{Name: c.GetName(), Devices: slices.Clone(c.GetDevices()), CpuIds: c.GetCpuIds(), Memory: c.GetMemory()}
+		kept.ProtoReflect().SetUnknown(c.ProtoReflect().GetUnknown())
+		pod.Containers = append(pod.Containers, kept)
+	}
+	return pod
 }
 
 // appendDevice adds a device to the claim that is last in the list, or to a new one:

@@ -95,7 +95,7 @@ func fullAgent(b *testing.B) (*steward.Agent, *prometheus.Registry) {
 	kubelet := podresources.New(podresources.Options{Socket: socket})
 	b.Cleanup(func() { _ = kubelet.Close() })
 	registry := prometheus.NewRegistry()
-	metrics, err := steward.NewMetrics(registry, kubelet.Calls)
+	metrics, err := steward.NewMetrics(registry, steward.MetricsOptions{Calls: kubelet.Calls})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func checkRestart(w *world, client *podresources.Client, truth map[string]string
 	if diff := cmp.Diff(truth, attributed(podresources.Attribute(w.read(client)))); diff != "" {
 		w.Errorf("after the restart:\n%s", diff)
 	}
-	later, err := client.List(w.Context(), time.Now().Add(podresources.DefaultSettle))
+	later, err := client.List(w.Context(), time.Now().Add(time.Minute))
 	if err != nil || !later.Settled {
 		w.Errorf("a minute later it must be settled: %v", err)
 	}

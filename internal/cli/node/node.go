@@ -2,10 +2,10 @@
 package node
 
 import (
-	"github.com/dra-steward/dra-steward/internal/nodeagent"
+	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/spf13/cobra"
+	"github.com/dra-steward/dra-steward/internal/nodeagent"
 )
 
 func Command(streams cmdutil.Streams) *cobra.Command {
@@ -19,6 +19,6 @@ changes nothing, and reads files that only root can read.`,
 		Args:                       cmdutil.NoSuchCommand,
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(nodeCheckCommand(streams), nodeagent.WatchCommand(streams))
+	c.AddCommand(nodeCheckCommand(streams), nodeHoldingsCommand(streams), nodeagent.WatchCommand(streams))
 	return c
 }

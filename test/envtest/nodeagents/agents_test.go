@@ -191,7 +191,7 @@ func knows(t *testing.T, world *nodeagent.World, name string) {
 			return false, nil
 		}
 		pods := world.Pods()
-		claims, err := world.Claims(ctx, pods)
+		claims, _, err := world.Claims(ctx, pods, time.Now())
 		seen = fmt.Sprint(len(pods), " pods, ", len(claims), " claims, ", err)
 		return len(pods) == 1 && pods[0].Name == name && len(claims) == 1 && claims[0].Name == name, nil
 	})
