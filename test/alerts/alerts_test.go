@@ -138,10 +138,17 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "1 devices of the node of a",
 		silent: `dra_steward_node_findings{namespace="n",pod="a",kind="prepared-gone"} 0x10 1x10`,
 	},
+	"DraStewardPodResourcesLarge": {
+		fires:  `dra_steward_node_podresources_bytes{namespace="n",pod="a"} 1000x10 17800000x10`,
+		says:   "the node of a has 16.98MiB",
+		silent: `dra_steward_node_podresources_bytes{namespace="n",pod="a"} 4000000x20`,
+	},
 	"DraStewardTaintedDeviceInUse": {
 		fires:  `dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="false"} 60x60`,
 		says:   "n/p has d/l/x for",
-		silent: `dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="true"} 60x60`,
+		// A toleration that ends after half an hour, and then the eviction.
+		silent: `dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="true"} 60x30 stale
+  dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="false"} _x30 60x5 stale`,
 	},
 	"DraStewardNodeSourceDown": {
 		fires:  `dra_steward_node_source_up{namespace="n",pod="a",source="podresources"} 1x10 0x30`,
