@@ -144,8 +144,8 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		silent: `dra_steward_node_podresources_bytes{namespace="n",pod="a"} 4000000x20`,
 	},
 	"DraStewardTaintedDeviceInUse": {
-		fires:  `dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="false"} 60x60`,
-		says:   "n/p has d/l/x for",
+		fires: `dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="false"} 60x60`,
+		says:  "n/p has d/l/x for",
 		// A toleration that ends after half an hour, and then the eviction.
 		silent: `dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="true"} 60x30 stale
   dra_steward_node_device_taint_added_timestamp_seconds{namespace="n",pod="p",driver="d",pool="l",device="x",key="k",effect="NoExecute",tolerated="false"} _x30 60x5 stale`,
