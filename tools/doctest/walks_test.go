@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/dra-steward/dra-steward/tools/doctest"
 )
 
 // maxFiles is how many files a reader of a walk enters at most.
@@ -25,6 +27,48 @@ func TestCodeLinks(t *testing.T) {
 				t.Errorf("%s: link to %s in %s: not declared there (%v)", page.Name, name, file, err)
 			}
 		}
+	}
+}
+
+var testLink = regexp.MustCompile(`\[((?:Test|Fuzz|Benchmark|Example)\w*)\]\(([^)#\s]+)\)`)
+
+// TestTestLinks fails for a link with the name of a test as its text, to a file that has no
+// such test.
+func TestTestLinks(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, match := range testLink.FindAllStringSubmatch(page.Prose, -1) {
+			name, file := match[1], filepath.Join(filepath.Dir(page.Name), match[2])
+			source, err := os.ReadFile(filepath.Join(root, file))
+			declared := regexp.MustCompile(`(?m)^func ` + name + `\(`)
+			if err != nil || !strings.HasSuffix(file, "_test.go") || !declared.Match(source) {
+				t.Errorf("%s: link to %s in %s: there is no such test (%v)", page.Name, name, file, err)
+			}
+		}
+	}
+}
+
+// TestRequirements fails for a requirement in docs/keps.md without a test, unless its row
+// says so.
+func TestRequirements(t *testing.T) {
+	page, err := doctest.Read(filepath.Join(root, "docs/keps.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requirements := 0
+	for line := range strings.Lines(page.Prose) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| requirement |") || strings.HasPrefix(line, "| --- |") {
+			continue
+		}
+		requirements++
+		if len(cells) != 4 {
+			t.Errorf("%d cells, want 4: %s", len(cells), line)
+		} else if !testLink.MatchString(cells[2]) && !strings.Contains(cells[2], "not tested") {
+			t.Errorf("no test, and not the words \"not tested\": %s", line)
+		}
+	}
+	if requirements == 0 {
+		t.Error("docs/keps.md has no requirements")
 	}
 }
 
