@@ -43,8 +43,10 @@ test: ## run all checks and tests; the first run builds Kubernetes 1.37
 test-short: ## run what needs no control plane
 	@$(CITEST) short
 
-test-long: ## run the tests on the control planes and the code of Kubernetes 1.36, 1.35 and 1.34
-	@$(CITEST) long
+PART ?=
+
+test-long: ## run the tests on the control planes and the code of Kubernetes 1.36, 1.35 and 1.34, in parts: goes on where it ended, or PART=
+	@$(CITEST) long $(if $(PART),'$(PART)')
 
 test-node: ## run the tests of the node, and helm install, on containerd and runc: needs root, installs runc and nftables
 	@{ command -v runc && command -v nft; } >/dev/null || { echo "installing runc and nftables"; apt-get update >/dev/null && apt-get install -y --no-install-recommends runc nftables >/dev/null; }

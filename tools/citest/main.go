@@ -7,7 +7,9 @@
 //
 //	citest short    lint, and the tests that need no control plane
 //	citest all      all of short, and the tests on a real control plane
-//	citest long     what takes longer: the control planes of the older minors
+//	citest long     what takes longer, in parts: the control planes of the older minors, and
+//	                others. A second argument selects parts by a regular expression; without it,
+//	                parts that have passed at this commit do not run again
 //	citest lint     formatting, vet, staticcheck, and the words of the texts for users
 package main
 
@@ -18,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -31,8 +34,8 @@ func main() {
 // run runs one suite and returns the exit code: 1 when something failed, 2 when it
 // could not start.
 func run(ctx context.Context, args []string, out io.Writer) int {
-	if len(args) != 1 {
-		fmt.Fprintln(out, "citest: want one suite: short, all, long or lint")
+	if len(args) != 1 && !(len(args) == 2 && args[0] == "long") {
+		fmt.Fprintln(out, "citest: want one suite: short, all, long or lint; long takes a regular expression of parts, too")
 		return 2
 	}
 	steps, err := suite(args[0], ".")
@@ -45,11 +48,30 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		fmt.Fprintln(out, "citest:", err)
 		return 2
 	}
-	report := &Results{Strict: os.Getenv("CI") == "true", Allowed: allowed}
-	begin := time.Now()
+	newResults := func() *Results { return &Results{Strict: os.Getenv("CI") == "true", Allowed: allowed} }
+	if args[0] == "long" {
+		return runLong(ctx, steps, strings.Join(args[1:], ""), out, newResults)
+	}
+	report, begin := newResults(), time.Now()
 	runAll(ctx, steps, out, report)
 	report.Print(out, time.Since(begin))
 	if ctx.Err() != nil || report.Failed() {
+		return 1
+	}
+	return 0
+}
+
+func runLong(ctx context.Context, parts []step, only string, out io.Writer, newResults func() *Results) int {
+	k, err := keptHere(ctx)
+	failed := false
+	if err == nil {
+		failed, err = runParts(ctx, parts, only, k, out, newResults)
+	}
+	if err != nil {
+		fmt.Fprintln(out, "citest:", err)
+		return 2
+	}
+	if failed {
 		return 1
 	}
 	return 0

@@ -177,6 +177,9 @@ func long(modules []string) (steps []step) {
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestReadme$", "./tools/doctest"},
 		})
 	}
+	if slices.Contains(modules, "image") {
+		steps = append(steps, step{name: "program on all platforms, as plugin of kubectl", dir: ".", args: []string{"make", "--no-print-directory", "krew"}})
+	}
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, step{
 			name: "drains, eviction, restarts, memory, patches in slices, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},

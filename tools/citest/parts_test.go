@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestParts: a run goes on with the parts that have not passed at the commit.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	file, ran := filepath.Join(dir, "cache", "test-long.json"), filepath.Join(dir, "ran")
+	part := func(name string) step {
+		return step{name: name, dir: ".", args: []string{"sh", "-c", "echo " + name + " >>" + ran + "; test -e " + filepath.Join(dir, name)}}
+	}
+	parts := []step{part("first"), part("second")}
+	run := func(commit, only string) (failed bool, printed string) {
+		t.Helper()
+		k, err := readKept(file, commit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		failed, err = runParts(t.Context(), parts, only, k, &out, func() *Results { return &Results{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return failed, out.String()
+	}
+	succeed := func(name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	succeed("first")
+	if failed, out := run("a", ""); !failed || !strings.Contains(out, "| second | 0 | ") || !strings.Contains(out, "| failed |") {
+		t.Errorf("with a part that fails: %v\n%s", failed, out)
+	}
+	succeed("second")
+	if failed, out := run("a", ""); failed || !strings.Contains(out, "== first: has passed at this commit") {
+		t.Errorf("the second run: %v\n%s", failed, out)
+	}
+	if failed, out := run("a", "^fir"); failed || !strings.Contains(out, "== first: sh") {
+		t.Errorf("a part that is asked for: %v\n%s", failed, out)
+	}
+	if failed, out := run("b", "^second$"); failed || !strings.Contains(out, "| first | | | not run |") {
+		t.Errorf("another commit: %v\n%s", failed, out)
+	}
+	got, err := os.ReadFile(ran)
+	if want := "first\nsecond\nsecond\nfirst\nsecond\n"; err != nil || string(got) != want {
+		t.Errorf("%v, ran %q, want %q", err, got, want)
+	}
+}
+
+func TestPartsRefuse(t *testing.T) {
+	none := func() *Results { return &Results{} }
+	parts := []step{{name: "only", dir: ".", args: []string{"true"}}}
+	empty, err := readKept("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, only := range []string{"(", "other"} {
+		if _, err := runParts(t.Context(), parts, only, empty, new(strings.Builder), none); err == nil || !strings.Contains(err.Error(), "PART") {
+			t.Errorf("PART=%s: %v", only, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "broken.json")
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readKept(file, "a"); err == nil || !strings.Contains(err.Error(), "delete the file") {
+		t.Errorf("a broken file: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if failed, err := runParts(ctx, parts, "", empty, new(strings.Builder), none); !failed || err != nil || len(empty.Parts) > 0 {
+		t.Errorf("interrupted: %v %v %v", failed, err, empty.Parts)
+	}
+}
