@@ -66,7 +66,7 @@ func TestChart(t *testing.T) {
 		if strings.Contains(string(text), "forbidden") {
 			t.Errorf("a right is missing:\n%s", text)
 		}
-		if strings.Contains(string(text), "Pods are evicted") {
+		if strings.Contains(string(text), "Pods are preempted") {
 			t.Errorf("DefaultPreemption comes first:\n%s", text)
 		}
 	})
