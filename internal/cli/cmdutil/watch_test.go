@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,13 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, stderr bytes.Buffer
 		streams := Streams{Out: &out, Err: &stderr}.Once()
-		changed, lines, reads, failed := make(chan struct{}, 1), []string{"NAME\n", "gpu-0  free\n"}, 0, error(nil)
+		changed, lines, failed := make(chan struct{}, 1), []string{"NAME\n", "gpu-0  free\n"}, error(nil)
+		var reads atomic.Int32
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ended := make(chan error)
 		go func() {
-			ended <- Watch(ctx, streams, changed, func(context.Context) ([]string, error) { reads++; return lines, failed })
+			ended <- Watch(ctx, streams, changed, func(context.Context) ([]string, error) { reads.Add(1); return lines, failed })
 		}()
 		change := func(after time.Duration) {
 			<-time.After(after)
@@ -34,16 +36,16 @@ func TestWatch(t *testing.T) {
 		lines = []string{"NAME\n", "gpu-0   free\n", "gpu-1   tainted\n"}
 		change(time.Millisecond)
 		change(time.Millisecond)
-		if reads != 1 {
-			t.Errorf("%d reads within a second", reads)
+		if reads.Load() != 1 {
+			t.Errorf("%d reads within a second", reads.Load())
 		}
 		<-time.After(watchPause)
 		synctest.Wait()
 		failed = errors.New("no such pod")
 		change(time.Minute)
 		change(time.Minute)
-		if reads != 4 {
-			t.Errorf("%d reads, want those at first, after a second, and of two changes", reads)
+		if reads.Load() != 4 {
+			t.Errorf("%d reads, want those at first, after a second, and of two changes", reads.Load())
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, ErrInterrupted) {
