@@ -111,6 +111,7 @@ func TestWatcherExpired(t *testing.T) {
 				s.nodes = []string{"b"}
 				expire(s)
 				<-w.Changed()
+				synctest.Wait()
 				s.refused = nil
 				if got, err := read(); got != "b" || err != nil || s.lists < 2 {
 					t.Errorf("got %q, %v after %d lists", got, err, s.lists)
