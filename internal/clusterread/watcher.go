@@ -21,7 +21,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
-// listAgain is the time until a list that failed is tried again.
+// listAgain is the time until a list is read again that failed, or whose version the API server
+// has forgotten.
 const listAgain = time.Second
 
 // ErrFilesWatched refuses to watch files.
@@ -143,12 +144,14 @@ func (w *Watcher) follow(ctx context.Context, k *watched, version string) {
 			fmt.Fprintf(w.warn, "warning: %s cannot be watched, their changes are not shown: %v\n", k.what, err)
 			return
 		}
-		for version, err = k.fill(); err != nil; version, err = k.fill() {
-			w.note(k.what, err)
+		for err != nil {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(listAgain):
+			}
+			if version, err = k.fill(); err != nil {
+				w.note(k.what, err)
 			}
 		}
 		w.note(k.what, nil)
