@@ -72,11 +72,12 @@ func idsOf[D any](all []D, id func(D) string) (ids []string) {
 type namer struct {
 	set          *policy.Set
 	known, named map[string]bool
+	reviewers    map[string]review.Reviewer // by mode and configuration
 }
 
 func knownIDs(t *testing.T) *namer {
 	t.Helper()
-	k := &namer{known: map[string]bool{}, named: map[string]bool{}}
+	k := &namer{known: map[string]bool{}, named: map[string]bool{}, reviewers: map[string]review.Reviewer{}}
 	book, err := rulebook.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -118,11 +119,16 @@ func (k *namer) check(t *testing.T, response admission.Response) {
 	}
 }
 
-// walk asks all endpoints about the cases of an example.
-func (k *namer) walk(t *testing.T, e example.Example, mode v1alpha1.Mode) {
+// reviewer returns the reviewer of a site, which is made once: engines of the whole library
+// are costly.
+func (k *namer) reviewer(t *testing.T, mode v1alpha1.Mode, configuration []byte) review.Reviewer {
 	t.Helper()
+	key := string(mode) + "\n" + string(configuration)
+	if made, ok := k.reviewers[key]; ok {
+		return made
+	}
 	site := v1alpha1.StewardConfiguration{Mode: mode}
-	if err := yaml.Unmarshal(e.Site, &site); err != nil {
+	if err := yaml.Unmarshal(configuration, &site); err != nil {
 		t.Fatal(err)
 	}
 	reviewer, err := review.New(site)
@@ -143,6 +149,14 @@ func (k *namer) walk(t *testing.T, e example.Example, mode v1alpha1.Mode) {
 	if reviewer.Policies, err = policy.NewEngine(k.set, settings); err != nil {
 		t.Fatal(err)
 	}
+	k.reviewers[key] = reviewer
+	return reviewer
+}
+
+// walk asks all endpoints about the cases of an example.
+func (k *namer) walk(t *testing.T, e example.Example, mode v1alpha1.Mode) {
+	t.Helper()
+	reviewer := k.reviewer(t, mode, e.Site)
 	reviewer.World = objectsOf(t, e.World)
 	sum := &guard.Sum{}
 	for _, reviewer.Impacts = range []review.Impacts{hits{}, hits{guard.Impact{Counts: guard.Counts{Pods: 99, Claims: 99, Devices: 99}, Sum: sum}, nil}, hits{err: errors.New("not read yet")}} {
