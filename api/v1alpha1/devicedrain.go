@@ -97,7 +97,7 @@ type DeviceDrainSpec struct {
 	// Paused suspends evictions. The cordon stays.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// DryRun only reports what the drain would do: no cordon, no evictions.
+	// DryRun reports which pods the drain evicts, without a cordon and without evictions.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
 

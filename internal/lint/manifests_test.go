@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -74,17 +72,7 @@ func TestManifestsPage(t *testing.T) {
 		page += sources.section(t, project, reports)
 	}
 	page += intelSection(t)
-	path := filepath.Join("..", "..", "docs", "manifests.md")
-	if *update {
-		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	stored, err := os.ReadFile(path)
-	if diff := cmp.Diff(string(stored), page); err != nil || diff != "" {
-		t.Errorf("docs/manifests.md is out of date, run \"go test ./internal/lint -run TestManifestsPage -update\": %v -page +lint:\n%s", err, diff)
-	}
+	wantPage(t, "manifests.md", page)
 }
 
 // reportsOf are the findings in a folder, files by their paths below it.

@@ -80,7 +80,7 @@ status of ResourceSlicePatches and executes DeviceDrains.
 
 With --certificate-secret it also creates the webhook's certificate, renews it before it
 expires, and writes its authority to the webhook configurations.`,
-		Example: `  # Show what it would do in this cluster.
+		Example: `  # Show which pods it evicts in this cluster, without evictions.
   dra-steward controller --kubeconfig ~/.kube/config --leader-elect=false --log-level debug
 
   # Act on older taints, too.

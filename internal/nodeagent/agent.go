@@ -79,6 +79,8 @@ type HeldTaint struct {
 	podresources.Holding
 	Taint     resourceapi.DeviceTaint
 	Tolerated bool
+	// of is the index of the holding in those of the Observation.
+	of int
 }
 
 // An Agent looks at one node.
@@ -218,13 +220,13 @@ func still(listing *podresources.Listing, pods []*corev1.Pod) *podresources.List
 // taint without a time counts from now on: its toleration does not end.
 func (a *Agent) fill(report *Observation, in podresources.Input) {
 	report.Holdings, report.Attributes = podresources.Attribute(in), map[Device]map[string]string{}
-	for _, h := range report.Holdings {
+	for i, h := range report.Holdings {
 		if ofPlugin(h) {
 			continue
 		}
 		report.Attributes[deviceOf(h)] = a.World.Attributes(h.Driver, h.Pool, h.Device, a.Attributes)
 		for _, taint := range a.World.Taints(h.Driver, h.Pool, h.Device) {
-			report.Taints = append(report.Taints, HeldTaint{h, taint, isTolerated(h.Tolerations, taint, report.At)})
+			report.Taints = append(report.Taints, HeldTaint{h, taint, isTolerated(h.Tolerations, taint, report.At), i})
 		}
 	}
 }

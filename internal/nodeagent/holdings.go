@@ -39,18 +39,13 @@ func (o *Observation) Report(node string) Holdings {
 		if !ofPlugin(h) {
 			held.Attributes = o.Attributes[deviceOf(h)]
 		}
-		for _, t := range o.Taints {
-			taint := TaintOfHolder{toleration.TaintText(t.Taint), t.Tolerated}
-			if sameHolder(t.Holding, h) && !slices.Contains(held.Taints, taint) {
-				held.Taints = append(held.Taints, taint)
-			}
-		}
 		report.Holdings = append(report.Holdings, held)
 	}
+	for _, t := range o.Taints {
+		held, taint := &report.Holdings[t.of], TaintOfHolder{toleration.TaintText(t.Taint), t.Tolerated}
+		if !slices.Contains(held.Taints, taint) {
+			held.Taints = append(held.Taints, taint)
+		}
+	}
 	return report
-}
-
-func sameHolder(a, b podresources.Holding) bool {
-	return a.PodUID == b.PodUID && a.Namespace == b.Namespace && a.Pod == b.Pod && a.Container == b.Container &&
-		a.ClaimUID == b.ClaimUID && a.Claim == b.Claim && a.Request == b.Request && a.ShareID == b.ShareID && deviceOf(a) == deviceOf(b)
 }

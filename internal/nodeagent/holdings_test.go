@@ -18,7 +18,7 @@ func TestReport(t *testing.T) {
 	o := &Observation{
 		At: time.Date(2026, 1, 1, 0, 0, 0, 5, time.UTC), Stale: true, Holdings: []podresources.Holding{h, other, plugin},
 		Attributes: map[Device]map[string]string{deviceOf(h): {"uuid": "GPU-1"}},
-		Taints:     []HeldTaint{{h, taint, true}, {h, taint, true}, {other, taint, false}},
+		Taints:     []HeldTaint{{h, taint, true, 0}, {h, taint, true, 0}, {other, taint, false, 1}},
 	}
 	want := Holdings{Node: "node-1", At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Stale: true, Holdings: []HeldDevice{
 		{Holding: h, Attributes: map[string]string{"uuid": "GPU-1"}, Taints: []TaintOfHolder{{"k=v:NoExecute", true}}},

@@ -50,6 +50,9 @@ func TestMain(m *testing.M) {
 		}
 		refusal = err.Error()
 		fmt.Fprintln(os.Stderr, "no kubelet:", refusal)
+		if os.Getenv(containerdVariable) != "" {
+			os.Exit(1) // these tests were asked for, so they must not be skipped
+		}
 	}
 	os.Exit(m.Run())
 }

@@ -13,7 +13,7 @@ import (
 
 const columnsPrefix = "custom-columns="
 
-// A column is one of -o custom-columns=HEADER:PATH
+// A column is one of -o custom-columns=HEADER:PATH.
 type column struct {
 	header string
 	path   *jsonpath.JSONPath

@@ -36,7 +36,7 @@ func CheckOutput(format string, own ...string) error {
 	return nil
 }
 
-// Print writes a value as json, yaml, jsonpath=TEMPLATE or custom-columns=HEADER:PATH
+// Print writes a value as json, yaml, jsonpath=TEMPLATE or custom-columns=HEADER:PATH.
 func Print(out io.Writer, format string, value any) error {
 	return PrintTable(out, format, value, true)
 }

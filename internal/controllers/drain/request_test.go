@@ -118,20 +118,25 @@ func accepted(r *lifecycleapi.EvictionRequest) {
 		Reason: string(lifecycleapi.EvictionConditionReasonAwaitingEviction), LastTransitionTime: metav1.Now()}}
 }
 
+// endsAfter answers as a controller for EvictionRequests that ends the pod after a while.
+func (p *plane) endsAfter(while time.Duration) func(*lifecycleapi.EvictionRequest) {
+	return func(r *lifecycleapi.EvictionRequest) {
+		accepted(r)
+		name := r.Spec.Target.Pod.Name
+		time.AfterFunc(while, func() {
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			p.leaves(p.pods[name])
+		})
+	}
+}
+
 // TestRequestsAreServed: a controller for EvictionRequests ends the pods by and by, also one
 // whose budget allows no eviction. The drain evicts none itself, counts them, and withdraws
 // the requests.
 func TestRequestsAreServed(t *testing.T) {
 	inPlane(t, func(p *plane) {
-		p.requests.answer = func(r *lifecycleapi.EvictionRequest) {
-			accepted(r)
-			name := r.Spec.Target.Pod.Name
-			time.AfterFunc(10*time.Minute, func() {
-				p.mutex.Lock()
-				defer p.mutex.Unlock()
-				p.leaves(p.pods[name])
-			})
-		}
+		p.requests.answer = p.endsAfter(10 * time.Minute)
 		p.do(func() { p.pod("web", 0, ""); p.pod("web", 1, ""); p.budget("web", "web", 2) })
 		p.drain("firmware", 2, viaRequests)
 		p.pass(20 * time.Second)
@@ -301,15 +306,7 @@ func TestRequestsSurviveKills(t *testing.T) {
 			t.Run(fmt.Sprintf("call %d, before %t", at, before), func(t *testing.T) {
 				inPlane(t, func(p *plane) {
 					p.killAt, p.killBefore = at, before
-					p.requests.answer = func(r *lifecycleapi.EvictionRequest) {
-						accepted(r)
-						name := r.Spec.Target.Pod.Name
-						time.AfterFunc(20*time.Second, func() {
-							p.mutex.Lock()
-							defer p.mutex.Unlock()
-							p.leaves(p.pods[name])
-						})
-					}
+					p.requests.answer = p.endsAfter(20 * time.Second)
 					p.do(func() { p.pod("web", 0, ""); p.pod("web", 1, "") })
 					p.drain("firmware", 2, viaRequests)
 					p.pass(2 * time.Minute)
