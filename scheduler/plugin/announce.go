@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -46,10 +47,15 @@ func (e *Election) leads(ctx context.Context, client kubernetes.Interface) (bool
 // announce renews, while this scheduler leads, the Lease by which the controller that writes
 // patches into slices learns that the scheduler applies them. A replica that waits for
 // another kube-scheduler applies nothing, so it does not announce.
-func announce(ctx context.Context, client kubernetes.Interface, election *Election) {
-	logger, said := klog.FromContext(ctx), false
+//
+// leading becomes true one period later: bindings of the scheduler that led before have arrived
+// by then.
+func announce(ctx context.Context, client kubernetes.Interface, election *Election, leading *atomic.Bool) {
+	logger, said, before := klog.FromContext(ctx), false, false
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		leads, err := election.leads(ctx, client)
+		leading.Store(leads && before)
+		before = leads
 		if leads {
 			err = renew(ctx, client, metav1.NewMicroTime(time.Now()))
 		}

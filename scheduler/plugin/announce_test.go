@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,11 @@ func TestAnnounce(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				announce(ctx, client, tt.election)
+				var leading atomic.Bool
+				announce(ctx, client, tt.election, &leading)
+				if leading.Load() != tt.want {
+					t.Errorf("leading: %t, want %t", leading.Load(), tt.want)
+				}
 				_, err := client.CoordinationV1().Leases(record.SchedulerLeaseNamespace).Get(t.Context(), record.SchedulerLeaseName, metav1.GetOptions{})
 				if (err == nil) != tt.want || err != nil && !apierrors.IsNotFound(err) {
 					t.Errorf("Lease: %v, want one: %t", err, tt.want)

@@ -70,8 +70,12 @@ func startPatches(ctx context.Context, handle fwk.Handle, election *Election, re
 	if err != nil {
 		return nil, err
 	}
+	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+	if _, err := pods.AddEventHandler(report.foreign.handler(pods.HasSynced, report.tellForeign)); err != nil {
+		return nil, err
+	}
 	go reader.Run(ctx)
-	go announce(ctx, handle.ClientSet(), election)
+	go announce(ctx, handle.ClientSet(), election, &report.foreign.leading)
 	go p.run(ctx, noted, listed)
 	go p.report.run(ctx, p)
 	return p, nil

@@ -47,6 +47,14 @@ func (p *Plugin) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	return p.DynamicResources.PreEnqueue(ctx, pod)
 }
 
+// Reserve remembers the node, to tell the bindings of this process from those of another one.
+func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if p.patches != nil && mayUseDevices(pod) {
+		p.patches.report.foreign.reserve(pod, node)
+	}
+	return p.DynamicResources.Reserve(ctx, state, pod, node)
+}
+
 // A Factory makes the plugin for the profiles of a process.
 type Factory struct {
 	// Regarding is what events about the scheduler are about: its Pod. Nil is the

@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -35,24 +33,17 @@ type report struct {
 	regarding runtime.Object
 	logger    klog.Logger
 	patches   atomic.Int64
+	foreign   *foreign
 
-	mutex    sync.Mutex // of what follows
-	profiles []string
-	strange  map[string]bool
-	twice    time.Time // when it was said last that patches are materialized
+	mutex sync.Mutex
+	twice time.Time // when it was said last that patches are materialized
 }
 
 func newReport(logger klog.Logger, recorder events.EventRecorderLogger, regarding runtime.Object, profiles []string) *report {
 	if regarding == nil {
 		regarding = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "kube-system", Namespace: "kube-system"}
 	}
-	return &report{logger: logger, recorder: recorder, regarding: regarding, profiles: slices.Clone(profiles), strange: map[string]bool{}}
-}
-
-func (r *report) addProfile(name string) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.profiles = append(r.profiles, name)
+	return &report{logger: logger, recorder: recorder, regarding: regarding, foreign: newForeign(profiles)}
 }
 
 // run says when patches stop and start to count, until ctx ends.
@@ -127,18 +118,11 @@ func (s *patchesState) next(condition tracker.Condition, now time.Time) (say int
 	}
 }
 
-// foreign handles pods: one with claims that somebody else has bound shows that another
-// scheduler hands out devices. synced tells what was there before us.
-func (r *report) foreign(synced func() bool) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, object any) {
-		before, after := old.(*corev1.Pod), object.(*corev1.Pod)
-		if before.Spec.NodeName != "" || after.Spec.NodeName == "" || len(after.Spec.ResourceClaims) == 0 || !synced() || !r.isStrange(after.Spec.SchedulerName) {
-			return
-		}
-		r.recorder.Eventf(r.regarding, after, corev1.EventTypeWarning, "AnotherScheduler", "Scheduling", "%s", fmt.Sprintf(
-			"scheduler %q has bound pod %s/%s with ResourceClaims. Two processes that allocate devices allocate some of them twice: let one process serve all profiles",
-			after.Spec.SchedulerName, after.Namespace, after.Name))
-	}}
+// tellForeign reports a pod that another scheduler has bound.
+func (r *report) tellForeign(pod *corev1.Pod) {
+	message := foreignText(pod, r.foreign.isPatched(pod.Spec.SchedulerName))
+	r.logger.Error(nil, message)
+	r.recorder.Eventf(r.regarding, pod, corev1.EventTypeWarning, "AnotherScheduler", "Scheduling", "%s", message)
 }
 
 // materialized tells of a slice that the webhook has written patched values into: that shows
@@ -168,16 +152,5 @@ func (r *report) isTwice(slice *resourceapi.ResourceSlice, now time.Time) bool {
 		return false
 	}
 	r.twice = now
-	return true
-}
-
-// isStrange reports, once for each, whether a scheduler is not one of our profiles.
-func (r *report) isStrange(scheduler string) bool {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if slices.Contains(r.profiles, scheduler) || r.strange[scheduler] {
-		return false
-	}
-	r.strange[scheduler] = true
 	return true
 }

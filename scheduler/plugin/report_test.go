@@ -41,20 +41,6 @@ func TestWhatIsSaid(t *testing.T) {
 	}
 }
 
-// A scheduler of another name that binds pods with claims is told of once.
-func TestStrangers(t *testing.T) {
-	r := newReport(klog.Background(), nil, nil, []string{"stock"})
-	r.addProfile("patched")
-	for _, tt := range []struct {
-		name string
-		want bool
-	}{{"stock", false}, {"patched", false}, {"other", true}, {"other", false}} {
-		if got := r.isStrange(tt.name); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
 // That patches are materialized, too, is told from time to time, and not of slices of which
 // nothing but the memory of that is left.
 func TestMaterialized(t *testing.T) {

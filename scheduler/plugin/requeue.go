@@ -29,13 +29,10 @@ func (p *patches) addProfile(ctx context.Context, handle fwk.Handle) error {
 	if err := pods.AddIndexers(cache.Indexers{added.index: waitingIn(handle.ProfileName())}); err != nil {
 		return fmt.Errorf("index of the pods that wait for devices: %w", err)
 	}
-	if _, err := pods.AddEventHandler(p.report.foreign(pods.HasSynced)); err != nil {
-		return err
-	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.profiles = append(p.profiles, added)
-	p.report.addProfile(handle.ProfileName())
+	p.report.foreign.addPatched(handle.ProfileName())
 	return nil
 }
 

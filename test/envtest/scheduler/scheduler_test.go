@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -137,17 +138,18 @@ func TestWithoutPatches(t *testing.T) {
 // isSaid waits for an event of the scheduler.
 func (w *world) isSaid(t *testing.T, reason, note string) {
 	t.Helper()
-	eventually(t, "the event "+reason, func() bool {
-		all, err := w.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, event := range all.Items {
-			if event.Reason == reason && strings.Contains(event.Note, note) {
-				return true
-			}
-		}
-		return false
+	eventually(t, "the event "+reason, func() bool { return w.saidYet(t, reason, note) })
+}
+
+// saidYet reports whether there is an event with that reason and note.
+func (w *world) saidYet(t *testing.T, reason, note string) bool {
+	t.Helper()
+	all, err := w.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(all.Items, func(event eventsv1.Event) bool {
+		return event.Reason == reason && strings.Contains(event.Note, note)
 	})
 }
 
@@ -218,15 +220,31 @@ func (w *world) materialized(t *testing.T) {
 	}
 }
 
-// anotherScheduler binds a pod with a claim as a second scheduler would, which ours tells.
+// anotherScheduler binds pods with claims as a second scheduler does: one of a name that no
+// profile has, and some of a profile with the plugin. Our scheduler reports both, the latter
+// once it has led for a while.
 func (w *world) anotherScheduler(t *testing.T) {
 	t.Helper()
-	w.ask(t, "foreign", "elsewhere", "")
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}}
-	if err := w.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	bind := func(pod string) {
+		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}}
+		if err := w.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	w.ask(t, "foreign", "elsewhere", "")
+	bind("foreign")
 	w.isSaid(t, "AnotherScheduler", `scheduler "elsewhere" has bound pod default/foreign with ResourceClaims`)
+	const said = `another process that serves the profile "patched" has bound pod default/taken-`
+	for i := 0; !w.saidYet(t, "AnotherScheduler", said); i++ {
+		if i == 30 {
+			t.Fatal("30 pods of a profile that another client has bound are not reported")
+		}
+		pod := fmt.Sprintf("taken-%d", i)
+		w.ask(t, pod, "patched", `device.attributes["gpu.example.com"].?tier.orValue("") == "never"`)
+		w.isPending(t, pod)
+		bind(pod)
+		<-time.After(time.Second)
+	}
 }
 
 // twoProfiles fills all devices with pods of two profiles, and empties them.
