@@ -26,10 +26,12 @@ type Linter struct {
 // Run checks the files and folders that args stand for and yields the results by file and
 // document. A file that cannot be read is a result too; the others are checked
 // nevertheless.
-func (l Linter) Run(args ...string) iter.Seq[Result] {
+func (l Linter) Run(args ...string) iter.Seq[Result] { return l.run(l.tasks(args)) }
+
+func (l Linter) run(tasks iter.Seq[task]) iter.Seq[Result] {
 	return func(yield func(Result) bool) {
 		documents, ours := 0, 0
-		for done := range inOrder(l.tasks(args), runtime.GOMAXPROCS(0), l.work) {
+		for done := range inOrder(tasks, runtime.GOMAXPROCS(0), l.work) {
 			if done.first {
 				documents, ours = 0, 0
 			}
@@ -50,6 +52,8 @@ type task struct {
 	part  manifest.Part
 	site  *Site
 	err   error
+	// place finds the lines of a rendered text in its template; nil for other texts.
+	place func(line, column int) (row, col int, note string)
 }
 
 // files yields what Files yields, each with its site.
@@ -99,7 +103,7 @@ func (l Linter) tasks(args []string) iter.Seq[task] {
 			}
 			first := true
 			for part, err := range l.Reader.OpenParts(file) {
-				if !yield(task{first, part, at.site, err}) {
+				if !yield(task{first: first, part: part, site: at.site, err: err}) {
 					return
 				}
 				first = false
@@ -144,7 +148,9 @@ func (l Linter) work(t task) work {
 		return done
 	}
 	for document, err := range t.part.Documents() {
-		done.results = append(done.results, l.result(t, document, err))
+		result := l.result(t, document, err)
+		t.locate(&result)
+		done.results = append(done.results, result)
 	}
 	return done
 }

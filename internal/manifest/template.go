@@ -29,7 +29,7 @@ var (
 // templateIn finds the text of a template.
 func templateIn(text string) (t Template, ok bool) {
 	if found := actions.FindString(text); found != "" {
-		return Template{Certain: true, Message: fmt.Sprintf("the template text %.60q is not rendered: run 'helm template CHART | dra-steward lint -'", found)}, true
+		return Template{Certain: true, Message: fmt.Sprintf("the template text %.60q is not rendered: run 'dra-steward lint --helm CHART', or 'helm template CHART | dra-steward lint -'", found)}, true
 	}
 	if found := variables.FindString(text); found != "" {
 		return Template{Message: fmt.Sprintf("the variable %.60q is not replaced: run 'kustomize build FOLDER | dra-steward lint -', or replace it first", found)}, true

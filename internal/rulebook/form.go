@@ -40,6 +40,7 @@ const unrenderedDoc = `A manifest is rendered: it has no text of a template.
 The text {{ ... }} of a Helm template, and the variables $(NAME) of kustomize and ${NAME} of
 Flux, are replaced before an API server gets the object. Lint checks the result:
 
+    dra-steward lint --helm CHART
     helm template CHART | dra-steward lint -
     kustomize build FOLDER | dra-steward lint -
 

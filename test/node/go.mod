@@ -79,6 +79,7 @@ require (
 	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
 	helm.sh/helm/v3 v3.22.0 // indirect
+	helm.sh/helm/v4 v4.3.0 // indirect
 	k8s.io/component-helpers v0.37.0 // indirect
 	sigs.k8s.io/controller-runtime v0.25.2 // indirect
 )

@@ -82,8 +82,10 @@ var Packages = map[string]Package{
 	"internal/why":             {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Pure: true},
 	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/gates":           {Floor: 2, Beside: []string{"pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"internal/fix":             {Floor: 3, Never: []string{clientGo, controllerRuntime}},
-	"internal/rulebook":        {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	// Its library is that of Helm, which imports client-go.
+	"internal/helmchart": {Floor: 3, Importers: []string{"internal/cli/lint"}, Never: []string{controllerRuntime, opa}},
+	"internal/fix":       {Floor: 3, Never: []string{clientGo, controllerRuntime}},
+	"internal/rulebook":  {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
 	"pkg/validate/apiserver":     {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/validate/internal/form": {Floor: 1, Beside: []string{"pkg/validate/internal/walk"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
@@ -164,7 +166,7 @@ var Modules = map[string][]string{
 
 // NotRequired are modules that the root go.mod never names: who imports one of our
 // packages must not have to download them.
-var NotRequired = []string{"k8s.io/kubernetes", "helm.sh/helm/v3", "helm.sh/helm/v4"}
+var NotRequired = []string{"k8s.io/kubernetes", "helm.sh/helm/v3"}
 
 // The sizes that a reader takes in at once, tests and generated code excepted.
 const (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -33,6 +34,7 @@ type lintOptions struct {
 	policies               []string
 	verdicts, fix, diff    bool
 	allowEmpty             bool
+	helm                   helmOptions
 }
 
 var severities = []string{validate.Error.String(), validate.Warning.String()}
@@ -69,6 +71,12 @@ about users assume an unknown user.
 valid, strict-warning (an unknown field: kubectl refuses it, other clients lose it),
 invalid, strict+invalid or decode-failed. The configuration of the site is ignored.
 
+--helm renders charts, folders or .tgz files, with the library of Helm, without a cluster
+and without network, and checks the objects. A finding has the line of the template if the
+rendered line occurs exactly once in it. Otherwise it has the nearest such line above, and
+names the line of the rendered text. Templates see the version of --kubernetes-version. A
+template that fails, also by 'required', is an error. So is a chart that takes too long.
+
 --fix writes defaults to the files, at present the operator Equal of tolerations.
 Comments, order and everything else stay as they are. --diff only shows the changes.
 
@@ -79,12 +87,13 @@ file.`
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o lintOptions
 	c := &cobra.Command{
-		Use:   "lint FILE|FOLDER|- ...",
+		Use:   "lint FILE|FOLDER|CHART|- ...",
 		Short: "Check manifests without a cluster",
 		Long:  lintHelp,
 		Example: `  dra-steward lint manifests/
   dra-steward lint --config site.yaml -o json claim.yaml
   helm template my-driver | dra-steward lint -
+  dra-steward lint --helm my-driver/ --values site.yaml --set gpus=8
   dra-steward lint --kubernetes-version 1.35 --feature-gates DRADeviceTaints=true deploy/
   dra-steward lint -o sarif . >dra.sarif      # for code scanning
   dra-steward lint --diff manifests/          # what --fix would write`,
@@ -113,6 +122,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	f.BoolVar(&o.fix, "fix", false, "write missing defaults to the files, then check them")
 	f.BoolVar(&o.diff, "diff", false, "print the changes of --fix as a unified diff, without checking")
 	f.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the input has no objects to check")
+	o.helm.flags(f)
 	cmdutil.Complete(c, "output", lint.Outputs())
 	cmdutil.Complete(c, "fail-on", severities)
 	cmdutil.Complete(c, "kubernetes-version", lint.Minors())
@@ -124,6 +134,9 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, configured bool, args []string) error {
 	if len(args) == 0 {
 		return errors.New("no input: name files or folders, or - for standard input")
+	}
+	if err := o.helm.check(o.fix || o.diff); err != nil {
+		return err
 	}
 	linter, err := o.linter(ctx, streams, configured)
 	if err != nil {
@@ -140,7 +153,7 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 	}
 	tally := tally{failOn: o.failOn, verdicts: o.verdicts, allowEmpty: o.allowEmpty}
 	progress := lint.Progress{Out: streams.Terminal, Now: time.Now}
-	for result := range linter.Run(args...) {
+	for result := range o.results(ctx, linter, args) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -161,6 +174,14 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 		fmt.Fprintln(streams.Err, tally.summary())
 	}
 	return tally.end()
+}
+
+// results are those of the files, or of the charts with --helm.
+func (o lintOptions) results(ctx context.Context, linter lint.Linter, args []string) iter.Seq[lint.Result] {
+	if !o.helm.on {
+		return linter.Run(args...)
+	}
+	return linter.RunCharts(ctx, o.helm.renderer(o.kubernetes), args...)
 }
 
 // linter checks the flags and returns what they ask for.
