@@ -17,14 +17,18 @@ var controlPlane = []string{"test/envtest"}
 var waiting = []string{"test/node"}
 
 // newestOnly are modules whose tests start a control plane of the newest minor, if they
-// can: test/node wants a kubelet with it, and test/certmanager nothing of a minor.
-var newestOnly = []string{"test/certmanager", "test/node"}
+// can: test/node wants a kubelet with it, test/certmanager nothing of a minor, and test/scale
+// compares sizes.
+var newestOnly = []string{"test/certmanager", "test/node", scaling}
 
 // buildsFirst are the other modules whose first test run builds from Kubernetes.
-var buildsFirst = []string{"test/certmanager", "test/evictor", "test/node", oracle}
+var buildsFirst = []string{"test/certmanager", "test/evictor", "test/node", oracle, scaling}
 
 // oracle is the module that asks the API server's own code.
 const oracle = "test/oracle"
+
+// scaling is the module that measures clusters of many nodes.
+const scaling = "test/scale"
 
 // olderMinors are the minors other than the newest whose control plane is tested.
 var olderMinors = []string{"1.36", "1.35", "1.34"}
@@ -187,6 +191,12 @@ func long(modules []string) (steps []step) {
 		}, step{
 			name: "audit at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestAuditMany", "./guard"},
+		})
+	}
+	if slices.Contains(modules, scaling) {
+		steps = append(steps, step{
+			name: "scale from 100 to 1,000 nodes", dir: scaling, env: []string{"DRA_STEWARD_SCALE=100,500,1000"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestScale", "./measure"},
 		})
 	}
 	return steps

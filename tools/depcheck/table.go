@@ -160,6 +160,7 @@ var Modules = map[string][]string{
 	"test/evictor":     {},
 	"test/node":        {"..."},
 	"test/oracle":      {"..."},
+	"test/scale":       {"api/v1alpha1"},
 	"test/tracker":     {},
 	"tools/prose":      {},
 }

@@ -1,0 +1,165 @@
+package measure
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process is the program that runs for long.
+type process struct {
+	name    string
+	log     string
+	command *exec.Cmd
+	// ready is how long it took until /readyz answered, leads until it led.
+	ready, leads time.Duration
+}
+
+// begin starts the program and waits until it is ready. The test ends it.
+func begin(t *testing.T, program, name, health string, args, env []string) *process {
+	t.Helper()
+	p := &process{name: name, log: filepath.Join(t.TempDir(), name+".log"), command: exec.Command(program, args...)}
+	log, err := os.Create(p.log)
+	must(t, err)
+	p.command.Env = append([]string{"HOME=/nonexistent"}, env...)
+	p.command.Stdout, p.command.Stderr = log, log
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := time.Now()
+	must(t, p.command.Start())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.command.Wait()
+		log.Close()
+	}()
+	t.Cleanup(func() {
+		_ = p.command.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			_ = p.command.Process.Kill()
+		}
+		if t.Failed() {
+			t.Logf("%s:\n%s", name, p.end())
+		}
+	})
+	eventually(t, name+" is ready", func(ctx context.Context) error { return answers(ctx, "http://"+health+"/readyz") })
+	p.ready = time.Since(started)
+	if name == "controller" {
+		eventually(t, "the controller leads", func(context.Context) error {
+			text, err := os.ReadFile(p.log)
+			if err == nil && !bytes.Contains(text, []byte(`"msg":"leading"`)) {
+				err = fmt.Errorf("its log does not say so")
+			}
+			return err
+		})
+		p.leads = time.Since(started)
+	}
+	return p
+}
+
+// end is the end of the log.
+func (p *process) end() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+func answers(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return nil
+}
+
+// settle waits until the process uses less than a twentieth of a core, a minute at most.
+func (p *process) settle(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		if p.idle(t, 2*time.Second) < 5 {
+			return
+		}
+	}
+	t.Logf("%s still computes after a minute", p.name)
+}
+
+// idle is the share of a core that the process uses, in per cent.
+func (p *process) idle(t *testing.T, during time.Duration) float64 {
+	t.Helper()
+	before, at := cpu(t, p.command.Process.Pid), time.Now()
+	<-time.After(during)
+	return 100 * (cpu(t, p.command.Process.Pid) - before).Seconds() / time.Since(at).Seconds()
+}
+
+// cpu is the time that a process has computed.
+func cpu(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	must(t, err)
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	var ticks int64
+	for _, field := range fields[11:13] { // user and system
+		n, err := strconv.ParseInt(field, 10, 64)
+		must(t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// rss and peak are what a process holds in RAM and the most that it held, in MiB.
+func rss(t *testing.T, pid int) float64  { return memory(t, pid, "VmRSS:") }
+func peak(t *testing.T, pid int) float64 { return memory(t, pid, "VmHWM:") }
+
+func memory(t *testing.T, pid int, line string) float64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	must(t, err)
+	_, after, found := strings.Cut(string(text), line)
+	fields := strings.Fields(after)
+	if !found || len(fields) == 0 {
+		t.Fatalf("process %d: no %s", pid, line)
+	}
+	kib, err := strconv.ParseFloat(fields[0], 64)
+	must(t, err)
+	return kib / 1024
+}
+
+// component finds the process of the control plane that works in a folder.
+func component(t *testing.T, binary, dir string) int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		first, rest, _ := bytes.Cut(text, []byte{0})
+		if filepath.Base(string(first)) == binary && bytes.Contains(rest, []byte(dir)) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			must(t, err)
+			return pid
+		}
+	}
+	t.Fatalf("%s does not run", binary)
+	return 0
+}
