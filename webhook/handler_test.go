@@ -236,9 +236,10 @@ func TestBadHTTP(t *testing.T) {
 		{"GET", http.MethodGet, "/mutate", "", "", http.StatusMethodNotAllowed, "Method Not Allowed"},
 		{"PUT", http.MethodPut, "/validate", "application/json", "{}", http.StatusMethodNotAllowed, "Method Not Allowed"},
 		{"other path", http.MethodPost, "/", "application/json", "{}", http.StatusNotFound, "not found"},
-		{"other content type", http.MethodPost, "/mutate", "text/plain", "{}", http.StatusOK, "expected application/json"},
+		{"other content type", http.MethodPost, "/mutate", "text/plain", "{}", http.StatusOK, "expected application/json (dra-steward rule request-error)"},
+		{"no review", http.MethodPost, "/mutate", "application/json", "{", http.StatusOK, "(dra-steward rule request-error)"},
 		{"protobuf", http.MethodPost, "/mutate", "application/vnd.kubernetes.protobuf", "k8s\x00", http.StatusOK, "expected application/json"},
-		{"empty body", http.MethodPost, "/validate", "application/json", "", http.StatusOK, "\"code\":400"},
+		{"empty body", http.MethodPost, "/validate", "application/json", "", http.StatusOK, "is expected (dra-steward rule request-error)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), test.method, "https://"+server.address+test.path, strings.NewReader(test.body))

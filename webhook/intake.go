@@ -44,7 +44,7 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &arrival{intake: i, request: r, address: addressOf(r.RemoteAddr), held: held}
 	if !a.take(&i.heads, a.address, 1) {
 		i.metrics.refuse(i.endpoint, "address")
-		http.Error(w, "too many requests from this address", http.StatusTooManyRequests)
+		http.Error(w, named("dra-steward reads too many requests of this address; try again later", ruleid.RequestAddress), http.StatusTooManyRequests)
 		return
 	}
 	control := http.NewResponseController(w)
@@ -67,8 +67,25 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.refuse(w, a.head, errBusy)
 		return
 	}
-	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil, r.TLS != nil && len(r.TLS.VerifiedChains) > 0})
-	i.next.ServeHTTP(w, a.whole(ctx))
+	handled := false
+	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil, r.TLS != nil && len(r.TLS.VerifiedChains) > 0, &handled})
+	i.next.ServeHTTP(unhandled{w, &handled}, a.whole(ctx))
+}
+
+// unhandled adds the ID of the rule to the answer to a request that is not well-formed:
+// controller-runtime writes it without a handler.
+type unhandled struct {
+	http.ResponseWriter
+	handled *bool
+}
+
+func (u unhandled) Write(answer []byte) (int, error) {
+	var review admissionv1.AdmissionReview
+	if *u.handled || json.Unmarshal(answer, &review) != nil || review.Response == nil || review.Response.Result == nil {
+		return u.ResponseWriter.Write(answer)
+	}
+	review.Response.Result.Message = named(review.Response.Result.Message, ruleid.RequestError)
+	return len(answer), json.NewEncoder(u.ResponseWriter).Encode(review)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -176,7 +193,7 @@ func (i *intake) refuse(w http.ResponseWriter, h head, why error) {
 		status.Message = named("dra-steward is busy with other requests of the same namespace or user; try again later", ruleid.RequestBusy)
 	default:
 		i.log.V(1).Info("cannot read a request", "error", why.Error())
-		http.Error(w, "cannot read the request", http.StatusRequestTimeout)
+		http.Error(w, named("cannot read the request", ruleid.RequestError), http.StatusRequestTimeout)
 		return
 	}
 	response := &admissionv1.AdmissionResponse{UID: h.uid, Result: status}

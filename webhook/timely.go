@@ -24,6 +24,8 @@ type admitted struct {
 	cheap bool
 	// authenticated says that the caller has a client certificate of an API server.
 	authenticated bool
+	// handled is set when a handler gets the request; nil if no intake waits for it.
+	handled *bool
 }
 
 type admittedKey struct{}
@@ -58,6 +60,9 @@ func (t timely) Handle(ctx context.Context, req admission.Request) admission.Res
 	a, is := ctx.Value(admittedKey{}).(admitted)
 	if !is {
 		return t.next.Handle(ctx, req)
+	}
+	if a.handled != nil {
+		*a.handled = true
 	}
 	answer := make(chan admission.Response, 1)
 	a.held.use()

@@ -27,6 +27,7 @@ const (
 
 // What the webhook says of a request that it does not check.
 const (
+	RequestAddress  = "request-address"
 	RequestBusy     = "request-busy"
 	RequestDeadline = "request-deadline"
 	RequestSize     = "request-size"
