@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root image image-push sbom krew demo test test-short test-long test-hostile test-node bench-long bench-policies oracle mutants lint prose generate
+.PHONY: help build image-root image image-push sbom krew snapshot docs demo test test-short test-long test-hostile test-node bench-long bench-policies oracle mutants lint prose generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,15 @@ sbom: image-root ## write the bill of materials (CycloneDX) to standard output
 
 krew: ## the archives and the manifest of the plugin of kubectl, below bin/krew
 	@$(IMAGE) krew "$(CURDIR)/bin/krew"
+
+snapshot: ## build a release without publishing it, below bin/dist
+	@export VERSION="$${VERSION:-v$$(sed -n 's/^appVersion: //p' charts/dra-steward/Chart.yaml)-dev}" COMMIT="$${COMMIT:-$$(git rev-parse HEAD)}" && \
+	  goreleaser=$$(cd tools/release && CGO_ENABLED=0 go tool -n goreleaser) && "$$goreleaser" release --snapshot --clean --skip=sign
+
+SITE ?= bin/site
+
+docs: ## the site with this documentation, below bin/site: static files for any path of a server
+	@hugo=$$(cd tools/site && CGO_ENABLED=0 go tool -n hugo) && "$$hugo" --source tools/site --destination "$(abspath $(SITE))" --cleanDestinationDir --noBuildLock --quiet --panicOnWarning
 
 demo: ## run dra-steward against a real control plane; KEEP=1 leaves it running
 	@cd test/envtest && go build -o "$(CACHE)/bin/demo" ./demo && cd ../.. && exec "$(CACHE)/bin/demo" $(if $(KEEP),--keep)

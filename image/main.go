@@ -1,6 +1,6 @@
 // Command image makes the container images of the programs: what goes into them, the images in
-// a folder, or pushed to a registry; and the archives of the plugin of kubectl. It needs Go and
-// no container engine.
+// a folder, or pushed to a registry; the archives of the plugin of kubectl; and what goes into
+// other archives. It needs Go and no container engine.
 package main
 
 import (
@@ -14,24 +14,28 @@ import (
 	"strings"
 
 	"github.com/dra-steward/dra-steward/image/krew"
+	"github.com/dra-steward/dra-steward/image/notes"
 	"github.com/dra-steward/dra-steward/image/oci"
 	"github.com/dra-steward/dra-steward/image/rootfs"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
-const usage = `usage: image root|save|push|krew [flags] TARGET
+const usage = `usage: image root|save|push|krew|describe|notes [flags] TARGET
 
   root TARGET   write what goes into the image of one platform into the folder
   save TARGET   write the image into the folder, in the OCI layout
   push TARGET   push the image to the reference, such as registry.example.com/dra-steward:v0.1.0
   krew TARGET   write the archives from which krew installs, and their manifest, into the folder
+  describe TARGET
+                write the bill of materials and the licenses of the program -built into the folder
+  notes TARGET  print the section of the version TARGET in CHANGELOG.md
 
 `
 
 // What the platforms are unless -platforms names others.
 const (
 	imagePlatforms  = "linux/amd64,linux/arm64"
-	pluginPlatforms = imagePlatforms + ",darwin/amd64,darwin/arm64,windows/amd64"
+	pluginPlatforms = imagePlatforms + ",darwin/amd64,darwin/arm64,windows/amd64,windows/arm64"
 )
 
 func main() {
@@ -49,13 +53,14 @@ func run(ctx context.Context, args []string) error {
 	tree := flags.String("tree", "..", "root of the repository")
 	program := flags.String("program", build.Steward, "program: "+build.Steward+" or "+build.Scheduler)
 	platforms := flags.String("platforms", imagePlatforms, "platforms, separated by commas; root takes one, by default that of this machine; krew by default "+pluginPlatforms)
+	built := flags.String("built", "", "file of a program, for describe")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
 	}
 	if len(args) == 0 {
 		flags.Usage()
-		return errors.New("want root, save, push or krew")
+		return errors.New("want root, save, push, krew, describe or notes")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -82,15 +87,34 @@ func run(ctx context.Context, args []string) error {
 			*platforms = pluginPlatforms
 		}
 		return plugin(ctx, target, strings.Split(*platforms, ","), of)
+	case "describe":
+		of.Dir = target
+		return rootfs.Describe(ctx, *built, of)
+	case "notes":
+		return printNotes(*tree, target)
 	case "save", "push":
 		return publish(ctx, args[0], target, strings.Split(*platforms, ","), of)
 	}
-	return fmt.Errorf("%s: want root, save, push or krew", args[0])
+	return fmt.Errorf("%s: want root, save, push, krew, describe or notes", args[0])
 }
 
 func set(flags *flag.FlagSet, name string) (is bool) {
 	flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
 	return is
+}
+
+// printNotes prints the notes of a release.
+func printNotes(tree, version string) error {
+	changelog, err := os.ReadFile(filepath.Join(tree, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	text, err := notes.Of(string(changelog), version, oci.Source)
+	if err != nil {
+		return err
+	}
+	fmt.Print(text)
+	return nil
 }
 
 // plugin writes the archives for all platforms, and their manifest, into the folder.

@@ -48,6 +48,14 @@ func Write(ctx context.Context, o Options) error {
 	if err := build.Program(ctx, build.Options{Tree: o.Tree, Program: o.Program, Output: file, OS: o.OS, Arch: o.Arch, Stamp: o.Stamp}); err != nil {
 		return err
 	}
+	return Describe(ctx, file, o)
+}
+
+// Describe writes the files of an image other than the program, for a program that is built.
+func Describe(ctx context.Context, file string, o Options) error {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return err
+	}
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)

@@ -30,7 +30,7 @@ func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 	streams, flush := streams.Printable()
 	defer flush()
 	streams.In = cmdutil.Interruptible(ctx, streams.In)
-	root := rootCommand(streams)
+	root := Command(streams)
 	root.SetArgs(args)
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
@@ -74,7 +74,8 @@ func called(c *cobra.Command, name string) {
 	}
 }
 
-func rootCommand(streams cmdutil.Streams) *cobra.Command {
+// Command returns the program as a command with all subcommands, for tools that describe it.
+func Command(streams cmdutil.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dra-steward",
 		Short: "Protect the devices of a Kubernetes cluster",

@@ -17,7 +17,7 @@ import (
 // splits at commas everywhere, --policies nowhere, and --dry-run is none, client or server.
 func TestFlagsAgree(t *testing.T) {
 	kinds := map[string]map[string][]string{} // by flag, then by what it takes: commands
-	each(rootCommand(cmdutil.Streams{}), func(c *cobra.Command) {
+	each(Command(cmdutil.Streams{}), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			kind := fmt.Sprintf("%s, alone %q", f.Value.Type(), f.NoOptDefVal)
 			if kinds[f.Name] == nil {

@@ -22,7 +22,7 @@ func TestNamespacesPage(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
 		documented[row[1]] = row[2]
 	}
-	each(rootCommand(cmdutil.Streams{}), func(c *cobra.Command) {
+	each(Command(cmdutil.Streams{}), func(c *cobra.Command) {
 		path := strings.TrimPrefix(c.CommandPath(), "dra-steward ")
 		about, has := documented[path]
 		delete(documented, path)

@@ -128,10 +128,10 @@ func TestInherited(t *testing.T) {
 // over that of the others.
 func TestImages(t *testing.T) {
 	for want, v := range map[string]values{
-		"ghcr.io/dra-steward/dra-steward:0.1.0 ghcr.io/dra-steward/dra-steward-scheduler:0.1.0":     {},
-		"a.example/dra-steward/dra-steward:0.1.0 a.example/dra-steward/dra-steward-scheduler:0.1.0": {"image": values{"registry": "a.example"}},
-		"b.example/x:1 b.example/dra-steward/dra-steward-scheduler:0.1.0":                           {"image": values{"registry": "a.example", "repository": "x", "tag": "1"}, "global": values{"imageRegistry": "b.example"}},
-		"x:0.1.0 c.example/dra-steward/dra-steward-scheduler:0.1.0":                                 {"image": values{"registry": "", "repository": "x"}, "scheduler": values{"image": values{"registry": "c.example"}}},
+		"registry-to-be-set.example.invalid/dra-steward/dra-steward:0.1.0 registry-to-be-set.example.invalid/dra-steward/dra-steward-scheduler:0.1.0": {},
+		"a.example/dra-steward/dra-steward:0.1.0 a.example/dra-steward/dra-steward-scheduler:0.1.0":                                                   {"image": values{"registry": "a.example"}},
+		"b.example/x:1 b.example/dra-steward/dra-steward-scheduler:0.1.0":                                                                             {"image": values{"registry": "a.example", "repository": "x", "tag": "1"}, "global": values{"imageRegistry": "b.example"}},
+		"x:0.1.0 c.example/dra-steward/dra-steward-scheduler:0.1.0":                                                                                   {"image": values{"registry": "", "repository": "x"}, "scheduler": values{"image": values{"registry": "c.example"}}},
 	} {
 		all := everywhere(nil)
 		for key, value := range v {

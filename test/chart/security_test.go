@@ -267,8 +267,9 @@ func TestAttacks(t *testing.T) {
 func TestReleaseChecks(t *testing.T) {
 	for file, want := range map[string][]string{
 		"Dockerfile":                     {"\nARG GO_DIGEST=\nFROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO}${GO_DIGEST} AS build\n"},
-		".github/workflows/release.yaml": {"s|^ARG GO_DIGEST=.*|ARG GO_DIGEST=@$digest|", `grep -q 'example\.invalid' SECURITY.md`, " make krew\n"},
+		".github/workflows/release.yaml": {"s|^ARG GO_DIGEST=.*|ARG GO_DIGEST=@$digest|", `grep -q 'example\.invalid' SECURITY.md`, `sed -n 's/^  registry: //p' charts/dra-steward/values.yaml`, `"" | *example.invalid)`},
 		"SECURITY.md":                    {"@example.invalid**"},
+		"charts/dra-steward/values.yaml": {"\nimage:\n", "\n  registry: registry-to-be-set.example.invalid\n"},
 	} {
 		text, err := os.ReadFile(filepath.Join("../..", file))
 		if err != nil {

@@ -36,6 +36,12 @@ var olderMinors = []string{"1.36", "1.35", "1.34"}
 // prose is the module that checks the texts for users.
 const prose = "tools/prose"
 
+// release and signing are the modules that build goreleaser and cosign when they run at length.
+const (
+	release = "tools/release"
+	signing = "test/signing"
+)
+
 // A step is one command.
 type step struct {
 	name string
@@ -181,9 +187,7 @@ func long(modules []string) (steps []step) {
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestReadme$", "./tools/doctest"},
 		})
 	}
-	if slices.Contains(modules, "image") {
-		steps = append(steps, step{name: "program on all platforms, as plugin of kubectl", dir: ".", args: []string{"make", "--no-print-directory", "krew"}})
-	}
+	steps = append(steps, longRelease(modules)...)
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, step{
 			name: "drains, eviction, restarts, memory, patches in slices, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
@@ -198,6 +202,17 @@ func long(modules []string) (steps []step) {
 			name: "scale from 100 to 1,000 nodes", dir: scaling, env: []string{"DRA_STEWARD_SCALE=100,500,1000"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestScale", "./measure"},
 		})
+	}
+	return steps
+}
+
+// longRelease builds what a tag publishes, and signs it.
+func longRelease(modules []string) (steps []step) {
+	if slices.Contains(modules, release) {
+		steps = append(steps, step{name: "release, as a snapshot for all platforms", dir: release, env: []string{"DRA_STEWARD_LONG=1"}, args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./..."}})
+	}
+	if slices.Contains(modules, signing) {
+		steps = append(steps, step{name: "signatures", dir: signing, env: []string{"DRA_STEWARD_LONG=1"}, args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./..."}})
 	}
 	return steps
 }

@@ -152,7 +152,7 @@ var PureFiles = map[string][]string{
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
 	"scheduler":        {"api/v1alpha1", "internal/controllers/materialize/record", "pkg/patch", "pkg/tracker"},
-	"image":            {"tools/build", "tools/krew"},
+	"image":            {"internal/cli", "internal/cli/cmdutil", "tools/build", "tools/krew"},
 	"test/alerts":      {},
 	"test/certmanager": {},
 	"test/chart":       {"charts"},
@@ -161,8 +161,11 @@ var Modules = map[string][]string{
 	"test/node":        {"..."},
 	"test/oracle":      {"..."},
 	"test/scale":       {"api/v1alpha1"},
+	"test/signing":     {},
 	"test/tracker":     {},
 	"tools/prose":      {},
+	"tools/release":    {},
+	"tools/site":       {},
 }
 
 // NotRequired are modules that the root go.mod never names: who imports one of our
