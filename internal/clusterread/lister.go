@@ -33,6 +33,8 @@ type Lister struct {
 	// watched is where a watcher keeps the objects.
 	watched *reading
 	checked bool
+	// around are the objects of the lists that Surroundings has read.
+	around map[Listing][]json.RawMessage
 }
 
 // NewLister returns a lister of one namespace, or of all if that is empty.
@@ -123,6 +125,14 @@ func (s *Lister) Each(ctx context.Context, l Listing, visit func([]byte) error) 
 	if s.watched != nil {
 		return s.watched.each(ctx, l, visit)
 	}
+	if read, is := s.around[l]; is {
+		for _, object := range read {
+			if err := visit(object); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for next := ""; ; {
 		p, err := s.get(ctx, l, pageSize, next)
 		if status := apierrors.APIStatus(nil); apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" && status.Status().Continue != next {
@@ -166,7 +176,7 @@ func (s *Lister) check(ctx context.Context, all []Listing) error {
 }
 
 // Surroundings reads the objects that rules and policies read in addition to the checked ones,
-// and returns the lists of all.
+// and returns the lists of all. What it has read, which is in no namespace, is not read again.
 func (s *Lister) Surroundings(ctx context.Context) ([]Listing, *Surroundings, error) {
 	all := []Listing{Dra("deviceclasses", "DeviceClass", false), Dra("resourceslices", "ResourceSlice", false), Dra("resourceclaims", "ResourceClaim", true),
 		Dra("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
@@ -176,15 +186,25 @@ func (s *Lister) Surroundings(ctx context.Context) ([]Listing, *Surroundings, er
 	if err := s.check(ctx, all); err != nil {
 		return nil, nil, err
 	}
-	around := &Surroundings{labels: map[string]map[string]string{}, keys: map[string]bool{}}
+	s.around = nil
+	around, kept := &Surroundings{labels: map[string]map[string]string{}, keys: map[string]bool{}}, map[Listing][]json.RawMessage{}
 	for _, l := range all {
 		if l.Namespaced {
 			continue
 		}
-		if err := s.Each(ctx, l, func(data []byte) error { return around.add(l.Gvk(), data) }); err != nil {
+		var read []json.RawMessage
+		err := s.Each(ctx, l, func(data []byte) error {
+			read = append(read, data)
+			return around.add(l.Gvk(), data)
+		})
+		if err != nil {
 			return nil, nil, err
 		}
+		if s.watched == nil { // a watcher keeps them itself, as they are now
+			kept[l] = read
+		}
 	}
+	s.around = kept
 	return all, around, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -18,9 +19,16 @@ const sampledDevices = 256
 // sample walks devices of every driver, evenly spread over its slices: the slice and the
 // index of the device.
 func sample(world ClusterView) iter.Seq2[*resourceapi.ResourceSlice, int] {
+	if objects, are := world.(*Objects); are {
+		return objects.order().sampled
+	}
+	return sampleOf(world.Slices())
+}
+
+func sampleOf(all iter.Seq[*resourceapi.ResourceSlice]) iter.Seq2[*resourceapi.ResourceSlice, int] {
 	return func(yield func(*resourceapi.ResourceSlice, int) bool) {
 		var group []*resourceapi.ResourceSlice
-		for slice := range world.Slices() {
+		for slice := range all {
 			if len(group) > 0 && group[0].Spec.Driver != slice.Spec.Driver {
 				if !spread(group, yield) {
 					return
@@ -79,6 +87,28 @@ type Objects struct {
 	slices  map[pool]map[string]*resourceapi.ResourceSlice
 	patches map[string]*v1alpha1.ResourceSlicePatch
 	claims  map[string]*resourceapi.ResourceClaim
+	// ordered is nil until it is asked for. Each claim that is checked asks for it.
+	ordered atomic.Pointer[order]
+}
+
+// An order is that of all slices, driver by driver, with the devices of the sample.
+type order struct {
+	slices []*resourceapi.ResourceSlice
+	sample []sampled
+}
+
+// A sampled device is one of a slice.
+type sampled struct {
+	slice  *resourceapi.ResourceSlice
+	device int
+}
+
+func (o *order) sampled(yield func(*resourceapi.ResourceSlice, int) bool) {
+	for _, one := range o.sample {
+		if !yield(one.slice, one.device) {
+			return
+		}
+	}
 }
 
 var _ ClusterView = (*Objects)(nil)
@@ -104,6 +134,7 @@ func (o *Objects) Add(object any) {
 			o.slices[of] = map[string]*resourceapi.ResourceSlice{}
 		}
 		o.slices[of][object.Name] = object
+		o.ordered.Store(nil)
 	case *v1alpha1.ResourceSlicePatch:
 		if o.patches == nil {
 			o.patches = map[string]*v1alpha1.ResourceSlicePatch{}
@@ -153,16 +184,24 @@ func (o *Objects) Pool(driver, name string) []*resourceapi.ResourceSlice {
 
 // Slices returns all slices in the order of drivers, pools and names.
 func (o *Objects) Slices() iter.Seq[*resourceapi.ResourceSlice] {
-	return func(yield func(*resourceapi.ResourceSlice) bool) {
-		pools := slices.SortedFunc(maps.Keys(o.slices), func(a, b pool) int {
-			return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.name, b.name))
-		})
-		for _, pool := range pools {
-			for _, slice := range o.Pool(pool.driver, pool.name) {
-				if !yield(slice) {
-					return
-				}
-			}
-		}
+	return slices.Values(o.order().slices)
+}
+
+// order sorts the slices, once until the next Add. Two goroutines that ask first both sort them.
+func (o *Objects) order() *order {
+	if ordered := o.ordered.Load(); ordered != nil {
+		return ordered
 	}
+	pools := slices.SortedFunc(maps.Keys(o.slices), func(a, b pool) int {
+		return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.name, b.name))
+	})
+	ordered := &order{}
+	for _, pool := range pools {
+		ordered.slices = append(ordered.slices, o.Pool(pool.driver, pool.name)...)
+	}
+	for slice, device := range sampleOf(slices.Values(ordered.slices)) {
+		ordered.sample = append(ordered.sample, sampled{slice, device})
+	}
+	o.ordered.Store(ordered)
+	return ordered
 }

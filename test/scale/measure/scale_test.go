@@ -67,11 +67,9 @@ func TestScale(t *testing.T) {
 		t.Run(text+" nodes", func(t *testing.T) {
 			if s := measure(t, scale.World{Nodes: nodes, Seed: 1}, program); s != nil {
 				steps = append(steps, s)
+				t.Logf("\n%s", table(steps, machine()))
 			}
 		})
-	}
-	if len(steps) > 0 {
-		t.Logf("\n%s", table(steps, machine()))
 	}
 }
 
