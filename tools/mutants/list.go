@@ -17,7 +17,7 @@ type mutant struct {
 // all returns the mutants by part.
 func all() []mutant {
 	var list []mutant
-	for _, part := range [][]mutant{tolerations(), evictions(), trackers(), drains(), patches(), policies(), webhooks(), commands()} {
+	for _, part := range [][]mutant{tolerations(), evictions(), trackers(), drains(), patches(), policies(), webhooks(), commands(), requests(), nodes(), versions()} {
 		list = append(list, part...)
 	}
 	return list
@@ -177,5 +177,51 @@ func commands() []mutant {
 		{name: "a resumed drain widens nothing", file: guard, old: `!d.Spec.Paused && !d.Spec.DryRun`, new: `!d.Spec.DryRun`},
 		{name: "a failed key is not tried again", file: reconcile, old: `			queue.AddRateLimited(key)`, new: `			queue.Forget(key)`},
 		{name: "a controller that fails does not end the others", file: run, old: `				return fmt.Errorf("controller %s: %w", c.Name(), err)`, new: `				_ = fmt.Errorf("controller %s: %w", c.Name(), err)`},
+	}
+}
+
+func requests() []mutant {
+	const file = "internal/controllers/drain/request.go"
+	return []mutant{
+		{name: "pods that leave by a request are not counted", file: file, old: "d.Status.Counts.Evicted++", new: ""},
+		{name: "a request that is processed falls back with the others", file: file, old: `(all != v1alpha1.FallbackNotAnswered || !processed)`, new: `true`},
+		{name: "a drain that fell back makes requests again", file: file, old: "	if was.Status == metav1.ConditionFalse {\n		return was.Reason, was.Message\n	}\n", new: ""},
+		{name: "a refused request is waited for", file: file, old: `text, refused := in.Requests.Refused[r.UID]; refused`, new: `text, refused := in.Requests.Refused[r.UID]; refused && false`},
+		{name: "a failed request is waited for", file: file, old: `if stored.Failed != "" {`, new: `if stored.Failed == "none" {`},
+		{name: "a request with a status has no time to move", file: file, old: `most = moveTime`, new: `most = answerTime`},
+		{name: "a moving status does not count", file: file, old: `since = stored.Moved`, new: `_ = stored.Moved`},
+		{name: "pods of a PodGroup are asked", file: file, old: ` && pod.Spec.SchedulingGroup == nil &&`, new: ` &&`},
+		{name: "requests have no bound", file: file, old: `return open >= maxRequests`, new: `return false`},
+		{name: "requests of an ended drain stay", file: file, old: `		if !wanted[uid] {
+			d.Withdraw`, new: `		if false {
+			d.Withdraw`},
+	}
+}
+
+func nodes() []mutant {
+	const agent, holdings, attribute = "internal/nodeagent/agent.go", "internal/nodeagent/holdings.go", "pkg/podresources/attribute.go"
+	return []mutant{
+		{name: "a toleration on a node never ends", file: agent, old: `return period.Forever() || period.Tolerated && int64(now.Sub(added)/time.Second) < *period.Seconds`, new: `return period.Tolerated`},
+		{name: "holders of deleted pods stay after a failed read", file: agent, old: `			return p.Name == listed.GetName() && p.Namespace == listed.GetNamespace()`, new: `			return true`},
+		{name: "admin access is forgotten", file: agent, old: `held[key] = h.Source == podresources.FromClaim && h.AdminAccess || a.admin[key] || held[key]`, new: `held[key] = h.Source == podresources.FromClaim && h.AdminAccess || held[key]`},
+		{name: "a finding is reported at once", file: agent, old: `now.Sub(since[f]) >= delays[f.Kind]`, new: `true`},
+		{name: "taints are those of the first holding", file: holdings, old: `&report.Holdings[t.of]`, new: `&report.Holdings[0]`},
+		{name: "a taint is listed twice", file: holdings, old: `if !slices.Contains(held.Taints, taint) {`, new: `if true {`},
+		{name: "devices of finished init containers vanish", file: attribute, old: "	a.addUnused(pod, names, a.holdings[before:])\n", new: "	_, _ = before, names\n"},
+		{name: "an extended resource has no name", file: attribute, old: `		if mapping.RequestName == resourceclaim.BaseRequestRef(request) {`, new: `		if mapping.RequestName == "" {`},
+		{name: "a container has the devices of all requests", file: attribute, old: `		if request != "" && d.holding.Request != "" && resourceclaim`, new: `		if request == "none" && d.holding.Request != "" && resourceclaim`},
+		{name: "finished pods hold devices", file: attribute, old: `return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed`, new: `return false`},
+		{name: "a finished init container holds devices", file: attribute, old: `status.State.Terminated != nil && status.State.Terminated.ExitCode == 0`, new: `false`},
+	}
+}
+
+func versions() []mutant {
+	const gates, faults, watcher = "internal/gates/gates.go", "internal/faults/faults.go", "internal/clusterread/watcher.go"
+	return []mutant{
+		{name: "a fixed version has the fault", file: faults, old: ` && is.LessThan(version.MustParseGeneric(fault.Fixed))`, new: ``},
+		{name: "one gate of two is enough", file: gates, old: `return !on && (known || !defaults.Enabled(apiserver.Gate(gate)))`, new: `return !on && known && !defaults.Enabled(apiserver.Gate(gate))`},
+		{name: "a gate that is off is on", file: gates, old: `gates[label.GetValue()] = value(metric) == 1`, new: `gates[label.GetValue()] = true`},
+		{name: "a deleted object is shown", file: watcher, old: `event.Type != watch.Deleted`, new: `true`},
+		{name: "an expired watch ends", file: watcher, old: `func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }`, new: `func expired(error) bool { return false }`},
 	}
 }
