@@ -19,6 +19,9 @@ const (
 	CreationFailed Kind = "CreationFailed"
 	// ClaimMissing: the pod names a claim that does not exist.
 	ClaimMissing Kind = "ClaimMissing"
+	// ClaimNamedTwice: the pod has one claim under two names, which kube-scheduler cannot
+	// reserve.
+	ClaimNamedTwice Kind = "ClaimNamedTwice"
 	// SchedulingGate: the pod has scheduling gates.
 	SchedulingGate Kind = "SchedulingGate"
 	// SchedulerMissing: no scheduler of the pod's spec.schedulerName has processed it.
@@ -71,7 +74,7 @@ const (
 // claim has; a selector is in doubt last, because it states what the author wants.
 func kinds() []Kind {
 	return []Kind{
-		TemplateMissing, QuotaExceeded, AdminAccessRefused, CreationFailed, ClaimMissing,
+		TemplateMissing, QuotaExceeded, AdminAccessRefused, CreationFailed, ClaimMissing, ClaimNamedTwice,
 		SchedulingGate, SchedulerMissing, GroupIncomplete,
 		ClassMissing, ResourceUnknown, NoDevices, SelectorError,
 		TaintNotTolerated, IncompletePool, WrongNode, PatchNotApplied, MatchAttribute, DistinctAttribute,
@@ -82,7 +85,7 @@ func kinds() []Kind {
 
 // first is how many of kinds are conditions that scheduling does not get past: no change
 // of devices helps before these.
-const first = 12
+const first = 13
 
 // A Cause is a reason why a pod or claim waits, and what changes it.
 type Cause struct {

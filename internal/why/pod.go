@@ -73,6 +73,7 @@ func (w World) ExplainPod(ctx context.Context, pod *corev1.Pod) (Answer, error) 
 		reference := &pod.Spec.ResourceClaims[i]
 		name, _, err := resourceclaim.Name(pod, reference)
 		switch {
+		case reference.ResourceClaimName != nil && firstName(pod, *reference.ResourceClaimName) < i: // is explained already
 		case errors.Is(err, resourceclaim.ErrClaimNotFound):
 			a.Claims = append(a.Claims, w.notMade(pod, reference))
 		case err != nil || name == nil: // an unknown kind of reference, or no claim is needed
@@ -185,7 +186,7 @@ func (w World) surround(a *Answer, pod *corev1.Pod) {
 		a.rank(nil)
 		return
 	}
-	a.rank(slices.Concat(w.waiting(a, pod), w.bound(a, pod), w.binding(a, pod), w.elsewhere(a, pod)))
+	a.rank(slices.Concat(namedTwice(pod), w.waiting(a, pod), w.bound(a, pod), w.binding(a, pod), w.elsewhere(a, pod)))
 }
 
 // rank orders all causes.

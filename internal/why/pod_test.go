@@ -42,6 +42,18 @@ func TestPodCauses(t *testing.T) {
 			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/queue"}}
 		},
 			kind: SchedulingGate, message: "the pod has the scheduling gate example.com/queue"},
+		"named twice": {change: func(pod *corev1.Pod, _ *World) {
+			pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "again", ResourceClaimName: new("train")})
+			uses := func(names ...string) (all []corev1.ResourceClaim) {
+				for _, name := range names {
+					all = append(all, corev1.ResourceClaim{Name: name})
+				}
+				return all
+			}
+			pod.Spec.Containers = []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Claims: uses("again")}}, {Name: "b", Resources: corev1.ResourceRequirements{Claims: uses("gpu", "again")}}}
+		}, kind: ClaimNamedTwice, message: "the pod has claim train under two names, gpu and again; kube-scheduler cannot reserve a claim twice for a pod",
+			remedy:  "remove the name again, and let the containers use gpu",
+			command: `kubectl patch pod train-0 -n team-a --type=json -p '[{"op":"replace","path":"/spec/containers/0/resources/claims/0/name","value":"gpu"},{"op":"remove","path":"/spec/containers/1/resources/claims/1"},{"op":"remove","path":"/spec/resourceClaims/1"}]'`},
 		"no group": {change: func(pod *corev1.Pod, _ *World) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
 		}, kind: GroupIncomplete, message: "PodGroup train does not exist"},

@@ -119,6 +119,53 @@ func (w World) missing(pod *corev1.Pod, reference *corev1.PodResourceClaim, name
 	return report
 }
 
+// firstName is the place of the first name that a pod has for a claim.
+func firstName(pod *corev1.Pod, claim string) int {
+	return slices.IndexFunc(pod.Spec.ResourceClaims, func(r corev1.PodResourceClaim) bool {
+		return r.ResourceClaimName != nil && *r.ResourceClaimName == claim
+	})
+}
+
+// namedTwice finds claims for which the pod has a second name. kube-scheduler reserves the
+// claim for the pod once for each name, and the API server refuses the duplicate.
+func namedTwice(pod *corev1.Pod) (all []Cause) {
+	for i, reference := range pod.Spec.ResourceClaims {
+		if reference.ResourceClaimName == nil {
+			continue
+		}
+		at := firstName(pod, *reference.ResourceClaimName)
+		if at == i {
+			continue
+		}
+		claim, first := *reference.ResourceClaimName, pod.Spec.ResourceClaims[at].Name
+		c := Cause{Kind: ClaimNamedTwice, Claim: claim, Message: fmt.Sprintf(
+			"the pod has claim %s under two names, %s and %s; kube-scheduler cannot reserve a claim twice for a pod", claim, first, reference.Name)}
+		operations := rename(pod.Spec.InitContainers, "initContainers", reference.Name, first)
+		operations = append(operations, rename(pod.Spec.Containers, "containers", reference.Name, first)...)
+		editPod(&c, pod, fmt.Sprintf("remove the name %s, and let the containers use %s", reference.Name, first),
+			append(operations, operation{Op: "remove", Path: pointer("spec", "resourceClaims", i)})...)
+		return []Cause{c} // the next one has another place once this is removed
+	}
+	return nil
+}
+
+// rename lets containers that use a claim by its second name use the first.
+func rename(containers []corev1.Container, field, second, first string) (all []operation) {
+	for i, c := range containers {
+		for j, used := range slices.Backward(c.Resources.Claims) {
+			at := pointer("spec", field, i, "resources", "claims", j)
+			switch {
+			case used.Name != second:
+			case slices.ContainsFunc(c.Resources.Claims, func(r corev1.ResourceClaim) bool { return r.Name == first && r.Request == used.Request }):
+				all = append(all, operation{Op: "remove", Path: at})
+			default:
+				all = append(all, operation{"replace", at + "/name", first})
+			}
+		}
+	}
+	return all
+}
+
 // waiting are the conditions for kube-scheduler to process the pod at all.
 func (w World) waiting(a *Answer, pod *corev1.Pod) (all []Cause) {
 	var gates []string

@@ -75,6 +75,13 @@ func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.
 	return results, nil
 }
 
+// prepared is how often the kubelet asked it to prepare claims.
+func (d *driver) prepared() int {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	return d.calls
+}
+
 func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplugin.Device, err error) {
 	var specs []map[string]any
 	for _, result := range claim.Status.Allocation.Devices.Results {

@@ -84,3 +84,14 @@ func (r *containerRuntime) failure(pod, container string) string {
 	defer r.mutex.Unlock()
 	return r.failures[pod+"/"+container]
 }
+
+// reboot ends all containers and forgets them, as a node that starts again.
+func (r *containerRuntime) reboot() {
+	r.RuntimeService.Lock()
+	clear(r.RuntimeService.Containers)
+	clear(r.RuntimeService.Sandboxes)
+	r.RuntimeService.Unlock()
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	clear(r.environments)
+}

@@ -184,8 +184,8 @@ func requests() []mutant {
 	const file = "internal/controllers/drain/request.go"
 	return []mutant{
 		{name: "pods that leave by a request are not counted", file: file, old: "d.Status.Counts.Evicted++", new: ""},
-		{name: "a request that is processed falls back with the others", file: file, old: `(all != v1alpha1.FallbackNotAnswered || !processed)`, new: `true`},
-		{name: "a drain that fell back makes requests again", file: file, old: "	if was.Status == metav1.ConditionFalse {\n		return was.Reason, was.Message\n	}\n", new: ""},
+		{name: "a request that is processed falls back with the others", file: file, old: `(all != v1alpha1.FallbackNotAnswered || !processed)`, new: `(processed || !processed)`},
+		{name: "a drain that fell back makes requests again", file: file, old: `was.Status == metav1.ConditionFalse`, new: `was.Status == "none"`},
 		{name: "a refused request is waited for", file: file, old: `text, refused := in.Requests.Refused[r.UID]; refused`, new: `text, refused := in.Requests.Refused[r.UID]; refused && false`},
 		{name: "a failed request is waited for", file: file, old: `if stored.Failed != "" {`, new: `if stored.Failed == "none" {`},
 		{name: "a request with a status has no time to move", file: file, old: `most = moveTime`, new: `most = answerTime`},
@@ -193,7 +193,7 @@ func requests() []mutant {
 		{name: "pods of a PodGroup are asked", file: file, old: ` && pod.Spec.SchedulingGroup == nil &&`, new: ` &&`},
 		{name: "requests have no bound", file: file, old: `return open >= maxRequests`, new: `return false`},
 		{name: "requests of an ended drain stay", file: file, old: `		if !wanted[uid] {
-			d.Withdraw`, new: `		if false {
+			d.Withdraw`, new: `		if !wanted[uid] && false {
 			d.Withdraw`},
 	}
 }
@@ -201,12 +201,12 @@ func requests() []mutant {
 func nodes() []mutant {
 	const agent, holdings, attribute = "internal/nodeagent/agent.go", "internal/nodeagent/holdings.go", "pkg/podresources/attribute.go"
 	return []mutant{
-		{name: "a toleration on a node never ends", file: agent, old: `return period.Forever() || period.Tolerated && int64(now.Sub(added)/time.Second) < *period.Seconds`, new: `return period.Tolerated`},
+		{name: "a toleration on a node never ends", file: agent, old: `int64(now.Sub(added)/time.Second) < *period.Seconds`, new: `int64(now.Sub(added)/time.Second) >= 0`},
 		{name: "holders of deleted pods stay after a failed read", file: agent, old: `			return p.Name == listed.GetName() && p.Namespace == listed.GetNamespace()`, new: `			return true`},
 		{name: "admin access is forgotten", file: agent, old: `held[key] = h.Source == podresources.FromClaim && h.AdminAccess || a.admin[key] || held[key]`, new: `held[key] = h.Source == podresources.FromClaim && h.AdminAccess || held[key]`},
 		{name: "a finding is reported at once", file: agent, old: `now.Sub(since[f]) >= delays[f.Kind]`, new: `true`},
 		{name: "taints are those of the first holding", file: holdings, old: `&report.Holdings[t.of]`, new: `&report.Holdings[0]`},
-		{name: "a taint is listed twice", file: holdings, old: `if !slices.Contains(held.Taints, taint) {`, new: `if true {`},
+		{name: "a taint is listed twice", file: holdings, old: `if !slices.Contains(held.Taints, taint) {`, new: `if !slices.Contains(held.Taints, taint) || true {`},
 		{name: "devices of finished init containers vanish", file: attribute, old: "	a.addUnused(pod, names, a.holdings[before:])\n", new: "	_, _ = before, names\n"},
 		{name: "an extended resource has no name", file: attribute, old: `		if mapping.RequestName == resourceclaim.BaseRequestRef(request) {`, new: `		if mapping.RequestName == "" {`},
 		{name: "a container has the devices of all requests", file: attribute, old: `		if request != "" && d.holding.Request != "" && resourceclaim`, new: `		if request == "none" && d.holding.Request != "" && resourceclaim`},

@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/manager"
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
@@ -54,31 +55,23 @@ func (o uninstallOptions) newUninstall(streams cmdutil.Streams) (*uninstall, err
 	return u, err
 }
 
-// say writes a line; of a dry run it says so.
+// say writes a line about a write.
 func (u *uninstall) say(format string, args ...any) {
-	if u.dryRun != "" {
-		format = "would: " + format
-	}
-	fmt.Fprintf(u.out, format+"\n", args...)
+	fmt.Fprintf(u.out, format+u.dryRun.Suffix()+"\n", args...)
 }
 
 // stopController ends the controller before its objects change, since it would make again
 // what is deleted.
 func (u *uninstall) stopController(ctx context.Context) error {
-	u.say("stop the controller %s/%s", u.namespace, u.controller)
+	if stopped, err := u.scaleDown(ctx); err != nil || !stopped {
+		return err
+	}
+	u.say("deployment %s/%s: scaled to 0", u.namespace, u.controller)
 	if u.dryRun != "" {
 		return nil
 	}
-	_, err := u.client.AppsV1().Deployments(u.namespace).Patch(ctx, u.controller, types.MergePatchType,
-		[]byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}, "scale")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("cannot stop the controller: %w", err)
-	}
 	holder := ""
-	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, u.patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, u.patience, true, func(ctx context.Context) (bool, error) {
 		lease, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, u.controller, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
@@ -92,6 +85,23 @@ func (u *uninstall) stopController(ctx context.Context) error {
 		return fmt.Errorf("the controller did not stop within %s, %q holds its Lease: stop it and try again", u.patience, holder)
 	}
 	return nil
+}
+
+// scaleDown lets the controller's Deployment have no pods. It reports whether there is one.
+func (u *uninstall) scaleDown(ctx context.Context) (found bool, err error) {
+	deployments := u.client.AppsV1().Deployments(u.namespace)
+	if u.dryRun == cmdutil.DryRunClient {
+		_, err = deployments.Get(ctx, u.controller, metav1.GetOptions{})
+	} else {
+		_, err = deployments.Patch(ctx, u.controller, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{DryRun: u.dryRun.Write()}, "scale")
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot stop the controller: %w", err)
+	}
+	return true, nil
 }
 
 // heldBy returns the holder of a Lease; empty if it has none, or has expired.
@@ -122,19 +132,19 @@ func (u *uninstall) settleRules(ctx context.Context) error {
 			continue
 		}
 		if u.taintRules == liftRules || rule.GetName() == evictor.ProbeName {
-			u.say("delete DeviceTaintRule %s (%s), of %s", rule.GetName(), describeRule(rule), by)
-			err = u.lift(ctx, rules, rule)
-		} else {
+			if err = u.lift(ctx, rules, rule); err == nil {
+				u.say("devicetaintrule %s (%s), of %s: deleted", rule.GetName(), describeRule(rule), by)
+			}
+		} else if err = u.release(ctx, rules, rule); err == nil {
 			kept++
-			u.say("keep DeviceTaintRule %s (%s), of %s; to delete it: kubectl delete devicetaintrule %s", rule.GetName(), describeRule(rule), by, rule.GetName())
-			err = u.release(ctx, rules, rule)
+			u.say("devicetaintrule %s (%s), of %s: kept; to delete it: kubectl delete devicetaintrule %s", rule.GetName(), describeRule(rule), by, rule.GetName())
 		}
 		if err != nil {
 			return fmt.Errorf("DeviceTaintRule %s: %w", rule.GetName(), err)
 		}
 	}
 	if kept > 0 {
-		fmt.Fprintf(u.out, "%d DeviceTaintRules stay in force: their devices stay out of use until you delete them\n", kept)
+		fmt.Fprintf(u.out, "%s kept; while a rule exists, its devices stay out of use\n", plural.Of(kept, "DeviceTaintRule"))
 	}
 	return nil
 }
@@ -207,26 +217,39 @@ func (u *uninstall) listRewritten(ctx context.Context) error {
 
 // deleteRuntime deletes what was made at run time and helm does not know.
 func (u *uninstall) deleteRuntime(ctx context.Context) error {
-	background := metav1.DeleteOptions{}
+	maps, leases := u.client.CoreV1().ConfigMaps(u.namespace), u.client.CoordinationV1().Leases(u.namespace)
 	names := append([]string{u.controller, manager.JournalName(u.controller)}, u.configMaps...)
 	for i := range materialize.RecordConfigMaps {
 		names = append(names, materialize.RecordName(manager.RecordsPrefix(u.controller), i))
 	}
 	for _, name := range names {
-		u.say("delete ConfigMap %s/%s", u.namespace, name)
-		if u.dryRun != "" {
-			continue
-		}
-		if err := u.client.CoreV1().ConfigMaps(u.namespace).Delete(ctx, name, background); err != nil && !apierrors.IsNotFound(err) {
+		if err := u.delete(ctx, "configmap", name, maps.Delete, exists(maps.Get)); err != nil {
 			return err
 		}
 	}
-	u.say("delete Lease %s/%s", u.namespace, u.controller)
-	if u.dryRun != "" {
-		return nil
-	}
-	if err := u.client.CoordinationV1().Leases(u.namespace).Delete(ctx, u.controller, background); err != nil && !apierrors.IsNotFound(err) {
+	return u.delete(ctx, "lease", u.controller, leases.Delete, exists(leases.Get))
+}
+
+// exists only asks for an object.
+func exists[T any](get func(context.Context, string, metav1.GetOptions) (T, error)) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		_, err := get(ctx, name, metav1.GetOptions{})
 		return err
 	}
-	return nil
+}
+
+// delete deletes an object, if there is one.
+func (u *uninstall) delete(ctx context.Context, kind, name string, remove func(context.Context, string, metav1.DeleteOptions) error, exists func(context.Context, string) error) (err error) {
+	if u.dryRun == cmdutil.DryRunClient {
+		err = exists(ctx, name)
+	} else {
+		err = remove(ctx, name, metav1.DeleteOptions{DryRun: u.dryRun.Write()})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		u.say("%s %s/%s: deleted", kind, u.namespace, name)
+	}
+	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // restoringTime is how long to wait for drivers to give up what patches had written: they
@@ -36,7 +37,7 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 	if err != nil || n == (record.Count{}) {
 		return err
 	}
-	u.say("remove %d patched values from ResourceSlices, and wait until drivers stop publishing %d more", n.InForce, n.Waiting)
+	u.say("%s to remove from ResourceSlices; drivers can publish %d more", plural.Of(n.InForce, "patched value"), n.Waiting)
 	if u.dryRun != "" {
 		return nil
 	}
@@ -67,7 +68,7 @@ func (u *uninstall) awaitDrivers(ctx context.Context) (n record.Count, err error
 		return n.InForce == 0 && (n.Waiting == 0 || time.Since(since) >= stillTime), nil
 	})
 	if err == nil && n.Waiting > 0 {
-		u.say("stopped waiting for %d values: for %s no driver has written its slice", n.Waiting, stillTime)
+		u.say("no longer waiting for %s: no driver has written its slice for %s", plural.Of(n.Waiting, "value"), stillTime)
 	}
 	return n, err
 }
@@ -121,10 +122,10 @@ func (u *uninstall) switchPatches(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		u.say("switch %s/%s to --patches=%s", u.namespace, name, materialize.Restore)
 		if _, err := u.client.AppsV1().Deployments(u.namespace).Patch(ctx, name, types.JSONPatchType, body, metav1.PatchOptions{}); err != nil {
 			return err
 		}
+		u.say("deployment %s/%s: switched to --patches=%s", u.namespace, name, materialize.Restore)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringArrayVar(&o.configMaps, "config-map", nil, "additional ConfigMap to delete, created at run time (repeatable)")
 	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward: keep or lift")
 	f.DurationVar(&o.patience, "patience", time.Minute, "maximum time to wait for the controller to stop")
-	o.dryRun.AddFlag(c, "change nothing, print what would be done")
+	o.dryRun.AddFlag(c, "print the changes without making them")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	o.cluster.AddFlags(c)
 	cmdutil.Complete(c, "taint-rules", []string{keepRules, liftRules})
@@ -102,7 +102,7 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 			return err
 		}
 	}
-	fmt.Fprintln(streams.Out, "after helm has deleted the release, nothing else of dra-steward is in force")
+	u.say("done; helm uninstall deletes the rest")
 	return nil
 }
 

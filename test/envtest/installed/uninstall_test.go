@@ -58,7 +58,7 @@ func TestUninstallWithPatches(t *testing.T) {
 	ended := time.Now()
 	said := hookLog()
 	t.Logf("the hook said:\n%s", said)
-	for _, want := range []string{"remove 1 patched values from ResourceSlices", "to delete it: kubectl delete devicetaintrule " + rule} {
+	for _, want := range []string{"1 patched value to remove from ResourceSlices", "to delete it: kubectl delete devicetaintrule " + rule} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the hook did not say %q", want)
 		}

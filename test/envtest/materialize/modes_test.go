@@ -161,7 +161,7 @@ func TestUninstall(t *testing.T) {
 	}
 	select {
 	case got := <-ended:
-		if !strings.HasPrefix(got, "0 ") || !strings.Contains(got, "remove 1 patched values from ResourceSlices") {
+		if !strings.HasPrefix(got, "0 ") || !strings.Contains(got, "1 patched value to remove from ResourceSlices") {
 			t.Errorf("uninstall: %s", got)
 		}
 	case <-time.After(4 * time.Minute):

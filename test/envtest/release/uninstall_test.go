@@ -150,7 +150,7 @@ func TestUninstallStrandsNothing(t *testing.T) {
 			runner := h.runHooks()
 			h.must(h.uninstall())
 			t.Logf("the hook said:\n%s", runner.said())
-			if want := map[bool]string{true: "to delete it: kubectl delete devicetaintrule drain-firmware-0", false: "delete DeviceTaintRule drain-firmware-0"}[kept]; !strings.Contains(runner.said(), want) ||
+			if want := map[bool]string{true: "to delete it: kubectl delete devicetaintrule drain-firmware-0", false: "of DeviceDrain firmware: deleted"}[kept]; !strings.Contains(runner.said(), want) ||
 				!strings.Contains(runner.said(), "dra-steward.io/drain=firmware:NoSchedule on driver gpu.example.com pool node-1 device gpu-0") {
 				t.Errorf("the hook did not say %q", want)
 			}

@@ -267,6 +267,8 @@ spec: {hard: {count/resourceclaims.resource.k8s.io: "1"}}`)(w)
 			all(slice("node-0", gpu("gpu-0", "A100")), claim("wants", ""), pod("waits", named+"want", "")), nil},
 		{"no-claim", why.ClaimMissing, "ResourceClaim wants does not exist",
 			all(slice("node-0", gpu("gpu-0", "A100")), pod("waits", named+"wants", "")), all(claim("wants", ""))},
+		{"twice", why.ClaimNamedTwice, "the pod has claim wants under two names, gpu and again; kube-scheduler cannot reserve a claim twice for a pod",
+			all(slice("node-0", gpu("gpu-0", "A100")), claim("wants", ""), podOf("waits", ", resourceClaims: [{name: gpu, resourceClaimName: wants}, {name: again, resourceClaimName: wants}]", ", resources: {claims: [{name: gpu}, {name: again}]}")), nil},
 		{"admin", why.AdminAccessRefused, "ResourceClaimTemplate train requests admin access, which namespace admin is not allowed to",
 			func(w *world) {
 				w.shell("kubectl label namespace admin resource.kubernetes.io/admin-access=true")
