@@ -22,6 +22,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
 // A requestPlane is the API of EvictionRequests, which outlives the controller.
@@ -157,6 +158,54 @@ func TestRequestsAreServed(t *testing.T) {
 		}
 		if d := p.get("firmware"); d.Status.Counts.Evicted != 2 || len(d.Status.Requested) != 0 || p.requests.created != 2 || len(p.openRequests()) != 0 {
 			t.Errorf("counts %+v, requested %+v, %d created, open %q", d.Status.Counts, d.Status.Requested, p.requests.created, p.openRequests())
+		}
+	})
+}
+
+// TestRequestsAreBounded: a drain has no more than 128 EvictionRequests at a time.
+func TestRequestsAreBounded(t *testing.T) {
+	inPlane(t, func(p *plane) {
+		p.stop()
+		p.thresholds = guard.Thresholds{Pods: 140, Namespaces: 1, Percent: 1000}
+		p.start()
+		p.requests.answer = p.endsAfter(10 * time.Minute)
+		p.do(func() {
+			for i := range 140 {
+				p.pod("web", i, "")
+			}
+		})
+		p.drain("firmware", 140, func(s *v1alpha1.DeviceDrainSpec) {
+			viaRequests(s)
+			s.EvictionsPerMinute = new(int32(6000))
+		})
+		p.pass(5 * time.Minute)
+		if n := len(p.openRequests()); n != 128 {
+			t.Errorf("%d open requests, want 128", n)
+		}
+		p.pass(16 * time.Minute)
+		p.expect("firmware", "Drained=True Drained")
+		if n := p.get("firmware").Status.Counts.Evicted; n != 140 {
+			t.Errorf("%d pods count as evicted, want 140", n)
+		}
+	})
+}
+
+// TestPodsOfGroupsAreEvicted: Kubernetes refuses EvictionRequests for pods of a PodGroup, so the
+// drain evicts them and asks the others.
+func TestPodsOfGroupsAreEvicted(t *testing.T) {
+	inPlane(t, func(p *plane) {
+		p.requests.answer = p.endsAfter(10 * time.Minute)
+		p.do(func() {
+			p.pod("web", 0, "")
+			grouped := p.pod("train", 1, "").DeepCopy()
+			grouped.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
+			p.storePod(grouped)
+		})
+		p.drain("firmware", 2, viaRequests)
+		p.pass(time.Minute)
+		went, _ := p.went()
+		if open := p.openRequests(); p.requests.created != 1 || len(open) != 1 || !strings.HasPrefix(open[0], "web-") || len(went) != 1 || !strings.HasPrefix(went[0], "train-") {
+			t.Errorf("asked %q, evicted %q", open, went)
 		}
 	})
 }
