@@ -31,6 +31,15 @@ const Path = "github.com/dra-steward/dra-steward"
 // require them. The other modules of the tree only test it.
 func Released() []string { return []string{".", "scheduler", "test/chart", "test/envtest"} }
 
+// Tags returns the tags of a release: one for each module that it tags.
+func Tags(version string) []string {
+	var tags []string
+	for _, dir := range Released() {
+		tags = append(tags, path.Join(dir, version))
+	}
+	return tags
+}
+
 // At returns the path of the module in a folder of the tree.
 func At(dir string) string { return path.Join(Path, dir) }
 
@@ -96,6 +105,14 @@ type Local struct {
 
 // Try publishes the modules of the tree at root below proxy, for a test of the name.
 func Try(root, proxy, name string) (Local, error) {
+	l, err := newLocal(root, proxy, name)
+	if err != nil {
+		return Local{}, err
+	}
+	return l, Publish(root, proxy, l.Version)
+}
+
+func newLocal(root, proxy, name string) (Local, error) {
 	hash, err := hash(root)
 	if err != nil {
 		return Local{}, err
@@ -111,7 +128,7 @@ func Try(root, proxy, name string) (Local, error) {
 	}
 	l.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=file://"+filepath.ToSlash(proxy)+","+old,
 		"GONOSUMDB="+strings.TrimPrefix(unchecked+","+Path, ","))
-	return l, Publish(root, proxy, l.Version)
+	return l, nil
 }
 
 // hash is of all files that are published.
