@@ -27,14 +27,14 @@ type Impact struct {
 // A Budget is a PodDisruptionBudget that is hit.
 type Budget struct {
 	Namespace, Name string
-	// Pods are how many of the pods it speaks of, Allowed how many may go now.
+	// Pods are how many of the affected pods it covers, Allowed how many can be evicted now.
 	Pods, Allowed int
 }
 
-// Names that a message gives of each list: enough to recognise what is hit.
+// Names that a message gives of each list: enough to recognise the affected pods.
 const someNames = 3
 
-// String says in one line what is hit.
+// String says in one line what is affected.
 func (i Impact) String() string {
 	if i.Claims == 0 {
 		return "affects no pods: no claim holds these devices"
@@ -49,7 +49,7 @@ func (i Impact) String() string {
 	}
 	var budgets []string
 	for _, b := range i.Budgets {
-		budgets = append(budgets, fmt.Sprintf("%s/%s (%s, %d may go now)", b.Namespace, b.Name, plural.Of(b.Pods, "pod"), b.Allowed))
+		budgets = append(budgets, fmt.Sprintf("%s/%s (%s, %d can be evicted now)", b.Namespace, b.Name, plural.Of(b.Pods, "pod"), b.Allowed))
 	}
 	return text + fmt.Sprintf("; and %s: %s", plural.Of(len(budgets), "PodDisruptionBudget"), list(budgets, len(budgets)))
 }

@@ -146,7 +146,7 @@ func TestReport(t *testing.T) {
 	want := `NAMESPACE  POD      OWNER                NODE    DEVICES                       BUDGET  TOLERATED UNTIL
 ml         patient  -                    node-1  gpu.example.com/node-1/gpu-1  -       2026-03-01T12:05:00Z
 ml         trainer  StatefulSet/trainer  node-1  gpu.example.com/node-1/gpu-0  budget  not tolerated
-affects 2 allocated devices and 2 claims, 2 pods in 1 namespace (ml): ml/patient, ml/trainer; and 1 PodDisruptionBudget: ml/budget (1 pod, 0 may go now)
+affects 2 allocated devices and 2 claims, 2 pods in 1 namespace (ml): ml/patient, ml/trainer; and 1 PodDisruptionBudget: ml/budget (1 pod, 0 can be evicted now)
 refused by the guard: 2 pods are more than the threshold of 1 (the test); drain the devices instead, or acknowledge the impact with dra-steward.io/acknowledged-impact: "pods<=2,namespaces<=1"
 tolerated without limit by 1 more, first web/for-ever
 `

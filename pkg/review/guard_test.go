@@ -83,7 +83,7 @@ var manyPods = counted{hit: guard.Impact{
 	Budgets: []guard.Budget{{Namespace: "ml", Name: "workers", Pods: 30, Allowed: 1}},
 }}
 
-const hitsMany = "affects 31 allocated devices and 31 claims, 31 pods in 2 namespaces (ml, web): ml/a, ml/b, ml/c and 28 more; and 1 PodDisruptionBudget: ml/workers (30 pods, 1 may go now)"
+const hitsMany = "affects 31 allocated devices and 31 claims, 31 pods in 2 namespaces (ml, web): ml/a, ml/b, ml/c and 28 more; and 1 PodDisruptionBudget: ml/workers (30 pods, 1 can be evicted now)"
 
 func TestGuard(t *testing.T) {
 	const ex, none = resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNone

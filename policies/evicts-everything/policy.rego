@@ -27,6 +27,6 @@ deny contains violation if {
 	violation := {
 		"paths": ["spec.deviceSelector"],
 		"message": concat("", ["an empty selector with the effect NoExecute evicts every pod of the cluster that uses a device (taint ", taintrules.taint, ")"]),
-		"hint": "name a driver, pool or device; where everything is meant, a rule for each driver, or dra-steward.io/acknowledged-impact with how many pods that may be (pods<=120)",
+		"hint": "name a driver, pool or device; to select all devices, write one rule for each driver, or set the annotation dra-steward.io/acknowledged-impact to the number of pods to evict (pods<=120)",
 	}
 }

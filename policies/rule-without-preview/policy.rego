@@ -1,9 +1,9 @@
 # METADATA
-# title: A DeviceTaintRule evicts without a look at what it hits
+# title: A DeviceTaintRule evicts without a preview
 # description: |
 #   A rule with the effect None changes nothing, and a controller writes into its status
-#   how many devices and pods it would hit. The enhancement proposal recommends this order:
-#   None, a look at the status, then NoExecute.
+#   how many devices and pods it affects. The enhancement proposal recommends this order:
+#   None, check the status, then NoExecute.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations
 # custom:
@@ -22,7 +22,7 @@ deny contains violation if {
 	taintrules.evicts
 	violation := {
 		"paths": ["spec.taint.effect"],
-		"message": concat("", ["evicts at once, without a preview of what is hit: ", taintrules.evicted_by]),
+		"message": concat("", ["evicts immediately, without a preview of the affected pods: ", taintrules.evicted_by]),
 		"hint": "write the rule with the effect None first, read its status, then change the effect",
 	}
 }

@@ -19,7 +19,7 @@ stored(change) := object.union({"key": rule.key, "value": rule.value, "effect": 
 test_creation_is_denied if {
 	some violation in violations({})
 	violation.paths == ["spec.taint.effect"]
-	violation.message == "evicts at once, without a preview of what is hit: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance"
+	violation.message == "evicts immediately, without a preview of the affected pods: driver gpu.example.com, pool node-1, device gpu-0 by example.com/maintenance"
 }
 
 test_update_before_the_status_is_denied if count(violations({"old": stored({"effect": "None"})})) == 1
@@ -44,5 +44,5 @@ test_effect_none_passes if count(violations({"effect": "None"})) == 0
 
 test_message_has_the_value if {
 	some violation in violations({"value": "firmware", "selector": {"present": true, "empty": true, "driver": "", "pool": "", "device": ""}})
-	violation.message == "evicts at once, without a preview of what is hit: all devices by example.com/maintenance=firmware"
+	violation.message == "evicts immediately, without a preview of the affected pods: all devices by example.com/maintenance=firmware"
 }

@@ -124,7 +124,7 @@ var lowThresholds = map[string]any{"guard": map[string]any{"thresholds": map[str
 
 const (
 	rack     = driver + "/rack"
-	hitsRack = "affects 4 allocated devices and 4 claims, 4 pods in 2 namespaces (radius-0, radius-1): radius-0/holder-0, radius-0/holder-1, radius-1/holder-2 and 1 more; and 2 PodDisruptionBudgets: radius-0/holders (2 pods, 0 may go now), radius-1/holders (2 pods, 0 may go now) (dra-steward rule guard-impact)"
+	hitsRack = "affects 4 allocated devices and 4 claims, 4 pods in 2 namespaces (radius-0, radius-1): radius-0/holder-0, radius-0/holder-1, radius-1/holder-2 and 1 more; and 2 PodDisruptionBudgets: radius-0/holders (2 pods, 0 can be evicted now), radius-1/holders (2 pods, 0 can be evicted now) (dra-steward rule guard-impact)"
 )
 
 // TestRadius writes rules in every version that the server has, and drains: what hits
