@@ -27,7 +27,7 @@ func commands() map[string][]string {
 	}
 }
 
-// measureCommands runs commands of the real program beside a process that only lists what they
+// measureCommands runs commands of the real program, and by turns a process that only lists what they
 // list.
 func measureCommands(t *testing.T, cluster *envtest.Cluster, program string, clients kubernetes.Interface, s *step) {
 	t.Helper()

@@ -3,6 +3,7 @@ package measure
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -57,7 +58,7 @@ func begin(t *testing.T, program, name, health string, args, env []string) *proc
 		eventually(t, "the controller leads", func(context.Context) error {
 			text, err := os.ReadFile(p.log)
 			if err == nil && !bytes.Contains(text, []byte(`"msg":"leading"`)) {
-				err = fmt.Errorf("its log does not say so")
+				err = errors.New("no such line in its log")
 			}
 			return err
 		})

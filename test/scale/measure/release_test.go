@@ -194,7 +194,7 @@ func redirect(configuration *unstructured.Unstructured, address string) error {
 	return unstructured.SetNestedSlice(configuration.Object, hooks, "webhooks")
 }
 
-// denies says whether a claim is denied that only the webhook denies.
+// denies reports whether a claim is denied that only the webhook denies.
 func (r *release) denies(ctx context.Context) bool {
 	claim := claim("probe-")
 	claim.Namespace = "default"

@@ -73,7 +73,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// machine says what limits the figures.
+// machine describes what limits the figures.
 func machine() string {
 	load, _ := os.ReadFile("/proc/loadavg") // nothing where there is none
 	one, _, _ := strings.Cut(string(load), " ")
@@ -84,7 +84,7 @@ func measure(t *testing.T, w scale.World, program string) *step {
 	t.Helper()
 	// etcd reads from here what its arguments leave open.
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
-	// Without a controller manager no node is given up for want of a Lease.
+	// Without a controller manager no node is given up because it has no Lease.
 	cluster, err := envtest.Start(t.Context(), envtest.Options{AuditPolicy: auditPolicy, DeviceTaintRules: true, Output: logWriter{t}})
 	must(t, err)
 	t.Cleanup(func() {
