@@ -195,6 +195,9 @@ func long(modules []string) (steps []step) {
 		}, step{
 			name: "audit at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestAuditMany", "./guard"},
+		}, step{
+			name: "writes, and series of apply and diff, at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./series"},
 		})
 	}
 	if slices.Contains(modules, scaling) {
