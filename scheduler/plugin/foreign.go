@@ -83,7 +83,7 @@ func (f *foreign) isForeign(pod *corev1.Pod, now time.Time) bool {
 	return true
 }
 
-// handler calls tell for a pod that another scheduler has bound. synced tells whether a pod
+// handler calls tell for a pod that another scheduler has bound. synced reports whether a pod
 // was there before this process.
 func (f *foreign) handler(synced func() bool, tell func(*corev1.Pod)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
