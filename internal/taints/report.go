@@ -12,7 +12,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
@@ -121,7 +120,10 @@ func (r *Report) addPods(o Objects, index *usage.Index, impact usage.Impact, hit
 		if _, is := slices.BinarySearchFunc(impact.Pods, name, compareNames); !is {
 			continue
 		}
-		row := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Owner: owner(pod), ToleratedUntil: until[name], Budgets: o.budgets(pod)}
+		row := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Owner: owner(pod), ToleratedUntil: until[name]}
+		for _, budget := range index.Budgets(pod) {
+			row.Budgets = append(row.Budgets, budget.Name)
+		}
 		for _, id := range index.Devices(pod.Namespace, pod.Name) {
 			if hit[id] {
 				row.Devices = append(row.Devices, id.String())
@@ -175,17 +177,6 @@ func owner(pod *corev1.Pod) string {
 		return controller.Kind + "/" + controller.Name
 	}
 	return "-"
-}
-
-// budgets are those that speak of a pod.
-func (o Objects) budgets(pod *corev1.Pod) (names []string) {
-	for _, budget := range o.Budgets {
-		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-		if err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
-			names = append(names, budget.Name)
-		}
-	}
-	return names
 }
 
 // WriteText writes the report for people.

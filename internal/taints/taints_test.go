@@ -3,6 +3,7 @@ package taints_test
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -180,5 +181,35 @@ func TestOthers(t *testing.T) {
 	}
 	if got := taints.Others(view.Devices(), taints.Target{Driver: "gpu.example.com", Device: "gpu-1"}, resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}, ""); len(got) > 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestReportGrowsWithThePods: each pod is compared with the budgets of its own namespace. With
+// those of all namespaces, the cost of a report grew with the square of the cluster.
+func TestReportGrowsWithThePods(t *testing.T) {
+	allocations := func(n int) float64 {
+		o := taints.Objects{}
+		for i := range n {
+			namespace := "team-" + strconv.Itoa(i)
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "train", UID: types.UID(namespace), Labels: map[string]string{"app": "train"}}}
+			pod.Spec.NodeName, pod.Spec.ResourceClaims = "node", []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("train")}}
+			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "train", UID: "claim"}}
+			claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
+			claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+				{Request: "gpu", Driver: "gpu.example.com", Pool: "node", Device: "gpu-" + strconv.Itoa(i)}}}}
+			budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "train"}}
+			budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: pod.Labels}
+			o.Pods, o.Claims, o.Budgets = append(o.Pods, pod), append(o.Claims, claim), append(o.Budgets, budget)
+		}
+		report := taints.NewReport(o, &resourceapi.DeviceTaintSelector{}, resourceapi.DeviceTaint{Key: "k"}, time.Now())
+		if len(report.Pods) != n || !slices.Equal(report.Pods[0].Budgets, []string{"train"}) {
+			t.Fatalf("%d of %d pods, the first with the budgets %v", len(report.Pods), n, report.Pods[0].Budgets)
+		}
+		return testing.AllocsPerRun(1, func() {
+			taints.NewReport(o, &resourceapi.DeviceTaintSelector{}, resourceapi.DeviceTaint{Key: "k"}, time.Now())
+		})
+	}
+	if few, many := allocations(100), allocations(800); many > 12*few {
+		t.Errorf("%.0f allocations for 100 pods, %.0f for 800: more than 12 times as many", few, many)
 	}
 }
