@@ -42,7 +42,7 @@ func (q *question) runsOn(pod *corev1.Pod) (nodes []*corev1.Node, _ error) {
 	if pod == nil {
 		return all, nil
 	}
-	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	affinity, bound := nodeaffinity.GetRequiredNodeAffinity(pod), q.boundTo(pod)
 	for _, node := range all {
 		if pod.Spec.NodeName != "" && pod.Spec.NodeName != node.Name {
 			continue
@@ -51,24 +51,22 @@ func (q *question) runsOn(pod *corev1.Pod) (nodes []*corev1.Node, _ error) {
 		if err != nil {
 			return nil, fmt.Errorf("pod %s/%s: spec.affinity.nodeAffinity: %w", pod.Namespace, pod.Name, err)
 		}
-		if ok && q.othersAllow(pod, node) {
+		if ok && !slices.ContainsFunc(bound, func(selector *corev1.NodeSelector) bool { return !matches(node, nil, nil, selector) }) {
 			nodes = append(nodes, node)
 		}
 	}
 	return nodes, nil
 }
 
-// othersAllow reports whether the pod's other claims are allocated on a node, if they are.
-func (q *question) othersAllow(pod *corev1.Pod, node *corev1.Node) bool {
+// boundTo are the node selectors of the pod's claims that are allocated: the pod can run only
+// where they match.
+func (q *question) boundTo(pod *corev1.Pod) (all []*corev1.NodeSelector) {
 	for _, claim := range q.world.Claims {
-		if claim.Namespace != pod.Namespace || claim.Status.Allocation == nil || claim.Status.Allocation.NodeSelector == nil {
-			continue
-		}
-		if uses(pod, claim) && !matches(node, nil, nil, claim.Status.Allocation.NodeSelector) {
-			return false
+		if claim.Namespace == pod.Namespace && claim.Status.Allocation != nil && claim.Status.Allocation.NodeSelector != nil && uses(pod, claim) {
+			all = append(all, claim.Status.Allocation.NodeSelector)
 		}
 	}
-	return true
+	return all
 }
 
 // uses reports whether a pod names a claim.
