@@ -35,13 +35,13 @@ type ClusterView struct {
 	server    serverVersion
 	// runnables are the other readers of the cluster, each until ctx ends; also returns what it
 	// has not read yet, and may be nil.
-	beside []func(ctx context.Context)
+	runnables []func(ctx context.Context)
 	also   func() error
 }
 
 var _ validate.ClusterView = (*ClusterView)(nil)
 
-// newClusterView prepares a world for the cluster of a kubeconfig file; an empty name is
+// newClusterView prepares the view of the cluster of a kubeconfig file; an empty name is
 // the cluster that this process runs in.
 func newClusterView(kubeconfig string, registerer prometheus.Registerer, log logr.Logger) (*ClusterView, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -80,14 +80,14 @@ func newClusterView(kubeconfig string, registerer prometheus.Registerer, log log
 	return w, nil
 }
 
-// run keeps the world up to date until ctx ends.
+// run keeps the view up to date until ctx ends.
 func (w *ClusterView) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { w.server.run(ctx) })
 	running.Go(func() { w.patches.Run(ctx) })
 	running.Go(func() { w.facts.Namespaces.Run(ctx) })
-	for _, run := range w.beside {
+	for _, run := range w.runnables {
 		running.Go(func() { run(ctx) })
 	}
 	return w.tracked.Run(ctx)

@@ -51,7 +51,7 @@ func (o serveOptions) merger(world *ClusterView, registry *prometheus.Registry, 
 		Known: func() bool { return world.patches.Informer.HasSynced() && begun.err() == nil },
 	}, ledgers, metrics, log)
 	world.tracked.AddEventHandler(ledgers.Handler(world.tracked, time.Now))
-	world.beside = append(world.beside, func(ctx context.Context) { ledgers.Run(ctx, world.tracked) })
+	world.runnables = append(world.runnables, func(ctx context.Context) { ledgers.Run(ctx, world.tracked) })
 	world.also = begun.err
 	if merger.Active() {
 		if err := o.remember(world, merger, ledgers, begun, log); err != nil {
@@ -86,7 +86,7 @@ func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, l
 			return fmt.Errorf("client for ConfigMaps: %w", err)
 		}
 		begun.left.Add(1)
-		world.beside = append(world.beside, func(ctx context.Context) {
+		world.runnables = append(world.runnables, func(ctx context.Context) {
 			if err := ledgers.Load(ctx, client.ConfigMaps(namespace), prefix, world.tracked); err != nil && ctx.Err() == nil {
 				log.Error(err, "Cannot read the recorded values of drivers")
 			}
@@ -103,7 +103,7 @@ func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, l
 		return err
 	}
 	begun.left.Add(1)
-	world.beside = append(world.beside, func(ctx context.Context) {
+	world.runnables = append(world.runnables, func(ctx context.Context) {
 		merger.Follow(ctx, elsewhere, sync.OnceFunc(func() { begun.left.Add(-1) }))
 	})
 	return nil

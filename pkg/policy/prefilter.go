@@ -173,7 +173,7 @@ func tableList(table []listField, length func(*devices) int) list {
 var lists = map[string]list{
 	"tolerations":    tableList(tolerationFields, func(d *devices) int { return len(d.tolerations) }),
 	"claim.requests": tableList(requestFields, func(d *devices) int { return len(d.requests) }),
-	// Without a World there are no classes.
+	// Without a ClusterView there are no classes.
 	"classes": tableList(classFields, func(d *devices) int {
 		if d.world == nil {
 			return 0

@@ -64,7 +64,7 @@ func spread(slices []*resourceapi.ResourceSlice, yield func(*resourceapi.Resourc
 	return true
 }
 
-// A World is what exists in addition to the object that is checked: what a cluster stores, or what
+// A ClusterView is what exists in addition to the object that is checked: what a cluster stores, or what
 // the files hold that are checked together. Nothing that it returns may be changed.
 type ClusterView interface {
 	// Class returns a DeviceClass by name, or nil.
@@ -81,7 +81,7 @@ type ClusterView interface {
 	Claims() iter.Seq[*resourceapi.ResourceClaim]
 }
 
-// Objects is a World in memory. The zero value is empty and ready for Add.
+// Objects is a ClusterView in memory. The zero value is empty and ready for Add.
 type Objects struct {
 	classes map[string]*resourceapi.DeviceClass
 	slices  map[pool]map[string]*resourceapi.ResourceSlice
@@ -115,9 +115,9 @@ var _ ClusterView = (*Objects)(nil)
 
 type pool struct{ driver, name string }
 
-// Add puts an object into the world, in place of one with its name. Kinds other than
+// Add puts an object into the view, in place of one with its name. Kinds other than
 // DeviceClass, ResourceSlice, ResourceSlicePatch and ResourceClaim are left out. Do not
-// call it while the world is in use.
+// call it while the view is in use.
 func (o *Objects) Add(object any) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceClass:
