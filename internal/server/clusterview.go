@@ -36,7 +36,7 @@ type ClusterView struct {
 	// runnables are the other readers of the cluster, each until ctx ends; also returns what it
 	// has not read yet, and may be nil.
 	runnables []func(ctx context.Context)
-	also   func() error
+	also      func() error
 }
 
 var _ validate.ClusterView = (*ClusterView)(nil)
