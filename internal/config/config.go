@@ -47,7 +47,7 @@ func Load(path string) (File, error) {
 
 // Parse reads the content of a configuration file. What would be left out in silence
 // is an error, since a limit with a typing mistake would not be in force: a field that
-// does not exist or stands twice, a second document. Errors name the file, the line
+// does not exist or is a duplicate, a second document. Errors name the file, the line
 // and the column, all of them in one.
 func Parse(name string, data []byte) (File, error) {
 	f := File{Name: name, Revision: revision(data)}

@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		{"other version", strings.Replace(head, "v1alpha1", "v1", 1), `must be "dra-steward.io/v1alpha1"`},
 		{"unknown field", head + "limits: {taintPerDevice: 3}", `site.yaml:3:10: limits.taintPerDevice: unknown field: did you mean "taintsPerDevice"?`},
 		{"other case", head + "Limits: {taintsPerDevice: 3}", `site.yaml:3:1: Limits: unknown field: did you mean "limits"?`},
-		{"twice", head + "limits: {taintsPerDevice: 3, taintsPerDevice: 4}", "site.yaml:3:30: limits.taintsPerDevice: the key stands twice"},
+		{"twice", head + "limits: {taintsPerDevice: 3, taintsPerDevice: 4}", "site.yaml:3:30: limits.taintsPerDevice: duplicate key"},
 		{"text for a number", head + "limits: {taintsPerDevice: three}", `site.yaml:3:10: limits.taintsPerDevice: must be a whole number of at most 64 bits, not the string "three"`},
 		{"fraction", head + "limits: {taintsPerDevice: 1.5}", "1.5"},
 		{"no duration", head + "defaults: {timeAddedWindow: soon}", `"soon"`},

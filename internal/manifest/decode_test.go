@@ -43,13 +43,13 @@ func TestDecodeProblems(t *testing.T) {
 		"one level deeper": {"apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nspec: {devices: {requests: [{name: a, count: 1}]}}", true, []string{
 			`3:39 UnknownField spec.devices.requests[0].count: unknown field: did you mean "exactly.count"?`}},
 		"duplicate keys": {slice("metadata:\n  labels:\n    a: b\n    a: c\nspec:\n  driver: a\n  pool: {name: a, name: b}\n  driver: b\n  driver: c"), true, []string{
-			`6:5 DuplicateKey metadata.labels[a]: the key stands twice, first in line 5, and the last one wins: remove one`,
-			`9:19 DuplicateKey spec.pool.name: the key stands twice, first in line 9, and the last one wins: remove one`,
-			`10:3 DuplicateKey spec.driver: the key stands twice, first in line 8, and the last one wins: remove one`,
-			`11:3 DuplicateKey spec.driver: the key stands twice, first in line 8, and the last one wins: remove one`}},
+			`6:5 DuplicateKey metadata.labels[a]: duplicate key, first in line 5, of which the last one applies: remove one`,
+			`9:19 DuplicateKey spec.pool.name: duplicate key, first in line 9, of which the last one applies: remove one`,
+			`10:3 DuplicateKey spec.driver: duplicate key, first in line 8, of which the last one applies: remove one`,
+			`11:3 DuplicateKey spec.driver: duplicate key, first in line 8, of which the last one applies: remove one`}},
 		"duplicate keys in JSON": {`{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"labels": {"a": "b", "a": "c"}}, "kind": "ResourceSlice"}`, true, []string{
-			`1:97 DuplicateKey metadata.labels[a]: the key stands twice, first in line 1, and the last one wins: remove one`,
-			`1:109 DuplicateKey kind: the key stands twice, first in line 1, and the last one wins: remove one`}},
+			`1:97 DuplicateKey metadata.labels[a]: duplicate key, first in line 1, of which the last one applies: remove one`,
+			`1:109 DuplicateKey kind: duplicate key, first in line 1, of which the last one applies: remove one`}},
 		"overridden merge is no duplicate": {slice("spec: &a\n  driver: a\n  pool: {name: a}\nstatus: 1\nmetadata:\n  labels:\n    <<: {a: b}\n    a: c"), true, []string{
 			`6:1 UnknownField status: unknown field`}},
 		"wrong types": {slice("metadata:\n  name: 5\n  labels: {a: yes}\n  finalizers: a\n  creationTimestamp: soon\nspec:\n  allNodes: maybe\n  pool: {generation: 1.5, resourceSliceCount: x}\n  devices: {name: a}"), false, []string{
@@ -73,14 +73,14 @@ func TestDecodeProblems(t *testing.T) {
 			`6:46 WrongType spec.devices[0].capacity[b].value: must be a quantity such as 4 or 10Gi of a reasonable size, not the string "1e-999999999"`,
 			`7:1 UnknownField more: unknown field`}},
 		"hidden quantity that would stall": {`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","spec":{"devices":[{"name":"a","capacity":{"a":{"value":"1e-999999999","value":"1"}}}]}}`, true, []string{
-			`1:130 DuplicateKey spec.devices[0].capacity[a].value: the key stands twice, first in line 1, and the last one wins: remove one`}},
+			`1:130 DuplicateKey spec.devices[0].capacity[a].value: duplicate key, first in line 1, of which the last one applies: remove one`}},
 		"very long quantity": {slice("spec: {devices: [{name: x, capacity: {a: {value: '" + strings.Repeat("1", 1_000_000) + "'}}}]}"), false, []string{
 			`3:43 WrongType spec.devices[0].capacity[a].value: must be a quantity such as 4 or 10Gi of a reasonable size, not the string "` + strings.Repeat("1", 80) + `"`}},
 		"text like a dangerous quantity": {slice("metadata: {labels: {a: '1e-999999999'}}"), true, nil},
 		"everything at once": {slice("spec:\n  driver: [a]\n  drivers: a\n  driver: 5"), false, []string{
 			`5:3 UnknownField spec.drivers: unknown field: did you mean "driver"?`,
 			`6:3 WrongType spec.driver: must be a string, not the number 5: put it in quotes`,
-			`6:3 DuplicateKey spec.driver: the key stands twice, first in line 4, and the last one wins: remove one`}},
+			`6:3 DuplicateKey spec.driver: duplicate key, first in line 4, of which the last one applies: remove one`}},
 		"unknown version": {"kind: ResourceClaim\napiVersion: resource.k8s.io/v1alpha3", false, []string{
 			`2:1 UnknownVersion apiVersion: there is no version "v1alpha3" of ResourceClaim: it must be one of v1 (since 1.34), v1beta2 (1.33 until 1.39), v1beta1 (1.32 until 1.38)`}},
 		"version of another kind": {"kind: DeviceTaintRule\napiVersion: resource.k8s.io/v1beta1", false, []string{

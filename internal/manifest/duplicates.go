@@ -36,7 +36,7 @@ func (e *explainer) twice(node *yaml.Node, t reflect.Type, path string) {
 			inner, at := childOf(t, path, text)
 			if first := seen[text]; first != nil {
 				e.problems = append(e.problems, Problem{Kind: DuplicateKey, Path: at, Line: key.Line, Column: key.Column,
-					Message: fmt.Sprintf("the key stands twice, first in line %d, and the last one wins: remove one", first.Line)})
+					Message: fmt.Sprintf("duplicate key, first in line %d, of which the last one applies: remove one", first.Line)})
 			} else {
 				seen[text] = key
 			}

@@ -43,7 +43,7 @@ func (e *explainer) cover(err error) {
 	}
 	kind, message := UnknownField, "unknown field"
 	if strings.HasPrefix(err.Error(), "duplicate field") {
-		kind, message = DuplicateKey, "the key stands more than once, and the last one wins: remove the others"
+		kind, message = DuplicateKey, "duplicate key, of which the last one applies: remove the others"
 	}
 	line, column := e.document.Position(path)
 	for _, known := range e.problems {

@@ -125,7 +125,7 @@ func unfold(document *Document, yield func(*Document, *Error) bool) bool {
 	}
 	if line, column, twice := document.listTwice(); twice {
 		return yield(nil, &Error{Line: line, Column: column,
-			Message: `key "items" stands twice in the list, and kubectl reads only the last one: merge them`})
+			Message: `duplicate key "items" in the list, of which kubectl reads only the last one: merge them`})
 	}
 	for i, raw := range items {
 		item := &Document{File: document.File, Raw: raw, source: document.source}

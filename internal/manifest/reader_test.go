@@ -68,7 +68,7 @@ func TestRead(t *testing.T) {
 			[]string{"1 4 ResourceClaim/a", "2 6 ResourceClaim/"}},
 		"list in list":     {"kind: List\nitems:\n- kind: List\n  items:\n  - kind: A\n  - 1\n- kind: B\n", []string{"1 5 A/", "x.yaml:6:5: an item of a list must be an object", "3 7 B/"}},
 		"empty list":       {"kind: List\nitems: []\n", nil},
-		"two lists in one": {"kind: List\nitems: []\nitems: []\n", []string{`x.yaml:3:1: key "items" stands twice in the list, and kubectl reads only the last one: merge them`}},
+		"two lists in one": {"kind: List\nitems: []\nitems: []\n", []string{`x.yaml:3:1: duplicate key "items" in the list, of which kubectl reads only the last one: merge them`}},
 		"unknown alias":    {"kind: A\nb: &b 1\nc: *d\n", []string{"x.yaml:3:4: not YAML: unknown anchor 'd' referenced"}},
 		"endless alias":    {"kind: A\na: &a\n  b: *a\n", []string{`x.yaml:3:6: the value of anchor "a" contains itself`}},
 	} {

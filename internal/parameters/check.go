@@ -22,7 +22,7 @@ const maxErrors = 16
 // there is no schema for parameters of this kind, while there are others for the driver.
 // fields are those that the schema does not have, and choices the values that a schema of
 // [Default] does not list; a newer driver may have them. values are what contradicts the
-// schema: a wrong or missing value, a key that stands twice.
+// schema: a wrong or missing value, a duplicate key.
 //
 // There is nothing to say about drivers without a schema and about parameters that are
 // no JSON object.

@@ -89,7 +89,7 @@ func (l *Library) Add(text []byte) error {
 		return err
 	}
 	if len(duplicates) > 0 {
-		return fmt.Errorf("the key %s stands twice", strings.Join(duplicates[0], "."))
+		return fmt.Errorf("duplicate key %s", strings.Join(duplicates[0], "."))
 	}
 	document, is := decoded.(map[string]any)
 	if !is {

@@ -123,7 +123,7 @@ func TestLoad(t *testing.T) {
 	for _, want := range []string{
 		"no-json.schema.json: unexpected end of JSON input",
 		"list.schema.json: a schema is a JSON object",
-		"twice.schema.json: the key type stands twice",
+		"twice.schema.json: duplicate key type",
 		"no-driver.schema.json: x-dra-driver is missing",
 		"half.schema.json: properties.apiVersion.const and properties.kind.const go together",
 		"no-schema.schema.json: the schema is not valid",

@@ -20,7 +20,7 @@ func TestAddSchema(t *testing.T) {
 		"a list":        {"a.schema.json", `[]`, "f: no schema of parameters: a schema is a JSON object"},
 		"no such type":  {"a.schema.json", strings.Replace(good, `"object"`, `"objekt"`, 1), "f: no schema of parameters: "},
 		"a reference":   {"a.schema.json", strings.Replace(good, `"type"`, `"$ref": "file:///etc/passwd", "type"`, 1), "f: no schema of parameters: "},
-		"repeated keys": {"a.schema.json", strings.Replace(good, `"type"`, `"type": "object", "type"`, 1), "f: no schema of parameters: the key type stands twice"},
+		"repeated keys": {"a.schema.json", strings.Replace(good, `"type"`, `"type": "object", "type"`, 1), "f: no schema of parameters: duplicate key type"},
 	} {
 		var files Files
 		err := files.addSchema("f", tt.name, tt.text)

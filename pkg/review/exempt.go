@@ -56,7 +56,7 @@ func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 			required("reason", "say why, for who finds it in the audit log")
 		}
 		if e.Expires.IsZero() {
-			required("expires", "say until when, such as 2026-12-31T00:00:00Z")
+			required("expires", "set the end, such as 2026-12-31T00:00:00Z")
 		}
 		if len(e.Rules) == 0 {
 			required("rules", `name the rules, or "*" for all`)

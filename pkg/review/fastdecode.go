@@ -3,7 +3,7 @@ package review
 import "github.com/go-json-experiment/json"
 
 // fastDecode reads JSON that leaves no question open, twice as fast as the decoder of API
-// servers: no field stands twice in an object, all text is UTF-8. For anything else it
+// servers: no object has a duplicate field, all text is UTF-8. For anything else it
 // returns false, and object is of no use.
 //
 // What it reads is what that decoder reads: FuzzFastDecode. Without it, the admission request

@@ -82,7 +82,7 @@ driver can remove a taint that it has set itself; untaint then prints what you c
 
 func (o *taintOptions) flags(c *cobra.Command) {
 	o.addFlags(c, false)
-	o.dry.AddFlag(c, "change nothing, print what would be done")
+	o.dry.AddFlag(c, "print the changes without making them")
 }
 
 func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, args []string) error {

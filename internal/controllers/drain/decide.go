@@ -246,7 +246,7 @@ func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, 
 	blocked := c.is(v1alpha1.DrainBlocked)
 	switch {
 	case in.Drain.Spec.DryRun:
-		return stop("DryRun", fmt.Sprintf("would cordon %s and evict %s in %s; %d blocked", plural.Of(len(in.Devices.Names), "device"),
+		return stop("DryRun", fmt.Sprintf("without dryRun, it cordons %s and evicts %s in %s; %d blocked", plural.Of(len(in.Devices.Names), "device"),
 			plural.Of(len(s.pods)-len(s.leaving), "pod"), plural.Of(len(s.namespaces), "namespace"), len(s.blocked)))
 	case in.Drain.Spec.Paused:
 		return stop("Paused", "the drain is paused; "+d.result())

@@ -164,7 +164,7 @@ func Decode(text string) (Ledger, error) {
 func unpack(text string) ([]byte, error) {
 	packed, known := strings.CutPrefix(text, packedPrefix)
 	if !known {
-		return nil, fmt.Errorf("must begin with %q or %q: a newer version has written it, or somebody else", plainPrefix, packedPrefix)
+		return nil, fmt.Errorf("must begin with %q or %q: a newer version or another program has written it", plainPrefix, packedPrefix)
 	}
 	unpacked := flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
 	data, err := io.ReadAll(io.LimitReader(unpacked, maxDecoded+1))
