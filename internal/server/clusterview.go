@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,6 +38,13 @@ type ClusterView struct {
 	// has not read yet, and may be nil.
 	runnables []func(ctx context.Context)
 	also      func() error
+	sample    atomic.Pointer[sample]
+}
+
+// A sample is what was chosen of the slices of a snapshot.
+type sample struct {
+	of     *tracker.Snapshot
+	chosen any
 }
 
 var _ validate.ClusterView = (*ClusterView)(nil)
@@ -120,6 +128,18 @@ func (w *ClusterView) Pool(driver, name string) []*resourceapi.ResourceSlice {
 // Slices returns all ResourceSlices, driver by driver.
 func (w *ClusterView) Slices() iter.Seq[*resourceapi.ResourceSlice] {
 	return w.tracked.Snapshot().PublishedSlices()
+}
+
+// Sample returns what choose returns for the slices, and keeps it until something changes in the
+// tracker. Two requests that ask first both choose.
+func (w *ClusterView) Sample(choose func(iter.Seq[*resourceapi.ResourceSlice]) any) any {
+	now := w.tracked.Snapshot()
+	if kept := w.sample.Load(); kept != nil && kept.of == now {
+		return kept.chosen
+	}
+	kept := &sample{now, choose(now.PublishedSlices())}
+	w.sample.Store(kept)
+	return kept.chosen
 }
 
 // Patches returns all ResourceSlicePatches, in the order of their names.

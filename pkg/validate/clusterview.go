@@ -19,10 +19,21 @@ const sampledDevices = 256
 // sample walks devices of every driver, evenly spread over its slices: the slice and the
 // index of the device.
 func sample(world ClusterView) iter.Seq2[*resourceapi.ResourceSlice, int] {
-	if objects, are := world.(*Objects); are {
-		return objects.order().sampled
+	switch world := world.(type) {
+	case *Objects:
+		return world.order().sampled
+	case sampler:
+		if kept, ok := world.Sample(func(all iter.Seq[*resourceapi.ResourceSlice]) any { return orderOf(all) }).(*order); ok {
+			return kept.sampled
+		}
 	}
 	return sampleOf(world.Slices())
+}
+
+// A sampler is a ClusterView that keeps what choose returns until its slices change. Without
+// that, each claim with selectors walks all slices: 0.4 ms with 10,000.
+type sampler interface {
+	Sample(choose func(iter.Seq[*resourceapi.ResourceSlice]) any) any
 }
 
 func sampleOf(all iter.Seq[*resourceapi.ResourceSlice]) iter.Seq2[*resourceapi.ResourceSlice, int] {
@@ -199,9 +210,16 @@ func (o *Objects) order() *order {
 	for _, pool := range pools {
 		ordered.slices = append(ordered.slices, o.Pool(pool.driver, pool.name)...)
 	}
-	for slice, device := range sampleOf(slices.Values(ordered.slices)) {
-		ordered.sample = append(ordered.sample, sampled{slice, device})
-	}
+	ordered.sample = orderOf(slices.Values(ordered.slices)).sample
 	o.ordered.Store(ordered)
 	return ordered
+}
+
+// orderOf is an order with the sample alone.
+func orderOf(all iter.Seq[*resourceapi.ResourceSlice]) *order {
+	o := &order{}
+	for slice, device := range sampleOf(all) {
+		o.sample = append(o.sample, sampled{slice, device})
+	}
+	return o
 }

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 
@@ -37,5 +38,42 @@ func TestOrderOnce(t *testing.T) {
 	}
 	if len(got) != sampledDevices+2 || !slices.Equal(got, want) {
 		t.Errorf("%d devices in the sample, want the %d that the slices have", len(got), len(want))
+	}
+}
+
+// keeper is a ClusterView that keeps its sample.
+type keeper struct {
+	Objects
+	kept any
+}
+
+func (k *keeper) Sample(choose func(iter.Seq[*resourceapi.ResourceSlice]) any) any {
+	if k.kept == nil {
+		k.kept = choose(k.Slices())
+	}
+	return k.kept
+}
+
+// TestSampleIsKept: a ClusterView that keeps the sample is asked for it, not for its slices.
+func TestSampleIsKept(t *testing.T) {
+	var view keeper
+	view.Add(&resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: resourceapi.ResourceSliceSpec{Driver: "a", Devices: []resourceapi.Device{{Name: "a"}, {Name: "b"}}}})
+	for range 2 {
+		n := 0
+		for range sample(&view) {
+			n++
+		}
+		if n != 2 {
+			t.Errorf("%d devices in the sample, want 2", n)
+		}
+		view.Add(&resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: resourceapi.ResourceSliceSpec{Driver: "b", Devices: []resourceapi.Device{{Name: "c"}}}})
+	}
+	view.kept = "something else"
+	n := 0
+	for range sample(&view) {
+		n++
+	}
+	if n != 3 {
+		t.Errorf("%d devices in the sample of the slices, want 3", n)
 	}
 }
