@@ -47,7 +47,7 @@ func valid(c Certificate, now time.Time) error {
 	case leaf == nil:
 		return nil // nothing is known of it
 	case now.After(leaf.NotAfter):
-		return fmt.Errorf("the certificate has expired at %s: renew it", leaf.NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("the certificate expired at %s: renew it", leaf.NotAfter.Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
 		return fmt.Errorf("the certificate is not valid before %s: is the clock right?", leaf.NotBefore.Format(time.RFC3339))
 	}

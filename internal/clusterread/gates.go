@@ -58,7 +58,7 @@ func (s SchedulerMetrics) read(ctx context.Context, r *reading, l *Snapshot) err
 			// It is not wrapped: the connection that failed is not that to the API server.
 			return fmt.Errorf("--scheduler-metrics %s: %v", s.Target, err)
 		}
-		l.Notes = append(l.Notes, fmt.Sprintf("you may not read the metrics of kube-scheduler, %s: its feature gates are unknown", s.Target))
+		l.Notes = append(l.Notes, fmt.Sprintf("you are not allowed to read the metrics of kube-scheduler, %s: its feature gates are unknown", s.Target))
 	}
 	reported, err := parse(r.client.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx))
 	if err == nil {

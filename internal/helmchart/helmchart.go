@@ -106,7 +106,7 @@ func load(name string) (*chart.Chart, error) {
 		return nil, fmt.Errorf("%w: name the folder or the .tgz file of a chart", errors.Unwrap(err))
 	}
 	if !info.IsDir() && !info.Mode().IsRegular() {
-		return nil, errors.New("is no folder and no regular file: name the folder or the .tgz file of a chart")
+		return nil, errors.New("is neither a folder nor a regular file: name the folder or the .tgz file of a chart")
 	}
 	if info.IsDir() {
 		if _, err := os.Stat(filepath.Join(name, "Chart.yaml")); err != nil {

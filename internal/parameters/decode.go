@@ -15,7 +15,7 @@ import (
 // in one object. Fields that are null are left out.
 func decode(text []byte) (value any, duplicates [][]string, err error) {
 	if quantity.MayStall(text) {
-		return nil, nil, errors.New("a number has an exponent or a length beyond reason")
+		return nil, nil, errors.New("a number has too many digits, or too large an exponent")
 	}
 	// It bounds the depth, too.
 	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {

@@ -292,7 +292,7 @@ func (q *query) run(ctx context.Context, input ast.Value, options ...rego.EvalOp
 	return reported, nil
 }
 
-var errNoResults = errors.New("the query has not one result for each policy")
+var errNoResults = errors.New("the query does not have one result for each policy")
 
 // maxQueries is the number of queries for some of its policies that a group keeps. Beyond
 // it, all policies of the group are evaluated.

@@ -228,7 +228,7 @@ func (c content) parse(file string, text []byte) error {
 		return nil
 	}
 	if other, twice := c.policies[policy.Code]; twice {
-		return at(module.Package.Loc(), "the code %s is that of %s already", policy.Code, other.File)
+		return at(module.Package.Loc(), "the code %s already belongs to %s", policy.Code, other.File)
 	}
 	c.policies[policy.Code] = *policy
 	return nil

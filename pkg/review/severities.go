@@ -59,7 +59,7 @@ func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severit
 		case severity == validate.Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
 			return d.ID == id && d.CrossObject && slices.Equal(d.Kinds, []string{"ResourceSlice"})
 		}):
-			errs = append(errs, field.Forbidden(at.Child("severity"), "it looks at other slices of the pool, and by those no driver is stopped: warning, audit or off"))
+			errs = append(errs, field.Forbidden(at.Child("severity"), "the rule checks other slices of the pool, and never denies: choose warning, audit or off"))
 		default:
 			all[id] = severity
 		}

@@ -77,7 +77,7 @@ func typeIsGone(is *unstructured.Unstructured, rule *resourceapi.DeviceTaintRule
 	case is.GetDeletionTimestamp() != nil:
 		return "is being deleted"
 	case !is.GetCreationTimestamp().Time.Before(rule.CreationTimestamp.Time):
-		return "was deleted, and made again"
+		return "was deleted and created again"
 	}
 	return ""
 }

@@ -29,7 +29,7 @@ const (
 
 var (
 	// ErrChecksum: the file was cut off or edited.
-	ErrChecksum = errors.New("the checksum does not fit the content")
+	ErrChecksum = errors.New("the checksum does not match the content")
 	// ErrVersion: the file is of a kubelet that this package does not know.
 	ErrVersion = errors.New("unknown version of the kubelet's checkpoint")
 )

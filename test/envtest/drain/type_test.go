@@ -77,7 +77,7 @@ func TestTypeDeleted(t *testing.T) {
 			s.Logf("the log of the controller: %s %v", log, err)
 		}
 	})
-	kept("was deleted, and made again")
+	kept("was deleted and created again")
 	do(s, rules.Delete(t.Context(), rule.GetName(), metav1.DeleteOptions{}))
 }
 
