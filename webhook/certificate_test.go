@@ -79,7 +79,7 @@ func TestReadyWithACertificate(t *testing.T) {
 	for want, certificate := range map[string]a{
 		"":             valid(-time.Hour, time.Hour),
 		"no file yet":  {nil, errors.New("no file yet")},
-		"expired at":  valid(-2*time.Hour, -time.Hour),
+		"expired at":   valid(-2*time.Hour, -time.Hour),
 		"is the clock": valid(time.Hour, 2*time.Hour),
 	} {
 		server := &webhook.Server{Certificate: certificate, Log: logr.Discard()}
