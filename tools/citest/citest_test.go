@@ -154,3 +154,21 @@ func TestLintChecksWords(t *testing.T) {
 		t.Errorf("lint has no step %q", want)
 	}
 }
+
+// TestTableOfModules: CONTRIBUTING has a row with times for each module.
+func TestTableOfModules(t *testing.T) {
+	const root = "../.."
+	page, err := os.ReadFile(root + "/CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := findModules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range modules {
+		if !strings.Contains(string(page), "\n| "+module+" | ") {
+			t.Errorf("CONTRIBUTING.md, How long the steps take: no row for %s", module)
+		}
+	}
+}
