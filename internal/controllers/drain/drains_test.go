@@ -491,12 +491,12 @@ func TestGone(t *testing.T) {
 		"drain":           {func(*plane) {}, ""},
 		"type":            {func(p *plane) { p.definition = nil }, "its type was deleted:"},
 		"type, deleting":  {func(p *plane) { p.definition.SetDeletionTimestamp(new(metav1.Now())) }, "its type is being deleted"},
-		"type, made anew": {func(p *plane) { p.definition.SetCreationTimestamp(metav1.NewTime(time.Now().Add(time.Second))) }, "and made again"},
-		"type, made anew in the second of the rule": {func(p *plane) {
+		"type, created again": {func(p *plane) { p.definition.SetCreationTimestamp(metav1.NewTime(time.Now().Add(time.Second))) }, "and created again"},
+		"type, created again in the second of the rule": {func(p *plane) {
 			for _, rule := range p.rules {
 				p.definition.SetCreationTimestamp(rule.CreationTimestamp)
 			}
-		}, "and made again"},
+		}, "and created again"},
 	} {
 		for _, running := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, running %v", name, running), func(t *testing.T) {
