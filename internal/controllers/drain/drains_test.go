@@ -488,9 +488,9 @@ func TestGone(t *testing.T) {
 		change func(p *plane)
 		kept   string
 	}{
-		"drain":           {func(*plane) {}, ""},
-		"type":            {func(p *plane) { p.definition = nil }, "its type was deleted:"},
-		"type, deleting":  {func(p *plane) { p.definition.SetDeletionTimestamp(new(metav1.Now())) }, "its type is being deleted"},
+		"drain":               {func(*plane) {}, ""},
+		"type":                {func(p *plane) { p.definition = nil }, "its type was deleted:"},
+		"type, deleting":      {func(p *plane) { p.definition.SetDeletionTimestamp(new(metav1.Now())) }, "its type is being deleted"},
 		"type, created again": {func(p *plane) { p.definition.SetCreationTimestamp(metav1.NewTime(time.Now().Add(time.Second))) }, "and created again"},
 		"type, created again in the second of the rule": {func(p *plane) {
 			for _, rule := range p.rules {
