@@ -3,16 +3,19 @@ package main
 
 import (
 	"context"
-	"github.com/dra-steward/dra-steward/internal/cli"
-	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"k8s.io/klog/v2"
+
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.RunAs(ctx, os.Args, cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	code := cli.RunAs(ctx, os.Args, cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, SetLogger: klog.SetLogger})
 	stop()
 	os.Exit(code)
 }

@@ -60,8 +60,9 @@ func ServeHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	return nil
 }
 
-// NewLogger makes the logger of the program, which controller-runtime uses as well.
-func NewLogger(out io.Writer, logLevel, logFormat string) (logr.Logger, error) {
+// NewLogger makes the logger of the program, which controller-runtime uses as well. set, which
+// may be nil, gives it to other libraries.
+func NewLogger(out io.Writer, set func(logr.Logger), logLevel, logFormat string) (logr.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(logLevel)); err != nil {
 		return logr.Logger{}, fmt.Errorf("--log-level %q: must be debug, info, warn or error", logLevel)
@@ -78,6 +79,9 @@ func NewLogger(out io.Writer, logLevel, logFormat string) (logr.Logger, error) {
 	}
 	log := logr.FromSlogHandler(handler)
 	ctrllog.SetLogger(log)
+	if set != nil {
+		set(log)
+	}
 	return log, nil
 }
 

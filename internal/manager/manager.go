@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -107,11 +106,10 @@ func (o Options) limits() evictor.Limits {
 }
 
 func runController(ctx context.Context, streams cmdutil.Streams, o Options) error {
-	log, err := daemon.NewLogger(streams.Err, o.logLevel, o.logFormat)
+	log, err := daemon.NewLogger(streams.Err, streams.SetLogger, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}
-	klog.SetLogger(log)
 	if _, err := o.Settings(); err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions)
 
 // agent makes the agent and all that it needs.
 func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Registry, error) {
-	log, err := daemon.NewLogger(streams.Err, o.logLevel, o.logFormat)
+	log, err := daemon.NewLogger(streams.Err, streams.SetLogger, o.logLevel, o.logFormat)
 	if err != nil {
 		return nil, nil, err
 	}

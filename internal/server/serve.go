@@ -102,7 +102,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 }
 
 func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
-	log, err := daemon.NewLogger(streams.Err, o.logLevel, o.logFormat)
+	log, err := daemon.NewLogger(streams.Err, streams.SetLogger, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/printable"
@@ -30,6 +31,10 @@ type Streams struct {
 	// Name is how the program was called if that is not dra-steward, such as "kubectl
 	// dra-steward".
 	Name string
+	// SetLogger makes the logger of a server or controller that of the libraries in this
+	// process; nil leaves theirs. It is not safe once their goroutines run, so a process with
+	// several programs in it leaves it nil.
+	SetLogger func(logr.Logger)
 }
 
 // Printable returns streams without control characters: what commands print contains text
