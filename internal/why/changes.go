@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -116,19 +117,19 @@ func (q *question) untaint(r asked, places []place) {
 // incomplete are the pools that the driver could complete.
 func (q *question) incomplete(_ context.Context, _ asked, request *Request) (all []hypothesis) {
 	found := q.places(request, because(PoolIncomplete))
-	seen := map[poolID]bool{}
+	seen := map[placement.PoolID]bool{}
 	for _, p := range found {
-		id := poolID{p.slice.Spec.Driver, p.slice.Spec.Pool.Name}
+		id := placement.PoolOf(p.slice)
 		if seen[id] {
 			continue
 		}
 		seen[id] = true
 		pool := q.pools[id]
 		h := hypothesis{cause: Cause{Kind: IncompletePool, Devices: len(found)}, change: func(q *question) { q.complete(id) }}
-		h.cause.Message = fmt.Sprintf("pool %s of driver %s is incomplete: %d of %s published", id.name, id.driver, pool.slices, plural.Of(int(pool.total), "slice"))
+		h.cause.Message = fmt.Sprintf("pool %s of driver %s is incomplete: %d of %s published", id.Name, id.Driver, pool.Slices, plural.Of(int(pool.Total), "slice"))
 		h.cause.Remedy = fmt.Sprintf("wait until the driver publishes the missing slices; if it does not, restart its pod on %s", where(p.slice, p.device))
-		if pool.twice != "" {
-			h.cause.Message = fmt.Sprintf("pool %s of driver %s has the device %s twice", id.name, id.driver, pool.twice)
+		if pool.Twice != "" {
+			h.cause.Message = fmt.Sprintf("pool %s of driver %s has the device %s twice", id.Name, id.Driver, pool.Twice)
 			h.cause.Remedy = "the driver must publish each device once"
 		}
 		all = append(all, h)
@@ -136,16 +137,16 @@ func (q *question) incomplete(_ context.Context, _ asked, request *Request) (all
 	return all
 }
 
-func (q *question) complete(id poolID) {
+func (q *question) complete(id placement.PoolID) {
 	q.pools = maps.Clone(q.pools)
 	pool := q.pools[id]
-	pool.total = pool.slices
+	pool.Total = pool.Slices
 	q.pools[id] = pool
 	q.slices = slices.Clone(q.slices)
 	for i, s := range q.slices {
-		if s.Spec.Driver == id.driver && s.Spec.Pool.Name == id.name && s.Spec.Pool.Generation == pool.generation {
+		if s.Spec.Driver == id.Driver && s.Spec.Pool.Name == id.Name && s.Spec.Pool.Generation == pool.Generation {
 			changed := *s
-			changed.Spec.Pool.ResourceSliceCount = pool.slices
+			changed.Spec.Pool.ResourceSliceCount = pool.Slices
 			q.slices[i] = &changed
 		}
 	}

@@ -10,43 +10,11 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
-
-type poolID struct{ driver, name string }
-
-// A poolState is the newest generation of a pool.
-type poolState struct {
-	generation    int64
-	slices, total int64
-	devices       map[string]bool
-	twice         string
-}
-
-func pools(all []*resourceapi.ResourceSlice) map[poolID]poolState {
-	pools := map[poolID]poolState{}
-	for _, s := range all {
-		id := poolID{s.Spec.Driver, s.Spec.Pool.Name}
-		p, known := pools[id]
-		if known && s.Spec.Pool.Generation < p.generation {
-			continue
-		}
-		if !known || s.Spec.Pool.Generation > p.generation {
-			p = poolState{generation: s.Spec.Pool.Generation, total: s.Spec.Pool.ResourceSliceCount, devices: map[string]bool{}}
-		}
-		p.slices++
-		for _, d := range s.Spec.Devices {
-			if p.devices[d.Name] {
-				p.twice = d.Name
-			}
-			p.devices[d.Name] = true
-		}
-		pools[id] = p
-	}
-	return pools
-}
 
 // request checks every device for a request.
 func (q *question) request(ctx context.Context, r asked) Request {
@@ -119,16 +87,16 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 		inRequest, requestFails, requestMessage = q.selects(ctx, r.selectors, slice.Spec.Driver, device)
 	}
 	d.matching = inClass && inRequest
-	pool := q.pools[poolID{slice.Spec.Driver, slice.Spec.Pool.Name}]
+	pool := q.pools[placement.PoolOf(slice)]
 	switch {
 	case !inClass && !classFails:
 		d.Reason, d.Message = ClassSelector, fmt.Sprintf("DeviceClass %s: %s", class.Name, classMessage)
-	case slice.Spec.Pool.Generation < pool.generation:
-		d.Reason, d.Message = PoolObsolete, fmt.Sprintf("it belongs to generation %d of its pool; the driver publishes generation %d", slice.Spec.Pool.Generation, pool.generation)
-	case pool.slices != pool.total && !q.givesAway(r):
-		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("pool incomplete: %[2]d of %[1]d slices published", pool.total, pool.slices)
-	case pool.twice != "":
-		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.twice)
+	case slice.Spec.Pool.Generation < pool.Generation:
+		d.Reason, d.Message = PoolObsolete, fmt.Sprintf("it belongs to generation %d of its pool; the driver publishes generation %d", slice.Spec.Pool.Generation, pool.Generation)
+	case pool.Slices != pool.Total && !q.givesAway(r):
+		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("pool incomplete: %[2]d of %[1]d slices published", pool.Total, pool.Slices)
+	case pool.Twice != "":
+		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.Twice)
 	case len(q.reachable(slice, device)) == 0:
 		d.Reason, d.Message = NodeMismatch, "it is on "+where(slice, device)+", "+q.where
 	case classFails:
@@ -145,15 +113,15 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 
 // available returns the reason against a device that is selected and in the right place.
 func (q *question) available(r asked, slice *resourceapi.ResourceSlice, device *resourceapi.Device) (Reason, string) {
-	pool := q.pools[poolID{slice.Spec.Driver, slice.Spec.Pool.Name}]
+	pool := q.pools[placement.PoolOf(slice)]
 	if message := q.taint(r, slice, device); message != "" {
 		return Tainted, message
 	}
 	if holder := q.holders[idOf(slice, device)]; holder != nil && !r.admin {
 		return Taken, fmt.Sprintf("claim %s/%s has it, used by %s", holder.Namespace, holder.Name, consumers(holder))
 	}
-	if pool.slices != pool.total {
-		return Fits, fmt.Sprintf("suitable, although only %[2]d of %[1]d slices of its pool are published: kube-scheduler before 1.35 does not wait for them", pool.total, pool.slices)
+	if pool.Slices != pool.Total {
+		return Fits, fmt.Sprintf("suitable, although only %[2]d of %[1]d slices of its pool are published: kube-scheduler before 1.35 does not wait for them", pool.Total, pool.Slices)
 	}
 	return Fits, ""
 }
@@ -261,7 +229,7 @@ func (q *question) reachable(slice *resourceapi.ResourceSlice, device *resourcea
 	}
 	var nodes []*corev1.Node
 	for _, node := range q.nodes {
-		if matches(node, name, all, selector) {
+		if placement.Matches(node, name, all, selector) {
 			nodes = append(nodes, node)
 		}
 	}

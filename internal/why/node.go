@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
-	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
 // candidates finds the nodes where the pod may run: by its node name, its node selector and
@@ -20,7 +21,7 @@ func (q *question) candidates() (err error) {
 	if q.pod != nil {
 		for _, other := range q.world.Claims {
 			if other.Namespace == q.pod.Namespace && other.Name != q.claim.Name && other.Status.Allocation == nil && uses(q.pod, other) {
-				q.others = append(q.others, defaulted(other))
+				q.others = append(q.others, placement.Defaulted(other))
 			}
 		}
 	}
@@ -51,7 +52,7 @@ func (q *question) runsOn(pod *corev1.Pod) (nodes []*corev1.Node, _ error) {
 		if err != nil {
 			return nil, fmt.Errorf("pod %s/%s: spec.affinity.nodeAffinity: %w", pod.Namespace, pod.Name, err)
 		}
-		if ok && !slices.ContainsFunc(bound, func(selector *corev1.NodeSelector) bool { return !matches(node, nil, nil, selector) }) {
+		if ok && !slices.ContainsFunc(bound, func(selector *corev1.NodeSelector) bool { return !placement.Matches(node, nil, nil, selector) }) {
 			nodes = append(nodes, node)
 		}
 	}
@@ -78,19 +79,6 @@ func uses(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 		}
 	}
 	return false
-}
-
-// matches is how the scheduler finds out whether a node is meant, with any gates.
-func matches(node *corev1.Node, name *string, all *bool, selector *corev1.NodeSelector) bool {
-	wanted, every := "", false
-	if name != nil {
-		wanted = *name
-	}
-	if all != nil {
-		every = *all
-	}
-	ok, err := structured.NodeMatches(structured.Features{}, node, wanted, every, selector)
-	return err == nil && ok // of an invalid selector the allocator speaks
 }
 
 // mayRun returns the nodes where the pod may run, in words.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/dra-steward/dra-steward/internal/extendedresource"
+	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
 // podResource is the resource of the origin of a claim that kube-scheduler makes for
@@ -48,7 +49,7 @@ type FeatureGates struct {
 
 // answer begins an answer.
 func (w World) answer(namespace string) Answer {
-	used := w.gates()
+	used := placement.Known(w.Gates)
 	return Answer{Namespace: namespace, Claims: []Report{},
 		FeatureGates: FeatureGates{Source: used.Source, Enabled: used.Enabled(), Read: used.Read}}
 }
@@ -130,7 +131,7 @@ func (w World) extended(ctx context.Context, a *Answer, pod *corev1.Pod) error {
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, r.DeviceRequest)
 		at = append(at, pathOf(r.Path.String()))
 	}
-	q := w.question(defaulted(claim))
+	q := w.question(placement.Defaulted(claim))
 	q.pod, q.origin, q.extended = pod, origin{resource: podResource, namespace: pod.Namespace, name: pod.Name}, at
 	report, err := q.explain(ctx)
 	a.Claims = append(a.Claims, report)
@@ -216,7 +217,7 @@ func (w World) bound(a *Answer, pod *corev1.Pod) (all []Cause) {
 		affinity, reachable := nodeaffinity.GetRequiredNodeAffinity(pod), false
 		var nodes []string
 		for _, node := range w.Nodes {
-			if !matches(node, nil, nil, claim.Status.Allocation.NodeSelector) {
+			if !placement.Matches(node, nil, nil, claim.Status.Allocation.NodeSelector) {
 				continue
 			}
 			nodes = append(nodes, node.Name)

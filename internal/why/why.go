@@ -16,6 +16,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dra-steward/dra-steward/internal/gates"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -61,17 +62,6 @@ type Surroundings struct {
 	NoGroups bool
 }
 
-// gates are those of the scheduler.
-func (w World) gates() gates.Gates {
-	if w.Gates.Source == "" {
-		return gates.Defaults(0)
-	}
-	return w.Gates
-}
-
-// celEntries bounds how many compiled expressions are remembered.
-const celEntries = 1000
-
 // Explain returns why a claim is or is not satisfied. pod is one that uses it, nil if none
 // is known: then it may run on any node.
 func (w World) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Report, error) {
@@ -81,7 +71,7 @@ func (w World) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, po
 		report.Message = allocated(claim)
 		return report, nil
 	}
-	q := w.question(defaulted(claim))
+	q := w.question(placement.Defaulted(claim))
 	q.pod, q.origin = pod, originOf(claim, pod)
 	return q.explain(ctx)
 }
@@ -155,7 +145,7 @@ type question struct {
 	others []*resourceapi.ResourceClaim
 	// slices are what the scheduler looks at, pools whether they are complete.
 	slices []*resourceapi.ResourceSlice
-	pools  map[poolID]poolState
+	pools  map[placement.PoolID]placement.Pool
 	nodes  []*corev1.Node
 	byName map[string]*corev1.Node
 	// where is the nodes in words.
@@ -170,15 +160,11 @@ type question struct {
 }
 
 func (w World) question(claim *resourceapi.ResourceClaim) *question {
-	q := &question{world: w, claim: claim, features: w.gates().Features}
-	q.cache = dracel.NewCache(celEntries, dracel.Features{
-		EnableConsumableCapacity: q.features.ConsumableCapacity, EnableListTypeAttributes: q.features.ListTypeAttributes,
-	})
+	q := &question{world: w, claim: claim, features: placement.Known(w.Gates).Features}
+	q.cache = placement.NewCache(q.features)
 	q.holders, q.users = map[usage.DeviceID]*resourceapi.ResourceClaim{}, map[usage.DeviceID][]*resourceapi.ResourceClaim{}
-	for _, merged := range w.View.List(nil) {
-		q.slices = append(q.slices, w.seen(merged))
-	}
-	q.pools = pools(q.slices)
+	q.slices = placement.Seen(w.View, w.Patched)
+	q.pools = placement.Pools(q.slices)
 	for _, other := range w.Claims {
 		if other.Status.Allocation == nil {
 			continue
@@ -195,20 +181,6 @@ func (w World) question(claim *resourceapi.ResourceClaim) *question {
 		}
 	}
 	return q
-}
-
-// seen returns a slice as the scheduler sees it: published, with the taints of rules.
-func (w World) seen(merged *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
-	published := w.View.Published(merged.Name)
-	if w.Patched || merged == published {
-		return merged
-	}
-	seen := *published
-	seen.Spec.Devices = slices.Clone(published.Spec.Devices)
-	for i := range seen.Spec.Devices {
-		seen.Spec.Devices[i].Taints = merged.Spec.Devices[i].Taints
-	}
-	return &seen
 }
 
 // An asked is a request or an alternative of one.
@@ -271,27 +243,6 @@ func originOf(claim *resourceapi.ResourceClaim, pod *corev1.Pod) origin {
 		}
 	}
 	return o
-}
-
-// defaulted fills in what the API server would: a manifest may be without it.
-func defaulted(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
-	fill := func(mode *resourceapi.DeviceAllocationMode, count *int64) {
-		*mode = cmp.Or(*mode, resourceapi.DeviceAllocationModeExactCount)
-		if *mode == resourceapi.DeviceAllocationModeExactCount {
-			*count = cmp.Or(*count, 1)
-		}
-	}
-	filled := claim.DeepCopy()
-	for i := range filled.Spec.Devices.Requests {
-		r := &filled.Spec.Devices.Requests[i]
-		if r.Exactly != nil {
-			fill(&r.Exactly.AllocationMode, &r.Exactly.Count)
-		}
-		for j := range r.FirstAvailable {
-			fill(&r.FirstAvailable[j].AllocationMode, &r.FirstAvailable[j].Count)
-		}
-	}
-	return filled
 }
 
 // tolerated reports whether a request tolerates a taint.

@@ -79,7 +79,8 @@ var Packages = map[string]Package{
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
 	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
 	"pkg/tracker":              {Floor: 3},
-	"internal/why":             {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Pure: true},
+	"internal/placement":       {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
+	"internal/why":             {Floor: 3, Beside: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Pure: true},
 	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/gates":           {Floor: 2, Beside: []string{"pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	// Its library is that of Helm, which imports client-go.

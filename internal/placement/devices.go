@@ -1,0 +1,265 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/dra-steward/dra-steward/internal/gates"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// celEntries bounds how many compiled expressions are remembered.
+const celEntries = 1000
+
+// A PoolID names a pool of a driver.
+type PoolID struct{ Driver, Name string }
+
+// PoolOf returns the pool of a slice.
+func PoolOf(slice *resourceapi.ResourceSlice) PoolID {
+	return PoolID{slice.Spec.Driver, slice.Spec.Pool.Name}
+}
+
+// A Pool is the newest generation of a pool.
+type Pool struct {
+	Generation int64
+	// Slices is how many exist, Total how many the driver publishes.
+	Slices, Total int64
+	// Devices are the names of all.
+	Devices map[string]bool
+	// Twice is a name that two devices have, empty if there is none.
+	Twice string
+}
+
+// Pools returns the newest generation of each pool.
+func Pools(all []*resourceapi.ResourceSlice) map[PoolID]Pool {
+	pools := map[PoolID]Pool{}
+	for _, s := range all {
+		id := PoolOf(s)
+		p, known := pools[id]
+		if known && s.Spec.Pool.Generation < p.Generation {
+			continue
+		}
+		if !known || s.Spec.Pool.Generation > p.Generation {
+			p = Pool{Generation: s.Spec.Pool.Generation, Total: s.Spec.Pool.ResourceSliceCount, Devices: map[string]bool{}}
+		}
+		p.Slices++
+		for _, d := range s.Spec.Devices {
+			if p.Devices[d.Name] {
+				p.Twice = d.Name
+			}
+			p.Devices[d.Name] = true
+		}
+		pools[id] = p
+	}
+	return pools
+}
+
+// Seen returns the slices as a scheduler sees them: published, with the taints of rules; or
+// with ResourceSlicePatches, which the stock kube-scheduler does not apply.
+func Seen(view *tracker.Snapshot, patched bool) []*resourceapi.ResourceSlice {
+	all := view.List(nil)
+	for i, merged := range all {
+		published := view.Published(merged.Name)
+		if patched || merged == published {
+			continue
+		}
+		seen := *published
+		seen.Spec.Devices = slices.Clone(published.Spec.Devices)
+		for j := range seen.Spec.Devices {
+			seen.Spec.Devices[j].Taints = merged.Spec.Devices[j].Taints
+		}
+		all[i] = &seen
+	}
+	return all
+}
+
+// Completed returns slices for the allocator, which is that of a newer kube-scheduler: to it
+// the pools of which slices are missing look complete, as to a kube-scheduler before 1.35.
+func Completed(all []*resourceapi.ResourceSlice, pools map[PoolID]Pool) []*resourceapi.ResourceSlice {
+	offered := slices.Clone(all)
+	for i, slice := range offered {
+		pool := pools[PoolOf(slice)]
+		if slice.Spec.Pool.Generation == pool.Generation && pool.Slices < pool.Total {
+			copied := *slice
+			copied.Spec.Pool.ResourceSliceCount = pool.Slices
+			offered[i] = &copied
+		}
+	}
+	return offered
+}
+
+// ByNode returns a function from the name of a node to the slices of the pools that can
+// have a device there. The allocator goes through all slices that it is given: without
+// this, the time grows with the square of the nodes.
+func ByNode(all []*resourceapi.ResourceSlice) func(node string) []*resourceapi.ResourceSlice {
+	nodes := map[PoolID]string{} // empty for pools of several nodes
+	for _, s := range all {
+		id, node := PoolOf(s), ""
+		if s.Spec.NodeName != nil {
+			node = *s.Spec.NodeName
+		}
+		if known, seen := nodes[id]; seen && known != node {
+			node = ""
+		}
+		nodes[id] = node
+	}
+	var anywhere []*resourceapi.ResourceSlice
+	local := map[string][]*resourceapi.ResourceSlice{}
+	for _, s := range all {
+		if node := nodes[PoolOf(s)]; node != "" {
+			local[node] = append(local[node], s)
+		} else {
+			anywhere = append(anywhere, s)
+		}
+	}
+	return func(node string) []*resourceapi.ResourceSlice { return slices.Concat(local[node], anywhere) }
+}
+
+// Allocated returns what claims have, as the scheduler counts it.
+func Allocated(claims iter.Seq[*resourceapi.ResourceClaim]) structured.AllocatedState {
+	state := structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+	for claim := range claims {
+		take(state, claim.Status.Allocation)
+	}
+	return state
+}
+
+// held yields the results of an allocation that take something: admin access does not.
+func held(allocation *resourceapi.AllocationResult) iter.Seq2[structured.DeviceID, *resourceapi.DeviceRequestAllocationResult] {
+	return func(yield func(structured.DeviceID, *resourceapi.DeviceRequestAllocationResult) bool) {
+		if allocation == nil {
+			return
+		}
+		for i := range allocation.Devices.Results {
+			r := &allocation.Devices.Results[i]
+			if (r.AdminAccess == nil || !*r.AdminAccess) && !yield(structured.MakeDeviceID(r.Driver, r.Pool, r.Device), r) {
+				return
+			}
+		}
+	}
+}
+
+func take(state structured.AllocatedState, allocation *resourceapi.AllocationResult) {
+	for id, r := range held(allocation) {
+		if r.ShareID == nil {
+			state.AllocatedDevices.Insert(id)
+			continue
+		}
+		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+		if r.ConsumedCapacity != nil {
+			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	}
+}
+
+func giveBack(state structured.AllocatedState, allocation *resourceapi.AllocationResult) {
+	for id, r := range held(allocation) {
+		if r.ShareID == nil {
+			state.AllocatedDevices.Delete(id)
+			continue
+		}
+		state.AllocatedSharedDeviceIDs.Delete(structured.MakeSharedDeviceID(id, r.ShareID))
+		if r.ConsumedCapacity != nil {
+			state.AggregatedCapacity.Remove(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	}
+}
+
+// Classes are what the allocator looks classes up in.
+type Classes struct{ View *tracker.Snapshot }
+
+var _ structured.DeviceClassLister = Classes{}
+
+// List returns all.
+func (c Classes) List() (all []*resourceapi.DeviceClass, err error) {
+	for class := range c.View.Classes() {
+		all = append(all, class)
+	}
+	return all, nil
+}
+
+// Get returns the class of that name.
+func (c Classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	if class := c.View.Class(name); class != nil {
+		return class, nil
+	}
+	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
+}
+
+// NewCache returns a cache of compiled expressions.
+func NewCache(features structured.Features) *dracel.Cache {
+	return dracel.NewCache(celEntries, dracel.Features{
+		EnableConsumableCapacity: features.ConsumableCapacity, EnableListTypeAttributes: features.ListTypeAttributes,
+	})
+}
+
+// Known are the gates, or if they were not read the defaults of the newest Kubernetes that
+// is supported.
+func Known(read gates.Gates) gates.Gates {
+	if read.Source == "" {
+		return gates.Defaults(0)
+	}
+	return read
+}
+
+// An Allocator allocates the devices of claims on one node.
+type Allocator struct {
+	Features structured.Features
+	// State is what is taken.
+	State   structured.AllocatedState
+	Classes structured.DeviceClassLister
+	// Slices returns those for a node.
+	Slices func(node string) []*resourceapi.ResourceSlice
+	Cache  *dracel.Cache
+}
+
+// ErrStops is for what kube-scheduler stops at, on whichever node: a selector that fails.
+var ErrStops = errors.New("kube-scheduler stops")
+
+// On returns an allocation for each claim, or none and the message of the allocator, which is
+// usually empty. An error that wraps ErrStops is about the claims, not about the node.
+func (a Allocator) On(ctx context.Context, node *corev1.Node, claims []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, message string, _ error) {
+	allocator, err := structured.NewAllocator(ctx, a.Features, a.State, a.Classes, a.Slices(node.Name), a.Cache)
+	if err != nil {
+		return nil, "", fmt.Errorf("allocator of kube-scheduler: %w", err)
+	}
+	results, err = allocator.Allocate(ctx, node, claims)
+	switch {
+	case ctx.Err() != nil:
+		return nil, "", ctx.Err()
+	case errors.Is(err, structured.ErrFailedAllocationOnNode):
+		return nil, err.Error(), nil
+	case err != nil:
+		return nil, "", fmt.Errorf("%w: %w", ErrStops, err)
+	case len(results) != len(claims):
+		return nil, "", nil
+	}
+	return results, "", nil
+}
+
+// Matches is how the scheduler finds out whether a node is meant, with any gates.
+func Matches(node *corev1.Node, name *string, all *bool, selector *corev1.NodeSelector) bool {
+	wanted, every := "", false
+	if name != nil {
+		wanted = *name
+	}
+	if all != nil {
+		every = *all
+	}
+	ok, err := structured.NodeMatches(structured.Features{}, node, wanted, every, selector)
+	return err == nil && ok // of an invalid selector the allocator speaks
+}
