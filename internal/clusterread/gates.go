@@ -51,7 +51,8 @@ func (s SchedulerMetrics) read(ctx context.Context, r *reading, l *Snapshot) err
 	if s.Target != "" {
 		reported, err := s.scheduler(ctx, r)
 		if err == nil {
-			l.Gates = gates.With(reported, l.Minor, "the metrics of kube-scheduler, "+s.Target)
+			l.Scheduler = reported.Version
+			l.Gates = gates.With(reported.Gates, l.Minor, "the metrics of kube-scheduler, "+s.Target)
 			return nil
 		}
 		if !errors.Is(err, errDenied) {
@@ -62,7 +63,7 @@ func (s SchedulerMetrics) read(ctx context.Context, r *reading, l *Snapshot) err
 	}
 	reported, err := parse(r.client.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx))
 	if err == nil {
-		l.Gates = gates.With(reported, l.Minor, "the metrics of the API server")
+		l.Gates = gates.With(reported.Gates, l.Minor, "the metrics of the API server")
 		return nil
 	}
 	l.Gates = gates.Defaults(l.Minor)
@@ -71,7 +72,7 @@ func (s SchedulerMetrics) read(ctx context.Context, r *reading, l *Snapshot) err
 }
 
 // scheduler reads the metrics of the target.
-func (s SchedulerMetrics) scheduler(ctx context.Context, r *reading) (map[string]bool, error) {
+func (s SchedulerMetrics) scheduler(ctx context.Context, r *reading) (gates.Reported, error) {
 	if strings.Contains(s.Target, "://") {
 		return s.ofURL(ctx)
 	}
@@ -81,7 +82,7 @@ func (s SchedulerMetrics) scheduler(ctx context.Context, r *reading) (map[string
 		port = schedulerPort
 	}
 	if !ok || namespace == "" || pod == "" || port == "" || strings.Contains(pod, "/") {
-		return nil, errors.New("must be a URL, NAMESPACE/POD or NAMESPACE/POD:PORT")
+		return gates.Reported{}, errors.New("must be a URL, NAMESPACE/POD or NAMESPACE/POD:PORT")
 	}
 	request := r.client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").
 		Name(utilnet.JoinSchemeNamePort("https", pod, port)).SubResource("proxy").Suffix("metrics")
@@ -91,24 +92,24 @@ func (s SchedulerMetrics) scheduler(ctx context.Context, r *reading) (map[string
 // ofURL reads metrics without the API server. The certificate of a component is usually its
 // own: on this host, to which port-forward leads, it is not verified. The token goes to
 // nothing else that is not verified.
-func (s SchedulerMetrics) ofURL(ctx context.Context) (map[string]bool, error) {
+func (s SchedulerMetrics) ofURL(ctx context.Context) (gates.Reported, error) {
 	at, err := url.Parse(s.Target)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return nil, errors.New("must be an http or https URL")
+		return gates.Reported{}, errors.New("must be an http or https URL")
 	}
 	ip := net.ParseIP(at.Hostname())
 	local := at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 	if s.TokenFile != "" && at.Scheme != "https" && !local {
-		return nil, errors.New("a token is sent by https only")
+		return gates.Reported{}, errors.New("a token is sent by https only")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Target, nil)
 	if err != nil {
-		return nil, err
+		return gates.Reported{}, err
 	}
 	if s.TokenFile != "" {
 		token, err := os.ReadFile(s.TokenFile)
 		if err != nil {
-			return nil, fmt.Errorf("--scheduler-token-file: %w", err)
+			return gates.Reported{}, fmt.Errorf("--scheduler-token-file: %w", err)
 		}
 		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
@@ -119,7 +120,7 @@ func (s SchedulerMetrics) ofURL(ctx context.Context) (map[string]bool, error) {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, err
+		return gates.Reported{}, err
 	}
 	switch response.StatusCode {
 	case http.StatusOK:
@@ -129,16 +130,16 @@ func (s SchedulerMetrics) ofURL(ctx context.Context) (map[string]bool, error) {
 	default:
 		err = errors.New(response.Status)
 	}
-	return nil, errors.Join(err, response.Body.Close())
+	return gates.Reported{}, errors.Join(err, response.Body.Close())
 }
 
 // parse reads gates from an answer.
-func parse(body io.ReadCloser, err error) (map[string]bool, error) {
+func parse(body io.ReadCloser, err error) (gates.Reported, error) {
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return nil, errDenied
+		return gates.Reported{}, errDenied
 	case err != nil:
-		return nil, err
+		return gates.Reported{}, err
 	}
 	defer body.Close()
 	return gates.Parse(body)

@@ -33,6 +33,9 @@ type Snapshot struct {
 	Before135 bool
 	// Minor is the minor version of the API server, 0 if it is not known.
 	Minor int
+	// Server is the version of the API server; Scheduler that of kube-scheduler, if its
+	// metrics were read. They are empty if they are not known.
+	Server, Scheduler string
 	// Gates are the feature gates of kube-scheduler, if they were asked for.
 	Gates gates.Gates
 	Waiting
@@ -101,7 +104,7 @@ func (l *Snapshot) readServer(r *reading) error {
 	if err != nil {
 		return nil
 	}
-	l.Before135 = older(version, "1.35")
+	l.Server, l.Before135 = version, older(version, "1.35")
 	if parsed, err := utilversion.ParseGeneric(version); err == nil && parsed.Major() == 1 {
 		l.Minor = int(parsed.Minor())
 	}

@@ -35,6 +35,7 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 		return nil, err
 	}
 	s := &State{View: l.View}
+	s.Server, _ = r.version() // what it is for can be left out
 	s.Objects.Published = usage.PublishedDevices(s.View.PublishedSlices())
 	s.Objects.Thresholds = SiteThresholds(ctx, r.client)
 	err = s.read(ctx, r)
@@ -54,6 +55,8 @@ type State struct {
 	Objects taints.Objects
 	// Nodes are those of files.
 	Nodes []*corev1.Node
+	// Server is the version of the API server, empty if it is not known.
+	Server string
 }
 
 // read lists claims, pods and budgets.

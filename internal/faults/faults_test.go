@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,16 +22,67 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestKnown: every fault is complete, and its versions are a range.
-func TestKnown(t *testing.T) {
-	for _, f := range Known() {
-		if !version.MustParseGeneric(f.From).LessThan(version.MustParseGeneric(f.Fixed)) {
-			t.Errorf("%s: from %s to %s", f.Reference, f.From, f.Fixed)
+// TestOfScheduler: the first versions of each fix, and the last before them, as the source code of
+// these versions has it.
+func TestOfScheduler(t *testing.T) {
+	for of, want := range map[string]string{
+		"v1.34.3":  "136269 139034 141620",
+		"v1.34.4":  "139034 141620",
+		"v1.35.0":  "138882 136269 139034 141620",
+		"v1.35.4":  "138882 139034 141620",
+		"v1.35.5":  "138882 139034 141620",
+		"v1.35.6":  "139034 141620",
+		"v1.36.0":  "139651 138882 139034 141620",
+		"v1.36.1":  "139651 138882 139034 141620",
+		"v1.36.2":  "139651 141620",
+		"v1.36.3":  "141620",
+		"v1.37.0":  "141620",
+		"v1.37.1":  "",
+		"v1.38.0":  "",
+		"v1.36.12": "141620",
+	} {
+		if got := strings.ReplaceAll(strings.ReplaceAll(References(OfScheduler(of)), "kubernetes#", ""), ",", ""); got != want {
+			t.Errorf("%s: %s; want %s", of, got, want)
 		}
-		for _, part := range []string{f.Reference, f.Component, f.Effect, f.Remedy} {
-			if part == "" || !strings.Contains(f.String(), part) {
-				t.Errorf("%s: %q is not in %q", f.Reference, part, f)
+		if got := References(At(of)); !strings.HasSuffix(got, "kubernetes#141471, kubernetes#141335") {
+			t.Errorf("%s: %s", of, got)
+		}
+	}
+}
+
+// TestKnown: each fault has what a user needs, and ranges of versions in order.
+func TestKnown(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range Known() {
+		if seen[f.Reference] || !strings.HasPrefix(f.Reference, "kubernetes#") || f.Component == "" || f.Effect == "" || f.Remedy == "" || len(f.Versions) == 0 {
+			t.Errorf("%+v", f)
+		}
+		seen[f.Reference] = true
+		last := version.MustParseGeneric("1.0.0")
+		for _, r := range f.Versions {
+			if from := version.MustParseGeneric(r.From); !last.LessThan(from) {
+				t.Errorf("%s: %s is not after %s", f.Reference, from, last)
+			}
+			if last = version.MustParseGeneric("1.999.0"); r.Fixed != "" {
+				last = version.MustParseGeneric(r.Fixed)
 			}
 		}
 	}
+}
+
+func TestReleased(t *testing.T) {
+	for of, want := range map[string]bool{
+		"v1.36.1": true, "1.37.2": true, "v1.36.1-gke.12": false, "v1.36.1+k3s1": false, "v1.38.0-alpha.1": false, "": false,
+	} {
+		if got := Released(of); got != want {
+			t.Errorf("%q: %v", of, got)
+		}
+	}
+}
+
+func ExampleOf() {
+	for _, fault := range Of("v1.36.1", RuleExists) {
+		fmt.Println(fault)
+	}
+	// Output: kube-scheduler 1.36.0 to before 1.36.3: with the feature gate DRADeviceTaintRules it panics when a DeviceTaintRule exists and a ResourceSlice changes (kubernetes#139651); upgrade kube-scheduler to 1.36.3 first
 }

@@ -97,6 +97,8 @@ func profileOf(minor int) apiserver.Profile {
 const (
 	// family is the metric of all components of Kubernetes, one sample for each gate.
 	family = "kubernetes_feature_enabled"
+	// build is the metric with the version of a component, which comes before that family.
+	build = "kubernetes_build_info"
 	// maxBytes is how much of an answer is read, maxLines how many lines of the family,
 	// maxLine the length of one.
 	maxBytes = 256 << 20
@@ -107,30 +109,48 @@ const (
 // ErrNone says that an answer has no gates.
 var ErrNone = errors.New("no metric " + family)
 
-// Parse reads the gates of a component from its metrics. It reads only as far as the metric
-// of the gates.
-func Parse(from io.Reader) (map[string]bool, error) {
+// Reported is what a component says of itself in its metrics.
+type Reported struct {
+	// Gates are its feature gates.
+	Gates map[string]bool
+	// Version is the one that it was built as, such as v1.37.1; empty if it does not say.
+	Version string
+}
+
+// Parse reads what a component reports in its metrics. It reads only as far as the metric of
+// the gates.
+func Parse(from io.Reader) (Reported, error) {
 	lines, err := cut(from)
 	if err != nil {
-		return nil, err
+		return Reported{}, err
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(lines)
 	if err != nil {
-		return nil, fmt.Errorf("metric %s: %w", family, err)
+		return Reported{}, fmt.Errorf("metric %s: %w", family, err)
 	}
-	gates := map[string]bool{}
+	reported := Reported{Gates: map[string]bool{}}
 	for _, metric := range families[family].GetMetric() {
-		for _, label := range metric.GetLabel() {
-			if label.GetName() == "name" {
-				gates[label.GetValue()] = value(metric) == 1
-			}
+		if name := label(metric, "name"); name != "" {
+			reported.Gates[name] = value(metric) == 1
 		}
 	}
-	if len(gates) == 0 {
-		return nil, ErrNone
+	for _, metric := range families[build].GetMetric() {
+		reported.Version = label(metric, "git_version")
 	}
-	return gates, nil
+	if len(reported.Gates) == 0 {
+		return Reported{}, ErrNone
+	}
+	return reported, nil
+}
+
+func label(metric *dto.Metric, name string) string {
+	for _, label := range metric.GetLabel() {
+		if label.GetName() == name {
+			return label.GetValue()
+		}
+	}
+	return ""
 }
 
 func value(metric *dto.Metric) float64 {
@@ -140,7 +160,7 @@ func value(metric *dto.Metric) float64 {
 	return metric.GetUntyped().GetValue()
 }
 
-// cut returns the lines of the family. The metrics of a large API server have tens of
+// cut returns the lines of the two families. The metrics of a large API server have tens of
 // megabytes, of which a component writes a family in one piece.
 func cut(from io.Reader) (*bytes.Buffer, error) {
 	limited := &io.LimitedReader{R: from, N: maxBytes}
@@ -151,6 +171,9 @@ func cut(from io.Reader) (*bytes.Buffer, error) {
 		switch ours := bytes.HasPrefix(line, []byte(family+"{")); {
 		case ours && (!whole || found == maxLines):
 			return nil, fmt.Errorf("metric %s: more than %d lines, or one longer than %d bytes", family, maxLines, maxLine)
+		case whole && found == 0 && kept.Len() == 0 && bytes.HasPrefix(line, []byte(build+"{")):
+			kept.Write(bytes.TrimRight(line, "\n"))
+			kept.WriteByte('\n')
 		case ours:
 			kept.Write(bytes.TrimRight(line, "\n"))
 			kept.WriteByte('\n')

@@ -13,6 +13,9 @@ import (
 
 const sample = `# HELP apiserver_storage_size_bytes Size of the storage.
 apiserver_storage_size_bytes{cluster="etcd"} 12
+# HELP kubernetes_build_info [ALPHA] A metric with a constant '1' value.
+# TYPE kubernetes_build_info gauge
+kubernetes_build_info{build_date="2026-10-13T00:00:00Z",compiler="gc",git_commit="a",git_version="v1.37.1",major="1",minor="37"} 1
 # HELP kubernetes_feature_enabled [BETA] This metric records the data about the stage and enablement of a k8s feature.
 # TYPE kubernetes_feature_enabled gauge
 kubernetes_feature_enabled{name="DRADeviceTaints",stage=""} 1
@@ -22,9 +25,9 @@ process_open_fds 1e+99999
 `
 
 func TestParse(t *testing.T) {
-	gates, err := Parse(strings.NewReader(sample))
-	if err != nil || !reflect.DeepEqual(gates, map[string]bool{"DRADeviceTaints": true, "DRAPartitionableDevices": false}) {
-		t.Errorf("%v, %v", gates, err)
+	reported, err := Parse(strings.NewReader(sample))
+	if want := (Reported{map[string]bool{"DRADeviceTaints": true, "DRAPartitionableDevices": false}, "v1.37.1"}); err != nil || !reflect.DeepEqual(reported, want) {
+		t.Errorf("%v, %v; want %v", reported, err, want)
 	}
 	line := `kubernetes_feature_enabled{name="DRADeviceTaints",stage=""} 1` + "\n"
 	for name, tt := range map[string]struct {
@@ -42,9 +45,9 @@ func TestParse(t *testing.T) {
 		"without a name":        {`kubernetes_feature_enabled{stage="BETA"} 1` + "\n", ErrNone.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gates, err := Parse(strings.NewReader(tt.text))
-			if tt.want == "" && (err != nil || !gates["DRADeviceTaints"]) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("%v, %v; want %q", gates, err, tt.want)
+			reported, err := Parse(strings.NewReader(tt.text))
+			if tt.want == "" && (err != nil || !reported.Gates["DRADeviceTaints"]) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%v, %v; want %q", reported, err, tt.want)
 			}
 		})
 	}
@@ -146,11 +149,11 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(sample))
 	f.Add([]byte(`kubernetes_feature_enabled{name="A\"",stage=""} 1`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		gates, err := Parse(strings.NewReader(string(answer)))
-		if (err == nil) != (len(gates) > 0) {
-			t.Fatalf("%v, %v", gates, err)
+		reported, err := Parse(strings.NewReader(string(answer)))
+		if (err == nil) != (len(reported.Gates) > 0) {
+			t.Fatalf("%v, %v", reported, err)
 		}
-		for gate := range gates {
+		for gate := range reported.Gates {
 			if quoted := fmt.Sprintf("%q", gate); !strings.Contains(string(answer), gate) && !strings.ContainsAny(quoted, `\`) {
 				t.Errorf("%q is not in the answer", gate)
 			}

@@ -2,7 +2,9 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -53,6 +55,42 @@ func began(t evictor.Taint) time.Time {
 
 // everything selects all devices.
 var everything = &resourceapi.DeviceTaintSelector{}
+
+// allocatedTwice names the devices that several claims hold, each for itself.
+func (in Input) allocatedTwice() (notes []string) {
+	for _, id := range in.Holders.Allocated(everything) {
+		var claims []string
+		for _, claim := range in.Holders.Claims(id) {
+			if exclusive(claim, id) {
+				claims = append(claims, claim.Namespace+"/"+claim.Name)
+			}
+		}
+		if len(claims) > 1 {
+			slices.Sort(claims)
+			notes = append(notes, fmt.Sprintf("device %s is allocated to %s: only one of them can use it; delete the pods of the others", id, strings.Join(claims, " and ")))
+		}
+	}
+	slices.Sort(notes)
+	return notes
+}
+
+// exclusive reports whether a claim holds a device for itself, neither a share of it nor with
+// admin access.
+func exclusive(claim *resourceapi.ResourceClaim, id usage.DeviceID) bool {
+	return slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device} == id && r.ShareID == nil && (r.AdminAccess == nil || !*r.AdminAccess)
+	})
+}
+
+// maxNotes is how many notes of a kind a report has.
+const maxNotes = 20
+
+func bounded(notes []string) []string {
+	if len(notes) <= maxNotes {
+		return notes
+	}
+	return append(notes[:maxNotes:maxNotes], fmt.Sprintf("and %d more like these", len(notes)-maxNotes))
+}
 
 // held are the devices that are allocated, and who holds how many.
 func (in Input) held() ([]Device, []Holder) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/audit"
+	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -50,7 +51,9 @@ type Input struct {
 	Pods      []*corev1.Pod
 	Seen      Seen
 	Evictions Evictions
-	Now       time.Time
+	// Server is the version of the API server, empty if it is not known.
+	Server string
+	Now    time.Time
 }
 
 // A Report is what a person reads before the next step.
@@ -67,7 +70,11 @@ type Report struct {
 	Devices []Device `json:"devices"`
 	// Taints are all that there are, Dormant those of devices without a holder.
 	Taints []Taint `json:"taints"`
-	// Notes list what is not known.
+	// Server is the version of the API server, Faults the known ones of that version of
+	// Kubernetes.
+	Server string         `json:"server,omitempty"`
+	Faults []faults.Fault `json:"faults,omitempty"`
+	// Notes list what is not known, and what is wrong apart from the ladder.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -172,6 +179,8 @@ func (m *Maker) Report() Report {
 	}
 	r.Devices, r.Holders = in.held()
 	r.Taints = in.taints()
+	r.Server, r.Faults = in.Server, faults.At(in.Server)
+	r.Notes = bounded(slices.Concat(faults.Rules(in.Server, in.View.Rules()), in.allocatedTwice()))
 	return r
 }
 

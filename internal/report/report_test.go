@@ -197,3 +197,54 @@ func TestHoldersAndTaints(t *testing.T) {
 		t.Error("html is no output")
 	}
 }
+
+// TestFaults: the known faults of the cluster's version, a rule that the scheduler of this
+// version takes for one about all devices, and a device that two claims hold.
+func TestFaults(t *testing.T) {
+	plain := v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeWarn}
+	const vendor = "this is the version of a vendor"
+	for server, want := range map[string][]string{
+		"":               {},
+		"v1.37.1":        {"the API server is v1.37.1;", "kubernetes#141471"},
+		"v1.36.0":        {"kubernetes#139651", "kubernetes#138882", "DeviceTaintRule everywhere has no deviceSelector"},
+		"v1.36.5-gke.12": {"kubernetes#141620", vendor, "DeviceTaintRule everywhere has no deviceSelector"},
+	} {
+		r := made(t, plain, func(in *report.Input) {
+			everywhere := rule("everywhere", "", resourceapi.DeviceTaintEffectNoSchedule, now)
+			everywhere.Spec.DeviceSelector = nil
+			in.View, in.Server = tracker.Merge(everywhere), server
+		})
+		var out bytes.Buffer
+		if err := r.Write("text", &out); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		for _, part := range append([]string{"known faults", vendor, "has no deviceSelector"}, want...) {
+			wanted := slices.ContainsFunc(want, func(w string) bool { return strings.Contains(w, part) }) || part == "known faults" && server != ""
+			if strings.Contains(text, part) != wanted {
+				t.Errorf("%s: %q: %v\n%s", server, part, !wanted, text)
+			}
+		}
+	}
+	var second resourceapi.ResourceClaim
+	twice := func(change func()) []string {
+		return made(t, plain, func(in *report.Input) {
+			in.Holders.Claims(usage.DeviceID{Driver: driver, Pool: "node-1", Device: "gpu-0"})[0].DeepCopyInto(&second)
+			second.Name = "other"
+			change()
+			in.Holders.SetClaim(&second)
+		}).Notes
+	}
+	if got := twice(func() {}); len(got) != 1 || got[0] != "device gpu.example.com/node-1/gpu-0 is allocated to ml/other and ml/trainer: only one of them can use it; delete the pods of the others" {
+		t.Errorf("%q", got)
+	}
+	yes, share := true, types.UID("s")
+	for name, change := range map[string]func(){
+		"admin": func() { second.Status.Allocation.Devices.Results[0].AdminAccess = &yes },
+		"share": func() { second.Status.Allocation.Devices.Results[0].ShareID = &share },
+	} {
+		if got := twice(change); len(got) != 0 {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
@@ -32,12 +33,27 @@ func (r Report) Write(output string, out io.Writer) error {
 		}
 		r.holders(w, output == "wide")
 		r.taints(w)
+		r.faults(w)
 		for _, note := range r.Notes {
 			fmt.Fprintf(w, "\nnote: %s\n", note)
 		}
 		return w.Flush()
 	}
 	return fmt.Errorf("--output %q: must be one of %s", output, strings.Join(Outputs(), ", "))
+}
+
+// faults writes the known faults of the version of Kubernetes.
+func (r Report) faults(w io.Writer) {
+	if len(r.Faults) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nthe API server is %s; known faults of this version of Kubernetes\n", r.Server)
+	for _, fault := range r.Faults {
+		fmt.Fprintf(w, "  %s\n", fault)
+	}
+	if !faults.Released(r.Server) {
+		fmt.Fprintln(w, "  this is the version of a vendor, who can have fixed them")
+	}
 }
 
 // ladder writes a row for each step.

@@ -77,6 +77,26 @@ func TestNotesNameTheExposure(t *testing.T) {
 	}
 }
 
+// TestNotesNameTheFaults: the notes name the known faults of kube-scheduler in the cluster's
+// version, also in that of a vendor, of which helm drops the suffix.
+func TestNotesNameTheFaults(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.37.2":              "",
+		"v1.36.5-gke.1234000": "Kubernetes v1.36.5. kube-scheduler of that version has known faults:\nkubernetes#141620 (docs/faults.md).",
+		"1.36.1+k3s1":         "\nkubernetes#139651, kubernetes#138882, kubernetes#139034, kubernetes#141620 (docs/faults.md).",
+		"v1.34.4":             "\nkubernetes#139034, kubernetes#141620 (docs/faults.md).",
+	} {
+		files, err := Manifests(with(nil), Options{KubeVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := files["templates/NOTES.txt"]
+		if !strings.Contains(notes, want) || strings.Contains(notes, "known faults") != (want != "") {
+			t.Errorf("%s: want %q:\n%s", version, want, notes)
+		}
+	}
+}
+
 // TestNotes: the notes name what the mode does, the next step of the ladder, and the first
 // commands, which exist.
 func TestNotes(t *testing.T) {

@@ -218,9 +218,10 @@ func nodes() []mutant {
 func versions() []mutant {
 	const gates, faults, watcher = "internal/gates/gates.go", "internal/faults/faults.go", "internal/clusterread/watcher.go"
 	return []mutant{
-		{name: "a fixed version has the fault", file: faults, old: ` && is.LessThan(version.MustParseGeneric(fault.Fixed))`, new: ``},
+		{name: "a fixed version has the fault", file: faults, old: ` && (r.Fixed == "" || is.LessThan(version.MustParseGeneric(r.Fixed)))`, new: ``},
+		{name: "the version of a vendor counts as one of Kubernetes", file: faults, old: `!strings.ContainsAny(of, "-+")`, new: `true`},
 		{name: "one gate of two is enough", file: gates, old: `return !on && (known || !defaults.Enabled(apiserver.Gate(gate)))`, new: `return !on && known && !defaults.Enabled(apiserver.Gate(gate))`},
-		{name: "a gate that is off is on", file: gates, old: `gates[label.GetValue()] = value(metric) == 1`, new: `gates[label.GetValue()] = true`},
+		{name: "a gate that is off is on", file: gates, old: `reported.Gates[name] = value(metric) == 1`, new: `reported.Gates[name] = true`},
 		{name: "a deleted object is shown", file: watcher, old: `event.Type != watch.Deleted`, new: `true`},
 		{name: "an expired watch ends", file: watcher, old: `func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }`, new: `func expired(error) bool { return false }`},
 	}

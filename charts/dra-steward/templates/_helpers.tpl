@@ -429,3 +429,15 @@ annotations:
 {{- define "dra-steward.schedulerAccount" -}}
 {{- include "dra-steward.accountName" (dict "component" .Values.scheduler "default" (include "dra-steward.schedulerName" .)) -}}
 {{- end -}}
+
+{{/* Known faults of kube-scheduler in the cluster's version; empty for a version that is fixed or unknown. */}}
+{{- define "dra-steward.knownFaults" -}}
+{{- $version := regexFind "^v?[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version -}}
+{{- $faults := list -}}
+{{- range .Files.Get "files/faults.yaml" | fromYamlArray -}}
+{{- if and $version (semverCompare .versions $version) -}}
+{{- $faults = append $faults .reference -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $faults -}}
+{{- end -}}

@@ -22,6 +22,7 @@ type taintOptions struct {
 	targets
 	expires     time.Duration
 	acknowledge string
+	faults      clusterread.FaultCheck
 	dry         cmdutil.DryRun
 	// keep is set unless --for is given: an expiry that the rule has stays.
 	keep bool
@@ -59,6 +60,7 @@ rule has stays, and --for=0 removes it.
 	o.flags(c)
 	cmdutil.DurationVar(c.Flags(), &o.expires, "for", 0, "delete the rule after this time, at least a minute (needs the controller of dra-steward)")
 	c.Flags().StringVar(&o.acknowledge, "acknowledge", "", "acknowledge an impact up to this ceiling: pods<=120,namespaces<=4")
+	o.faults.AddFlags(c.Flags())
 	return c
 }
 
@@ -114,7 +116,7 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	if err != nil {
 		return err
 	}
-	if err := o.warnOfFaults(streams); err != nil {
+	if err := o.checkFaults(ctx, streams); err != nil {
 		return err
 	}
 	for _, target := range found {
@@ -134,12 +136,12 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	return nil
 }
 
-func (o taintOptions) warnOfFaults(streams cmdutil.Streams) error {
+func (o taintOptions) checkFaults(ctx context.Context, streams cmdutil.Streams) error {
 	config, err := o.read.Client.Config(streams)
-	if err == nil {
-		clusterread.WarnOfFaults(streams, config, faults.RuleExists)
+	if err != nil {
+		return err
 	}
-	return err
+	return o.faults.Check(ctx, streams, config, faults.RuleExists, o.dry != "")
 }
 
 // expiry is when a rule ends: by --for, or as it is stored.

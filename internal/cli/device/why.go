@@ -14,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/internal/why"
 )
@@ -84,6 +85,7 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 	if err != nil {
 		return err
 	}
+	found.Notes = append(found.Notes, faultNotes(found)...)
 	report, err := answer(ctx, found, o, claim, pod)
 	if err != nil {
 		return err
@@ -105,6 +107,19 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 		err = cmdutil.ErrFindings
 	}
 	return err
+}
+
+// faultNotes say in a line which known faults kube-scheduler has, and name the rules that it
+// takes for others.
+func faultNotes(l *clusterread.Snapshot) (notes []string) {
+	version, known := l.Scheduler, "kube-scheduler is "+l.Scheduler
+	if version == "" {
+		version, known = l.Server, "the API server is "+l.Server+" (the version of kube-scheduler is unknown)"
+	}
+	if all := faults.OfScheduler(version); len(all) > 0 {
+		notes = append(notes, fmt.Sprintf("%s, with known faults of kube-scheduler: %s; dra-steward report explains them", known, faults.References(all)))
+	}
+	return append(notes, faults.Rules(version, l.View.Rules())...)
 }
 
 // answer explains a claim with a pod that uses it, or a pod.

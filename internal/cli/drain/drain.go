@@ -30,6 +30,7 @@ type drainOptions struct {
 	deadline                    time.Duration
 	action                      string
 	acknowledge                 string
+	faults                      clusterread.FaultCheck
 	evictBare, bareCordon       bool
 	uncordon                    bool
 	wait                        bool
@@ -96,6 +97,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.value, "cordon-value", "", "value of the cordon taint (default: the name of the drain)")
 	f.BoolVar(&o.evictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
 	f.BoolVar(&o.bareCordon, "without-cordon", false, "continue if DeviceTaintRules are not served, without keeping new pods off the devices")
+	o.faults.AddFlags(f)
 	f.BoolVar(&o.uncordon, "uncordon", false, "remove the cordon when the devices are drained")
 	f.BoolVar(&o.wait, "wait", false, "show the progress and wait until the devices are drained")
 	cmdutil.DurationVar(f, &o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
@@ -152,7 +154,9 @@ func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config
 	if err != nil {
 		return err
 	}
-	clusterread.WarnOfFaults(streams, config, faults.RuleExists)
+	if err := o.faults.Check(ctx, streams, config, faults.RuleExists, o.dry != ""); err != nil {
+		return err
+	}
 	if o.dry != "" {
 		return o.plan(ctx, streams, config, client, found.View, wanted)
 	}

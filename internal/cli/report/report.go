@@ -139,7 +139,7 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 	holders := state.Objects.Index()
 	options := audit.Options{Configuration: seen.file.StewardConfiguration, Policies: seen.set, Now: now}
 	in := report.Input{Modes: stepsFrom(seen.file.Mode), View: state.View, Holders: holders, Pods: state.Objects.Pods,
-		Seen: seen.counters, Evictions: seen.evictions, Now: now}
+		Seen: seen.counters, Evictions: seen.evictions, Server: state.Server, Now: now}
 	counting := &impact.Estimator{Published: state.View.PublishedSlices}
 	for _, claim := range state.Objects.Claims {
 		counting.Index.SetClaim(claim)
@@ -172,7 +172,7 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 		return report.Report{}, err
 	}
 	r := maker.Report()
-	r.Notes = seen.notes
+	r.Notes = append(r.Notes, seen.notes...)
 	return r, nil
 }
 
