@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/dra-steward/dra-steward/internal/natural"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -70,6 +72,10 @@ func problemsOf(findings []review.Finding) (problems []problem) {
 }
 
 func (p *problem) add(f review.Finding) {
+	if rest, is := unlisted(f); is {
+		p.count += rest
+		return
+	}
 	p.count++
 	i := slices.IndexFunc(p.messages, func(m messagePlaces) bool { return m.text == f.Message })
 	if i < 0 {
@@ -79,6 +85,17 @@ func (p *problem) add(f review.Finding) {
 		p.messages = append(p.messages, messagePlaces{text: f.Message})
 	}
 	p.messages[i].places = append(p.messages[i].places, f.Path)
+}
+
+// unlisted is the number of a policy's messages that its limit has left out.
+func unlisted(f review.Finding) (int, bool) {
+	text, is := strings.CutPrefix(f.Message, "and ")
+	text, ends := strings.CutSuffix(text, " more")
+	if !is || !ends || f.Path != "" {
+		return 0, false
+	}
+	rest, err := strconv.Atoi(text)
+	return rest, err == nil
 }
 
 // String is such as "a, b and 3 more: message; c: message; and 2 more (dra-steward rule x)".
@@ -123,36 +140,6 @@ func inOrder(findings []review.Finding) []review.Finding {
 		}
 	}
 	return slices.SortedStableFunc(slices.Values(findings), func(a, b review.Finding) int {
-		return cmp.Or(cmp.Compare(first[a.Rule], first[b.Rule]), naturally(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(first[a.Rule], first[b.Rule]), natural.Compare(a.Path, b.Path))
 	})
-}
-
-// naturally compares numbers in texts by their values: "[2]" is before "[10]".
-func naturally(a, b string) int {
-	for a != "" && b != "" {
-		m, restA := digits(a)
-		n, restB := digits(b)
-		switch {
-		case m != "" && n != "":
-			m, n = strings.TrimLeft(m, "0"), strings.TrimLeft(n, "0")
-			if c := cmp.Or(cmp.Compare(len(m), len(n)), strings.Compare(m, n)); c != 0 {
-				return c
-			}
-			a, b = restA, restB
-		case a[0] != b[0]:
-			return cmp.Compare(a[0], b[0])
-		default:
-			a, b = a[1:], b[1:]
-		}
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// digits divides a text after the digits that it begins with.
-func digits(text string) (digits, rest string) {
-	end := 0
-	for end < len(text) && '0' <= text[end] && text[end] <= '9' {
-		end++
-	}
-	return text[:end], text[end:]
 }

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +35,8 @@ func TestWarnings(t *testing.T) {
 		"without path": {[]review.Finding{warning("r", "", "is odd")}, "changes 1 device", []string{"is odd (dra-steward rule r)", "changes 1 device (dra-steward rule patch-effect)"}},
 		"other messages": {[]review.Finding{warning("r", "spec[2]", "has b"), warning("r", "spec[1]", "has a"), warning("r", "spec[3]", "has c")}, "",
 			[]string{"spec[1]: has a; spec[2]: has b; and 1 more (dra-steward rule r)"}},
+		"left out by the policy": {[]review.Finding{warning("r", "", "and 6 more"), warning("r", "spec[10]", "has b"), warning("r", "spec[1]", "has a"), warning("r", "spec[2]", "has c")}, "",
+			[]string{"spec[1]: has a; spec[2]: has c; and 7 more (dra-steward rule r)"}},
 		"too many": {many, "", []string{
 			"spec: is odd (dra-steward rule rule-0)", "spec: is odd (dra-steward rule rule-1)", "spec: is odd (dra-steward rule rule-2)",
 			"spec: is odd (dra-steward rule rule-3)", "spec: is odd (dra-steward rule rule-4)", "and 2 more: \"dra-steward lint\" lists all (dra-steward rules: rule-5, rule-6)"}},
@@ -45,15 +46,5 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestNaturally(t *testing.T) {
-	want := []string{"", "a", "a[0]", "a[2]", "a[02].b", "a[10]", "a[10].b", "b"}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortStableFunc(got, naturally)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
 	}
 }

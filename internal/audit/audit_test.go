@@ -150,3 +150,19 @@ func TestOrder(t *testing.T) {
 		t.Error(texts[0])
 	}
 }
+
+// TestPlaces: findings about an object are in the order of its fields, and the number of those
+// that are not listed is the last.
+func TestPlaces(t *testing.T) {
+	var found []audit.Finding
+	for _, path := range []string{"", "spec.items[10]", "spec.items[2]"} {
+		found = append(found, audit.Finding{Code: "SITE-1", Kind: "ResourceClaim", Name: "x", Path: path})
+	}
+	var paths []string
+	for _, f := range audit.Make(nil, found).Findings {
+		paths = append(paths, f.Path)
+	}
+	if !slices.Equal(paths, []string{"spec.items[2]", "spec.items[10]", ""}) {
+		t.Errorf("%q", paths)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/natural"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -71,7 +72,16 @@ func Make(objects map[string]int, findings []Finding) Report {
 
 func compare(a, b Finding) int {
 	return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name),
-		cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Today, b.Today))
+		comparePaths(a.Path, b.Path), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Today, b.Today))
+}
+
+// comparePaths puts findings without a place last: such is the number of those that are not
+// listed.
+func comparePaths(a, b string) int {
+	if a == "" || b == "" {
+		return -cmp.Compare(len(a), len(b))
+	}
+	return natural.Compare(a, b)
 }
 
 // Outputs are the forms in which a report is written.

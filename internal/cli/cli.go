@@ -74,6 +74,26 @@ func called(c *cobra.Command, name string) {
 	}
 }
 
+// explainArguments makes the commands answer wrong arguments with their usage, where cobra
+// answers with a number of arguments.
+func explainArguments(c *cobra.Command) {
+	if check := c.Args; check != nil && !c.HasSubCommands() {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if check(c, args) == nil {
+				return nil
+			}
+			problem := "arguments are missing"
+			if len(args) > 0 {
+				problem = fmt.Sprintf("the arguments %q do not fit", args)
+			}
+			return fmt.Errorf("%s: usage: %s; see '%s --help'", problem, c.UseLine(), c.CommandPath())
+		}
+	}
+	for _, sub := range c.Commands() {
+		explainArguments(sub)
+	}
+}
+
 // Command returns the program as a command with all subcommands, for tools that describe it.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	root := &cobra.Command{
@@ -106,6 +126,7 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.WhyCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
 		node.Command(streams), metricsCommand(streams), uninstall.Command(streams), versionCommand(streams))
 	root.AddCommand(drain.Command(streams), report.ReportCommand(streams), optionsCommand(streams))
+	explainArguments(root)
 	if streams.Name != "" {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: streams.Name}
 		called(root, streams.Name)

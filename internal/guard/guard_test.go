@@ -47,6 +47,7 @@ func TestExceeded(t *testing.T) {
 		"nothing":               {guard.Counts{}, "", ""},
 		"at the thresholds":     {guard.Counts{Devices: 25, DriverDevices: 100, Claims: 99, Pods: 20, Namespaces: 5}, "", ""},
 		"pods":                  {guard.Counts{Pods: 21}, "", "21 pods are more than the threshold of 20"},
+		"one pod":               {guard.Counts{Pods: 1}, "pods<=0", "1 pod is more than the acknowledged 0"},
 		"namespaces":            {guard.Counts{Namespaces: 6}, "", "6 namespaces are more than the threshold of 5"},
 		"share":                 {guard.Counts{Devices: 26, DriverDevices: 100}, "", "26 % of the devices of the drivers are more than the threshold of 25 %"},
 		"share, rounded up":     {guard.Counts{Devices: 251, DriverDevices: 1000}, "", "26 % of the devices of the drivers are more than the threshold of 25 %"},

@@ -1,6 +1,11 @@
 package guard
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dra-steward/dra-steward/internal/plural"
+)
 
 // Counts are what a taint or drain hits now.
 type Counts struct {
@@ -49,7 +54,11 @@ func (e Excess) String() string {
 	if e.What == percent {
 		return fmt.Sprintf("%d %% of the devices of the drivers are more than %s %d %%", e.Count, than, e.Limit)
 	}
-	return fmt.Sprintf("%d %s are more than %s %d", e.Count, e.What, than, e.Limit)
+	verb := "are"
+	if e.Count == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("%s %s more than %s %d", plural.Of(e.Count, strings.TrimSuffix(e.What, "s")), verb, than, e.Limit)
 }
 
 const (

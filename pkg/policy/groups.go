@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/natural"
 )
 
 // part is a set of the parts of the input, a bit for each of parts().
@@ -212,7 +213,7 @@ func newGroup(set *Set, policies []*preparedPolicy) (*group, error) {
 }
 
 func compareViolations(a, b Violation) int {
-	return cmp.Or(slices.Compare(a.Paths, b.Paths), cmp.Compare(a.Message, b.Message))
+	return cmp.Or(slices.CompareFunc(a.Paths, b.Paths, natural.Compare), cmp.Compare(a.Message, b.Message))
 }
 
 // violationPlaces are the places of violations, by policy and message.

@@ -238,3 +238,19 @@ func TestUnreadableJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesInOrder: a message names its places as people count, and the first messages are
+// those of the first places.
+func TestPlacesInOrder(t *testing.T) {
+	deny := func(message string) string {
+		return header + "deny contains {\"paths\": [path], \"message\": " + message + "} if {\n\tsome path in [sprintf(\"spec.items[%d]\", [i]) | some i in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]]\n}\n"
+	}
+	d := decide(t, engine(t, policy.Settings{}, source(deny(`"wrong"`))), writing(asking(resourceapi.DeviceToleration{})))
+	if want := "wrong; also at spec.items[1], spec.items[2] and 10 more"; len(d.Messages) != 1 || d.Messages[0].Path != "spec.items[0]" || d.Messages[0].Message != want {
+		t.Errorf("%+v, want %q", d.Messages, want)
+	}
+	d = decide(t, engine(t, policy.Settings{}, source(deny(`concat(" ", ["wrong", path])`))), writing(asking(resourceapi.DeviceToleration{})))
+	if len(d.Messages) != 11 || d.Messages[9].Path != "spec.items[9]" || d.Messages[10].Message != "and 3 more" {
+		t.Errorf("%+v", d.Messages)
+	}
+}

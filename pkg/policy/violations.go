@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/dra-steward/dra-steward/internal/natural"
 )
 
 // The fields of a violation.
@@ -161,7 +163,7 @@ func identityOf(v *Violation) identity {
 	return identity{v.Code, v.Mode, v.Stored, v.Message, v.Hint, strings.Join(v.Allowed, "\x00"), len(v.Allowed)}
 }
 
-// places are the distinct paths of a message, in their order.
+// places are the distinct paths of a message.
 type places struct {
 	paths []string
 	known map[string]bool
@@ -191,6 +193,9 @@ func groupMessages(violations []Violation) []Message {
 			first, found = append(first, &violations[i]), append(found, group)
 		}
 		group.add(violations[i].Paths)
+	}
+	for _, group := range found {
+		slices.SortFunc(group.paths, natural.Compare)
 	}
 	listed, omitted := limitMessages(first)
 	type hint struct {

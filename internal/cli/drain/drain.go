@@ -117,9 +117,24 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	cmdutil.Complete(c, "order", []string{string(v1alpha1.OrderPriority), string(v1alpha1.OrderOwnerSpread)})
 }
 
-func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args []string) error {
-	if o.watch && !o.list {
+// check refuses flags that would change nothing.
+func (o drainOptions) check() error {
+	switch {
+	case o.watch && !o.list:
 		return errors.New("--watch: add --list, or follow one drain with --wait")
+	case o.changed("output") && !o.list:
+		return errors.New("--output: only --list has formats; kubectl get devicedrain NAME -o yaml shows one drain")
+	case o.noHeaders && !o.list:
+		return errors.New("--no-headers: only --list has a header")
+	case o.timeout != 0 && !o.wait:
+		return errors.New("--timeout: add --wait")
+	}
+	return nil
+}
+
+func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args []string) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	if o.watch {
 		streams = streams.Once()

@@ -17,6 +17,9 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/envtest"
@@ -27,6 +30,8 @@ func main() {
 	if filepath.Base(os.Args[0]) == program {
 		os.Exit(cli.Run(ctx, os.Args[1:], cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
+	// The controller and the webhook keep logs of their own; their libraries write to stderr.
+	klog.SetLogger(logr.Discard())
 	err := run(ctx, os.Args[1:])
 	interrupted := ctx.Err() != nil
 	stop()

@@ -64,6 +64,9 @@ func TestCommand(t *testing.T) {
 
 	expect(t, cmdutil.ExitFailed, []string{"name it in full"}, "gpu-77")
 	expect(t, cmdutil.ExitFailed, []string{"name devices as DRIVER/POOL/DEVICE"})
+	expect(t, cmdutil.ExitFailed, []string{"--output: only --list has formats"}, full, "--dry-run", "-o", "json")
+	expect(t, cmdutil.ExitFailed, []string{"--no-headers: only --list has a header"}, full, "--no-headers")
+	expect(t, cmdutil.ExitFailed, []string{"--timeout: add --wait"}, full, "--timeout=3s")
 	expect(t, cmdutil.ExitFindings, []string{"cordon " + full, "blocked BudgetBlocked", "command/web allows no eviction"}, full, "--dry-run=server")
 	if _, err := drains.Get(t.Context(), "command", metav1.GetOptions{}); err == nil {
 		t.Error("a dry run created the drain")
@@ -72,7 +75,7 @@ func TestCommand(t *testing.T) {
 	site := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dra-steward", Labels: map[string]string{"app.kubernetes.io/name": "dra-steward"}},
 		Data: map[string]string{"config.yaml": "apiVersion: dra-steward.io/v1alpha1\nkind: StewardConfiguration\nguard: {thresholds: {pods: 0}}\n"}}
 	do(s, s.create(c.CoreV1().ConfigMaps(s.name).Create(t.Context(), site, metav1.CreateOptions{})))
-	expect(t, cmdutil.ExitFindings, []string{"blocked AboveThreshold: 1 pods are more than the threshold of 0", "thresholds: ConfigMap command/dra-steward"}, full, "--dry-run")
+	expect(t, cmdutil.ExitFindings, []string{"blocked AboveThreshold: 1 pod is more than the threshold of 0", "thresholds: ConfigMap command/dra-steward"}, full, "--dry-run")
 	do(s, c.CoreV1().ConfigMaps(s.name).Delete(t.Context(), site.Name, metav1.DeleteOptions{}))
 	expect(t, cmdutil.ExitClean, []string{"devicedrain command created"}, full, "--name=command", "--rate=30")
 	s.wait("command", "Blocked=True BudgetBlocked")

@@ -5,6 +5,7 @@ package causes_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
 
 // asCommand makes the test binary the program itself, so that a shell can run remedies.
@@ -37,12 +39,21 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Run(context.Background(), os.Args[1:], cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
-	options := envtest.Options{
-		Kubernetes: "1.37", ControllerManager: true, Scheduler: true, Kubectl: true, DeviceTaintRules: true, Nodes: []string{"node-0", "node-1"},
-		FeatureGates:  map[string]bool{"GenericWorkload": true},
-		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
+	options := envtest.Options{ControllerManager: true, Scheduler: true, Kubectl: true, DeviceTaintRules: true, Nodes: []string{"node-0", "node-1"}}
+	switch minor() {
+	case "1.37":
+		options.FeatureGates = map[string]bool{"GenericWorkload": true}
+		options.RuntimeConfig = map[string]bool{"scheduling.k8s.io/v1beta1": true}
+	case "1.35", "1.34":
+		options.FeatureGates = map[string]bool{"DRAConsumableCapacity": true, "DRADeviceBindingConditions": true, "DRAExtendedResource": true, "DRAPartitionableDevices": true}
 	}
 	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
+}
+
+// minor is that of the control plane.
+func minor() string {
+	parts := strings.SplitN(cmp.Or(os.Getenv(assets.VersionVariable), assets.DefaultVersion), ".", 3)
+	return strings.Join(parts[:min(len(parts), 2)], ".")
 }
 
 // A world is the namespace of a case, with a driver and a class of its own.
@@ -87,6 +98,10 @@ func (w *world) create(manifest string) {
 		resource, known := resources()[object.GetKind()]
 		if !known || resource.Group != group {
 			w.Fatalf("%s %s: not a resource of this test", object.GetAPIVersion(), object.GetKind())
+		}
+		if object.GetKind() == "DeviceTaintRule" {
+			resource = cluster.DeviceTaintRules()
+			object.SetAPIVersion(resource.GroupVersion().String())
 		}
 		var into dynamic.ResourceInterface = w.dynamic.Resource(resource)
 		switch object.GetKind() {
