@@ -58,7 +58,7 @@ func (s *Source) CompleteHolders(c *cobra.Command, _ []string, typed string) ([]
 	return s.CompleteWaiting(c, nil, typed)
 }
 
-// CompleteKind offers the names of a kind: driver, node.
+// CompleteKind offers the names of a kind: class, driver, node.
 func (s *Source) CompleteKind(kind string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return s.names(c.Context(), kind), cobra.ShellCompDirectiveNoFileComp
@@ -85,6 +85,8 @@ func (s *Source) names(ctx context.Context, kind string) (names []string) {
 	switch kind {
 	case "node":
 		names = namesOf[*corev1.Node](ctx, r, r.client.CoreV1().Nodes())
+	case "class":
+		names = namesOf[*resourceapi.DeviceClass](ctx, r, r.client.ResourceV1().DeviceClasses())
 	case "namespace":
 		names = namesOf[*corev1.Namespace](ctx, r, r.client.CoreV1().Namespaces())
 	case "pod":

@@ -25,6 +25,8 @@ type Snapshot struct {
 	Claims []*resourceapi.ResourceClaim
 	Pods   []*corev1.Pod
 	Nodes  []*corev1.Node
+	// PartialClaims is true if there are claims that could not be read.
+	PartialClaims bool
 	// Notes are about objects that could not be read. NoClasses is true if these are
 	// DeviceClasses.
 	Notes     []string
@@ -159,7 +161,8 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 		if apierrors.IsForbidden(err) && o.Everywhere {
 			return fmt.Errorf("--all-namespaces: %w; without this flag, only the claims of one namespace are read", err)
 		}
-		if apierrors.IsForbidden(err) {
+		l.PartialClaims = apierrors.IsForbidden(err)
+		if l.PartialClaims {
 			l.Notes = append(l.Notes, "claims of other namespaces cannot be read: a device that looks free can be allocated there")
 			l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims of namespace "+namespace, r.client.ResourceV1().ResourceClaims(namespace))
 		}
@@ -177,6 +180,9 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 	if o.Nodes {
 		var err error
 		l.Nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes())
+		if err == nil && l.Nodes == nil {
+			l.Nodes = []*corev1.Node{} // nil is not known
+		}
 		if err := denied(err, "nodes cannot be read"); err != nil {
 			return err
 		}

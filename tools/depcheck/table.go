@@ -34,15 +34,16 @@ type Package struct {
 var Packages = map[string]Package{
 	"cmd/dra-steward": {Floor: 5, Beside: []string{"internal/cli", "internal/cli/cmdutil"}},
 	// The list of all commands, and nothing else, knows every program.
-	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/cmdutil", "internal/cli/config", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
+	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/capacity", "internal/cli/cmdutil", "internal/cli/config", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
 		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/uninstall", "internal/manager", "internal/nodeagent", "internal/server"}},
-	"internal/cli/cmdutil": {Floor: 4, Beside: []string{"internal/policyload"}},
-	"internal/cli/config":  {Floor: 5},
-	"internal/cli/device":  {Floor: 5},
-	"internal/cli/drain":   {Floor: 5},
-	"internal/cli/lint":    {Floor: 5},
-	"internal/cli/node":    {Floor: 5, Beside: []string{"internal/nodeagent"}},
-	"internal/cli/policy":  {Floor: 5},
+	"internal/cli/cmdutil":  {Floor: 4, Beside: []string{"internal/policyload"}},
+	"internal/cli/capacity": {Floor: 5},
+	"internal/cli/config":   {Floor: 5},
+	"internal/cli/device":   {Floor: 5},
+	"internal/cli/drain":    {Floor: 5},
+	"internal/cli/lint":     {Floor: 5},
+	"internal/cli/node":     {Floor: 5, Beside: []string{"internal/nodeagent"}},
+	"internal/cli/policy":   {Floor: 5},
 	// It reads the flags of a running controller as that reads them.
 	"internal/cli/report": {Floor: 5, Beside: []string{"internal/manager"}},
 	// It deletes what the controller keeps, by the names that it gives.
@@ -79,6 +80,7 @@ var Packages = map[string]Package{
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
 	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
 	"pkg/tracker":              {Floor: 3},
+	"internal/capacity":        {Floor: 3, Beside: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/placement":       {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/why":             {Floor: 3, Beside: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Pure: true},
 	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},

@@ -1,0 +1,265 @@
+package capacity
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+type poolID struct{ driver, name string }
+
+// A pool is the newest generation of one.
+type pool struct {
+	generation    int64
+	slices, total int64
+	// names are those of its devices; twice is true if one is not unique.
+	names map[string]bool
+	twice bool
+	// counters are what devices of the pool can consume together; left is without those of
+	// held devices. short is true if devices hold more than there is: the scheduler allocates
+	// no device of the pool then that consumes counters.
+	counters, left map[counter]resource.Quantity
+	short          bool
+	// invalid is true if a counter set is defined twice, or one that a device consumes is not
+	// defined.
+	invalid bool
+	devices []*device
+	// groups are the devices that share counters, directly or through others.
+	groups [][]*device
+}
+
+// pools finds the newest generation of each pool.
+func (s *survey) pools() map[poolID]*pool {
+	pools := map[poolID]*pool{}
+	for _, slice := range s.View.List(nil) {
+		id := poolID{slice.Spec.Driver, slice.Spec.Pool.Name}
+		p := pools[id]
+		if p != nil && slice.Spec.Pool.Generation < p.generation {
+			continue
+		}
+		if p == nil || slice.Spec.Pool.Generation > p.generation {
+			p = &pool{generation: slice.Spec.Pool.Generation, total: slice.Spec.Pool.ResourceSliceCount, names: map[string]bool{}, counters: map[counter]resource.Quantity{}}
+			pools[id] = p
+		}
+		if s.ignored(slice) {
+			continue // its pool is incomplete
+		}
+		p.slices++
+		p.define(slice)
+	}
+	for _, p := range pools {
+		p.names = nil
+	}
+	return pools
+}
+
+// ignored reports whether the scheduler does not count a slice.
+func (s *survey) ignored(slice *resourceapi.ResourceSlice) bool {
+	if s.features.CompatibilityGroups {
+		return false
+	}
+	for i := range slice.Spec.Devices {
+		for _, consumed := range slice.Spec.Devices[i].ConsumesCounters {
+			if len(consumed.CompatibilityGroups) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// define adds the names and counters of a slice.
+func (p *pool) define(slice *resourceapi.ResourceSlice) {
+	for i := range slice.Spec.Devices {
+		name := slice.Spec.Devices[i].Name
+		p.twice = p.twice || p.names[name]
+		p.names[name] = true
+	}
+	for _, set := range slice.Spec.SharedCounters {
+		for name, c := range set.Counters {
+			of := counter{set.Name, name}
+			_, defined := p.counters[of]
+			p.invalid = p.invalid || defined
+			p.counters[of] = c.Value
+		}
+	}
+}
+
+// reason is why no device of the pool can be allocated.
+func (p *pool) reason(incomplete bool) Reason {
+	switch {
+	case p.slices != p.total && !incomplete:
+		return PoolIncomplete
+	case p.twice || p.invalid:
+		return PoolInvalid
+	}
+	return ""
+}
+
+// consume takes the counters of held devices, and finds the groups of the others.
+func (p *pool) consume() {
+	if len(p.counters) == 0 {
+		return
+	}
+	p.left = make(map[counter]resource.Quantity, len(p.counters))
+	for of, value := range p.counters {
+		p.left[of] = value.DeepCopy()
+	}
+	sets := unions{}
+	for _, d := range p.devices {
+		consumed := d.seen.ConsumesCounters
+		for i := range consumed {
+			sets.join(consumed[0].CounterSet, consumed[i].CounterSet)
+		}
+		if d.inUse {
+			p.take(consumed)
+		}
+	}
+	for _, value := range p.left {
+		p.short = p.short || value.Sign() < 0
+	}
+	at := map[string]int{}
+	for _, d := range p.devices {
+		if len(d.seen.ConsumesCounters) == 0 {
+			continue
+		}
+		root := sets.root(d.seen.ConsumesCounters[0].CounterSet)
+		group, known := at[root]
+		if !known {
+			group = len(p.groups)
+			at[root] = group
+			p.groups = append(p.groups, nil)
+		}
+		p.groups[group] = append(p.groups[group], d)
+	}
+}
+
+func (p *pool) take(consumed []resourceapi.DeviceCounterConsumption) {
+	for _, c := range consumed {
+		for name, value := range c.Counters {
+			of := counter{c.CounterSet, name}
+			if left, ok := p.left[of]; ok {
+				left.Sub(value.Value)
+				p.left[of] = left
+			}
+		}
+	}
+}
+
+// unions are counter sets that devices connect.
+type unions map[string]string
+
+func (u unions) root(set string) string {
+	for u[set] != "" && u[set] != set {
+		set = u[set]
+	}
+	return set
+}
+
+func (u unions) join(a, b string) {
+	if a, b = u.root(a), u.root(b); a != b {
+		u[b] = a
+	}
+}
+
+// A place is where a device is: one node, or several.
+type place struct {
+	// node is its name, empty for several.
+	node string
+	// all is true if it is on every node.
+	all    bool
+	reason Reason
+}
+
+// places finds the nodes of devices. Selectors are matched once each.
+type places struct {
+	nodes map[string]Reason
+	all   []*corev1.Node
+	// known is false if nodes could not be read.
+	known    bool
+	anywhere Reason
+	selected map[string]Reason
+}
+
+func newPlaces(nodes []*corev1.Node) *places {
+	p := &places{nodes: make(map[string]Reason, len(nodes)), all: nodes, known: nodes != nil, selected: map[string]Reason{}}
+	if p.known {
+		p.anywhere = NodeMissing
+	}
+	for _, node := range nodes {
+		reason := reasonOf(node)
+		p.nodes[node.Name] = reason
+		p.anywhere = better(p.anywhere, reason)
+	}
+	return p
+}
+
+// better is the reason of the better of two nodes.
+func better(a, b Reason) Reason {
+	rank := func(r Reason) int {
+		return strings.Index(" "+string(NodeUnschedulable)+string(NodeNotReady)+string(NodeMissing), string(r))
+	}
+	if a == "" || b == "" {
+		return ""
+	}
+	if rank(a) < rank(b) {
+		return a
+	}
+	return b
+}
+
+// reasonOf is why pods cannot start on a node.
+func reasonOf(node *corev1.Node) Reason {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return NodeNotReady
+		}
+	}
+	if node.Spec.Unschedulable {
+		return NodeUnschedulable
+	}
+	return ""
+}
+
+// of is the place of a device.
+func (p *places) of(slice *resourceapi.ResourceSlice, d *resourceapi.Device) place {
+	name, all, selector := slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector
+	if slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection {
+		name, all, selector = d.NodeName, d.AllNodes, d.NodeSelector
+	}
+	switch {
+	case name != nil && *name != "":
+		found, exists := p.nodes[*name]
+		if p.known && !exists {
+			found = NodeMissing
+		}
+		return place{node: *name, reason: found}
+	case all != nil && *all:
+		return place{all: true, reason: p.anywhere}
+	case selector == nil:
+		return place{reason: NodeMissing}
+	case !p.known:
+		return place{}
+	}
+	return place{reason: p.selects(selector)}
+}
+
+// selects is the reason of the best node that a selector selects.
+func (p *places) selects(selector *corev1.NodeSelector) Reason {
+	key := selector.String()
+	found, known := p.selected[key]
+	if known {
+		return found
+	}
+	found = NodeMissing
+	for _, node := range p.all {
+		if ok, err := structured.NodeMatches(structured.Features{}, node, "", false, selector); err == nil && ok {
+			found = better(found, p.nodes[node.Name])
+		}
+	}
+	p.selected[key] = found
+	return found
+}

@@ -1,0 +1,112 @@
+// Package capacity has the commands about how much is left: capacity.
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+)
+
+// capacityOptions are the flags of capacity.
+type capacityOptions struct {
+	clusterread.SnapshotOptions
+	capacity.Scope
+	output, by string
+	noHeaders  bool
+	patched    bool
+}
+
+func formats() []string { return []string{"text", "wide", "name"} }
+
+func CapacityCommand(streams cmdutil.Streams) *cobra.Command {
+	o := capacityOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true}}
+	c := &cobra.Command{
+		Use:   "capacity",
+		Short: "Show how many devices are allocated, how many can be, and what keeps the others",
+		Long: `capacity counts devices. Each one is in one column, the first that applies:
+
+  HELD           a claim has it, or no share of default size is left of a shared device
+  UNREACHABLE    its pool is incomplete or invalid, or its node is missing, not ready or
+                 unschedulable
+  PATCHED AWAY   a ResourceSlicePatch has taken it out of the class
+  TAINTED        it has a taint with the effect NoSchedule or NoExecute
+  EXCLUDED       it shares counters with devices that are held or counted as allocatable: of the
+                 partitions of a GPU, the largest set that fits is counted
+  UNKNOWN        it looks free, but you are not allowed to read all claims
+  ALLOCATABLE    none of these
+
+The last columns show how many claims for 1, 2, 4 and 8 of the devices fit now, each on one
+node. "<=" marks an upper bound: the choice of kube-scheduler can make it less. They count
+devices only, not the cpu and memory of pods, and no taint is tolerated.
+
+capacity reads the objects that your permissions let you read, or files (--from-files).`,
+		Example: `  dra-steward capacity
+  dra-steward capacity --class gpu --by node
+  dra-steward capacity --driver gpu.example.com --by model -o wide
+  dra-steward capacity --by namespace
+  dra-steward capacity --class gpu -o jsonpath='{.total.allocatable}'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), streams) },
+	}
+	o.AddFlags(c)
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(formats()...), ", "))
+	f.StringVar(&o.Class, "class", "", "only devices that this DeviceClass selects")
+	f.StringVar(&o.Driver, "driver", "", "only devices of this driver")
+	f.StringVar(&o.by, "by", string(capacity.ByDriver), "rows: "+strings.Join(capacity.Bys(), ", "))
+	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "print only the rows")
+	o.Scheduler.AddFlags(f)
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(formats()...))
+	cmdutil.Complete(c, "by", capacity.Bys())
+	cmdutil.CompleteWith(c, "class", o.CompleteKind("class"))
+	cmdutil.CompleteWith(c, "driver", o.CompleteKind("driver"))
+	return c
+}
+
+func (o *capacityOptions) run(ctx context.Context, streams cmdutil.Streams) error {
+	if err := cmdutil.CheckOutput(o.output, formats()...); err != nil {
+		return err
+	}
+	if !slices.Contains(capacity.Bys(), o.by) {
+		return fmt.Errorf("--by %q: must be one of %s", o.by, strings.Join(capacity.Bys(), ", "))
+	}
+	found, err := o.Read(ctx, streams)
+	if err != nil {
+		return err
+	}
+	report, err := clusterOf(found, o.patched).Report(ctx, o.Scope, capacity.By(o.by))
+	if err != nil {
+		return err
+	}
+	return o.write(streams.Out, report)
+}
+
+// clusterOf is what capacity knows of a cluster.
+func clusterOf(l *clusterread.Snapshot, patched bool) capacity.Cluster {
+	return capacity.Cluster{View: l.View, Claims: l.Claims, Partial: l.PartialClaims, Nodes: l.Nodes, Patched: patched,
+		IncompletePools: l.Before135, Gates: l.Gates, Notes: l.Notes}
+}
+
+func (o *capacityOptions) write(out io.Writer, r capacity.Report) error {
+	switch {
+	case o.output == "text" || o.output == "wide":
+		return table{Report: r, wide: o.output == "wide", headers: !o.noHeaders}.write(out)
+	case o.output == "name":
+		for _, row := range r.Rows {
+			fmt.Fprintln(out, row.Name)
+		}
+		return nil
+	case cmdutil.HasRows(o.output):
+		return cmdutil.PrintTable(out, o.output, r.Rows, !o.noHeaders)
+	}
+	return cmdutil.Print(out, o.output, r)
+}

@@ -1,0 +1,114 @@
+//go:build unix
+
+package scale_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/test/scale"
+)
+
+// clusterOf is a world as commands read it.
+func clusterOf(w scale.World) capacity.Cluster {
+	var objects []any
+	c := capacity.Cluster{}
+	for i := range w.Nodes {
+		objects = append(objects, w.GPUs(i), w.NICs(i))
+		c.Nodes = append(c.Nodes, w.Node(i))
+	}
+	for i := range scale.Rules {
+		objects = append(objects, w.Rule(i))
+	}
+	for i := range scale.Patches {
+		objects = append(objects, w.Patch(i))
+	}
+	objects = append(objects, scale.Class(scale.GPUDriver), scale.Class(scale.NICDriver))
+	for i := range w.Claims() {
+		_, claim := w.Workload(i, 0)
+		c.Claims = append(c.Claims, claim)
+	}
+	c.View = tracker.Merge(objects...)
+	return c
+}
+
+// processorTime is what the process has used: other processes do not count.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// TestCapacity: at 5,000 nodes a report takes less than a second, and ten times the
+// cluster takes about ten times as long, not a hundred times.
+func TestCapacity(t *testing.T) {
+	took := map[int]time.Duration{} // the best times of all questions
+	slowest := time.Duration(0)
+	for _, nodes := range []int{500, 5000} {
+		c := clusterOf(scale.World{Nodes: nodes, Seed: 1})
+		for _, q := range []struct {
+			scope capacity.Scope
+			by    capacity.By
+		}{{by: capacity.ByDriver}, {by: capacity.ByNode}, {capacity.Scope{Class: scale.GPUDriver}, capacity.ByNode}, {by: capacity.ByClass}} {
+			best := time.Hour
+			for range 3 {
+				start := processorTime()
+				r, err := c.Report(t.Context(), q.scope, q.by)
+				if err != nil {
+					t.Fatal(err)
+				}
+				best = min(best, processorTime()-start)
+				if q.scope.Class != "" && r.Total.Held+r.Total.Allocatable+r.Total.Tainted != 8*nodes || r.Total.Held != 8*nodes*9/10 {
+					t.Errorf("%d nodes: %+v", nodes, r.Total)
+				}
+			}
+			t.Logf("%d nodes, by %s %s: %v", nodes, q.by, q.scope.Class, best.Round(time.Millisecond))
+			took[nodes] += best
+			slowest = max(slowest, best)
+		}
+	}
+	if slowest > time.Second {
+		t.Errorf("%v at 5,000 nodes, want less than 1s", slowest)
+	}
+	if took[5000] > 30*took[500] {
+		t.Errorf("%v at 5,000 nodes, %v at 500: grows faster than the cluster", took[5000], took[500])
+	}
+}
+
+// TestCapacityOfPartitions: so does a report of 5,000 nodes whose GPUs have partitions.
+func TestCapacityOfPartitions(t *testing.T) {
+	var objects []any
+	c := capacity.Cluster{Nodes: []*corev1.Node{}}
+	w := scale.World{Nodes: 5000, Seed: 1}
+	for i := range w.Nodes {
+		c.Nodes = append(c.Nodes, w.Node(i))
+		objects = append(objects, w.Partitions(i)...)
+	}
+	c.View = tracker.Merge(objects...)
+	claim := &resourceapi.ResourceClaim{}
+	claim.Name, claim.Namespace = "half", "team-000"
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "gpu", Driver: scale.GPUDriver, Pool: scale.NodeName(0), Device: "gpu-0-3g-0"}}}}
+	c.Claims = append(c.Claims, claim)
+	start := processorTime()
+	r, err := c.Report(t.Context(), capacity.Scope{}, capacity.ByNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := processorTime() - start
+	t.Logf("%v for %d partitions", took.Round(time.Millisecond), r.Total.Total)
+	if r.Total.Allocatable != 5000*7-4 || r.Total.UpperBound {
+		t.Errorf("%d of %d partitions together, want %d", r.Total.Allocatable, r.Total.Total, 5000*7-4)
+	}
+	if took > 2*time.Second {
+		t.Errorf("%v, want less than 2s", took)
+	}
+}
