@@ -11,6 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dra-steward/dra-steward/internal/gates"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -86,9 +87,6 @@ const (
 	FeatureOff Reason = "FeatureOff"
 )
 
-// celEntries bounds how many compiled expressions are remembered.
-const celEntries = 1000
-
 // A device is one of the newest generation of its pool.
 type device struct {
 	tracker tracker.Device
@@ -132,21 +130,16 @@ type survey struct {
 }
 
 func (c Cluster) survey(ctx context.Context) (*survey, error) {
-	features := c.Gates.Features
-	if c.Gates.Source == "" {
-		features = gates.Defaults(0).Features
-	}
+	features := placement.Known(c.Gates).Features
 	s := &survey{Cluster: c, features: features, held: holdingsOf(c.Claims), ofDriver: map[driverExpression]bool{}, solved: map[string]packed{}, work: totalWork}
-	s.cache = dracel.NewCache(celEntries, dracel.Features{
-		EnableConsumableCapacity: features.ConsumableCapacity, EnableListTypeAttributes: features.ListTypeAttributes,
-	})
+	s.cache = placement.NewCache(features)
 	places := newPlaces(c.Nodes)
 	pools := s.pools()
 	for _, merged := range c.View.List(nil) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		p := pools[poolID{merged.Spec.Driver, merged.Spec.Pool.Name}]
+		p := pools[placement.PoolOf(merged)]
 		if merged.Spec.Pool.Generation == p.generation {
 			s.add(merged, p, places)
 		}

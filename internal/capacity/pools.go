@@ -6,10 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/dynamic-resource-allocation/structured"
-)
 
-type poolID struct{ driver, name string }
+	"github.com/dra-steward/dra-steward/internal/placement"
+)
 
 // A pool is the newest generation of one.
 type pool struct {
@@ -32,10 +31,10 @@ type pool struct {
 }
 
 // pools finds the newest generation of each pool.
-func (s *survey) pools() map[poolID]*pool {
-	pools := map[poolID]*pool{}
+func (s *survey) pools() map[placement.PoolID]*pool {
+	pools := map[placement.PoolID]*pool{}
 	for _, slice := range s.View.List(nil) {
-		id := poolID{slice.Spec.Driver, slice.Spec.Pool.Name}
+		id := placement.PoolOf(slice)
 		p := pools[id]
 		if p != nil && slice.Spec.Pool.Generation < p.generation {
 			continue
@@ -256,7 +255,7 @@ func (p *places) selects(selector *corev1.NodeSelector) Reason {
 	}
 	found = NodeMissing
 	for _, node := range p.all {
-		if ok, err := structured.NodeMatches(structured.Features{}, node, "", false, selector); err == nil && ok {
+		if placement.Matches(node, nil, nil, selector) {
 			found = better(found, p.nodes[node.Name])
 		}
 	}
