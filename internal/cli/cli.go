@@ -20,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/policy"
 	"github.com/dra-steward/dra-steward/internal/cli/report"
 	"github.com/dra-steward/dra-steward/internal/cli/uninstall"
+	"github.com/dra-steward/dra-steward/internal/cli/whatif"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/server"
 	"github.com/spf13/cobra"
@@ -126,7 +127,7 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 	root.AddCommand(server.Command(streams), manager.Command(streams), lint.Command(streams), lint.ExplainCommand(streams),
 		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.WhyCommand(streams), capacity.CapacityCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
 		node.Command(streams), metricsCommand(streams), uninstall.Command(streams), versionCommand(streams))
-	root.AddCommand(drain.Command(streams), report.ReportCommand(streams), optionsCommand(streams))
+	root.AddCommand(drain.Command(streams), whatif.Command(streams), report.ReportCommand(streams), optionsCommand(streams))
 	explainArguments(root)
 	if streams.Name != "" {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: streams.Name}

@@ -49,6 +49,8 @@ type SnapshotOptions struct {
 	// Claims reads those of all namespaces, or if that is forbidden of one; Pods
 	// those of one; Nodes all; Waiting what the pods wait for.
 	Claims, Pods, Nodes, Waiting bool
+	// World reads the pods, templates and PodGroups of all namespaces.
+	World bool
 	// Everywhere makes it an error if the claims of all namespaces cannot be read.
 	Everywhere bool
 	// Gates reads the feature gates of kube-scheduler, or what is known of them, from
@@ -192,7 +194,10 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 			return err
 		}
 	}
-	if o.Waiting {
+	switch {
+	case o.World:
+		return l.readWorld(ctx, r)
+	case o.Waiting:
 		return l.readWaiting(ctx, r, namespace)
 	}
 	return nil

@@ -39,6 +39,20 @@ func (l *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string
 	return l.readGroups(ctx, r, namespace)
 }
 
+// readWorld reads what decides where pods of all namespaces land. A list that is forbidden is
+// a note.
+func (l *Snapshot) readWorld(ctx context.Context, r *reading) (err error) {
+	l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(""))
+	if err := l.denied(err, "pods of all namespaces cannot be read: which pods leave, and what they request, is unknown"); err != nil {
+		return err
+	}
+	l.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(""))
+	if err := l.denied(err, "ResourceClaimTemplates of all namespaces cannot be read: the claims of new pods are unknown"); err != nil {
+		return err
+	}
+	return l.readGroups(ctx, r, "")
+}
+
 // readGroups reads the PodGroups if a pod is in one.
 func (l *Snapshot) readGroups(ctx context.Context, r *reading, namespace string) (err error) {
 	if !slices.ContainsFunc(l.Pods, func(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }) {

@@ -175,6 +175,9 @@ func (n *node) busy(wanted port) bool {
 
 // short returns the resource of which a node has too little.
 func (n *node) short(needs *needs) (Kind, string) {
+	if len(n.allocatable) == 0 { // a manifest without a status
+		return "", ""
+	}
 	if limit, known := n.allocatable[corev1.ResourcePods]; known && n.pods+1 > limit {
 		return Resources, "has as many pods as it can have"
 	}

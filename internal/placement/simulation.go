@@ -33,6 +33,8 @@ type Simulation struct {
 	misses map[string]*misses
 	// chance selects nodes, nil selects those with the most free cpu and memory.
 	chance *rand.Rand
+	// quiet does not look for what of devices is in the way.
+	quiet bool
 	// made counts claims that were made.
 	made int
 }
@@ -167,7 +169,7 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 		return r, nil
 	}
 	r.Reason = seen.reason(s)
-	if r.Reason.Kind == Devices {
+	if r.Reason.Kind == Devices && !s.quiet {
 		return r, s.blame(ctx, &r, needs, seen)
 	}
 	return r, nil
@@ -237,9 +239,7 @@ func (s *Simulation) together(ctx context.Context, pods []*corev1.Pod, members [
 	if landed+running >= least {
 		return nil
 	}
-	chance := s.chance
 	*s = *before
-	s.chance = chance
 	for _, m := range members {
 		if results[m].Lands() {
 			results[m] = Result{Pod: pods[m], Reason: Reason{Kind: Gang,

@@ -26,6 +26,9 @@ type World struct {
 	Nodes     []*corev1.Node
 	Templates []*resourceapi.ResourceClaimTemplate
 	Groups    []*schedulingapi.PodGroup
+	// NoNodes is true if the cluster has no nodes. Otherwise, with none, the nodes that slices
+	// name are taken to exist.
+	NoNodes bool
 	// Patched looks at devices as ResourceSlicePatches make them, as a kube-scheduler does
 	// that is built with them.
 	Patched bool
@@ -66,6 +69,9 @@ func (w World) Begin() *Simulation {
 	}
 	s.nodes = make([]*node, 0, len(w.Nodes))
 	s.byName = make(map[string]int, len(w.Nodes))
+	if len(w.Nodes) == 0 && !w.NoNodes {
+		w.Nodes = NodesOf(seen)
+	}
 	for _, n := range slices.SortedFunc(slices.Values(w.Nodes), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }) {
 		s.byName[n.Name] = len(s.nodes)
 		s.nodes = append(s.nodes, &node{Node: n, allocatable: amountsOf(n.Status.Allocatable)})

@@ -35,7 +35,7 @@ var Packages = map[string]Package{
 	"cmd/dra-steward": {Floor: 5, Beside: []string{"internal/cli", "internal/cli/cmdutil"}},
 	// The list of all commands, and nothing else, knows every program.
 	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/capacity", "internal/cli/cmdutil", "internal/cli/config", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
-		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/uninstall", "internal/manager", "internal/nodeagent", "internal/server"}},
+		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/uninstall", "internal/cli/whatif", "internal/manager", "internal/nodeagent", "internal/server"}},
 	"internal/cli/cmdutil":  {Floor: 4, Beside: []string{"internal/policyload"}},
 	"internal/cli/capacity": {Floor: 5},
 	"internal/cli/config":   {Floor: 5},
@@ -48,6 +48,7 @@ var Packages = map[string]Package{
 	"internal/cli/report": {Floor: 5, Beside: []string{"internal/manager"}},
 	// It deletes what the controller keeps, by the names that it gives.
 	"internal/cli/uninstall": {Floor: 5, Beside: []string{"internal/manager"}},
+	"internal/cli/whatif":    {Floor: 5},
 	"internal/manager":       {Floor: 5},
 	"internal/server":        {Floor: 5},
 	"internal/nodeagent":     {Floor: 5},

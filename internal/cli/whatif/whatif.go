@@ -1,0 +1,160 @@
+// Package whatif has the commands that show what a change does before it is made.
+package whatif
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/taints"
+)
+
+// options are the flags of all commands.
+type options struct {
+	clusterread.SnapshotOptions
+	output   string
+	patched  bool
+	selector string
+	file     string
+	replicas int
+}
+
+// Command is whatif with its subcommands.
+func Command(streams cmdutil.Streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "whatif",
+		Short: "Show which pods leave, and where they land again, before a change is made",
+		Long: `whatif shows what a change does, and changes nothing: which pods leave, when, and for each
+the node on which it lands again, or the first reason why it does not. Devices are allocated by
+kube-scheduler's own allocator. Of a node these count: node selector and affinity, taints,
+unschedulable, host ports, and requests of cpu, memory, pods and extended resources. The column
+NOT CHECKED of -o wide names what else a pod uses.
+
+Where the order of pods, or the nodes that kube-scheduler selects, decide about a pod, its place
+is contested, and the last line has the least and the most pods that land.
+
+Exit codes: 0 all pods land, 1 some do not, 2 the command failed.`,
+		Example: `  dra-steward whatif taint node-1/gpu-0 example.com/broken:NoExecute
+  dra-steward whatif drain node/node-1
+  dra-steward whatif node node-1`,
+		Args: cmdutil.NoSuchCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(taintCommand(streams), drainCommand(streams), nodeCommand(streams), claimsCommand(streams), patchCommand(streams), classCommand(streams))
+	return c
+}
+
+func newOptions() *options {
+	return &options{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true, World: true}}
+}
+
+func (o *options) addFlags(c *cobra.Command) {
+	o.AddFlags(c)
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(formats(), ", "))
+	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
+	o.Scheduler.AddFlags(f)
+	cmdutil.Complete(c, "output", formats())
+}
+
+// fileFlag adds -f.
+func (o *options) fileFlag(c *cobra.Command, what string) {
+	c.Flags().StringVarP(&o.file, "file", "f", "", "file with "+what+"; - is standard input")
+}
+
+func formats() []string { return cmdutil.OutputFormats("table", "wide", "name") }
+
+// A plan makes a change of a world.
+type plan func(l *clusterread.Snapshot, world placement.World) (placement.Change, error)
+
+// run reads the world, predicts the change and prints the answer.
+func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) error {
+	if err := cmdutil.CheckOutput(o.output, "table", "wide", "name"); err != nil {
+		return err
+	}
+	l, err := o.Read(ctx, streams)
+	if err != nil {
+		return err
+	}
+	world := o.world(l)
+	change, err := plan(l, world)
+	if err != nil {
+		return err
+	}
+	answer, err := world.Predict(ctx, change)
+	if err != nil {
+		return err
+	}
+	if err := write(streams.Out, o.output, answer); err != nil {
+		return err
+	}
+	if answer.Stranded() > 0 {
+		return cmdutil.ErrFindings
+	}
+	return nil
+}
+
+// world is what was read, for the placement of pods.
+func (o *options) world(l *clusterread.Snapshot) placement.World {
+	w := placement.World{
+		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: l.Templates, Groups: l.Groups,
+		Patched: o.patched, IncompletePools: l.Before135, Gates: l.Gates, Notes: l.Notes,
+	}
+	return w
+}
+
+// targets finds the devices that arguments or --node-selector name.
+func (o *options) targets(l *clusterread.Snapshot, args []string) ([]taints.Target, error) {
+	namespace, err := o.Client.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	scope := l.Scope(namespace)
+	if o.selector != "" {
+		if len(args) > 1 || len(args) == 1 && taints.Kinds()[args[0]] != "node" {
+			return nil, fmt.Errorf("name a TARGET or set --node-selector, not both")
+		}
+		names, err := clusterread.NodesWith(l.Nodes, o.selector)
+		if err != nil {
+			return nil, fmt.Errorf("--node-selector: %w", err)
+		}
+		return scope.OfNodes(names...)
+	}
+	var found []taints.Target
+	for _, name := range taints.Arguments(args) {
+		of, err := scope.Resolve(name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, of...)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("name a TARGET, or set --node-selector")
+	}
+	return found, nil
+}
+
+func (o *options) selectorFlag(c *cobra.Command) {
+	c.ValidArgsFunction = o.CompleteTargets
+	c.Flags().StringVarP(&o.selector, "node-selector", "l", "", "instead of TARGET: the devices of the nodes with these labels, such as rack=r7")
+}
+
+// nodeNames are the names of nodes that must exist.
+func nodeNames(l *clusterread.Snapshot, args []string) ([]string, error) {
+	var names []string
+	for _, arg := range args {
+		name := strings.TrimPrefix(arg, "node/")
+		if !slices.ContainsFunc(l.Nodes, func(n *corev1.Node) bool { return n.Name == name }) {
+			return nil, fmt.Errorf("node %q not found", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

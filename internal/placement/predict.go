@@ -1,0 +1,403 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// A Change is what happens to a World.
+type Change struct {
+	// After is the world after the change, before pods leave.
+	After World
+	// Leaving are the pods that leave apart from those that taints evict.
+	Leaving []Leaving
+	// Arriving are pods that are created.
+	Arriving []*corev1.Pod
+	// Gone are nodes that are away.
+	Gone []string
+	// Restarted asks for the running pods, too, that would not land if they were created
+	// again.
+	Restarted bool
+}
+
+// A Verdict is whether a pod lands.
+type Verdict string
+
+const (
+	// Lands: there is a place. Waits: there is none. Never: another place would not help.
+	Lands Verdict = "Lands"
+	Waits Verdict = "Waits"
+	Never Verdict = "Never"
+)
+
+// A Move is a pod and where it lands.
+type Move struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	// Owner is the controller of the pod as kind/name, empty for none.
+	Owner string `json:"owner,omitempty"`
+	// From is the node that it leaves, After how long after the change.
+	From  string          `json:"from,omitempty"`
+	After metav1.Duration `json:"after"`
+
+	Verdict Verdict `json:"verdict"`
+	// Contested is true if the order in which pods are placed, or the nodes that
+	// kube-scheduler selects for others, decide about the verdict.
+	Contested bool `json:"contested,omitempty"`
+	// Node and Devices are where the pod lands, one possibility of several.
+	Node    string   `json:"node,omitempty"`
+	Devices []string `json:"devices,omitempty"`
+	// IfRestarted is true for a pod that keeps running, but would not land again.
+	IfRestarted bool `json:"ifRestarted,omitempty"`
+	// Reason is why it does not land.
+	Reason *Reason `json:"reason,omitempty"`
+	// Unseen is what the pod uses and the answer does not look at.
+	Unseen []string `json:"unseen,omitempty"`
+}
+
+// An Answer is what a change does.
+type Answer struct {
+	// Moves are the pods that leave, in the order in which they do, and those that arrive.
+	Moves []Move `json:"moves"`
+	// Waiting are pods that wait before the change: where they land after it.
+	Waiting []Move `json:"waiting,omitempty"`
+	// Least and Most are how many of the moves land.
+	Least int `json:"least"`
+	Most  int `json:"most"`
+	// Notes say what could not be read.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Stranded counts the pods that do not land.
+func (a Answer) Stranded() (n int) {
+	for _, m := range a.Moves {
+		if m.Verdict != Lands {
+			n++
+		}
+	}
+	return n
+}
+
+// samples is how often pods are placed in another order, and on nodes selected by chance.
+const samples = 8
+
+// sampled is how many tries of pods on nodes all samples may take.
+const sampled = 400_000
+
+// Predict returns what a change does. It takes all evictions to succeed: a PodDisruptionBudget
+// delays pods, it does not change where they land.
+func (w World) Predict(ctx context.Context, change Change) (Answer, error) {
+	p := w.prediction(change)
+	if len(p.steps) > 0 {
+		if err := p.sample(ctx); err != nil {
+			return Answer{}, err
+		}
+	}
+	answer := p.finish()
+	if change.Restarted {
+		if err := w.restarted(ctx, change, &answer); err != nil {
+			return Answer{}, err
+		}
+	}
+	return answer, nil
+}
+
+// sample lets the pods land once, and then in other orders.
+func (p *prediction) sample(ctx context.Context) error {
+	first, err := p.play(ctx, p.base.Clone(), nil)
+	if err != nil {
+		return err
+	}
+	p.fill(first)
+	tries := 1 + len(p.moves)*len(p.base.nodes)
+	for seed := range uint64(max(2, min(samples, sampled/tries))) {
+		s := p.base.Clone()
+		s.quiet = true
+		s.ByChance(seed + 1)
+		results, err := p.play(ctx, s, rand.New(rand.NewPCG(seed+1, 2)))
+		if err != nil {
+			return err
+		}
+		p.compare(results)
+	}
+	return nil
+}
+
+// A prediction is the work on one change.
+type prediction struct {
+	base   *Simulation
+	answer Answer
+	// moves are the pods that are placed, by the UID of the pod that is created.
+	moves map[types.UID]*Move
+	// left are the devices that a pod had and has to leave.
+	left  map[types.UID]map[usage.DeviceID]bool
+	steps []step
+	// waiting are the UIDs of pods that wait already.
+	waiting map[types.UID]bool
+	order   []types.UID
+}
+
+// A step is when pods leave.
+type step struct {
+	leave, place []*corev1.Pod
+}
+
+func (w World) prediction(change Change) *prediction {
+	after := change.After
+	p := &prediction{base: after.Begin(), moves: map[types.UID]*Move{}, left: map[types.UID]map[usage.DeviceID]bool{}, waiting: map[types.UID]bool{}}
+	p.answer = Answer{Moves: []Move{}, Notes: slices.Clone(after.Notes)}
+	taints := after.taints()
+	leaving := union(change.Leaving, newly(after.evicted(taints), w.Evicted()))
+	p.keep(leaving)
+	for _, pod := range after.Pods {
+		if pod.DeletionTimestamp != nil {
+			p.base.Remove(pod)
+		}
+	}
+	queue := waitingPods(after.Pods)
+	for _, pod := range queue {
+		p.waiting[uidOf(pod)] = true
+		p.add(pod, pod, 0)
+	}
+	first := step{place: slices.Concat(queue, change.Arriving)}
+	for _, pod := range change.Arriving {
+		p.add(pod, pod, 0)
+	}
+	var at time.Duration
+	for _, l := range leaving {
+		if l.After != at {
+			p.steps, first, at = append(p.steps, first), step{}, l.After
+		}
+		first.leave = append(first.leave, l.Pod)
+		next := again(l.Pod)
+		m := p.add(cmpPod(next, l.Pod), l.Pod, l.After)
+		switch {
+		case next == nil:
+			m.Verdict, m.Reason = Never, &Reason{Kind: NoOwner, Message: "no controller creates it again"}
+		case slices.Contains(change.Gone, l.Pod.Spec.NodeName) && m.ownerKind() == "DaemonSet":
+			m.Verdict, m.Reason = Never, &Reason{Kind: NodeGone, Message: "its DaemonSet runs it on that node only"}
+		default:
+			p.left[uidOf(next)] = p.devicesLeft(l.Pod, taints, change.Leaving)
+			first.place = append(first.place, next)
+		}
+	}
+	if len(first.leave)+len(first.place) > 0 {
+		p.steps = append(p.steps, first)
+	}
+	return p
+}
+
+func cmpPod(a, b *corev1.Pod) *corev1.Pod {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// union joins pods that leave: the earlier time counts.
+func union(a, b []Leaving) []Leaving {
+	first := map[types.UID]int{}
+	var all []Leaving
+	for _, l := range slices.Concat(a, b) {
+		if i, seen := first[uidOf(l.Pod)]; seen {
+			all[i].After = min(all[i].After, l.After)
+			continue
+		}
+		first[uidOf(l.Pod)] = len(all)
+		all = append(all, l)
+	}
+	return inOrder(all)
+}
+
+// newly are the pods that leave because of the change: the others leave without it.
+func newly(after, before []Leaving) []Leaving {
+	known := map[types.UID]time.Duration{}
+	for _, l := range before {
+		known[uidOf(l.Pod)] = l.After
+	}
+	return slices.DeleteFunc(after, func(l Leaving) bool {
+		earlier, seen := known[uidOf(l.Pod)]
+		return seen && earlier <= l.After
+	})
+}
+
+// waitingPods are those that kube-scheduler has not found a node for, the most important
+// first.
+func waitingPods(all []*corev1.Pod) (waiting []*corev1.Pod) {
+	for _, pod := range all {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !Finished(pod) && len(pod.Spec.SchedulingGates) == 0 {
+			waiting = append(waiting, pod)
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return int(priority(b)) - int(priority(a)) })
+	return waiting
+}
+
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// keep holds the claims that are not given back: their pods name them, and another pod is
+// created before the last one has ended.
+func (p *prediction) keep(leaving []Leaving) {
+	for _, l := range leaving {
+		if !atOnce(l.Pod) {
+			continue
+		}
+		for name := range claimsOf(l.Pod) {
+			claim := p.base.claims[name]
+			if claim == nil || ownedBy(claim, l.Pod) || claim.Status.Allocation == nil {
+				continue
+			}
+			kept := *claim
+			kept.Status.ReservedFor = append(slices.Clone(claim.Status.ReservedFor), resourceapi.ResourceClaimConsumerReference{Resource: "pods", UID: "kept"})
+			p.base.claims[name] = &kept
+		}
+	}
+}
+
+// devicesLeft are the devices that a pod must not have again.
+func (p *prediction) devicesLeft(pod *corev1.Pod, taints map[usage.DeviceID][]resourceapi.DeviceTaint, forced []Leaving) map[usage.DeviceID]bool {
+	left := map[usage.DeviceID]bool{}
+	all := slices.ContainsFunc(forced, func(l Leaving) bool { return uidOf(l.Pod) == uidOf(pod) })
+	for name := range claimsOf(pod) {
+		claim := p.base.claims[name]
+		if claim == nil {
+			continue
+		}
+		for id, result := range resultsOf(claim) {
+			left[id] = all || slices.ContainsFunc(taints[id], func(taint resourceapi.DeviceTaint) bool {
+				_, ends := endOf(result.Tolerations, taint)
+				return ends
+			})
+		}
+	}
+	return left
+}
+
+func (p *prediction) add(created, left *corev1.Pod, after time.Duration) *Move {
+	m := &Move{Namespace: nameOf(left).Namespace, Pod: left.Name, From: left.Spec.NodeName, After: metav1.Duration{Duration: after}, Unseen: Unseen(left)}
+	if owner := metav1.GetControllerOfNoCopy(left); owner != nil {
+		m.Owner = owner.Kind + "/" + owner.Name
+	}
+	p.moves[uidOf(created)] = m
+	p.order = append(p.order, uidOf(created))
+	return m
+}
+
+func (m *Move) ownerKind() string {
+	for i := range m.Owner {
+		if m.Owner[i] == '/' {
+			return m.Owner[:i]
+		}
+	}
+	return ""
+}
+
+// play lets pods leave and land. With a source of chance, the pods of a step come in another
+// order.
+func (p *prediction) play(ctx context.Context, s *Simulation, chance *rand.Rand) (map[types.UID]Result, error) {
+	last := map[types.UID]Result{}
+	var queue []*corev1.Pod
+	for _, step := range p.steps {
+		for _, pod := range step.leave {
+			s.Remove(pod)
+		}
+		queue = append(queue, step.place...)
+		if chance != nil {
+			chance.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
+		}
+		results, err := s.Place(ctx, queue...)
+		if err != nil {
+			return nil, err
+		}
+		var waiting []*corev1.Pod
+		for i, r := range results {
+			if last[uidOf(queue[i])] = r; !r.Lands() {
+				waiting = append(waiting, queue[i])
+			}
+		}
+		queue = waiting
+	}
+	return last, nil
+}
+
+// verdict judges a result: a claim that is kept has the devices that the pod has to leave.
+func (p *prediction) verdict(uid types.UID, r Result) (Verdict, *Reason) {
+	if !r.Lands() {
+		return Waits, &r.Reason
+	}
+	for _, claim := range r.Claims {
+		if !r.Kept(claim) {
+			continue
+		}
+		for id := range resultsOf(claim) {
+			if p.left[uid][id] {
+				return Never, &Reason{Kind: Kept, Message: fmt.Sprintf("its claim %s is named, and stays allocated to %s", claim.Name, id)}
+			}
+		}
+	}
+	return Lands, nil
+}
+
+// fill writes the first results into the moves.
+func (p *prediction) fill(results map[types.UID]Result) {
+	for uid, r := range results {
+		m := p.moves[uid]
+		m.Verdict, m.Reason = p.verdict(uid, r)
+		if m.Verdict == Lands {
+			m.Node = r.Node
+			for _, claim := range r.Claims {
+				m.Devices = append(m.Devices, DeviceNames(claim)...)
+			}
+		}
+	}
+	p.answer.Least = p.landed(results)
+	p.answer.Most = p.answer.Least
+}
+
+// landed counts the moves that land.
+func (p *prediction) landed(results map[types.UID]Result) (n int) {
+	for uid, r := range results {
+		if verdict, _ := p.verdict(uid, r); verdict == Lands && !p.waiting[uid] {
+			n++
+		}
+	}
+	return n
+}
+
+// compare marks the moves with another verdict.
+func (p *prediction) compare(results map[types.UID]Result) {
+	for uid, r := range results {
+		if verdict, _ := p.verdict(uid, r); verdict != p.moves[uid].Verdict {
+			p.moves[uid].Contested = true
+		}
+	}
+	n := p.landed(results)
+	p.answer.Least, p.answer.Most = min(p.answer.Least, n), max(p.answer.Most, n)
+}
+
+func (p *prediction) finish() Answer {
+	for _, uid := range p.order {
+		if p.waiting[uid] {
+			p.answer.Waiting = append(p.answer.Waiting, *p.moves[uid])
+		} else {
+			p.answer.Moves = append(p.answer.Moves, *p.moves[uid])
+		}
+	}
+	slices.SortStableFunc(p.answer.Moves, func(a, b Move) int { return int(a.After.Duration - b.After.Duration) })
+	return p.answer
+}
