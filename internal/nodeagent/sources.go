@@ -22,6 +22,7 @@ type Sources struct {
 	nodeName, kubeconfig string
 	socket, kubeletRoot  string
 	attributes           []string
+	networkPools         bool
 }
 
 // AddFlags adds them to a command.
@@ -31,6 +32,7 @@ func (s *Sources) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.socket, "pod-resources-socket", podresources.DefaultSocket, "socket of the kubelet's PodResources API; mount its folder")
 	f.StringVar(&s.kubeletRoot, "kubelet-root", "", "folder with the kubelet's "+checkpoint.DRAFile+"; empty: do not read it")
 	f.StringSliceVar(&s.attributes, "attributes", nil, fmt.Sprintf("attributes of devices to show, such as uuid,resource.kubernetes.io/pciBusID; at most %d", maxAttributes))
+	f.BoolVar(&s.networkPools, "network-pools", false, "also show the drivers' taints on devices of network pools; reads the slices of all network pools of the cluster")
 }
 
 // NodeName returns the name of the node.
@@ -62,6 +64,11 @@ func (s Sources) options(log logr.Logger) (Options, error) {
 	world, err := NewWorld(config, s.nodeName, log)
 	if err != nil {
 		return Options{}, err
+	}
+	if s.networkPools {
+		if err := world.ReadNetworkPools(); err != nil {
+			return Options{}, err
+		}
 	}
 	o := Options{World: world, Kubelet: podresources.New(podresources.Options{Socket: s.socket}), Attributes: s.attributes, Log: log}
 	if s.kubeletRoot != "" {

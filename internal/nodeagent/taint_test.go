@@ -38,7 +38,7 @@ func TestTaintsWithoutSlice(t *testing.T) {
 		{"node-1", "gpu-9"}:  "driver gone",
 	} {
 		var keys []string
-		for _, taint := range taintsOf(snapshot, gpuDriver, device[0], device[1]) {
+		for _, taint := range taintsOf(snapshot, nil, gpuDriver, device[0], device[1]) {
 			keys = append(keys, taint.Key)
 		}
 		if got := strings.Join(keys, " "); got != want {

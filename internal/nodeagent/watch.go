@@ -36,7 +36,8 @@ It reads the kubelet's PodResources API and, with --kubelet-root, the kubelet's
 checkpoint of prepared claims, which has data that the API lacks. The checkpoint of device
 plugins is in the folder of the socket at which plugins register; it is read only with
 --device-plugins-dir. From the API server, watch reads the pods and slices of this node,
-the claims of its pods by name, and the DeviceTaintRules.
+the claims of its pods by name, and the DeviceTaintRules; with --network-pools also the slices
+of the cluster that name no node.
 
 With --serve-socket it serves the PodResources API, with the kubelet's faults corrected,
 to other agents.`

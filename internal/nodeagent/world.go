@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,12 +25,13 @@ import (
 
 // A World is what the API server says about one node: its pods and slices, watched; the
 // claims of its pods, read by name; and the taint rules of the cluster. Never what is
-// on other nodes.
+// on other nodes, but the slices of network pools if ReadNetworkPools is called.
 type World struct {
 	client  kubernetes.Interface
 	factory informers.SharedInformerFactory
 	pods    cache.SharedIndexInformer
 	tracker *tracker.Tracker
+	network *networkPools // nil: not read
 	changed chan struct{}
 
 	mutex  sync.Mutex            // guards what follows
@@ -57,19 +59,30 @@ func NewWorld(config *rest.Config, node string, log logr.Logger) (*World, error)
 		tracker: tracker.New(tracker.Options{Sources: sources, Logger: log}),
 	}
 	w.pods = w.factory.Core().V1().Pods().Informer()
+	_, err = w.pods.AddEventHandler(w.signal())
+	w.tracker.AddEventHandler(w.signal())
+	return w, err
+}
+
+// ReadNetworkPools makes the view contain the drivers' taints on devices of network pools. Call
+// it before Run.
+func (w *World) ReadNetworkPools() (err error) {
+	if w.network, err = newNetworkPools(w.client); err != nil {
+		return err
+	}
+	_, err = w.network.slices.AddEventHandler(w.signal())
+	return err
+}
+
+// signal handles any event: something has changed.
+func (w *World) signal() cache.ResourceEventHandler {
 	signal := func(any) {
 		select {
 		case w.changed <- struct{}{}:
 		default:
 		}
 	}
-	_, err = w.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: signal, DeleteFunc: signal, UpdateFunc: func(_, now any) { signal(now) },
-	})
-	w.tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: signal, DeleteFunc: signal, UpdateFunc: func(_, now any) { signal(now) },
-	})
-	return w, err
+	return cache.ResourceEventHandlerFuncs{AddFunc: signal, DeleteFunc: signal, UpdateFunc: func(_, now any) { signal(now) }}
 }
 
 func trim(object any) (any, error) {
@@ -83,6 +96,10 @@ func trim(object any) (any, error) {
 func (w *World) Run(ctx context.Context) error {
 	w.factory.StartWithContext(ctx)
 	defer w.factory.Shutdown()
+	if w.network != nil {
+		w.network.factory.StartWithContext(ctx)
+		defer w.network.factory.Shutdown()
+	}
 	return w.tracker.Run(ctx)
 }
 
@@ -91,11 +108,18 @@ func (w *World) Ready() error {
 	if !w.pods.HasSynced() {
 		return errors.New("the pods of the node are not read yet")
 	}
+	if w.network != nil && !w.network.slices.HasSynced() {
+		return errors.New("the slices of network pools are not read yet")
+	}
 	return w.tracker.Ready()
 }
 
 func (w *World) wait(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), w.pods.HasSynced, w.tracker.HasSynced) {
+	synced := []cache.InformerSynced{w.pods.HasSynced, w.tracker.HasSynced}
+	if w.network != nil {
+		synced = append(synced, w.network.slices.HasSynced)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
 	return nil
@@ -112,19 +136,23 @@ func (w *World) Pods() []*corev1.Pod {
 	return pods
 }
 
-// Taints returns the taints of a device. Of a device in the slices of this node, these are
-// the taints of its driver and of rules. Of others, those in network pools and those whose
-// slice is gone, the taints of rules, which name the device.
+// Taints returns the taints of a device. Of a device in the slices of this node, and in network
+// pools that are read, these are the taints of its driver and of rules. Of others, those whose
+// slice is gone and those in network pools that are not read, the taints of rules, which name
+// the device.
 func (w *World) Taints(driver, pool, device string) []resourceapi.DeviceTaint {
-	return taintsOf(w.tracker.Snapshot(), driver, pool, device)
+	return taintsOf(w.tracker.Snapshot(), w.network, driver, pool, device)
 }
 
-func taintsOf(snapshot *tracker.Snapshot, driver, pool, device string) (taints []resourceapi.DeviceTaint) {
+func taintsOf(snapshot *tracker.Snapshot, network *networkPools, driver, pool, device string) (taints []resourceapi.DeviceTaint) {
 	if known, ok := snapshot.Device(driver, pool, device); ok {
 		for _, taint := range known.Taints() {
 			taints = append(taints, taint.DeviceTaint)
 		}
 		return taints
+	}
+	if network != nil {
+		taints = slices.Clone(network.taints(driver, pool, device))
 	}
 	is := func(want *string, name string) bool { return want == nil || *want == name }
 	for rule := range snapshot.Rules() {

@@ -41,6 +41,16 @@ func nodeAgent(t *testing.T, v values) (agent *appsv1.DaemonSet, role *rbacv1.Cl
 	return agent, role, kinds
 }
 
+// TestNodeNetworkPools: an agent reads the slices of network pools only if it is asked to.
+func TestNodeNetworkPools(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		agent, _, _ := nodeAgent(t, values{"networkPools": on})
+		if got := slices.Contains(agent.Spec.Template.Spec.Containers[0].Args, "--network-pools"); got != on {
+			t.Errorf("node.networkPools=%t: the argument is there: %t", on, got)
+		}
+	}
+}
+
 // The node agent is off unless it is asked for. It reads only the folders that it is told
 // to, all read only, and not the one with the socket at which device plugins register.
 func TestNodeAgent(t *testing.T) {
