@@ -27,6 +27,9 @@ type Guard struct {
 type GuardThresholds struct {
 	Pods       *int `json:"pods,omitempty"`
 	Namespaces *int `json:"namespaces,omitempty"`
+	// Stranded are pods that do not land again. Absent sets no limit; the webhook computes it
+	// with --guard-foresight only.
+	Stranded *int `json:"stranded,omitempty"`
 	// Percent is the share of the devices of the drivers that are hit, 0 to 100.
 	Percent *int `json:"percent,omitempty"`
 }

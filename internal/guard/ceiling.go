@@ -14,6 +14,8 @@ import (
 // than these, and what is nil is not spoken of. The zero value acknowledges nothing.
 type Ceiling struct {
 	Devices, Claims, Pods, Namespaces *int
+	// Stranded are the pods that do not land again.
+	Stranded *int
 }
 
 // The things that a ceiling counts, as an acknowledgement and messages name them.
@@ -22,6 +24,7 @@ const (
 	claims     = "claims"
 	pods       = "pods"
 	namespaces = "namespaces"
+	stranded   = "stranded"
 )
 
 // maxAcknowledgement bounds the length of an acknowledgement; the longest that makes
@@ -44,11 +47,11 @@ func (e CeilingError) Error() string {
 
 // Detail is the problem with what would be right, without the text.
 func (e CeilingError) Detail() string {
-	return e.Problem + "; write a list of devices, claims, pods and namespaces, such as pods<=120,namespaces<=4"
+	return e.Problem + "; write a list of devices, claims, pods, namespaces and stranded (pods), such as pods<=120,namespaces<=4"
 }
 
 // ParseCeiling reads an acknowledgement: "pods<=120,namespaces<=4". Each of devices,
-// claims, pods and namespaces stands there at most once, with a number from 0 to
+// claims, pods, namespaces and stranded is there at most once, with a number from 0 to
 // 999999999; there is at least one. Spaces are allowed around every part. What is wrong is
 // a [CeilingError].
 func ParseCeiling(text string) (Ceiling, error) {
@@ -118,13 +121,15 @@ func (c *Ceiling) limit(name string) **int {
 		return &c.Pods
 	case namespaces:
 		return &c.Namespaces
+	case stranded:
+		return &c.Stranded
 	default:
 		return nil
 	}
 }
 
 // names are those of a Ceiling, in the order in which String and messages have them.
-func names() []string { return []string{devices, claims, pods, namespaces} }
+func names() []string { return []string{devices, claims, pods, namespaces, stranded} }
 
 // String is what ParseCeiling reads.
 func (c Ceiling) String() string {

@@ -19,6 +19,8 @@ type Impact struct {
 	PodNames, NamespaceNames []string
 	// Budgets are the PodDisruptionBudgets that speak of one of the pods.
 	Budgets []Budget
+	// Stranded are the pods that do not land again, nil if that is not asked.
+	Stranded *Stranded
 	// Sum is what it affects together with the evictions of the window, nil unless that is
 	// too large.
 	Sum *Sum
@@ -43,7 +45,7 @@ func (i Impact) String() string {
 	if i.Pods == 0 {
 		return text + "; no running pod uses them"
 	}
-	text += fmt.Sprintf(", %s in %s (%s): %s", plural.Of(i.Pods, "pod"), plural.Of(i.Namespaces, "namespace"), list(i.NamespaceNames, i.Namespaces), list(i.PodNames, i.Pods))
+	text += fmt.Sprintf(", %s in %s (%s): %s", plural.Of(i.Pods, "pod"), plural.Of(i.Namespaces, "namespace"), list(i.NamespaceNames, i.Namespaces), list(i.PodNames, i.Pods)) + i.Stranded.of(i.Pods)
 	if len(i.Budgets) == 0 {
 		return text
 	}
@@ -52,6 +54,15 @@ func (i Impact) String() string {
 		budgets = append(budgets, fmt.Sprintf("%s/%s (%s, %d can be evicted now)", b.Namespace, b.Name, plural.Of(b.Pods, "pod"), b.Allowed))
 	}
 	return text + fmt.Sprintf("; and %s: %s", plural.Of(len(budgets), "PodDisruptionBudget"), list(budgets, len(budgets)))
+}
+
+// Acknowledge is the lowest ceiling that lets the impact pass.
+func (i Impact) Acknowledge() Ceiling {
+	c := CeilingOf(i.Counts)
+	if i.Stranded.Known() && i.Stranded.Limited {
+		c.Stranded = &i.Stranded.Pods
+	}
+	return c
 }
 
 // list is the first of some names.

@@ -3,6 +3,7 @@ package impact
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // Admit counts what a write affects, by itself and with the evictions of its window, and
@@ -21,6 +23,7 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	if err := i.complete(); err != nil {
 		return err
 	}
+	stranded := i.stranded(ctx, write.Object)
 	i.turn.Lock()
 	defer i.turn.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -31,7 +34,7 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 		return err
 	}
 	impact := counted.impact.Summary(i.publishedBy())
-	impact.Everything = counted.everything
+	impact.Everything, impact.Stranded = counted.everything, stranded
 	hit := counted.impact.Hit()
 	hit = pace(hit, counted.perMinute, write.Window.Length)
 	window := write.Window
@@ -45,6 +48,23 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 		i.ledger.admit(i.begin(write.Object, write.Now))
 	}
 	return nil
+}
+
+// stranded returns the pods that do not land again, nil if that is not asked.
+func (i *Estimator) stranded(ctx context.Context, object any) *guard.Stranded {
+	if i.foresight == nil {
+		return nil
+	}
+	return i.foresight.stranded(ctx, object, func(d *v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) {
+		found, err := i.devices(d)
+		return maps.Collect(func(yield func(usage.DeviceID, bool) bool) {
+			for id := range found {
+				if !yield(id, true) {
+					return
+				}
+			}
+		}), err
+	})
 }
 
 // pace bounds what is evicted at a rate; 0 evicts at once.

@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -46,6 +47,8 @@ type Estimator struct {
 	started   time.Time
 	// drains starts with the factory; nil without sums.
 	drains cache.SharedIndexInformer
+	// foresight is nil if pods that do not land again are not asked for.
+	foresight *foresight
 
 	// turn is held while a write is counted, decided and remembered in the ledger.
 	turn   sync.Mutex
@@ -54,10 +57,22 @@ type Estimator struct {
 
 var _ review.Impacts = (*Estimator)(nil)
 
-// New prepares them; Run makes them count. published may be nil. With guards, PodDisruptionBudgets
-// and drains are read, too.
-func New(kubeconfig string, published func() iter.Seq[*resourceapi.ResourceSlice], guards bool) (*Estimator, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+// Options say what an Estimator reads.
+type Options struct {
+	// Kubeconfig is that of the cluster, empty for the one of this pod.
+	Kubeconfig string
+	// Published are the slices, nil where they are not read.
+	Published func() iter.Seq[*resourceapi.ResourceSlice]
+	// Guards reads PodDisruptionBudgets and drains.
+	Guards bool
+	// Foresight reads nodes and templates, and keeps more of pods and claims, to find out
+	// which pods do not land again; nil does not.
+	Foresight View
+}
+
+// New prepares them; Run makes them count.
+func New(o Options) (*Estimator, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or switch --guard and --pod-deletions off", err)
 	}
@@ -65,9 +80,13 @@ func New(kubeconfig string, published func() iter.Seq[*resourceapi.ResourceSlice
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(usage.Trim)), Published: published, started: time.Now()}
+	keep := usage.Trim
+	if o.Foresight != nil {
+		keep = placement.Keep
+	}
+	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(keep)), Published: o.Published, started: time.Now()}
 	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}
-	if guards {
+	if o.Guards {
 		read.Budgets = i.factory.Policy().V1().PodDisruptionBudgets().Informer()
 		drains, err := drain.NewClient(config)
 		if err != nil {
@@ -78,8 +97,13 @@ func New(kubeconfig string, published func() iter.Seq[*resourceapi.ResourceSlice
 			return nil, err
 		}
 	}
-	i.synced, _, err = i.Index.Listen(read)
-	return i, err
+	if i.synced, _, err = i.Index.Listen(read); err != nil || o.Foresight == nil {
+		return i, err
+	}
+	var checkers []cache.DoneChecker
+	i.foresight, checkers = newForesight(i.factory, o.Foresight)
+	i.synced = append(i.synced, checkers...)
+	return i, nil
 }
 
 // withoutManagedFields saves memory: nothing here reads them.

@@ -142,6 +142,12 @@ func (w *ClusterView) Sample(choose func(iter.Seq[*resourceapi.ResourceSlice]) a
 	return kept.chosen
 }
 
+// Snapshot returns the devices as they are now.
+func (w *ClusterView) Snapshot() *tracker.Snapshot { return w.tracked.Snapshot() }
+
+// Minor returns the minor version of Kubernetes, 0 while it is not known.
+func (w *ClusterView) Minor() int { return w.server.minor() }
+
 // Patches returns all ResourceSlicePatches, in the order of their names.
 func (w *ClusterView) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] { return w.patches.All() }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"iter"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -18,7 +19,14 @@ func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
 		if world != nil {
 			published = world.Slices
 		}
-		site.guard, err = impact.New(o.kubeconfig, published, o.guard)
+		options := impact.Options{Kubeconfig: o.kubeconfig, Published: published, Guards: o.guard}
+		if o.foresight {
+			if world == nil || !o.guard {
+				return errors.New("--guard-foresight: needs --guard and --live-data")
+			}
+			options.Foresight = world
+		}
+		site.guard, err = impact.New(options)
 		if err == nil && o.guard && world != nil {
 			err = site.guard.FollowRules(world.rules)
 		}

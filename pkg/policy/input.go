@@ -346,7 +346,7 @@ func stringField(object *ast.Term, name string) *ast.Term {
 }
 
 var (
-	impactKeys = keysOf("devices", "driverDevices", "claims", "pods", "namespaces", "everything", "namespaceNames", "budgets", "acknowledged", "acknowledge")
+	impactKeys = keysOf("devices", "driverDevices", "claims", "pods", "namespaces", "everything", "namespaceNames", "budgets", "stranded", "acknowledged", "acknowledge")
 	budgetKeys = keysOf("namespace", "name", "pods", "allowed")
 )
 
@@ -365,8 +365,12 @@ func impact(i *Impact) *ast.Term {
 			acknowledged.Insert(text(what), number(limit))
 		}
 	}
+	stranded := ast.NullTerm()
+	if i.Stranded.Known() {
+		stranded = number(i.Stranded.Pods)
+	}
 	return impactKeys.object(number(i.Devices), number(i.DriverDevices), number(i.Claims), number(i.Pods), number(i.Namespaces),
-		truth(i.Everything), texts(i.NamespaceNames), ast.ArrayTerm(budgets...), ast.NewTerm(acknowledged), text(guard.CeilingOf(i.Counts).Annotate()))
+		truth(i.Everything), texts(i.NamespaceNames), ast.ArrayTerm(budgets...), stranded, ast.NewTerm(acknowledged), text(i.Acknowledge().Annotate()))
 }
 
 var (

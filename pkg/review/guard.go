@@ -37,6 +37,8 @@ type guarding struct {
 	// onSum is what happens to a write whose sum is too large: the same as if it were too
 	// large by itself.
 	onSum v1alpha1.PolicyMode
+	// limitsStranded is true if there is a threshold for pods that do not land again.
+	limitsStranded bool
 }
 
 // newGuarding follows the ladder where nothing is said about the guard itself.
@@ -46,7 +48,15 @@ func newGuarding(c v1alpha1.StewardConfiguration) guarding {
 		onError: cmp.Or(c.Guard.OnError, v1alpha1.PolicyMode(policy.Deny)),
 		onSum:   cmp.Or(c.Policies.Modes[ruleImpact], v1alpha1.PolicyMode(policy.Deny)),
 		window:  guard.Window{Length: windowOf(c), Thresholds: Thresholds(c)},
+
+		limitsStranded: limitsStranded(c),
 	}
+}
+
+func limitsStranded(c v1alpha1.StewardConfiguration) bool {
+	var parameters struct{ MaxStranded *int }
+	_ = json.Unmarshal(c.Policies.Parameters[ruleImpact], &parameters) // the check of the configuration reports it
+	return c.Guard.Thresholds.Stranded != nil || parameters.MaxStranded != nil
 }
 
 // windowOf is the window of a configuration; its check reports one that is out of bounds.
@@ -85,6 +95,7 @@ func GuardSettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 		{"pods", "maxPods", c.Guard.Thresholds.Pods, 0},
 		{"namespaces", "maxNamespaces", c.Guard.Thresholds.Namespaces, 0},
 		{"percent", "maxPercent", c.Guard.Thresholds.Percent, 100},
+		{"stranded", "maxStranded", c.Guard.Thresholds.Stranded, 0},
 	} {
 		if t.value == nil {
 			continue
@@ -207,6 +218,9 @@ func (a *Answer) measure(r Reviewer, req Request, asked policy.Request) {
 	write := guard.Write{Object: asked.Object, Acknowledged: acknowledged, Window: r.guarding.window, Now: req.Now, DryRun: req.DryRun}
 	if err := r.admit(req.context(), write, func(impact guard.Impact) bool {
 		impact.Acknowledged = acknowledged
+		if impact.Stranded != nil {
+			impact.Stranded.Limited = r.guarding.limitsStranded
+		}
 		a.Effect, a.EffectRule = impact.String(), ruleid.GuardImpact
 		asked.Impact = &impact
 		a.evaluate(req.context(), r.GuardPolicies, r.guarding.onError, asked, nil)

@@ -33,6 +33,11 @@
 #         minimum: 0
 #         default: 20
 #         description: Most pods that one rule or drain may evict.
+#       maxStranded:
+#         type: [integer, "null"]
+#         minimum: 0
+#         default: null
+#         description: Most pods that do not land again. null sets no limit; it is computed with guard.foresight only.
 #       maxNamespaces:
 #         type: integer
 #         minimum: 0
@@ -47,7 +52,7 @@ acknowledged := input.impact.acknowledged
 # spoken are the things that the acknowledgement speaks of.
 spoken := object.keys(acknowledged)
 
-limits := object.union({"pods": parameters.maxPods, "namespaces": parameters.maxNamespaces}, acknowledged)
+limits := object.remove(object.union({"pods": parameters.maxPods, "namespaces": parameters.maxNamespaces}, acknowledged), {"stranded"})
 
 deny contains violation if {
 	input.impact.everything
@@ -79,6 +84,18 @@ deny contains violation if {
 	violation := {
 		"paths": [path],
 		"message": sprintf("hits %d %s, more than the %s %d", [input.impact[what], what, bound(what), limit]),
+		"hint": hint,
+	}
+}
+
+deny contains violation if {
+	limit := object.get(acknowledged, "stranded", parameters.maxStranded)
+	limit != null
+	input.impact.stranded != null
+	input.impact.stranded > limit
+	violation := {
+		"paths": [path],
+		"message": sprintf("of the pods that it evicts, %d do not land again, more than the %s %d", [input.impact.stranded, bound("stranded"), limit]),
 		"hint": hint,
 	}
 }

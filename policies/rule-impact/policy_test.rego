@@ -4,14 +4,14 @@ import data.dra.taintrules.rule_impact
 
 small := {
 	"devices": 2, "driverDevices": 100, "claims": 2, "pods": 2, "namespaces": 1, "everything": false,
-	"namespaceNames": ["ml"], "budgets": [], "acknowledged": {},
+	"namespaceNames": ["ml"], "budgets": [], "stranded": null, "acknowledged": {},
 	"acknowledge": "dra-steward.io/acknowledged-impact: \"pods<=2,namespaces<=1\"",
 }
 
 messages(change) := {violation.message |
 	some violation in rule_impact.deny with input.kind as "DeviceTaintRule"
 		with input.impact as object.union(small, change)
-		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5}}
+		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5, "maxStranded": null}}
 }
 
 test_many_devices_are_denied if {
@@ -48,12 +48,32 @@ test_acknowledged_passes if {
 	messages({"everything": true, "devices": 99, "pods": 31, "namespaces": 9, "acknowledged": {"pods": 31, "namespaces": 9}}) == set()
 }
 
+stranded(change, most) := {violation.message |
+	some violation in rule_impact.deny with input.kind as "DeviceTaintRule"
+		with input.impact as object.union(small, change)
+		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5, "maxStranded": most}}
+}
+
+test_stranded_pods_are_denied if {
+	stranded({"stranded": 1}, 0) == {"of the pods that it evicts, 1 do not land again, more than the threshold of 0"}
+}
+
+test_stranded_pods_above_the_acknowledged_are_denied if {
+	stranded({"stranded": 3, "acknowledged": {"stranded": 2}}, 0) == {"of the pods that it evicts, 3 do not land again, more than the acknowledged 2"}
+}
+
+test_stranded_pods_pass_without_a_threshold if stranded({"stranded": 9}, null) == set()
+
+test_stranded_pods_that_are_acknowledged_pass if stranded({"stranded": 3, "acknowledged": {"stranded": 3}}, 0) == set()
+
+test_unknown_stranded_pods_pass if stranded({"stranded": null}, 0) == set()
+
 test_acknowledged_devices_pass if messages({"devices": 99, "acknowledged": {"devices": 99}}) == set()
 
 test_drain_of_many_is_denied if {
 	some violation in rule_impact.deny with input.kind as "DeviceDrain"
 		with input.impact as object.union(small, {"pods": 21})
-		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5}}
+		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5, "maxStranded": null}}
 	violation.paths == ["spec"]
 	violation.hint == "select fewer devices; or, to proceed anyway, annotate it with dra-steward.io/acknowledged-impact: \"pods<=2,namespaces<=1\""
 }

@@ -441,3 +441,15 @@ annotations:
 {{- end -}}
 {{- join ", " $faults -}}
 {{- end -}}
+
+{{/* Not empty if the guard finds out which pods do not land again. */}}
+{{- define "dra-steward.foresight" -}}
+{{- if and .Values.guard.enabled .Values.guard.foresight -}}
+{{- if not .Values.liveData.enabled -}}
+{{- fail "guard.foresight: needs the devices of the cluster; set liveData.enabled=true" -}}
+{{- end -}}
+true
+{{- else if not (kindIs "invalid" .Values.guard.thresholds.stranded) -}}
+{{- fail "guard.thresholds.stranded: is not computed; set guard.enabled=true and guard.foresight=true" -}}
+{{- end -}}
+{{- end -}}

@@ -6,11 +6,14 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 	"github.com/dra-steward/dra-steward/test/scale"
@@ -22,20 +25,18 @@ const heapVariable = "DRA_STEWARD_SCALE_HEAP"
 // maxPerNode bounds what the webhook keeps for a node, with its devices, claims and pods.
 const maxPerNode = 64 << 10
 
+// maxForesight bounds what guard.foresight keeps in addition.
+const maxForesight = 48 << 10
+
 // TestHeap measures what the webhook keeps of a cluster: the slices in a tracker, and claims and
 // pods, trimmed as its informers trim them, in an index. Objects are decoded as from an API server.
 func TestHeap(t *testing.T) {
-	nodes := 500
-	if text := os.Getenv(heapVariable); text != "" {
-		var err error
-		nodes, err = strconv.Atoi(text)
-		must(t, err)
-	}
+	nodes := heapNodes(t)
 	w := scale.World{Nodes: nodes, Seed: 1}
 	before := heap()
 	snapshot := tracker.Merge(slicesOf(t, w)...)
 	slices := heap()
-	index := indexOf(t, w)
+	index, _, _ := indexOf(t, w, usage.Trim)
 	all := heap()
 	t.Logf("%d nodes: slices %.1f MiB, claims and pods %.1f MiB, %.1f KiB a node", nodes,
 		float64(slices-before)/(1<<20), float64(all-slices)/(1<<20), float64(all-before)/float64(nodes)/(1<<10))
@@ -44,6 +45,68 @@ func TestHeap(t *testing.T) {
 	}
 	runtime.KeepAlive(snapshot)
 	runtime.KeepAlive(index)
+}
+
+// TestForesight measures what guard.foresight costs: memory that stays, and the time and memory
+// of one answer about a rule that evicts the pods of thirteen nodes, about a hundred.
+func TestForesight(t *testing.T) {
+	w := scale.World{Nodes: heapNodes(t), Seed: 1}
+	before := heap()
+	trimmed, _, _ := indexOf(t, w, usage.Trim)
+	small := heap() - before
+	runtime.KeepAlive(trimmed)
+	trimmed = nil
+	before = heap()
+	index, pods, claims := indexOf(t, w, placement.Keep)
+	var nodes []*corev1.Node
+	for i := range w.Nodes {
+		kept, err := placement.Keep(w.Node(i))
+		must(t, err)
+		nodes = append(nodes, kept.(*corev1.Node))
+	}
+	more := heap() - before - small
+	t.Logf("%d nodes: %.1f MiB more, %.1f KiB a node", w.Nodes, float64(more)/(1<<20), float64(more)/float64(w.Nodes)/(1<<10))
+	if perNode := more / int64(w.Nodes); perNode > maxForesight {
+		t.Errorf("%d bytes a node, want at most %d", perNode, maxForesight)
+	}
+	view := tracker.Merge(append(slicesOf(t, w), scale.Class(scale.GPUDriver))...)
+	world := placement.World{View: view, Pods: pods, Claims: claims, Nodes: nodes}
+	for namespace := range w.Namespaces() {
+		world.Templates = append(world.Templates, w.Template(namespace))
+	}
+	var rules []any
+	for i := range 13 {
+		pool := w.GPUs(i).Spec.Pool.Name
+		rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: pool}}
+		rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Pool: &pool}
+		rule.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}
+		rules = append(rules, rule)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	allocated, begin := m.TotalAlloc, time.Now()
+	after := world
+	after.View = placement.With(view, rules...)
+	answer, err := world.Predict(t.Context(), placement.Change{After: after})
+	must(t, err)
+	took := time.Since(begin)
+	runtime.ReadMemStats(&m)
+	t.Logf("%d nodes: %d pods leave, %d do not land again: %s, %d MiB allocated", w.Nodes, len(answer.Moves), answer.Stranded(), took.Round(time.Millisecond), (m.TotalAlloc-allocated)>>20)
+	if len(answer.Moves) == 0 || answer.Stranded() == len(answer.Moves) {
+		t.Errorf("%+v", answer.Moves[:min(1, len(answer.Moves))])
+	}
+	runtime.KeepAlive(index)
+}
+
+func heapNodes(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv(heapVariable)
+	if text == "" {
+		return 500
+	}
+	nodes, err := strconv.Atoi(text)
+	must(t, err)
+	return nodes
 }
 
 // heap is what is reachable.
@@ -67,11 +130,13 @@ func slicesOf(t *testing.T, w scale.World) (all []any) {
 	return all
 }
 
-func indexOf(t *testing.T, w scale.World) *usage.Index {
-	index := &usage.Index{}
+// indexOf returns the index of what keep leaves of claims and pods, and these.
+func indexOf(t *testing.T, w scale.World, keep func(any) (any, error)) (index *usage.Index, pods []*corev1.Pod, claims []*resourceapi.ResourceClaim) {
+	index = &usage.Index{}
 	for i := range w.Claims() {
 		madePod, madeClaim := w.Workload(i, 0)
 		madePod.UID = types.UID(fmt.Sprintf("%036d", i))
+		madePod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job", UID: types.UID(fmt.Sprintf("%036d", i/scale.PodsPerJob)), Controller: new(true)}}
 		scale.Bind(madeClaim, madePod)
 		pod, claim := &corev1.Pod{}, &resourceapi.ResourceClaim{}
 		data, err := madePod.Marshal()
@@ -80,12 +145,13 @@ func indexOf(t *testing.T, w scale.World) *usage.Index {
 		data, err = madeClaim.Marshal()
 		must(t, err)
 		must(t, claim.Unmarshal(data))
-		trimmedPod, err := usage.Trim(pod)
+		keptPod, err := keep(pod)
 		must(t, err)
-		trimmedClaim, err := usage.Trim(claim)
+		keptClaim, err := keep(claim)
 		must(t, err)
-		index.SetClaim(trimmedClaim.(*resourceapi.ResourceClaim))
-		index.SetPod(trimmedPod.(*corev1.Pod))
+		pods, claims = append(pods, keptPod.(*corev1.Pod)), append(claims, keptClaim.(*resourceapi.ResourceClaim))
+		index.SetClaim(claims[i])
+		index.SetPod(pods[i])
 	}
-	return index
+	return index, pods, claims
 }
