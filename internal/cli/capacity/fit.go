@@ -1,0 +1,240 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// fitOptions are the flags of fit.
+type fitOptions struct {
+	clusterread.SnapshotOptions
+	file, output, drained  string
+	replicas               int
+	patched, withoutTaints bool
+}
+
+func fitFormats() []string { return []string{"text"} }
+
+func FitCommand(streams cmdutil.Streams) *cobra.Command {
+	o := fitOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true, World: true}}
+	c := &cobra.Command{
+		Use:   "fit -f FILE",
+		Short: "Show how many pods or claims of a manifest fit now, on which nodes, and what limits the next",
+		Long: `fit counts how many pods fit now. FILE has a Pod, a Deployment, ReplicaSet, StatefulSet, Job or
+CronJob, with its ResourceClaimTemplates in the same file or in the cluster; or a
+ResourceClaimTemplate or ResourceClaim alone, for which each pod uses one like it and nothing
+else. fit creates nothing.
+
+It places one pod after the other with kube-scheduler's own allocator, until the next has no
+place. Of a node these count: node selector and affinity, taints, unschedulable, host ports, and
+requests of cpu, memory, pods and extended resources. Where the choice of nodes decides, the
+answer is an interval from the worst to the best.
+
+Exit codes: 0 all replicas fit, or --replicas is not set; 1 they do not, or only with a good
+choice of nodes; 2 the command failed.`,
+		Example: `  dra-steward fit -f template.yaml
+  dra-steward fit -f deployment.yaml --replicas 20
+  dra-steward fit -f template.yaml --if-drained node/node-1
+  dra-steward fit -f pod.yaml --without-taints -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), streams) },
+	}
+	o.AddFlags(c)
+	f := c.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "file with the workload; - is standard input")
+	f.IntVar(&o.replicas, "replicas", 0, "how many pods are to fit")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(fitFormats()...), ", "))
+	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
+	f.BoolVar(&o.withoutTaints, "without-taints", false, "count as if no device had a taint")
+	f.StringVar(&o.drained, "if-drained", "", "count as if these devices were drained: DRIVER/POOL/DEVICE, DRIVER/POOL, node/NAME, driver/NAME, claim/NAME or pod/NAME")
+	o.Scheduler.AddFlags(f)
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(fitFormats()...))
+	cmdutil.CompleteWith(c, "if-drained", o.CompleteTargets)
+	return c
+}
+
+// fitReport is the answer as -o json writes it.
+type fitReport struct {
+	// Subject is what is counted.
+	Subject string `json:"subject"`
+	capacity.Room
+	// Replicas are those that are asked for, AllFit whether there is room for them with any
+	// choice of nodes.
+	Replicas int   `json:"replicas,omitempty"`
+	AllFit   *bool `json:"allFit,omitempty"`
+}
+
+func (o *fitOptions) run(ctx context.Context, streams cmdutil.Streams) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	namespace, err := o.Client.Namespace()
+	if err != nil {
+		return err
+	}
+	asked, err := readWorkload(streams, o.file, namespace)
+	if err != nil {
+		return err
+	}
+	o.Need(o.drained)
+	found, err := o.Read(ctx, streams)
+	if err != nil {
+		return err
+	}
+	question, err := o.question(found, asked, namespace)
+	if err != nil {
+		return err
+	}
+	room, err := question.Room(ctx)
+	if err != nil {
+		return err
+	}
+	report := fitReport{Subject: asked.subject, Room: room, Replicas: o.replicas}
+	if o.replicas > 0 {
+		report.AllFit = new(room.Least >= o.replicas)
+	}
+	if err := o.write(streams.Out, report); err != nil {
+		return err
+	}
+	if report.AllFit != nil && !*report.AllFit {
+		return cmdutil.ErrFindings
+	}
+	return nil
+}
+
+func (o *fitOptions) check() error {
+	switch {
+	case o.file == "":
+		return errors.New("-f FILE is missing")
+	case o.replicas < 0 || o.replicas > capacity.MaxPods:
+		return fmt.Errorf("--replicas %d: must be 1 to %d", o.replicas, capacity.MaxPods)
+	case o.file == "-" && slices.Contains(o.Files, "-"):
+		return errors.New("-f and --from-files cannot both be standard input")
+	}
+	return cmdutil.CheckOutput(o.output, fitFormats()...)
+}
+
+// question is what is asked of the cluster.
+func (o *fitOptions) question(l *clusterread.Snapshot, asked workload, namespace string) (capacity.Question, error) {
+	world := placement.World{
+		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: append(l.Templates[:len(l.Templates):len(l.Templates)], asked.templates...),
+		Groups: l.Groups, Patched: o.patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes,
+	}
+	for _, claim := range asked.claims {
+		if !slices.ContainsFunc(world.Claims, func(c *resourceapi.ResourceClaim) bool {
+			return c.Name == claim.Name && c.Namespace == claim.Namespace
+		}) {
+			world.Claims = append(world.Claims[:len(world.Claims):len(world.Claims)], claim)
+		}
+	}
+	if l.PartialClaims {
+		world.Notes = append(world.Notes, "partial view: fewer can fit, because not all claims could be read")
+	}
+	if o.withoutTaints {
+		world.Gates.Features.DeviceTaints = false
+	}
+	q := capacity.Question{World: world, Pod: asked.pod, Unordered: l.Minor > 0 && l.Minor < 36}
+	if o.drained == "" {
+		return q, nil
+	}
+	targets, err := l.Scope(namespace).Resolve(o.drained)
+	if err != nil {
+		return q, fmt.Errorf("--if-drained: %w", err)
+	}
+	return drained(q, targets), nil
+}
+
+// drained is a question about the cluster after a drain.
+func drained(q capacity.Question, targets []taints.Target) capacity.Question {
+	var rules []any
+	for _, target := range targets {
+		rules = append(rules, taints.Intent{Target: target, Taint: resourceapi.DeviceTaint{Key: "dra-steward.io/drain", Value: "fit", Effect: resourceapi.DeviceTaintEffectNoSchedule}}.Rule())
+	}
+	devices := map[usage.DeviceID]bool{}
+	for _, claim := range q.World.Claims {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			id := usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+			devices[id] = slices.ContainsFunc(targets, func(t taints.Target) bool { return t.Has(id) })
+		}
+	}
+	q.World.View = placement.With(q.World.View, rules...)
+	q.Leaving = q.World.Users(devices)
+	return q
+}
+
+func (o *fitOptions) write(out io.Writer, r fitReport) error {
+	if o.output != "text" {
+		return cmdutil.Print(out, o.output, r)
+	}
+	fmt.Fprintf(out, "%s: %s\n", r.Subject, r.headline())
+	if len(r.Nodes) > 0 {
+		w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		fmt.Fprintln(w, "NODE\tPODS")
+		for _, n := range r.Nodes {
+			fmt.Fprintf(w, "%s\t%d\n", n.Node, n.Pods)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	if r.Limit != nil {
+		fmt.Fprintf(out, "the next does not fit: %s\n", r.Limit.Message)
+	}
+	if len(r.Unseen) > 0 {
+		fmt.Fprintf(out, "not checked: %s\n", strings.Join(r.Unseen, ", "))
+	}
+	for _, note := range r.Notes {
+		if _, err := fmt.Fprintf(out, "note: %s\n", note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// headline is the answer in one sentence.
+func (r fitReport) headline() (text string) {
+	switch {
+	case r.Bounded:
+		text = fmt.Sprintf("%d or more pods fit", r.Least)
+	case r.Exact:
+		text = plural.Of(r.Most, "pod") + " fit"
+		if r.Most == 1 {
+			text += "s"
+		}
+	case r.Proven:
+		text = fmt.Sprintf("%d to %d pods fit, depending on the nodes that kube-scheduler selects", r.Least, r.Most)
+	case r.Least == r.Most:
+		text = fmt.Sprintf("%d pods fit, in each of %s of nodes that were tried", r.Most, plural.Of(r.Orders, "order"))
+	default:
+		text = fmt.Sprintf("%d to %d pods fit, in %s of nodes that were tried", r.Least, r.Most, plural.Of(r.Orders, "order"))
+	}
+	switch {
+	case r.AllFit == nil:
+	case *r.AllFit:
+		text += fmt.Sprintf("; %s fit", plural.Of(r.Replicas, "replica"))
+	case r.Most >= r.Replicas:
+		text += fmt.Sprintf("; %s fit only with a good choice of nodes", plural.Of(r.Replicas, "replica"))
+	default:
+		text += fmt.Sprintf("; %s do not fit", plural.Of(r.Replicas, "replica"))
+	}
+	return text
+}
