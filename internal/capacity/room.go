@@ -81,6 +81,7 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 	}
 	r.Least, r.Most, r.Orders, r.Bounded = found.pods, found.pods, 1, found.pods >= MaxPods
 	if !r.Bounded {
+		full.Quiet(false)
 		next, err := full.Fits(ctx, f.replica(""))
 		if err != nil {
 			return r, err
@@ -125,14 +126,19 @@ type filler struct {
 
 func (q Question) begin(ctx context.Context) (*filler, error) {
 	f := &filler{Question: q, base: q.World.Begin(), pod: q.Pod.DeepCopy(), local: map[placement.PoolID]string{}, counters: map[placement.PoolID]bool{}}
+	f.base.Quiet(true)
 	f.pod.Status, f.pod.Spec.SchedulingGroup = corev1.PodStatus{}, nil
-	for _, node := range q.World.Nodes {
+	seen, nodes := placement.Seen(q.World.View, q.World.Patched), q.World.Nodes
+	if len(nodes) == 0 && !q.World.NoNodes {
+		nodes = placement.NodesOf(seen)
+	}
+	for _, node := range nodes {
 		if f.pod.Spec.NodeName == "" || f.pod.Spec.NodeName == node.Name {
 			f.nodes = append(f.nodes, node.Name)
 		}
 	}
 	slices.Sort(f.nodes)
-	for _, slice := range placement.Seen(q.World.View, q.World.Patched) {
+	for _, slice := range seen {
 		id, node := placement.PoolOf(slice), ""
 		if slice.Spec.NodeName != nil {
 			node = *slice.Spec.NodeName

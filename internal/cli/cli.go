@@ -125,7 +125,7 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.AddCommand(server.Command(streams), manager.Command(streams), lint.Command(streams), lint.ExplainCommand(streams),
-		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.WhyCommand(streams), capacity.CapacityCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
+		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.WhyCommand(streams), capacity.CapacityCommand(streams), capacity.FitCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
 		node.Command(streams), metricsCommand(streams), uninstall.Command(streams), versionCommand(streams))
 	root.AddCommand(drain.Command(streams), whatif.Command(streams), report.ReportCommand(streams), optionsCommand(streams))
 	explainArguments(root)

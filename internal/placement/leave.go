@@ -178,9 +178,9 @@ func selects(selector *resourceapi.DeviceTaintSelector, id usage.DeviceID) bool 
 	return is(selector.Driver, id.Driver) && is(selector.Pool, id.Pool) && is(selector.Device, id.Device)
 }
 
-// again returns the pod that its controller creates in place of one that left, nil if there
+// Again returns the pod that its controller creates in place of one that left, nil if there
 // is no controller.
-func again(pod *corev1.Pod) *corev1.Pod {
+func Again(pod *corev1.Pod) *corev1.Pod {
 	if metav1.GetControllerOfNoCopy(pod) == nil {
 		return nil
 	}

@@ -179,7 +179,7 @@ func (w World) prediction(change Change) *prediction {
 			p.steps, first, at = append(p.steps, first), step{}, l.After
 		}
 		first.leave = append(first.leave, l.Pod)
-		next := again(l.Pod)
+		next := Again(l.Pod)
 		m := p.add(cmpPod(next, l.Pod), l.Pod, l.After)
 		switch {
 		case next == nil:

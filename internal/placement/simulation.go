@@ -53,6 +53,10 @@ func (s *Simulation) Clone() *Simulation {
 // most free cpu and memory is selected.
 func (s *Simulation) ByChance(seed uint64) { s.chance = rand.New(rand.NewPCG(seed, 1)) }
 
+// Quiet sets whether the simulation does not look for what of devices is in the way of pods that
+// do not land: without, it is faster.
+func (s *Simulation) Quiet(quiet bool) { s.quiet = quiet }
+
 // A Result is where a pod lands.
 type Result struct {
 	Pod *corev1.Pod
