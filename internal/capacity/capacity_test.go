@@ -196,14 +196,14 @@ func TestShares(t *testing.T) {
 	claim.Status.Allocation.Devices.Results[0].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("30Gi")}
 	cluster := capacity.Cluster{View: tracker.Merge(slice("node-1", shared...)), Claims: []*resourceapi.ResourceClaim{claim}}
 	r := report(t, cluster, capacity.Scope{}, capacity.ByDriver)
-	if got, want := text(r.Total), "total 2 allocatable 2 fits 6 3 1 0"; got != want {
+	if got, want := text(r.Total), "total 2 allocatable 2 fits 6 ≤2 0 0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if s := r.Total.Shares; s == nil || s.Held != 1 || s.Room != 6 {
 		t.Errorf("shares: %+v", s)
 	}
 	claim.Status.Allocation.Devices.Results[0].ConsumedCapacity["memory"] = resource.MustParse("70Gi")
-	if got, want := text(report(t, cluster, capacity.Scope{}, capacity.ByDriver).Total), "total 2 allocatable 1 held 1 fits 4 2 1 0"; got != want {
+	if got, want := text(report(t, cluster, capacity.Scope{}, capacity.ByDriver).Total), "total 2 allocatable 1 held 1 fits 4 0 0 0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

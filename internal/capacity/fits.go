@@ -1,12 +1,13 @@
 package capacity
 
 import (
-	"maps"
 	"slices"
+	"sort"
 )
 
 // A Fit is how many claims for a number of devices fit now, each claim on one node. The claims
-// ask for any devices of the scope, and for shares of default size of shared ones.
+// ask for any devices of the scope, each of them once, and for shares of default size of shared
+// ones.
 type Fit struct {
 	Devices int `json:"devices"`
 	Claims  int `json:"claims"`
@@ -25,25 +26,73 @@ func Sizes() []int { return []int{1, 2, 4, 8} }
 // fits finds how many claims of each size fit.
 func (s *survey) fits(c *choice) (all []Fit) {
 	unknown := slices.ContainsFunc(c.devices, func(d *device) bool { return c.stateOf(d) == Unknown })
-	local, anywhere, unlimited, exact := s.rooms(c)
+	rooms := s.rooms(c)
 	for _, size := range Sizes() {
-		f := Fit{Devices: size, Unknown: unknown, Unlimited: unlimited && !unknown}
+		f := Fit{Devices: size, Unknown: unknown}
 		if !unknown {
-			f.Claims = claims(local, anywhere, size)
-			f.Exact = exact && (size == 1 || anywhere == 0) || f.Claims == 0 && !unlimited && !c.failed
+			f.Claims = rooms.claims(size)
+			f.Exact = rooms.exact && (size == 1 || rooms.simple()) || f.Claims == 0 && !c.failed
+			if f.Unlimited = f.Claims >= maxRoom; f.Unlimited {
+				f.Claims = 0
+			}
 		}
 		all = append(all, f)
 	}
 	return all
 }
 
-// claims is how many claims of a size fit nodes with rooms of their own, and room that all of
-// them share. What they share completes first the claims that lack least.
-func claims(local []int, anywhere, size int) (n int) {
+// A nodeRoom is how often the devices of one node can be allocated.
+type nodeRoom struct {
+	// single is the number of devices that can be allocated once, several are the numbers of
+	// the shared ones.
+	single  int
+	several []int
+}
+
+// rooms are the devices that can be allocated.
+type rooms struct {
+	local map[string]*nodeRoom
+	// anywhere is how often devices of several nodes can be allocated.
+	anywhere int
+	// exact is false if the choice among devices decides how many can be allocated.
+	exact bool
+}
+
+func (r *rooms) add(node string, devices, room int) {
+	if node == "" {
+		r.anywhere = min(r.anywhere+devices*min(room, maxRoom), maxRoom)
+		return
+	}
+	if r.local[node] == nil {
+		r.local[node] = &nodeRoom{}
+	}
+	if room == 1 {
+		r.local[node].single += devices
+		return
+	}
+	for range devices {
+		r.local[node].several = append(r.local[node].several, room)
+	}
+}
+
+// simple reports whether each device is on one node and can be allocated once.
+func (r *rooms) simple() bool {
+	for _, node := range r.local {
+		if len(node.several) > 0 {
+			return false
+		}
+	}
+	return r.anywhere == 0
+}
+
+// claims is how many claims of a size fit. Devices of several nodes complete first the claims
+// that lack least.
+func (r *rooms) claims(size int) (n int) {
 	lack := make([]int, size) // nodes by what their last claim lacks
-	for _, room := range local {
-		n += room / size
-		if rest := room % size; rest > 0 {
+	anywhere := r.anywhere
+	for _, node := range r.local {
+		n += node.claims(size, anywhere > 0)
+		if rest := node.sum() % size; rest > 0 {
 			lack[size-rest]++
 		}
 	}
@@ -51,49 +100,69 @@ func claims(local []int, anywhere, size int) (n int) {
 		complete := min(lack[missing], anywhere/missing)
 		n, anywhere = n+complete, anywhere-complete*missing
 	}
-	return n + anywhere/size
+	return min(n+anywhere/size, maxRoom)
 }
 
-// rooms are how many allocations fit each node, and how many fit devices of several nodes.
-func (s *survey) rooms(c *choice) (local []int, anywhere int, unlimited, exact bool) {
-	exact = !c.failed
-	byNode := map[string]int{}
+func (n *nodeRoom) sum() int {
+	sum := n.single
+	for _, room := range n.several {
+		sum += room
+	}
+	return sum
+}
+
+// claims is how many claims of a size fit the node alone. A claim has each device once, unless
+// others is true: then devices of other nodes can take the place of the second time.
+func (n *nodeRoom) claims(size int, others bool) int {
+	most := n.sum() / size
+	if others {
+		return most
+	}
+	return sort.Search(most, func(m int) bool { return n.allocated(m+1) < size*(m+1) })
+}
+
+// allocated is how often the devices can be allocated to a number of claims.
+func (n *nodeRoom) allocated(claims int) int {
+	sum := min(n.single, n.single*claims)
+	for _, room := range n.several {
+		sum += min(room, claims)
+	}
+	return sum
+}
+
+// rooms finds the devices that can be allocated.
+func (s *survey) rooms(c *choice) *rooms {
+	r := &rooms{local: map[string]*nodeRoom{}, exact: !c.failed}
 	packs := map[*pool][]*device{}
 	for _, d := range c.devices {
 		switch state := c.stateOf(d); {
 		case len(d.seen.ConsumesCounters) > 0 && !d.inUse && (state == Allocatable || state == Excluded):
 			packs[d.pool] = append(packs[d.pool], d)
-			continue
-		case state != Allocatable:
-			continue
-		}
-		unlimited = unlimited || d.unlimited
-		if d.place.node == "" {
-			anywhere += d.room
-		} else {
-			byNode[d.place.node] += d.room
+		case state == Allocatable:
+			r.add(d.place.node, 1, d.allocations())
 		}
 	}
 	for p, devices := range packs {
-		packedExact := s.packedRooms(c, p, devices, func(node string, n int) {
-			if node == "" {
-				anywhere += n
-			} else {
-				byNode[node] += n
-			}
-		})
-		exact = exact && packedExact
+		s.packedRooms(c, p, devices, r)
 	}
-	return slices.Collect(maps.Values(byNode)), anywhere, unlimited, exact
+	return r
 }
 
-// packedRooms adds the rooms of devices that share counters: the largest set of each group. It
-// is exact if the devices of each group are alike, or fit all together.
-func (s *survey) packedRooms(c *choice, p *pool, devices []*device, add func(node string, n int)) (exact bool) {
-	exact = !p.short
-	if p.short {
-		return true
+// allocations is how often a device can be allocated.
+func (d *device) allocations() int {
+	if d.unlimited {
+		return maxRoom
 	}
+	return d.room
+}
+
+// packedRooms adds devices that share counters: the largest set of each group. It is exact if
+// the devices of each group are alike, or fit all together.
+func (s *survey) packedRooms(c *choice, p *pool, devices []*device, r *rooms) {
+	if p.short {
+		return
+	}
+	r.exact = r.exact && !c.bound[p]
 	mine := map[*device]bool{}
 	for _, d := range devices {
 		mine[d] = true
@@ -103,29 +172,18 @@ func (s *survey) packedRooms(c *choice, p *pool, devices []*device, add func(nod
 		if len(its) == 0 {
 			continue
 		}
-		node := its[0].place.node
+		node, most, shared := its[0].place.node, 1, false
 		for _, d := range its {
 			if d.place.node != node {
 				node = "" // of several nodes, none has more than all
 			}
+			most, shared = max(most, d.allocations()), shared || d.shared
 		}
-		n, fixed := s.roomOf(p, its)
-		add(node, n)
-		exact = exact && fixed
+		answer, _ := s.largest(p, its)
+		r.add(node, answer.size, most)
+		fixed := answer.exact && (len(answer.of) == 1 || answer.size == len(its))
+		r.exact = r.exact && fixed && !shared && !compatible(its)
 	}
-	return exact && !c.bound[p]
-}
-
-// roomOf is how many allocations devices of one group fit at once; exact is true if the choice
-// among them cannot change it.
-func (s *survey) roomOf(p *pool, group []*device) (n int, exact bool) {
-	answer, _ := s.largest(p, group)
-	most, shared := 1, false
-	for _, d := range group {
-		most, shared = max(most, d.room), shared || d.shared
-	}
-	exact = answer.exact && (len(answer.of) == 1 || answer.size == len(group))
-	return answer.size * most, exact && !shared && !compatible(group)
 }
 
 // compatible reports whether devices have compatibility groups, which are not looked at.

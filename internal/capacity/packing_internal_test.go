@@ -86,21 +86,28 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-// TestClaims: what several nodes share completes claims.
+// TestClaims: a claim has each device once, and what several nodes share completes claims.
 func TestClaims(t *testing.T) {
 	for _, tt := range []struct {
-		local    []int
+		local    []nodeRoom
 		anywhere int
 		want     [4]int
 	}{
-		{[]int{3, 5}, 0, [4]int{8, 3, 1, 0}},
-		{[]int{3, 5}, 1, [4]int{9, 4, 2, 0}},
-		{[]int{3, 5}, 4, [4]int{12, 6, 3, 1}},
+		{[]nodeRoom{{single: 3}, {single: 5}}, 0, [4]int{8, 3, 1, 0}},
+		{[]nodeRoom{{single: 3}, {single: 5}}, 1, [4]int{9, 4, 2, 0}},
+		{[]nodeRoom{{single: 3}, {single: 5}}, 4, [4]int{12, 6, 3, 1}},
 		{nil, 9, [4]int{9, 4, 2, 1}},
+		{[]nodeRoom{{several: []int{4}}}, 0, [4]int{4, 0, 0, 0}},
+		{[]nodeRoom{{single: 1, several: []int{4, 2}}}, 0, [4]int{7, 3, 0, 0}},
+		{[]nodeRoom{{single: 2, several: []int{maxRoom}}}, 0, [4]int{maxRoom, 2, 0, 0}},
 	} {
+		r := rooms{local: map[string]*nodeRoom{}, anywhere: tt.anywhere}
+		for i := range tt.local {
+			r.local[string(rune('a'+i))] = &tt.local[i]
+		}
 		for i, size := range Sizes() {
-			if got := claims(tt.local, tt.anywhere, size); got != tt.want[i] {
-				t.Errorf("%v and %d: %d claims for %d devices, want %d", tt.local, tt.anywhere, got, size, tt.want[i])
+			if got := r.claims(size); got != tt.want[i] {
+				t.Errorf("%+v and %d: %d claims for %d devices, want %d", tt.local, tt.anywhere, got, size, tt.want[i])
 			}
 		}
 	}

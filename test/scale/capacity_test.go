@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/test/scale"
 )
@@ -110,5 +111,32 @@ func TestCapacityOfPartitions(t *testing.T) {
 	}
 	if took > 2*time.Second {
 		t.Errorf("%v, want less than 2s", took)
+	}
+}
+
+// TestFit: at 5,000 nodes the pods that fit are counted in seconds.
+func TestFit(t *testing.T) {
+	w := scale.World{Nodes: 5000, Seed: 1}
+	c := clusterOf(w)
+	pod, _ := w.Workload(0, 1)
+	pod.Spec.NodeName, pod.Name = "", "more"
+	q := capacity.Question{Pod: pod, World: placement.World{View: c.View, Claims: c.Claims, Nodes: c.Nodes, Templates: []*resourceapi.ResourceClaimTemplate{w.Template(0)}}}
+	q.Pod.Namespace = scale.NamespaceName(0)
+	start := processorTime()
+	r, err := q.Room(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := processorTime() - start
+	t.Logf("%v: %d to %d pods fit on %d nodes", took.Round(time.Millisecond), r.Least, r.Most, len(r.Nodes))
+	report, err := c.Report(t.Context(), capacity.Scope{Class: scale.GPUDriver}, capacity.ByDriver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Exact || r.Most != report.Total.Fits[0].Claims {
+		t.Errorf("%d pods fit, exact: %t; capacity counts %d", r.Most, r.Exact, report.Total.Fits[0].Claims)
+	}
+	if took > 20*time.Second {
+		t.Errorf("%v, want less than 20s", took)
 	}
 }

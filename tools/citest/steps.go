@@ -193,6 +193,9 @@ func long(modules []string) (steps []step) {
 			name: "drains, eviction, restarts, memory, patches in slices, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches)", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
 		}, step{
+			name: "capacity of 100 generated clusters", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./capacity"},
+		}, step{
 			name: "audit at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestAuditMany", "./guard"},
 		}, step{

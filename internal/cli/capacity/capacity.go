@@ -1,4 +1,4 @@
-// Package capacity has the commands about how much is left: capacity.
+// Package capacity has the commands about how much is left: capacity and fit.
 package capacity
 
 import (

@@ -2,6 +2,7 @@ package capacity_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,10 +12,15 @@ import (
 
 const cluster = "../../../docs/capacity/cluster.yaml"
 
-func run(t *testing.T, args ...string) (string, error) {
+// run runs a command on the cluster; fit begins with its name.
+func run(t *testing.T, in string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	c := capacity.CapacityCommand(cmdutil.Streams{Out: &out, Err: &out})
+	streams := cmdutil.Streams{In: strings.NewReader(in), Out: &out, Err: &out}
+	c := capacity.CapacityCommand(streams)
+	if args[0] == "fit" {
+		c, args = capacity.FitCommand(streams), args[1:]
+	}
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(append(args, "--from-files", cluster))
 	err := c.ExecuteContext(t.Context())
@@ -31,7 +37,7 @@ func TestCapacityOutput(t *testing.T) {
 		{"--by namespace --no-headers", "team-a   1   1   0\nteam-b   1   1   0\n"},
 		{"--by model --driver gpu.example.com -o jsonpath={.rows[*].name}", "A100 T4"},
 	} {
-		if got, err := run(t, strings.Fields(tt.args)...); err != nil || got != tt.want {
+		if got, err := run(t, "", strings.Fields(tt.args)...); err != nil || got != tt.want {
 			t.Errorf("capacity %s: %v\n%s\nwant\n%s", tt.args, err, got, tt.want)
 		}
 	}
@@ -40,8 +46,79 @@ func TestCapacityOutput(t *testing.T) {
 		"--class none": `DeviceClass "none" not found`,
 		"-o table":     `--output "table": must be one of text, wide`,
 	} {
-		if _, err := run(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := run(t, "", strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("capacity %s: %v, want %s", args, err, want)
+		}
+	}
+}
+
+const template = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
+---
+`
+
+// workload is an object with a pod that uses the template.
+func workload(kind, before, after string) string {
+	return template + kind + ", metadata: {name: train}, spec: " + before +
+		"{containers: [{name: c, image: registry.example.com/train:1}], resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]}" + after + "}\n"
+}
+
+// TestFitWorkloads: fit reads each kind that has pods.
+func TestFitWorkloads(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{workload("{apiVersion: v1, kind: Pod", "", ""), "pod default/train: 5 pods fit\n"},
+		{workload("{apiVersion: apps/v1, kind: Deployment", "{template: {spec: ", "}}"), "deployment default/train: 5 pods fit\n"},
+		{workload("{apiVersion: apps/v1, kind: ReplicaSet", "{template: {spec: ", "}}"), "replicaset default/train: 5 pods fit\n"},
+		{workload("{apiVersion: apps/v1, kind: StatefulSet", "{template: {spec: ", "}}"), "statefulset default/train: 5 pods fit\n"},
+		{workload("{apiVersion: batch/v1, kind: Job", "{template: {spec: ", "}}"), "job default/train: 5 pods fit\n"},
+		{workload("{apiVersion: batch/v1, kind: CronJob", "{jobTemplate: {spec: {template: {spec: ", "}}}}"), "cronjob default/train: 5 pods fit\n"},
+		{template, "resourceclaimtemplate default/gpu: 5 pods fit\n"},
+		{"{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: one}, spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: half-gpu}}]}}}", "resourceclaim default/one: 1 pod fits\n"},
+	} {
+		if got, err := run(t, tt.in, "fit", "-f", "-"); err != nil || !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%v\n%s\nwant %s", err, got, tt.want)
+		}
+	}
+	for in, want := range map[string]string{
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}":                                                                                "contains no ResourceClaimTemplate, ResourceClaim or workload",
+		template + strings.ReplaceAll(template, "name: gpu}", "name: b}"):                                                                       "and no pod that uses them: must be one",
+		workload("{apiVersion: v1, kind: Pod", "", "") + "---" + workload("{apiVersion: apps/v1, kind: Deployment", "{template: {spec: ", "}}"): "contains pod default/train, deployment default/train: must be one",
+	} {
+		if _, err := run(t, in, "fit", "-f", "-"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestFitFlags: replicas that do not fit are exit code 1, and taints and drains count.
+func TestFitFlags(t *testing.T) {
+	for _, tt := range []struct {
+		args, want string
+		findings   bool
+	}{
+		{"--replicas 5", "5 pods fit; 5 replicas fit\n", false},
+		{"--replicas 6", "5 pods fit; 6 replicas do not fit\n", true},
+		{"--without-taints", "6 pods fit\n", false},
+		{"--if-drained gpu.example.com/node-2", "3 pods fit\n", false},
+		{"-o jsonpath={.least}/{.exact}/{.limit.kind}", "5/true/Taken", false},
+	} {
+		got, err := run(t, template, append([]string{"fit", "-f", "-"}, strings.Fields(tt.args)...)...)
+		if !strings.Contains(got, tt.want) || errors.Is(err, cmdutil.ErrFindings) != tt.findings || err != nil && !tt.findings {
+			t.Errorf("fit %s: %v\n%s\nwant %s", tt.args, err, got, tt.want)
+		}
+	}
+	for args, want := range map[string]string{
+		"":                          "-f FILE is missing",
+		"-f - --replicas -1":        "--replicas -1: must be 1 to 10000",
+		"-f - --if-drained node/no": "--if-drained: no device is published for node no",
+		"-f - --from-files -":       "-f and --from-files cannot both be standard input",
+		"-f - -o wide":              `--output "wide": must be one of text`,
+	} {
+		if _, err := run(t, template, append([]string{"fit"}, strings.Fields(args)...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("fit %s: %v, want %s", args, err, want)
 		}
 	}
 }
