@@ -190,11 +190,8 @@ func long(modules []string) (steps []step) {
 	steps = append(steps, longRelease(modules)...)
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, step{
-			name: "drains, eviction, restarts, memory, patches in slices, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches)", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
-		}, step{
-			name: "capacity of 100 generated clusters", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./capacity"},
+			name: "drains, eviction, restarts, memory, patches in slices, capacity, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches|Predictions)", "./capacity", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
 		}, step{
 			name: "audit at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestAuditMany", "./guard"},
