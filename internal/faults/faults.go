@@ -75,6 +75,18 @@ func Known() []Fault {
 			Remedy: "upgrade kube-scheduler to 1.36.2; until then do not publish shared counters for such devices",
 		},
 		{
+			Reference: "kubernetes#135022", Component: scheduler, Versions: []Range{{"1.34.0", "1.35.0"}},
+			Gate:   "DRAConsumableCapacity",
+			Effect: "it ignores distinctAttribute: two devices of a claim can have the same value",
+			Remedy: "upgrade kube-scheduler to 1.35; until then select devices by the value of the attribute, with a request for each value",
+		},
+		{
+			Reference: "kubernetes#140438", Component: scheduler, Versions: []Range{{"1.34.0", "1.37.0"}},
+			Gate:   "DRAConsumableCapacity",
+			Effect: "it checks distinctAttribute incompletely if one request asks for several devices: two of them can have the same value",
+			Remedy: "upgrade kube-scheduler to 1.37; until then write a request for each device",
+		},
+		{
 			Reference: withoutSelector, Component: scheduler, Versions: []Range{{"1.34.0", "1.37.1"}},
 			Gate:   "DRADeviceTaintRules",
 			Effect: "a DeviceTaintRule without deviceSelector keeps pods from all devices, although it selects none",

@@ -98,6 +98,44 @@ func Completed(all []*resourceapi.ResourceSlice, pools map[PoolID]Pool) []*resou
 	return offered
 }
 
+// Separated returns slices for the allocator, to which counter sets are in slices without devices.
+// Before Kubernetes 1.35 they are in the slice of the devices that consume them.
+func Separated(all []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+	type generation struct {
+		PoolID
+		number int64
+	}
+	of := func(slice *resourceapi.ResourceSlice) generation {
+		return generation{PoolOf(slice), slice.Spec.Pool.Generation}
+	}
+	more := map[generation]int64{}
+	for _, slice := range all {
+		if len(slice.Spec.SharedCounters) > 0 && len(slice.Spec.Devices) > 0 {
+			more[of(slice)]++
+		}
+	}
+	if len(more) == 0 {
+		return all
+	}
+	separated := make([]*resourceapi.ResourceSlice, 0, len(all)+len(more))
+	for _, slice := range all {
+		if more[of(slice)] == 0 {
+			separated = append(separated, slice)
+			continue
+		}
+		devices := *slice
+		devices.Spec.Pool.ResourceSliceCount += more[of(slice)]
+		if len(slice.Spec.SharedCounters) > 0 && len(slice.Spec.Devices) > 0 {
+			counters := devices
+			counters.Name += "-counters"
+			counters.Spec.Devices, devices.Spec.SharedCounters = nil, nil
+			separated = append(separated, &counters)
+		}
+		separated = append(separated, &devices)
+	}
+	return separated
+}
+
 // ByNode returns a function from the name of a node to the slices of the pools that can
 // have a device there. The allocator goes through all slices that it is given: without
 // this, the time grows with the square of the nodes.

@@ -33,7 +33,7 @@ type World struct {
 	// that is built with them.
 	Patched bool
 	// IncompletePools is true for a kube-scheduler before 1.35: it allocates devices of
-	// pools of which slices are missing.
+	// pools of which slices are missing, and reads counter sets from the slices of devices.
 	IncompletePools bool
 	// Gates are those of the scheduler. The zero value is the defaults of the newest
 	// Kubernetes that is supported.
@@ -49,7 +49,7 @@ func (w World) Begin() *Simulation {
 	}
 	seen := Seen(w.View, w.Patched)
 	if w.IncompletePools {
-		seen = Completed(seen, Pools(seen))
+		seen = Separated(Completed(seen, Pools(seen)))
 	}
 	features := Known(w.Gates).Features
 	s := &Simulation{

@@ -47,14 +47,17 @@ func (q *question) verdict(ctx context.Context, report *Report) error {
 
 // offered are the slices for the allocator, which is that of a newer kube-scheduler: to
 // it the pools of which slices are missing look complete, if that of the cluster does not
-// mind.
+// mind, and counter sets are in slices of their own.
 func (q *question) offered() []*resourceapi.ResourceSlice {
+	if !q.world.IncompletePools {
+		return q.slices
+	}
 	for _, claim := range append([]*resourceapi.ResourceClaim{q.claim}, q.others...) {
 		if slices.ContainsFunc(requests(claim), func(r asked) bool { return !q.givesAway(r) }) {
-			return q.slices
+			return placement.Separated(q.slices)
 		}
 	}
-	return placement.Completed(q.slices, q.pools)
+	return placement.Separated(placement.Completed(q.slices, q.pools))
 }
 
 // An allocation is the answer of the allocator: a node with the devices of each claim, or

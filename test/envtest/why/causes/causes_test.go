@@ -56,10 +56,15 @@ func TestCauses(t *testing.T) {
 
 // lacking are the cases that the minor cannot have, with the reason.
 func lacking() map[string]string {
-	if minor() == "1.37" {
-		return nil
+	all := map[string]string{}
+	if minor() != "1.37" {
+		all["group"] = "PodGroups of scheduling.k8s.io/v1beta1 are in 1.37 only"
 	}
-	return map[string]string{"group": "PodGroups of scheduling.k8s.io/v1beta1 are in 1.37 only"}
+	if minor() == "1.34" {
+		all["incomplete"] = "kube-scheduler 1.34 allocates devices of incomplete pools"
+		all["distinct"] = "kube-scheduler 1.34 ignores distinctAttribute: it compares pointers instead of values"
+	}
+	return all
 }
 
 // check asks why the pod waits, carries the remedy out, and waits until it runs.

@@ -1,6 +1,8 @@
 package causes_test
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -16,6 +18,10 @@ func shared() []waiting {
 		sets    = `, sharedCounters: [{name: gpu-0, counters: {memory: {value: 40Gi}}}]`
 		counted = `consumesCounters: [{counterSet: gpu-0, counters: {memory: {value: `
 	)
+	published := func(name string, slices int, content string) string {
+		return fmt.Sprintf("\n---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: $-%s}, "+
+			"spec: {driver: $.example.com, nodeName: node-0, pool: {name: $-node-0, generation: 1, resourceSliceCount: %d}, %s}}", name, slices, content)
+	}
 	holding := func(exactly string) func(*world) {
 		return func(w *world) {
 			all(claim("has", exactly), pod("holds", named+"has", ""))(w)
@@ -37,21 +43,12 @@ func shared() []waiting {
 			}, nil},
 		{"counters", why.CountersTaken, "small on node-0 needs 20Gi memory of counter set gpu-0, of which 10Gi are left; they are allocated to claim counters/has, used by pod holds",
 			func(w *world) {
-				all(`
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata: {name: $-counters}
-spec: {driver: $.example.com, nodeName: node-0, pool: {name: $-node-0, generation: 1, resourceSliceCount: 2}` + sets + `}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata: {name: $-devices}
-spec:
-  driver: $.example.com
-  nodeName: node-0
-  pool: {name: $-node-0, generation: 1, resourceSliceCount: 2}
-  devices: [{name: large, attributes: {size: {string: l}}, ` + counted + `30Gi}}}]}, {name: small, attributes: {size: {string: s}}, ` + counted + `20Gi}}}]}]`)(w)
+				devices := `devices: [{name: large, attributes: {size: {string: l}}, ` + counted + `30Gi}}}]}, {name: small, attributes: {size: {string: s}}, ` + counted + `20Gi}}}]}]`
+				if minor() == "1.34" { // counter sets and the devices that consume them are in one slice
+					all(published("counters", 1, devices+sets))(w)
+				} else {
+					all(published("counters", 2, strings.TrimPrefix(sets, ", ")), published("devices", 2, devices))(w)
+				}
 				holding(selector(`device.attributes["$.example.com"].size == "l"`))(w)
 				all(claim("wants", selector(`device.attributes["$.example.com"].size == "s"`)), pod("waits", named+"wants", ""))(w)
 			}, nil},
