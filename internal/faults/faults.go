@@ -47,10 +47,28 @@ const (
 	withoutSelector = "kubernetes#141620"
 )
 
+// distinct are the faults about distinctAttribute.
+func distinct() []Fault {
+	return []Fault{
+		{
+			Reference: "kubernetes#135022", Component: scheduler, Versions: []Range{{"1.34.0", "1.35.0"}},
+			Gate:   "DRAConsumableCapacity",
+			Effect: "it ignores distinctAttribute: two devices of a claim can have the same value",
+			Remedy: "upgrade kube-scheduler to 1.35; until then select devices by the value of the attribute, with a request for each value",
+		},
+		{
+			Reference: "kubernetes#140438", Component: scheduler, Versions: []Range{{"1.34.0", "1.37.0"}},
+			Gate:   "DRAConsumableCapacity",
+			Effect: "it checks distinctAttribute incompletely if one request asks for several devices: two of them can have the same value",
+			Remedy: "upgrade kube-scheduler to 1.37; until then write a request for each device",
+		},
+	}
+}
+
 // Known are all known faults of the versions that are supported. The versions are those of the
 // source code: of the last that has the fault and of the first that does not.
 func Known() []Fault {
-	return []Fault{
+	return slices.Concat([]Fault{
 		{
 			Reference: "kubernetes#139651", Component: scheduler, Versions: []Range{{"1.36.0", "1.36.3"}},
 			Gate: "DRADeviceTaintRules", Trigger: RuleExists,
@@ -74,18 +92,7 @@ func Known() []Fault {
 			Effect: "it allocates partitions that exclude each other if one of them allows multiple allocations",
 			Remedy: "upgrade kube-scheduler to 1.36.2; until then do not publish shared counters for such devices",
 		},
-		{
-			Reference: "kubernetes#135022", Component: scheduler, Versions: []Range{{"1.34.0", "1.35.0"}},
-			Gate:   "DRAConsumableCapacity",
-			Effect: "it ignores distinctAttribute: two devices of a claim can have the same value",
-			Remedy: "upgrade kube-scheduler to 1.35; until then select devices by the value of the attribute, with a request for each value",
-		},
-		{
-			Reference: "kubernetes#140438", Component: scheduler, Versions: []Range{{"1.34.0", "1.37.0"}},
-			Gate:   "DRAConsumableCapacity",
-			Effect: "it checks distinctAttribute incompletely if one request asks for several devices: two of them can have the same value",
-			Remedy: "upgrade kube-scheduler to 1.37; until then write a request for each device",
-		},
+	}, distinct(), []Fault{
 		{
 			Reference: withoutSelector, Component: scheduler, Versions: []Range{{"1.34.0", "1.37.1"}},
 			Gate:   "DRADeviceTaintRules",
@@ -102,7 +109,7 @@ func Known() []Fault {
 			Effect: "the answers of its PodResources API grow for as long as a driver fails to prepare a claim of a pod",
 			Remedy: "delete the pod; clients with the usual limit of 16 MiB see no devices of that node, the node agent of dra-steward reports it from 4 MiB on",
 		},
-	}
+	})
 }
 
 // At returns the faults of a version of Kubernetes, as components name it, each with the one
