@@ -191,10 +191,11 @@ func Again(pod *corev1.Pod) *corev1.Pod {
 }
 
 // atOnce reports whether the controller of a pod creates another while the first one still
-// terminates. A StatefulSet and a DaemonSet wait for its end.
+// terminates, as a ReplicaSet does. A StatefulSet and a DaemonSet wait for its end, a Job
+// for ten seconds, after which most pods have ended.
 func atOnce(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && owner.Kind != "StatefulSet" && owner.Kind != "DaemonSet"
+	return owner != nil && !slices.Contains([]string{"StatefulSet", "DaemonSet", "Job"}, owner.Kind)
 }
 
 // WithoutNodes is the change that takes nodes, with their devices and pods, away.

@@ -102,8 +102,11 @@ func (n *node) free() float64 {
 }
 
 // order yields the places of nodes in the order in which they are tried.
-func (s *Simulation) order(pod *corev1.Pod) iter.Seq[int] {
+func (s *Simulation) order(pod *corev1.Pod, seen *misses) iter.Seq[int] {
 	return func(yield func(int) bool) {
+		if seen.count == len(s.nodes) {
+			return
+		}
 		if pod.Spec.NodeName != "" {
 			if i, known := s.byName[pod.Spec.NodeName]; known {
 				yield(i)

@@ -84,9 +84,15 @@ type misses struct {
 	// why has, for each node, 1 + the place in nodeKinds, 0 for a node that may fit.
 	why     []uint8
 	example map[Kind]string
+	// count is how many nodes do not fit.
+	count int
+	// blamed is what was found to be in the way, at the version of the simulation.
+	blamed  Reason
+	version int
 }
 
 func (m *misses) add(i int, kind Kind, message string) {
+	m.count++
 	m.why[i] = uint8(1 + slices.Index(nodeKinds(), kind))
 	if m.example[kind] == "" {
 		m.example[kind] = message
@@ -168,8 +174,19 @@ func (m *misses) reason(s *Simulation) Reason {
 // blamed is on how many nodes it is tried what is in the way.
 const blamed = 64
 
-// blame finds what of devices is in the way: without it, the pod lands.
+// blame finds what of devices is in the way, for all pods of a kind until another lands.
 func (s *Simulation) blame(ctx context.Context, r *Result, needs *needs, seen *misses) error {
+	if seen.blamed.Kind != "" && seen.version == s.version {
+		r.Reason = seen.blamed
+		return nil
+	}
+	err := s.search(ctx, r, needs, seen)
+	seen.blamed, seen.version = r.Reason, s.version
+	return err
+}
+
+// search finds what of devices is in the way: without it, the pod lands.
+func (s *Simulation) search(ctx context.Context, r *Result, needs *needs, seen *misses) error {
 	var nodes []*node
 	for i, why := range seen.why {
 		if why > 0 && nodeKinds()[why-1] == Devices && len(nodes) < blamed {

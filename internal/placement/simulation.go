@@ -35,6 +35,8 @@ type Simulation struct {
 	chance *rand.Rand
 	// quiet does not look for what of devices is in the way.
 	quiet bool
+	// version counts the pods that were placed.
+	version int
 	// made counts claims that were made.
 	made int
 }
@@ -146,7 +148,7 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 		return r, nil
 	}
 	seen := s.missesOf(pod, needs)
-	for i := range s.order(pod) {
+	for i := range s.order(pod, seen) {
 		if seen.why[i] != 0 {
 			continue
 		}
@@ -293,6 +295,7 @@ func groupOf(pod *corev1.Pod) (name types.NamespacedName, ok bool) {
 
 // commit makes a result true.
 func (s *Simulation) commit(r Result) {
+	s.version++
 	pod := *r.Pod
 	pod.Spec.NodeName = r.Node
 	pod.Status.ResourceClaimStatuses = slices.Clone(pod.Status.ResourceClaimStatuses)

@@ -187,7 +187,7 @@ func objectsOf(view *tracker.Snapshot, drop func(*resourceapi.ResourceSlice) boo
 func cloneMisses(all map[string]*misses) map[string]*misses {
 	copied := maps.Clone(all)
 	for key, m := range copied {
-		copied[key] = &misses{why: slices.Clone(m.why), example: maps.Clone(m.example)}
+		copied[key] = &misses{why: slices.Clone(m.why), example: maps.Clone(m.example), count: m.count}
 	}
 	return copied
 }

@@ -198,6 +198,9 @@ func long(modules []string) (steps []step) {
 		}, step{
 			name: "writes, and series of apply and diff, at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./series"},
+		}, step{
+			name: "300 predictions of where pods land", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./foresight"},
 		})
 	}
 	if slices.Contains(modules, scaling) {

@@ -1,0 +1,319 @@
+package foresight_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/internal/gates"
+	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+	"github.com/dra-steward/dra-steward/test/envtest/nodes"
+)
+
+// A world is a plan that exists.
+type world struct {
+	*testing.T
+	*plan
+	client  kubernetes.Interface
+	kubelet *nodes.Nodes
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatalf("%s: %v", w.name, err)
+	}
+}
+
+// prepare makes the namespace, the nodes and what drivers publish.
+func (w *world) prepare(o nodes.Options) {
+	ctx := w.Context()
+	_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, metav1.CreateOptions{})
+	w.must(err)
+	w.kubelet, err = nodes.Start(ctx, cluster.Config(), o)
+	w.must(err)
+	for _, class := range w.classes {
+		_, err := w.client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{})
+		w.must(err)
+	}
+	for _, slice := range w.slices {
+		_, err := w.client.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
+		w.must(err)
+	}
+}
+
+// create makes the nodes and objects, and waits until nothing moves.
+func (w *world) create() {
+	ctx := w.Context()
+	core, devices := w.client.CoreV1(), w.client.ResourceV1()
+	w.prepare(nodes.Options{Names: w.nodes, Labels: map[string]string{worldLabel: w.name}, Workers: 2,
+		Capacity: corev1.ResourceList{corev1.ResourceCPU: quantity(fmt.Sprint(w.cpu[0])), corev1.ResourceMemory: quantity("64Gi"), corev1.ResourcePods: quantity("110")}})
+	for _, template := range w.templates {
+		_, err := devices.ResourceClaimTemplates(w.name).Create(ctx, template, metav1.CreateOptions{})
+		w.must(err)
+	}
+	for _, group := range w.groups {
+		_, err := w.client.SchedulingV1beta1().PodGroups(w.name).Create(ctx, group, metav1.CreateOptions{})
+		w.must(err)
+	}
+	for _, set := range w.sets {
+		_, err := w.client.AppsV1().ReplicaSets(w.name).Create(ctx, set, metav1.CreateOptions{})
+		w.must(err)
+	}
+	w.quiet()
+	if w.cordoned != "" {
+		_, err := core.Nodes().Patch(ctx, w.cordoned, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+		w.must(err)
+		w.quiet()
+	}
+}
+
+// remove ends the world.
+func (w *world) remove() {
+	ctx := context.WithoutCancel(w.Context())
+	background := metav1.DeletePropagationBackground
+	for _, set := range w.sets {
+		_ = w.client.AppsV1().ReplicaSets(w.name).Delete(ctx, set.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+	}
+	for _, rule := range w.rules() {
+		_ = w.client.ResourceV1().DeviceTaintRules().Delete(ctx, rule.Name, metav1.DeleteOptions{})
+	}
+	for _, slice := range w.slices {
+		_ = w.client.ResourceV1().ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{})
+	}
+	if w.kubelet != nil {
+		w.kubelet.Stop()
+	}
+	for _, node := range w.nodes {
+		_ = w.client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})
+	}
+}
+
+// still is how long nothing may move: some tries of the scheduler. within bounds the wait.
+const (
+	still  = 4 * time.Second
+	within = 2 * time.Minute
+)
+
+// quiet waits until nothing moves.
+func (w *world) quiet() {
+	w.Helper()
+	deadline := time.After(within)
+	tick := time.NewTicker(400 * time.Millisecond)
+	defer tick.Stop()
+	last, since := "", time.Now()
+	for {
+		state, settled := w.state()
+		if state != last || !settled {
+			last, since = state, time.Now()
+		}
+		if time.Since(since) >= still {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			w.Fatalf("%s: still moves after %s: %s", w.name, within, state)
+		case <-w.Context().Done():
+			w.Fatal(w.Context().Err())
+		}
+	}
+}
+
+// state is what must not change, and whether all controllers and the scheduler have had their
+// turn.
+func (w *world) state() (string, bool) {
+	var all []string
+	settled, ready := true, map[string]int32{}
+	pods, claims := w.pods(), w.claims()
+	for _, pod := range pods {
+		all = append(all, string(pod.UID)+" "+pod.ResourceVersion)
+		refused := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+		})
+		settled = settled && pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodRunning || pod.Spec.NodeName == "" && refused)
+		for _, owner := range pod.OwnerReferences {
+			ready[owner.Name]++
+		}
+	}
+	for _, claim := range claims {
+		all = append(all, string(claim.UID)+" "+claim.ResourceVersion)
+		settled = settled && claim.DeletionTimestamp == nil
+	}
+	for _, set := range w.sets {
+		settled = settled && ready[set.Name] == *set.Spec.Replicas
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n"), settled
+}
+
+func (w *world) pods() (all []*corev1.Pod) {
+	list, err := w.client.CoreV1().Pods(w.name).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all
+}
+
+func (w *world) claims() (all []*resourceapi.ResourceClaim) {
+	list, err := w.client.ResourceV1().ResourceClaims(w.name).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all
+}
+
+// look reads the world.
+func (w *world) look() placement.World {
+	ctx := w.Context()
+	var objects []any
+	for _, class := range w.classes {
+		stored, err := w.client.ResourceV1().DeviceClasses().Get(ctx, class.Name, metav1.GetOptions{})
+		w.must(err)
+		objects = append(objects, stored)
+	}
+	for _, slice := range w.slices {
+		stored, err := w.client.ResourceV1().ResourceSlices().Get(ctx, slice.Name, metav1.GetOptions{})
+		w.must(err)
+		objects = append(objects, stored)
+	}
+	seen := placement.World{View: tracker.Merge(objects...), Claims: w.claims(), Pods: w.pods(), Gates: gates.Defaults(37)}
+	list, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: worldLabel + "=" + w.name})
+	w.must(err)
+	for i := range list.Items {
+		seen.Nodes = append(seen.Nodes, &list.Items[i])
+	}
+	templates, err := w.client.ResourceV1().ResourceClaimTemplates(w.name).List(ctx, metav1.ListOptions{})
+	w.must(err)
+	for i := range templates.Items {
+		seen.Templates = append(seen.Templates, &templates.Items[i])
+	}
+	groups, err := w.client.SchedulingV1beta1().PodGroups(w.name).List(ctx, metav1.ListOptions{})
+	w.must(err)
+	for i := range groups.Items {
+		seen.Groups = append(seen.Groups, &groups.Items[i])
+	}
+	return seen
+}
+
+// rules are those of the change.
+func (w *world) rules() (all []*resourceapi.DeviceTaintRule) {
+	c := w.change
+	if c.kind == "node away" || c.kind == "arrival" {
+		return nil
+	}
+	taint := resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}
+	if c.kind == "drain pool" {
+		taint = resourceapi.DeviceTaint{Key: "dra-steward.io/drain", Value: w.name, Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	}
+	add := func(device *string) {
+		rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", w.name, len(all))}}
+		rule.Spec = resourceapi.DeviceTaintRuleSpec{Taint: taint, DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: &c.driver, Device: device}}
+		if c.pool != "" {
+			rule.Spec.DeviceSelector.Pool = &c.pool
+		}
+		all = append(all, rule)
+	}
+	if c.kind != "taint devices" {
+		add(nil)
+	}
+	for i := range c.devices {
+		add(&c.devices[i])
+	}
+	return all
+}
+
+// planned is the change for the prediction.
+func (w *world) planned(seen placement.World) placement.Change {
+	if w.change.kind == "node away" {
+		return seen.WithoutNodes(w.change.node)
+	}
+	change := placement.Change{After: seen}
+	if w.change.kind == "arrival" {
+		for i := range *w.change.arriving.Spec.Replicas {
+			pod := &corev1.Pod{ObjectMeta: w.change.arriving.Spec.Template.ObjectMeta, Spec: w.change.arriving.Spec.Template.Spec}
+			pod.Namespace, pod.Name = w.name, fmt.Sprintf("%s-%d", w.change.arriving.Name, i)
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: w.change.arriving.Name, Controller: ptr.To(true)}}
+			change.Arriving = append(change.Arriving, pod)
+		}
+		return change
+	}
+	var rules []any
+	for _, rule := range w.rules() {
+		rules = append(rules, rule)
+	}
+	change.After.View = placement.With(seen.View, rules...)
+	if w.change.kind == "drain pool" {
+		change.Leaving = seen.Users(w.drained(seen))
+	}
+	return change
+}
+
+// drained are the allocated devices of the pool.
+func (w *world) drained(seen placement.World) map[usage.DeviceID]bool {
+	devices := map[usage.DeviceID]bool{}
+	for _, claim := range seen.Claims {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			if r.Driver == w.change.driver && r.Pool == w.change.pool {
+				devices[usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}] = true
+			}
+		}
+	}
+	return devices
+}
+
+// make carries the change out, and waits until nothing moves.
+func (w *world) make(seen placement.World) {
+	ctx := w.Context()
+	now := int64(0)
+	switch w.change.kind {
+	case "node away":
+		for _, slice := range w.slices {
+			if slice.Spec.Pool.Name == w.change.node {
+				w.must(w.client.ResourceV1().ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{}))
+			}
+		}
+		w.slices = slices.DeleteFunc(w.slices, func(s *resourceapi.ResourceSlice) bool { return s.Spec.Pool.Name == w.change.node })
+		w.must(w.client.CoreV1().Nodes().Delete(ctx, w.change.node, metav1.DeleteOptions{}))
+		for _, l := range seen.On(w.change.node) {
+			if err := w.client.CoreV1().Pods(w.name).Delete(ctx, l.Pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil && !apierrors.IsNotFound(err) {
+				w.must(err)
+			}
+		}
+	case "arrival":
+		w.sets = append(w.sets, w.change.arriving)
+		_, err := w.client.AppsV1().ReplicaSets(w.name).Create(ctx, w.change.arriving, metav1.CreateOptions{})
+		w.must(err)
+	default:
+		for _, rule := range w.rules() {
+			_, err := w.client.ResourceV1().DeviceTaintRules().Create(ctx, rule, metav1.CreateOptions{})
+			w.must(err)
+		}
+		if w.change.kind == "drain pool" {
+			for _, l := range seen.Users(w.drained(seen)) {
+				if err := w.client.CoreV1().Pods(w.name).Delete(ctx, l.Pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+					w.must(err)
+				}
+			}
+		}
+	}
+	w.quiet()
+}
