@@ -7,6 +7,7 @@ replace github.com/dra-steward/dra-steward => ../..
 require (
 	github.com/dra-steward/dra-steward v0.1.0
 	github.com/evanphx/json-patch/v5 v5.9.11
+	github.com/google/go-cmp v0.7.0
 	github.com/open-policy-agent/opa v1.22.0
 	github.com/rogpeppe/go-internal v1.16.0
 	k8s.io/api v0.37.0

@@ -245,6 +245,34 @@ func TestRequestsFallBackAltogether(t *testing.T) {
 	}
 }
 
+// TestProcessedRequestIsKept: the drain falls back altogether because a request is not answered. A
+// pod whose request is processed still leaves by it.
+func TestProcessedRequestIsKept(t *testing.T) {
+	inPlane(t, func(p *plane) {
+		var moving, other *corev1.Pod
+		p.do(func() { moving, other = p.pod("moving", 0, ""), p.pod("other", 1, "") })
+		p.requests.answer = func(r *lifecycleapi.EvictionRequest) {
+			if r.Spec.Target.Pod.Name == moving.Name {
+				p.endsAfter(10 * time.Minute)(r)
+			}
+		}
+		p.drain("firmware", 2, viaRequests)
+		p.pass(3 * time.Minute)
+		p.expect("firmware", "ViaEvictionRequest=False NotAnswered", "Drained=False PodsRemain")
+		if went, _ := p.went(); !slices.Equal(went, []string{other.Name}) {
+			t.Errorf("%q were evicted", went)
+		}
+		if open := p.openRequests(); !slices.Equal(open, []string{moving.Name}) {
+			t.Errorf("open requests %q", open)
+		}
+		p.pass(9 * time.Minute)
+		p.expect("firmware", "Drained=True Drained")
+		if went, _ := p.went(); len(went) != 1 || p.get("firmware").Status.Counts.Evicted != 2 {
+			t.Errorf("%q were evicted, counts %+v", went, p.get("firmware").Status.Counts)
+		}
+	})
+}
+
 // TestRequestFallsBack: one pod is evicted, because its request comes to nothing, and the
 // other, whose responder reports, is not.
 func TestRequestFallsBack(t *testing.T) {

@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (agreed b
 	from := flags.Uint64("from", 0, "`number` of the first write")
 	minor := flags.String("minor", oracle.Newest, "Kubernetes `minor`: one of "+strings.Join(build.Versions(), ", ")+" or a minor of these")
 	limit := flags.Duration("time", 0, "stop after this `time`; 0 is never")
+	page := flags.String("record", "", "write the result into the table of this `page`")
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}
@@ -88,5 +89,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (agreed b
 		return false, err
 	}
 	c.Report(stdout)
-	return len(c.Disagreements) == 0, o.Close()
+	return len(c.Disagreements) == 0, errors.Join(record(*page, row(o.Minor(), *seed, &c, time.Now())), o.Close())
 }
