@@ -189,19 +189,7 @@ func long(modules []string) (steps []step) {
 	}
 	steps = append(steps, longRelease(modules)...)
 	if slices.Contains(modules, "test/envtest") {
-		steps = append(steps, step{
-			name: "drains, eviction, restarts, memory, patches in slices, capacity, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches|Predictions)", "./capacity", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
-		}, step{
-			name: "audit at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestAuditMany", "./guard"},
-		}, step{
-			name: "writes, and series of apply and diff, at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./series"},
-		}, step{
-			name: "300 predictions of where pods land", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./foresight"},
-		})
+		steps = append(steps, longPlane()...)
 	}
 	if slices.Contains(modules, scaling) {
 		steps = append(steps, step{
@@ -210,6 +198,28 @@ func long(modules []string) (steps []step) {
 		})
 	}
 	return steps
+}
+
+// longPlane are the tests on a control plane that run at length.
+func longPlane() []step {
+	return []step{
+		{
+			name: "drains, eviction, restarts, memory, patches in slices, capacity, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches|Predictions)", "./capacity", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
+		},
+		{
+			name: "audit at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestAuditMany", "./guard"},
+		},
+		{
+			name: "writes, and series of apply and diff, at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./series"},
+		},
+		{
+			name: "300 predictions of where pods land", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./foresight"},
+		},
+	}
 }
 
 // longRelease builds what a tag publishes, and signs it.
