@@ -89,7 +89,7 @@ func (a Answer) Stranded() (n int) {
 }
 
 // samples is how often pods are placed in another order, and on nodes selected by chance.
-const samples = 8
+const samples = 64
 
 // sampled is how many tries of pods on nodes all samples may take.
 const sampled = 400_000
@@ -158,7 +158,7 @@ func (w World) prediction(change Change) *prediction {
 	p.answer = Answer{Moves: []Move{}, Notes: slices.Clone(after.Notes)}
 	taints := after.taints()
 	leaving := union(change.Leaving, newly(after.evicted(taints), w.Evicted()))
-	p.keep(leaving)
+	p.keep(slices.DeleteFunc(slices.Clone(leaving), func(l Leaving) bool { return slices.Contains(change.Gone, l.Pod.Spec.NodeName) }))
 	for _, pod := range after.Pods {
 		if pod.DeletionTimestamp != nil {
 			p.base.Remove(pod)
@@ -251,7 +251,7 @@ func priority(pod *corev1.Pod) int32 {
 }
 
 // keep holds the claims that are not given back: their pods name them, and another pod is
-// created before the last one has ended.
+// created before the last one has ended. Pods of a node that is away end at once.
 func (p *prediction) keep(leaving []Leaving) {
 	for _, l := range leaving {
 		if !atOnce(l.Pod) {
