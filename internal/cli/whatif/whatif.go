@@ -47,7 +47,7 @@ Exit codes: 0 all pods land, 1 some do not, 2 the command failed.`,
 		Args: cmdutil.NoSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(taintCommand(streams), drainCommand(streams), nodeCommand(streams), claimsCommand(streams), patchCommand(streams), classCommand(streams))
+	c.AddCommand(taintCommand(streams), drainCommand(streams), nodeCommand(streams), claimsCommand(streams), patchCommand(streams), classCommand(streams), upgradeCommand(streams))
 	return c
 }
 

@@ -1,0 +1,145 @@
+package placement_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// running puts pods where they land in a world.
+func running(t *testing.T, world placement.World, pods ...*corev1.Pod) placement.World {
+	t.Helper()
+	s := world.Begin()
+	results, err := s.Place(t.Context(), pods...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		p := r.Pod.DeepCopy()
+		p.Spec.NodeName = r.Node
+		for _, claim := range r.Claims {
+			if len(claim.OwnerReferences) > 0 {
+				p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: "gpu", ResourceClaimName: &claim.Name})
+			}
+		}
+		world.Pods = append(world.Pods, p)
+	}
+	world.Claims = s.Claims()
+	return world
+}
+
+func rule(pool string) *resourceapi.DeviceTaintRule {
+	return &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: resourceapi.DeviceTaintRuleSpec{
+		DeviceSelector: &resourceapi.DeviceTaintSelector{Pool: &pool}, Taint: resourceapi.DeviceTaint{Key: "k", Effect: resourceapi.DeviceTaintEffectNoExecute}}}
+}
+
+func tainted(world placement.World, pool string) placement.Change {
+	world.View = placement.With(world.View, rule(pool))
+	return placement.Change{After: world}
+}
+
+// summary is one word for each move.
+func summary(t *testing.T, world placement.World, change placement.Change) (all []string, answer placement.Answer) {
+	t.Helper()
+	answer, err := world.Predict(t.Context(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range answer.Moves {
+		text := fmt.Sprintf("%s %s", m.Pod, m.Verdict)
+		if m.Reason != nil && m.Verdict == placement.Never {
+			text += " " + string(m.Reason.Kind)
+		}
+		if m.Contested {
+			text += " contested"
+		}
+		all = append(all, text)
+	}
+	return all, answer
+}
+
+func two(first, second int, templates ...*resourceapi.ResourceClaimTemplate) placement.World {
+	return placement.World{View: tracker.Merge(class(), slice("n1", first), slice("n2", second)), Nodes: []*corev1.Node{node("n1"), node("n2")}, Templates: templates}
+}
+
+func on(p *corev1.Pod, node string) *corev1.Pod {
+	p.Spec.NodeName = node
+	return p
+}
+
+func TestPodsCompete(t *testing.T) {
+	world := running(t, two(3, 1, template("one", 1)), on(pod("a", "one"), "n1"), on(pod("b", "one"), "n1"), on(pod("c", "one"), "n1"))
+	got, answer := summary(t, world, tainted(world, "n1"))
+	expect(t, got, "a Lands contested", "b Waits contested", "c Waits contested")
+	if answer.Least != 1 || answer.Most != 1 || answer.Stranded() != 2 {
+		t.Errorf("%d to %d land, %d are stranded", answer.Least, answer.Most, answer.Stranded())
+	}
+}
+
+func TestTolerationsEnd(t *testing.T) {
+	late := template("late", 1, func(spec *resourceapi.ResourceClaimSpec) {
+		spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Key: "k", Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoExecute, TolerationSeconds: ptr.To(int64(60))}}
+	})
+	world := running(t, two(3, 1, template("one", 1), late), on(pod("late", "late"), "n1"), on(pod("now", "one"), "n1"))
+	got, answer := summary(t, world, tainted(world, "n1"))
+	// What tolerates the taint for a while lands on the tainted device again.
+	expect(t, got, "now Lands", "late Lands")
+	if answer.Moves[1].After.Duration != time.Minute {
+		t.Errorf("leaves after %s", answer.Moves[1].After)
+	}
+}
+
+func TestWhoCreatesThePodAgain(t *testing.T) {
+	named := func(name, owner string) *corev1.Pod {
+		p := on(pod(name, ""), "n1")
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+		p.OwnerReferences[0].Kind = owner
+		if owner == "" {
+			p.OwnerReferences = nil
+		}
+		return p
+	}
+	world := two(4, 4)
+	pods := []*corev1.Pod{named("alone", ""), named("replicas", "ReplicaSet"), named("state", "StatefulSet")}
+	for _, p := range pods {
+		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: p.Name, UID: types.UID(p.Name)}}
+		claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu"}}}
+		world.Claims = append(world.Claims, claim)
+	}
+	world = running(t, world, pods...)
+	got, _ := summary(t, world, tainted(world, "n1"))
+	expect(t, got, "alone Never NoOwner", "replicas Never Kept", "state Lands")
+	// Pods of a node that is away have ended: their claims are given back.
+	got, _ = summary(t, world, world.WithoutNodes("n1"))
+	expect(t, got, "alone Never NoOwner", "replicas Lands", "state Lands")
+}
+
+func TestWaitingPodsCompeteAndAreApart(t *testing.T) {
+	world := running(t, two(1, 0, template("one", 1)), on(pod("a", "one"), "n1"), pod("waits", "one"))
+	got, answer := summary(t, world, placement.Change{After: world, Leaving: world.On("n1")})
+	if len(got) != 1 || len(answer.Waiting) != 1 || answer.Least != 0 || answer.Most != 1 {
+		t.Errorf("%q, %+v", got, answer)
+	}
+}
+
+func TestRestarted(t *testing.T) {
+	world := running(t, two(1, 0, template("one", 1)), pod("a", "one"))
+	other := class()
+	other.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "other"`}}}
+	after := world
+	after.View = placement.With(world.View, other)
+	got, answer := summary(t, world, placement.Change{After: after, Restarted: true})
+	expect(t, got, "a Waits")
+	if !answer.Moves[0].IfRestarted {
+		t.Error("the pod keeps running")
+	}
+}
