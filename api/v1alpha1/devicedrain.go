@@ -74,6 +74,7 @@ type DeviceDrainList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.devices) == has(oldSelf.devices) && (!has(self.devices) || self.devices == oldSelf.devices)",message="devices cannot be changed: create another drain"
 // +kubebuilder:validation:XValidation:rule="has(self.selector) == has(oldSelf.selector) && (!has(self.selector) || self.selector == oldSelf.selector)",message="selector cannot be changed: create another drain"
 // +kubebuilder:validation:XValidation:rule="has(self.cordon) == has(oldSelf.cordon) && (!has(self.cordon) || self.cordon == oldSelf.cordon)",message="cordon cannot be changed: create another drain"
+// +kubebuilder:validation:XValidation:rule="(has(self.withPartitions) && self.withPartitions) == (has(oldSelf.withPartitions) && oldSelf.withPartitions)",message="withPartitions cannot be changed: create another drain"
 type DeviceDrainSpec struct {
 	// Devices are the names of the devices. They need not be published.
 	// +optional
@@ -85,6 +86,12 @@ type DeviceDrainSpec struct {
 	// into the names in the status.
 	// +optional
 	Selector *DrainSelector `json:"selector,omitempty"`
+
+	// WithPartitions drains the published devices, too, that consume counters of the same
+	// counter sets, such as the other partitions of a GPU. They are found once, when the drain
+	// begins.
+	// +optional
+	WithPartitions bool `json:"withPartitions,omitempty"`
 
 	// Cordon is the taint that keeps new pods away.
 	// +optional

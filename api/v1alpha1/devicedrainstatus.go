@@ -27,6 +27,13 @@ type DeviceDrainStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4096
 	Devices []DrainDevices `json:"devices,omitempty"`
+	// Siblings are the first 64 devices that share counters with drained ones and are not
+	// drained themselves, such as other partitions of the same GPU: they can still be
+	// allocated. counts.siblings is the number of all.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Siblings []string `json:"siblings,omitempty"`
 	// Counts are numbers of devices, claims and pods.
 	// +optional
 	Counts DrainCounts `json:"counts,omitempty,omitzero"`
@@ -103,6 +110,9 @@ type DrainCounts struct {
 	Devices int32 `json:"devices"`
 	// +optional
 	Unpublished int32 `json:"unpublished,omitempty"`
+	// Siblings is how many devices share counters with drained ones and are not drained.
+	// +optional
+	Siblings int32 `json:"siblings,omitempty"`
 	// Claims is how many hold one of the devices.
 	// +optional
 	Claims int32 `json:"claims"`

@@ -141,6 +141,11 @@ func (in *DeviceDrainStatus) DeepCopyInto(out *DeviceDrainStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Siblings != nil {
+		in, out := &in.Siblings, &out.Siblings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	out.Counts = in.Counts
 	if in.Evicting != nil {
 		in, out := &in.Evicting, &out.Evicting

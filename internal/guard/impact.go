@@ -19,6 +19,9 @@ type Impact struct {
 	PodNames, NamespaceNames []string
 	// Budgets are the PodDisruptionBudgets that speak of one of the pods.
 	Budgets []Budget
+	// Siblings are the published devices that share counters with selected ones and are not
+	// selected, such as other partitions of the same GPU.
+	Siblings []string
 	// Stranded are the pods that do not land again, nil if that is not asked.
 	Stranded *Stranded
 	// Sum is what it affects together with the evictions of the window, nil unless that is
@@ -38,6 +41,13 @@ const someNames = 3
 
 // String says in one line what is affected.
 func (i Impact) String() string {
+	if len(i.Siblings) == 0 {
+		return i.affects()
+	}
+	return fmt.Sprintf("%s; %s that share counters with the selected ones can still be allocated: %s", i.affects(), plural.Of(len(i.Siblings), "device"), list(i.Siblings, len(i.Siblings)))
+}
+
+func (i Impact) affects() string {
 	if i.Claims == 0 {
 		return "affects no pods: no claim holds these devices"
 	}

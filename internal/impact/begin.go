@@ -34,7 +34,7 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 		return err
 	}
 	impact := counted.impact.Summary(i.publishedBy())
-	impact.Everything, impact.Stranded = counted.everything, stranded
+	impact.Everything, impact.Stranded, impact.Siblings = counted.everything, stranded, counted.siblings
 	hit := counted.impact.Hit()
 	hit = pace(hit, counted.perMinute, write.Window.Length)
 	window := write.Window

@@ -23,6 +23,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -155,6 +156,8 @@ type counted struct {
 	everything bool
 	// perMinute bounds the pods that are evicted; 0 does not.
 	perMinute int
+	// siblings share counters with the devices, and are not affected.
+	siblings []string
 }
 
 // count counts what an object affects now.
@@ -162,12 +165,39 @@ func (i *Estimator) count(object any) (counted, error) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
 		return counted{impact: i.Index.Impact(object.Spec.DeviceSelector, &object.Spec.Taint),
-			everything: guard.Everything(object.Spec.DeviceSelector)}, nil
+			everything: guard.Everything(object.Spec.DeviceSelector), siblings: i.siblings(selected(object.Spec.DeviceSelector, i.Published))}, nil
 	case *v1alpha1.DeviceDrain:
 		devices, err := i.devices(object)
-		return counted{impact: i.Index.ImpactOn(devices, nil), perMinute: rateOf(object)}, err
+		return counted{impact: i.Index.ImpactOn(devices, nil), perMinute: rateOf(object), siblings: i.siblings(devices)}, err
 	}
 	return counted{}, fmt.Errorf("no impact estimate for %T", object)
+}
+
+// siblings are the names of the devices that share counters with others.
+func (i *Estimator) siblings(of iter.Seq[usage.DeviceID]) (names []string) {
+	if i.Published == nil || of == nil {
+		return nil
+	}
+	for _, id := range siblings.Of(i.Published(), of) {
+		names = append(names, id.String())
+	}
+	return names
+}
+
+// selected are the published devices that a selector selects by name; nil if it selects whole
+// pools, of which no device is left out.
+func selected(s *resourceapi.DeviceTaintSelector, published func() iter.Seq[*resourceapi.ResourceSlice]) iter.Seq[usage.DeviceID] {
+	if s == nil || s.Device == nil || published == nil {
+		return nil
+	}
+	return func(yield func(usage.DeviceID) bool) {
+		for slice := range published() {
+			id := usage.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: *s.Device}
+			if (s.Driver == nil || *s.Driver == id.Driver) && (s.Pool == nil || *s.Pool == id.Pool) && !yield(id) {
+				return
+			}
+		}
+	}
 }
 
 // Pod returns a pod that names a claim, nil if it does not exist.
@@ -193,6 +223,13 @@ func (i *Estimator) publishedBy() func(driver string) int {
 // devices are those that a drain would begin with; none while it would be blocked.
 func (i *Estimator) devices(d *v1alpha1.DeviceDrain) (iter.Seq[usage.DeviceID], error) {
 	var err error
+	var published iter.Seq[*resourceapi.ResourceSlice]
+	switch {
+	case i.Published != nil:
+		published = i.Published()
+	case d.Spec.WithPartitions:
+		err = errors.New("ResourceSlices are not watched: enable liveData (--live-data), or name all partitions")
+	}
 	found := drain.Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
 		if i.Published == nil {
 			err = errors.New("ResourceSlices are not watched: enable liveData (--live-data), or name the devices")
@@ -203,7 +240,7 @@ func (i *Estimator) devices(d *v1alpha1.DeviceDrain) (iter.Seq[usage.DeviceID], 
 			err = errors.New("the selector is too expensive to evaluate: name the driver or the pool")
 		}
 		return selection
-	})
+	}, published)
 	return func(yield func(usage.DeviceID) bool) {
 		for _, name := range found.Names {
 			if !yield(usage.DeviceID(name)) {

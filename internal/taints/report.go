@@ -16,6 +16,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -61,6 +62,9 @@ type Report struct {
 	Budgets  []usage.BudgetImpact             `json:"budgets"`
 	// Tolerating are the claims that tolerate the taint for good.
 	Tolerating []types.NamespacedName `json:"tolerating"`
+	// Siblings are published devices that share counters with the selected ones and are not
+	// selected, such as other partitions of the same GPU: pods can still use them.
+	Siblings []string `json:"siblings,omitempty"`
 	// Thresholds are those that it was held against, Exceeded are those that it is above.
 	Thresholds Thresholds `json:"thresholds"`
 	Exceeded   []string   `json:"exceeded"`
@@ -197,10 +201,22 @@ func (r Report) WriteText(out io.Writer) error {
 	for _, over := range r.Exceeded {
 		fmt.Fprintf(table, "refused by the guard: %s (%s); drain the devices instead, or acknowledge the impact with %s\n", over, r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
 	}
+	if n := len(r.Siblings); n > 0 {
+		fmt.Fprintf(table, "%s that share counters with the selected ones can still be allocated: %s; --with-partitions takes them along\n", plural.Of(n, "device"), first(r.Siblings))
+	}
 	if n := len(r.Tolerating); n > 0 {
 		fmt.Fprintf(table, "tolerated without limit by %d more, first %s\n", n, r.Tolerating[0])
 	}
 	return table.Flush()
+}
+
+// first names the first of some devices.
+func first(names []string) string {
+	const some = 8
+	if rest := len(names) - some; rest > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:some], ", "), rest)
+	}
+	return strings.Join(names, ", ")
 }
 
 func orDash(names []string) string {

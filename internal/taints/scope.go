@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -160,4 +161,15 @@ func (s Scope) Devices(found []Target) (ids []usage.DeviceID) {
 		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Device, b.Device))
 	})
 	return slices.Compact(ids)
+}
+
+// Siblings returns the published devices that share counters with those of the targets, and
+// belong to no target.
+func (s Scope) Siblings(found []Target) (targets []Target) {
+	for _, id := range siblings.Of(s.View.PublishedSlices(), slices.Values(s.Devices(found))) {
+		if !slices.ContainsFunc(found, func(t Target) bool { return t.Has(id) }) {
+			targets = append(targets, Target(id))
+		}
+	}
+	return targets
 }

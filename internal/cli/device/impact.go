@@ -9,16 +9,19 @@ import (
 
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // impactOptions are the flags of impact.
 type impactOptions struct {
-	file, output string
+	file, output   string
+	withPartitions bool
 	targets
 }
 
@@ -45,6 +48,7 @@ Exit codes: 0 the impact is within the thresholds, 1 it exceeds them, 2 the comm
 	f := c.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the DeviceTaintRule; - is standard input")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
+	f.BoolVar(&o.withPartitions, "with-partitions", false, "also count the devices that share counters with these, such as the other partitions of a GPU")
 	o.addFlags(c, true)
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	return c
@@ -65,9 +69,21 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 	if err != nil {
 		return err
 	}
+	left := siblingsOf(state, selectors)
+	if o.withPartitions {
+		for _, target := range left {
+			selectors = append(selectors, target.Selector())
+		}
+		left = nil
+	}
 	exceeded := false
-	for _, selector := range selectors {
+	for i, selector := range selectors {
 		report := taints.NewReport(state.Objects, selector, taint, time.Now())
+		if i == len(selectors)-1 {
+			for _, target := range left {
+				report.Siblings = append(report.Siblings, target.String())
+			}
+		}
 		if err := writeReport(streams, report, o.output); err != nil {
 			return err
 		}
@@ -77,6 +93,23 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 		return cmdutil.ErrFindings
 	}
 	return nil
+}
+
+// siblingsOf are the devices that share counters with selected ones, and are not selected.
+func siblingsOf(state *clusterread.State, selectors []*resourceapi.DeviceTaintSelector) []taints.Target {
+	var found []taints.Target
+	for _, s := range selectors {
+		if s == nil {
+			return nil // all devices
+		}
+		target := taints.Target{Driver: ptr.Deref(s.Driver, ""), Pool: ptr.Deref(s.Pool, ""), Device: ptr.Deref(s.Device, "")}
+		for d := range state.View.Devices() {
+			if id := (usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}); target.Has(id) {
+				found = append(found, taints.Target(id))
+			}
+		}
+	}
+	return state.Scope().Siblings(found)
 }
 
 // asked is the taint that the arguments name, and the selectors of its devices.

@@ -32,6 +32,7 @@ type drainOptions struct {
 	acknowledge                 string
 	faults                      clusterread.FaultCheck
 	evictBare, bareCordon       bool
+	withPartitions              bool
 	uncordon                    bool
 	wait                        bool
 	dry                         cmdutil.DryRun
@@ -96,6 +97,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.key, "cordon-key", "", "key of the cordon taint (default "+v1alpha1.DrainTaintKey+")")
 	f.StringVar(&o.value, "cordon-value", "", "value of the cordon taint (default: the name of the drain)")
 	f.BoolVar(&o.evictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
+	f.BoolVar(&o.withPartitions, "with-partitions", false, "also drain the devices that share counters with these, such as the other partitions of a GPU")
 	f.BoolVar(&o.bareCordon, "without-cordon", false, "continue if DeviceTaintRules are not served, without keeping new pods off the devices")
 	o.faults.AddFlags(f)
 	f.BoolVar(&o.uncordon, "uncordon", false, "remove the cordon when the devices are drained")

@@ -134,6 +134,9 @@ func (o drainOptions) set(d *v1alpha1.DeviceDrain, given func(flag string) bool)
 	if given("evict-pods-without-controller") && o.evictBare {
 		s.PodsWithoutController = v1alpha1.EvictPods
 	}
+	if given("with-partitions") {
+		s.WithPartitions = o.withPartitions
+	}
 	if given("without-cordon") {
 		s.WithoutCordon = o.bareCordon
 	}

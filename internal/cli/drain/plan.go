@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -42,6 +43,9 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	fmt.Fprintf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)
 	for _, text := range cordoned(in.Devices.Names) {
 		fmt.Fprintf(streams.Out, "cordon %s\n", text)
+	}
+	if len(in.Siblings) > 0 {
+		fmt.Fprintf(streams.Out, "not drained, and allocatable although they share counters with the devices: %s; --with-partitions drains them\n", strings.Join(some(in.Siblings), ", "))
 	}
 	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
 	for i, pod := range decision.Order {
@@ -88,6 +92,14 @@ func cordoned(names []v1alpha1.DeviceName) (texts []string) {
 		texts = append(texts, fmt.Sprintf("%s: %s", pool, plural.Of(devices[pool], "device")))
 	}
 	return texts
+}
+
+// some are the first of many names.
+func some(names []string) []string {
+	if more := len(names) - maxNamed; more > 0 {
+		return append(slices.Clone(names[:maxNamed]), fmt.Sprintf("and %d more", more))
+	}
+	return names
 }
 
 func controllerOf(pod drain.Pod) string {

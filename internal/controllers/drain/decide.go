@@ -85,9 +85,13 @@ func (d *Decision) unresolved(in Input, c conditions) {
 	c.set(v1alpha1.DrainDrained, false, in.Devices.Reason, "the devices are unknown")
 }
 
+// maxSiblings is how many devices status.siblings has.
+const maxSiblings = 64
+
 func (d *Decision) counts(in Input, s survey) {
 	n := &d.Status.Counts
-	n.Devices, n.Unpublished = int32(len(in.Devices.Names)), int32(in.Unpublished)
+	n.Devices, n.Unpublished, n.Siblings = int32(len(in.Devices.Names)), int32(in.Unpublished), int32(len(in.Siblings))
+	d.Status.Siblings = in.Siblings[:min(len(in.Siblings), maxSiblings)]
 	n.Claims, n.Remaining, n.Namespaces = int32(len(in.Holders)), int32(len(s.pods)), int32(len(s.namespaces))
 	n.Leaving, n.Blocked = int32(len(s.leaving)), int32(len(s.blocked))
 	n.Waiting = n.Remaining - n.Leaving - n.Blocked

@@ -394,7 +394,7 @@ func TestResolve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 0, func(s *v1alpha1.DeviceDrainSpec) { s.Selector = &v1alpha1.DrainSelector{} })
 			w.drain.Status.Devices = tt.status
-			got := drain.Resolve(w.drain, func(*v1alpha1.DrainSelector) patch.Selection { return tt.found })
+			got := drain.Resolve(w.drain, func(*v1alpha1.DrainSelector) patch.Selection { return tt.found }, nil)
 			if got.Reason != tt.reason || tt.reason == "" && !slices.Equal(got.Names, names) {
 				t.Errorf("got %+v", got)
 			}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -72,7 +73,10 @@ func Look(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index,
 	in := Input{Drain: d}
 	in.Devices = Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
 		return compiler.Select(selector, view.PublishedSlices(), 0)
-	})
+	}, view.PublishedSlices())
+	for _, id := range siblings.Of(view.PublishedSlices(), ids(in.Devices.Names)) {
+		in.Siblings = append(in.Siblings, id.String())
+	}
 	claims, drivers, devices := map[types.UID]bool{}, map[string]bool{}, map[Pool]map[string]bool{}
 	for _, name := range in.Devices.Names {
 		drivers[name.Driver] = true

@@ -23,6 +23,8 @@ type Input struct {
 	Pools map[Pool]bool
 	// Unpublished is how many of them no slice has.
 	Unpublished int
+	// Siblings are published devices that share counters with those of the drain.
+	Siblings []string
 	// Rules are the DeviceTaintRules that belong to the drain.
 	Rules []*resourceapi.DeviceTaintRule
 	// CannotCordon says why no rule can be written; empty if they can.

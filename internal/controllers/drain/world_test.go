@@ -155,7 +155,7 @@ func (w *world) budgetsOf(p *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
 func (w *world) input() drain.Input {
 	in := drain.Input{Drain: w.drain.DeepCopy(), CannotCordon: w.cannot, Outcomes: w.outcomes, Doomed: w.doomed,
 		Refusals: w.refusals, Thresholds: w.limit, Now: w.now}
-	in.Devices = drain.Resolve(in.Drain, nil)
+	in.Devices = drain.Resolve(in.Drain, nil, nil)
 	in.Rules = drain.Rules(in.Drain, in.Devices, slices.Values(w.rules))
 	in.Pools = map[drain.Pool]bool{}
 	ours := map[v1alpha1.DeviceName]bool{}
