@@ -15,7 +15,7 @@ type DeviceDrainStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Cordoned, Draining, Blocked, Drained and Failed; with via
 	// EvictionRequest also ViaEvictionRequest; where the version of the cluster has a known
-	// fault also KnownFault.
+	// fault also KnownFault; with foresight also PodsLand.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -260,6 +260,10 @@ const (
 	// DrainKnownFault is true while the version of the cluster has a known fault that the
 	// DeviceTaintRules of the drain can set off. It is absent otherwise.
 	DrainKnownFault = "KnownFault"
+	// DrainPodsLand is true if kube-scheduler has a place for each pod that still has to
+	// leave, and false while it has none for some. It is absent without foresight and after
+	// the drain.
+	DrainPodsLand = "PodsLand"
 )
 
 // The reasons of a false condition ViaEvictionRequest, which concern the whole drain, and of

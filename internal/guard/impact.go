@@ -55,7 +55,7 @@ func (i Impact) affects() string {
 	if i.Pods == 0 {
 		return text + "; no running pod uses them"
 	}
-	text += fmt.Sprintf(", %s in %s (%s): %s", plural.Of(i.Pods, "pod"), plural.Of(i.Namespaces, "namespace"), list(i.NamespaceNames, i.Namespaces), list(i.PodNames, i.Pods)) + i.Stranded.of(i.Pods)
+	text += fmt.Sprintf(", %s in %s (%s): %s", plural.Of(i.Pods, "pod"), plural.Of(i.Namespaces, "namespace"), list(i.NamespaceNames, i.Namespaces), list(i.PodNames, i.Pods)) + i.Stranded.Of(i.Pods)
 	if len(i.Budgets) == 0 {
 		return text
 	}

@@ -21,8 +21,8 @@ type Stranded struct {
 // Known reports whether the number is known.
 func (s *Stranded) Known() bool { return s != nil && s.NotComputed == "" }
 
-// of says in one line how many of so many pods that are; empty for nil.
-func (s *Stranded) of(pods int) string {
+// Of says in one line how many of so many pods that are; empty for nil.
+func (s *Stranded) Of(pods int) string {
 	switch {
 	case s == nil || pods == 0:
 		return ""

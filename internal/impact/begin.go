@@ -55,7 +55,7 @@ func (i *Estimator) stranded(ctx context.Context, object any) *guard.Stranded {
 	if i.foresight == nil {
 		return nil
 	}
-	return i.foresight.stranded(ctx, object, func(d *v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) {
+	return i.foresight.Stranded(ctx, object, func(d *v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) {
 		found, err := i.devices(d)
 		return maps.Collect(func(yield func(usage.DeviceID, bool) bool) {
 			for id := range found {

@@ -49,7 +49,7 @@ type Estimator struct {
 	// drains starts with the factory; nil without sums.
 	drains cache.SharedIndexInformer
 	// foresight is nil if pods that do not land again are not asked for.
-	foresight *foresight
+	foresight *Foresight
 
 	// turn is held while a write is counted, decided and remembered in the ledger.
 	turn   sync.Mutex
@@ -102,7 +102,7 @@ func New(o Options) (*Estimator, error) {
 		return i, err
 	}
 	var checkers []cache.DoneChecker
-	i.foresight, checkers = newForesight(i.factory, o.Foresight)
+	i.foresight, checkers = NewForesight(i.factory, o.Foresight)
 	i.synced = append(i.synced, checkers...)
 	return i, nil
 }

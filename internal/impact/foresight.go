@@ -34,8 +34,8 @@ type View interface {
 	Minor() int
 }
 
-// foresight finds out which of the pods that a write evicts do not land again.
-type foresight struct {
+// A Foresight finds out which of the pods that a rule or drain evicts do not land again.
+type Foresight struct {
 	view View
 	// The stores have what [placement.Keep] keeps.
 	pods, claims, nodes, templates cache.Store
@@ -43,9 +43,9 @@ type foresight struct {
 	busy chan struct{}
 }
 
-// newForesight uses informers of a factory, which have the transform placement.Keep. The
+// NewForesight uses informers of a factory, which have the transform placement.Keep. The
 // checkers say what is not read yet.
-func newForesight(factory informers.SharedInformerFactory, view View) (*foresight, []cache.DoneChecker) {
+func NewForesight(factory informers.SharedInformerFactory, view View) (*Foresight, []cache.DoneChecker) {
 	all := []cache.SharedIndexInformer{
 		factory.Core().V1().Pods().Informer(), factory.Resource().V1().ResourceClaims().Informer(),
 		factory.Core().V1().Nodes().Informer(), factory.Resource().V1().ResourceClaimTemplates().Informer(),
@@ -54,13 +54,13 @@ func newForesight(factory informers.SharedInformerFactory, view View) (*foresigh
 	for i, informer := range all {
 		checkers[i] = informer.HasSyncedChecker()
 	}
-	return &foresight{view: view, pods: all[0].GetStore(), claims: all[1].GetStore(), nodes: all[2].GetStore(), templates: all[3].GetStore(),
+	return &Foresight{view: view, pods: all[0].GetStore(), claims: all[1].GetStore(), nodes: all[2].GetStore(), templates: all[3].GetStore(),
 		busy: make(chan struct{}, 1)}, checkers
 }
 
-// stranded returns the pods that do not land again. It never takes longer than its share of
-// the time that is left for ctx.
-func (f *foresight) stranded(ctx context.Context, object any, devices func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error)) *guard.Stranded {
+// Stranded returns the pods that do not land again; devices are those of a drain. It never
+// takes longer than its share of the time that is left for ctx.
+func (f *Foresight) Stranded(ctx context.Context, object any, devices func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error)) *guard.Stranded {
 	share := foresightShare
 	if end, has := ctx.Deadline(); has {
 		share = min(share, time.Until(end)/foresightPart)
@@ -91,7 +91,7 @@ func (f *foresight) stranded(ctx context.Context, object any, devices func(*v1al
 	}
 }
 
-func (f *foresight) predict(ctx context.Context, object any, devices func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error)) *guard.Stranded {
+func (f *Foresight) predict(ctx context.Context, object any, devices func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error)) *guard.Stranded {
 	world := f.world()
 	change, err := changeOf(world, object, devices)
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *foresight) predict(ctx context.Context, object any, devices func(*v1alp
 }
 
 // world is the cluster now.
-func (f *foresight) world() placement.World {
+func (f *Foresight) world() placement.World {
 	minor := f.view.Minor()
 	return placement.World{
 		View: f.view.Snapshot(), Claims: listed[*resourceapi.ResourceClaim](f.claims), Pods: listed[*corev1.Pod](f.pods), Nodes: listed[*corev1.Node](f.nodes),

@@ -35,9 +35,9 @@ func (v fixedView) Snapshot() *tracker.Snapshot {
 
 // crowded is a cluster of two nodes with two devices each: three are held by pods of a
 // ReplicaSet, one is free. The claims of the pods on node a are from a template.
-func crowded(t *testing.T) *foresight {
+func crowded(t *testing.T) *Foresight {
 	t.Helper()
-	f := &foresight{busy: make(chan struct{}, 1)}
+	f := &Foresight{busy: make(chan struct{}, 1)}
 	var view []any
 	for _, store := range []*cache.Store{&f.pods, &f.claims, &f.nodes, &f.templates} {
 		*store = cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -98,11 +98,11 @@ func noDrain(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) { return ni
 // TestStranded: of two pods on a node that is taken away, one lands on the free device.
 func TestStranded(t *testing.T) {
 	f := crowded(t)
-	got := f.stranded(t.Context(), broken("a", resourceapi.DeviceTaintEffectNoExecute), noDrain)
+	got := f.Stranded(t.Context(), broken("a", resourceapi.DeviceTaintEffectNoExecute), noDrain)
 	if got.NotComputed != "" || got.Pods != 1 || len(got.Names) != 1 || !strings.HasPrefix(got.Names[0], "ml/train-") {
 		t.Errorf("two of a leave: %+v", got)
 	}
-	if got := f.stranded(t.Context(), broken("b", resourceapi.DeviceTaintEffectNoExecute), noDrain); got.NotComputed != "" || got.Pods != 1 {
+	if got := f.Stranded(t.Context(), broken("b", resourceapi.DeviceTaintEffectNoExecute), noDrain); got.NotComputed != "" || got.Pods != 1 {
 		t.Errorf("one of b leaves, and no device is free but those of b: %+v", got)
 	}
 	drain := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "service"}}
@@ -111,7 +111,7 @@ func TestStranded(t *testing.T) {
 			return map[usage.DeviceID]bool{{Driver: "gpu.example.com", Pool: "a", Device: device}: true}, nil
 		}
 	}
-	if got := f.stranded(t.Context(), drain, one("gpu-0")); got.NotComputed != "" || got.Pods != 0 {
+	if got := f.Stranded(t.Context(), drain, one("gpu-0")); got.NotComputed != "" || got.Pods != 0 {
 		t.Errorf("drain of one device: %+v", got)
 	}
 }
@@ -127,21 +127,21 @@ func TestStrandedIsBounded(t *testing.T) {
 		<-short.Done()
 		return map[usage.DeviceID]bool{{Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"}: true}, nil
 	}
-	if got := f.stranded(short, &v1alpha1.DeviceDrain{}, slow); !strings.Contains(got.NotComputed, "it takes") {
+	if got := f.Stranded(short, &v1alpha1.DeviceDrain{}, slow); !strings.Contains(got.NotComputed, "it takes") {
 		t.Errorf("no time: %+v", got)
 	}
 	f.busy <- struct{}{} // waits for the simulation that was late
 	limited, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
-	if got := f.stranded(limited, rule, noDrain); got.NotComputed != "other writes are checked" {
+	if got := f.Stranded(limited, rule, noDrain); got.NotComputed != "other writes are checked" {
 		t.Errorf("busy: %+v", got)
 	}
 	<-f.busy
 	f.view = fixedView{}
-	if got := f.stranded(t.Context(), rule, noDrain); got.NotComputed != "the allocator of kube-scheduler panics: no devices" {
+	if got := f.Stranded(t.Context(), rule, noDrain); got.NotComputed != "the allocator of kube-scheduler panics: no devices" {
 		t.Errorf("panic: %+v", got)
 	}
-	if got := f.stranded(t.Context(), rule, noDrain); !strings.Contains(got.NotComputed, "panics") {
+	if got := f.Stranded(t.Context(), rule, noDrain); !strings.Contains(got.NotComputed, "panics") {
 		t.Errorf("after a panic: %+v", got)
 	}
 }

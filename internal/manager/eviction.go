@@ -99,7 +99,11 @@ func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry,
 		}
 		e.evictor.InTreeDetector = evictor.RuleProbe{Client: untyped}
 	}
-	return e, errors.Join(e.pods.SetTransform(evictor.StripPod), e.claims.SetTransform(withoutManagedFields))
+	keep := evictor.StripPod
+	if o.drainForesight {
+		keep = keepPod
+	}
+	return e, errors.Join(e.pods.SetTransform(keep), e.claims.SetTransform(withoutManagedFields))
 }
 
 // run reads the cluster from the start on, so that a new leader has what it needs, and

@@ -35,6 +35,7 @@ func (o *Options) AddFlags(c *cobra.Command) {
 	f.StringVar(&o.patches, "patches", string(materialize.None), "update ResourceSlices that differ from the result of ResourceSlicePatches: none, materialize, or restore to remove patched values; same as the webhook's flag")
 	f.Float64Var(&o.poolsPerSecond, "touched-pools-per-second", materialize.DefaultPools, "maximum number of pools per second whose slices are updated, with --patches; fewer while the API server answers slowly")
 	f.BoolVar(&o.drains, "drains", true, "execute DeviceDrains, in every mode")
+	f.BoolVar(&o.drainForesight, "drain-foresight", false, "report in the status of DeviceDrains which pods do not land again; reads nodes and ResourceClaimTemplates, and keeps more of each pod")
 	f.DurationVar(&o.drainBackoff, "drain-backoff", 5*time.Minute, "how long a drain waits before it evicts a returned pod again; doubles each time, up to an hour")
 	f.StringVar(&o.namespace, "namespace", "", "namespace of Lease and ConfigMap (default: the namespace of the pod)")
 	f.StringVar(&o.Name, "name", "dra-steward-controller", "name of Lease and ConfigMap")

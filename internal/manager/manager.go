@@ -33,6 +33,7 @@ type Options struct {
 	ActSince                           string
 	breaker                            guard.Thresholds
 	leaderElect, patchStatus, drains   bool
+	drainForesight                     bool
 	expireRules, extendedResources     bool
 	extendedClaims, ruleBegin          bool
 	config, policyNamespace            string

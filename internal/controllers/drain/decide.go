@@ -58,6 +58,7 @@ func Decide(in Input) Decision {
 	case c.is(v1alpha1.DrainDraining).Reason != cordoning:
 		d.stopRequests(in)
 	}
+	c.podsLand(in.Stranded)
 	d.reconcileRequests(in)
 	return d
 }

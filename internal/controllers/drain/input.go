@@ -50,6 +50,8 @@ type Input struct {
 	DriverDevices int
 	// HeldDevices are how many of the devices claims hold.
 	HeldDevices int
+	// Stranded are the pods that do not land again; nil if that was not asked now.
+	Stranded *guard.Stranded
 	// Version is that of the API server, empty if it is not known.
 	Version string
 	// Settings are the times that the drain keeps.

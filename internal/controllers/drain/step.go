@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
 // step decides the next step of a drain and takes it: rules, then the status, then the
@@ -22,8 +23,9 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 	}
 	c.readVersion()
 	requests := c.readRequests(ctx, name)
+	stranded := c.foresee(ctx, name, time.Now())
 	now := time.Now()
-	d, decision := c.decide(name, requests, now)
+	d, decision := c.decide(name, requests, stranded, now)
 	if d == nil {
 		return 0, nil
 	}
@@ -56,7 +58,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 
 // decide returns a drain and the next step, or nil if the drain is gone. From now on no
 // other drain evicts the pods of that step.
-func (c *Controller) decide(name string, requests Requests, now time.Time) (*v1alpha1.DeviceDrain, Decision) {
+func (c *Controller) decide(name string, requests Requests, stranded *guard.Stranded, now time.Time) (*v1alpha1.DeviceDrain, Decision) {
 	c.deciding.Lock()
 	defer c.deciding.Unlock()
 	d := c.newest(name)
@@ -66,7 +68,7 @@ func (c *Controller) decide(name string, requests Requests, now time.Time) (*v1a
 	}
 	c.answers.clean(c.options.Usage.Pod, now)
 	in := c.gather(d, now)
-	in.Requests, in.Version = requests, c.version
+	in.Requests, in.Version, in.Stranded = requests, c.version, stranded
 	in.Requests.Refused = c.answers.unasked
 	decision := Decide(in)
 	c.activate(name, decision.Status.CompletionTime == nil)

@@ -28,6 +28,7 @@ func TestBudget(t *testing.T) {
 	fewest := s.watched("web")
 	name := s.drain("", s.all(0))
 	s.wait(name, "Cordoned=False Settling")
+	s.wait(name, "PodsLand=True AllLand")
 	created := s.get(name, t.Context()).CreationTimestamp
 	if out, err := cluster.Kubectl(t.Context(), "wait", "--for=condition=Drained", "--timeout=180s", "devicedrain/"+name).CombinedOutput(); err != nil {
 		t.Fatalf("kubectl wait: %v\n%s", err, out)
@@ -75,6 +76,9 @@ func TestSharedClaim(t *testing.T) {
 	fewest := s.watched("web")
 	spec := v1alpha1.DeviceDrainSpec{Selector: &v1alpha1.DrainSelector{Driver: &s.driver}, AtEnd: v1alpha1.EndUncordon}
 	name := s.drain("", spec)
+	if lands := s.wait(name, "PodsLand=False Stranded"); !strings.Contains(lands.Message, "3 pods do not land again: "+s.name+"/web-") {
+		t.Errorf("message %q", lands.Message)
+	}
 	blocked := s.wait(name, "Blocked=True ClaimReused")
 	if !strings.Contains(blocked.Message, "ReplicaSet/web") || !strings.Contains(blocked.Message, "shared/shared") {
 		t.Errorf("message %q", blocked.Message)
