@@ -54,10 +54,8 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
 		Metrics: metrics, Logger: log,
 	}
-	if o.drainForesight {
-		if options.Foresight, err = e.foresight(); err != nil {
-			return err
-		}
+	if options.Foresight, err = e.foresight(); err != nil {
+		return err
 	}
 	e.add("drain", func(ctx context.Context) error {
 		options.UsageSynced = e.evictor.UsageSynced

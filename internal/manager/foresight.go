@@ -32,8 +32,11 @@ func keepPod(object any) (any, error) {
 }
 
 // foresight finds out which pods of a drain do not land again, with the informers of the
-// eviction.
+// eviction; it is nil if it is off.
 func (e *eviction) foresight() (drain.Foresight, error) {
+	if !e.options.drainForesight {
+		return nil, nil
+	}
 	nodes, templates := e.informers.Core().V1().Nodes().Informer(), e.informers.Resource().V1().ResourceClaimTemplates().Informer()
 	if err := errors.Join(nodes.SetTransform(placement.Keep), templates.SetTransform(placement.Keep)); err != nil {
 		return nil, err
@@ -69,4 +72,3 @@ func (d devicesOfCluster) Minor() int {
 	}
 	return int(version.Minor())
 }
-

@@ -188,14 +188,20 @@ func long(modules []string) (steps []step) {
 		})
 	}
 	steps = append(steps, longRelease(modules)...)
-	if slices.Contains(modules, "test/envtest") {
-		steps = append(steps, longPlane()...)
-	}
+	steps = append(steps, longControlPlane(modules)...)
 	if slices.Contains(modules, scaling) {
 		steps = append(steps, step{
 			name: "scale from 100 to 1,000 nodes", dir: scaling, env: []string{"DRA_STEWARD_SCALE=100,500,1000"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestScale", "./measure"},
 		})
+	}
+	return steps
+}
+
+// longControlPlane are the tests on the control plane that take minutes each.
+func longControlPlane(modules []string) (steps []step) {
+	if slices.Contains(modules, "test/envtest") {
+		steps = append(steps, longPlane()...)
 	}
 	return steps
 }
