@@ -46,16 +46,16 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	if err != nil {
 		return fmt.Errorf("client for evictions: %w", err)
 	}
+	foresight, err := e.foresight()
+	if err != nil {
+		return err
+	}
 	e.budgets = e.informers.Policy().V1().PodDisruptionBudgets().Informer()
 	options := drain.Options{
-		Drains: client, Rules: untyped, Client: evictions,
-		Tracker: e.evictor.Tracker, Usage: e.usage,
+		Drains: client, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
 		TaintRules: e.evictor.Rules, Claims: e.claims, Pods: e.pods, Budgets: e.budgets,
 		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
-		Metrics: metrics, Logger: log,
-	}
-	if options.Foresight, err = e.foresight(); err != nil {
-		return err
+		Metrics: metrics, Logger: log, Foresight: foresight,
 	}
 	e.add("drain", func(ctx context.Context) error {
 		options.UsageSynced = e.evictor.UsageSynced
