@@ -74,7 +74,7 @@ type Answer struct {
 	// Least and Most are how many of the moves land.
 	Least int `json:"least"`
 	Most  int `json:"most"`
-	// Notes say what could not be read.
+	// Notes name what could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -335,7 +335,7 @@ func (p *prediction) play(ctx context.Context, s *Simulation, chance *rand.Rand)
 	return last, nil
 }
 
-// verdict judges a result: a claim that is kept has the devices that the pod has to leave.
+// verdict is that of a result: a claim that is kept has the devices that the pod has to leave.
 func (p *prediction) verdict(uid types.UID, r Result) (Verdict, *Reason) {
 	if !r.Lands() {
 		return Waits, &r.Reason

@@ -46,7 +46,7 @@ const (
 	NodePorts      Kind = "NodePorts"
 	Resources      Kind = "Resources"
 	ClaimElsewhere Kind = "ClaimElsewhere"
-	// Devices: the nodes that remain do not have the devices. The others say what is in the
+	// Devices: the nodes that remain do not have the devices. The others name what is in the
 	// way: a constraint of the claim, other claims, a taint.
 	Devices    Kind = "Devices"
 	Constraint Kind = "Constraint"

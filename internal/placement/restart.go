@@ -22,14 +22,14 @@ func (w World) restarted(ctx context.Context, change Change, answer *Answer) err
 		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || Finished(pod) || leaving[uidOf(pod)] || !hasClaims(pod) {
 			continue
 		}
-		r, err := after.anew(ctx, pod)
+		r, err := after.createdAgain(ctx, pod)
 		if err != nil {
 			return err
 		}
 		if r.Lands() {
 			continue
 		}
-		earlier, err := before.anew(ctx, pod)
+		earlier, err := before.createdAgain(ctx, pod)
 		if err != nil {
 			return err
 		}
@@ -46,9 +46,9 @@ func hasClaims(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
 }
 
-// anew returns where a pod lands if it is created again, first on its node. Nothing is
+// createdAgain returns where a pod lands if it is created again, first on its node. Nothing is
 // changed.
-func (s *Simulation) anew(ctx context.Context, pod *corev1.Pod) (r Result, err error) {
+func (s *Simulation) createdAgain(ctx context.Context, pod *corev1.Pod) (r Result, err error) {
 	uid := uidOf(pod)
 	known := s.misses
 	kept := map[types.NamespacedName]*resourceapi.ResourceClaim{}
