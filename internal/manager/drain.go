@@ -59,9 +59,8 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	}
 	e.add("drain", func(ctx context.Context) error {
 		options.UsageSynced = e.evictor.UsageSynced
-		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		broadcaster := e.broadcaster(ctx)
 		defer broadcaster.Shutdown()
-		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
 		options.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: drain.FieldManager})
 		controller, err := drain.New(options)
 		if err != nil {
@@ -70,4 +69,11 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 		return controller.Run(ctx)
 	})
 	return e.budgets.SetTransform(withoutManagedFields)
+}
+
+// broadcaster sends events about drains to the API server until it is shut down.
+func (e *eviction) broadcaster(ctx context.Context) record.EventBroadcaster {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
+	return broadcaster
 }
