@@ -58,7 +58,7 @@ type Estimator struct {
 
 var _ review.Impacts = (*Estimator)(nil)
 
-// Options say what an Estimator reads.
+// Options configure what an Estimator reads.
 type Options struct {
 	// Kubeconfig is that of the cluster, empty for the one of this pod.
 	Kubeconfig string

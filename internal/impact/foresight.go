@@ -44,7 +44,7 @@ type Foresight struct {
 }
 
 // NewForesight uses informers of a factory, which have the transform placement.Keep. The
-// checkers say what is not read yet.
+// checkers are done once all is read.
 func NewForesight(factory informers.SharedInformerFactory, view View) (*Foresight, []cache.DoneChecker) {
 	all := []cache.SharedIndexInformer{
 		factory.Core().V1().Pods().Informer(), factory.Resource().V1().ResourceClaims().Informer(),

@@ -52,7 +52,7 @@ func (c *Controller) foresee(ctx context.Context, name string, now time.Time) *g
 	return last.answer
 }
 
-// podsLand says whether the pods of a drain that goes on land again. nil does not change it.
+// podsLand sets the condition PodsLand of a drain that goes on. nil does not change it.
 func (c conditions) podsLand(s *guard.Stranded) {
 	switch {
 	case c.status.CompletionTime != nil:
