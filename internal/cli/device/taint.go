@@ -125,7 +125,7 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 		stored := state.View.Rule(taints.Name(target, taint.Key))
 		intent.Expires = o.expiry(now, stored)
 		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
-			if err := taints.NewReport(state.Objects, target.Selector(), taint, now).WriteText(streams.Out); err != nil {
+			if err := w.show(taints.NewReport(state.Objects, target.Selector(), taint, now)); err != nil {
 				return err
 			}
 		}

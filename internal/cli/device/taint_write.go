@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -34,6 +36,21 @@ type ruleWriter struct {
 	rules, trial dynamic.ResourceInterface
 	warned       *warnings
 	version      string
+	// shown is the report of the impact that was printed before a write.
+	shown string
+}
+
+// unlessShown drops warnings that repeat what was printed.
+type unlessShown struct {
+	rest.WarningHandler
+	writer *ruleWriter
+}
+
+func (u unlessShown) HandleWarningHeader(code int, agent, text string) {
+	if impact, is := strings.CutSuffix(text, " (dra-steward rule "+ruleid.GuardImpact+")"); is && strings.Contains(u.writer.shown, impact) {
+		return
+	}
+	u.WarningHandler.HandleWarningHeader(code, agent, text)
 }
 
 // warnings are those of the API server about one write.
@@ -47,6 +64,7 @@ func (o taintOptions) writer(streams cmdutil.Streams) (*ruleWriter, error) {
 		return nil, err
 	}
 	w := &ruleWriter{streams: streams, dry: o.dry, warned: &warnings{}}
+	config.WarningHandler = unlessShown{config.WarningHandler, w}
 	if w.rules, w.version, err = clusterread.ServedRules(config); err != nil {
 		return nil, err
 	}
@@ -54,6 +72,14 @@ func (o taintOptions) writer(streams cmdutil.Streams) (*ruleWriter, error) {
 	quiet.WarningHandler = w.warned
 	w.trial, _, err = clusterread.ServedRules(quiet)
 	return w, err
+}
+
+// show prints the impact of the next write.
+func (w *ruleWriter) show(report taints.Report) error {
+	var shown strings.Builder
+	err := report.WriteText(io.MultiWriter(w.streams.Out, &shown))
+	w.shown = shown.String()
+	return err
 }
 
 // apply writes the rule of an intent; stored is the one that exists.
