@@ -1,6 +1,8 @@
 package foresight_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/test/envtest/nodes"
 )
@@ -54,12 +58,27 @@ func TestNamedClaims(t *testing.T) {
 			if len(answer.Moves) != 1 || answer.Moves[0].Verdict != want.verdict || want.kind != "" && answer.Moves[0].Reason.Kind != want.kind {
 				t.Fatalf("predicted %+v, want %s %s", answer.Moves, want.verdict, want.kind)
 			}
+			w.command(answer)
 			for _, rule := range w.rules() {
 				_, err := client.ResourceV1().DeviceTaintRules().Create(t.Context(), rule, metav1.CreateOptions{})
 				w.must(err)
 			}
 			w.follow(want.verdict, want.kind, seen.Pods[0].UID)
 		})
+	}
+}
+
+// command expects the same answer of the command, which reads the cluster.
+func (w *world) command(want placement.Answer) {
+	var out, problems bytes.Buffer
+	code := cli.Run(w.Context(), []string{"whatif", "taint", w.drivers[0] + "/" + w.nodes[0] + "/gpu-0", "example.com/broken:NoExecute", "-o", "json", "--kubeconfig", cluster.Kubeconfig()},
+		cmdutil.Streams{Out: &out, Err: &problems})
+	var got placement.Answer
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		w.Fatalf("%v: %s%s", err, &out, &problems)
+	}
+	if len(got.Moves) != 1 || got.Moves[0].Verdict != want.Moves[0].Verdict || got.Moves[0].Pod != want.Moves[0].Pod || (code != cmdutil.ExitClean) != (got.Stranded() > 0) {
+		w.Fatalf("exit code %d, %s%s, want %+v", code, &out, &problems, want)
 	}
 }
 
