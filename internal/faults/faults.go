@@ -140,10 +140,11 @@ func Of(of string, trigger Trigger) (faults []Fault) {
 	return faults
 }
 
-// OfScheduler returns those of kube-scheduler that a newer version does not have.
+// OfScheduler returns those of kube-scheduler that a newer version does not have, apart from
+// the one about rules without a selector, of which [Rules] names the rules.
 func OfScheduler(of string) (faults []Fault) {
 	for _, fault := range At(of) {
-		if fault.Component == scheduler && fault.Versions[0].Fixed != "" {
+		if fault.Component == scheduler && fault.Versions[0].Fixed != "" && fault.Reference != withoutSelector {
 			faults = append(faults, fault)
 		}
 	}
