@@ -14,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -41,6 +42,14 @@ type Snapshot struct {
 	// Gates are the feature gates of kube-scheduler, if they were asked for.
 	Gates gates.Gates
 	Waiting
+}
+
+// World is what was read, for the placement of pods.
+func (l *Snapshot) World(patched bool) placement.World {
+	return placement.World{
+		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: l.Templates, Groups: l.Groups,
+		Patched: patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes,
+	}
 }
 
 // SnapshotOptions say where to read, and what in addition to devices.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,6 +50,13 @@ func NewWatcher(warn io.Writer) *Watcher {
 
 // Changed has a value after objects have changed.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+
+// Failing names the lists that are not current, separated by commas; it is empty if all are.
+func (w *Watcher) Failing() string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return strings.Join(slices.Sorted(maps.Keys(w.failing)), ", ")
+}
 
 // Every lets Changed have a value also after each interval, until ctx ends.
 func (w *Watcher) Every(ctx context.Context, interval time.Duration) {

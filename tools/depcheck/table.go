@@ -34,11 +34,12 @@ type Package struct {
 var Packages = map[string]Package{
 	"cmd/dra-steward": {Floor: 5, Beside: []string{"internal/cli", "internal/cli/cmdutil"}},
 	// The list of all commands, and nothing else, knows every program.
-	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/capacity", "internal/cli/cmdutil", "internal/cli/config", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
+	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/capacity", "internal/cli/cmdutil", "internal/cli/config", "internal/cli/console", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
 		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/uninstall", "internal/cli/whatif", "internal/manager", "internal/nodeagent", "internal/server"}},
 	"internal/cli/cmdutil":  {Floor: 4, Beside: []string{"internal/policyload"}},
 	"internal/cli/capacity": {Floor: 5},
 	"internal/cli/config":   {Floor: 5},
+	"internal/cli/console":  {Floor: 5},
 	"internal/cli/device":   {Floor: 5},
 	"internal/cli/drain":    {Floor: 5},
 	"internal/cli/lint":     {Floor: 5},
@@ -58,6 +59,7 @@ var Packages = map[string]Package{
 	"pkg/podresources": {Floor: 4},
 
 	"internal/controllers":                   {Floor: 1, Pure: true},
+	"internal/controllers/capacitymetrics":   {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/certificate":       {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/drain":             {Floor: 4},
 	"internal/controllers/extendedclaims":    {Floor: 4, Never: []string{controllerRuntime, opa}},
@@ -74,6 +76,8 @@ var Packages = map[string]Package{
 	"internal/impact":      {Floor: 4, Beside: []string{"internal/controllers/drain"}},
 	"internal/daemon":      {Floor: 4},
 	"internal/taints":      {Floor: 4, Pure: true},
+	"internal/fleet":       {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/taints"}, Pure: true},
+	"internal/console":     {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/fleet", "internal/taints"}},
 	"internal/lint":        {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/audit":       {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/report":      {Floor: 4, Beside: []string{"internal/audit", "pkg/evictor"}, Never: []string{controllerRuntime}, Pure: true},
@@ -162,6 +166,7 @@ var Modules = map[string][]string{
 	"test/alerts":      {},
 	"test/certmanager": {},
 	"test/chart":       {"charts"},
+	"test/console":     {},
 	"test/envtest":     {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil", "tools/build", "tools/kubemodule", "test/chart", "webhook"},
 	"test/evictor":     {},
 	"test/node":        {"..."},

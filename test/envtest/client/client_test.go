@@ -30,6 +30,9 @@ func TestClient(t *testing.T) {
 	t.Run("targets", testTargets)
 	t.Run("forbidden", testForbidden)
 	t.Run("warnings", testWarnings)
+	installTypes(t)
+	t.Run("console", testConsole)
+	t.Run("console of a tenant", testConsoleOfTenant)
 	t.Run("watch", testWatch)
 }
 

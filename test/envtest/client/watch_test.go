@@ -41,10 +41,7 @@ spec: {devices: [{driver: a.example, pool: b, device: c}]}
 // testWatch: -w prints what changes without another list, goes on after the API server was
 // away, and ends with the exit code of kubectl.
 func testWatch(t *testing.T) {
-	installTypes(t)
-	if out, err := cluster.Kubectl(t.Context(), "delete", "devicetaintrules", "--all").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	removeRules(t)
 	kubectl := follow(t, cluster.Kubectl(t.Context(), "get", "nodes", "-w"))
 	devices := follow(t, ours(t, "devices -w"))
 	objects := follow(t, ours(t, "devices -w -o json"))
@@ -78,6 +75,14 @@ func testWatch(t *testing.T) {
 		if got := f.interrupt(); got != want {
 			t.Errorf("%s: exit code %d, kubectl has %d", f.cmd, got, want)
 		}
+	}
+}
+
+// removeRules removes the rules of other tests.
+func removeRules(t *testing.T) {
+	t.Helper()
+	if out, err := cluster.Kubectl(t.Context(), "delete", "devicetaintrules", "--all").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
 

@@ -1,0 +1,127 @@
+// Package console has the command console, which serves pages about the devices of a cluster on
+// loopback.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/console"
+	"github.com/dra-steward/dra-steward/internal/fleet"
+)
+
+// options are the flags of console.
+type options struct {
+	read    clusterread.Source
+	gates   clusterread.SchedulerMetrics
+	address string
+	port    int
+	export  string
+	group   string
+}
+
+const help = `console serves pages about the devices of a cluster to your browser: a map of nodes and devices,
+each device with its taints, patches and holders, why claims and pods wait, drains and what
+blocks them, and capacities. It follows the cluster, and writes nothing to it.
+
+The pages show what your permissions let you read. Devices without a claim that you can read are
+unknown, not free, if you are not allowed to read all claims.
+
+console listens on loopback only. The address that it prints has a token, which the browser
+exchanges for a cookie. It ends with Ctrl-C. On another machine, forward the port:
+ssh -L 8080:127.0.0.1:8080 HOST dra-steward console --port 8080
+
+With --export, console writes the same pages as files for a ticket, and ends. The files show the
+cluster at one time and need no server.`
+
+// Command is console.
+func Command(streams cmdutil.Streams) *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "console",
+		Short: "Show the nodes, devices, taints, holders and drains in a browser",
+		Long:  help,
+		Example: `  dra-steward console
+  dra-steward console --port 8080
+  dra-steward console --export ticket-4711/
+  dra-steward console --from-files cluster.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), streams) },
+	}
+	o.read.AddFlags(c)
+	f := c.Flags()
+	f.StringVar(&o.address, "address", "127.0.0.1", "address of loopback to listen on")
+	f.IntVar(&o.port, "port", 0, "port to listen on; 0 is any that is free")
+	f.StringVar(&o.export, "export", "", "write the pages as files to this folder, which must be empty or not exist, and end")
+	f.StringVar(&o.group, "group-by", "zone", "with --export: what the map is grouped by: zone, pool, driver, model, namespace, none or label:KEY")
+	o.gates.AddFlags(f)
+	cmdutil.Complete(c, "group-by", fleet.Groupings())
+	return c
+}
+
+func (o *options) run(ctx context.Context, streams cmdutil.Streams) error {
+	if o.export != "" {
+		return o.write(ctx, streams)
+	}
+	listener, err := console.Listen(o.address, o.port)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	feed, err := o.feed(ctx, streams)
+	if err != nil {
+		return err
+	}
+	port, err := console.PortOf(listener)
+	if err != nil {
+		return err
+	}
+	gate := console.NewGate(port)
+	ended := make(chan error, 1)
+	server := console.HTTP(feed.server.Handler(gate))
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	go func() { ended <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
+	fmt.Fprintf(streams.Out, "open %s\n", gate.URL(o.address))
+	fmt.Fprintf(streams.Err, "%s; Ctrl-C ends it\n", feed.text())
+	feed.follow(ctx)
+	if err := server.Close(); err != nil {
+		return err
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// maxConnections bounds the connections to the console: each page that is open has up to six.
+const maxConnections = 512
+
+// write writes the pages as files.
+func (o *options) write(ctx context.Context, streams cmdutil.Streams) error {
+	o.read.Watcher = nil
+	feed, err := o.feed(ctx, streams)
+	if err != nil {
+		return err
+	}
+	written, err := feed.server.Export(ctx, console.ExportOptions{Folder: o.export, Group: o.group})
+	if err != nil {
+		return fmt.Errorf("--export: %w", err)
+	}
+	fmt.Fprintf(streams.Out, "%d files written; open %s\n", written.Files, written.Index)
+	if written.Left > 0 {
+		fmt.Fprintf(streams.Err, "warning: %d devices have no page of their own: those with a taint, a drain or a patch come first\n", written.Left)
+	}
+	return nil
+}
+
+// checkAgain is how often a console looks whether its lists are current.
+const checkAgain = time.Second

@@ -1,0 +1,219 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/console"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/taints"
+)
+
+// A feed reads a cluster, and shows it.
+type feed struct {
+	source  clusterread.Source
+	server  *console.Server
+	streams cmdutil.Streams
+	cluster string
+	// typed and drains are nil for files.
+	typed  kubernetes.Interface
+	drains *drain.Client
+	// ofFiles are the drains of files.
+	ofFiles []*v1alpha1.DeviceDrain
+	// first has the feature gates, which are read once.
+	first *clusterread.Snapshot
+
+	mutex   sync.Mutex // one read at a time
+	before  *fleet.Fleet
+	world   *fleet.Input
+	worldOf *fleet.Fleet
+}
+
+// feed reads the cluster for the first time.
+func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, error) {
+	f := &feed{source: o.read, streams: streams.Once(), cluster: "files"}
+	if o.read.Files == nil {
+		config, err := o.read.Client.Config(streams)
+		if err != nil {
+			return nil, err
+		}
+		f.cluster = config.Host
+		if f.typed, err = kubernetes.NewForConfig(config); err != nil {
+			return nil, fmt.Errorf("--kubeconfig: %w", err)
+		}
+		if f.drains, err = drain.NewClient(config); err != nil {
+			return nil, err
+		}
+		if o.export == "" {
+			f.source.Watcher = clusterread.NewWatcher(streams.Err)
+		}
+	}
+	var err error
+	if f.ofFiles, err = drainsOf(streams, f.source.Files); err != nil {
+		return nil, err
+	}
+	if f.server, err = console.New(console.Options{Cluster: f.cluster, Now: time.Now, World: f.readWorld, Name: streams.Name}); err != nil {
+		return nil, err
+	}
+	first := clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, Gates: true, Scheduler: o.gates}
+	if f.first, err = first.Read(ctx, f.streams); err != nil {
+		return nil, err
+	}
+	return f, f.refresh(ctx)
+}
+
+// drainsOf reads the drains of files. Standard input can be read once only, and is left out.
+func drainsOf(streams cmdutil.Streams, files []string) (drains []*v1alpha1.DeviceDrain, _ error) {
+	files = slices.DeleteFunc(slices.Clone(files), func(name string) bool { return name == "-" })
+	if len(files) == 0 {
+		return nil, nil
+	}
+	for document, err := range (manifest.Reader{}).Walk(files...) {
+		if err != nil {
+			return nil, err
+		}
+		if document.Kind != v1alpha1.DeviceDrainKind || !strings.HasPrefix(document.APIVersion, v1alpha1.Group+"/") {
+			continue
+		}
+		one := &v1alpha1.DeviceDrain{}
+		for _, problem := range manifest.DecodeInto(document, one) {
+			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
+		}
+		drains = append(drains, one)
+	}
+	return drains, nil
+}
+
+// text is the number of devices and the cluster that they belong to.
+func (f *feed) text() string {
+	return fmt.Sprintf("showing %s of %s", plural.Of(len(f.before.Devices), "device"), f.cluster)
+}
+
+// refresh shows the cluster as it is now.
+func (f *feed) refresh(ctx context.Context) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	in, err := f.read(ctx, clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true})
+	if err != nil {
+		return err
+	}
+	now, err := fleet.Build(ctx, in, f.before)
+	if err != nil {
+		return err
+	}
+	f.before = now
+	f.server.Show(now)
+	return nil
+}
+
+// read reads objects. The caller has the mutex.
+func (f *feed) read(ctx context.Context, o clusterread.SnapshotOptions) (in fleet.Input, _ error) {
+	found := f.first
+	if f.source.Files == nil {
+		var err error
+		if found, err = o.Read(ctx, f.streams); err != nil {
+			return in, err
+		}
+	}
+	in = fleet.Input{View: found.View, Claims: found.Claims, Nodes: found.Nodes, Pods: found.Pods, Templates: found.Templates, Groups: found.Groups,
+		Partial: found.PartialClaims, NoClasses: found.NoClasses, NoGroups: found.NoGroups, IncompletePools: found.Before135,
+		Gates: f.first.Gates, Server: found.Server, Notes: found.Notes}
+	if f.drains == nil {
+		in.Drains = f.ofFiles
+		return in, nil
+	}
+	var err error
+	in.Drains, err = clusterread.List[*v1alpha1.DeviceDrain](ctx, &f.source, f.quiet(), "DeviceDrains", f.drains)
+	switch {
+	case apierrors.IsForbidden(err):
+		in.Notes, err = append(in.Notes, "DeviceDrains cannot be read"), nil
+	case apierrors.IsNotFound(err): // they are not installed
+		err = nil
+	}
+	return in, err
+}
+
+// quiet are streams for reads that show no progress.
+func (f *feed) quiet() cmdutil.Streams { return cmdutil.Streams{Out: io.Discard, Err: io.Discard} }
+
+// readWorld reads the cluster with its pods. What it has read for the fleet that is shown is
+// kept.
+func (f *feed) readWorld(ctx context.Context) (fleet.Input, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.world != nil && f.worldOf == f.before && f.source.Watcher == nil {
+		return *f.world, nil
+	}
+	in, err := f.read(ctx, clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, World: true})
+	if err != nil {
+		return in, err
+	}
+	in.Thresholds = taints.Thresholds{Thresholds: guard.DefaultThresholds(), From: "default; unknown with --from-files"}
+	if f.typed != nil {
+		in.Thresholds = clusterread.SiteThresholds(ctx, f.typed)
+		in.Budgets, err = clusterread.List[*policyv1.PodDisruptionBudget](ctx, &f.source, f.quiet(), "PodDisruptionBudgets", f.typed.PolicyV1().PodDisruptionBudgets(""))
+		if apierrors.IsForbidden(err) {
+			in.NoBudgets, err = true, nil
+		}
+	}
+	f.world, f.worldOf = &in, f.before
+	return in, err
+}
+
+// follow shows the changes of the cluster until ctx ends.
+func (f *feed) follow(ctx context.Context) {
+	if f.source.Watcher == nil {
+		<-ctx.Done()
+		return
+	}
+	ticker := time.NewTicker(checkAgain)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f.check("")
+		case <-f.source.Watcher.Changed():
+			begin := time.Now()
+			err := f.refresh(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				f.check(err.Error())
+			default:
+				f.check("")
+			}
+			// In a cluster that never rests, this program uses half a core.
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Since(begin)):
+			}
+		}
+	}
+}
+
+// check makes pages report a cluster that cannot be read.
+func (f *feed) check(reason string) {
+	if failing := f.source.Watcher.Failing(); failing != "" && reason == "" {
+		reason = "the API server cannot be reached for " + failing
+	}
+	f.server.Stale(reason)
+}

@@ -1,0 +1,125 @@
+package clusterread
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/manifest"
+)
+
+// WorkloadKinds are the kinds of workloads, as messages list them.
+const WorkloadKinds = "Pod, Deployment, ReplicaSet, StatefulSet, Job or CronJob"
+
+// A Workload is a pod of a file, or a controller of pods.
+type Workload struct {
+	// Kind and Name are those of the object; a generated name is its prefix.
+	Kind, Name string
+	// Pod is one of its pods.
+	Pod *corev1.Pod
+	// Replicas is how many it creates.
+	Replicas int
+}
+
+// String is such as "deployment team-a/train".
+func (w Workload) String() string {
+	return strings.ToLower(w.Kind) + " " + w.Pod.Namespace + "/" + w.Name
+}
+
+// Manifests are the workloads of a file, with their claims and templates.
+type Manifests struct {
+	Workloads []Workload
+	Claims    []*resourceapi.ResourceClaim
+	Templates []*resourceapi.ResourceClaimTemplate
+}
+
+// ReadManifests reads a file. Objects without a namespace are in the given one.
+func ReadManifests(streams cmdutil.Streams, file, namespace string) (*Manifests, error) {
+	m := &Manifests{}
+	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(file) {
+		if err != nil {
+			return nil, err
+		}
+		for _, problem := range m.add(document, namespace) {
+			if problem.Fatal() {
+				return nil, fmt.Errorf("%s: %v", document.File, problem)
+			}
+			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
+		}
+	}
+	return m, nil
+}
+
+// add keeps what a document has.
+func (m *Manifests) add(document *manifest.Document, namespace string) []manifest.Problem {
+	if document.Ours() {
+		object, problems := manifest.Decode(document)
+		switch typed := object.(type) {
+		case *resourceapi.ResourceClaim:
+			typed.Namespace = cmp.Or(typed.Namespace, namespace)
+			typed.Status = resourceapi.ResourceClaimStatus{}
+			m.Claims = append(m.Claims, typed)
+		case *resourceapi.ResourceClaimTemplate:
+			typed.Namespace = cmp.Or(typed.Namespace, namespace)
+			m.Templates = append(m.Templates, typed)
+		}
+		return problems
+	}
+	w, meta, problems := workloadOf(document)
+	if w.Pod == nil {
+		return nil
+	}
+	w.Kind, w.Name = document.Kind, cmp.Or(meta.Name, meta.GenerateName)
+	w.Pod.Name, w.Pod.Namespace = meta.Name, cmp.Or(meta.Namespace, namespace)
+	m.Workloads = append(m.Workloads, w)
+	return problems
+}
+
+// workloadOf is the workload of a document, without a pod for other objects.
+func workloadOf(document *manifest.Document) (Workload, metav1.ObjectMeta, []manifest.Problem) {
+	switch document.APIVersion + " " + document.Kind {
+	case "v1 Pod":
+		pod := &corev1.Pod{}
+		problems := manifest.DecodeInto(document, pod)
+		pod.Status = corev1.PodStatus{}
+		return Workload{Pod: pod, Replicas: 1}, pod.ObjectMeta, problems
+	case "apps/v1 Deployment":
+		o := &appsv1.Deployment{}
+		return controllerOf(document, o, &o.ObjectMeta, &o.Spec.Template, &o.Spec.Replicas)
+	case "apps/v1 ReplicaSet":
+		o := &appsv1.ReplicaSet{}
+		return controllerOf(document, o, &o.ObjectMeta, &o.Spec.Template, &o.Spec.Replicas)
+	case "apps/v1 StatefulSet":
+		o := &appsv1.StatefulSet{}
+		return controllerOf(document, o, &o.ObjectMeta, &o.Spec.Template, &o.Spec.Replicas)
+	case "batch/v1 Job":
+		o := &batchv1.Job{}
+		return controllerOf(document, o, &o.ObjectMeta, &o.Spec.Template, &o.Spec.Parallelism)
+	case "batch/v1 CronJob":
+		o := &batchv1.CronJob{}
+		return controllerOf(document, o, &o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template, &o.Spec.JobTemplate.Spec.Parallelism)
+	}
+	return Workload{}, metav1.ObjectMeta{}, nil
+}
+
+// controllerOf decodes a controller of pods; the other arguments are its fields.
+func controllerOf(document *manifest.Document, object any, meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, replicas **int32) (Workload, metav1.ObjectMeta, []manifest.Problem) {
+	problems := manifest.DecodeInto(document, object)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: template.Labels}, Spec: template.Spec}
+	return Workload{Pod: pod, Replicas: int(ptr.Deref(*replicas, 1))}, *meta, problems
+}
+
+// User is a pod that uses a claim, or one like a template, and nothing else.
+func User(namespace, name string, reference corev1.PodResourceClaim) *corev1.Pod {
+	reference.Name = "devices"
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "c"}}, ResourceClaims: []corev1.PodResourceClaim{reference}}}
+}

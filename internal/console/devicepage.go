@@ -1,0 +1,78 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// A deviceView is the data of the page of a device.
+type deviceView struct {
+	fleet.Detail
+	// Unknown is true if claims that could hold it could not be read.
+	Unknown bool
+	// Previews are what commands would say; Commands are to be copied.
+	Previews []preview
+	Commands []command
+}
+
+// A command is a line for a shell, and what it does.
+type command struct{ Line, Does string }
+
+func (s *Server) devicePage(ctx context.Context, r *http.Request, now *shown) (page, error) {
+	id := usage.DeviceID{Driver: r.FormValue("driver"), Pool: r.FormValue("pool"), Device: r.FormValue("device")}
+	d, found := now.fleet.Find(id)
+	if !found {
+		return page{}, errMissing("device", id.String(), now)
+	}
+	v := s.newDeviceView(now.fleet, d)
+	v.Previews = s.previews(ctx, now, id)
+	return page{Template: "device", Title: id.Device, Data: v}, nil
+}
+
+func (s *Server) newDeviceView(f *fleet.Fleet, d *fleet.Device) deviceView {
+	v := deviceView{Detail: f.Detail(d), Unknown: d.State.Fill == fleet.Unknown}
+	target := d.ID.String()
+	v.Commands = []command{
+		{s.command("devices", target, "-o", "yaml"), "shows what this page shows"},
+		{s.command("taint", target, "example.com/broken:NoSchedule"), "keeps new claims away"},
+		{s.command("drain", target), "moves its pods, within their budgets"},
+	}
+	var keys []string
+	for _, taint := range v.Taints {
+		if taint.Drain != "" {
+			v.Commands = append(v.Commands, command{s.command("drain", "--cancel", taint.Drain), "cancels drain " + taint.Drain})
+		} else if taint.Source.Kind == "rule" && !slices.Contains(keys, taint.Key) {
+			keys = append(keys, taint.Key)
+			v.Commands = append(v.Commands, command{s.command("untaint", target, taint.Key), "removes the taint " + taint.Key + " if dra-steward taint has set it"})
+		}
+	}
+	return v
+}
+
+// A heldDevice is a device of a claim or a drain.
+type heldDevice struct {
+	ID      usage.DeviceID
+	Request string
+	State   fleet.State
+	// Published is false for a device that no slice has.
+	Published bool
+}
+
+func heldBy(f *fleet.Fleet, ids []usage.DeviceID, requests []string) (all []heldDevice) {
+	for i, id := range ids {
+		h := heldDevice{ID: id, Request: requests[i]}
+		if d, found := f.Find(id); found {
+			h.State, h.Published = d.State, true
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// tooLong is the text of a prediction that has not ended in time.
+func tooLong() string { return fmt.Sprintf("takes longer than %s: run the command", predictTime) }

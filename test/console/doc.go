@@ -1,0 +1,3 @@
+// Package console has tests of dra-steward console in a real browser, Debian's Chromium. They skip
+// without one.
+package console
