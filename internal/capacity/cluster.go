@@ -3,7 +3,6 @@ package capacity
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -74,6 +73,11 @@ const (
 	Allocatable State = "Allocatable"
 )
 
+// States are all, in their order.
+func States() []State {
+	return []State{Held, Unreachable, PatchedAway, Tainted, Excluded, Unknown, Allocatable}
+}
+
 // A Reason is why a device is unreachable.
 type Reason string
 
@@ -135,13 +139,13 @@ func (c Cluster) survey(ctx context.Context) (*survey, error) {
 	s.cache = placement.NewCache(features)
 	places := newPlaces(c.Nodes)
 	pools := s.pools()
-	for _, merged := range c.View.List(nil) {
+	for _, slice := range placement.Seen(c.View, c.Patched) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		p := pools[placement.PoolOf(merged)]
-		if merged.Spec.Pool.Generation == p.generation {
-			s.add(merged, p, places)
+		p := pools[placement.PoolOf(slice)]
+		if slice.Spec.Pool.Generation == p.generation {
+			s.add(slice, p, places)
 		}
 	}
 	for _, p := range pools {
@@ -151,34 +155,23 @@ func (c Cluster) survey(ctx context.Context) (*survey, error) {
 }
 
 // add adds the devices of a slice.
-func (s *survey) add(merged *resourceapi.ResourceSlice, p *pool, places *places) {
-	stored := s.View.Stored(merged.Name)
-	seen := merged
-	if !s.Patched && stored != merged {
-		// The slices of the API server can have patched values; taints of rules they have not.
-		changed := *stored
-		changed.Spec.Devices = slices.Clone(stored.Spec.Devices)
-		for i := range changed.Spec.Devices {
-			changed.Spec.Devices[i].Taints = merged.Spec.Devices[i].Taints
-		}
-		seen = &changed
-	}
+func (s *survey) add(seen *resourceapi.ResourceSlice, p *pool, places *places) {
 	reason := s.unusable(seen)
 	i := 0
-	for d := range s.View.SliceDevices(merged.Name) {
+	for d := range s.View.SliceDevices(seen.Name) {
 		one := &device{tracker: d, slice: seen, seen: &seen.Spec.Devices[i], pool: p}
 		i++
 		one.place = places.of(seen, one.seen)
 		one.model = modelOf(one.seen)
 		one.reason = cmp.Or(reason, p.reason(s.IncompletePools), one.unusable(s.features), one.place.reason)
-		s.settle(one)
+		s.setState(one)
 		s.devices = append(s.devices, one)
 		p.devices = append(p.devices, one)
 	}
 }
 
-// settle finds the state of a device as far as it does not depend on others.
-func (s *survey) settle(d *device) {
+// setState finds the state of a device as far as it does not depend on others.
+func (s *survey) setState(d *device) {
 	h := s.held.get(d.id())
 	h.published = true
 	d.holding = h

@@ -366,31 +366,43 @@ func (s *survey) count(c *choice) (row Row) {
 	return row
 }
 
-func (r *Row) add(d *device, state State) {
-	r.Total++
+// In is how many devices of a row are in a state.
+func (r Row) In(state State) int { return *r.of(state) }
+
+// of is the field of a state.
+func (r *Row) of(state State) *int {
 	switch state {
 	case Held:
-		r.Held++
+		return &r.Held
+	case Unreachable:
+		return &r.Unreachable
+	case PatchedAway:
+		return &r.PatchedAway
+	case Tainted:
+		return &r.Tainted
+	case Excluded:
+		return &r.Excluded
+	case Unknown:
+		return &r.Unknown
+	default:
+		return &r.Allocatable
+	}
+}
+
+func (r *Row) add(d *device, state State) {
+	r.Total++
+	*r.of(state)++
+	switch state {
 	case Unreachable:
 		if r.Reasons == nil {
 			r.Reasons = map[Reason]int{}
 		}
-		r.Unreachable++
 		r.Reasons[d.reason]++
-	case PatchedAway:
-		r.PatchedAway++
 	case Tainted:
 		if r.Effects == nil {
 			r.Effects = map[resourceapi.DeviceTaintEffect]int{}
 		}
-		r.Tainted++
 		r.Effects[d.effect]++
-	case Excluded:
-		r.Excluded++
-	case Unknown:
-		r.Unknown++
-	case Allocatable:
-		r.Allocatable++
 	}
 }
 

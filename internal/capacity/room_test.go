@@ -139,8 +139,10 @@ func TestRoomAfterDrain(t *testing.T) {
 	}
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "cordon"}, Spec: resourceapi.DeviceTaintRuleSpec{
 		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new(driver), Pool: new("node-1"), Device: new("gpu-0")}, Taint: resourceapi.DeviceTaint{Key: "example.com/drain", Effect: "NoSchedule"}}}
-	q.World.View = placement.With(q.World.View, rule)
-	q.Leaving = q.World.Users(map[usage.DeviceID]bool{{Driver: driver, Pool: "node-1", Device: "gpu-0"}: true})
+	change := q.World.Drained([]any{rule}, func(id usage.DeviceID) bool {
+		return id == usage.DeviceID{Driver: driver, Pool: "node-1", Device: "gpu-0"}
+	})
+	q.World, q.Leaving = change.After, change.Leaving
 	if _, got := answer(t, q); len(q.Leaving) != 1 || !strings.HasPrefix(got, "6 ") {
 		t.Errorf("after, with %d pods that leave: %s", len(q.Leaving), got)
 	}

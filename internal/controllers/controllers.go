@@ -60,6 +60,7 @@ type Description struct {
 // All returns the controllers.
 func All() []Description {
 	return []Description{
+		{"capacitymetrics", "internal/controllers/capacitymetrics", "Counts the devices that are left, and the claims that fit, for metrics.", "capacity-metrics", nil},
 		{"certificate", "internal/controllers/certificate", "Creates and renews the certificate of the webhook, and announces its authority.", "certificate-secret",
 			[]string{secrets, configurations}},
 		{"drain", "internal/controllers/drain", "Executes DeviceDrains: cordons devices and evicts their pods within budgets and rate.", "drains",

@@ -31,6 +31,20 @@ func keepPod(object any) (any, error) {
 	return object, err
 }
 
+// keepNode keeps what foresight and the metrics of capacity read of a node.
+func keepNode(object any) (any, error) {
+	node, is := object.(*corev1.Node)
+	object, err := placement.Keep(object)
+	if kept, also := object.(*corev1.Node); is && also {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				kept.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+			}
+		}
+	}
+	return object, err
+}
+
 // foresight finds out which pods of a drain do not land again, with the informers of the
 // eviction; it is nil if it is off.
 func (e *eviction) foresight() (drain.Foresight, error) {
@@ -38,11 +52,11 @@ func (e *eviction) foresight() (drain.Foresight, error) {
 		return nil, nil
 	}
 	nodes, templates := e.informers.Core().V1().Nodes().Informer(), e.informers.Resource().V1().ResourceClaimTemplates().Informer()
-	if err := errors.Join(nodes.SetTransform(placement.Keep), templates.SetTransform(placement.Keep)); err != nil {
+	if err := errors.Join(nodes.SetTransform(keepNode), templates.SetTransform(placement.Keep)); err != nil {
 		return nil, err
 	}
-	found, checkers := impact.NewForesight(e.informers, devicesOfCluster{e})
-	return func(ctx context.Context, d *v1alpha1.DeviceDrain, devices map[usage.DeviceID]bool) *guard.Stranded {
+	found, checkers := impact.NewForesight(e.informers, devicesOfCluster{e}, impact.ListGroups(e.client))
+	return func(ctx context.Context, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) *guard.Stranded {
 		for _, checker := range checkers {
 			select {
 			case <-checker.Done():
@@ -50,7 +64,7 @@ func (e *eviction) foresight() (drain.Foresight, error) {
 				return &guard.Stranded{NotComputed: checker.Name() + " is not synced yet"}
 			}
 		}
-		return found.Stranded(ctx, d, func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) { return devices, nil })
+		return found.Stranded(ctx, d, devices)
 	}, nil
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 	drainForesight                     bool
 	expireRules, extendedResources     bool
 	extendedClaims, ruleBegin          bool
+	capacityMetrics, capacityPatched   bool
 	config, policyNamespace            string
 	drainBackoff                       time.Duration
 	namespace, Name                    string
@@ -153,7 +154,7 @@ func (o Options) ownNamespace() (string, error) {
 // writes.
 func (o Options) controllers() []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error {
 	return []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error{
-		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains,
+		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addCapacityMetrics,
 	}
 }
 

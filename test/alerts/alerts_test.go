@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
+
+	"github.com/dra-steward/dra-steward/test/chart"
 )
 
 // recorded are series for every alert, a sample per minute in the notation of promtool:
@@ -160,6 +162,17 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "3 ResourceSlices",
 		silent: `dra_steward_materialize_slices{state="differing"} 0x10 3x5 0x40`,
 	},
+	"DraStewardClassRoomLow": {
+		// Other classes and sizes have less.
+		fires:  fits("gpu", "8", "9x20 1x40") + fits("gpu", "4", "1x60") + fits("nic.example.com", "1", "5x60") + fits("nic.example.com", "2", "0x60"),
+		says:   "1 claims for 8 devices of class gpu fit",
+		silent: fits("gpu", "8", "2x10 1x4 2x40") + fits("nic.example.com", "1", "5x30 Inf Inf 5x20") + fits("other", "1", "0x60"),
+	},
+	"DraStewardCapacityUnknown": {
+		fires:  fits("gpu", "8", "2x60") + fits("nic.example.com", "1", "5x60") + "  dra_steward_capacity_last_success_timestamp_seconds{pod=\"a\"} 0+60x20 1200x40",
+		says:   "The devices were counted 26m 0s ago",
+		silent: fits("gpu", "8", "2x60") + fits("nic.example.com", "1", "5x60") + "  dra_steward_capacity_last_success_timestamp_seconds{pod=\"a\"} 0+60x20 1200x9 1860+60x30",
+	},
 	"DraStewardClaimsStuckInDeletion": {
 		fires:  `dra_steward_claims_stuck_in_deletion{pod="a"} 0x10 3x10`,
 		says:   "3 ResourceClaims",
@@ -173,6 +186,10 @@ func buckets(series ...string) (text string) {
 		text += `  dra_steward_admission_seconds_bucket{endpoint="validate",le="` + le + `"} ` + samples + "\n"
 	}
 	return text
+}
+
+func fits(class, devices, samples string) string {
+	return `  dra_steward_capacity_fits{class="` + class + `",devices="` + devices + `"} ` + samples + "\n"
 }
 
 func driverDevices(driver, state, samples string) string {
@@ -235,10 +252,38 @@ func fired(t *testing.T, rule rulefmt.Rule, series string) string {
 	return ""
 }
 
+// TestClassWithoutNumber: a class that is gone, or left out, is not a class with room.
+func TestClassWithoutNumber(t *testing.T) {
+	series := fits("gpu", "8", "2x60") + "  dra_steward_capacity_last_success_timestamp_seconds 0+60x60"
+	if got := fired(t, alerts(t, nil)["DraStewardCapacityUnknown"], series); !strings.Contains(got, "no number for claims of class nic.example.com") {
+		t.Errorf("says %q", got)
+	}
+}
+
+// TestClassRoomIsNullByDefault: there is no minimum that fits every site.
+func TestClassRoomIsNullByDefault(t *testing.T) {
+	on := values{"monitoring": values{"alerts": values{"enabled": true}}}
+	all := alerts(t, on)
+	if _, ok := all["DraStewardClassRoomLow"]; ok {
+		t.Error("there is an alert without monitoring.alerts.classRoom")
+	}
+	if rule := all["DraStewardCapacityUnknown"]; strings.Contains(rule.Expr, "absent") || rule.Expr == "" {
+		t.Errorf("%q", rule.Expr)
+	}
+	on["controller"] = values{"capacityMetrics": false}
+	if _, ok := alerts(t, on)["DraStewardCapacityUnknown"]; ok {
+		t.Error("there is an alert about numbers that are not counted")
+	}
+	monitoring := values{"alerts": values{"enabled": true, "classRoom": []any{values{"class": "gpu", "claims": 1}}}}
+	if _, err := chart.Render(values{"monitoring": monitoring}, chart.Options{}); err == nil || !strings.Contains(err.Error(), "set controller.enabled=true and controller.capacityMetrics=true") {
+		t.Errorf("classRoom without the metrics: %v", err)
+	}
+}
+
 // TestAlertsOfWhatIsInstalled: an alert about something that is not installed would fire
 // for ever.
 func TestAlertsOfWhatIsInstalled(t *testing.T) {
-	if _, ok := alerts(t, values{"controller": values{"enabled": false}})["DraStewardControllerNotLeading"]; ok {
+	if _, ok := alerts(t, values{"controller": values{"enabled": false}, "monitoring": values{"alerts": values{"enabled": true}}})["DraStewardControllerNotLeading"]; ok {
 		t.Error("without a controller none can lead")
 	}
 	if _, ok := alerts(t, values{"replicaCount": 1})["DraStewardWebhookNotRedundant"]; ok {

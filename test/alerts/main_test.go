@@ -23,8 +23,9 @@ const pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
 func rendered(t *testing.T, kind, name string, more values) *unstructured.Unstructured {
 	t.Helper()
 	on := values{"enabled": true}
-	v := values{"certificates": values{"existingSecret": "tls", "caBundle": pem},
-		"monitoring": values{"podMonitor": on, "alerts": on, "dashboard": on}}
+	room := []any{values{"class": "gpu", "devices": 8, "claims": 2}, values{"class": "nic.example.com", "claims": 5}}
+	v := values{"certificates": values{"existingSecret": "tls", "caBundle": pem}, "controller": values{"capacityMetrics": true},
+		"monitoring": values{"podMonitor": on, "alerts": values{"enabled": true, "classRoom": room}, "dashboard": on}}
 	for key, value := range more {
 		v[key] = value
 	}

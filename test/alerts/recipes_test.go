@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
@@ -53,23 +55,64 @@ func TestJoinWithDevices(t *testing.T) {
   DCGM_FI_DEV_GPU_UTIL{UUID="GPU-3",gpu="2",device="nvidia2",instance="new"} 9x10
 `)
 	defer storage.Close()
-	query, err := promqltest.NewTestEngine(t, false, 0, 100_000).NewInstantQuery(t.Context(), storage, nil, block(t, section, "promql"), time.Unix(300, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer query.Close()
-	vector, err := query.Exec(t.Context()).Vector()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got []string
-	for _, sample := range vector {
+	for _, sample := range evaluate(t, storage, block(t, section, "promql"), 5*time.Minute) {
 		got = append(got, fmt.Sprintf("%s/%s %s: %v", sample.Metric.Get("namespace"), sample.Metric.Get("pod"), sample.Metric.Get("claim"), sample.F))
 	}
 	slices.Sort(got)
 	if want := []string{"default/alone gpu: 80", "default/shares gpu: 30", "default/shares-too gpu: 30"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// TestDeviceMinutes runs the recipe of docs/capacity.md, which adds up the time for which taints
+// keep devices: those of two replicas, one after the other, with an hour without any between.
+func TestDeviceMinutes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/capacity.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(page), "### What taints have taken")
+	if !found {
+		t.Fatal("docs/capacity.md has no such section")
+	}
+	recipe := block(t, section, "promql")
+	check(t, "docs/capacity.md", recipe)
+	series := func(driver, state, pod, samples string) string {
+		return fmt.Sprintf("  dra_steward_capacity_devices{driver=%q,state=%q,pod=%q} %s\n", driver, state, pod, samples)
+	}
+	storage := promqltest.LoadedStorage(t, "load 30s\n"+
+		// Two devices for 100 minutes, and three from the 160th to the 220th, in both for a while.
+		series("gpu", "tainted", "a", "2x199 stale")+series("gpu", "tainted", "b", "_x320 3x119 0x3000")+
+		series("gpu", "tainted", "c", "_x420 3x19 stale")+
+		series("gpu", "held", "a", "8x3000")+
+		// All of the time, of which 24 hours count.
+		series("nic", "tainted", "a", "1x3500"))
+	defer storage.Close()
+	var got []string
+	for _, sample := range evaluate(t, storage, recipe, 25*time.Hour) {
+		got = append(got, fmt.Sprintf("%s: %v", sample.Metric.Get("driver"), sample.F))
+	}
+	slices.Sort(got)
+	// The first hour of the first hundred minutes is over 24 hours ago.
+	if want := []string{fmt.Sprint("gpu: ", 2*39+3*60), "nic: 1440"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// evaluate runs a query at a time after the epoch.
+func evaluate(t *testing.T, storage storage.Queryable, query string, at time.Duration) promql.Vector {
+	t.Helper()
+	prepared, err := promqltest.NewTestEngine(t, false, 0, 100_000).NewInstantQuery(t.Context(), storage, nil, query, time.Unix(0, 0).Add(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prepared.Close()
+	vector, err := prepared.Exec(t.Context()).Vector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(vector)
 }
 
 // block is the first block of a page in a language.

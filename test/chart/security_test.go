@@ -24,8 +24,9 @@ const (
 
 // everyRight switches on all that adds a right.
 func everyRight() values {
-	return values{"monitoring": values{"secure": true}, "controller": values{"mode": "auto", "drains": values{"deadlineDelete": true}},
-		"node": values{"enabled": true, "namespace": "devices-node", "createNamespace": true}, "scheduler": values{"enabled": true}}
+	return values{"monitoring": values{"secure": true}, "controller": values{"mode": "auto", "capacityMetrics": true, "drains": values{"deadlineDelete": true, "foresight": true}},
+		"guard": values{"foresight": true},
+		"node":  values{"enabled": true, "namespace": "devices-node", "createNamespace": true}, "scheduler": values{"enabled": true}}
 }
 
 // A right is one rule of a role, with the comment of the template as its reason.

@@ -22,7 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
-// worlds is how many are tried; at length it is ten times that.
+// worlds is how many are tried; the long test tries ten times that.
 const worlds = 10
 
 // TestPredictions: the number of pods that kube-scheduler places is one that fit and capacity
