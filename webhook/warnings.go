@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/natural"
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -120,11 +121,7 @@ func (m messagePlaces) String() string {
 	if len(named) == 0 {
 		return m.text
 	}
-	text := strings.Join(named, ", ")
-	if rest := len(m.places) - len(named); rest > 0 {
-		text = fmt.Sprintf("%s and %d more", text, rest)
-	}
-	return text + ": " + m.text
+	return plural.List(named, maxPlaces, len(m.places)) + ": " + m.text
 }
 
 // inOrder returns the findings with those of each rule in the natural order of their places.

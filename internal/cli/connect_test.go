@@ -20,7 +20,7 @@ import (
 // connecting are a run of every command that connects to a cluster.
 func connecting() [][]string {
 	return [][]string{
-		{"audit"}, {"devices"}, {"drain", "a/b/c"}, {"drain", "--list"}, {"impact", "a/b/c", "example.com/broken"}, {"report"},
+		{"audit"}, {"console"}, {"devices"}, {"drain", "a/b/c"}, {"drain", "--list"}, {"impact", "a/b/c", "example.com/broken"}, {"report"},
 		{"taint", "a/b/c", "example.com/broken:None"}, {"uninstall", "--dry-run"}, {"untaint", "a/b/c", "example.com/broken"}, {"why", "pod/a"},
 	}
 }

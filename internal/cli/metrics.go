@@ -16,6 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterdata"
+	"github.com/dra-steward/dra-steward/internal/controllers/capacitymetrics"
 	"github.com/dra-steward/dra-steward/internal/controllers/certificate"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
@@ -98,6 +99,7 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := certificate.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := drain.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := capacitymetrics.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := manager.NewLeaderMetrics(r); return err },
 			func(r prometheus.Registerer) error { return manager.NewClaimMetrics(r, nil, nil) },
 			func(r prometheus.Registerer) error { return manager.NewDeviceMetrics(r, nil, nil) },

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
@@ -44,7 +43,7 @@ func (i Impact) String() string {
 	if len(i.Siblings) == 0 {
 		return i.affects()
 	}
-	return fmt.Sprintf("%s; %s that share counters with the selected ones can still be allocated: %s", i.affects(), plural.Of(len(i.Siblings), "device"), list(i.Siblings, len(i.Siblings)))
+	return fmt.Sprintf("%s; %s that share counters with the selected ones can still be allocated: %s", i.affects(), plural.Of(len(i.Siblings), "device"), plural.List(i.Siblings, someNames, len(i.Siblings)))
 }
 
 func (i Impact) affects() string {
@@ -55,7 +54,7 @@ func (i Impact) affects() string {
 	if i.Pods == 0 {
 		return text + "; no running pod uses them"
 	}
-	text += fmt.Sprintf(", %s in %s (%s): %s", plural.Of(i.Pods, "pod"), plural.Of(i.Namespaces, "namespace"), list(i.NamespaceNames, i.Namespaces), list(i.PodNames, i.Pods)) + i.Stranded.Of(i.Pods)
+	text += fmt.Sprintf(", %s in %s (%s): %s", plural.Of(i.Pods, "pod"), plural.Of(i.Namespaces, "namespace"), plural.List(i.NamespaceNames, someNames, i.Namespaces), plural.List(i.PodNames, someNames, i.Pods)) + i.Stranded.Of(i.Pods)
 	if len(i.Budgets) == 0 {
 		return text
 	}
@@ -63,7 +62,7 @@ func (i Impact) affects() string {
 	for _, b := range i.Budgets {
 		budgets = append(budgets, fmt.Sprintf("%s/%s (%s, %d can be evicted now)", b.Namespace, b.Name, plural.Of(b.Pods, "pod"), b.Allowed))
 	}
-	return text + fmt.Sprintf("; and %s: %s", plural.Of(len(budgets), "PodDisruptionBudget"), list(budgets, len(budgets)))
+	return text + fmt.Sprintf("; and %s: %s", plural.Of(len(budgets), "PodDisruptionBudget"), plural.List(budgets, someNames, len(budgets)))
 }
 
 // Acknowledge is the lowest ceiling that lets the impact pass.
@@ -73,14 +72,4 @@ func (i Impact) Acknowledge() Ceiling {
 		c.Stranded = &i.Stranded.Pods
 	}
 	return c
-}
-
-// list is the first of some names.
-func list(names []string, total int) string {
-	shown := names[:min(len(names), someNames)]
-	text := strings.Join(shown, ", ")
-	if rest := total - len(shown); rest > 0 {
-		text += fmt.Sprintf(" and %d more", rest)
-	}
-	return text
 }

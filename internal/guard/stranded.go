@@ -33,7 +33,7 @@ func (s *Stranded) Of(pods int) string {
 	case s.Pods == 0:
 		return "; all of them land again"
 	case s.Pods == 1:
-		return "; 1 pod does not land again: " + list(s.Names, s.Pods)
+		return "; 1 pod does not land again: " + plural.List(s.Names, someNames, s.Pods)
 	}
-	return fmt.Sprintf("; %s do not land again: %s", plural.Of(s.Pods, "pod"), list(s.Names, s.Pods))
+	return fmt.Sprintf("; %s do not land again: %s", plural.Of(s.Pods, "pod"), plural.List(s.Names, someNames, s.Pods))
 }

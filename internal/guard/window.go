@@ -207,7 +207,7 @@ func (s Sum) String() string {
 		others = append(others, fmt.Sprintf("%s (%s)", start.Object, plural.Of(len(start.Hit.Pods), "pod")))
 	}
 	text := fmt.Sprintf("together with the %s that began within the last %s, %s: %s; select fewer devices", plural.Of(len(others), "eviction"),
-		minutes(s.Length), strings.Join(over, ", "), list(others, len(others)))
+		minutes(s.Length), strings.Join(over, ", "), plural.List(others, someNames, len(others)))
 	if !s.Until.IsZero() {
 		// Up to the minute, so that the time that is read here is late enough.
 		text += "; or wait until " + s.Until.UTC().Add(time.Minute-time.Nanosecond).Truncate(time.Minute).Format("15:04 MST")

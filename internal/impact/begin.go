@@ -3,7 +3,6 @@ package impact
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -23,22 +22,26 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	if err := i.complete(); err != nil {
 		return err
 	}
-	stranded := i.stranded(ctx, write.Object)
+	devices, err := i.devices(write.Object)
+	if err != nil {
+		return err
+	}
+	stranded, siblings := i.stranded(ctx, write.Object, devices), i.siblings(write.Object, devices)
 	i.turn.Lock()
 	defer i.turn.Unlock()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("other writes are checked: %w", err)
 	}
-	counted, err := i.count(write.Object)
+	counted, err := i.count(write.Object, devices)
 	if err != nil {
 		return err
 	}
-	impact := counted.impact.Summary(i.publishedBy())
-	impact.Everything, impact.Stranded, impact.Siblings = counted.everything, stranded, counted.siblings
-	hit := counted.impact.Hit()
-	hit = pace(hit, counted.perMinute, write.Window.Length)
+	published := i.publishedBy()
+	impact := counted.Summary(published)
+	impact.Everything, impact.Stranded, impact.Siblings = everything(write.Object), stranded, siblings
+	hit := pace(counted.Hit(), perMinute(write.Object), write.Window.Length)
 	window := write.Window
-	window.Published = i.publishedBy()
+	window.Published = published
 	starts, omitted := i.ledger.starts(write.Now, window.Length)
 	window.Omitted = omitted
 	if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, starts); exceeds {
@@ -50,21 +53,30 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	return nil
 }
 
-// stranded returns the pods that do not land again, nil if that is not asked.
-func (i *Estimator) stranded(ctx context.Context, object any) *guard.Stranded {
+// stranded returns the pods that do not land again, nil if that is not asked. Where no pods
+// leave there is nothing to find out.
+func (i *Estimator) stranded(ctx context.Context, object any, devices []usage.DeviceID) *guard.Stranded {
 	if i.foresight == nil {
 		return nil
 	}
-	return i.foresight.Stranded(ctx, object, func(d *v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) {
-		found, err := i.devices(d)
-		return maps.Collect(func(yield func(usage.DeviceID, bool) bool) {
-			for id := range found {
-				if !yield(id, true) {
-					return
-				}
-			}
-		}), err
-	})
+	if counted, err := i.count(object, devices); err == nil && len(counted.Pods) == 0 {
+		return &guard.Stranded{}
+	}
+	return i.foresight.Stranded(ctx, object, devices)
+}
+
+// everything reports whether an object selects all devices.
+func everything(object any) bool {
+	rule, is := object.(*resourceapi.DeviceTaintRule)
+	return is && guard.Everything(rule.Spec.DeviceSelector)
+}
+
+// perMinute bounds the pods that an object evicts; 0 does not.
+func perMinute(object any) int {
+	if d, is := object.(*v1alpha1.DeviceDrain); is {
+		return int(ptr.Deref(d.Spec.EvictionsPerMinute, 0))
+	}
+	return 0
 }
 
 // pace bounds what is evicted at a rate; 0 evicts at once.
@@ -86,7 +98,7 @@ func (i *Estimator) begin(object any, at time.Time) beginning {
 		taint.TimeAdded = nil
 		b.spec = resourceapi.DeviceTaintRuleSpec{DeviceSelector: object.Spec.DeviceSelector, Taint: taint}
 	case *v1alpha1.DeviceDrain:
-		b.spec, b.perMinute = []any{object.Spec.Devices, object.Spec.Selector}, rateOf(object)
+		b.spec, b.perMinute = []any{object.Spec.Devices, object.Spec.Selector, object.Spec.WithPartitions}, perMinute(object)
 	}
 	return b
 }
@@ -98,11 +110,15 @@ func (i *Estimator) hits(object any) func() guard.Hit {
 		if i.complete() != nil {
 			return guard.Hit{}
 		}
-		counted, err := i.count(object)
+		devices, err := i.devices(object)
 		if err != nil {
 			return guard.Hit{}
 		}
-		return counted.impact.Hit()
+		counted, err := i.count(object, devices)
+		if err != nil {
+			return guard.Hit{}
+		}
+		return counted.Hit()
 	}
 }
 
@@ -186,6 +202,3 @@ func nameOf(object any) string {
 	}
 	return ""
 }
-
-// rateOf is how many pods a drain evicts per minute; 0 if it does not say so.
-func rateOf(d *v1alpha1.DeviceDrain) int { return int(ptr.Deref(d.Spec.EvictionsPerMinute, 0)) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
-	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
@@ -102,7 +102,7 @@ func New(o Options) (*Estimator, error) {
 		return i, err
 	}
 	var checkers []cache.DoneChecker
-	i.foresight, checkers = NewForesight(i.factory, o.Foresight)
+	i.foresight, checkers = NewForesight(i.factory, o.Foresight, ListGroups(client))
 	i.synced = append(i.synced, checkers...)
 	return i, nil
 }
@@ -150,31 +150,34 @@ func (i *Estimator) Ready(*http.Request) error {
 	return i.complete()
 }
 
-// A counted is what an object affects.
-type counted struct {
-	impact     usage.Impact
-	everything bool
-	// perMinute bounds the pods that are evicted; 0 does not.
-	perMinute int
-	// siblings share counters with the devices, and are not affected.
-	siblings []string
+// devices are those that a drain begins with, none while it is blocked. A rule has no list of
+// its own: its selector is matched when it is counted.
+func (i *Estimator) devices(object any) ([]usage.DeviceID, error) {
+	d, is := object.(*v1alpha1.DeviceDrain)
+	if !is {
+		return nil, nil
+	}
+	return i.resolve(d)
 }
 
-// count counts what an object affects now.
-func (i *Estimator) count(object any) (counted, error) {
+// count counts what an object affects now; devices are its own.
+func (i *Estimator) count(object any, devices []usage.DeviceID) (usage.Impact, error) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
-		return counted{impact: i.Index.Impact(object.Spec.DeviceSelector, &object.Spec.Taint),
-			everything: guard.Everything(object.Spec.DeviceSelector), siblings: i.siblings(selected(object.Spec.DeviceSelector, i.Published))}, nil
+		return i.Index.Impact(object.Spec.DeviceSelector, &object.Spec.Taint), nil
 	case *v1alpha1.DeviceDrain:
-		devices, err := i.devices(object)
-		return counted{impact: i.Index.ImpactOn(devices, nil), perMinute: rateOf(object), siblings: i.siblings(devices)}, err
+		return i.Index.ImpactOn(slices.Values(devices), nil), nil
 	}
-	return counted{}, fmt.Errorf("no impact estimate for %T", object)
+	return usage.Impact{}, fmt.Errorf("no impact estimate for %T", object)
 }
 
-// siblings are the names of the devices that share counters with others.
-func (i *Estimator) siblings(of iter.Seq[usage.DeviceID]) (names []string) {
+// siblings are the names of the devices that share counters with those of an object, and that
+// it does not select.
+func (i *Estimator) siblings(object any, devices []usage.DeviceID) (names []string) {
+	of := slices.Values(devices)
+	if rule, is := object.(*resourceapi.DeviceTaintRule); is {
+		of = selected(rule.Spec.DeviceSelector, i.Published)
+	}
 	if i.Published == nil || of == nil {
 		return nil
 	}
@@ -220,8 +223,8 @@ func (i *Estimator) publishedBy() func(driver string) int {
 	return func(driver string) int { return counts()[driver] }
 }
 
-// devices are those that a drain would begin with; none while it would be blocked.
-func (i *Estimator) devices(d *v1alpha1.DeviceDrain) (iter.Seq[usage.DeviceID], error) {
+// resolve returns the devices that a drain names or selects.
+func (i *Estimator) resolve(d *v1alpha1.DeviceDrain) ([]usage.DeviceID, error) {
 	var err error
 	var published iter.Seq[*resourceapi.ResourceSlice]
 	switch {
@@ -241,11 +244,9 @@ func (i *Estimator) devices(d *v1alpha1.DeviceDrain) (iter.Seq[usage.DeviceID], 
 		}
 		return selection
 	}, published)
-	return func(yield func(usage.DeviceID) bool) {
-		for _, name := range found.Names {
-			if !yield(usage.DeviceID(name)) {
-				return
-			}
-		}
-	}, err
+	devices := make([]usage.DeviceID, 0, len(found.Names))
+	for _, name := range found.Names {
+		devices = append(devices, usage.DeviceID(name))
+	}
+	return devices, err
 }

@@ -2,17 +2,20 @@ package impact
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/placement"
@@ -39,13 +42,38 @@ type Foresight struct {
 	view View
 	// The stores have what [placement.Keep] keeps.
 	pods, claims, nodes, templates cache.Store
+	groups                         Groups
 	// busy is held while one write is worked on: it takes a core.
 	busy chan struct{}
 }
 
+// Groups returns the PodGroups of all namespaces.
+type Groups func(ctx context.Context) ([]*schedulingapi.PodGroup, error)
+
+// maxGroups bounds the PodGroups that are read for one answer: tenants create them.
+const maxGroups = 10_000
+
+// ListGroups lists them, an error if they are too many. There is no informer for them: most
+// clusters have none, and many API servers do not serve them.
+func ListGroups(client kubernetes.Interface) Groups {
+	return func(ctx context.Context) (all []*schedulingapi.PodGroup, err error) {
+		list, err := client.SchedulingV1beta1().PodGroups("").List(ctx, metav1.ListOptions{Limit: maxGroups})
+		if err != nil {
+			return nil, err
+		}
+		if list.Continue != "" {
+			return nil, fmt.Errorf("there are more than %d", maxGroups)
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+		return all, nil
+	}
+}
+
 // NewForesight uses informers of a factory, which have the transform placement.Keep. The
-// checkers are done once all is read.
-func NewForesight(factory informers.SharedInformerFactory, view View) (*Foresight, []cache.DoneChecker) {
+// checkers are done once all is read. PodGroups are read if pods are in some.
+func NewForesight(factory informers.SharedInformerFactory, view View, groups Groups) (*Foresight, []cache.DoneChecker) {
 	all := []cache.SharedIndexInformer{
 		factory.Core().V1().Pods().Informer(), factory.Resource().V1().ResourceClaims().Informer(),
 		factory.Core().V1().Nodes().Informer(), factory.Resource().V1().ResourceClaimTemplates().Informer(),
@@ -55,12 +83,12 @@ func NewForesight(factory informers.SharedInformerFactory, view View) (*Foresigh
 		checkers[i] = informer.HasSyncedChecker()
 	}
 	return &Foresight{view: view, pods: all[0].GetStore(), claims: all[1].GetStore(), nodes: all[2].GetStore(), templates: all[3].GetStore(),
-		busy: make(chan struct{}, 1)}, checkers
+		groups: groups, busy: make(chan struct{}, 1)}, checkers
 }
 
 // Stranded returns the pods that do not land again; devices are those of a drain. It never
 // takes longer than its share of the time that is left for ctx.
-func (f *Foresight) Stranded(ctx context.Context, object any, devices func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error)) *guard.Stranded {
+func (f *Foresight) Stranded(ctx context.Context, object any, devices []usage.DeviceID) *guard.Stranded {
 	share := foresightShare
 	if end, has := ctx.Deadline(); has {
 		share = min(share, time.Until(end)/foresightPart)
@@ -91,8 +119,9 @@ func (f *Foresight) Stranded(ctx context.Context, object any, devices func(*v1al
 	}
 }
 
-func (f *Foresight) predict(ctx context.Context, object any, devices func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error)) *guard.Stranded {
+func (f *Foresight) predict(ctx context.Context, object any, devices []usage.DeviceID) *guard.Stranded {
 	world := f.world()
+	grouped, unread := f.readGroups(ctx, &world)
 	change, err := changeOf(world, object, devices)
 	if err != nil {
 		return &guard.Stranded{NotComputed: err.Error()}
@@ -106,6 +135,9 @@ func (f *Foresight) predict(ctx context.Context, object any, devices func(*v1alp
 	}
 	s := &guard.Stranded{Pods: answer.Stranded()}
 	for _, m := range answer.Moves {
+		if unread != nil && grouped[types.NamespacedName{Namespace: m.Namespace, Name: m.Pod}] {
+			return &guard.Stranded{NotComputed: "PodGroups cannot be read: " + unread.Error()}
+		}
 		if m.Verdict != placement.Lands {
 			s.Names = append(s.Names, fmt.Sprintf("%s/%s (%s)", m.Namespace, m.Pod, m.Reason.Message))
 		}
@@ -113,51 +145,43 @@ func (f *Foresight) predict(ctx context.Context, object any, devices func(*v1alp
 	return s
 }
 
+// readGroups adds the PodGroups to a world if pods are in some, and returns these pods. The error
+// is about these only.
+func (f *Foresight) readGroups(ctx context.Context, world *placement.World) (grouped map[types.NamespacedName]bool, err error) {
+	grouped = map[types.NamespacedName]bool{}
+	for _, pod := range world.Pods {
+		if pod.Spec.SchedulingGroup != nil {
+			grouped[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = true
+		}
+	}
+	if len(grouped) > 0 {
+		world.Groups, err = f.groups(ctx)
+	}
+	return grouped, err
+}
+
 // world is the cluster now.
 func (f *Foresight) world() placement.World {
 	minor := f.view.Minor()
 	return placement.World{
-		View: f.view.Snapshot(), Claims: listed[*resourceapi.ResourceClaim](f.claims), Pods: listed[*corev1.Pod](f.pods), Nodes: listed[*corev1.Node](f.nodes),
-		Templates: listed[*resourceapi.ResourceClaimTemplate](f.templates), Gates: gates.Defaults(minor), IncompletePools: minor != 0 && minor < 35,
+		View: f.view.Snapshot(), Claims: placement.Stored[*resourceapi.ResourceClaim](f.claims), Pods: placement.Stored[*corev1.Pod](f.pods), Nodes: placement.Stored[*corev1.Node](f.nodes),
+		Templates: placement.Stored[*resourceapi.ResourceClaimTemplate](f.templates), Gates: gates.Defaults(minor), IncompletePools: minor != 0 && minor < 35,
 	}
-}
-
-func listed[T any](store cache.Store) []T {
-	list := store.List()
-	all := make([]T, 0, len(list))
-	for _, object := range list {
-		if typed, is := object.(T); is {
-			all = append(all, typed)
-		}
-	}
-	return all
 }
 
 // changeOf is what a write changes.
-func changeOf(world placement.World, object any, devices func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error)) (placement.Change, error) {
-	after := world
+func changeOf(world placement.World, object any, devices []usage.DeviceID) (placement.Change, error) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
-		after.View = placement.With(world.View, object)
-		return placement.Change{After: after}, nil
+		return world.With(object), nil
 	case *v1alpha1.DeviceDrain:
-		drained, err := devices(object)
-		if err != nil {
-			return placement.Change{}, err
+		drained := make(map[usage.DeviceID]bool, len(devices))
+		cordons := make([]any, 0, len(devices))
+		for _, id := range devices {
+			drained[id] = true
+			cordons = append(cordons, drain.Rule(object, v1alpha1.DeviceName(id)))
 		}
-		after.View = placement.With(world.View, cordons(object, drained)...)
-		return placement.Change{After: after, Leaving: after.Users(drained)}, nil
+		return world.Drained(cordons, func(id usage.DeviceID) bool { return drained[id] }), nil
 	}
-	return placement.Change{}, errors.New("unexpected kind")
-}
-
-// cordons are rules that keep new pods off the devices of a drain: one for each.
-func cordons(d *v1alpha1.DeviceDrain, devices map[usage.DeviceID]bool) (rules []any) {
-	for id := range devices {
-		rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: d.Name + " " + id.String()}}
-		rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: &id.Driver, Pool: &id.Pool, Device: &id.Device}
-		rule.Spec.Taint = resourceapi.DeviceTaint{Key: v1alpha1.DrainTaintKey, Value: d.Name, Effect: resourceapi.DeviceTaintEffectNoSchedule}
-		rules = append(rules, rule)
-	}
-	return rules
+	return placement.Change{}, fmt.Errorf("no foresight for %T", object)
 }

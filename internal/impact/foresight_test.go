@@ -9,9 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -93,55 +98,113 @@ func broken(node string, effect resourceapi.DeviceTaintEffect) *resourceapi.Devi
 		Taint:          resourceapi.DeviceTaint{Key: "example.com/broken", Effect: effect}}}
 }
 
-func noDrain(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) { return nil, nil }
-
 // TestStranded: of two pods on a node that is taken away, one lands on the free device.
 func TestStranded(t *testing.T) {
 	f := crowded(t)
-	got := f.Stranded(t.Context(), broken("a", resourceapi.DeviceTaintEffectNoExecute), noDrain)
+	got := f.Stranded(t.Context(), broken("a", resourceapi.DeviceTaintEffectNoExecute), nil)
 	if got.NotComputed != "" || got.Pods != 1 || len(got.Names) != 1 || !strings.HasPrefix(got.Names[0], "ml/train-") {
 		t.Errorf("two of a leave: %+v", got)
 	}
-	if got := f.Stranded(t.Context(), broken("b", resourceapi.DeviceTaintEffectNoExecute), noDrain); got.NotComputed != "" || got.Pods != 1 {
+	if got := f.Stranded(t.Context(), broken("b", resourceapi.DeviceTaintEffectNoExecute), nil); got.NotComputed != "" || got.Pods != 1 {
 		t.Errorf("one of b leaves, and no device is free but those of b: %+v", got)
 	}
 	drain := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "service"}}
-	one := func(device string) func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) {
-		return func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) {
-			return map[usage.DeviceID]bool{{Driver: "gpu.example.com", Pool: "a", Device: device}: true}, nil
-		}
-	}
-	if got := f.Stranded(t.Context(), drain, one("gpu-0")); got.NotComputed != "" || got.Pods != 0 {
+	if got := f.Stranded(t.Context(), drain, []usage.DeviceID{{Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"}}); got.NotComputed != "" || got.Pods != 0 {
 		t.Errorf("drain of one device: %+v", got)
 	}
+}
+
+// TestStrandedGroups: the pods of a PodGroup land together or not at all. If PodGroups cannot be read,
+// that is said where pods of one leave, and only there.
+func TestStrandedGroups(t *testing.T) {
+	f := crowded(t)
+	for _, name := range []string{"train-0", "train-1"} {
+		object, _, err := f.pods.GetByKey("ml/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := object.(*corev1.Pod).DeepCopy()
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
+		if err := f.pods.Update(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "train"}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: 2}
+	client := fake.NewClientset(group)
+	f.groups = ListGroups(client)
+	rule := broken("a", resourceapi.DeviceTaintEffectNoExecute)
+	if got := f.Stranded(t.Context(), rule, nil); got.NotComputed != "" || got.Pods != 2 || !strings.Contains(got.Names[0], "its PodGroup needs 2 pods at once") {
+		t.Errorf("two of a group leave, for which there is one device: %+v", got)
+	}
+	f.groups = func(ctx context.Context) ([]*schedulingapi.PodGroup, error) {
+		many := fake.NewClientset()
+		many.PrependReactor("list", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &schedulingapi.PodGroupList{ListMeta: metav1.ListMeta{Continue: "more"}}, nil
+		})
+		return ListGroups(many)(ctx)
+	}
+	if got := f.Stranded(t.Context(), rule, nil); got.NotComputed != "PodGroups cannot be read: there are more than 10000" {
+		t.Errorf("too many: %+v", got)
+	}
+	f.groups = ListGroups(client)
+	client.PrependReactor("list", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schedulingapi.Resource("podgroups"), "", nil)
+	})
+	if got := f.Stranded(t.Context(), rule, nil); !strings.HasPrefix(got.NotComputed, "PodGroups cannot be read: ") {
+		t.Errorf("without the right: %+v", got)
+	}
+	if got := f.Stranded(t.Context(), broken("b", resourceapi.DeviceTaintEffectNoExecute), nil); got.NotComputed != "" || got.Pods != 1 {
+		t.Errorf("without the right, no pod of a group leaves: %+v", got)
+	}
+}
+
+// A slowView has no devices until a context is done.
+type slowView struct {
+	fixedView
+	until <-chan struct{}
+}
+
+func (v slowView) Snapshot() *tracker.Snapshot {
+	<-v.until
+	return v.fixedView.Snapshot()
 }
 
 // TestStrandedIsBounded: what takes too long, waits for others or panics is not computed, and
 // the answer comes in time.
 func TestStrandedIsBounded(t *testing.T) {
 	rule := broken("a", resourceapi.DeviceTaintEffectNoExecute)
-	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	f := crowded(t)
-	slow := func(*v1alpha1.DeviceDrain) (map[usage.DeviceID]bool, error) {
-		<-short.Done()
-		return map[usage.DeviceID]bool{{Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"}: true}, nil
-	}
-	if got := f.Stranded(short, &v1alpha1.DeviceDrain{}, slow); !strings.Contains(got.NotComputed, "it takes") {
+	fast := f.view
+	f.view = slowView{fast.(fixedView), short.Done()}
+	if got := f.Stranded(short, rule, nil); !strings.Contains(got.NotComputed, "it takes") {
 		t.Errorf("no time: %+v", got)
 	}
 	f.busy <- struct{}{} // waits for the simulation that was late
+	f.view = fast
 	limited, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
-	if got := f.Stranded(limited, rule, noDrain); got.NotComputed != "other writes are checked" {
+	if got := f.Stranded(limited, rule, nil); got.NotComputed != "other writes are checked" {
 		t.Errorf("busy: %+v", got)
 	}
 	<-f.busy
 	f.view = fixedView{}
-	if got := f.Stranded(t.Context(), rule, noDrain); got.NotComputed != "the allocator of kube-scheduler panics: no devices" {
+	if got := f.Stranded(t.Context(), rule, nil); got.NotComputed != "the allocator of kube-scheduler panics: no devices" {
 		t.Errorf("panic: %+v", got)
 	}
-	if got := f.Stranded(t.Context(), rule, noDrain); !strings.Contains(got.NotComputed, "panics") {
+	if got := f.Stranded(t.Context(), rule, nil); !strings.Contains(got.NotComputed, "panics") {
 		t.Errorf("after a panic: %+v", got)
+	}
+}
+
+// TestStrandedOfNone: where no pods leave, the allocator is not asked.
+func TestStrandedOfNone(t *testing.T) {
+	f := crowded(t)
+	f.view = fixedView{} // panics
+	got := (&Estimator{foresight: f}).stranded(t.Context(), broken("a", resourceapi.DeviceTaintEffectNoExecute), nil)
+	if !got.Known() || got.Pods != 0 {
+		t.Errorf("got %+v", got)
 	}
 }

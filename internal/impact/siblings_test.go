@@ -35,18 +35,22 @@ func TestSiblings(t *testing.T) {
 		"rule of the pool":      {pool, "affects no pods: no claim holds these devices"},
 		"drain with partitions": {whole, "affects no pods: no claim holds these devices"},
 	} {
-		counted, err := i.count(tt.object)
+		devices, err := i.devices(tt.object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		impact := counted.impact.Summary(i.publishedBy())
-		impact.Siblings = counted.siblings
+		counted, err := i.count(tt.object, devices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		impact := counted.Summary(i.publishedBy())
+		impact.Siblings = i.siblings(tt.object, devices)
 		if got := impact.String(); got != tt.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
 	i.Published = nil
-	if _, err := i.count(whole); err == nil || !strings.Contains(err.Error(), "name all partitions") {
+	if _, err := i.devices(whole); err == nil || !strings.Contains(err.Error(), "name all partitions") {
 		t.Errorf("without slices: %v", err)
 	}
 }

@@ -64,23 +64,31 @@ func Pools(all []*resourceapi.ResourceSlice) map[PoolID]Pool {
 	return pools
 }
 
-// Seen returns the slices as a scheduler sees them: published, with the taints of rules; or
-// with ResourceSlicePatches, which the stock kube-scheduler does not apply.
+// Seen returns the slices as a scheduler sees them: as the API server has them, with the
+// taints of rules; or with ResourceSlicePatches, which the stock kube-scheduler does not apply.
 func Seen(view *tracker.Snapshot, patched bool) []*resourceapi.ResourceSlice {
 	all := view.List(nil)
+	if patched {
+		return all
+	}
 	for i, merged := range all {
-		published := view.Published(merged.Name)
-		if patched || merged == published {
-			continue
-		}
-		seen := *published
-		seen.Spec.Devices = slices.Clone(published.Spec.Devices)
-		for j := range seen.Spec.Devices {
-			seen.Spec.Devices[j].Taints = merged.Spec.Devices[j].Taints
-		}
-		all[i] = &seen
+		all[i] = withTaints(view.Stored(merged.Name), merged)
 	}
 	return all
+}
+
+// withTaints returns a stored slice with the taints of a merged one. The values of a stored
+// slice can be patched, where patches are written into slices.
+func withTaints(stored, merged *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	if stored == merged {
+		return stored
+	}
+	seen := *stored
+	seen.Spec.Devices = slices.Clone(stored.Spec.Devices)
+	for i := range seen.Spec.Devices {
+		seen.Spec.Devices[i].Taints = merged.Spec.Devices[i].Taints
+	}
+	return &seen
 }
 
 // Completed returns slices for the allocator, which is that of a newer kube-scheduler: to it

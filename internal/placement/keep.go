@@ -42,7 +42,7 @@ func Keep(object any) (any, error) {
 func keepPod(pod *corev1.Pod) *corev1.Pod {
 	m := pod.ObjectMeta
 	kept := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
-		Labels: m.Labels, Annotations: nil, OwnerReferences: m.OwnerReferences, DeletionTimestamp: m.DeletionTimestamp}}
+		Labels: m.Labels, OwnerReferences: m.OwnerReferences, DeletionTimestamp: m.DeletionTimestamp}}
 	s := &pod.Spec
 	kept.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, Priority: s.Priority,
@@ -66,4 +66,16 @@ func keepContainers(containers []corev1.Container) (kept []corev1.Container) {
 		kept = append(kept, one)
 	}
 	return kept
+}
+
+// Stored returns the objects of a kind that an informer has.
+func Stored[T any](store cache.Store) []T {
+	list := store.List()
+	all := make([]T, 0, len(list))
+	for _, object := range list {
+		if typed, is := object.(T); is {
+			all = append(all, typed)
+		}
+	}
+	return all
 }

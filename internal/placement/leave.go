@@ -94,17 +94,25 @@ func endOf(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceT
 	return time.Duration(ptr.Deref(period.Seconds, 0)) * time.Second, true
 }
 
-// Users returns the running pods that use one of the devices, for a drain: nothing is
-// tolerated.
-func (w World) Users(devices map[usage.DeviceID]bool) []Leaving {
-	return w.users(func(claim *resourceapi.ResourceClaim) (time.Duration, bool) {
+// With is the change that objects make which are created or replaced.
+func (w World) With(objects ...any) Change {
+	w.View = With(w.View, objects...)
+	return Change{After: w}
+}
+
+// Drained is the change that a drain makes: rules cordon its devices, and the running pods
+// that use one leave. Nothing is tolerated.
+func (w World) Drained(cordons []any, has func(usage.DeviceID) bool) Change {
+	change := w.With(cordons...)
+	change.Leaving = w.users(func(claim *resourceapi.ResourceClaim) (time.Duration, bool) {
 		for id := range resultsOf(claim) {
-			if devices[id] {
+			if has(id) {
 				return 0, true
 			}
 		}
 		return 0, false
 	})
+	return change
 }
 
 // On returns the running pods on a node.
@@ -184,6 +192,11 @@ func Again(pod *corev1.Pod) *corev1.Pod {
 	if metav1.GetControllerOfNoCopy(pod) == nil {
 		return nil
 	}
+	return created(pod)
+}
+
+// created is a pod like another one, before it has a node.
+func created(pod *corev1.Pod) *corev1.Pod {
 	next := pod.DeepCopy()
 	next.UID = types.UID("again " + string(uidOf(pod)))
 	next.Spec.NodeName, next.Status, next.DeletionTimestamp = "", corev1.PodStatus{}, nil

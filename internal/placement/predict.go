@@ -1,16 +1,19 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -180,7 +183,7 @@ func (w World) prediction(change Change) *prediction {
 		}
 		first.leave = append(first.leave, l.Pod)
 		next := Again(l.Pod)
-		m := p.add(cmpPod(next, l.Pod), l.Pod, l.After)
+		m := p.add(cmp.Or(next, l.Pod), l.Pod, l.After)
 		switch {
 		case next == nil:
 			m.Verdict, m.Reason = Never, &Reason{Kind: NoOwner, Message: "no controller creates it again"}
@@ -195,13 +198,6 @@ func (w World) prediction(change Change) *prediction {
 		p.steps = append(p.steps, first)
 	}
 	return p
-}
-
-func cmpPod(a, b *corev1.Pod) *corev1.Pod {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // union joins pods that leave: the earlier time counts.
@@ -239,15 +235,10 @@ func waitingPods(all []*corev1.Pod) (waiting []*corev1.Pod) {
 			waiting = append(waiting, pod)
 		}
 	}
-	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return int(priority(b)) - int(priority(a)) })
+	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int {
+		return cmp.Compare(ptr.Deref(b.Spec.Priority, 0), ptr.Deref(a.Spec.Priority, 0))
+	})
 	return waiting
-}
-
-func priority(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 // keep holds the claims that are not given back: their pods name them, and another pod is
@@ -299,12 +290,8 @@ func (p *prediction) add(created, left *corev1.Pod, after time.Duration) *Move {
 }
 
 func (m *Move) ownerKind() string {
-	for i := range m.Owner {
-		if m.Owner[i] == '/' {
-			return m.Owner[:i]
-		}
-	}
-	return ""
+	kind, _, _ := strings.Cut(m.Owner, "/")
+	return kind
 }
 
 // play lets pods leave and land. With a source of chance, the pods of a step come in another
@@ -398,6 +385,6 @@ func (p *prediction) finish() Answer {
 			p.answer.Moves = append(p.answer.Moves, *p.moves[uid])
 		}
 	}
-	slices.SortStableFunc(p.answer.Moves, func(a, b Move) int { return int(a.After.Duration - b.After.Duration) })
+	slices.SortStableFunc(p.answer.Moves, func(a, b Move) int { return cmp.Compare(a.After.Duration, b.After.Duration) })
 	return p.answer
 }

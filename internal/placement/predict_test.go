@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -47,12 +48,40 @@ func tainted(world placement.World, pool string) placement.Change {
 	return placement.Change{After: world}
 }
 
-// summary is one word for each move.
+// kept returns a list of objects as informers with the transform Keep have them.
+func kept[T any](t *testing.T, objects []T) (all []T) {
+	t.Helper()
+	for _, object := range objects {
+		kept, err := placement.Keep(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, kept.(T))
+	}
+	return all
+}
+
+// keptWorld is a world of kept objects.
+func keptWorld(t *testing.T, world placement.World) placement.World {
+	t.Helper()
+	world.Claims, world.Pods, world.Nodes, world.Templates = kept(t, world.Claims), kept(t, world.Pods), kept(t, world.Nodes), kept(t, world.Templates)
+	return world
+}
+
+// summary is one word for each move. The answer is the same for kept objects.
 func summary(t *testing.T, world placement.World, change placement.Change) (all []string, answer placement.Answer) {
 	t.Helper()
 	answer, err := world.Predict(t.Context(), change)
 	if err != nil {
 		t.Fatal(err)
+	}
+	less := change
+	less.After, less.Leaving = keptWorld(t, change.After), nil
+	for _, l := range change.Leaving {
+		less.Leaving = append(less.Leaving, placement.Leaving{Pod: kept(t, []*corev1.Pod{l.Pod})[0], After: l.After})
+	}
+	if got, err := keptWorld(t, world).Predict(t.Context(), less); err != nil || !reflect.DeepEqual(got, answer) {
+		t.Errorf("with kept objects: %+v, want %+v; %v", got, answer, err)
 	}
 	for _, m := range answer.Moves {
 		text := fmt.Sprintf("%s %s", m.Pod, m.Verdict)

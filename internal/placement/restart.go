@@ -58,8 +58,8 @@ func (s *Simulation) createdAgain(ctx context.Context, pod *corev1.Pod) (r Resul
 		}
 	}
 	s.Remove(pod)
-	next := pod.DeepCopy()
-	next.UID, next.Status = types.UID("again "+string(uid)), corev1.PodStatus{}
+	next := created(pod)
+	next.Spec.NodeName = pod.Spec.NodeName
 	if r, err = s.Fits(ctx, next); err == nil && !r.Lands() {
 		next.Spec.NodeName = ""
 		r, err = s.Fits(ctx, next)

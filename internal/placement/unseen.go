@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Unseen names what a pod uses and the package does not look at.
@@ -23,7 +24,7 @@ func Unseen(pod *corev1.Pod) (all []string) {
 		add(a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0, "pod affinity")
 		add(a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0, "pod anti-affinity")
 	}
-	add(priority(pod) > 0 && (pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever), "preemption of pods with a lower priority")
+	add(ptr.Deref(pod.Spec.Priority, 0) > 0 && (pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever), "preemption of pods with a lower priority")
 	add(pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName, "scheduler "+pod.Spec.SchedulerName)
 	return all
 }

@@ -13,3 +13,14 @@ func TestOf(t *testing.T) {
 		}
 	}
 }
+
+func TestList(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	for want, got := range map[string]string{
+		"": plural.List(nil, 2, 0), "a, b, c": plural.List(names, 3, 3), "a, b and 1 more": plural.List(names, 2, 3), "a, b, c and 7 more": plural.List(names, 9, 10),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

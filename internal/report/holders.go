@@ -59,8 +59,12 @@ var everything = &resourceapi.DeviceTaintSelector{}
 // allocatedTwice names the devices that several claims hold, each for itself.
 func (in Input) allocatedTwice() (notes []string) {
 	for _, id := range in.Holders.Allocated(everything) {
+		holders := in.Holders.Claims(id)
+		if len(holders) < 2 {
+			continue
+		}
 		var claims []string
-		for _, claim := range in.Holders.Claims(id) {
+		for _, claim := range holders {
 			if exclusive(claim, id) {
 				claims = append(claims, claim.Namespace+"/"+claim.Name)
 			}

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/dra-steward/dra-steward/internal/faults"
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
@@ -155,12 +156,7 @@ func some(names []string, all bool) string {
 	if all {
 		most = len(names)
 	}
-	most = min(most, len(names))
-	text := strings.Join(names[:most], ", ")
-	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return plural.List(names, most, len(names))
 }
 
 func dash(names []string) string {

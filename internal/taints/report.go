@@ -202,21 +202,12 @@ func (r Report) WriteText(out io.Writer) error {
 		fmt.Fprintf(table, "refused by the guard: %s (%s); drain the devices instead, or acknowledge the impact with %s\n", over, r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
 	}
 	if n := len(r.Siblings); n > 0 {
-		fmt.Fprintf(table, "%s that share counters with the selected ones can still be allocated: %s; --with-partitions takes them along\n", plural.Of(n, "device"), first(r.Siblings))
+		fmt.Fprintf(table, "%s that share counters with the selected ones can still be allocated: %s; --with-partitions takes them along\n", plural.Of(n, "device"), plural.List(r.Siblings, 8, n))
 	}
 	if n := len(r.Tolerating); n > 0 {
 		fmt.Fprintf(table, "tolerated without limit by %d more, first %s\n", n, r.Tolerating[0])
 	}
 	return table.Flush()
-}
-
-// first names the first of some devices.
-func first(names []string) string {
-	const some = 8
-	if rest := len(names) - some; rest > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:some], ", "), rest)
-	}
-	return strings.Join(names, ", ")
 }
 
 func orDash(names []string) string {

@@ -67,3 +67,11 @@ func (i Intent) Rule() *resourceapi.DeviceTaintRule {
 	}
 	return rule
 }
+
+// Cordons are the rules that keep new pods off targets, as those of a drain do.
+func Cordons(targets []Target) (rules []any) {
+	for _, target := range targets {
+		rules = append(rules, Intent{Target: target, Taint: resourceapi.DeviceTaint{Key: v1alpha1.DrainTaintKey, Effect: resourceapi.DeviceTaintEffectNoSchedule}}.Rule())
+	}
+	return rules
+}

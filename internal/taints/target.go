@@ -46,6 +46,13 @@ func (t Target) Has(id usage.DeviceID) bool {
 // maxCandidates is how many targets an error names.
 const maxCandidates = 8
 
+// In returns a function that reports whether one of the targets has a device.
+func In(targets []Target) func(usage.DeviceID) bool {
+	return func(id usage.DeviceID) bool {
+		return slices.ContainsFunc(targets, func(t Target) bool { return t.Has(id) })
+	}
+}
+
 // Resolve finds what a name means among devices: driver, driver/pool and
 // driver/pool/device in full, or the end of a device's name, pool/device and device. A
 // name that fits more than one is refused with all of them.

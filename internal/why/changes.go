@@ -214,7 +214,7 @@ func (q *question) patched() []hypothesis {
 	differ := false
 	for _, slice := range q.world.View.List(nil) {
 		merged = append(merged, slice)
-		differ = differ || slice != q.world.View.Published(slice.Name)
+		differ = differ || slice != q.world.View.Stored(slice.Name)
 	}
 	if !differ {
 		return nil

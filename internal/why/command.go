@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // An operation of a JSON patch.
@@ -108,8 +110,5 @@ func pointer(parts ...any) string {
 // list joins the first few of many.
 func list(all []string, shown int) string {
 	all = slices.Compact(slices.Clone(all))
-	if len(all) > shown {
-		return strings.Join(all[:shown], ", ") + fmt.Sprintf(" and %d more", len(all)-shown)
-	}
-	return strings.Join(all, ", ")
+	return plural.List(all, shown, len(all))
 }

@@ -3,6 +3,10 @@
 package scale_test
 
 import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -48,12 +52,24 @@ func processorTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
+// curveVariable, if it is set, adds the sizes between the smallest and the largest cluster.
+const curveVariable = "DRA_STEWARD_SCALE_CURVE"
+
+// sizes are the nodes of the clusters that are measured, in ascending order.
+func sizes() []int {
+	if os.Getenv(curveVariable) == "" {
+		return []int{500, 5000}
+	}
+	return []int{500, 1000, 2000, 3500, 5000}
+}
+
 // TestCapacity: at 5,000 nodes a report takes less than a second, and ten times the
 // cluster takes about ten times as long, not a hundred times.
 func TestCapacity(t *testing.T) {
 	took := map[int]time.Duration{} // the best times of all questions
 	slowest := time.Duration(0)
-	for _, nodes := range []int{500, 5000} {
+	for _, nodes := range sizes() {
+		debug.FreeOSMemory()
 		c := clusterOf(scale.World{Nodes: nodes, Seed: 1})
 		for _, q := range []struct {
 			scope capacity.Scope
@@ -71,16 +87,54 @@ func TestCapacity(t *testing.T) {
 					t.Errorf("%d nodes: %+v", nodes, r.Total)
 				}
 			}
-			t.Logf("%d nodes, by %s %s: %v", nodes, q.by, q.scope.Class, best.Round(time.Millisecond))
+			t.Logf("%d nodes, by %s %s: %v, %d MiB", nodes, q.by, q.scope.Class, best.Round(time.Millisecond), heap()>>20)
 			took[nodes] += best
 			slowest = max(slowest, best)
 		}
+		runtime.KeepAlive(c)
 	}
 	if slowest > time.Second {
 		t.Errorf("%v at 5,000 nodes, want less than 1s", slowest)
 	}
 	if took[5000] > 30*took[500] {
 		t.Errorf("%v at 5,000 nodes, %v at 500: grows faster than the cluster", took[5000], took[500])
+	}
+}
+
+// TestSummary: what the controller counts each minute takes less than a second with a class for each
+// driver. With 100 classes, of which half look at attributes, it takes less than its limit.
+func TestSummary(t *testing.T) {
+	for _, nodes := range sizes() {
+		for classes, most := range map[int]time.Duration{2: time.Second, 100: 30 * time.Second} {
+			c := clusterOf(scale.World{Nodes: nodes, Seed: 1})
+			var more []any
+			for i := range classes - 2 {
+				class := scale.Class(scale.GPUDriver)
+				class.Name = fmt.Sprint("class-", i)
+				if i%2 == 0 {
+					class.Spec.Selectors = append(class.Spec.Selectors, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{
+						Expression: fmt.Sprintf(`device.attributes[%q].architecture != "%d"`, scale.GPUDriver, i)}})
+				}
+				more = append(more, class)
+			}
+			c.View = placement.With(c.View, more...)
+			debug.FreeOSMemory()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			allocated, before, start := m.TotalAlloc, heap(), processorTime()
+			summary, err := c.Summarize(t.Context(), 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			took := processorTime() - start
+			runtime.ReadMemStats(&m)
+			t.Logf("%d nodes, %d classes counted, %d omitted: %v, %d MiB allocated, %d MiB more heap", nodes, len(summary.Classes), summary.Omitted,
+				took.Round(time.Millisecond), (m.TotalAlloc-allocated)>>20, (int64(heap())-int64(before))>>20)
+			if took > most {
+				t.Errorf("%d nodes, %d classes: %v, want less than %v", nodes, classes, took, most)
+			}
+			runtime.KeepAlive(c)
+		}
 	}
 }
 

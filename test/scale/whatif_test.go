@@ -5,6 +5,7 @@ package scale_test
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -36,7 +37,8 @@ func placed(w scale.World) placement.World {
 // TestWhatif: at 5,000 nodes, to predict rules that hit about 100 pods takes less than 4
 // seconds, and less than 1 GiB with all that was read.
 func TestWhatif(t *testing.T) {
-	for _, nodes := range []int{500, 5000} {
+	for _, nodes := range sizes() {
+		debug.FreeOSMemory()
 		world := placed(scale.World{Nodes: nodes, Seed: 1})
 		for name, taint := range map[string]int{"of nodes": 14, "of a driver": 0} {
 			start := processorTime()

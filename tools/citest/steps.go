@@ -36,7 +36,7 @@ var olderMinors = []string{"1.36", "1.35", "1.34"}
 // prose is the module that checks the texts for users.
 const prose = "tools/prose"
 
-// release and signing are the modules that build goreleaser and cosign when they run at length.
+// release and signing are the modules whose long tests build goreleaser and cosign.
 const (
 	release = "tools/release"
 	signing = "test/signing"
@@ -188,37 +188,31 @@ func long(modules []string) (steps []step) {
 		})
 	}
 	steps = append(steps, longRelease(modules)...)
-	steps = append(steps, longControlPlane(modules)...)
+	if slices.Contains(modules, "test/envtest") {
+		steps = append(steps, longControlPlane()...)
+	}
 	if slices.Contains(modules, scaling) {
 		steps = append(steps, step{
 			name: "scale from 100 to 1,000 nodes", dir: scaling, env: []string{"DRA_STEWARD_SCALE=100,500,1000"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestScale", "./measure"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^(TestScale|TestGuardForesight)$", "./measure"},
 		})
 	}
 	return steps
 }
 
-// longControlPlane are the tests on the control plane that take minutes each.
-func longControlPlane(modules []string) (steps []step) {
-	if slices.Contains(modules, "test/envtest") {
-		steps = append(steps, longPlane()...)
-	}
-	return steps
-}
-
-// longPlane are the tests on a control plane that run at length.
-func longPlane() []step {
+// longControlPlane are the tests on a control plane that take minutes each.
+func longControlPlane() []step {
 	return []step{
 		{
-			name: "drains, eviction, restarts, memory, patches in slices, capacity, uninstall, two profiles and builds at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			name: "long tests of drains, eviction, restarts, memory, patches in slices, capacity, uninstall, two profiles and builds", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches|Predictions)", "./capacity", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
 		},
 		{
-			name: "audit at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			name: "audit of ten thousand claims", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=TestAuditMany", "./guard"},
 		},
 		{
-			name: "writes, and series of apply and diff, at length", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			name: "long series of writes, apply and diff", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./series"},
 		},
 		{

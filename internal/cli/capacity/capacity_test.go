@@ -83,7 +83,7 @@ func TestFitWorkloads(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}":                                                                                "contains no ResourceClaimTemplate, ResourceClaim or workload",
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}":                                                                                "contains no ResourceClaimTemplate, ResourceClaim, Pod, Deployment, ReplicaSet, StatefulSet, Job or CronJob",
 		template + strings.ReplaceAll(template, "name: gpu}", "name: b}"):                                                                       "and no pod that uses them: must be one",
 		workload("{apiVersion: v1, kind: Pod", "", "") + "---" + workload("{apiVersion: apps/v1, kind: Deployment", "{template: {spec: ", "}}"): "contains pod default/train, deployment default/train: must be one",
 	} {

@@ -15,10 +15,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/capacity"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // fitOptions are the flags of fit.
@@ -132,11 +130,9 @@ func (o *fitOptions) check() error {
 
 // question is what is asked of the cluster.
 func (o *fitOptions) question(l *clusterread.Snapshot, asked workload, namespace string) (capacity.Question, error) {
-	world := placement.World{
-		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: append(l.Templates[:len(l.Templates):len(l.Templates)], asked.templates...),
-		Groups: l.Groups, Patched: o.patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes,
-	}
-	for _, claim := range asked.claims {
+	world := l.World(o.patched)
+	world.Templates = slices.Concat(l.Templates, asked.Templates)
+	for _, claim := range asked.Claims {
 		if !slices.ContainsFunc(world.Claims, func(c *resourceapi.ResourceClaim) bool {
 			return c.Name == claim.Name && c.Namespace == claim.Namespace
 		}) {
@@ -157,28 +153,9 @@ func (o *fitOptions) question(l *clusterread.Snapshot, asked workload, namespace
 	if err != nil {
 		return q, fmt.Errorf("--if-drained: %w", err)
 	}
-	return drained(q, targets), nil
-}
-
-// drained is a question about the cluster after a drain.
-func drained(q capacity.Question, targets []taints.Target) capacity.Question {
-	var rules []any
-	for _, target := range targets {
-		rules = append(rules, taints.Intent{Target: target, Taint: resourceapi.DeviceTaint{Key: "dra-steward.io/drain", Value: "fit", Effect: resourceapi.DeviceTaintEffectNoSchedule}}.Rule())
-	}
-	devices := map[usage.DeviceID]bool{}
-	for _, claim := range q.World.Claims {
-		if claim.Status.Allocation == nil {
-			continue
-		}
-		for _, r := range claim.Status.Allocation.Devices.Results {
-			id := usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
-			devices[id] = slices.ContainsFunc(targets, func(t taints.Target) bool { return t.Has(id) })
-		}
-	}
-	q.World.View = placement.With(q.World.View, rules...)
-	q.Leaving = q.World.Users(devices)
-	return q
+	change := q.World.Drained(taints.Cordons(targets), taints.In(targets))
+	q.World, q.Leaving = change.After, change.Leaving
+	return q, nil
 }
 
 func (o *fitOptions) write(out io.Writer, r fitReport) error {

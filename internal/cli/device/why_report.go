@@ -182,15 +182,10 @@ func alike(r why.Request, reason why.Reason) (all []line) {
 }
 
 // named names the first devices of a group.
-func named(group []why.Device) (names string) {
-	for i, d := range group[:min(len(group), shownDevices)] {
-		if i > 0 {
-			names += ", "
-		}
-		names += d.Pool + "/" + d.Device
+func named(group []why.Device) string {
+	var names []string
+	for _, d := range group[:min(len(group), shownDevices)] {
+		names = append(names, d.Pool+"/"+d.Device)
 	}
-	if n := len(group) - shownDevices; n > 0 {
-		names += fmt.Sprintf(" and %d more", n)
-	}
-	return names
+	return plural.List(names, shownDevices, len(group))
 }

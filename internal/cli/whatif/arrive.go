@@ -1,15 +1,15 @@
 package whatif
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
@@ -17,128 +17,111 @@ import (
 	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
-// maxReplicas bounds the pods of --replicas.
-const maxReplicas = 10_000
+// maxPods bounds the pods that claims creates.
+const maxPods = 10_000
 
 func claimsCommand(streams cmdutil.Streams) *cobra.Command {
 	o := newOptions()
 	c := &cobra.Command{
 		Use:   "claims -f FILE",
 		Short: "Show where new claims and pods land",
-		Long: `claims shows where the pods of a file land, and claims and templates without a pod as if a pod
-without other requests used each. --replicas creates each pod and template that often.`,
+		Long: `claims shows where the pods of a file land: pods, and those of Deployments, ReplicaSets,
+StatefulSets, Jobs and CronJobs. A claim or template without one is taken to be used by a pod
+without other requests. --replicas creates each of them that often, instead of as often as the
+file says. Objects without a namespace are in that of --namespace or of the kubeconfig.`,
 		Example: `  dra-steward whatif claims -f train.yaml
   dra-steward whatif claims -f template.yaml --replicas 20 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.replicas < 1 || o.replicas > maxReplicas {
-				return fmt.Errorf("--replicas %d: must be 1 to %d", o.replicas, maxReplicas)
+			asked, err := o.manifests(streams, c.Flags().Changed("replicas"))
+			if err != nil {
+				return err
 			}
 			return o.run(c.Context(), streams, func(_ *clusterread.Snapshot, world placement.World) (placement.Change, error) {
-				return o.arriving(streams, world)
+				return arriving(asked, world), nil
 			})
 		},
 	}
 	o.addFlags(c)
-	o.fileFlag(c, "ResourceClaims, ResourceClaimTemplates and Pods")
-	c.Flags().IntVar(&o.replicas, "replicas", 1, "how many pods are created for each pod and template of the file")
+	o.fileFlag(c, "ResourceClaims, ResourceClaimTemplates and workloads")
+	c.Flags().IntVar(&o.replicas, "replicas", 1, "how many pods each workload, claim template and pod of the file has, instead of what the file says")
 	return c
 }
 
-// arrivals are the objects of a file.
-type arrivals struct {
-	pods      []*corev1.Pod
-	claims    []*resourceapi.ResourceClaim
-	templates []*resourceapi.ResourceClaimTemplate
-	used      map[types.NamespacedName]bool
-}
-
-func (o *options) arriving(streams cmdutil.Streams, world placement.World) (placement.Change, error) {
-	change := placement.Change{After: world}
-	if o.file == "" {
-		return change, errors.New("-f FILE is missing")
+// manifests reads the file. With replicas, each workload has that many pods.
+func (o *options) manifests(streams cmdutil.Streams, replicas bool) (*clusterread.Manifests, error) {
+	switch {
+	case o.file == "":
+		return nil, errors.New("-f FILE is missing")
+	case o.file == "-" && slices.Contains(o.Files, "-"):
+		return nil, errors.New("-f and --from-files cannot both be standard input")
+	case o.replicas < 1 || o.replicas > maxPods:
+		return nil, fmt.Errorf("--replicas %d: must be 1 to %d", o.replicas, maxPods)
 	}
-	found, err := readArrivals(streams, o.file)
+	namespace, err := o.Client.Namespace()
 	if err != nil {
-		return change, err
+		return nil, err
 	}
-	change.After.Claims = append(world.Claims[:len(world.Claims):len(world.Claims)], found.claims...)
-	change.After.Templates = append(world.Templates[:len(world.Templates):len(world.Templates)], found.templates...)
-	for _, claim := range found.claims {
-		if !found.used[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] {
-			change.Arriving = append(change.Arriving, podOf(claim.Namespace, claim.Name, corev1.PodResourceClaim{Name: "devices", ResourceClaimName: &claim.Name}))
+	asked, err := clusterread.ReadManifests(streams, o.file, namespace)
+	if err != nil {
+		return nil, err
+	}
+	addUsers(asked)
+	pods := 0
+	for i := range asked.Workloads {
+		w := &asked.Workloads[i]
+		if replicas && w.Kind != "ResourceClaim" {
+			w.Replicas = o.replicas
+		}
+		if pods += max(0, w.Replicas); pods > maxPods {
+			return nil, fmt.Errorf("%s: too many pods with those of %s: %d are allowed", o.file, w, maxPods)
 		}
 	}
-	for _, template := range found.templates {
-		if !found.used[types.NamespacedName{Namespace: template.Namespace, Name: template.Name}] {
-			found.pods = append(found.pods, podOf(template.Namespace, template.Name, corev1.PodResourceClaim{Name: "devices", ResourceClaimTemplateName: &template.Name}))
-		}
+	if len(asked.Workloads) == 0 {
+		return nil, fmt.Errorf("%s: contains no ResourceClaim, ResourceClaimTemplate, %s", o.file, clusterread.WorkloadKinds)
 	}
-	for _, pod := range found.pods {
-		for i := range o.replicas {
-			replica := pod.DeepCopy()
-			if o.replicas > 1 {
-				replica.Name = fmt.Sprintf("%s-%d", pod.Name, i)
-			}
-			replica.UID = types.UID(fmt.Sprintf("new %s/%s", replica.Namespace, replica.Name))
-			change.Arriving = append(change.Arriving, replica)
-		}
-	}
-	if len(change.Arriving) == 0 {
-		return change, fmt.Errorf("%s: contains no ResourceClaim, ResourceClaimTemplate or Pod", o.file)
-	}
-	return change, nil
+	return asked, nil
 }
 
-func readArrivals(streams cmdutil.Streams, file string) (*arrivals, error) {
-	a := &arrivals{used: map[types.NamespacedName]bool{}}
-	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(file) {
-		if err != nil {
-			return nil, err
-		}
-		var problems []manifest.Problem
-		switch {
-		case document.APIVersion == "v1" && document.Kind == "Pod":
-			pod := &corev1.Pod{}
-			problems = manifest.DecodeInto(document, pod)
-			a.add(pod)
-		case document.Ours():
-			var object manifest.Object
-			object, problems = manifest.Decode(document)
-			switch typed := object.(type) {
-			case *resourceapi.ResourceClaim:
-				typed.Namespace = cmp.Or(typed.Namespace, "default")
-				typed.Status = resourceapi.ResourceClaimStatus{}
-				a.claims = append(a.claims, typed)
-			case *resourceapi.ResourceClaimTemplate:
-				typed.Namespace = cmp.Or(typed.Namespace, "default")
-				a.templates = append(a.templates, typed)
-			}
-		}
-		for _, problem := range problems {
-			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
-		}
-	}
-	return a, nil
-}
-
-func (a *arrivals) add(pod *corev1.Pod) {
-	pod.Namespace = cmp.Or(pod.Namespace, "default")
-	pod.Status = corev1.PodStatus{}
-	a.pods = append(a.pods, pod)
-	for _, reference := range pod.Spec.ResourceClaims {
-		for _, name := range []*string{reference.ResourceClaimName, reference.ResourceClaimTemplateName} {
-			if name != nil {
-				a.used[types.NamespacedName{Namespace: pod.Namespace, Name: *name}] = true
+// addUsers adds a pod for each claim and template that no pod of the file uses.
+func addUsers(m *clusterread.Manifests) {
+	used := map[types.NamespacedName]bool{}
+	for _, w := range m.Workloads {
+		for _, reference := range w.Pod.Spec.ResourceClaims {
+			for _, name := range []*string{reference.ResourceClaimName, reference.ResourceClaimTemplateName} {
+				used[types.NamespacedName{Namespace: w.Pod.Namespace, Name: ptr.Deref(name, "")}] = true
 			}
 		}
 	}
+	add := func(kind, namespace, name string, reference corev1.PodResourceClaim) {
+		if !used[types.NamespacedName{Namespace: namespace, Name: name}] {
+			m.Workloads = append(m.Workloads, clusterread.Workload{Kind: kind, Name: name, Pod: clusterread.User(namespace, name, reference), Replicas: 1})
+		}
+	}
+	for _, claim := range m.Claims {
+		add("ResourceClaim", claim.Namespace, claim.Name, corev1.PodResourceClaim{ResourceClaimName: &claim.Name})
+	}
+	for _, template := range m.Templates {
+		add("ResourceClaimTemplate", template.Namespace, template.Name, corev1.PodResourceClaim{ResourceClaimTemplateName: &template.Name})
+	}
 }
 
-// podOf is a pod that only uses a claim.
-func podOf(namespace, name string, reference corev1.PodResourceClaim) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("new " + namespace + "/" + name)},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}, ResourceClaims: []corev1.PodResourceClaim{reference}}}
+// arriving is the change that creates the objects of a file.
+func arriving(asked *clusterread.Manifests, world placement.World) placement.Change {
+	change := placement.Change{After: world}
+	change.After.Claims = slices.Concat(world.Claims, asked.Claims)
+	change.After.Templates = slices.Concat(world.Templates, asked.Templates)
+	for _, w := range asked.Workloads {
+		for i := range w.Replicas {
+			pod := w.Pod.DeepCopy()
+			if pod.Name = w.Name; w.Replicas > 1 {
+				pod.Name = fmt.Sprintf("%s-%d", strings.TrimSuffix(w.Name, "-"), i)
+			}
+			pod.UID = types.UID(fmt.Sprintf("new %s %s/%s", w.Kind, pod.Namespace, pod.Name))
+			change.Arriving = append(change.Arriving, pod)
+		}
+	}
+	return change
 }
 
 func patchCommand(streams cmdutil.Streams) *cobra.Command {
@@ -172,7 +155,7 @@ func replaceCommand(streams cmdutil.Streams, use, kind, long string) *cobra.Comm
 				if err != nil {
 					return placement.Change{}, err
 				}
-				change := after(world, objects...)
+				change := world.With(objects...)
 				change.After.Patched = world.Patched || use == "patch"
 				change.Restarted = true
 				return change, nil

@@ -3,7 +3,6 @@ package whatif
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
@@ -13,7 +12,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // targetHelp describes the arguments of commands about devices.
@@ -37,7 +35,7 @@ the pods that wait. -f reads the rules from a file.
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, world placement.World) (placement.Change, error) {
 				rules, err := o.rules(streams, l, args)
-				return after(world, rules...), err
+				return world.With(rules...), err
 			})
 		},
 	}
@@ -45,12 +43,6 @@ the pods that wait. -f reads the rules from a file.
 	o.selectorFlag(c)
 	o.fileFlag(c, "DeviceTaintRules")
 	return c
-}
-
-// after is the change that objects make which are created or replaced.
-func after(world placement.World, objects ...any) placement.Change {
-	world.View = placement.With(world.View, objects...)
-	return placement.Change{After: world}
 }
 
 // rules are those of the arguments or of the file.
@@ -95,9 +87,6 @@ func ofFile[T manifest.Object](streams cmdutil.Streams, file, kind string) (all 
 	return all, nil
 }
 
-// cordonKey is that of the taint of a drain.
-const cordonKey = "dra-steward.io/drain"
-
 func drainCommand(streams cmdutil.Streams) *cobra.Command {
 	o := newOptions()
 	c := &cobra.Command{
@@ -126,24 +115,7 @@ func (o *options) drain(l *clusterread.Snapshot, world placement.World, args []s
 	if err != nil {
 		return placement.Change{}, err
 	}
-	var rules []any
-	for _, target := range found {
-		rule := taints.Intent{Target: target, Taint: resourceapi.DeviceTaint{Key: cordonKey, Value: "whatif", Effect: resourceapi.DeviceTaintEffectNoSchedule}}.Rule()
-		rules = append(rules, rule)
-	}
-	devices := map[usage.DeviceID]bool{}
-	for _, claim := range world.Claims {
-		if claim.Status.Allocation == nil {
-			continue
-		}
-		for _, r := range claim.Status.Allocation.Devices.Results {
-			id := usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
-			devices[id] = devices[id] || slices.ContainsFunc(found, func(t taints.Target) bool { return t.Has(id) })
-		}
-	}
-	change := after(world, rules...)
-	change.Leaving = world.Users(devices)
-	return change, nil
+	return world.Drained(taints.Cordons(found), taints.In(found)), nil
 }
 
 func nodeCommand(streams cmdutil.Streams) *cobra.Command {

@@ -83,7 +83,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) e
 	if err != nil {
 		return err
 	}
-	world := o.world(l)
+	world := l.World(o.patched)
 	change, err := plan(l, world)
 	if err != nil {
 		return err
@@ -99,15 +99,6 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) e
 		return cmdutil.ErrFindings
 	}
 	return nil
-}
-
-// world is what was read, for the placement of pods.
-func (o *options) world(l *clusterread.Snapshot) placement.World {
-	w := placement.World{
-		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: l.Templates, Groups: l.Groups,
-		Patched: o.patched, IncompletePools: l.Before135, Gates: l.Gates, Notes: l.Notes,
-	}
-	return w
 }
 
 // targets finds the devices that arguments or --node-selector name.

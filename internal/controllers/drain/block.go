@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // block is why a pod cannot be evicted now, nil if it can be. With force only who came
@@ -169,11 +170,7 @@ func podsText(b v1alpha1.DrainBlock) string {
 	for _, name := range b.Pods[:min(len(b.Pods), 3)] {
 		names = append(names, b.Namespace+"/"+name)
 	}
-	text := strings.Join(names, ", ")
-	if more := int(b.Count) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return plural.List(names, len(names), int(b.Count))
 }
 
 // bounded cuts a text to a number of bytes.

@@ -16,7 +16,7 @@ import (
 const foresightPeriod = time.Minute
 
 // A Foresight finds out which of the pods that a drain of devices evicts do not land again.
-type Foresight func(ctx context.Context, d *v1alpha1.DeviceDrain, devices map[usage.DeviceID]bool) *guard.Stranded
+type Foresight func(ctx context.Context, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) *guard.Stranded
 
 // foreseen is the last answer for a drain, and when it was asked.
 type foreseen struct {
@@ -43,9 +43,9 @@ func (c *Controller) foresee(ctx context.Context, name string, now time.Time) *g
 	if d == nil {
 		return last.answer
 	}
-	devices := map[usage.DeviceID]bool{}
+	var devices []usage.DeviceID
 	for _, id := range expand(d.Status.Devices) {
-		devices[usage.DeviceID(id)] = true
+		devices = append(devices, usage.DeviceID(id))
 	}
 	last = foreseen{now, c.options.Foresight(ctx, d, devices)}
 	c.locked(func() { c.foreseen[name] = last })

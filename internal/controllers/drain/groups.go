@@ -3,6 +3,7 @@ package drain
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -54,16 +55,23 @@ func Group(names []v1alpha1.DeviceName, whole func(Pool) bool) (groups []v1alpha
 }
 
 // expand returns the devices of groups, in the order of their names.
-func expand(groups []v1alpha1.DrainDevices) (all []v1alpha1.DeviceName) {
-	for _, group := range groups {
-		for _, pool := range group.Pools {
-			for _, device := range group.Devices {
-				all = append(all, v1alpha1.DeviceName{Driver: group.Driver, Pool: pool, Device: device})
+func expand(groups []v1alpha1.DrainDevices) []v1alpha1.DeviceName {
+	return slices.SortedFunc(Expand(groups), compareNames)
+}
+
+// Expand yields the devices of groups.
+func Expand(groups []v1alpha1.DrainDevices) iter.Seq[v1alpha1.DeviceName] {
+	return func(yield func(v1alpha1.DeviceName) bool) {
+		for _, group := range groups {
+			for _, pool := range group.Pools {
+				for _, device := range group.Devices {
+					if !yield(v1alpha1.DeviceName{Driver: group.Driver, Pool: pool, Device: device}) {
+						return
+					}
+				}
 			}
 		}
 	}
-	slices.SortFunc(all, compareNames)
-	return all
 }
 
 // groups are the devices as the status has them. A pool that is whole when the drain begins

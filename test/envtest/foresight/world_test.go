@@ -116,8 +116,8 @@ func (w *world) quiet() {
 	defer tick.Stop()
 	last, since := "", time.Now()
 	for {
-		state, settled := w.state()
-		if state != last || !settled {
+		state, moves := w.state()
+		if state != last || moves != "" {
 			last, since = state, time.Now()
 		}
 		if time.Since(since) >= still {
@@ -126,38 +126,45 @@ func (w *world) quiet() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			w.Fatalf("%s: still moves after %s: %s", w.name, within, state)
+			w.Fatalf("%s: still moves after %s: %s", w.name, within, moves)
 		case <-w.Context().Done():
 			w.Fatal(w.Context().Err())
 		}
 	}
 }
 
-// state is what must not change, and whether all controllers and the scheduler have had their
-// turn.
-func (w *world) state() (string, bool) {
+// state is what must not change, and what controllers and the scheduler still have to do.
+func (w *world) state() (state, moves string) {
 	var all []string
-	settled, ready := true, map[string]int32{}
+	ready := map[string]int32{}
+	wait := func(moving bool, what, name string) {
+		if moving {
+			moves += what + " " + name + "; "
+		}
+	}
 	pods, claims := w.pods(), w.claims()
 	for _, pod := range pods {
 		all = append(all, string(pod.UID)+" "+pod.ResourceVersion)
 		refused := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
 		})
-		settled = settled && pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodRunning || pod.Spec.NodeName == "" && refused)
+		wait(pod.DeletionTimestamp != nil, "terminating pod", pod.Name)
+		wait(pod.Status.Phase != corev1.PodRunning && pod.Spec.NodeName != "", "pod that does not run yet", pod.Name)
+		// Of a PodGroup that lacks pods, kube-scheduler tries none, and says nothing.
+		wait(pod.Spec.NodeName == "" && !refused && pod.Spec.SchedulingGroup == nil, "pod that kube-scheduler has not tried", pod.Name)
 		for _, owner := range pod.OwnerReferences {
 			ready[owner.Name]++
 		}
 	}
 	for _, claim := range claims {
 		all = append(all, string(claim.UID)+" "+claim.ResourceVersion)
-		settled = settled && claim.DeletionTimestamp == nil
+		wait(claim.DeletionTimestamp != nil, "terminating claim", claim.Name)
 	}
 	for _, set := range w.sets {
-		settled = settled && ready[set.Name] == *set.Spec.Replicas
+		wait(ready[set.Name] != *set.Spec.Replicas, "ReplicaSet without all pods", set.Name)
 	}
 	slices.Sort(all)
-	return strings.Join(all, "\n"), settled
+	return strings.Join(all, "\n"), moves
 }
 
 func (w *world) pods() (all []*corev1.Pod) {
@@ -243,8 +250,8 @@ func (w *world) planned(seen placement.World) placement.Change {
 	if w.change.kind == "node away" {
 		return seen.WithoutNodes(w.change.node)
 	}
-	change := placement.Change{After: seen}
 	if w.change.kind == "arrival" {
+		change := placement.Change{After: seen}
 		for i := range *w.change.arriving.Spec.Replicas {
 			pod := &corev1.Pod{ObjectMeta: w.change.arriving.Spec.Template.ObjectMeta, Spec: w.change.arriving.Spec.Template.Spec}
 			pod.Namespace, pod.Name = w.name, fmt.Sprintf("%s-%d", w.change.arriving.Name, i)
@@ -257,27 +264,15 @@ func (w *world) planned(seen placement.World) placement.Change {
 	for _, rule := range w.rules() {
 		rules = append(rules, rule)
 	}
-	change.After.View = placement.With(seen.View, rules...)
 	if w.change.kind == "drain pool" {
-		change.Leaving = seen.Users(w.drained(seen))
+		return seen.Drained(rules, w.drains)
 	}
-	return change
+	return seen.With(rules...)
 }
 
-// drained are the allocated devices of the pool.
-func (w *world) drained(seen placement.World) map[usage.DeviceID]bool {
-	devices := map[usage.DeviceID]bool{}
-	for _, claim := range seen.Claims {
-		if claim.Status.Allocation == nil {
-			continue
-		}
-		for _, r := range claim.Status.Allocation.Devices.Results {
-			if r.Driver == w.change.driver && r.Pool == w.change.pool {
-				devices[usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}] = true
-			}
-		}
-	}
-	return devices
+// drains reports whether the drain of the pool has a device.
+func (w *world) drains(id usage.DeviceID) bool {
+	return id.Driver == w.change.driver && id.Pool == w.change.pool
 }
 
 // make carries the change out, and waits until nothing moves.
@@ -308,7 +303,7 @@ func (w *world) make(seen placement.World) {
 			w.must(err)
 		}
 		if w.change.kind == "drain pool" {
-			for _, l := range seen.Users(w.drained(seen)) {
+			for _, l := range seen.Drained(nil, w.drains).Leaving {
 				if err := w.client.CoreV1().Pods(w.name).Delete(ctx, l.Pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 					w.must(err)
 				}

@@ -376,7 +376,7 @@ func (s *site) quiet() {
 func long() bool { return os.Getenv("DRA_STEWARD_LONG") != "" }
 
 // delay is how long the driver waits before it looks at what it has written: half a second,
-// or, at length, the half minute that it waits by itself.
+// or, in the long tests, the half minute that it waits by itself.
 func delay() time.Duration {
 	if long() {
 		return resourceslice.DefaultSyncDelay

@@ -29,7 +29,7 @@ const (
 	loopback  = "127.0.0.1"
 )
 
-// A release is the chart with its defaults. Its Deployments are processes of the real program on
+// A release is the chart. Its Deployments are processes of the real program on
 // loopback, one replica each, with the rights, the arguments and the memory limit of their pods.
 type release struct {
 	cluster *envtest.Cluster
@@ -41,14 +41,15 @@ type release struct {
 	address string
 }
 
-func newRelease(t *testing.T, cluster *envtest.Cluster, program string) *release {
+func newRelease(t *testing.T, cluster *envtest.Cluster, program string, more map[string]any) *release {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, webhook.SelfSigned(filepath.Join(dir, "tls"), []string{loopback}))
 	authority, err := os.ReadFile(filepath.Join(dir, "tls", webhook.AuthorityFile))
 	must(t, err)
-	objects, err := chart.Render(map[string]any{"certificates": map[string]any{
-		"mode": "provided", "existingSecret": "tls", "caBundle": string(authority)}}, chart.Options{KubeVersion: cluster.Version()})
+	values := map[string]any{"certificates": map[string]any{"mode": "provided", "existingSecret": "tls", "caBundle": string(authority)}}
+	maps.Copy(values, more)
+	objects, err := chart.Render(values, chart.Options{KubeVersion: cluster.Version()})
 	must(t, err)
 	c, err := client.New(cluster.Config(), client.Options{})
 	must(t, err)
@@ -102,8 +103,8 @@ func (r *release) apply(ctx context.Context, object *unstructured.Unstructured) 
 	return nil
 }
 
-// start runs the Deployment of a component, webhook or controller.
-func (r *release) start(t *testing.T, component string) *process {
+// start runs the Deployment of a component, webhook or controller, without some of its flags.
+func (r *release) start(t *testing.T, component string, drop ...string) *process {
 	t.Helper()
 	i := slices.IndexFunc(r.objects, func(object *unstructured.Unstructured) bool {
 		return object.GetKind() == "Deployment" && object.GetLabels()["app.kubernetes.io/component"] == component
@@ -124,7 +125,7 @@ func (r *release) start(t *testing.T, component string) *process {
 	}
 	args := slices.DeleteFunc(slices.Clone(pod.Containers[0].Args), func(arg string) bool {
 		name, _, _ := strings.Cut(arg, "=")
-		return flags[name] != "" || name == "--config"
+		return flags[name] != "" || name == "--config" || slices.Contains(drop, name)
 	})
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		args = append(args, name+"="+flags[name])

@@ -93,7 +93,7 @@ func measure(t *testing.T, w scale.World, program string) *step {
 		}
 	})
 	s := &step{nodes: w.Nodes}
-	r := newRelease(t, cluster, program)
+	r := newRelease(t, cluster, program, nil)
 	r.install(t)
 	fill(t, cluster, w, s)
 	config := cluster.Config()

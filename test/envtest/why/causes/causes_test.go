@@ -2,6 +2,7 @@ package causes_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestCauses(t *testing.T) {
 // lacking are the cases that the minor cannot have, with the reason.
 func lacking() map[string]string {
 	all := map[string]string{}
-	if minor() != "1.37" {
+	if slices.Contains([]string{"1.34", "1.35", "1.36"}, minor()) {
 		all["group"] = "PodGroups of scheduling.k8s.io/v1beta1 are in 1.37 only"
 	}
 	if minor() == "1.34" {
