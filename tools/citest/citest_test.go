@@ -35,6 +35,10 @@ func TestReport(t *testing.T) {
 		"a listed skip elsewhere": {input: answers, strict: true, skips: "q TestB there is no disk", failed: true, want: []string{"NOT LISTED"}},
 		"a listed skip by half":   {input: answers, strict: true, skips: "p Test there is no disk", failed: true, want: []string{"NOT LISTED"}},
 		"failed":                  {input: failing, failed: true, want: []string{"noise of a passed test", "FAIL\tp", "0 passed, 1 failed, 1 skipped"}},
+		"what a failed test said": {failed: true, want: []string{"== failed\np TestA\n  a_test.go:7: no such device\n"},
+			input: `{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN TestA\n"}` + "\n" +
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: no such device\n"}` + "\n" +
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"a line of a program\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"TestA"}`},
 		"does not build": {failed: true, want: []string{"no such thing", "0 passed, 1 failed"},
 			input: `{"ImportPath":"p","Action":"build-output","Output":"no such thing\n"}` + "\n" + `{"Action":"fail","Package":"p"}`},
 		"out of time": {failed: true, want: []string{"panic: test timed out", "0 passed, 1 failed"},

@@ -76,7 +76,7 @@ func (r *Results) handle(e event, out io.Writer, output map[string]*strings.Buil
 		r.passed++
 	case e.Action == "fail":
 		failed[e.Package] = true
-		r.fail(id)
+		r.fail(id, messages(text(output[id]))...)
 		fmt.Fprint(out, text(output[id]))
 	case e.Action == "skip":
 		r.skip(e.Package, e.Test, text(output[id]))
@@ -108,9 +108,31 @@ func (r *Results) packageLine(line string, out io.Writer) {
 	}
 }
 
-func (r *Results) fail(id string) {
+// fail notes a failed test, or package, with what it said.
+func (r *Results) fail(id string, said ...string) {
 	r.failed++
 	r.failures = append(r.failures, strings.TrimSpace(id))
+	for _, line := range said {
+		r.failures = append(r.failures, "  "+line)
+	}
+}
+
+const (
+	// maxMessages is how many of the last lines of a failed test the summary repeats.
+	maxMessages = 10
+	// maxMessage is the length of such a line, in bytes.
+	maxMessage = 300
+)
+
+// messages are the last lines that a test printed with its own position. The rest is what the
+// programs that it runs log.
+func messages(output string) (lines []string) {
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSpace(line); strings.Contains(line, "_test.go:") && !strings.Contains(line, `{"level"`) {
+			lines = append(lines, strings.ToValidUTF8(line[:min(len(line), maxMessage)], ""))
+		}
+	}
+	return lines[max(0, len(lines)-maxMessages):]
 }
 
 // skip notes a skipped test with the reason it gave.
