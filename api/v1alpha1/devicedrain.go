@@ -142,6 +142,13 @@ type DeviceDrainSpec struct {
 	// +optional
 	PodsWithoutController PodsWithoutController `json:"podsWithoutController,omitempty"`
 
+	// Windows are the times in which pods are evicted. Outside of them, the drain keeps the
+	// cordon, and evicts and deletes no pods. Absent is at any time.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Windows []Window `json:"windows,omitempty"`
+
 	// Deadline is the maximum duration of the drain, and what happens at its end. Absent
 	// is no limit.
 	// +optional

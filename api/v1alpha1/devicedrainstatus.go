@@ -246,6 +246,9 @@ const (
 	DrainCordoned = "Cordoned"
 	// DrainDraining is true while pods are evicted.
 	DrainDraining = "Draining"
+	// OutsideWindow is the reason of Draining while no window is open, WindowNotValid while one
+	// cannot be read.
+	OutsideWindow, WindowNotValid = "OutsideWindow", "WindowNotValid"
 	// DrainBlocked is true while a pod or a claim keeps a device and nothing can be done
 	// about it for now.
 	DrainBlocked = "Blocked"

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // for the windows of drains: the image has no database of time zones
 
 	"k8s.io/klog/v2"
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/windows"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 )
@@ -72,6 +73,15 @@ func drainDeadline(d *v1alpha1.DeviceDrain, c Pass) field.ErrorList {
 	return nil
 }
 
+func drainTimeZone(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
+	for i, w := range d.Spec.Windows {
+		if _, err := windows.Zone(w.TimeZone); err != nil {
+			errs = append(errs, field.Invalid(drainFields.Child("windows").Index(i).Child("timeZone"), w.TimeZone, err.Error()))
+		}
+	}
+	return errs
+}
+
 // drainGaps are the rules for a drain among the devices that exist.
 var drainGaps = Table[*v1alpha1.DeviceDrain]{
 	{
@@ -115,6 +125,16 @@ With a deadline in the past the drain would end before it starts.`,
 		Upstream: "checks that exactly one is set",
 		Source:   drainPage + "The deadline",
 		Check:    drainDeadline,
+	},
+	{
+		ID: "drain-time-zone",
+		Doc: `The time zone of a window exists.
+
+A drain evicts no pods while it has a window whose time zone the controller does not know.`,
+		Category: Gap,
+		Upstream: "checks the length only",
+		Source:   drainPage + "Windows",
+		Check:    drainTimeZone,
 	},
 	{
 		ID: "drain-devices-exist",

@@ -130,6 +130,7 @@ var Packages = map[string]Package{
 	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
 	"internal/ruleid":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/natural":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/windows":          {Floor: 1, Beside: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 

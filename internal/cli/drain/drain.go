@@ -29,6 +29,7 @@ type drainOptions struct {
 	via                         string
 	deadline                    time.Duration
 	action                      string
+	windows                     []string
 	acknowledge                 string
 	faults                      clusterread.FaultCheck
 	evictBare, bareCordon       bool
@@ -96,6 +97,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.acknowledge, "acknowledge", "", `maximum impact of the drain, above the thresholds of the site: "pods<=120,namespaces<=4"`)
 	f.StringVar(&o.key, "cordon-key", "", "key of the cordon taint (default "+v1alpha1.DrainTaintKey+")")
 	f.StringVar(&o.value, "cordon-value", "", "value of the cordon taint (default: the name of the drain)")
+	f.StringArrayVar(&o.windows, "window", nil, `evict pods only in this time of the week, such as "Sat,Sun 22:00-06:00 Europe/Berlin"; can be repeated; "" removes all`)
 	f.BoolVar(&o.evictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
 	f.BoolVar(&o.withPartitions, "with-partitions", false, "also drain the devices that share counters with these, such as the other partitions of a GPU")
 	f.BoolVar(&o.bareCordon, "without-cordon", false, "continue if DeviceTaintRules are not served, without keeping new pods off the devices")
@@ -131,7 +133,7 @@ func (o drainOptions) check() error {
 	case o.timeout != 0 && !o.wait:
 		return errors.New("--timeout: add --wait")
 	}
-	return nil
+	return o.setWindows(&v1alpha1.DeviceDrainSpec{})
 }
 
 func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args []string) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/windows"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -109,16 +110,15 @@ func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {
 // set writes the settings whose flags were given.
 func (o drainOptions) set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error {
 	s := &d.Spec
-	bound := func(flag string, value int32, into **int32) {
-		if given(flag) && value > 0 {
-			*into = &value
-		}
-	}
 	if given("rate") {
 		s.EvictionsPerMinute = &o.rate
 	}
-	bound("max-per-namespace", o.perNamespace, &s.MaxPerNamespace)
-	bound("max-per-node", o.perNode, &s.MaxPerNode)
+	if given("max-per-namespace") && o.perNamespace > 0 {
+		s.MaxPerNamespace = &o.perNamespace
+	}
+	if given("max-per-node") && o.perNode > 0 {
+		s.MaxPerNode = &o.perNode
+	}
 	if given("order") && len(o.order) > 0 {
 		s.Order = nil
 		for _, criterion := range o.order {
@@ -130,6 +130,11 @@ func (o drainOptions) set(d *v1alpha1.DeviceDrain, given func(flag string) bool)
 	}
 	if given("deadline") && o.deadline != 0 {
 		s.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: o.deadline}, Action: v1alpha1.DeadlineAction(o.action)}
+	}
+	if given("window") {
+		if err := o.setWindows(s); err != nil {
+			return err
+		}
 	}
 	if given("evict-pods-without-controller") && o.evictBare {
 		s.PodsWithoutController = v1alpha1.EvictPods
@@ -148,6 +153,23 @@ func (o drainOptions) set(d *v1alpha1.DeviceDrain, given func(flag string) bool)
 			return fmt.Errorf("--acknowledge: %w", err)
 		}
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.AcknowledgementAnnotation, o.acknowledge)
+	}
+	return nil
+}
+
+// setWindows writes the windows of --window; an empty one removes those before it.
+func (o drainOptions) setWindows(s *v1alpha1.DeviceDrainSpec) error {
+	s.Windows = nil
+	for _, text := range o.windows {
+		if text == "" {
+			s.Windows = nil
+			continue
+		}
+		w, err := windows.Parse(text)
+		if err != nil {
+			return fmt.Errorf("--window: %w", err)
+		}
+		s.Windows = append(s.Windows, w)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/windows"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -54,6 +56,7 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	printWindow(streams.Out, wanted.Spec.Windows, in.Now)
 	blocked := meta.FindStatusCondition(decision.Status.Conditions, v1alpha1.DrainBlocked)
 	if blocked != nil && blocked.Status == metav1.ConditionTrue {
 		fmt.Fprintf(streams.Out, "blocked %s: %s\n", blocked.Reason, blocked.Message)
@@ -71,6 +74,13 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 		return cmdutil.ErrFindings
 	}
 	return nil
+}
+
+// printWindow says when evictions begin if no window is open.
+func printWindow(out io.Writer, all []v1alpha1.Window, now time.Time) {
+	if when, err := windows.At(all, now); err == nil && !when.Open {
+		fmt.Fprintf(out, "no pods are evicted before %s, when the next window opens\n", when.Until.UTC().Format(time.RFC3339))
+	}
 }
 
 // maxNamed is how many devices a plan names one by one.

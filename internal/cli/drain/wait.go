@@ -27,6 +27,9 @@ func progress(d *v1alpha1.DeviceDrain) string {
 	}
 	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining); c != nil {
 		state = c.Reason
+		if state == v1alpha1.OutsideWindow || state == v1alpha1.WindowNotValid {
+			state += " (" + c.Message + ")"
+		}
 	}
 	return fmt.Sprintf("%s, %d evicted, %d left (%d leaving, %d waiting)", state, n.Evicted+n.Deleted, n.Remaining, n.Leaving, n.Waiting)
 }

@@ -38,9 +38,10 @@ func Decide(in Input) Decision {
 	if !at.IsZero() && !passed {
 		d.wakeAt(at)
 	}
-	force := passed && action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused
+	closed := d.closed(in)
+	force := passed && action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused && closed == closure{}
 	kept := passed && action == v1alpha1.DeadlineKeep
-	d.follow(in, c, force || kept || in.Drain.Spec.Paused || in.Drain.Spec.DryRun || in.Drain.Spec.Via != v1alpha1.ViaEvictionRequest)
+	d.follow(in, c, force || kept || closed != closure{} || in.Drain.Spec.Paused || in.Drain.Spec.DryRun || in.Drain.Spec.Via != v1alpha1.ViaEvictionRequest)
 	s := d.look(in, from, force)
 	d.counts(in, s)
 	for _, pod := range s.waiting {
@@ -53,7 +54,7 @@ func Decide(in Input) Decision {
 	case d.drained(in, c, evict):
 	case passed && action == v1alpha1.DeadlineFail && !in.Drain.Spec.DryRun:
 		d.fail(in, c, at)
-	case d.draining(in, c, s, evict, kept, at):
+	case d.draining(in, c, s, pauses{cordoning: !evict, kept: kept, deadline: at, closed: closed}):
 		d.choose(in, s, from, force)
 	case c.is(v1alpha1.DrainDraining).Reason != cordoning:
 		d.stopRequests(in)
@@ -242,8 +243,16 @@ func (d *Decision) fail(in Input, c conditions, at time.Time) {
 // cordoning is the reason of a drain that waits for its rules to take effect.
 const cordoning = "Cordoning"
 
+// pauses are reasons why no pods are evicted now.
+type pauses struct {
+	// cordoning is true while the cordon takes effect, kept after a deadline that stops evictions.
+	cordoning, kept bool
+	deadline        time.Time
+	closed          closure
+}
+
 // draining reports whether pods are evicted, and why not.
-func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, at time.Time) bool {
+func (d *Decision) draining(in Input, c conditions, s survey, p pauses) bool {
 	stop := func(reason, message string) bool {
 		c.set(v1alpha1.DrainDraining, false, reason, message)
 		return false
@@ -257,10 +266,12 @@ func (d *Decision) draining(in Input, c conditions, s survey, evict, kept bool, 
 		return stop("Paused", "the drain is paused; "+d.result())
 	case blocked.Reason == v1alpha1.BlockedThreshold || blocked.Reason == v1alpha1.BlockedCannotCordon:
 		return stop(blocked.Reason, "evictions are blocked: see the condition Blocked")
-	case !evict:
+	case p.cordoning:
 		return stop(cordoning, "the devices are cordoned first")
-	case kept:
-		return stop("DeadlineExceeded", deadlineText(at)+", and evictions have stopped; "+d.result())
+	case p.kept:
+		return stop("DeadlineExceeded", deadlineText(p.deadline)+", and evictions have stopped; "+d.result())
+	case p.closed != closure{}:
+		return stop(p.closed.reason, p.closed.message)
 	}
 	c.set(v1alpha1.DrainDraining, true, "Evicting", d.result())
 	return true

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +69,10 @@ func worth(was, is metav1.Condition) string {
 			return corev1.EventTypeNormal
 		}
 	case v1alpha1.DrainDraining:
-		if holds || is.Reason == "Paused" || is.Reason == "DeadlineExceeded" {
+		if is.Reason == v1alpha1.WindowNotValid {
+			return corev1.EventTypeWarning
+		}
+		if holds || slices.Contains([]string{"Paused", "DeadlineExceeded", v1alpha1.OutsideWindow}, is.Reason) {
 			return corev1.EventTypeNormal
 		}
 	case v1alpha1.DrainCordoned:

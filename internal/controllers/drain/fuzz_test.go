@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/windows"
 )
 
 // FuzzDecide lets drains of any spec and status decide: nothing panics, lists stay within
@@ -28,6 +30,9 @@ func FuzzDecide(f *testing.F) {
 			},
 			func(n *v1alpha1.DeviceName, c randfill.Continue) { *n = device(c.Intn(3)) },
 			func(r *resourceapi.DeviceSelector, _ randfill.Continue) {},
+			func(one *v1alpha1.Window, c randfill.Continue) {
+				one.From, one.To = fmt.Sprintf("%02d:00", c.Intn(24)), fmt.Sprintf("%02d:00", c.Intn(25)) // which may not be valid
+			},
 		).Fill(&w.drain.Spec)
 		randfill.NewFromGoFuzz(data).NilChance(.5).NumElements(0, 2).Funcs(
 			func(at *metav1.Time, c randfill.Continue) { at.Time = begin },
@@ -47,6 +52,9 @@ func FuzzDecide(f *testing.F) {
 		s := w.drain.Spec
 		if len(got.Evict) > 0 && (s.Paused || s.DryRun || w.drain.Status.CompletionTime != nil) {
 			t.Errorf("evicts %v with %+v", got.Evict, s)
+		}
+		if state, err := windows.At(s.Windows, w.now); len(got.Evict)+len(got.Ask) > 0 && (err != nil || !state.Open) {
+			t.Errorf("evicts %v and asks %v outside of %v", got.Evict, got.Ask, s.Windows)
 		}
 		for _, one := range got.Evict {
 			if one.Delete && (s.Deadline == nil || s.Deadline.Action != v1alpha1.DeadlineDelete) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/windows"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
@@ -82,6 +83,16 @@ Keep, Delete or Fail.`,
 		Source:   drainSource + "Rate, limits and order",
 		Check:    drainChoices,
 	},
+	{
+		ID: "drain-windows",
+		Doc: `A drain has at most 16 windows, each with days in full and two times of day.
+
+days lists Monday to Sunday, each at most once; from and to are HH:MM. The window ends on the
+next day unless to is later than from.`,
+		Upstream: drainServer,
+		Source:   drainSource + "Windows",
+		Check:    drainWindows,
+	},
 }
 
 func drainMetadata(d *v1alpha1.DeviceDrain) metadata {
@@ -145,6 +156,35 @@ func drainBounds(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 		}
 	}
 	return errs
+}
+
+func drainWindows(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
+	at := drainSpec.Child("windows")
+	errs = form.AtMost(at, len(d.Spec.Windows), v1alpha1.WindowsMax)
+	for i, w := range d.Spec.Windows {
+		at := at.Index(i)
+		for j, day := range w.Days {
+			switch {
+			case !slices.Contains(windows.Days(), day):
+				errs = append(errs, field.NotSupported(at.Child("days").Index(j), day, windows.Days()))
+			case slices.Contains(w.Days[:j], day):
+				errs = append(errs, field.Duplicate(at.Child("days").Index(j), day))
+			}
+		}
+		errs = append(errs, timeOfDay(at.Child("from"), w.From)...)
+		errs = append(errs, timeOfDay(at.Child("to"), w.To)...)
+	}
+	return errs
+}
+
+func timeOfDay(at *field.Path, text string) field.ErrorList {
+	if text == "" {
+		return field.ErrorList{field.Required(at, "must be a time of day, such as 22:00")}
+	}
+	if _, err := windows.Minute(text); err != nil {
+		return field.ErrorList{field.Invalid(at, text, err.Error())}
+	}
+	return nil
 }
 
 // choice reports a value that is neither absent nor one of those there are.

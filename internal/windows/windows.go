@@ -1,0 +1,237 @@
+// Package windows tells when windows of the week are open, and reads and writes them as text.
+package windows
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// A State is whether one of several windows is open.
+type State struct {
+	// Open is also true if there are no windows.
+	Open bool
+	// Until is when Open changes; zero if it does not change within a week.
+	Until time.Time
+}
+
+// A span is a time in which a window is open, without its end.
+type span struct{ from, to time.Time }
+
+// ahead is how many days the windows are looked at: one week, and the day on which it ends.
+const ahead = 8
+
+// At is the state of windows at a time. An error names the first window that cannot be read; no
+// window is open then.
+func At(all []v1alpha1.Window, now time.Time) (State, error) {
+	if len(all) == 0 {
+		return State{Open: true}, nil
+	}
+	var spans []span
+	for i, w := range all {
+		r, err := read(w)
+		if err != nil {
+			return State{}, fmt.Errorf("windows[%d].%w", i, err)
+		}
+		spans = append(spans, r.spans(now)...)
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+	var s State
+	for _, one := range spans {
+		switch {
+		case !one.to.After(now):
+		case one.from.After(now) && !s.Open:
+			return State{Until: one.from}, nil
+		case !s.Open:
+			s = State{Open: true, Until: one.to}
+		case one.from.After(s.Until):
+			return s, nil
+		case one.to.After(s.Until):
+			s.Until = one.to
+		}
+	}
+	if s.Until.After(now.AddDate(0, 0, ahead-1)) {
+		s.Until = time.Time{}
+	}
+	return s, nil
+}
+
+// A readable is a window that was read.
+type readable struct {
+	days     []time.Weekday
+	from, to int // minutes of the day
+	zone     *time.Location
+}
+
+// An Error names the field of a window that cannot be read, with the remedy.
+type Error struct {
+	// Field is days, from, to or timeZone; Index is the position in days.
+	Field string
+	Index int
+	Value string
+	// Message is the remedy.
+	Message string
+}
+
+func (e *Error) Error() string {
+	at := e.Field
+	if at == "days" {
+		at = fmt.Sprintf("days[%d]", e.Index)
+	}
+	return fmt.Sprintf("%s: %q: %s", at, e.Value, e.Message)
+}
+
+// Check returns the first reason why a window cannot be read.
+func Check(w v1alpha1.Window) *Error {
+	_, err := read(w)
+	return err
+}
+
+func read(w v1alpha1.Window) (r readable, _ *Error) {
+	for i, day := range w.Days {
+		at := slices.Index(Days(), day)
+		if at < 0 {
+			return r, &Error{"days", i, string(day), "must be a day in full, such as Monday"}
+		}
+		r.days = append(r.days, time.Weekday(at))
+	}
+	for _, edge := range [...]struct {
+		field, text string
+		into        *int
+	}{{"from", w.From, &r.from}, {"to", w.To, &r.to}} {
+		minute, err := Minute(edge.text)
+		if err != nil {
+			return r, &Error{Field: edge.field, Value: edge.text, Message: err.Error()}
+		}
+		*edge.into = minute
+	}
+	zone, err := Zone(w.TimeZone)
+	if err != nil {
+		return r, &Error{Field: "timeZone", Value: w.TimeZone, Message: err.Error()}
+	}
+	r.zone = zone
+	return r, nil
+}
+
+// Minute is the minute of the day that HH:MM names.
+func Minute(text string) (int, error) {
+	at, err := time.Parse("15:04", text)
+	if err != nil || len(text) != len("15:04") {
+		return 0, errors.New("must be a time of day from 00:00 to 23:59")
+	}
+	return at.Hour()*60 + at.Minute(), nil
+}
+
+// Zone is a time zone by its name; an empty name is UTC. It needs a database of time zones, which
+// the program contains.
+func Zone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, errors.New("must be the name of a time zone of the IANA, such as Europe/Berlin")
+	}
+	return zone, nil
+}
+
+// spans are the times around now in which a window is open. Where the clocks change, Go reads a
+// time of day that does not exist, or exists twice, in one of the two offsets.
+func (r readable) spans(now time.Time) (spans []span) {
+	year, month, day := now.In(r.zone).Date()
+	for i := -2; i <= ahead; i++ {
+		date := time.Date(year, month, day+i, 12, 0, 0, 0, time.UTC)
+		if len(r.days) > 0 && !slices.Contains(r.days, date.Weekday()) {
+			continue
+		}
+		last := day + i
+		if r.to <= r.from {
+			last++
+		}
+		one := span{time.Date(year, month, day+i, 0, r.from, 0, 0, r.zone), time.Date(year, month, last, 0, r.to, 0, 0, r.zone)}
+		if one.to.After(one.from) {
+			spans = append(spans, one)
+		}
+	}
+	return spans
+}
+
+// Days are the days of the week in the order of [time.Weekday].
+func Days() []v1alpha1.Weekday {
+	return []v1alpha1.Weekday{v1alpha1.Sunday, v1alpha1.Monday, v1alpha1.Tuesday, v1alpha1.Wednesday, v1alpha1.Thursday, v1alpha1.Friday, v1alpha1.Saturday}
+}
+
+// String is a window as [Parse] reads it.
+func String(w v1alpha1.Window) string {
+	text := w.From + "-" + w.To
+	var days []string
+	for _, day := range w.Days {
+		days = append(days, string(day[:min(len(day), 3)]))
+	}
+	if len(days) > 0 {
+		text = strings.Join(days, ",") + " " + text
+	}
+	if w.TimeZone != "" {
+		text += " " + w.TimeZone
+	}
+	return text
+}
+
+// Form is what [Parse] reads.
+const Form = "[DAYS ]HH:MM-HH:MM[ ZONE]"
+
+// Parse reads a window from text, such as "Mon-Fri 22:00-06:00 Europe/Berlin". Days are separated
+// by commas, and can be ranges.
+func Parse(text string) (w v1alpha1.Window, err error) {
+	parts := strings.Fields(text)
+	if len(parts) > 0 && !strings.Contains(parts[0], ":") {
+		if w.Days, err = parseDays(parts[0]); err != nil {
+			return v1alpha1.Window{}, err
+		}
+		parts = parts[1:]
+	}
+	if len(parts) == 0 || len(parts) > 2 {
+		return v1alpha1.Window{}, fmt.Errorf("%q: must be %s, such as \"Sat,Sun 22:00-06:00 Europe/Berlin\"", text, Form)
+	}
+	w.From, w.To, _ = strings.Cut(parts[0], "-")
+	if len(parts) == 2 {
+		w.TimeZone = parts[1]
+	}
+	if bad := Check(w); bad != nil {
+		return v1alpha1.Window{}, fmt.Errorf("%q: must be %s: %w", text, Form, bad)
+	}
+	return w, nil
+}
+
+func parseDays(text string) (days []v1alpha1.Weekday, _ error) {
+	all := Days()
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		at, end := dayNamed(first), dayNamed(last)
+		if at < 0 || end < 0 {
+			return nil, fmt.Errorf("%q: must be days such as Mon, Monday or Mon-Fri, separated by commas", part)
+		}
+		for {
+			if !slices.Contains(days, all[at]) {
+				days = append(days, all[at])
+			}
+			if at == end {
+				break
+			}
+			at = (at + 1) % len(all)
+		}
+	}
+	return days, nil
+}
+
+// dayNamed is the position of a day that is written in full or with its first three letters, or -1.
+func dayNamed(text string) int {
+	return slices.IndexFunc(Days(), func(day v1alpha1.Weekday) bool {
+		return strings.EqualFold(text, string(day)) || strings.EqualFold(text, string(day[:3]))
+	})
+}
