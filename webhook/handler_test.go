@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/webhook"
 )
 
 // TestAnswersInTheVersionAsked: an API server refuses an answer in another version
@@ -266,7 +268,8 @@ func TestBadHTTP(t *testing.T) {
 
 // TestHugeBodies: what an API server may send is checked, more gets a clear refusal.
 func TestHugeBodies(t *testing.T) {
-	server := start(t, review.Reviewer{}, nil)
+	// The race detector on a busy machine takes longer than an API server waits.
+	server := start(t, review.Reviewer{}, func(s *webhook.Server) { s.Bounds.Timeout = 30 * time.Second })
 	valid := bytes.Replace(slice(128, 32, 0), []byte(`"metadata":{`),
 		fmt.Appendf(nil, `"metadata":{"annotations":{"example.com/notes":%q},`, strings.Repeat("x", 3<<20)), 1)
 	for _, path := range []string{"/mutate", "/validate"} {
