@@ -33,7 +33,3 @@ type GuardThresholds struct {
 	// Percent is the share of the devices of the drivers that are hit, 0 to 100.
 	Percent *int `json:"percent,omitempty"`
 }
-
-// ExpiresAnnotation is on a DeviceTaintRule that the controllers' leader deletes at a time,
-// such as 2026-12-31T18:00:00Z.
-const ExpiresAnnotation = "dra-steward.io/expires"

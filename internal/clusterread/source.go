@@ -242,6 +242,22 @@ func (r *reading) rules(ctx context.Context) ([]any, error) {
 	return listAs[resourceapi.DeviceTaintRule](ctx, r, "DeviceTaintRules", client)
 }
 
+// Rules reads DeviceTaintRules, and nothing else.
+func (s *Source) Rules(ctx context.Context, streams cmdutil.Streams) (rules []*resourceapi.DeviceTaintRule, _ error) {
+	r, err := s.begin(streams)
+	if err != nil {
+		return nil, err
+	}
+	defer r.progress.End()
+	all, err := r.rules(ctx)
+	for _, one := range all {
+		if rule, is := one.(*resourceapi.DeviceTaintRule); is {
+			rules = append(rules, rule)
+		}
+	}
+	return rules, err
+}
+
 // patches lists ResourceSlicePatches, none if the type is not installed.
 func (r *reading) patches(ctx context.Context) ([]any, error) {
 	client, err := dynamic.NewForConfig(r.config)

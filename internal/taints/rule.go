@@ -50,6 +50,8 @@ type Intent struct {
 	Expires time.Time
 	// Acknowledged is the ceiling of what it may hit; empty is none.
 	Acknowledged string
+	// Owner, Reason and Ticket are annotations for people; empty is none.
+	Owner, Reason, Ticket string
 }
 
 // Rule is what is applied.
@@ -62,8 +64,11 @@ func (i Intent) Rule() *resourceapi.DeviceTaintRule {
 	if !i.Expires.IsZero() {
 		rule.Annotations[v1alpha1.ExpiresAnnotation] = i.Expires.UTC().Format(time.RFC3339)
 	}
-	if i.Acknowledged != "" {
-		rule.Annotations[v1alpha1.AcknowledgementAnnotation] = i.Acknowledged
+	for name, value := range map[string]string{v1alpha1.AcknowledgementAnnotation: i.Acknowledged,
+		v1alpha1.OwnerAnnotation: i.Owner, v1alpha1.ReasonAnnotation: i.Reason, v1alpha1.TicketAnnotation: i.Ticket} {
+		if value != "" {
+			rule.Annotations[name] = value
+		}
 	}
 	return rule
 }

@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,10 +21,15 @@ import (
 // taintOptions are the flags of taint and untaint.
 type taintOptions struct {
 	targets
+	notes       notes
 	expires     time.Duration
 	acknowledge string
 	faults      clusterread.FaultCheck
 	dry         cmdutil.DryRun
+	// list shows rules instead of writing one.
+	list      bool
+	output    string
+	noHeaders bool
 	// keep is set unless --for is given: an expiry that the rule has stays.
 	keep bool
 }
@@ -31,37 +37,71 @@ type taintOptions struct {
 func TaintCommand(streams cmdutil.Streams) *cobra.Command {
 	o := taintOptions{}
 	c := &cobra.Command{
-		Use:   "taint TARGET... KEY[=VALUE]:EFFECT | KEY[=VALUE][:EFFECT]-",
+		Use:   "taint TARGET... KEY[=VALUE]:EFFECT | KEY[=VALUE][:EFFECT]- | --list",
 		Short: "Taint devices with DeviceTaintRules",
 		Long: `taint creates a DeviceTaintRule for a key on each target. KEY- removes the taint, as untaint
 does. The name of a rule is derived from target and key: tainting again updates the rule, for
 example from None to NoExecute, and the same taint again changes nothing. Before NoExecute it
 shows the impact, and where the policy DRA-RULE-003 requires it, writes the effect None first.
 With --for, the controller deletes the rule after that time; without it, an expiry that the
-rule has stays, and --for=0 removes it.
+rule has stays, and --for=0 removes it. Your user name, or --owner, becomes an annotation of the
+rule, as do --reason and --ticket. --list shows the rules of the cluster with these.
 
 ` + targetHelp,
 		Example: `  dra-steward taint gpu.example.com/node-1/gpu-0 example.com/suspect:NoSchedule --for 2d
-  dra-steward taint node/node-1 example.com/maintenance:NoSchedule
+  dra-steward taint node/node-1 example.com/maintenance:NoSchedule --reason "replace the fan" --ticket OPS-1234
+  dra-steward taint --list
   dra-steward taint pod/train-0 -n team-a example.com/suspect:NoSchedule
   dra-steward taint -l rack=r7 example.com/firmware:NoExecute --acknowledge "pods<=40,namespaces<=3"
   dra-steward taint node-1/gpu-0 example.com/broken:NoExecute --dry-run=server
   dra-steward taint gpu.example.com/node-1/gpu-0 example.com/suspect-`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			o.keep = !c.Flags().Changed("for")
-			last := len(args) - 1
-			if text, remove := strings.CutSuffix(args[last], "-"); remove {
-				return untaintDevices(c.Context(), streams, o, append(args[:last:last], text))
+		Args: func(c *cobra.Command, args []string) error {
+			if o.list {
+				return cobra.NoArgs(c, args)
 			}
-			return taintDevices(c.Context(), streams, o, args)
+			return cobra.MinimumNArgs(1)(c, args)
 		},
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, streams, args) },
 	}
 	o.flags(c)
 	cmdutil.DurationVar(c.Flags(), &o.expires, "for", 0, "delete the rule after this time, at least a minute (needs the controller of dra-steward)")
 	c.Flags().StringVar(&o.acknowledge, "acknowledge", "", "acknowledge an impact up to this ceiling: pods<=120,namespaces<=4")
 	o.faults.AddFlags(c.Flags())
+	o.notes.addFlags(c)
+	c.Flags().BoolVar(&o.list, "list", false, "show the DeviceTaintRules of the cluster, with who wrote them and why")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "with --list: output format: "+strings.Join(cmdutil.OutputFormats(ruleFormats()...), ", "))
+	c.Flags().BoolVar(&o.noHeaders, "no-headers", false, "with --list: print no header")
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(ruleFormats()...))
 	return c
+}
+
+// run lists, taints or untaints.
+func (o taintOptions) run(c *cobra.Command, streams cmdutil.Streams, args []string) error {
+	switch {
+	case o.list:
+		return o.listRules(c.Context(), streams)
+	case c.Flags().Changed("output") || o.noHeaders:
+		return errors.New("--output and --no-headers: add --list")
+	}
+	o.keep = !c.Flags().Changed("for")
+	last := len(args) - 1
+	if text, remove := strings.CutSuffix(args[last], "-"); remove {
+		return untaintDevices(c.Context(), streams, o, append(args[:last:last], text))
+	}
+	return taintDevices(c.Context(), streams, o, args)
+}
+
+// check refuses values of flags before anything is read.
+func (o taintOptions) check() error {
+	if o.expires != 0 && o.expires < time.Minute {
+		return fmt.Errorf("--for %s: must be at least a minute", o.expires)
+	}
+	if o.acknowledge != "" {
+		if _, err := guard.ParseCeiling(o.acknowledge); err != nil {
+			return fmt.Errorf("--acknowledge: %w", err)
+		}
+	}
+	return o.notes.check()
 }
 
 func UntaintCommand(streams cmdutil.Streams) *cobra.Command {
@@ -96,13 +136,8 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	if err != nil {
 		return err
 	}
-	if o.expires != 0 && o.expires < time.Minute {
-		return fmt.Errorf("--for %s: must be at least a minute", o.expires)
-	}
-	if o.acknowledge != "" {
-		if _, err := guard.ParseCeiling(o.acknowledge); err != nil {
-			return fmt.Errorf("--acknowledge: %w", err)
-		}
+	if err := o.check(); err != nil {
+		return err
 	}
 	state, err := o.read.ReadState(ctx, streams)
 	if err != nil {
@@ -119,11 +154,14 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	if err := o.checkFaults(ctx, streams); err != nil {
 		return err
 	}
+	user, err := o.user(ctx, streams)
+	if err != nil {
+		return err
+	}
 	for _, target := range found {
 		now := time.Now()
-		intent := taints.Intent{Target: target, Taint: taint, Acknowledged: o.acknowledge}
 		stored := state.View.Rule(taints.Name(target, taint.Key))
-		intent.Expires = o.expiry(now, stored)
+		intent := o.intent(target, taint, stored, user, now)
 		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
 			if err := w.show(taints.NewReport(state.Objects, target.Selector(), taint, now)); err != nil {
 				return err
@@ -134,6 +172,17 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 		}
 	}
 	return nil
+}
+
+// intent is what is wanted of the rule for a target; stored is the one that exists.
+func (o taintOptions) intent(target taints.Target, taint resourceapi.DeviceTaint, stored *resourceapi.DeviceTaintRule, user string, now time.Time) taints.Intent {
+	intent := taints.Intent{Target: target, Taint: taint, Acknowledged: o.acknowledge, Expires: o.expiry(now, stored)}
+	var annotations map[string]string
+	if stored != nil {
+		annotations = stored.Annotations
+	}
+	o.notes.set(&intent, annotations, user)
+	return intent
 }
 
 func (o taintOptions) checkFaults(ctx context.Context, streams cmdutil.Streams) error {

@@ -49,7 +49,7 @@ func Rule(d *v1alpha1.DeviceDrain, device v1alpha1.DeviceName) *resourceapi.Devi
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{
 		Name:        ruleName(d, device),
 		Labels:      map[string]string{DrainLabel: d.Name},
-		Annotations: map[string]string{UIDAnnotation: string(d.UID)},
+		Annotations: map[string]string{UIDAnnotation: string(d.UID), v1alpha1.OwnerAnnotation: v1alpha1.DeviceDrainKind + "/" + d.Name, v1alpha1.ReasonAnnotation: "keeps new pods off devices that are drained"},
 	}}
 	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: &device.Driver, Pool: &device.Pool, Device: &device.Device}
 	rule.Spec.Taint = Taint(d)

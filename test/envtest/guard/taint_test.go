@@ -78,6 +78,15 @@ func TestTaintCommands(t *testing.T) {
 	if _, expires := effect(name); expires != "" {
 		t.Errorf("with --for=0: expires %q", expires)
 	}
+	wantRun(cmdutil.ExitClean, "changed", "taint", b, key+":NoExecute", "--reason=replace the fan", "--ticket=OPS-1", "--for=2h")
+	wantRun(cmdutil.ExitClean, "unchanged", "taint", b, key+":NoExecute")
+	if listed := wantRun(cmdutil.ExitClean, "replace the fan", "taint", "--list"); !strings.Contains(listed, " admin ") || !strings.Contains(listed, "OPS-1") || !strings.Contains(listed, b) {
+		t.Errorf("without the owner, the ticket or the device:\n%s", listed)
+	}
+	wantRun(cmdutil.ExitClean, "devicetaintrule.resource.k8s.io/"+name, "taint", "--list", "-o", "name")
+	wantRun(cmdutil.ExitClean, "OPS-1", "taint", "--list", "-o", `jsonpath={.items[*].metadata.annotations.dra-steward\.io/ticket}`)
+	wantRun(cmdutil.ExitFailed, "add --list", "taint", b, key+":NoExecute", "-o", "json")
+	wantRun(cmdutil.ExitFailed, "--reason: ", "taint", b, key+":NoExecute", "--reason=two\nlines")
 	wantRun(cmdutil.ExitClean, "affects no pods", "impact", name)
 	wantRun(cmdutil.ExitClean, "", "impact", b, key+":NoExecute", "--output=json")
 	wantRun(cmdutil.ExitFailed, "no device", "taint", driver+"/lane-9/z", key+":NoSchedule")

@@ -1,0 +1,104 @@
+package device
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/controllers/ruleexpiry"
+	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
+)
+
+func ruleFormats() []string { return []string{"text", "name"} }
+
+// listRules shows all DeviceTaintRules, with who wrote them and why.
+func (o taintOptions) listRules(ctx context.Context, streams cmdutil.Streams) error {
+	if err := cmdutil.CheckOutput(o.output, ruleFormats()...); err != nil {
+		return err
+	}
+	rules, err := o.read.Rules(ctx, streams)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(rules, func(a, b *resourceapi.DeviceTaintRule) int { return cmp.Compare(a.Name, b.Name) })
+	if slices.Contains(ruleFormats(), o.output) {
+		return o.writeRules(streams.Out, rules)
+	}
+	list := &resourceapi.DeviceTaintRuleList{Items: []resourceapi.DeviceTaintRule{}}
+	list.APIVersion, list.Kind = resourceapi.SchemeGroupVersion.String(), "DeviceTaintRuleList"
+	for _, rule := range rules {
+		item := *rule
+		item.APIVersion, item.Kind = resourceapi.SchemeGroupVersion.String(), "DeviceTaintRule"
+		list.Items = append(list.Items, item)
+	}
+	return cmdutil.PrintTable(streams.Out, o.output, list, !o.noHeaders)
+}
+
+func (o taintOptions) writeRules(out io.Writer, rules []*resourceapi.DeviceTaintRule) error {
+	if o.output == "name" {
+		for _, rule := range rules {
+			fmt.Fprintf(out, "devicetaintrule.%s/%s\n", resourceapi.GroupName, rule.Name)
+		}
+		return nil
+	}
+	if len(rules) == 0 && !o.noHeaders {
+		_, err := fmt.Fprintln(out, "there are no DeviceTaintRules; dra-steward devices shows the taints of drivers")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if !o.noHeaders {
+		fmt.Fprintln(w, "NAME\tTAINT\tDEVICES\tOWNER\tREASON\tTICKET\tCREATED\tEXPIRES")
+	}
+	for _, rule := range rules {
+		created := "unknown"
+		if !rule.CreationTimestamp.IsZero() {
+			created = rule.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z")
+		}
+		row := []string{rule.Name, toleration.TaintText(rule.Spec.Taint), selected(rule.Spec.DeviceSelector),
+			note(rule, v1alpha1.OwnerAnnotation), note(rule, v1alpha1.ReasonAnnotation), note(rule, v1alpha1.TicketAnnotation), created, expires(rule)}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// note is an annotation as a cell of a table.
+func note(rule *resourceapi.DeviceTaintRule, annotation string) string {
+	return cmp.Or(printable.Text(strings.Join(strings.Fields(rule.Annotations[annotation]), " ")), "-")
+}
+
+// expires is when a rule ends, as a cell of a table.
+func expires(rule *resourceapi.DeviceTaintRule) string {
+	at, has, err := ruleexpiry.At(rule)
+	switch {
+	case err != nil:
+		return "not a time"
+	case !has:
+		return "never"
+	}
+	return at.UTC().Format("2006-01-02T15:04:05Z")
+}
+
+// selected is what a rule selects, as a cell of a table.
+func selected(s *resourceapi.DeviceTaintSelector) string {
+	switch {
+	case s == nil:
+		return "none"
+	case s.Driver == nil && s.Pool == nil && s.Device == nil:
+		return "all"
+	case s.Driver != nil && (s.Pool != nil || s.Device == nil):
+		return taints.Target{Driver: *s.Driver, Pool: ptr.Deref(s.Pool, ""), Device: ptr.Deref(s.Device, "")}.String()
+	}
+	star := func(part *string) string { return ptr.Deref(part, "*") }
+	return star(s.Driver) + "/" + star(s.Pool) + "/" + star(s.Device)
+}
