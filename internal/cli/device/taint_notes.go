@@ -19,7 +19,7 @@ import (
 // maxNote is the length of an owner, a reason or a ticket, in bytes.
 const maxNote = 256
 
-// notes are the flags that say who tainted devices, and why.
+// notes are the flags for the owner of a taint, its reason and its ticket.
 type notes struct {
 	owner, reason, ticket string
 	// changed reports whether a flag was given.
