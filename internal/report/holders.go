@@ -10,8 +10,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/evictor"
-	"github.com/dra-steward/dra-steward/pkg/toleration"
-	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -30,19 +28,6 @@ type Device struct {
 	Claims []string `json:"claims"`
 	Pods   []string `json:"pods"`
 	Taints []string `json:"taints"`
-}
-
-// A Taint is one that devices have for the same reason.
-type Taint struct {
-	// Source is the driver, or the DeviceTaintRule.
-	Source tracker.Source `json:"source"`
-	Taint  string         `json:"taint"`
-	// Devices have it, Held of them are allocated, to claims that so many Pods use.
-	Devices int `json:"devices"`
-	Held    int `json:"held"`
-	Pods    int `json:"pods"`
-	// Dormant is true if no pod is affected.
-	Dormant bool `json:"dormant"`
 }
 
 // began is since when a taint is there, as far as is known.
@@ -132,53 +117,4 @@ func (in Input) held() ([]Device, []Holder) {
 		return cmp.Or(cmp.Compare(b.Devices, a.Devices), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Driver, b.Driver))
 	})
 	return devices, holders
-}
-
-// tainted is what has one taint.
-type tainted struct{ devices, held, pods map[string]bool }
-
-func (t tainted) add(in Input, id usage.DeviceID) {
-	t.devices[id.String()] = true
-	for _, claim := range in.Holders.Claims(id) {
-		t.held[id.String()] = true
-		for _, pod := range in.Holders.Pods(claim.Namespace, claim.Name) {
-			t.pods[pod.Namespace+"/"+pod.Name] = true
-		}
-	}
-}
-
-// taints are all of them, rules that select nothing included, by what they come from.
-func (in Input) taints() []Taint {
-	type one struct {
-		source tracker.Source
-		taint  string
-	}
-	all := map[one]tainted{}
-	of := func(source tracker.Source, taint resourceapi.DeviceTaint) tainted {
-		source.UID = ""
-		key := one{source, toleration.TaintText(taint)}
-		if all[key].devices == nil {
-			all[key] = tainted{map[string]bool{}, map[string]bool{}, map[string]bool{}}
-		}
-		return all[key]
-	}
-	for rule := range in.View.Rules() {
-		entry := of(tracker.Source{Kind: tracker.RuleSource, Name: rule.Name}, rule.Spec.Taint)
-		for _, id := range in.Holders.Allocated(rule.Spec.DeviceSelector) {
-			entry.add(in, id) // published or not
-		}
-	}
-	for d := range in.View.Devices() {
-		for _, taint := range d.Taints() {
-			of(taint.Source, taint.DeviceTaint).add(in, usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()})
-		}
-	}
-	taints := []Taint{}
-	for k, n := range all {
-		taints = append(taints, Taint{k.source, k.taint, len(n.devices), len(n.held), len(n.pods), len(n.held) == 0})
-	}
-	slices.SortFunc(taints, func(a, b Taint) int {
-		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Source.String(), b.Source.String()), cmp.Compare(a.Taint, b.Taint))
-	})
-	return taints
 }

@@ -143,11 +143,15 @@ func (r Report) taints(w io.Writer) {
 	}
 	fmt.Fprintln(w, "\nTAINT\tFROM\tDEVICES\tHELD\tPODS")
 	for _, t := range r.Taints {
-		dormant := ""
+		notes := t.Findings
 		if t.Dormant {
-			dormant = "\tdormant: no pods"
+			notes = append([]string{"dormant: no pods"}, notes...)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d%s\n", t.Taint, t.Source, t.Devices, t.Held, t.Pods, dormant)
+		cell := ""
+		if len(notes) > 0 {
+			cell = "\t" + strings.Join(notes, "; ")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d%s\n", t.Taint, t.Source, t.Devices, t.Held, t.Pods, cell)
 	}
 }
 
