@@ -129,6 +129,7 @@ var Packages = map[string]Package{
 	"internal/version":          {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
 	"internal/ruleid":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/remerge":          {Floor: 1, Importers: []string{"internal/clusterread", "pkg/tracker"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/natural":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
