@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/dra-steward/dra-steward/internal/fleet"
 )
 
@@ -31,6 +33,10 @@ type Options struct {
 	// World returns all that is known of the cluster, with pods: pages that predict need it. Nil
 	// takes the input of the fleet that is shown.
 	World func(context.Context) (fleet.Input, error)
+	// Events returns the Kubernetes events of an object, in any order; pages leave them out if it is nil.
+	Events func(ctx context.Context, namespace, kind, name string) ([]*corev1.Event, error)
+	// Findings are the reasons of the events by which the agents of nodes report findings.
+	Findings []string
 	// Streams is how many pages may listen for changes at a time, 200 if it is 0.
 	Streams int
 	// Name is how the program is called in commands, dra-steward if it is empty.

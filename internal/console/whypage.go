@@ -37,6 +37,7 @@ type whyView struct {
 	Command      string
 	Notes        []string
 	Error        string
+	Events       happened
 }
 
 // A chart is the devices of a request by reason.
@@ -59,7 +60,9 @@ func (s *Server) claimPage(ctx context.Context, r *http.Request, now *shown) (pa
 	namespace, name := r.FormValue("namespace"), r.FormValue("name")
 	for _, claim := range now.fleet.Input.Claims {
 		if claim.Namespace == namespace && claim.Name == name {
-			return page{Template: "why", Title: name, Data: s.claimView(ctx, now, claim)}, nil
+			v := s.claimView(ctx, now, claim)
+			v.Events = s.happenedTo(ctx, namespace, "ResourceClaim", name)
+			return page{Template: "why", Title: name, Data: v}, nil
 		}
 	}
 	return page{}, errMissing("claim", namespace+"/"+name, now)
@@ -98,7 +101,9 @@ func (s *Server) podPage(ctx context.Context, r *http.Request, now *shown) (page
 	defer done()
 	for _, pod := range in.Pods {
 		if pod.Namespace == namespace && pod.Name == name {
-			return page{Template: "why", Title: name, Data: s.podView(ctx, now, in, pod)}, nil
+			v := s.podView(ctx, now, in, pod)
+			v.Events = s.happenedTo(ctx, namespace, "Pod", name)
+			return page{Template: "why", Title: name, Data: v}, nil
 		}
 	}
 	return page{}, errMissing("pod", namespace+"/"+name, now)

@@ -39,7 +39,7 @@ var Packages = map[string]Package{
 	"internal/cli/cmdutil":  {Floor: 4, Beside: []string{"internal/policyload"}},
 	"internal/cli/capacity": {Floor: 5},
 	"internal/cli/config":   {Floor: 5},
-	"internal/cli/console":  {Floor: 5},
+	"internal/cli/console":  {Floor: 5, Beside: []string{"internal/cli/report", "internal/nodeagent"}},
 	"internal/cli/device":   {Floor: 5},
 	"internal/cli/drain":    {Floor: 5},
 	"internal/cli/lint":     {Floor: 5},

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -21,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/nodeagent"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -68,7 +70,7 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 	if f.ofFiles, err = drainsOf(streams, f.source.Files); err != nil {
 		return nil, err
 	}
-	if f.server, err = console.New(console.Options{Cluster: f.cluster, Now: time.Now, World: f.readWorld, Name: streams.Name}); err != nil {
+	if f.server, err = console.New(console.Options{Cluster: f.cluster, Now: time.Now, World: f.readWorld, Events: f.readEvents, Findings: findings(), Name: streams.Name}); err != nil {
 		return nil, err
 	}
 	first := clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, Gates: true, Scheduler: o.gates}
@@ -174,6 +176,22 @@ func (f *feed) readWorld(ctx context.Context) (fleet.Input, error) {
 	}
 	f.world, f.worldOf = &in, f.before
 	return in, err
+}
+
+// findings are the reasons of the events that the agents of nodes write.
+func findings() (reasons []string) {
+	for _, kind := range nodeagent.Kinds() {
+		reasons = append(reasons, kind.Event)
+	}
+	return reasons
+}
+
+// readEvents reads the events about an object.
+func (f *feed) readEvents(ctx context.Context, namespace, kind, name string) ([]*corev1.Event, error) {
+	if f.typed == nil {
+		return f.first.EventsOfFiles(namespace, kind, name), nil
+	}
+	return clusterread.EventsAbout(ctx, f.typed, namespace, kind, name)
 }
 
 // follow shows the changes of the cluster until ctx ends.
