@@ -20,10 +20,18 @@ const (
 
 // EventsAbout reads the events about an object, at most 500, in no order. They are not watched.
 func EventsAbout(ctx context.Context, client kubernetes.Interface, namespace, kind, name string) ([]*corev1.Event, error) {
+	return eventsOf(ctx, client, namespace, fields.Set{"involvedObject.kind": kind, "involvedObject.name": name})
+}
+
+// EventsBecause reads the events of a namespace with a reason, at most 500, in no order.
+func EventsBecause(ctx context.Context, client kubernetes.Interface, namespace, reason string) ([]*corev1.Event, error) {
+	return eventsOf(ctx, client, namespace, fields.Set{"reason": reason})
+}
+
+func eventsOf(ctx context.Context, client kubernetes.Interface, namespace string, selected fields.Set) ([]*corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, eventsTime)
 	defer cancel()
-	about := fields.SelectorFromSet(fields.Set{"involvedObject.kind": kind, "involvedObject.name": name})
-	found, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: about.String(), Limit: maxEvents})
+	found, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.SelectorFromSet(selected).String(), Limit: maxEvents})
 	if err != nil {
 		return nil, err
 	}

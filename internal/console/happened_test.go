@@ -104,3 +104,6 @@ func TestHostileEvents(t *testing.T) {
 }
 
 func clock() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
+
+// clockOf tells a time that a test changes.
+func clockOf(at *time.Time) func() time.Time { return func() time.Time { return *at } }

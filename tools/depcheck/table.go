@@ -77,7 +77,7 @@ var Packages = map[string]Package{
 	"internal/daemon":      {Floor: 4},
 	"internal/taints":      {Floor: 4, Pure: true},
 	"internal/fleet":       {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/taints"}, Pure: true},
-	"internal/console":     {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/fleet", "internal/taints"}},
+	"internal/console":     {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/fleet", "internal/report", "internal/taints"}},
 	"internal/lint":        {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/audit":       {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/report":      {Floor: 4, Beside: []string{"internal/audit", "pkg/evictor"}, Never: []string{controllerRuntime}, Pure: true},

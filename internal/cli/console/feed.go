@@ -16,6 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/cli/report"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -70,7 +71,7 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 	if f.ofFiles, err = drainsOf(streams, f.source.Files); err != nil {
 		return nil, err
 	}
-	if f.server, err = console.New(console.Options{Cluster: f.cluster, Now: time.Now, World: f.readWorld, Events: f.readEvents, Findings: findings(), Name: streams.Name}); err != nil {
+	if f.server, err = console.New(f.options(o)); err != nil {
 		return nil, err
 	}
 	first := clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, Gates: true, Scheduler: o.gates}
@@ -78,6 +79,14 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 		return nil, err
 	}
 	return f, f.refresh(ctx)
+}
+
+// options are what the pages are made of. The report and the policies are read on demand, apart from
+// what is watched.
+func (f *feed) options(o *options) console.Options {
+	reader := report.Reader{Source: o.read, Namespace: o.release, Flag: "--release-namespace", Config: o.config}
+	return console.Options{Cluster: f.cluster, Now: time.Now, World: f.readWorld, Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
+		Report: reader.Report, Policies: reader.Policies}
 }
 
 // drainsOf reads the drains of files. Standard input can be read once only, and is left out.
