@@ -174,7 +174,7 @@ func TestExport(t *testing.T) {
 		t.Fatalf("%d files, %+v: %v", len(names), written, err)
 	}
 	links := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
-	devices := 0
+	devices, claims := 0, 0
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -182,6 +182,12 @@ func TestExport(t *testing.T) {
 		}
 		if strings.Contains(name, "device-") {
 			devices++
+			if !strings.Contains(string(text), "evict no pods") && !strings.Contains(string(text), "evict 1.") {
+				t.Errorf("%s has no prediction:\n%s", name, text)
+			}
+		}
+		if base := filepath.Base(name); strings.HasPrefix(base, "claim-") || strings.HasPrefix(base, "pod-") {
+			claims++
 		}
 		if filepath.Ext(name) != ".html" {
 			continue
@@ -197,8 +203,8 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s has a token", name)
 		}
 	}
-	if devices != 1 {
-		t.Errorf("%d devices", devices)
+	if devices != 1 || claims != 2 {
+		t.Errorf("%d devices, %d claims and pods, want 1 and 2", devices, claims)
 	}
 	if _, err := newServer(t, f).Export(t.Context(), console.ExportOptions{Folder: folder}); err == nil {
 		t.Error("a folder with files is written to")

@@ -68,15 +68,24 @@ func (s *Server) claimPage(ctx context.Context, r *http.Request, now *shown) (pa
 	return page{}, errMissing("claim", namespace+"/"+name, now)
 }
 
+func (s *Server) newClaimView(f *fleet.Fleet, claim *resourceapi.ResourceClaim) whyView {
+	return whyView{Kind: "claim", Namespace: claim.Namespace, Name: claim.Name, Command: s.command("why", "claim/"+claim.Name, "-n", claim.Namespace), Held: heldByClaim(f, claim)}
+}
+
 func (s *Server) claimView(ctx context.Context, now *shown, claim *resourceapi.ResourceClaim) whyView {
-	v := whyView{Kind: "claim", Namespace: claim.Namespace, Name: claim.Name, Command: s.command("why", "claim/"+claim.Name, "-n", claim.Namespace)}
-	v.Held = heldByClaim(now.fleet, claim)
+	v := s.newClaimView(now.fleet, claim)
 	in, done, err := s.question(ctx, now)
 	if err != nil {
 		v.Error = err.Error()
 		return v
 	}
 	defer done()
+	s.explainClaim(ctx, in, claim, &v)
+	return v
+}
+
+// explainClaim answers why a claim waits.
+func (s *Server) explainClaim(ctx context.Context, in fleet.Input, claim *resourceapi.ResourceClaim, v *whyView) {
 	var user *corev1.Pod
 	for _, pod := range in.Pods {
 		if pod.Namespace == claim.Namespace && uses(pod, claim.Name) {
@@ -89,7 +98,6 @@ func (s *Server) claimView(ctx context.Context, now *shown, claim *resourceapi.R
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
 	v.answer(whyWorld(in).ExplainClaim(ctx, claim, user))
-	return v
 }
 
 func (s *Server) podPage(ctx context.Context, r *http.Request, now *shown) (page, error) {
@@ -109,15 +117,20 @@ func (s *Server) podPage(ctx context.Context, r *http.Request, now *shown) (page
 	return page{}, errMissing("pod", namespace+"/"+name, now)
 }
 
-func (s *Server) podView(ctx context.Context, now *shown, in fleet.Input, pod *corev1.Pod) whyView {
+func (s *Server) newPodView(f *fleet.Fleet, in fleet.Input, pod *corev1.Pod) whyView {
 	v := whyView{Kind: "pod", Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Phase: string(pod.Status.Phase),
 		Command: s.command("why", "pod/"+pod.Name, "-n", pod.Namespace)}
 	for _, claim := range in.Claims {
 		if claim.Namespace == pod.Namespace && uses(pod, claim.Name) {
 			v.Claims = append(v.Claims, claim.Name)
-			v.Held = append(v.Held, heldByClaim(now.fleet, claim)...)
+			v.Held = append(v.Held, heldByClaim(f, claim)...)
 		}
 	}
+	return v
+}
+
+func (s *Server) podView(ctx context.Context, now *shown, in fleet.Input, pod *corev1.Pod) whyView {
+	v := s.newPodView(now.fleet, in, pod)
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
 	v.answer(whyWorld(in).ExplainPod(ctx, pod))

@@ -124,6 +124,9 @@ func (o *options) write(ctx context.Context, streams cmdutil.Streams) error {
 	if written.Left > 0 {
 		fmt.Fprintf(streams.Err, "warning: %d devices have no page of their own: those with a taint, a drain or a patch come first\n", written.Left)
 	}
+	if written.LeftClaims > 0 {
+		fmt.Fprintf(streams.Err, "warning: %d claims and pods have no page of their own: those that wait come first\n", written.LeftClaims)
+	}
 	return nil
 }
 
