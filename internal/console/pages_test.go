@@ -157,6 +157,14 @@ func TestPartialView(t *testing.T) {
 	}
 }
 
+// wantPrediction fails if the page of a device does not say what a drain evicts.
+func wantPrediction(t *testing.T, name, text string) {
+	t.Helper()
+	if !strings.Contains(text, "evict no pods") && !strings.Contains(text, "evict 1.") {
+		t.Errorf("%s has no prediction:\n%s", name, text)
+	}
+}
+
 // TestExport: an export has a file for each page, no address of a server, and every link leads to a
 // file.
 func TestExport(t *testing.T) {
@@ -182,9 +190,7 @@ func TestExport(t *testing.T) {
 		}
 		if strings.Contains(name, "device-") {
 			devices++
-			if !strings.Contains(string(text), "evict no pods") && !strings.Contains(string(text), "evict 1.") {
-				t.Errorf("%s has no prediction:\n%s", name, text)
-			}
+			wantPrediction(t, name, string(text))
 		}
 		if base := filepath.Base(name); strings.HasPrefix(base, "claim-") || strings.HasPrefix(base, "pod-") {
 			claims++

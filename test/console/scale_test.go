@@ -114,11 +114,7 @@ func TestScale(t *testing.T) {
 	if all := median(merge) + median(states) + median(update); all > time.Second {
 		t.Errorf("an update takes %v", all)
 	}
-	changed := eval[string](b, picture)
-	b.run(chromedp.Evaluate(redrawn, nil, awaitPromise))
-	if whole := eval[string](b, picture); whole != changed {
-		t.Error("a map of which the changed cells were drawn differs from one that was drawn as a whole")
-	}
+	wantSamePicture(b)
 	var text string
 	b.run(chromedp.Evaluate(frames, &text, awaitPromise))
 	var times []float64
@@ -135,6 +131,16 @@ func TestScale(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&memory)
 	t.Logf("heap of the page %.0f MiB, of the process with the cluster %d MiB", heap/(1<<20), memory.HeapAlloc>>20)
+}
+
+// wantSamePicture fails if the map, of which changed cells were drawn, differs from one that is drawn as a whole.
+func wantSamePicture(b tab) {
+	b.t.Helper()
+	changed := eval[string](b, picture)
+	b.run(chromedp.Evaluate(redrawn, nil, awaitPromise))
+	if whole := eval[string](b, picture); whole != changed {
+		b.t.Error("a map of which the changed cells were drawn differs from one that was drawn as a whole")
+	}
 }
 
 func median(all []time.Duration) time.Duration {
