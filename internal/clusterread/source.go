@@ -22,6 +22,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/remerge"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -63,6 +64,9 @@ type reading struct {
 	// version is that of the API server, served what it serves of DeviceTaintRules.
 	version func() (string, error)
 	served  func() (dynamic.ResourceInterface, error)
+	merged  remerge.Memory
+	// converted are the objects of listAs of the last read, by what and by what they were.
+	converted map[string]map[*unstructured.Unstructured]any
 }
 
 // begin connects to the cluster. The caller ends the progress.
@@ -92,7 +96,7 @@ func (s *Source) connect(streams cmdutil.Streams) (*reading, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	return &reading{config: config, client: client, progress: streams.Progress("connecting to " + config.Host),
+	return &reading{config: config, client: client, progress: streams.Progress("connecting to " + config.Host), converted: map[string]map[*unstructured.Unstructured]any{},
 		version: sync.OnceValues(func() (string, error) {
 			info, err := client.Discovery().ServerVersion()
 			if err != nil {
@@ -152,6 +156,9 @@ func list[T any, L runtime.Object](ctx context.Context, r *reading, what string,
 		objects, err = r.watcher.objects(ctx, what, pages, from.Watch)
 	} else {
 		objects, _, err = pages()
+	}
+	if len(objects) > 0 {
+		all = make([]T, 0, len(objects))
 	}
 	for _, object := range objects {
 		if typed, ok := object.(T); ok {
@@ -213,7 +220,7 @@ func (r *reading) view(ctx context.Context, l *Snapshot) error {
 	for _, class := range classes {
 		objects = append(objects, class)
 	}
-	l.View = tracker.Merge(objects...)
+	l.View = tracker.Merge(append(objects, &r.merged)...)
 	return nil
 }
 
@@ -277,12 +284,20 @@ func listAs[T any](ctx context.Context, r *reading, what string, client dynamic.
 	if err != nil {
 		return nil, err
 	}
+	before, now := r.converted[what], make(map[*unstructured.Unstructured]any, len(found))
 	for _, object := range found {
-		into := new(T)
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
-			return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
+		into, known := before[object]
+		if !known {
+			into = new(T)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
+				return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
+			}
 		}
+		now[object] = into
 		all = append(all, into)
+	}
+	if r.watcher != nil {
+		r.converted[what] = now
 	}
 	return all, nil
 }

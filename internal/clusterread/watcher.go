@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -80,7 +79,7 @@ type watched struct {
 	err   error
 
 	mutex   sync.Mutex
-	objects map[string]runtime.Object // by namespace and name
+	objects *sorted
 }
 
 // objects returns the objects of a list, in the order of the API server.
@@ -89,7 +88,7 @@ func (w *Watcher) objects(ctx context.Context, what string, list func() ([]runti
 	kept, known := w.lists[what]
 	w.mutex.Unlock()
 	if !known {
-		kept = &watched{what: what, list: list, watch: watch}
+		kept = &watched{what: what, list: list, watch: watch, objects: &sorted{}}
 		version, err := kept.fill()
 		if kept.err = err; err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 			return nil, err
@@ -103,11 +102,7 @@ func (w *Watcher) objects(ctx context.Context, what string, list func() ([]runti
 	}
 	kept.mutex.Lock()
 	defer kept.mutex.Unlock()
-	var all []runtime.Object
-	for _, key := range slices.Sorted(maps.Keys(kept.objects)) {
-		all = append(all, kept.objects[key])
-	}
-	return all, kept.err
+	return kept.objects.all(), kept.err
 }
 
 // fill lists the objects, and returns the version from which a watch goes on.
@@ -118,26 +113,8 @@ func (k *watched) fill() (version string, _ error) {
 	}
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.objects = map[string]runtime.Object{}
-	for _, object := range objects {
-		k.put(object, true)
-	}
+	k.objects = newSorted(objects)
 	return version, nil
-}
-
-// put keeps an object, or drops it.
-func (k *watched) put(object runtime.Object, there bool) {
-	about, err := meta.Accessor(object)
-	if err != nil {
-		return // only a status has no name
-	}
-	key := about.GetNamespace() + "/" + about.GetName()
-	if !there {
-		delete(k.objects, key)
-		return
-	}
-	about.SetManagedFields(nil) // often the largest part, and not read
-	k.objects[key] = object
 }
 
 // follow keeps a list current until ctx ends. A watch that the API server cannot continue
@@ -188,7 +165,7 @@ func (w *Watcher) events(ctx context.Context, k *watched, version string) error 
 			return apierrors.FromObject(event.Object)
 		}
 		k.mutex.Lock()
-		k.put(event.Object, event.Type != watch.Deleted)
+		k.objects.put(event.Object, event.Type != watch.Deleted)
 		k.mutex.Unlock()
 		w.signal()
 	}

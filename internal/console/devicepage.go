@@ -18,6 +18,8 @@ type deviceView struct {
 	// Previews are what commands would say; Commands are to be copied.
 	Previews []preview
 	Commands []command
+	// Findings are those of the agent of its node about the pods that hold it.
+	Findings happened
 }
 
 // A command is a line for a shell, and what it does.
@@ -31,6 +33,7 @@ func (s *Server) devicePage(ctx context.Context, r *http.Request, now *shown) (p
 	}
 	v := s.newDeviceView(now.fleet, d)
 	v.Previews = s.previews(ctx, now, id)
+	v.Findings = s.found(ctx, v.Holders)
 	return page{Template: "device", Title: id.Device, Data: v}, nil
 }
 

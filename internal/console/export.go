@@ -28,28 +28,30 @@ type ExportOptions struct {
 // An Export is what was written.
 type Export struct {
 	// Index is the name of the first page, Files the number of files, Left the number of devices
-	// without a page.
-	Index       string
-	Files, Left int
+	// without a page, LeftClaims that of claims and pods.
+	Index                   string
+	Files, Left, LeftClaims int
 }
 
-// Export writes the pages as files. They show what is shown now, without what predictions say.
+// Export writes the pages as files. They show what is shown now, with the predictions that can be made
+// in a minute.
 func (s *Server) Export(ctx context.Context, o ExportOptions) (Export, error) {
 	e := &exporter{server: s, now: s.shown.Load(), folder: o.Folder, group: fleet.Grouping(o.Group), known: map[string]bool{}}
 	if err := e.begin(); err != nil {
 		return Export{}, err
 	}
+	e.look(ctx)
 	e.plan()
 	var err error
 	if e.pages, err = newRenderer(links{files: e.known}); err != nil {
 		return Export{}, err
 	}
-	for _, step := range []func(context.Context) error{e.assets, e.maps, e.others, e.devices, e.drains} {
+	for _, step := range []func(context.Context) error{e.assets, e.maps, e.others, e.devices, e.claims, e.drains} {
 		if err := step(ctx); err != nil {
 			return Export{}, err
 		}
 	}
-	return Export{Index: filepath.Join(o.Folder, "index.html"), Files: e.written, Left: e.left}, nil
+	return Export{Index: filepath.Join(o.Folder, "index.html"), Files: e.written, Left: e.left, LeftClaims: e.leftClaims}, nil
 }
 
 // An exporter writes one export.
@@ -61,8 +63,9 @@ type exporter struct {
 	known map[string]bool
 	pages *renderer
 	// own are the devices with a page, by their indexes.
-	own           []int
-	written, left int
+	own                       []int
+	written, left, leftClaims int
+	predictions
 }
 
 // begin makes the folder.
@@ -110,6 +113,7 @@ func (e *exporter) plan() {
 	for _, d := range f.Input.Drains {
 		e.known[server.drain(d.Name).URL] = true
 	}
+	e.planClaims()
 }
 
 // tables is how many pages the table of devices has.
@@ -140,7 +144,7 @@ func (e *exporter) assets(context.Context) error {
 
 // page writes one page.
 func (e *exporter) page(ctx context.Context, address string, p page) error {
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || address == "" { // names of the API server are not as long
 		return err
 	}
 	p = e.server.frame(p, e.now)
@@ -206,6 +210,7 @@ func (e *exporter) devices(ctx context.Context) error {
 	for _, i := range e.own {
 		d := &e.now.fleet.Devices[i]
 		v := e.server.newDeviceView(e.now.fleet, d)
+		v.Previews = e.previews(ctx, d.ID)
 		if err := e.page(ctx, links{}.device(d.ID).URL, page{Template: "device", Title: d.ID.Device, Data: v}); err != nil {
 			return err
 		}

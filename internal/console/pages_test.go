@@ -157,6 +157,14 @@ func TestPartialView(t *testing.T) {
 	}
 }
 
+// wantPrediction fails if the page of a device does not say what a drain evicts.
+func wantPrediction(t *testing.T, name, text string) {
+	t.Helper()
+	if !strings.Contains(text, "evict no pods") && !strings.Contains(text, "evict 1.") {
+		t.Errorf("%s has no prediction:\n%s", name, text)
+	}
+}
+
 // TestExport: an export has a file for each page, no address of a server, and every link leads to a
 // file.
 func TestExport(t *testing.T) {
@@ -174,7 +182,7 @@ func TestExport(t *testing.T) {
 		t.Fatalf("%d files, %+v: %v", len(names), written, err)
 	}
 	links := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
-	devices := 0
+	devices, claims := 0, 0
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -182,6 +190,10 @@ func TestExport(t *testing.T) {
 		}
 		if strings.Contains(name, "device-") {
 			devices++
+			wantPrediction(t, name, string(text))
+		}
+		if base := filepath.Base(name); strings.HasPrefix(base, "claim-") || strings.HasPrefix(base, "pod-") {
+			claims++
 		}
 		if filepath.Ext(name) != ".html" {
 			continue
@@ -197,8 +209,8 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s has a token", name)
 		}
 	}
-	if devices != 1 {
-		t.Errorf("%d devices", devices)
+	if devices != 1 || claims != 2 {
+		t.Errorf("%d devices, %d claims and pods, want 1 and 2", devices, claims)
 	}
 	if _, err := newServer(t, f).Export(t.Context(), console.ExportOptions{Folder: folder}); err == nil {
 		t.Error("a folder with files is written to")

@@ -47,12 +47,7 @@ func (s *Server) world(ctx context.Context, now *shown) (fleet.Input, error) {
 // previews are the answers of impact, drain --dry-run and whatif for one device. A bounded number
 // is computed at a time, each in bounded time.
 func (s *Server) previews(ctx context.Context, now *shown, id usage.DeviceID) []preview {
-	target := id.String()
-	all := []preview{
-		{Title: "If it is tainted with NoExecute", Command: s.command("impact", target, "example.com/broken:NoExecute")},
-		{Title: "If it is drained", Command: s.command("drain", target, "--dry-run=client")},
-		{Title: "Where its pods land", Command: s.command("whatif", "drain", target)},
-	}
+	all := s.newPreviews(id)
 	done, err := s.begin(ctx)
 	if err != nil {
 		return failed(all, err)
@@ -65,9 +60,25 @@ func (s *Server) previews(ctx context.Context, now *shown, id usage.DeviceID) []
 	if err != nil {
 		return failed(all, err)
 	}
-	objects := objectsOf(in)
+	return s.predictAll(ctx, in, objectsOf(in), id)
+}
+
+// newPreviews are previews without answers.
+func (s *Server) newPreviews(id usage.DeviceID) []preview {
+	target := id.String()
+	return []preview{
+		{Title: "If it is tainted with NoExecute", Command: s.command("impact", target, "example.com/broken:NoExecute")},
+		{Title: "If it is drained", Command: s.command("drain", target, "--dry-run=client")},
+		{Title: "Where its pods land", Command: s.command("whatif", "drain", target)},
+	}
+}
+
+// predictAll answers for one device.
+func (s *Server) predictAll(ctx context.Context, in fleet.Input, objects taints.Objects, id usage.DeviceID) []preview {
+	all := s.newPreviews(id)
 	all[0].Lines = impactOf(objects, id, s.options.Now)
 	all[1].Lines = drainOf(in, objects, id, s.options.Now)
+	var err error
 	limited, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
 	switch all[2].Lines, err = landing(limited, in, id); {

@@ -37,6 +37,12 @@ type flagged struct {
 	Flag bool
 }
 
+// timed is data and the time of the page.
+type timed struct {
+	Now  time.Time
+	Data any
+}
+
 // A renderer writes pages.
 type renderer struct {
 	templates *template.Template
@@ -48,7 +54,9 @@ func newRenderer(l links) (*renderer, error) {
 		"text": plain, "shell": shell, "age": age, "lasting": lasting, "stamp": stamp, "comma": comma, "lower": strings.ToLower, "percent": percent, "fit": fitText, "add": func(a, b int) int { return a + b },
 		"device": l.device, "claim": l.claim, "pod": l.pod, "drain": l.drain, "to": l.to, "asset": l.asset, "search": l.search,
 		"nav": l.nav, "pair": func(row capacityRow, flag bool) flagged { return flagged{row, flag} }, "named": func(l link, text string) link { return link{l.URL, text} },
-		"row": func(f *fleet.Fleet, i int) *fleet.Device { return &f.Devices[i] },
+		"at":        func(now time.Time, data any) timed { return timed{now, data} },
+		"parameter": parameterText,
+		"row":       func(f *fleet.Fleet, i int) *fleet.Device { return &f.Devices[i] },
 	}).ParseFS(files, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)

@@ -16,7 +16,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/report"
 )
 
 //go:embed static templates
@@ -31,6 +34,15 @@ type Options struct {
 	// World returns all that is known of the cluster, with pods: pages that predict need it. Nil
 	// takes the input of the fleet that is shown.
 	World func(context.Context) (fleet.Input, error)
+	// Events returns the Kubernetes events of an object, in any order; pages leave them out if it is nil.
+	Events func(ctx context.Context, namespace, kind, name string) ([]*corev1.Event, error)
+	// Findings are the reasons of the events by which the agents of nodes report findings.
+	Findings []string
+	// Report makes the report of the ladder, Policies reads those of the release in the namespace
+	// Release. They are called once at a time. Nil leaves their pages empty.
+	Report   func(context.Context) (report.Report, error)
+	Policies func(context.Context) (report.Policies, error)
+	Release  string
 	// Streams is how many pages may listen for changes at a time, 200 if it is 0.
 	Streams int
 	// Name is how the program is called in commands, dra-steward if it is empty.
@@ -54,12 +66,16 @@ type Server struct {
 	live    *renderer
 	static  fs.FS
 
-	mutex sync.Mutex // orders changes of shown
-	shown atomic.Pointer[shown]
+	mutex  sync.Mutex // orders changes of shown, and guards opened
+	opened *baseline
+	shown  atomic.Pointer[shown]
 
 	streams atomic.Int64
 	render  chan struct{}
 	predict chan struct{}
+
+	report   work[report.Report]
+	policies work[report.Policies]
 }
 
 // shown is what pages show.
@@ -137,6 +153,8 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /drain", s.page(s.drainPage))
 	mux.HandleFunc("GET /taints", s.page(s.taintsPage))
 	mux.HandleFunc("GET /capacity", s.page(s.capacityPage))
+	mux.HandleFunc("GET /policies", s.page(s.policiesPage))
+	mux.HandleFunc("GET /report", s.page(s.reportPage))
 	mux.HandleFunc("GET /map.json", s.mapJSON)
 	mux.HandleFunc("GET /events", s.events)
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(s.static)))

@@ -37,6 +37,7 @@ type whyView struct {
 	Command      string
 	Notes        []string
 	Error        string
+	Events       happened
 }
 
 // A chart is the devices of a request by reason.
@@ -59,21 +60,32 @@ func (s *Server) claimPage(ctx context.Context, r *http.Request, now *shown) (pa
 	namespace, name := r.FormValue("namespace"), r.FormValue("name")
 	for _, claim := range now.fleet.Input.Claims {
 		if claim.Namespace == namespace && claim.Name == name {
-			return page{Template: "why", Title: name, Data: s.claimView(ctx, now, claim)}, nil
+			v := s.claimView(ctx, now, claim)
+			v.Events = s.happenedTo(ctx, namespace, "ResourceClaim", name)
+			return page{Template: "why", Title: name, Data: v}, nil
 		}
 	}
 	return page{}, errMissing("claim", namespace+"/"+name, now)
 }
 
+func (s *Server) newClaimView(f *fleet.Fleet, claim *resourceapi.ResourceClaim) whyView {
+	return whyView{Kind: "claim", Namespace: claim.Namespace, Name: claim.Name, Command: s.command("why", "claim/"+claim.Name, "-n", claim.Namespace), Held: heldByClaim(f, claim)}
+}
+
 func (s *Server) claimView(ctx context.Context, now *shown, claim *resourceapi.ResourceClaim) whyView {
-	v := whyView{Kind: "claim", Namespace: claim.Namespace, Name: claim.Name, Command: s.command("why", "claim/"+claim.Name, "-n", claim.Namespace)}
-	v.Held = heldByClaim(now.fleet, claim)
+	v := s.newClaimView(now.fleet, claim)
 	in, done, err := s.question(ctx, now)
 	if err != nil {
 		v.Error = err.Error()
 		return v
 	}
 	defer done()
+	s.explainClaim(ctx, in, claim, &v)
+	return v
+}
+
+// explainClaim answers why a claim waits.
+func (s *Server) explainClaim(ctx context.Context, in fleet.Input, claim *resourceapi.ResourceClaim, v *whyView) {
 	var user *corev1.Pod
 	for _, pod := range in.Pods {
 		if pod.Namespace == claim.Namespace && uses(pod, claim.Name) {
@@ -86,7 +98,6 @@ func (s *Server) claimView(ctx context.Context, now *shown, claim *resourceapi.R
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
 	v.answer(whyWorld(in).ExplainClaim(ctx, claim, user))
-	return v
 }
 
 func (s *Server) podPage(ctx context.Context, r *http.Request, now *shown) (page, error) {
@@ -98,21 +109,28 @@ func (s *Server) podPage(ctx context.Context, r *http.Request, now *shown) (page
 	defer done()
 	for _, pod := range in.Pods {
 		if pod.Namespace == namespace && pod.Name == name {
-			return page{Template: "why", Title: name, Data: s.podView(ctx, now, in, pod)}, nil
+			v := s.podView(ctx, now, in, pod)
+			v.Events = s.happenedTo(ctx, namespace, "Pod", name)
+			return page{Template: "why", Title: name, Data: v}, nil
 		}
 	}
 	return page{}, errMissing("pod", namespace+"/"+name, now)
 }
 
-func (s *Server) podView(ctx context.Context, now *shown, in fleet.Input, pod *corev1.Pod) whyView {
+func (s *Server) newPodView(f *fleet.Fleet, in fleet.Input, pod *corev1.Pod) whyView {
 	v := whyView{Kind: "pod", Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Phase: string(pod.Status.Phase),
 		Command: s.command("why", "pod/"+pod.Name, "-n", pod.Namespace)}
 	for _, claim := range in.Claims {
 		if claim.Namespace == pod.Namespace && uses(pod, claim.Name) {
 			v.Claims = append(v.Claims, claim.Name)
-			v.Held = append(v.Held, heldByClaim(now.fleet, claim)...)
+			v.Held = append(v.Held, heldByClaim(f, claim)...)
 		}
 	}
+	return v
+}
+
+func (s *Server) podView(ctx context.Context, now *shown, in fleet.Input, pod *corev1.Pod) whyView {
+	v := s.newPodView(now.fleet, in, pod)
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
 	v.answer(whyWorld(in).ExplainPod(ctx, pod))

@@ -18,6 +18,25 @@ const mostly = 4
 // A pool is one of a driver.
 type pool struct{ driver, name string }
 
+// few is up to how many pools comparing is faster than hashing.
+const few = 8
+
+// contains returns a function that reports whether a pool is one of these.
+func contains(pools map[pool]bool) func(driver, name string) bool {
+	if len(pools) > few {
+		return func(driver, name string) bool { return pools[pool{driver, name}] }
+	}
+	list := slices.Collect(maps.Keys(pools))
+	return func(driver, name string) bool {
+		for i := range list {
+			if list[i].name == name && list[i].driver == driver {
+				return true
+			}
+		}
+		return false
+	}
+}
+
 // updated makes a fleet of an earlier one: only the devices of pools with a change are looked at
 // again. It returns nil if devices or the labels of nodes differ, or if that would not be faster.
 // The objects of an input do not change, so that equal pointers are equal objects.
@@ -43,9 +62,9 @@ func updated(ctx context.Context, in Input, before *Fleet) (*Fleet, error) {
 	}
 	f := &Fleet{Input: in, Partial: in.Partial, Notes: slices.Clone(in.Notes), Devices: slices.Clone(before.Devices), Layout: before.Layout,
 		nodes: before.nodes, byName: before.byName, order: before.order}
-	left := 0
+	left, changed := 0, contains(pools)
 	for i := range f.Devices {
-		if pools[pool{f.Devices[i].ID.Driver, f.Devices[i].ID.Pool}] {
+		if changed(f.Devices[i].ID.Driver, f.Devices[i].ID.Pool) {
 			left++
 		}
 	}
@@ -160,8 +179,9 @@ func results(claim *resourceapi.ResourceClaim) map[usage.DeviceID]bool {
 // of is the part of a cluster that some pools depend on.
 func (in Input) of(pools map[pool]bool) Input {
 	var objects []any
+	part := contains(pools)
 	for slice := range in.View.StoredSlices() {
-		if pools[pool{slice.Spec.Driver, slice.Spec.Pool.Name}] {
+		if part(slice.Spec.Driver, slice.Spec.Pool.Name) {
 			objects = append(objects, slice)
 		}
 	}
@@ -178,7 +198,7 @@ func (in Input) of(pools map[pool]bool) Input {
 	in.View, in.Claims = tracker.Merge(objects...), nil
 	for _, claim := range claims {
 		if claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
-			return pools[pool{r.Driver, r.Pool}]
+			return part(r.Driver, r.Pool)
 		}) {
 			in.Claims = append(in.Claims, claim)
 		}

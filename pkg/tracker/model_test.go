@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/remerge"
 )
 
 // naive computes the view from scratch, as simply as can be.
@@ -228,13 +229,13 @@ func checkDevices(t *testing.T, s *Snapshot, slice *resourceapi.ResourceSlice, o
 }
 
 // TestModel applies random histories, in batches of random sizes, and compares the view
-// with a recomputation after each. It also keeps old snapshots and the objects of the
+// with a recomputation after each, and so the view of [Merge] with a memory. It also keeps old snapshots and the objects of the
 // informers: neither may ever change.
 func TestModel(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(seed)
 		w.patches = seed%2 == 1
-		s := newState()
+		s, memory := newState(), &remerge.Memory{}
 		objects := map[objectKey]any{}
 		known := map[string]*resourceapi.ResourceSlice{}
 		was := map[*resourceapi.ResourceSlice]string{}
@@ -254,6 +255,12 @@ func TestModel(t *testing.T) {
 				}
 			}
 			check(t, s.current, objects)
+			all := append(slices.Collect(maps.Values(objects)), memory)
+			merged := Merge(all...)
+			check(t, merged, objects)
+			if again := Merge(all...); again != merged {
+				t.Fatalf("seed %d: the same objects give another view", seed)
+			}
 			if got := view(s.current); text(t, got) != text(t, known) {
 				t.Fatalf("seed %d: a reader of the events has another view:\n%s", seed, gocmp.Diff(got, known))
 			}

@@ -14,10 +14,12 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/cli/report"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
 	"github.com/dra-steward/dra-steward/internal/fleet"
@@ -57,6 +59,19 @@ func exampleInput(t *testing.T) fleet.Input {
 	return in
 }
 
+// events are those of the example.
+func events(t *testing.T) func(ctx context.Context, namespace, kind, name string) ([]*corev1.Event, error) {
+	t.Helper()
+	o := clusterread.SnapshotOptions{Source: clusterread.Source{Files: []string{example}}}
+	l, err := o.Read(t.Context(), cmdutil.Streams{Out: io.Discard, Err: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(_ context.Context, namespace, kind, name string) ([]*corev1.Event, error) {
+		return l.EventsOfFiles(namespace, kind, name), nil
+	}
+}
+
 func build(t *testing.T, in fleet.Input, before *fleet.Fleet) *fleet.Fleet {
 	t.Helper()
 	f, err := fleet.Build(t.Context(), in, before)
@@ -75,7 +90,8 @@ type site struct {
 
 func serve(t *testing.T, f *fleet.Fleet, clock func() time.Time) site {
 	t.Helper()
-	s, err := console.New(console.Options{Cluster: "prod-eu-1", Now: clock})
+	reader := report.Reader{Source: clusterread.Source{Files: []string{example}}}
+	s, err := console.New(console.Options{Cluster: "prod-eu-1", Now: clock, Events: events(t), Findings: []string{"ClaimNotPrepared"}, Report: reader.Report, Policies: reader.Policies, Release: "dra-steward"})
 	if err != nil {
 		t.Fatal(err)
 	}

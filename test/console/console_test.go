@@ -27,7 +27,8 @@ var axe string
 func pages() map[string]string {
 	return map[string]string{
 		"map": "/", "search": "/?q=state:tainted&group=driver", "device": "/device?driver=gpu.example.com&pool=a02&device=gpu-3", "why": "/pod?namespace=research&name=eight-0",
-		"drains": "/drains", "drain": "/drain?name=a05-firmware", "taints": "/taints", "capacity": "/capacity?by=class", "missing": "/device?driver=a",
+		"drains": "/drains", "drain": "/drain?name=a05-firmware", "taints": "/taints", "capacity": "/capacity?by=class", "policies": "/policies", "report": "/report?make=yes",
+		"missing": "/device?driver=a",
 	}
 }
 
@@ -224,7 +225,7 @@ func TestScreenshots(t *testing.T) {
 		width, height      int64
 	}{
 		{"map-light", "map", "light", 1280, 620}, {"map-dark", "map", "dark", 1280, 620}, {"map-narrow", "map", "light", 390, 760}, {"device-light", "device", "light", 1280, 900}, {"device-dark-narrow", "device", "dark", 390, 900},
-		{"why-light", "why", "light", 1280, 620}, {"drain-dark", "drain", "dark", 1280, 760}, {"capacity-light", "capacity", "light", 1280, 330},
+		{"why-light", "why", "light", 1280, 820}, {"policies-light", "policies", "light", 1280, 760}, {"report-dark", "report", "dark", 1280, 620}, {"drain-dark", "drain", "dark", 1280, 760}, {"capacity-light", "capacity", "light", 1280, 330},
 	} {
 		b.size(shot.width, shot.height, shot.scheme)
 		b.run(chromedp.Navigate(s.base + pages()[shot.page]))

@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/remerge"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/test/scale"
@@ -25,10 +26,12 @@ const nodes = 5000
 type large struct {
 	objects []any
 	input   fleet.Input
+	merged  remerge.Memory
 }
 
 func newLarge() *large {
 	w, l := scale.World{Nodes: nodes, Seed: 1}, &large{}
+	l.objects = append(l.objects, &l.merged)
 	for i := range w.Nodes {
 		l.objects = append(l.objects, w.GPUs(i))
 		l.input.Nodes = append(l.input.Nodes, w.Node(i))
@@ -70,6 +73,12 @@ const frames = `new Promise(done => {
 	requestAnimationFrame(step);
 })`
 
+// picture is what the map shows, redrawn draws all of it.
+const (
+	picture = `document.getElementById("canvas").toDataURL()`
+	redrawn = `new Promise(done => { document.getElementById("size").dispatchEvent(new Event("change")); requestAnimationFrame(() => requestAnimationFrame(done)); })`
+)
+
 // TestScale: 5,000 nodes with eight devices each are shown within a second or so, follow a change in
 // a fraction of one, and scroll smoothly. The bounds are three times what docs/performance.md
 // reports, since other processes run.
@@ -82,6 +91,7 @@ func TestScale(t *testing.T) {
 	b.run(chromedp.Navigate(s.first))
 	b.drawn(1)
 	paint := eval[float64](b, `performance.getEntriesByName("map-painted")[0].startTime`)
+	b.await(`performance.getEntriesByName("first-contentful-paint").length > 0`)
 	first := eval[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
 	size := eval[float64](b, `performance.getEntriesByType("navigation")[0].encodedBodySize`)
 	t.Logf("first paint after %.0f ms, map after %.0f ms, page %.0f KiB", first, paint, size/1024)
@@ -104,6 +114,7 @@ func TestScale(t *testing.T) {
 	if all := median(merge) + median(states) + median(update); all > time.Second {
 		t.Errorf("an update takes %v", all)
 	}
+	wantSamePicture(b)
 	var text string
 	b.run(chromedp.Evaluate(frames, &text, awaitPromise))
 	var times []float64
@@ -122,9 +133,35 @@ func TestScale(t *testing.T) {
 	t.Logf("heap of the page %.0f MiB, of the process with the cluster %d MiB", heap/(1<<20), memory.HeapAlloc>>20)
 }
 
+// wantSamePicture fails if the map, of which changed cells were drawn, differs from one that is drawn as a whole.
+func wantSamePicture(b tab) {
+	b.t.Helper()
+	changed := eval[string](b, picture)
+	b.run(chromedp.Evaluate(redrawn, nil, awaitPromise))
+	if whole := eval[string](b, picture); whole != changed {
+		b.t.Error("a map of which the changed cells were drawn differs from one that was drawn as a whole")
+	}
+}
+
 func median(all []time.Duration) time.Duration {
 	slices.Sort(all)
 	return all[len(all)/2].Round(time.Millisecond)
+}
+
+// BenchmarkUpdate is what a taint costs the server.
+func BenchmarkUpdate(b *testing.B) {
+	l := newLarge()
+	before, err := fleet.Build(context.Background(), l.input, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	gpu := 0
+	for b.Loop() {
+		gpu = (gpu + 1) % scale.PerNode
+		if before, err = fleet.Build(context.Background(), l.after(gpu), before); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkBuild is what one change costs the server, apart from the merge of the slices.

@@ -27,6 +27,8 @@ type options struct {
 	port    int
 	export  string
 	group   string
+	// release is the namespace of the release, config a file with its configuration.
+	release, config string
 }
 
 const help = `console serves pages about the devices of a cluster to your browser: a map of nodes and devices,
@@ -63,6 +65,8 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.IntVar(&o.port, "port", 0, "port to listen on; 0 is any that is free")
 	f.StringVar(&o.export, "export", "", "write the pages as files to this folder, which must be empty or not exist, and end")
 	f.StringVar(&o.group, "group-by", "zone", "with --export: what the map is grouped by: zone, pool, driver, model, namespace, none or label:KEY")
+	f.StringVar(&o.release, "release-namespace", "dra-steward", "namespace of the release, for the policies and the report")
+	f.StringVar(&o.config, "config", "", "configuration file for the policies and the report to use instead of that of the release")
 	o.gates.AddFlags(f)
 	cmdutil.Complete(c, "group-by", fleet.Groupings())
 	return c
@@ -119,6 +123,9 @@ func (o *options) write(ctx context.Context, streams cmdutil.Streams) error {
 	fmt.Fprintf(streams.Out, "%d files written; open %s\n", written.Files, written.Index)
 	if written.Left > 0 {
 		fmt.Fprintf(streams.Err, "warning: %d devices have no page of their own: those with a taint, a drain or a patch come first\n", written.Left)
+	}
+	if written.LeftClaims > 0 {
+		fmt.Fprintf(streams.Err, "warning: %d claims and pods have no page of their own: those that wait come first\n", written.LeftClaims)
 	}
 	return nil
 }

@@ -9,18 +9,21 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/cli/report"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/nodeagent"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -68,7 +71,7 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 	if f.ofFiles, err = drainsOf(streams, f.source.Files); err != nil {
 		return nil, err
 	}
-	if f.server, err = console.New(console.Options{Cluster: f.cluster, Now: time.Now, World: f.readWorld, Name: streams.Name}); err != nil {
+	if f.server, err = console.New(f.options(o)); err != nil {
 		return nil, err
 	}
 	first := clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, Gates: true, Scheduler: o.gates}
@@ -76,6 +79,14 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 		return nil, err
 	}
 	return f, f.refresh(ctx)
+}
+
+// options are what the pages are made of. The report and the policies are read on demand, apart from
+// what is watched.
+func (f *feed) options(o *options) console.Options {
+	reader := report.Reader{Source: o.read, Namespace: o.release, Flag: "--release-namespace", Config: o.config}
+	return console.Options{Cluster: f.cluster, Now: time.Now, World: f.readWorld, Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
+		Report: reader.Report, Policies: reader.Policies}
 }
 
 // drainsOf reads the drains of files. Standard input can be read once only, and is left out.
@@ -174,6 +185,22 @@ func (f *feed) readWorld(ctx context.Context) (fleet.Input, error) {
 	}
 	f.world, f.worldOf = &in, f.before
 	return in, err
+}
+
+// findings are the reasons of the events that the agents of nodes write.
+func findings() (reasons []string) {
+	for _, kind := range nodeagent.Kinds() {
+		reasons = append(reasons, kind.Event)
+	}
+	return reasons
+}
+
+// readEvents reads the events about an object.
+func (f *feed) readEvents(ctx context.Context, namespace, kind, name string) ([]*corev1.Event, error) {
+	if f.typed == nil {
+		return f.first.EventsOfFiles(namespace, kind, name), nil
+	}
+	return clusterread.EventsAbout(ctx, f.typed, namespace, kind, name)
 }
 
 // follow shows the changes of the cluster until ctx ends.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/audit"
@@ -57,6 +58,8 @@ type reportOptions struct {
 	output            string
 	watch             bool
 	policies          []string
+	// flag is the flag that sets namespace, --namespace if it is empty.
+	flag string
 }
 
 func ReportCommand(streams cmdutil.Streams) *cobra.Command {
@@ -262,6 +265,8 @@ type released struct {
 	counters  report.Seen
 	evictions report.Evictions
 	notes     []string
+	// maps are the ConfigMaps in its namespace.
+	maps []*corev1.ConfigMap
 }
 
 func (r *released) note(format string, args ...any) {

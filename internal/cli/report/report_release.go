@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,21 +62,21 @@ func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*r
 	}
 	maps, err := clusterread.List[*corev1.ConfigMap](ctx, &o.read, streams, "ConfigMaps of namespace "+o.namespace, client.CoreV1().ConfigMaps(o.namespace))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; set --namespace, or use --config", o.namespace, err)
+		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; set %s, or use --config", o.namespace, err, cmp.Or(o.flag, "--namespace"))
 	}
 	found, err := r.configure(maps, o.config == "")
 	if err != nil {
 		return nil, err
 	}
 	if o.config == "" && !found {
-		return nil, fmt.Errorf("no release of dra-steward in namespace %s: set --namespace, or --config", o.namespace)
+		return nil, fmt.Errorf("no release of dra-steward in namespace %s: set %s, or --config", o.namespace, cmp.Or(o.flag, "--namespace"))
 	}
 	policies := &policyload.ConfigMaps{Namespace: o.namespace, Sources: sources, Lister: policyLister(maps)}
 	files, err := policies.Compile(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("policies of ConfigMaps in namespace %s: %w", o.namespace, err)
 	}
-	r.set = files.Set
+	r.set, r.maps = files.Set, maps
 	r.expose(ctx, client)
 	pods, err := clusterread.List[*corev1.Pod](ctx, &o.read, streams, "pods of the release", clusterread.WithLabels(client.CoreV1().Pods(o.namespace), ofRelease))
 	if err != nil {

@@ -87,7 +87,7 @@
 
   // The map: nodes as tiles of cells, tiles in lines, lines in groups. Only what is in the viewport
   // is drawn.
-  const map = { data: null, cells: new Map(), lines: [], height: 0, cell: 7, selected: null, frame: 0 };
+  const map = { data: null, cells: new Map(), lines: [], height: 0, cell: 7, selected: null, frame: 0, whole: false, touched: new Set() };
   const viewport = $("viewport"), canvas = $("canvas"), spacer = $("spacer"), pointed = $("pointed");
   const measure = () => {
     const wanted = Number($("size").value), nodes = map.data.groups.reduce((n, g) => n + g.rows.length, 0);
@@ -137,6 +137,8 @@
   };
   const draw = () => {
     map.frame = 0;
+    map.whole = false;
+    map.touched.clear();
     const scale = window.devicePixelRatio || 1, width = viewport.clientWidth, height = Math.min(viewport.clientHeight, map.height), top = viewport.scrollTop;
     if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
       canvas.width = Math.round(width * scale);
@@ -199,7 +201,22 @@
     c.lineWidth = 2;
     c.strokeRect(cell.x - 1.5, cell.y - top - 1.5, map.cell + 3, map.cell + 3);
   };
-  const redraw = () => { if (!map.frame) map.frame = requestAnimationFrame(draw); };
+  // drawTouched draws the cells that have changed since the last frame, and leaves the others as they are.
+  const drawTouched = () => {
+    const scale = window.devicePixelRatio || 1, c = canvas.getContext("2d"), top = viewport.scrollTop;
+    c.fillStyle = theme.panel;
+    for (const index of map.touched) {
+      const cell = map.cells.get(index);
+      if (!cell || cell.y + map.cell < top || cell.y > top + viewport.clientHeight) continue;
+      c.fillRect(cell.x, cell.y - top, map.cell, map.cell);
+      c.drawImage(sprite(cell.row.c[cell.k], map.cell, scale), cell.x, cell.y - top, map.cell, map.cell);
+    }
+    map.frame = 0;
+    map.touched.clear();
+    document.body.dataset.drawn = String(map.data.revision);
+  };
+  const schedule = () => { if (!map.frame) map.frame = requestAnimationFrame(() => { if (map.whole || map.touched.has(map.selected)) draw(); else drawTouched(); }); };
+  const redraw = () => { map.whole = true; schedule(); };
   const show = (data) => {
     map.data = data;
     $("map").hidden = data.selected === 0;
@@ -302,10 +319,12 @@
     map.data.revision = change.revision;
     for (const [index, code] of change.cells) {
       const cell = map.cells.get(index);
-      if (cell) cell.row.c = cell.row.c.slice(0, cell.k) + code + cell.row.c.slice(cell.k + 1);
+      if (!cell) continue;
+      cell.row.c = cell.row.c.slice(0, cell.k) + code + cell.row.c.slice(cell.k + 1);
+      map.touched.add(index);
     }
     for (const b of document.querySelectorAll("[data-count]")) b.textContent = number(count(change.totals, b.dataset.count));
-    redraw();
+    schedule();
     if (change.cells.length) rows();
     if (change.cells.length && (map.data.filtered || map.data.group === "namespace")) reread(500);
     status("live, changed " + clock(), "live");

@@ -3,6 +3,8 @@ package client_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -27,6 +29,21 @@ apiVersion: dra-steward.io/v1alpha1
 kind: DeviceDrain
 metadata: {name: console}
 spec: {devices: [{driver: gpu.example.com, pool: node-1, device: gpu-1}]}
+`
+	consoleEvent = `
+apiVersion: v1
+kind: Event
+metadata: {name: console, namespace: team-a}
+involvedObject: {apiVersion: v1, kind: Pod, namespace: team-a, name: train-0}
+type: Normal
+reason: ConsoleTest
+message: "console <b>"
+`
+	consoleClaim = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: console, namespace: default}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
 `
 	namespaceRole = `
 apiVersion: v1
@@ -57,7 +74,7 @@ items:
 // while the API server is away, and goes on after it.
 func testConsole(t *testing.T) {
 	removeRules(t)
-	f := follow(t, ours(t, "console"))
+	f := follow(t, ours(t, "console --config ../../../examples/site.yaml"))
 	b := enter(t, f)
 	if text := b.get("/?group=none"); !strings.Contains(text, `"c":"AJ"`) || strings.Contains(text, "partial view") {
 		t.Errorf("the map: %.3000s", text)
@@ -65,6 +82,7 @@ func testConsole(t *testing.T) {
 	if text := b.get("/device?driver=gpu.example.com&pool=node-1&device=gpu-1"); !strings.Contains(text, "blocked NoController: team-a/train-0") {
 		t.Errorf("the device: %s", text)
 	}
+	b.reads()
 	events := b.events()
 	begin := time.Now()
 	apply(t, evicting)
@@ -92,14 +110,60 @@ func testConsole(t *testing.T) {
 	}
 }
 
+// reads opens the pages that read when they are opened: events of a pod, policies, and the report.
+func (b *browser) reads() {
+	b.t.Helper()
+	apply(b.t, consoleEvent)
+	for address, wants := range map[string][]string{
+		"/pod?namespace=team-a&name=train-0":                      {"ConsoleTest", "console &lt;b&gt;"},
+		"/device?driver=gpu.example.com&pool=node-1&device=gpu-1": {"Findings of its node", "has reported none"},
+		"/policies":        {"DRA-TOL-001", "Mode of the ladder", "Unknown: no replica of the webhook"},
+		"/report?make=yes": {"data-step=", "stored objects checked as if written now"},
+	} {
+		text := b.get(address)
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				b.t.Errorf("%s does not have %q:\n%s", address, want, text)
+			}
+		}
+		if strings.Contains(text, "not allowed to list the events") {
+			b.t.Errorf("%s: an administrator is not allowed to list events", address)
+		}
+	}
+	var ladder struct {
+		Steps []struct {
+			Mode    string
+			Refused struct{ Objects int }
+		}
+	}
+	_, out, _ := run(b.t, "report", "--kubeconfig="+cluster.Kubeconfig(), "--config=../../../examples/site.yaml", "-o=json")
+	if err := json.Unmarshal([]byte(out), &ladder); err != nil || len(ladder.Steps) == 0 {
+		b.t.Fatalf("%v: %s", err, out)
+	}
+	text := b.get("/report")
+	for _, step := range ladder.Steps {
+		if row := fmt.Sprintf(`<tr data-step="%s"><th scope="row">%s( \(today\))?</th><td class="number">%d</td>`, step.Mode, step.Mode, step.Refused.Objects); !regexp.MustCompile(row).MatchString(text) {
+			b.t.Errorf("the report has no row %s:\n%s", row, text)
+		}
+	}
+}
+
 // testConsoleOfTenant: a user who is allowed to read the claims of one namespace sees devices
 // without a visible claim as unknown.
 func testConsoleOfTenant(t *testing.T) {
 	apply(t, namespaceRole)
 	command := ours(t, "console --namespace default")
 	command.Args[len(command.Args)-1] = "--kubeconfig=" + must(cluster.UserKubeconfig("console-tenant"))(t)
+	apply(t, consoleClaim)
 	f := follow(t, command)
-	text := enter(t, f).get("/?group=none")
+	b := enter(t, f)
+	if text := b.get("/claim?namespace=default&name=console"); !strings.Contains(text, "You are not allowed to list the events of namespace default.") {
+		t.Errorf("the claim: %s", text)
+	}
+	if text := b.get("/policies"); !strings.Contains(text, "cannot read the ConfigMaps of the release in namespace dra-steward") || !strings.Contains(text, "--release-namespace") {
+		t.Errorf("the policies: %s", text)
+	}
+	text := b.get("/?group=none")
 	for _, want := range []string{`"c":"SS"`, "Partial view", "claims of other namespaces cannot be read", "nodes cannot be read", "DeviceDrains cannot be read"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the map does not have %q:\n%s", want, text)

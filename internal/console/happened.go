@@ -1,0 +1,106 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/dra-steward/dra-steward/internal/fleet"
+)
+
+// maxHappened is how many events of an object a page shows.
+const maxHappened = 20
+
+// happened are the Kubernetes events of an object, the newest first.
+type happened struct {
+	Rows []happening
+	// More is how many older events there are.
+	More int
+	// Error is why there are none.
+	Error string
+	// Asked is true if events could be asked for.
+	Asked bool
+}
+
+// A happening is an event.
+type happening struct {
+	Type, Reason, Message, From string
+	// About is the pod of a finding.
+	Namespace, About string
+	// Count is how often it has happened, First and Last when.
+	Count       int
+	First, Last time.Time
+}
+
+// happenedTo reads the events of an object.
+func (s *Server) happenedTo(ctx context.Context, namespace, kind, name string) (h happened) {
+	if s.options.Events == nil {
+		return h
+	}
+	h.Asked = true
+	all, err := s.options.Events(ctx, namespace, kind, name)
+	switch {
+	case apierrors.IsForbidden(err):
+		h.Error = fmt.Sprintf("You are not allowed to list the events of namespace %s.", namespace)
+	case err != nil:
+		h.Error = "The events cannot be read: " + err.Error()
+	default:
+		h.Rows = happenings(all)
+		h.More = max(0, len(h.Rows)-maxHappened)
+		h.Rows = h.Rows[:len(h.Rows)-h.More]
+	}
+	return h
+}
+
+// maxHolders is for how many pods of a device findings are looked for.
+const maxHolders = 8
+
+// found are the findings of the agent of a node about the pods that hold a device: their events.
+func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h happened) {
+	if s.options.Events == nil || len(s.options.Findings) == 0 {
+		return h
+	}
+	h.Asked = true
+	asked := 0
+	for _, holder := range holders {
+		for _, pod := range holder.Pods {
+			if asked++; asked > maxHolders {
+				h.Error = fmt.Sprintf("Only the first %d pods were asked for.", maxHolders)
+				return h
+			}
+			one := s.happenedTo(ctx, holder.Namespace, "Pod", pod)
+			h.Error = cmp.Or(h.Error, one.Error)
+			h.Rows = append(h.Rows, slices.DeleteFunc(one.Rows, func(e happening) bool { return !slices.Contains(s.options.Findings, e.Reason) })...)
+		}
+	}
+	return h
+}
+
+// happenings are events, the newest first.
+func happenings(all []*corev1.Event) (rows []happening) {
+	for _, e := range all {
+		row := happening{Type: e.Type, Reason: e.Reason, Message: e.Message, From: cmp.Or(e.ReportingController, e.Source.Component),
+			Namespace: e.InvolvedObject.Namespace, About: e.InvolvedObject.Name, Count: max(1, int(e.Count)), First: e.FirstTimestamp.Time, Last: e.LastTimestamp.Time}
+		if series := e.Series; series != nil {
+			row.Count, row.Last = max(1, int(series.Count)), series.LastObservedTime.Time
+		}
+		for _, other := range []time.Time{e.EventTime.Time, e.CreationTimestamp.Time} {
+			if row.First.IsZero() {
+				row.First = other
+			}
+			if row.Last.IsZero() {
+				row.Last = other
+			}
+		}
+		rows = append(rows, row)
+	}
+	slices.SortStableFunc(rows, func(a, b happening) int {
+		return cmp.Or(b.Last.Compare(a.Last), b.First.Compare(a.First), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return rows
+}

@@ -1,0 +1,136 @@
+package drain_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+)
+
+// patience is how long a page may take to show what happens in a cluster in which other tests run.
+const patience = 2 * time.Minute
+
+// A window is a browser that shows a console.
+type window struct {
+	context.Context
+	t    *testing.T
+	base string
+}
+
+// openConsole runs the console of the cluster, and opens it in a browser.
+func openConsole(t *testing.T) window {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed: apt-get install --no-install-recommends chromium")
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	out, in := io.Pipe()
+	var problems strings.Builder
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Run(ctx, []string{"console", "--kubeconfig=" + cluster.Kubeconfig()}, cmdutil.Streams{In: strings.NewReader(""), Out: in, Err: &problems})
+		in.Close()
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != cmdutil.ExitClean {
+			t.Errorf("the console ends with %d: %s", code, problems.String())
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := strings.TrimSpace(strings.TrimPrefix(line, "open "))
+	allocator, kill := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU)...)
+	t.Cleanup(kill)
+	browser, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	w := window{browser, t, ""}
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(browser); err != nil {
+			t.Logf("the browser did not end: %v", err)
+		}
+	})
+	w.base, _, _ = strings.Cut(first, "/?")
+	w.run(chromedp.Navigate(first))
+	return w
+}
+
+func (w window) run(actions ...chromedp.Action) {
+	w.t.Helper()
+	if err := chromedp.Run(w, actions...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// await waits until an expression is true on the page. It does not reload it.
+func (w window) await(what, expression string) {
+	w.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		// A page that reloads itself has no context for a moment: then it is asked again.
+		err := chromedp.Run(w, chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(5*time.Second)))
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) || w.Err() != nil {
+			text := ""
+			_ = chromedp.Run(w, chromedp.Evaluate("document.body.innerText", &text)) // the page is only a hint
+			w.t.Fatalf("%s: %v\n%s", what, err, text)
+		}
+	}
+}
+
+// awaitDevice waits until the row of the device of a node shows a state.
+func (w window) awaitDevice(node int, state string) {
+	w.t.Helper()
+	w.await(fmt.Sprintf("node-%d is %s", node, state), fmt.Sprintf(
+		`[...document.querySelectorAll("tr[data-index]")].some(r => r.textContent.includes("node-%d") && r.querySelector(".state").textContent === %q)`, node, state))
+}
+
+// TestBrowser: a browser that shows the console follows a pod that gets its device, a taint, and a
+// drain from its start until it is drained.
+func TestBrowser(t *testing.T) {
+	s := newSite(t, "browser", 1)
+	w := openConsole(t)
+	devices := w.base + "/?q=driver:" + s.driver
+	w.run(chromedp.Navigate(devices))
+	w.awaitDevice(0, "free")
+	w.awaitDevice(1, "free")
+	s.replicas("web", 1, "")
+	from, to := 0, 1
+	if s.on("web")[0] == "node-1" {
+		from, to = 1, 0
+	}
+	w.awaitDevice(from, "held")
+	rule := &unstructured.Unstructured{Object: map[string]any{"apiVersion": cluster.DeviceTaintRules().GroupVersion().String(), "kind": "DeviceTaintRule", "metadata": map[string]any{"name": s.name},
+		"spec": map[string]any{"deviceSelector": map[string]any{"driver": s.driver, "pool": fmt.Sprint("node-", to)}, "taint": map[string]any{"key": "example.com/browser", "effect": "NoSchedule"}}}}
+	do(s, s.create(rules.Create(t.Context(), rule, metav1.CreateOptions{})))
+	w.awaitDevice(to, "free, noschedule")
+	do(s, rules.Delete(t.Context(), s.name, metav1.DeleteOptions{}))
+	w.awaitDevice(to, "free")
+	name := s.drain("", s.all(from))
+	w.awaitDevice(from, "held, draining")
+	w.run(chromedp.Navigate(w.base + "/drain?name=" + name))
+	w.await("the drain goes on", `["Waiting", "Cordoned", "Draining"].includes(document.querySelector("h1 .state").textContent)`)
+	w.await("the drain has ended", `document.querySelector("h1 .state").textContent === "Drained" && document.querySelector(".progress").textContent.includes("100%")`)
+	s.wait(name, "Drained=True Drained")
+	w.run(chromedp.Navigate(devices))
+	w.awaitDevice(from, "free, noschedule")
+	w.awaitDevice(to, "held")
+	do(s, drains.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	w.awaitDevice(from, "free")
+}
