@@ -76,16 +76,21 @@ func (w window) run(actions ...chromedp.Action) {
 	}
 }
 
-// await waits until an expression is true on the page. It does not reload it.
+// reload follows the link of a page that says that devices have come or gone, as those of other
+// tests do. It does nothing on other pages.
+const reload = `(() => { const newer = document.getElementById("newer"); if (newer && !newer.hidden) location.reload(); })()`
+
+// await waits until an expression is true on the page. It reloads the page only if that asks for it.
 func (w window) await(what, expression string) {
 	w.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
 		// A page that reloads itself has no context for a moment: then it is asked again.
-		err := chromedp.Run(w, chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(5*time.Second)))
+		err := chromedp.Run(w, chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Second)))
 		if err == nil {
 			return
 		}
+		_ = chromedp.Run(w, chromedp.Evaluate(reload, nil)) // the deadline ends a page that is never ready
 		if time.Now().After(deadline) || w.Err() != nil {
 			text := ""
 			_ = chromedp.Run(w, chromedp.Evaluate("document.body.innerText", &text)) // the page is only a hint
