@@ -137,7 +137,7 @@ func (l *metricList) Register(c prometheus.Collector) error {
 func (l *metricList) MustRegister(collectors ...prometheus.Collector) {
 	for _, c := range collectors {
 		if err := l.Register(c); err != nil {
-			panic(err) // as the interface says
+			panic(err) // the contract of prometheus.Registerer
 		}
 	}
 }

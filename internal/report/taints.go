@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -71,18 +72,18 @@ func (in Input) taints() []Taint {
 		}
 	}
 	sick := in.sick()
-	taints := []Taint{}
+	listed := []Taint{}
 	for k, n := range all {
 		taint := Taint{Source: k.source, Taint: k.taint, Devices: len(n.devices), Held: len(n.held), Pods: len(n.pods), Dormant: len(n.held) == 0}
 		if rule := rules[k.source.Name]; k.source.Kind == tracker.RuleSource && rule != nil {
 			taint.Findings = in.findings(rule, n.devices, sick)
 		}
-		taints = append(taints, taint)
+		listed = append(listed, taint)
 	}
-	slices.SortFunc(taints, func(a, b Taint) int {
+	slices.SortFunc(listed, func(a, b Taint) int {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Source.String(), b.Source.String()), cmp.Compare(a.Taint, b.Taint))
 	})
-	return taints
+	return listed
 }
 
 // sick are the devices that their drivers taint.
@@ -110,13 +111,11 @@ func (in Input) findings(rule *resourceapi.DeviceTaintRule, devices, sick map[st
 	if strings.TrimSpace(rule.Annotations[v1alpha1.OwnerAnnotation]) == "" {
 		findings = append(findings, "no owner")
 	}
-	if text, has := rule.Annotations[v1alpha1.ExpiresAnnotation]; has {
-		switch at, err := time.Parse(time.RFC3339, text); {
-		case err != nil:
-			findings = append(findings, "its time of expiry cannot be read")
-		case at.Before(in.Now):
-			findings = append(findings, "expired at "+at.UTC().Format(time.RFC3339))
-		}
+	switch at, has, err := taints.Expiry(rule); {
+	case err != nil:
+		findings = append(findings, "its time of expiry cannot be read")
+	case has && at.Before(in.Now):
+		findings = append(findings, "expired at "+at.UTC().Format(time.RFC3339))
 	}
 	isSick := func(id string) bool { return sick[id] }
 	if len(devices) > 0 && in.Now.Sub(rule.CreationTimestamp.Time) > forgottenAfter && !slices.ContainsFunc(slices.Collect(maps.Keys(devices)), isSick) {

@@ -3,6 +3,7 @@ package taints
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
@@ -79,4 +80,18 @@ func Cordons(targets []Target) (rules []any) {
 		rules = append(rules, Intent{Target: target, Taint: resourceapi.DeviceTaint{Key: v1alpha1.DrainTaintKey, Effect: resourceapi.DeviceTaintEffectNoSchedule}}.Rule())
 	}
 	return rules
+}
+
+// Expiry returns when a rule expires; false for one that does not. A time that cannot be read
+// is an error, and the rule stays.
+func Expiry(rule *resourceapi.DeviceTaintRule) (time.Time, bool, error) {
+	text, has := rule.Annotations[v1alpha1.ExpiresAnnotation]
+	if !has {
+		return time.Time{}, false, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("DeviceTaintRule %s: annotation %s: %q: must be a time such as 2026-12-31T18:00:00Z", rule.Name, v1alpha1.ExpiresAnnotation, text)
+	}
+	return at, true, nil
 }

@@ -1,4 +1,4 @@
-// Package windows tells when windows of the week are open, and reads and writes them as text.
+// Package windows computes when windows of the week are open, and reads them from text.
 package windows
 
 import (
@@ -68,35 +68,12 @@ type readable struct {
 	zone     *time.Location
 }
 
-// An Error names the field of a window that cannot be read, with the remedy.
-type Error struct {
-	// Field is days, from, to or timeZone; Index is the position in days.
-	Field string
-	Index int
-	Value string
-	// Message is the remedy.
-	Message string
-}
-
-func (e *Error) Error() string {
-	at := e.Field
-	if at == "days" {
-		at = fmt.Sprintf("days[%d]", e.Index)
-	}
-	return fmt.Sprintf("%s: %q: %s", at, e.Value, e.Message)
-}
-
-// Check returns the first reason why a window cannot be read.
-func Check(w v1alpha1.Window) *Error {
-	_, err := read(w)
-	return err
-}
-
-func read(w v1alpha1.Window) (r readable, _ *Error) {
+// read reads a window. An error begins with the field that is wrong.
+func read(w v1alpha1.Window) (r readable, _ error) {
 	for i, day := range w.Days {
 		at := slices.Index(Days(), day)
 		if at < 0 {
-			return r, &Error{"days", i, string(day), "must be a day in full, such as Monday"}
+			return r, fmt.Errorf("days[%d]: %q: must be a day in full, such as Monday", i, day)
 		}
 		r.days = append(r.days, time.Weekday(at))
 	}
@@ -106,13 +83,13 @@ func read(w v1alpha1.Window) (r readable, _ *Error) {
 	}{{"from", w.From, &r.from}, {"to", w.To, &r.to}} {
 		minute, err := Minute(edge.text)
 		if err != nil {
-			return r, &Error{Field: edge.field, Value: edge.text, Message: err.Error()}
+			return r, fmt.Errorf("%s: %q: %w", edge.field, edge.text, err)
 		}
 		*edge.into = minute
 	}
 	zone, err := Zone(w.TimeZone)
 	if err != nil {
-		return r, &Error{Field: "timeZone", Value: w.TimeZone, Message: err.Error()}
+		return r, fmt.Errorf("timeZone: %q: %w", w.TimeZone, err)
 	}
 	r.zone = zone
 	return r, nil
@@ -163,22 +140,6 @@ func Days() []v1alpha1.Weekday {
 	return []v1alpha1.Weekday{v1alpha1.Sunday, v1alpha1.Monday, v1alpha1.Tuesday, v1alpha1.Wednesday, v1alpha1.Thursday, v1alpha1.Friday, v1alpha1.Saturday}
 }
 
-// String is a window as [Parse] reads it.
-func String(w v1alpha1.Window) string {
-	text := w.From + "-" + w.To
-	var days []string
-	for _, day := range w.Days {
-		days = append(days, string(day[:min(len(day), 3)]))
-	}
-	if len(days) > 0 {
-		text = strings.Join(days, ",") + " " + text
-	}
-	if w.TimeZone != "" {
-		text += " " + w.TimeZone
-	}
-	return text
-}
-
 // Form is what [Parse] reads.
 const Form = "[DAYS ]HH:MM-HH:MM[ ZONE]"
 
@@ -199,8 +160,8 @@ func Parse(text string) (w v1alpha1.Window, err error) {
 	if len(parts) == 2 {
 		w.TimeZone = parts[1]
 	}
-	if bad := Check(w); bad != nil {
-		return v1alpha1.Window{}, fmt.Errorf("%q: must be %s: %w", text, Form, bad)
+	if _, err := read(w); err != nil {
+		return v1alpha1.Window{}, fmt.Errorf("%q: must be %s: %w", text, Form, err)
 	}
 	return w, nil
 }

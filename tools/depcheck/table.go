@@ -68,7 +68,7 @@ var Packages = map[string]Package{
 	"internal/controllers/patchstatus":       {Floor: 4},
 	"internal/controllers/policystatus":      {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/rulebegin":         {Floor: 4, Never: []string{controllerRuntime, opa}},
-	"internal/controllers/ruleexpiry":        {Floor: 4},
+	"internal/controllers/ruleexpiry":        {Floor: 4, Beside: []string{"internal/taints"}},
 
 	"internal/clusterdata": {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/clusterread": {Floor: 4, Beside: []string{"internal/cli/cmdutil", "internal/taints"}},
@@ -80,7 +80,7 @@ var Packages = map[string]Package{
 	"internal/console":     {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/fleet", "internal/report", "internal/taints"}},
 	"internal/lint":        {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/audit":       {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/report":      {Floor: 4, Beside: []string{"internal/audit", "pkg/evictor"}, Never: []string{controllerRuntime}, Pure: true},
+	"internal/report":      {Floor: 4, Beside: []string{"internal/audit", "internal/taints", "pkg/evictor"}, Never: []string{controllerRuntime}, Pure: true},
 
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
 	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},

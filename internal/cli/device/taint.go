@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/faults"
@@ -201,8 +200,8 @@ func (o taintOptions) expiry(now time.Time, stored *resourceapi.DeviceTaintRule)
 	if stored == nil || !o.keep {
 		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339, stored.Annotations[v1alpha1.ExpiresAnnotation])
-	if err != nil { // none, or one that the controller ignores, too
+	at, _, err := taints.Expiry(stored)
+	if err != nil { // the controller ignores it, too
 		return time.Time{}
 	}
 	return at

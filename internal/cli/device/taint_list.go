@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/ruleexpiry"
 	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
@@ -31,7 +31,6 @@ func (o taintOptions) listRules(ctx context.Context, streams cmdutil.Streams) er
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(rules, func(a, b *resourceapi.DeviceTaintRule) int { return cmp.Compare(a.Name, b.Name) })
 	if slices.Contains(ruleFormats(), o.output) {
 		return o.writeRules(streams.Out, rules)
 	}
@@ -63,7 +62,7 @@ func (o taintOptions) writeRules(out io.Writer, rules []*resourceapi.DeviceTaint
 	for _, rule := range rules {
 		created := "unknown"
 		if !rule.CreationTimestamp.IsZero() {
-			created = rule.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z")
+			created = rule.CreationTimestamp.UTC().Format(time.RFC3339)
 		}
 		row := []string{rule.Name, toleration.TaintText(rule.Spec.Taint), selected(rule.Spec.DeviceSelector),
 			note(rule, v1alpha1.OwnerAnnotation), note(rule, v1alpha1.ReasonAnnotation), note(rule, v1alpha1.TicketAnnotation), created, expires(rule)}
@@ -79,14 +78,14 @@ func note(rule *resourceapi.DeviceTaintRule, annotation string) string {
 
 // expires is when a rule ends, as a cell of a table.
 func expires(rule *resourceapi.DeviceTaintRule) string {
-	at, has, err := ruleexpiry.At(rule)
+	at, has, err := taints.Expiry(rule)
 	switch {
 	case err != nil:
 		return "not a time"
 	case !has:
 		return "never"
 	}
-	return at.UTC().Format("2006-01-02T15:04:05Z")
+	return at.UTC().Format(time.RFC3339)
 }
 
 // selected is what a rule selects, as a cell of a table.

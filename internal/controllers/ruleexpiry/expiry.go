@@ -5,7 +5,6 @@ package ruleexpiry
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 // retryAfter is the pause after a deletion that failed.
@@ -40,20 +40,6 @@ type Controller struct {
 // New makes a Controller.
 func New(o Options) *Controller {
 	return &Controller{options: o, changed: make(chan struct{}, 1), wrong: map[types.UID]string{}}
-}
-
-// At returns when a rule expires; false for one that does not. A time that cannot be read
-// is an error, and the rule stays.
-func At(rule *resourceapi.DeviceTaintRule) (time.Time, bool, error) {
-	text, has := rule.Annotations[v1alpha1.ExpiresAnnotation]
-	if !has {
-		return time.Time{}, false, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, false, fmt.Errorf("DeviceTaintRule %s: annotation %s: %q: must be a time such as 2026-12-31T18:00:00Z", rule.Name, v1alpha1.ExpiresAnnotation, text)
-	}
-	return at, true, nil
 }
 
 // Run deletes rules as their time comes, until ctx ends.
@@ -101,7 +87,7 @@ func (c *Controller) pass(ctx context.Context, now time.Time) (next time.Duratio
 		if !is || rule.DeletionTimestamp != nil {
 			continue
 		}
-		at, expires, err := At(rule)
+		at, expires, err := taints.Expiry(rule)
 		if err != nil {
 			c.complain(rule, err)
 			continue
