@@ -95,6 +95,8 @@ type Metadata struct {
 	Parameters map[string]any
 
 	schema *jsonschema.Schema // of Parameters
+	// strongest is the strongest mode that the overall mode of a site gives it; empty is any.
+	strongest Mode
 	// Related are addresses with more about the problem.
 	Related []string
 	// Package is its path without "data.", File the file that contains it.
@@ -107,6 +109,7 @@ type custom struct {
 	Code       string         `json:"code"`
 	Severity   string         `json:"severity"`
 	Mode       Mode           `json:"mode"`
+	Strongest  Mode           `json:"strongest"`
 	About      string         `json:"about"`
 	Kinds      []string       `json:"kinds"`
 	Needs      []string       `json:"needs"`
@@ -152,6 +155,7 @@ func (m *Metadata) read(values map[string]any) error {
 		return fmt.Errorf("custom: %w", err)
 	}
 	m.Code, m.Severity, m.Mode, m.About, m.Kinds, m.Needs, m.Replaces, m.Parameters = c.Code, c.Severity, c.Mode, c.About, c.Kinds, c.Needs, c.Replaces, c.Parameters
+	m.strongest = c.Strongest
 	return errors.Join(m.check(), m.compileParameters())
 }
 
@@ -176,7 +180,19 @@ func (m *Metadata) check() error {
 		oneOf("custom.about", []string{m.About}, []string{aboutObject, aboutUser}),
 		oneOf("custom.kinds", m.Kinds, allKinds()),
 		oneOf("custom.needs", m.Needs, parts()))
+	if m.strongest != "" && (rank(m.strongest) < 0 || rank(m.strongest) < rank(m.Mode)) {
+		errs = append(errs, fmt.Errorf("custom.strongest %q: must be one of %v, and at least custom.mode", m.strongest, Modes()))
+	}
 	return errors.Join(errs...)
+}
+
+// raised is the mode that the overall mode of a site gives to the policy.
+func (m Metadata) raised(own func(Mode) Mode) Mode {
+	mode := own(m.Mode)
+	if m.strongest == "" {
+		return mode
+	}
+	return weaker(mode, m.strongest)
 }
 
 // oneOf checks that there are values and that each is among the allowed ones.
@@ -284,8 +300,12 @@ func (s *Set) Markdown() string {
 // Markdown is the documentation of the policy.
 func (m Metadata) Markdown() string {
 	var page strings.Builder
-	fmt.Fprintf(&page, "## %s\n\n%s.\n\n%s\n\nMode `%s`, severity %s, about the %s. Applies to %s.\n",
-		m.Code, m.Title, strings.TrimSpace(m.Description), m.Mode, m.Severity, m.About, strings.Join(m.Kinds, ", "))
+	mode := fmt.Sprintf("Mode `%s`", m.Mode)
+	if m.strongest != "" {
+		mode += fmt.Sprintf(" (no overall mode sets more than `%s`)", m.strongest)
+	}
+	fmt.Fprintf(&page, "## %s\n\n%s.\n\n%s\n\n%s, severity %s, about the %s. Applies to %s.\n",
+		m.Code, m.Title, strings.TrimSpace(m.Description), mode, m.Severity, m.About, strings.Join(m.Kinds, ", "))
 	fields, _ := m.Parameters["properties"].(map[string]any)
 	if len(fields) > 0 {
 		page.WriteString("\n| parameter | default | |\n| --- | --- | --- |\n")

@@ -20,6 +20,8 @@ func TestProblems(t *testing.T) {
 		"misspelled field": {source(header + strings.Replace(rule, "t.key", "t.kee", 1)), "test/a/policy.rego:15:37: rego_type_error: undefined ref: "},
 		"no metadata":      {source("package dra.custom.test\n" + rule), "test/a/policy.rego:1:1: package dra.custom.test has no METADATA"},
 		"unknown kind":     {source(strings.Replace(header, "[ResourceClaim]", "[Pod]", 1) + rule), "test/a/policy.rego:1:1: METADATA of package dra.custom.test: custom.kinds"},
+		"strongest":        {source(strings.Replace(header, "mode: deny", "mode: deny\n#   strongest: warn", 1) + rule), "test/a/policy.rego:1:1: METADATA of package dra.custom.test: custom.strongest"},
+		"no mode":          {source(strings.Replace(header, "mode: deny", "mode: deny\n#   strongest: refuse", 1) + rule), "test/a/policy.rego:1:1: METADATA of package dra.custom.test: custom.strongest"},
 		"no rule":          {source(header + "denied := 1\n"), "test/a/policy.rego:11:1: package dra.custom.test has no rule"},
 		"another form":     {source(header + "deny := {}\n"), "test/a/policy.rego:13:1: deny must be a set"},
 		"mixed":            {source(header + "deny contains {\"paths\": [], \"message\": \"x\"} if input.name in {\"a\", input.kind}\n"), "test/a/policy.rego:13:48: constants and other values"},

@@ -17,7 +17,8 @@ import (
 type Settings struct {
 	// Disabled switches all policies off.
 	Disabled bool
-	// Own changes the modes that policies have by themselves; nil leaves them.
+	// Own changes the modes that policies have by themselves, up to the strongest mode in
+	// their METADATA; nil leaves them.
 	Own func(Mode) Mode
 	// Modes replace the modes of the METADATA, by code.
 	Modes map[string]Mode
@@ -77,7 +78,7 @@ func newScope(set *Set, own func(Mode) Mode) scope {
 	for _, policy := range set.policies {
 		s.modes[policy.Code] = policy.Mode
 		if own != nil {
-			s.modes[policy.Code] = own(policy.Mode)
+			s.modes[policy.Code] = policy.raised(own)
 		}
 		s.values[policy.Code] = set.defaults[policy.Code]
 	}
