@@ -39,7 +39,7 @@ func TestModes(t *testing.T) {
 		"DRA-TOL-001": policy.Deny, "DRA-TOL-002": policy.Warn, "DRA-TOL-003": policy.Off, "DRA-TOL-004": policy.Warn,
 		"DRA-TOL-005": policy.Warn, "DRA-TOL-006": policy.Warn, "DRA-TOL-007": policy.Deny, "DRA-TOL-008": policy.Warn,
 		"DRA-RULE-001": policy.Deny, "DRA-RULE-002": policy.Warn, "DRA-RULE-003": policy.Warn, "DRA-RULE-004": policy.Deny,
-		"DRA-RULE-005": policy.Deny, "DRA-RULE-006": policy.Warn,
+		"DRA-RULE-005": policy.Deny, "DRA-RULE-006": policy.Warn, "DRA-RULE-007": policy.Warn,
 		"DRA-CLAIM-001": policy.Warn, "DRA-CLAIM-002": policy.Warn, "DRA-CLAIM-003": policy.Off, "DRA-CLAIM-004": policy.Off,
 		"DRA-CLAIM-005": policy.Warn, "DRA-CLAIM-006": policy.Warn, "DRA-CLAIM-007": policy.Warn,
 	}

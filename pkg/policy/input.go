@@ -374,7 +374,7 @@ func impact(i *Impact) *ast.Term {
 }
 
 var (
-	ruleKeys     = keysOf("key", "value", "effect", "timeAdded", "age", "timeChanged", "selector", "previewed", "acknowledged", "old")
+	ruleKeys     = keysOf("key", "value", "effect", "timeAdded", "age", "timeChanged", "selector", "previewed", "acknowledged", "old", "annotations")
 	storedKeys   = keysOf("key", "value", "effect", "selector")
 	selectorKeys = keysOf("present", "empty", "driver", "pool", "device")
 )
@@ -396,7 +396,7 @@ func taintRule(req Request) *ast.Term {
 	}
 	taint := rule.Spec.Taint
 	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), text(added), age, truth(old == nil || !old.Spec.Taint.TimeAdded.Equal(taint.TimeAdded)), deviceSelector(rule.Spec.DeviceSelector),
-		truth(previewed(old, rule)), truth(guard.AcknowledgesPods(rule.Annotations)), stored)
+		truth(previewed(old, rule)), truth(guard.AcknowledgesPods(rule.Annotations)), stored, annotations(rule.Annotations))
 }
 
 // previewed reports whether the stored rule was the preview of what is written: the same

@@ -140,6 +140,9 @@ func write[T any](c *legitimate, subresource, user string, object, old *T) *T {
 // user is who writes; drivers have the node of their pod in their token.
 func (c *legitimate) user(name string, object any) *authenticationv1.UserInfo {
 	user := who(name, "system:authenticated")
+	if strings.HasPrefix(name, "system:serviceaccount:") {
+		user.Groups = append(user.Groups, "system:serviceaccounts")
+	}
 	if slice, is := object.(*resourceapi.ResourceSlice); is && slice.Spec.NodeName != nil {
 		user.Extra = map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/node-name": {*slice.Spec.NodeName}}
 	}
@@ -383,6 +386,9 @@ func (c *legitimate) taintRules(p publisher, slice *resourceapi.ResourceSlice) {
 	rule := func(user string, taint resourceapi.DeviceTaint, selector resourceapi.DeviceTaintSelector) {
 		r := &resourceapi.DeviceTaintRule{Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: &selector, Taint: taint}}
 		r.Name = fmt.Sprintf("%s-%d", p.driver, c.Uint32())
+		if user == "admin" {
+			r.Annotations = map[string]string{v1alpha1.OwnerAnnotation: "hardware", v1alpha1.ReasonAnnotation: "firmware"}
+		}
 		evicts := taint.Effect == resourceapi.DeviceTaintEffectNoExecute
 		expect := func() {
 			if evicts { // without a preview, and in the domain of a driver

@@ -83,6 +83,7 @@ func exportAll(t *testing.T) (*policy.Engine, admissionpolicy.Exported) {
 		"DRA-CLAIM-001": {"groups": []any{}},
 		"DRA-TOL-002":   {"groups": []any{}, "namespaces": []any{queued}},
 		"DRA-CLAIM-003": {"classes": map[string]any{"large.example.com": json.Number("2"), "gpu.example.com": json.Number("5")}},
+		"DRA-RULE-007":  {"ticket": true},
 		"DRA-CLAIM-004": {"allowed": []any{"gpu.example.com", "large.example.com"}},
 	}}
 	for _, m := range set.Policies() {
@@ -248,7 +249,7 @@ func generated(r *rand.Rand, i int) (object, old metav1.Object) {
 	case 1:
 		return &resourceapi.ResourceClaimTemplate{ObjectMeta: meta, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: generatedSpec(r, meta.Namespace == queued)}}, nil
 	default:
-		meta.Namespace = ""
+		meta.Namespace, meta.Annotations = "", generatedNotes(r)
 		rule := &resourceapi.DeviceTaintRule{ObjectMeta: meta, Spec: generatedRule(r)}
 		if r.IntN(2) == 0 {
 			return rule, nil
@@ -256,6 +257,17 @@ func generated(r *rand.Rand, i int) (object, old metav1.Object) {
 		before := &resourceapi.DeviceTaintRule{ObjectMeta: meta, Spec: generatedRule(r)}
 		return rule, before
 	}
+}
+
+// generatedNotes are annotations of a taint rule.
+func generatedNotes(r *rand.Rand) map[string]string {
+	notes := any1(r, nil, map[string]string{}, map[string]string{"example.com/a": "b"})
+	for _, name := range []string{v1alpha1.OwnerAnnotation, v1alpha1.ReasonAnnotation, v1alpha1.TicketAnnotation} {
+		if value := any1(r, "x", "x", "x", "", " \t"); notes != nil && r.IntN(4) > 0 {
+			notes[name] = value
+		}
+	}
+	return notes
 }
 
 func generatedRule(r *rand.Rand) resourceapi.DeviceTaintRuleSpec {
