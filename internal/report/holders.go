@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -28,6 +30,9 @@ type Device struct {
 	Claims []string `json:"claims"`
 	Pods   []string `json:"pods"`
 	Taints []string `json:"taints"`
+	// Health is the worst that pods and drivers say about it: Healthy, Unhealthy or Unknown; empty
+	// if they say nothing.
+	Health corev1.ResourceHealthStatus `json:"health,omitempty"`
 }
 
 // began is since when a taint is there, as far as is known.
@@ -82,7 +87,7 @@ func bounded(notes []string) []string {
 }
 
 // held are the devices that are allocated, and who holds how many.
-func (in Input) held() ([]Device, []Holder) {
+func (in Input) held(said *health.Records) ([]Device, []Holder) {
 	type share struct{ namespace, driver string }
 	type counts struct{ devices, claims, pods map[string]bool }
 	shares, devices := map[share]counts{}, []Device{}
@@ -104,6 +109,9 @@ func (in Input) held() ([]Device, []Holder) {
 		}
 		for _, taint := range in.taintsOf(id) {
 			device.Taints = append(device.Taints, taint.String())
+		}
+		if record, found := said.Of(id); found {
+			device.Health = record.Health
 		}
 		slices.Sort(device.Pods)
 		device.Pods = slices.Compact(device.Pods)

@@ -177,10 +177,11 @@ func (m *Maker) Report() Report {
 		step.evict(in, due, i == 0)
 		r.Steps = append(r.Steps, step)
 	}
-	r.Devices, r.Holders = in.held()
-	r.Taints = in.taints()
+	said := in.health()
+	r.Devices, r.Holders = in.held(said)
+	r.Taints = in.taints(said)
 	r.Server, r.Faults = in.Server, faults.At(in.Server)
-	r.Notes = bounded(slices.Concat(faults.Rules(in.Server, in.View.Rules()), in.allocatedTwice()))
+	r.Notes = slices.Concat(bounded(slices.Concat(faults.Rules(in.Server, in.View.Rules()), in.allocatedTwice())), in.unhealthy(said), unclear(said))
 	return r
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -32,12 +34,22 @@ type Taint struct {
 }
 
 // tainted is what has one taint.
-type tainted struct{ devices, held, pods map[string]bool }
+type tainted struct {
+	devices map[usage.DeviceID]bool
+	held    map[usage.DeviceID]bool
+	pods    map[string]bool
+	// since is when published devices got it, the zero time if that is not known.
+	since map[usage.DeviceID]time.Time
+}
+
+func newTainted() tainted {
+	return tainted{map[usage.DeviceID]bool{}, map[usage.DeviceID]bool{}, map[string]bool{}, map[usage.DeviceID]time.Time{}}
+}
 
 func (t tainted) add(in Input, id usage.DeviceID) {
-	t.devices[id.String()] = true
+	t.devices[id] = true
 	for _, claim := range in.Holders.Claims(id) {
-		t.held[id.String()] = true
+		t.held[id] = true
 		for _, pod := range in.Holders.Pods(claim.Namespace, claim.Name) {
 			t.pods[pod.Namespace+"/"+pod.Name] = true
 		}
@@ -45,7 +57,7 @@ func (t tainted) add(in Input, id usage.DeviceID) {
 }
 
 // taints are all of them, rules that select nothing included, by what they come from.
-func (in Input) taints() []Taint {
+func (in Input) taints(said *health.Records) []Taint {
 	type one struct {
 		source tracker.Source
 		taint  string
@@ -55,7 +67,7 @@ func (in Input) taints() []Taint {
 		source.UID = ""
 		key := one{source, toleration.TaintText(taint)}
 		if all[key].devices == nil {
-			all[key] = tainted{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+			all[key] = newTainted()
 		}
 		return all[key]
 	}
@@ -68,15 +80,19 @@ func (in Input) taints() []Taint {
 	}
 	for d := range in.View.Devices() {
 		for _, taint := range d.Taints() {
-			of(taint.Source, taint.DeviceTaint).add(in, usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()})
+			id, entry := usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}, of(taint.Source, taint.DeviceTaint)
+			entry.add(in, id)
+			entry.since[id] = sinceOf(&taint.DeviceTaint)
 		}
 	}
-	sick := in.sick()
+	sick := in.sick(said)
 	listed := []Taint{}
 	for k, n := range all {
 		taint := Taint{Source: k.source, Taint: k.taint, Devices: len(n.devices), Held: len(n.held), Pods: len(n.pods), Dormant: len(n.held) == 0}
 		if rule := rules[k.source.Name]; k.source.Kind == tracker.RuleSource && rule != nil {
-			taint.Findings = in.findings(rule, n.devices, sick)
+			taint.Findings = in.findings(rule, n.devices, sick, said)
+		} else if healed := in.healed(n, said); k.source.Kind == tracker.DriverSource && healed != "" {
+			taint.Findings = []string{healed}
 		}
 		listed = append(listed, taint)
 	}
@@ -86,13 +102,16 @@ func (in Input) taints() []Taint {
 	return listed
 }
 
-// sick are the devices that their drivers taint.
-func (in Input) sick() map[string]bool {
-	sick := map[string]bool{}
+// sick are the devices that their drivers taint, or that pods or drivers say are unhealthy.
+func (in Input) sick(said *health.Records) map[usage.DeviceID]bool {
+	sick := map[usage.DeviceID]bool{}
+	for _, id := range said.Unhealthy() {
+		sick[id] = true
+	}
 	for d := range in.View.Devices() {
 		for _, taint := range d.Taints() {
 			if taint.Source.Kind == tracker.DriverSource {
-				sick[usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}.String()] = true
+				sick[usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}] = true
 			}
 		}
 	}
@@ -104,7 +123,7 @@ const forgottenAfter = 24 * time.Hour
 
 // findings are what is wrong with a rule that taints devices. The rules of drains have an owner,
 // and go with it.
-func (in Input) findings(rule *resourceapi.DeviceTaintRule, devices, sick map[string]bool) (findings []string) {
+func (in Input) findings(rule *resourceapi.DeviceTaintRule, devices, sick map[usage.DeviceID]bool, said *health.Records) (findings []string) {
 	if _, drains := rule.Labels[v1alpha1.Group+"/drain"]; drains {
 		return nil
 	}
@@ -117,9 +136,18 @@ func (in Input) findings(rule *resourceapi.DeviceTaintRule, devices, sick map[st
 	case has && at.Before(in.Now):
 		findings = append(findings, "expired at "+at.UTC().Format(time.RFC3339))
 	}
-	isSick := func(id string) bool { return sick[id] }
-	if len(devices) > 0 && in.Now.Sub(rule.CreationTimestamp.Time) > forgottenAfter && !slices.ContainsFunc(slices.Collect(maps.Keys(devices)), isSick) {
-		findings = append(findings, "older than a day, and the drivers taint none of its devices")
+	isSick := func(id usage.DeviceID) bool { return sick[id] }
+	if len(devices) == 0 || in.Now.Sub(rule.CreationTimestamp.Time) <= forgottenAfter || slices.ContainsFunc(slices.Collect(maps.Keys(devices)), isSick) {
+		return findings
 	}
-	return findings
+	finding, healthy := "older than a day, and the drivers taint none of its devices", 0
+	for id := range devices {
+		if isHealthy(said, id) {
+			healthy++
+		}
+	}
+	if healthy > 0 {
+		finding += fmt.Sprintf("; pods report %d of %d as Healthy", healthy, len(devices))
+	}
+	return append(findings, finding)
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -130,9 +131,9 @@ func (r Report) holders(w io.Writer, wide bool) {
 	if !wide {
 		return
 	}
-	fmt.Fprintln(w, "\nDEVICE\tCLAIMS\tPODS\tTAINTS")
+	fmt.Fprintln(w, "\nDEVICE\tCLAIMS\tPODS\tTAINTS\tHEALTH")
 	for _, d := range r.Devices {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Device, dash(d.Claims), dash(d.Pods), dash(d.Taints))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Device, dash(d.Claims), dash(d.Pods), dash(d.Taints), cmp.Or(d.Health, "-"))
 	}
 }
 

@@ -85,6 +85,7 @@ var Packages = map[string]Package{
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
 	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
 	"pkg/tracker":              {Floor: 3},
+	"internal/health":          {Floor: 3, Beside: []string{"pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/siblings":        {Floor: 3, Beside: []string{"pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/capacity":        {Floor: 3, Beside: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/placement":       {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
