@@ -27,13 +27,15 @@ const (
 // into the environment what they are for: DEVICE_<device>=<namespace>/<claim>/<request>.
 type driver struct {
 	cdiDir string
+	// reports are what it says about the health of devices; those that are in none are unknown.
+	reports chan kubeletplugin.DeviceHealthReport
 
 	mutex sync.Mutex
 	calls int // of NodePrepareResources
 }
 
 func startDriver(t testing.TB, client kubernetes.Interface, cdiDir string) *driver {
-	d := &driver{cdiDir: cdiDir}
+	d := &driver{cdiDir: cdiDir, reports: make(chan kubeletplugin.DeviceHealthReport, 1)}
 	data := filepath.Join(kubeletRoot, "plugins", driverName)
 	for _, dir := range []string{data, filepath.Join(kubeletRoot, "plugins_registry")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -119,6 +121,17 @@ func (d *driver) HandleError(_ context.Context, err error, message string) {
 	fmt.Fprintln(os.Stderr, "driver:", message, err)
 }
 
-func (d *driver) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
-	return kubeletplugin.ErrHealthNotSupported
+func (d *driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case report := <-d.reports:
+			select {
+			case <-ctx.Done():
+				return nil
+			case reports <- report:
+			}
+		}
+	}
 }
