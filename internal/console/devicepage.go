@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -13,6 +15,10 @@ import (
 // A deviceView is the data of the page of a device.
 type deviceView struct {
 	fleet.Detail
+	// Health is what the status of its pods says about it, empty if that says nothing; Broken is
+	// true if it is unhealthy.
+	Health string
+	Broken bool
 	// Unknown is true if claims that could hold it could not be read.
 	Unknown bool
 	// Previews are what commands would say; Commands are to be copied.
@@ -32,9 +38,25 @@ func (s *Server) devicePage(ctx context.Context, r *http.Request, now *shown) (p
 		return page{}, errMissing("device", id.String(), now)
 	}
 	v := s.newDeviceView(now.fleet, d)
-	v.Previews = s.previews(ctx, now, id)
+	var pods []*corev1.Pod
+	v.Previews, pods = s.previews(ctx, now, id)
+	v.setHealth(pods)
 	v.Findings = s.found(ctx, v.Holders)
 	return page{Template: "device", Title: id.Device, Data: v}, nil
+}
+
+// setHealth shows what pods report.
+func (v *deviceView) setHealth(pods []*corev1.Pod) {
+	record, said := v.Said(pods)
+	if !said {
+		return
+	}
+	v.Broken = record.Health == corev1.ResourceHealthStatusUnhealthy
+	v.Health = string(record.Health)
+	if record.Message != "" {
+		v.Health += ": " + record.Message
+	}
+	v.Health += " (" + record.From + ")"
 }
 
 func (s *Server) newDeviceView(f *fleet.Fleet, d *fleet.Device) deviceView {

@@ -211,6 +211,7 @@ func (e *exporter) devices(ctx context.Context) error {
 		d := &e.now.fleet.Devices[i]
 		v := e.server.newDeviceView(e.now.fleet, d)
 		v.Previews = e.previews(ctx, d.ID)
+		v.setHealth(e.in.Pods)
 		if err := e.page(ctx, links{}.device(d.ID).URL, page{Template: "device", Title: d.ID.Device, Data: v}); err != nil {
 			return err
 		}

@@ -47,6 +47,8 @@ func hostile(text string) fleet.Input {
 	drain.Status.Blocked = []v1alpha1.DrainBlock{{Reason: text, Namespace: text, Pods: []string{text}, Budgets: []string{text}, Claim: text, Owner: text, Message: text}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: text, Name: text, Annotations: map[string]string{text: text}}, Spec: corev1.PodSpec{NodeName: node,
 		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &text}}}, Status: corev1.PodStatus{Message: text}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: corev1.ResourceName("claim:gpu"),
+		Resources: []corev1.ResourceHealth{{ResourceID: corev1.ResourceID(text), Health: corev1.ResourceHealthStatus(text), Message: &text}}}}}}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{text: text, corev1.LabelTopologyZone: text}}}
 	return fleet.Input{View: tracker.Merge(slice, rule), Claims: []*resourceapi.ResourceClaim{claim}, Pods: []*corev1.Pod{pod}, Nodes: []*corev1.Node{n}, Drains: []*v1alpha1.DeviceDrain{drain}, Notes: []string{text}}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -45,12 +46,12 @@ func (s *Server) world(ctx context.Context, now *shown) (fleet.Input, error) {
 }
 
 // previews are the answers of impact, drain --dry-run and whatif for one device. A bounded number
-// is computed at a time, each in bounded time.
-func (s *Server) previews(ctx context.Context, now *shown, id usage.DeviceID) []preview {
+// is computed at a time, each in bounded time. The pods are those of which they are made.
+func (s *Server) previews(ctx context.Context, now *shown, id usage.DeviceID) ([]preview, []*corev1.Pod) {
 	all := s.newPreviews(id)
 	done, err := s.begin(ctx)
 	if err != nil {
-		return failed(all, err)
+		return failed(all, err), nil
 	}
 	defer done()
 	in, err := s.world(ctx, now)
@@ -58,9 +59,9 @@ func (s *Server) previews(ctx context.Context, now *shown, id usage.DeviceID) []
 		err = errors.New("unknown: you are not allowed to list the pods of all namespaces")
 	}
 	if err != nil {
-		return failed(all, err)
+		return failed(all, err), nil
 	}
-	return s.predictAll(ctx, in, objectsOf(in), id)
+	return s.predictAll(ctx, in, objectsOf(in), id), in.Pods
 }
 
 // newPreviews are previews without answers.

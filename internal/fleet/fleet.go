@@ -217,8 +217,8 @@ func (f *Fleet) setStates() {
 		if len(draining) > 0 {
 			d.Drains = draining[d.ID]
 		}
-		if len(sick) > 0 {
-			d.Sick = sick[d.ID]
+		if record, said := sick.Of(d.ID); said {
+			d.Sick = record.Message
 		}
 		if len(d.Drains) > 0 {
 			d.State.Mark = max(d.State.Mark, Draining)

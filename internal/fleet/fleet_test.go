@@ -210,3 +210,30 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d devices, notes %q", len(f.Devices), f.Notes)
 	}
 }
+
+// TestSaid: the health of a device is the worst that its pods report, and that of other devices
+// does not count.
+func TestSaid(t *testing.T) {
+	in := input()
+	in.Claims[0].Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "p"}}
+	pod := func(health corev1.ResourceHealthStatus) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "p", UID: "p"}}
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &in.Claims[0].Name}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "claim:gpu",
+			Resources: []corev1.ResourceHealth{{ResourceID: driver + "/node-1/gpu-0", Health: health}}}}}}
+		return p
+	}
+	f := build(t, in, nil)
+	held, _ := f.Find(usage.DeviceID{Driver: driver, Pool: "node-1", Device: "gpu-0"})
+	other, _ := f.Find(usage.DeviceID{Driver: driver, Pool: "node-1", Device: "gpu-3"})
+	pods := []*corev1.Pod{pod(corev1.ResourceHealthStatusHealthy), pod(corev1.ResourceHealthStatusUnhealthy)}
+	if record, said := held.Said(pods); !said || record.Health != corev1.ResourceHealthStatusUnhealthy || record.From != "pod team-a/p" {
+		t.Errorf("%+v", record)
+	}
+	if record, said := held.Said(nil); said {
+		t.Errorf("without pods: %+v", record)
+	}
+	if record, said := other.Said(pods); said {
+		t.Errorf("another device: %+v", record)
+	}
+}

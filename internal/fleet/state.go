@@ -2,11 +2,9 @@ package fleet
 
 import (
 	"iter"
-	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/capacity"
@@ -111,25 +109,6 @@ func stateOf(d *capacity.Device, partial bool) (s State) {
 		}
 	}
 	return s
-}
-
-// sickConditions are the types of the conditions that are false for a broken device.
-func sickConditions() []string { return []string{"Ready", "Healthy"} }
-
-// sick are the devices that their drivers report as broken in the status of claims.
-func (f *Fleet) sick() map[usage.DeviceID]string {
-	all := map[usage.DeviceID]string{}
-	for _, claim := range f.Input.Claims {
-		for i := range claim.Status.Devices {
-			status := &claim.Status.Devices[i]
-			for _, c := range status.Conditions {
-				if c.Status == metav1.ConditionFalse && slices.Contains(sickConditions(), c.Type) {
-					all[usage.DeviceID{Driver: status.Driver, Pool: status.Pool, Device: status.Device}] = c.Type + "=False: " + c.Message
-				}
-			}
-		}
-	}
-	return all
 }
 
 // Ended reports whether a drain has ended: its devices are free, it has failed, or it is being
