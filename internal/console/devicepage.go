@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -26,7 +28,12 @@ type deviceView struct {
 	Commands []command
 	// Findings are those of the agent of its node about the pods that hold it.
 	Findings happened
+	// Untaints are the taints that untaint removes from it.
+	Untaints []untaint
 }
+
+// An untaint is a taint with the rule that untaint deletes.
+type untaint struct{ Taint, Rule string }
 
 // A command is a line for a shell, and what it does.
 type command struct{ Line, Does string }
@@ -67,6 +74,12 @@ func (s *Server) newDeviceView(f *fleet.Fleet, d *fleet.Device) deviceView {
 		{s.command("taint", target, "example.com/broken:NoSchedule"), "keeps new claims away"},
 		{s.command("drain", target), "moves its pods, within their budgets"},
 	}
+	for name := range d.Rules() {
+		if rule := f.Input.View.Rule(name); rule != nil && untaints(rule) {
+			v.Untaints = append(v.Untaints, untaint{toleration.TaintText(rule.Spec.Taint) + " of " + targetOf(rule.Spec.DeviceSelector).String(), name})
+		}
+	}
+	slices.SortFunc(v.Untaints, func(a, b untaint) int { return strings.Compare(a.Rule, b.Rule) })
 	var keys []string
 	for _, taint := range v.Taints {
 		if taint.Drain != "" {

@@ -27,6 +27,22 @@ type drainRow struct {
 	// Percent is how many of its pods have left, of those that are known.
 	Percent int
 	Over    bool
+	// Paused is true for a drain that is paused.
+	Paused bool
+}
+
+// Row is the head of the page.
+func (v drainView) Row() drainRow { return v.drainRow }
+
+// Verbs are what can be done with the drain on a page.
+func (r drainRow) Verbs() []string {
+	switch {
+	case r.Over:
+		return []string{"cancel"}
+	case r.Paused:
+		return []string{"continue", "cancel"}
+	}
+	return []string{"pause", "cancel"}
 }
 
 // A drainView is the data of the page of a drain.
@@ -40,12 +56,11 @@ type drainView struct {
 	More         int
 	Siblings     []string
 	Deadline     string
-	Paused       bool
 	Commands     []command
 }
 
 func rowOf(d *v1alpha1.DeviceDrain) drainRow {
-	r := drainRow{Name: d.Name, State: "Waiting", Message: "waiting for the controller", Since: d.CreationTimestamp.Time, Changed: d.CreationTimestamp.Time, Counts: d.Status.Counts, Over: fleet.Ended(d)}
+	r := drainRow{Name: d.Name, State: "Waiting", Message: "waiting for the controller", Since: d.CreationTimestamp.Time, Changed: d.CreationTimestamp.Time, Counts: d.Status.Counts, Over: fleet.Ended(d), Paused: d.Spec.Paused}
 	if done := r.Counts.Evicted + r.Counts.Deleted; done+r.Counts.Remaining > 0 {
 		r.Percent = percent(int(done), int(done+r.Counts.Remaining))
 	}
@@ -103,7 +118,7 @@ func (s *Server) drainPage(_ context.Context, r *http.Request, now *shown) (page
 const maxDrainDevices = 200
 
 func (s *Server) newDrainView(f *fleet.Fleet, d *v1alpha1.DeviceDrain) drainView {
-	v := drainView{drainRow: rowOf(d), Conditions: d.Status.Conditions, Blocked: d.Status.Blocked, Siblings: d.Status.Siblings, Paused: d.Spec.Paused}
+	v := drainView{drainRow: rowOf(d), Conditions: d.Status.Conditions, Blocked: d.Status.Blocked, Siblings: d.Status.Siblings}
 	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainBlocked); c != nil && c.Status == metav1.ConditionTrue {
 		v.BlockedSince = c.LastTransitionTime.Time
 	}
@@ -140,6 +155,8 @@ type ruleRow struct {
 	Drain string
 	// Devices is the number of devices that it taints, Held how many of them claims have.
 	Devices, Held int
+	// Ours is true for a rule that untaint deletes.
+	Ours bool
 }
 
 // A patchRow is a ResourceSlicePatch.
@@ -177,6 +194,7 @@ func newTaintsView(f *fleet.Fleet) (v taintsView) {
 		row := ruleRow{Name: rule.Name, Taint: toleration.TaintText(rule.Spec.Taint), Effect: string(rule.Spec.Taint.Effect), Selector: selectorText(rule.Spec.DeviceSelector),
 			Devices: devices[rule.Name], Held: held[rule.Name]}
 		row.Drain, _ = drain.OwnerOf(rule)
+		row.Ours = untaints(rule)
 		if rule.Spec.Taint.TimeAdded != nil {
 			row.Since = rule.Spec.Taint.TimeAdded.Time
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
@@ -23,6 +24,8 @@ type Gate struct {
 	token, session string
 	cookie         string
 	hosts          []string
+	// form is the token of the forms of this session; it is empty if nothing may be written.
+	form string
 }
 
 // Bounds of a request.
@@ -43,6 +46,9 @@ func NewGate(port int) *Gate {
 	return g
 }
 
+// AllowWrites makes the gate let through the forms of its own pages.
+func (g *Gate) AllowWrites() { g.form = secret() }
+
 func secret() string {
 	random := make([]byte, tokenBytes)
 	_, _ = rand.Read(random) // never fails
@@ -58,11 +64,15 @@ func (g *Gate) URL(host string) string {
 func (g *Gate) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
+		if g.form != "" {
+			// A form has the Origin null if the page sends no referrer to its own server.
+			w.Header().Set("Referrer-Policy", "same-origin")
+		}
 		if status, reason := g.refuse(r); reason != "" {
 			http.Error(w, reason, status)
 			return
 		}
-		if token := r.URL.Query().Get(tokenName); token != "" {
+		if token := r.URL.Query().Get(tokenName); token != "" && r.Method != http.MethodPost {
 			g.enter(w, r, token)
 			return
 		}
@@ -75,8 +85,15 @@ func (g *Gate) Protect(next http.Handler) http.Handler {
 			http.Error(w, "forbidden: a page of another site asks", http.StatusForbidden)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, 0)
-		next.ServeHTTP(w, r)
+		if r.Method == http.MethodPost {
+			if status, reason := g.refuseForm(w, r); reason != "" {
+				http.Error(w, reason, status)
+				return
+			}
+		} else {
+			r.Body = http.MaxBytesReader(w, r.Body, 0)
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), formKey{}, g.form)))
 	})
 }
 
@@ -86,8 +103,10 @@ func (g *Gate) refuse(r *http.Request) (status int, reason string) {
 	switch ip := net.ParseIP(peer); {
 	case err != nil || ip == nil || !ip.IsLoopback():
 		return http.StatusForbidden, "forbidden: only this machine is served"
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return http.StatusMethodNotAllowed, "method not allowed: the console only reads"
+	case r.Method == http.MethodPost && g.form == "":
+		return http.StatusMethodNotAllowed, "method not allowed: the console only reads; --allow-writes allows changes"
+	case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
+		return http.StatusMethodNotAllowed, "method not allowed: the console answers GET, HEAD and the POST of its forms"
 	case len(r.RequestURI) > maxURL:
 		return http.StatusRequestURITooLong, fmt.Sprintf("the address must have at most %d bytes", maxURL)
 	case !slices.Contains(g.hosts, r.Host):

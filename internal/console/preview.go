@@ -129,8 +129,11 @@ func objectsOf(in fleet.Input) taints.Objects {
 
 // impactOf is the answer of impact.
 func impactOf(objects taints.Objects, id usage.DeviceID, now clock) []string {
-	report := taints.NewReport(objects, taints.Target(id).Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now())
-	var lines []string
+	return reportLines(taints.NewReport(objects, taints.Target(id).Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now()))
+}
+
+// reportLines are the lines of a report: its pods, and what it says of them all.
+func reportLines(report taints.Report) (lines []string) {
 	for _, pod := range report.Pods {
 		line := fmt.Sprintf("evicts %s/%s (%s) from %s", pod.Namespace, pod.Name, pod.Owner, pod.Node)
 		if pod.ToleratedUntil != nil {
@@ -152,25 +155,50 @@ func impactOf(objects taints.Objects, id usage.DeviceID, now clock) []string {
 
 // drainOf is the answer of drain --dry-run.
 func drainOf(in fleet.Input, objects taints.Objects, id usage.DeviceID, now clock) (lines []string) {
-	wanted := &v1alpha1.DeviceDrain{Spec: v1alpha1.DeviceDrainSpec{Devices: []v1alpha1.DeviceName{v1alpha1.DeviceName(id)}, DryRun: true}}
-	wanted.Name, wanted.UID = "preview", "preview"
+	wanted := &v1alpha1.DeviceDrain{Spec: v1alpha1.DeviceDrainSpec{Devices: []v1alpha1.DeviceName{v1alpha1.DeviceName(id)}}}
+	return decidedLines(decided(in, objects, wanted, now))
+}
+
+// decided is what a drain does first, and what it looked at.
+func decided(in fleet.Input, objects taints.Objects, wanted *v1alpha1.DeviceDrain, now clock) (drain.Input, drain.Decision) {
+	wanted = wanted.DeepCopy()
+	wanted.Spec.DryRun = true
+	if wanted.UID == "" {
+		wanted.Name, wanted.UID = "preview", "preview"
+	}
 	look := drain.Look(wanted, in.View, objects.Index(), &patch.Compiler{})
 	look.Now, look.Thresholds = now(), in.Thresholds.Thresholds
-	decision := drain.Decide(look)
-	lines = append(lines, "cordon "+id.String())
-	if len(look.Siblings) > 0 {
-		lines = append(lines, fmt.Sprintf("%s that share its counters can still be allocated; --with-partitions drains them", plural.Of(len(look.Siblings), "device")))
+	return look, drain.Decide(look)
+}
+
+func decidedLines(look drain.Input, decision drain.Decision) (lines []string) {
+	for _, name := range look.Devices.Names {
+		lines = append(lines, "cordon "+name.String())
 	}
+	lines = firstLines(lines)
+	if n := len(look.Siblings); n > 0 {
+		lines = append(lines, siblingsText(n, look.Siblings[0])+"; --with-partitions drains them")
+	}
+	var evictions []string
 	for i, pod := range decision.Order {
-		lines = append(lines, fmt.Sprintf("evict %d. %s/%s", i+1, pod.Namespace, pod.Name))
+		evictions = append(evictions, fmt.Sprintf("evict %d. %s/%s", i+1, pod.Namespace, pod.Name))
 	}
-	if len(decision.Order) == 0 {
-		lines = append(lines, "evict no pods")
+	if len(evictions) == 0 {
+		evictions = []string{"evict no pods"}
 	}
+	lines = append(lines, firstLines(evictions)...)
 	if c := meta.FindStatusCondition(decision.Status.Conditions, v1alpha1.DrainBlocked); c != nil && c.Status == metav1.ConditionTrue {
 		lines = append(lines, "blocked "+c.Reason+": "+c.Message)
 	}
-	return firstLines(lines)
+	return lines
+}
+
+// siblingsText says that devices share counters with those that change.
+func siblingsText(n int, first string) string {
+	if n == 1 {
+		return "1 device that shares counters with them can still be allocated: " + first
+	}
+	return fmt.Sprintf("%d devices that share counters with them can still be allocated, first %s", n, first)
 }
 
 // worldOf is what decides where pods land.
@@ -187,6 +215,11 @@ func landing(ctx context.Context, in fleet.Input, id usage.DeviceID) (lines []st
 	if err != nil {
 		return nil, err
 	}
+	return landings(answer), nil
+}
+
+// landings are where pods land.
+func landings(answer placement.Answer) (lines []string) {
 	for _, move := range answer.Moves {
 		lines = append(lines, moveText(move))
 	}
@@ -196,7 +229,7 @@ func landing(ctx context.Context, in fleet.Input, id usage.DeviceID) (lines []st
 	if n := slices.IndexFunc(answer.Moves, func(m placement.Move) bool { return m.Contested }); n >= 0 {
 		lines = append(lines, fmt.Sprintf("contested: at least %d and at most %d land", answer.Least, answer.Most))
 	}
-	return firstLines(lines), nil
+	return firstLines(lines)
 }
 
 func moveText(m placement.Move) string {

@@ -29,6 +29,8 @@ type page struct {
 	Stale          string
 	// Live is false for a page that is a file.
 	Live bool
+	// Form is the token of its forms; a page without one has no forms that write.
+	Form string
 }
 
 // flagged is a row and whether it has the column of unknown devices.
@@ -55,8 +57,8 @@ func newRenderer(l links) (*renderer, error) {
 		"device": l.device, "claim": l.claim, "pod": l.pod, "drain": l.drain, "to": l.to, "asset": l.asset, "search": l.search,
 		"nav": l.nav, "pair": func(row capacityRow, flag bool) flagged { return flagged{row, flag} }, "named": func(l link, text string) link { return link{l.URL, text} },
 		"at":        func(now time.Time, data any) timed { return timed{now, data} },
-		"parameter": parameterText,
-		"row":       func(f *fleet.Fleet, i int) *fleet.Device { return &f.Devices[i] },
+		"parameter": parameterText, "effects": effects, "actions": func(form, target string) actions { return actions{form, target} }, "steer": func(form string, row drainRow) steering { return steering{form, row} }, "long": long,
+		"row": func(f *fleet.Fleet, i int) *fleet.Device { return &f.Devices[i] },
 	}).ParseFS(files, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
@@ -79,6 +81,21 @@ const maxText = 512
 
 // maxCommand is how many characters of a command a page shows: half a command is wrong.
 const maxCommand = 64 << 10
+
+// maxWords is how many characters of an answer of the API server a page shows.
+const maxWords = 8 << 10
+
+// long returns text as plain does, and cuts it later.
+func long(value any) string { return oneLine(fmt.Sprint(value), maxWords) }
+
+// actions are what a form about a target needs; without a target it asks for one.
+type actions struct{ Form, Target string }
+
+// steering is what the forms about a drain need.
+type steering struct {
+	Form string
+	Row  drainRow
+}
 
 // shell returns a command as plain returns text, but not cut.
 func shell(line string) string {

@@ -1,5 +1,5 @@
 // Package console serves pages that show the devices of a cluster, on loopback, to the one user
-// who started it. It writes nothing to the cluster.
+// who started it. It writes to the cluster only with a [Writer], what the user confirms.
 //
 // A [Server] renders a [fleet.Fleet] with html/template, and tells open pages by server-sent
 // events what has changed. [Server.Export] writes the same pages as files.
@@ -45,6 +45,8 @@ type Options struct {
 	Release  string
 	// Streams is how many pages may listen for changes at a time, 200 if it is 0.
 	Streams int
+	// Writer writes what users confirm; nil shows no form.
+	Writer Writer
 	// Name is how the program is called in commands, dra-steward if it is empty.
 	Name string
 }
@@ -76,6 +78,8 @@ type Server struct {
 
 	report   work[report.Report]
 	policies work[report.Policies]
+
+	proposals proposals
 }
 
 // shown is what pages show.
@@ -101,7 +105,7 @@ func New(o Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "dra-steward"
 	}
-	s := &Server{options: o, render: make(chan struct{}, rendering), predict: make(chan struct{}, predicting)}
+	s := &Server{options: o, render: make(chan struct{}, rendering), predict: make(chan struct{}, predicting), proposals: proposals{one: make(chan struct{}, 1)}}
 	var err error
 	if s.live, err = newRenderer(links{}); err != nil {
 		return nil, err
@@ -155,6 +159,11 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /capacity", s.page(s.capacityPage))
 	mux.HandleFunc("GET /policies", s.page(s.policiesPage))
 	mux.HandleFunc("GET /report", s.page(s.reportPage))
+	if s.options.Writer != nil {
+		mux.HandleFunc("POST /preview", s.propose)
+		mux.HandleFunc("POST /confirm", s.confirm)
+		mux.HandleFunc("GET /change", s.page(s.proposalPage))
+	}
 	mux.HandleFunc("GET /map.json", s.mapJSON)
 	mux.HandleFunc("GET /events", s.events)
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(s.static)))
@@ -190,11 +199,18 @@ func (s *Server) page(make pageFunc) http.HandlerFunc {
 			status = http.StatusNotFound
 		case errors.Is(err, errInput):
 			status = http.StatusBadRequest
+		case errors.Is(err, errForm):
+			status = http.StatusUnprocessableEntity
+		case errors.Is(err, errBusy):
+			status = http.StatusConflict
 		case err != nil:
 			status = http.StatusInternalServerError
 		}
 		if err != nil {
 			content = page{Template: "error", Title: http.StatusText(status), Data: err.Error()}
+		}
+		if s.options.Writer != nil {
+			content.Form = formToken(ctx)
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(status)

@@ -22,18 +22,20 @@ import (
 // options are the flags of console.
 type options struct {
 	read    clusterread.Source
-	gates   clusterread.SchedulerMetrics
+	faults  clusterread.FaultCheck
 	address string
 	port    int
 	export  string
 	group   string
+	// writes adds forms to the pages.
+	writes bool
 	// release is the namespace of the release, config a file with its configuration.
 	release, config string
 }
 
 const help = `console serves pages about the devices of a cluster to your browser: a map of nodes and devices,
 each device with its taints, patches and holders, why claims and pods wait, drains and what
-blocks them, and capacities. It follows the cluster, and writes nothing to it.
+blocks them, and capacities. It follows the cluster, and writes nothing to it without --allow-writes.
 
 The pages show what your permissions let you read. Devices without a claim that you can read are
 unknown, not free, if you are not allowed to read all claims.
@@ -41,6 +43,10 @@ unknown, not free, if you are not allowed to read all claims.
 console listens on loopback only. The address that it prints has a token, which the browser
 exchanges for a cookie. It ends with Ctrl-C. On another machine, forward the port:
 ssh -L 8080:127.0.0.1:8080 HOST dra-steward console --port 8080
+
+With --allow-writes, pages have forms to taint and untaint devices, and to drain them, pause, continue
+and cancel drains. A form shows what the change does, what the API server answers in a dry run, and
+the command for it. The change is made when you confirm it, if it affects no more than was shown.
 
 With --export, console writes the same pages as files for a ticket, and ends. The files show the
 cluster at one time and need no server.`
@@ -54,6 +60,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		Long:  help,
 		Example: `  dra-steward console
   dra-steward console --port 8080
+  dra-steward console --allow-writes
   dra-steward console --export ticket-4711/
   dra-steward console --from-files cluster.yaml`,
 		Args: cobra.NoArgs,
@@ -67,12 +74,16 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.group, "group-by", "zone", "with --export: what the map is grouped by: zone, pool, driver, model, namespace, none or label:KEY")
 	f.StringVar(&o.release, "release-namespace", "dra-steward", "namespace of the release, for the policies and the report")
 	f.StringVar(&o.config, "config", "", "configuration file for the policies and the report to use instead of that of the release")
-	o.gates.AddFlags(f)
+	f.BoolVar(&o.writes, "allow-writes", false, "add forms for taint, untaint, and drain with pause and cancel; each change is previewed and confirmed, and made with your permissions")
+	o.faults.AddFlags(f)
 	cmdutil.Complete(c, "group-by", fleet.Groupings())
 	return c
 }
 
 func (o *options) run(ctx context.Context, streams cmdutil.Streams) error {
+	if err := o.checkWrites(); err != nil {
+		return err
+	}
 	if o.export != "" {
 		return o.write(ctx, streams)
 	}
@@ -90,6 +101,9 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams) error {
 		return err
 	}
 	gate := console.NewGate(port)
+	if o.writes {
+		gate.AllowWrites()
+	}
 	ended := make(chan error, 1)
 	server := console.HTTP(feed.server.Handler(gate))
 	server.BaseContext = func(net.Listener) context.Context { return ctx }

@@ -71,10 +71,14 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 	if f.ofFiles, err = drainsOf(streams, f.source.Files); err != nil {
 		return nil, err
 	}
-	if f.server, err = console.New(f.options(o)); err != nil {
+	options := f.options(o)
+	if options.Writer, err = o.writer(streams); err != nil {
 		return nil, err
 	}
-	first := clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, Gates: true, Scheduler: o.gates}
+	if f.server, err = console.New(options); err != nil {
+		return nil, err
+	}
+	first := clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, Gates: true, Scheduler: o.faults.Scheduler}
 	if f.first, err = first.Read(ctx, f.streams); err != nil {
 		return nil, err
 	}

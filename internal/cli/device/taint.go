@@ -3,7 +3,6 @@ package device
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/faults"
-	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -90,19 +89,6 @@ func (o taintOptions) run(c *cobra.Command, streams cmdutil.Streams, args []stri
 	return taintDevices(c.Context(), streams, o, args)
 }
 
-// check refuses values of flags before anything is read.
-func (o taintOptions) check() error {
-	if o.expires != 0 && o.expires < time.Minute {
-		return fmt.Errorf("--for %s: must be at least a minute", o.expires)
-	}
-	if o.acknowledge != "" {
-		if _, err := guard.ParseCeiling(o.acknowledge); err != nil {
-			return fmt.Errorf("--acknowledge: %w", err)
-		}
-	}
-	return o.notes.check()
-}
-
 func UntaintCommand(streams cmdutil.Streams) *cobra.Command {
 	o := taintOptions{}
 	c := &cobra.Command{
@@ -135,7 +121,7 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	if err != nil {
 		return err
 	}
-	if err := o.check(); err != nil {
+	if err := o.asked().Check(); err != nil {
 		return err
 	}
 	state, err := o.read.ReadState(ctx, streams)
@@ -160,7 +146,7 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	for _, target := range found {
 		now := time.Now()
 		stored := state.View.Rule(taints.Name(target, taint.Key))
-		intent := o.intent(target, taint, stored, user, now)
+		intent := o.asked().Intent(target, taint, stored, user, now)
 		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
 			if err := w.show(taints.NewReport(state.Objects, target.Selector(), taint, now)); err != nil {
 				return err
@@ -173,15 +159,13 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	return nil
 }
 
-// intent is what is wanted of the rule for a target; stored is the one that exists.
-func (o taintOptions) intent(target taints.Target, taint resourceapi.DeviceTaint, stored *resourceapi.DeviceTaintRule, user string, now time.Time) taints.Intent {
-	intent := taints.Intent{Target: target, Taint: taint, Acknowledged: o.acknowledge, Expires: o.expiry(now, stored)}
-	var annotations map[string]string
-	if stored != nil {
-		annotations = stored.Annotations
+// asked is what the flags ask for.
+func (o taintOptions) asked() clusterwrite.Taint {
+	t := clusterwrite.Taint{Acknowledged: o.acknowledge, Owner: o.notes.given("owner", o.notes.owner), Reason: o.notes.given("reason", o.notes.reason), Ticket: o.notes.given("ticket", o.notes.ticket)}
+	if !o.keep {
+		t.Expires = &o.expires
 	}
-	o.notes.set(&intent, annotations, user)
-	return intent
+	return t
 }
 
 func (o taintOptions) checkFaults(ctx context.Context, streams cmdutil.Streams) error {
@@ -190,21 +174,6 @@ func (o taintOptions) checkFaults(ctx context.Context, streams cmdutil.Streams) 
 		return err
 	}
 	return o.faults.Check(ctx, streams, config, faults.RuleExists, o.dry != "")
-}
-
-// expiry is when a rule ends: by --for, or as it is stored.
-func (o taintOptions) expiry(now time.Time, stored *resourceapi.DeviceTaintRule) time.Time {
-	if o.expires > 0 {
-		return now.Add(o.expires)
-	}
-	if stored == nil || !o.keep {
-		return time.Time{}
-	}
-	at, _, err := taints.Expiry(stored)
-	if err != nil { // the controller ignores it, too
-		return time.Time{}
-	}
-	return at
 }
 
 func untaintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, args []string) error {

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 // TestListRules: what rules select, their owner and their end; a hostile text stays in its cell.
@@ -35,24 +34,5 @@ d     example.com/broken:NoSchedule  all                           -            
 `
 	if err != nil || strings.Join(strings.Fields(out.String()), " ") != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("%v\n%s", err, out.String())
-	}
-}
-
-// TestNotes: a flag that is not given keeps what is stored, and an empty one removes it.
-func TestNotes(t *testing.T) {
-	stored := map[string]string{v1alpha1.OwnerAnnotation: "team gpu", v1alpha1.ReasonAnnotation: "fan", v1alpha1.TicketAnnotation: "OPS-1"}
-	n := notes{ticket: "", reason: "heat", changed: func(flag string) bool { return flag != "owner" }}
-	var intent taints.Intent
-	n.set(&intent, stored, "jane")
-	if intent.Owner != "team gpu" || intent.Reason != "heat" || intent.Ticket != "" {
-		t.Errorf("%+v", intent)
-	}
-	if n.set(&intent, nil, "jane"); intent.Owner != "jane" {
-		t.Errorf("%+v", intent)
-	}
-	for _, bad := range []string{strings.Repeat("x", maxNote+1), "two\nlines", "\xff"} {
-		if err := (&notes{reason: bad}).check(); err == nil || !strings.Contains(err.Error(), "--reason") {
-			t.Errorf("%q: %v", bad, err)
-		}
 	}
 }

@@ -3,21 +3,13 @@ package device
 import (
 	"context"
 	"fmt"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 )
-
-// maxNote is the length of an owner, a reason or a ticket, in bytes.
-const maxNote = 256
 
 // notes are the flags for the owner of a taint, its reason and its ticket.
 type notes struct {
@@ -33,34 +25,12 @@ func (n *notes) addFlags(c *cobra.Command) {
 	n.changed = c.Flags().Changed
 }
 
-func (n *notes) check() error {
-	for _, flag := range [...]struct{ name, value string }{{"owner", n.owner}, {"reason", n.reason}, {"ticket", n.ticket}} {
-		if len(flag.value) > maxNote {
-			return fmt.Errorf("--%s: %d bytes: must be at most %d", flag.name, len(flag.value), maxNote)
-		}
-		for _, r := range flag.value {
-			if r == utf8.RuneError || unicode.IsControl(r) {
-				return fmt.Errorf("--%s: %q: must be one line of text", flag.name, flag.value)
-			}
-		}
+// given is the value of a flag, nil if it is not given.
+func (n *notes) given(flag, value string) *string {
+	if !n.changed(flag) {
+		return nil
 	}
-	return nil
-}
-
-// set writes the notes into an intent. A flag that is not given keeps what is stored.
-func (n *notes) set(intent *taints.Intent, stored map[string]string, user string) {
-	pick := func(flag, value, annotation, otherwise string) string {
-		if n.changed(flag) {
-			return value
-		}
-		if kept, has := stored[annotation]; has {
-			return kept
-		}
-		return otherwise
-	}
-	intent.Owner = pick("owner", n.owner, v1alpha1.OwnerAnnotation, user)
-	intent.Reason = pick("reason", n.reason, v1alpha1.ReasonAnnotation, "")
-	intent.Ticket = pick("ticket", n.ticket, v1alpha1.TicketAnnotation, "")
+	return &value
 }
 
 // user is the name of the user for the API server. It is empty if the API server does not tell it:
@@ -77,10 +47,9 @@ func (o taintOptions) user(ctx context.Context, streams cmdutil.Streams) (string
 	if err != nil {
 		return "", err
 	}
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	name, err := clusterwrite.User(ctx, client)
 	if err != nil {
 		fmt.Fprintf(streams.Err, "warning: your user name is not known (%v): set --owner\n", err)
-		return "", nil
 	}
-	return review.Status.UserInfo.Username, nil
+	return name, nil
 }

@@ -2,7 +2,6 @@ package device
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,17 +9,10 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
@@ -31,11 +23,7 @@ import (
 type ruleWriter struct {
 	streams cmdutil.Streams
 	dry     cmdutil.DryRun
-	// rules are those of the newest version that is served; trial is the same without
-	// warnings.
-	rules, trial dynamic.ResourceInterface
-	warned       *warnings
-	version      string
+	rules   *clusterwrite.Rules
 	// shown is the report of the impact that was printed before a write.
 	shown string
 }
@@ -53,25 +41,18 @@ func (u unlessShown) HandleWarningHeader(code int, agent, text string) {
 	u.WarningHandler.HandleWarningHeader(code, agent, text)
 }
 
-// warnings are those of the API server about one write.
-type warnings struct{ texts []string }
-
-func (w *warnings) HandleWarningHeader(_ int, _ string, text string) { w.texts = append(w.texts, text) }
-
 func (o taintOptions) writer(streams cmdutil.Streams) (*ruleWriter, error) {
 	config, err := o.read.Client.Config(streams)
 	if err != nil {
 		return nil, err
 	}
-	w := &ruleWriter{streams: streams, dry: o.dry, warned: &warnings{}}
+	w := &ruleWriter{streams: streams, dry: o.dry}
 	config.WarningHandler = unlessShown{config.WarningHandler, w}
-	if w.rules, w.version, err = clusterread.ServedRules(config); err != nil {
+	if w.rules, err = clusterwrite.NewRules(config); err != nil {
 		return nil, err
 	}
-	quiet := rest.CopyConfig(config)
-	quiet.WarningHandler = w.warned
-	w.trial, _, err = clusterread.ServedRules(quiet)
-	return w, err
+	w.rules.Progress = func(text string) func() { return streams.Progress(text).End }
+	return w, nil
 }
 
 // show prints the impact of the next write.
@@ -84,121 +65,14 @@ func (w *ruleWriter) show(report taints.Report) error {
 
 // apply writes the rule of an intent; stored is the one that exists.
 func (w *ruleWriter) apply(ctx context.Context, intent taints.Intent, stored *resourceapi.DeviceTaintRule) error {
-	name := taints.Name(intent.Target, intent.Taint.Key)
-	text := fmt.Sprintf("%s %s", intent.Target, toleration.TaintText(intent.Taint))
-	if w.dry == cmdutil.DryRunClient {
-		return w.said(name, "configured", text, intent.Expires)
-	}
-	previewed := false
-	if intent.Taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
-		needed, err := w.needsPreview(ctx, intent)
-		if err != nil {
+	name, did := taints.Name(intent.Target, intent.Taint.Key), "configured"
+	if w.dry != cmdutil.DryRunClient {
+		var err error
+		if did, err = w.rules.Apply(ctx, intent, stored, w.dry == cmdutil.DryRunServer); err != nil {
 			return err
 		}
-		if needed && w.dry == cmdutil.DryRunServer {
-			intent.Taint.Effect = resourceapi.DeviceTaintEffectNone // the first of the two writes
-		} else if needed {
-			if err := w.preview(ctx, intent); err != nil {
-				return err
-			}
-			previewed = true
-		}
 	}
-	applied, err := w.write(ctx, w.rules, intent, w.dry.Write())
-	if err != nil && previewed {
-		return errors.Join(err, w.undo(ctx, name, stored))
-	}
-	if err != nil {
-		return err
-	}
-	did := "changed"
-	switch {
-	case stored == nil:
-		did = "created"
-	case stored.ResourceVersion == applied.GetResourceVersion():
-		did = "unchanged"
-	}
-	return w.said(name, did, text, intent.Expires)
-}
-
-// noPreview is the policy about evictions without a preview.
-const noPreview = "DRA-RULE-003"
-
-// needsPreview tries a write, and reports whether a policy requires the effect None first.
-// The impact has been shown already, but only a stored rule proves that.
-func (w *ruleWriter) needsPreview(ctx context.Context, intent taints.Intent) (bool, error) {
-	w.warned.texts = nil
-	_, err := w.write(ctx, w.trial, intent, []string{metav1.DryRunAll})
-	text := strings.Join(w.warned.texts, "\n")
-	if err != nil {
-		text += "\n" + err.Error()
-	}
-	if strings.Contains(text, noPreview) {
-		return true, nil
-	}
-	return false, err
-}
-
-// previewTime is how long a controller may take to report the impact of a rule.
-const previewTime = 20 * time.Second
-
-// preview writes the rule with the effect None, and waits until a controller has reported
-// its impact. Without a report the API server decides about the next write.
-func (w *ruleWriter) preview(ctx context.Context, intent taints.Intent) error {
-	intent.Taint.Effect = resourceapi.DeviceTaintEffectNone
-	applied, err := w.write(ctx, w.rules, intent, nil)
-	if err != nil {
-		return err
-	}
-	progress := w.streams.Progress("waiting for the impact in the status of devicetaintrule/" + applied.GetName())
-	defer progress.End()
-	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, previewTime, true, func(ctx context.Context) (bool, error) {
-		rule, err := w.rules.Get(ctx, applied.GetName(), metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		conditions, _, err := unstructured.NestedSlice(rule.Object, "status", "conditions")
-		for _, condition := range conditions {
-			fields, _ := condition.(map[string]any)
-			if generation, _, _ := unstructured.NestedInt64(fields, "observedGeneration"); generation == rule.GetGeneration() {
-				return true, nil
-			}
-		}
-		return false, err
-	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		return nil
-	}
-	return err
-}
-
-// undo restores what a refused write found.
-func (w *ruleWriter) undo(ctx context.Context, name string, stored *resourceapi.DeviceTaintRule) error {
-	if stored == nil {
-		return w.rules.Delete(ctx, name, metav1.DeleteOptions{})
-	}
-	_, err := w.applyRule(ctx, w.rules, &resourceapi.DeviceTaintRule{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: stored.Labels, Annotations: stored.Annotations}, Spec: stored.Spec}, nil)
-	return err
-}
-
-func (w *ruleWriter) write(ctx context.Context, rules dynamic.ResourceInterface, intent taints.Intent, dry []string) (*unstructured.Unstructured, error) {
-	return w.applyRule(ctx, rules, intent.Rule(), dry)
-}
-
-func (w *ruleWriter) applyRule(ctx context.Context, rules dynamic.ResourceInterface, rule *resourceapi.DeviceTaintRule, dry []string) (*unstructured.Unstructured, error) {
-	rule.APIVersion, rule.Kind = resourceapi.GroupName+"/"+w.version, "DeviceTaintRule"
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)
-	if err != nil {
-		return nil, err
-	}
-	delete(fields, "status") // in Kubernetes 1.34 a rule has none
-	data, err := json.Marshal(fields)
-	if err != nil {
-		return nil, err
-	}
-	force := true
-	return rules.Patch(ctx, rule.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: taints.ManagedByTaint, Force: &force, DryRun: dry})
+	return w.said(name, did, fmt.Sprintf("%s %s", intent.Target, toleration.TaintText(intent.Taint)), intent.Expires)
 }
 
 // said prints what was done, or in a dry run what would be.
@@ -215,12 +89,11 @@ func (w *ruleWriter) said(name, did, text string, expires time.Time) error {
 func (w *ruleWriter) remove(ctx context.Context, view *tracker.Snapshot, target taints.Target, taint resourceapi.DeviceTaint) error {
 	name := taints.Name(target, taint.Key)
 	stored := view.Rule(name)
-	if stored == nil || stored.Labels[taints.ManagedBy] != taints.ManagedByTaint || !taints.Same(stored.Spec.Taint, taint) {
+	if !clusterwrite.Ours(stored) || !taints.Same(stored.Spec.Taint, taint) {
 		return notOurs(w.streams, view, target, taint)
 	}
 	if w.dry != cmdutil.DryRunClient {
-		uid := stored.UID
-		if err := w.rules.Delete(ctx, name, metav1.DeleteOptions{DryRun: w.dry.Write(), Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil && !apierrors.IsNotFound(err) {
+		if err := w.rules.Delete(ctx, stored, w.dry == cmdutil.DryRunServer); err != nil {
 			return err
 		}
 	}

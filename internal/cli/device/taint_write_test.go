@@ -5,10 +5,17 @@ import (
 	"testing"
 )
 
+// printedWarnings keeps warnings.
+type printedWarnings struct{ texts []string }
+
+func (w *printedWarnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.texts = append(w.texts, text)
+}
+
 // TestUnlessShown: taint prints the impact once, and all other warnings.
 func TestUnlessShown(t *testing.T) {
 	const impact = "affects 1 allocated device and 1 claim, no pods"
-	printed := &warnings{}
+	printed := &printedWarnings{}
 	handler := unlessShown{printed, &ruleWriter{shown: "NAMESPACE  POD\n" + impact + "\n"}}
 	other := []string{
 		"affects 2 allocated devices and 2 claims, no pods (dra-steward rule guard-impact)",

@@ -14,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/taints"
@@ -21,20 +22,11 @@ import (
 
 // drainOptions are the flags of drain.
 type drainOptions struct {
+	clusterwrite.Drain
 	selector, driver, pool      string
 	name                        string
 	read                        clusterread.SnapshotOptions
-	rate, perNamespace, perNode int32
-	order                       []string
-	via                         string
-	deadline                    time.Duration
-	action                      string
-	windows                     []string
-	acknowledge                 string
 	faults                      clusterread.FaultCheck
-	evictBare, bareCordon       bool
-	withPartitions              bool
-	uncordon                    bool
 	wait                        bool
 	dry                         cmdutil.DryRun
 	list, pause, resume, cancel bool
@@ -87,22 +79,22 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.driver, "driver", "", "with or without --selector: only devices of this driver")
 	f.StringVar(&o.pool, "pool", "", "with or without --selector: only devices of this pool")
 	f.StringVar(&o.name, "name", "", "name of the drain (default: derived from the devices, so that the same command finds it)")
-	f.Int32Var(&o.rate, "rate", v1alpha1.DrainRate, "maximum number of evictions per minute (1 to 6000)")
-	f.Int32Var(&o.perNamespace, "max-per-namespace", 0, "maximum number of pods per namespace that are being evicted at a time; 0 = no limit")
-	f.Int32Var(&o.perNode, "max-per-node", 0, "maximum number of pods per node that are being evicted at a time; 0 = no limit")
-	f.StringSliceVar(&o.order, "order", nil, "eviction order: Priority, OwnerSpread (default: both)")
-	f.StringVar(&o.via, "via", "", "how pods are asked to leave: Eviction (default), or EvictionRequest, which falls back to Eviction if the cluster does not process it")
-	cmdutil.DurationVar(f, &o.deadline, "deadline", 0, "maximum duration of the drain; 0 = no limit")
-	f.StringVar(&o.action, "deadline-action", string(v1alpha1.DeadlineKeep), "action at the deadline: Keep (stop evictions), Delete (delete pods regardless of budgets) or Fail")
-	f.StringVar(&o.acknowledge, "acknowledge", "", `maximum impact of the drain, above the thresholds of the site: "pods<=120,namespaces<=4"`)
+	f.Int32Var(&o.Rate, "rate", v1alpha1.DrainRate, "maximum number of evictions per minute (1 to 6000)")
+	f.Int32Var(&o.PerNamespace, "max-per-namespace", 0, "maximum number of pods per namespace that are being evicted at a time; 0 = no limit")
+	f.Int32Var(&o.PerNode, "max-per-node", 0, "maximum number of pods per node that are being evicted at a time; 0 = no limit")
+	f.StringSliceVar(&o.Order, "order", nil, "eviction order: Priority, OwnerSpread (default: both)")
+	f.StringVar(&o.Via, "via", "", "how pods are asked to leave: Eviction (default), or EvictionRequest, which falls back to Eviction if the cluster does not process it")
+	cmdutil.DurationVar(f, &o.Deadline, "deadline", 0, "maximum duration of the drain; 0 = no limit")
+	f.StringVar(&o.Action, "deadline-action", string(v1alpha1.DeadlineKeep), "action at the deadline: Keep (stop evictions), Delete (delete pods regardless of budgets) or Fail")
+	f.StringVar(&o.Acknowledged, "acknowledge", "", `maximum impact of the drain, above the thresholds of the site: "pods<=120,namespaces<=4"`)
 	f.StringVar(&o.key, "cordon-key", "", "key of the cordon taint (default "+v1alpha1.DrainTaintKey+")")
 	f.StringVar(&o.value, "cordon-value", "", "value of the cordon taint (default: the name of the drain)")
-	f.StringArrayVar(&o.windows, "window", nil, `evict pods only in this time of the week, such as "Sat,Sun 22:00-06:00 Europe/Berlin"; can be repeated; "" removes all`)
-	f.BoolVar(&o.evictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
-	f.BoolVar(&o.withPartitions, "with-partitions", false, "also drain the devices that share counters with these, such as the other partitions of a GPU")
-	f.BoolVar(&o.bareCordon, "without-cordon", false, "continue if DeviceTaintRules are not served, without keeping new pods off the devices")
+	f.StringArrayVar(&o.Windows, "window", nil, `evict pods only in this time of the week, such as "Sat,Sun 22:00-06:00 Europe/Berlin"; can be repeated; "" removes all`)
+	f.BoolVar(&o.EvictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
+	f.BoolVar(&o.WithPartitions, "with-partitions", false, "also drain the devices that share counters with these, such as the other partitions of a GPU")
+	f.BoolVar(&o.WithoutCordon, "without-cordon", false, "continue if DeviceTaintRules are not served, without keeping new pods off the devices")
 	o.faults.AddFlags(f)
-	f.BoolVar(&o.uncordon, "uncordon", false, "remove the cordon when the devices are drained")
+	f.BoolVar(&o.Uncordon, "uncordon", false, "remove the cordon when the devices are drained")
 	f.BoolVar(&o.wait, "wait", false, "show the progress and wait until the devices are drained")
 	cmdutil.DurationVar(f, &o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
 	o.dry.AddFlag(c, "create nothing; show which pods would be evicted, in which order, and what blocks")
@@ -133,7 +125,7 @@ func (o drainOptions) check() error {
 	case o.timeout != 0 && !o.wait:
 		return errors.New("--timeout: add --wait")
 	}
-	return o.setWindows(&v1alpha1.DeviceDrainSpec{})
+	return o.SetWindows(&v1alpha1.DeviceDrainSpec{})
 }
 
 func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args []string) error {

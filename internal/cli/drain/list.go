@@ -12,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 )
 
@@ -51,7 +52,7 @@ func (o drainOptions) followList(ctx context.Context, streams cmdutil.Streams, c
 func (o drainOptions) drains(ctx context.Context, streams cmdutil.Streams, client *drain.Client) (*v1alpha1.DeviceDrainList, error) {
 	found, err := clusterread.List[*v1alpha1.DeviceDrain](ctx, &o.read.Source, streams, "DeviceDrains", client)
 	if err != nil {
-		return nil, drainError(err)
+		return nil, clusterwrite.DrainError(err)
 	}
 	list := &v1alpha1.DeviceDrainList{Items: []v1alpha1.DeviceDrain{}}
 	list.APIVersion, list.Kind = v1alpha1.APIVersion, "DeviceDrainList"
@@ -84,7 +85,7 @@ func (o drainOptions) writeList(out io.Writer, list *v1alpha1.DeviceDrainList) e
 	}
 	for i := range list.Items {
 		d := &list.Items[i]
-		fmt.Fprintf(w, "%s\t%d\t%s\n", d.Name, d.Status.Counts.Devices, progress(d))
+		fmt.Fprintf(w, "%s\t%d\t%s\n", d.Name, d.Status.Counts.Devices, clusterwrite.Progress(d))
 	}
 	return w.Flush()
 }

@@ -2,9 +2,6 @@ package drain
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,15 +10,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
-	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/internal/windows"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -44,9 +39,9 @@ func (o drainOptions) wanted(streams cmdutil.Streams, found *clusterread.Snapsho
 		d.Spec.Cordon = &v1alpha1.DrainCordon{Key: o.key, Value: o.value}
 	}
 	if d.Name = o.name; d.Name == "" {
-		d.Name = nameOf(d.Spec)
+		d.Name = clusterwrite.DrainName(d.Spec)
 	}
-	return d, o.set(d, func(string) bool { return true })
+	return d, o.Set(d, func(string) bool { return true })
 }
 
 // named are the devices that arguments and --node-selector name, each once.
@@ -107,84 +102,6 @@ func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {
 	return s
 }
 
-// set writes the settings whose flags were given.
-func (o drainOptions) set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error {
-	s := &d.Spec
-	if given("rate") {
-		s.EvictionsPerMinute = &o.rate
-	}
-	if given("max-per-namespace") && o.perNamespace > 0 {
-		s.MaxPerNamespace = &o.perNamespace
-	}
-	if given("max-per-node") && o.perNode > 0 {
-		s.MaxPerNode = &o.perNode
-	}
-	if given("order") && len(o.order) > 0 {
-		s.Order = nil
-		for _, criterion := range o.order {
-			s.Order = append(s.Order, v1alpha1.DrainOrder(criterion))
-		}
-	}
-	if given("via") && o.via != "" {
-		s.Via = v1alpha1.DrainVia(o.via)
-	}
-	if given("deadline") && o.deadline != 0 {
-		s.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: o.deadline}, Action: v1alpha1.DeadlineAction(o.action)}
-	}
-	if given("window") {
-		if err := o.setWindows(s); err != nil {
-			return err
-		}
-	}
-	if given("evict-pods-without-controller") && o.evictBare {
-		s.PodsWithoutController = v1alpha1.EvictPods
-	}
-	if given("with-partitions") {
-		s.WithPartitions = o.withPartitions
-	}
-	if given("without-cordon") {
-		s.WithoutCordon = o.bareCordon
-	}
-	if given("uncordon") && o.uncordon {
-		s.AtEnd = v1alpha1.EndUncordon
-	}
-	if given("acknowledge") && o.acknowledge != "" {
-		if _, err := guard.ParseCeiling(o.acknowledge); err != nil {
-			return fmt.Errorf("--acknowledge: %w", err)
-		}
-		metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.AcknowledgementAnnotation, o.acknowledge)
-	}
-	return nil
-}
-
-// setWindows writes the windows of --window; an empty one removes those before it.
-func (o drainOptions) setWindows(s *v1alpha1.DeviceDrainSpec) error {
-	s.Windows = nil
-	for _, text := range o.windows {
-		if text == "" {
-			s.Windows = nil
-			continue
-		}
-		w, err := windows.Parse(text)
-		if err != nil {
-			return fmt.Errorf("--window: %w", err)
-		}
-		s.Windows = append(s.Windows, w)
-	}
-	return nil
-}
-
-// nameOf names a drain by what it drains, so that the same command finds it again.
-func nameOf(spec v1alpha1.DeviceDrainSpec) string {
-	first := "devices"
-	if len(spec.Devices) == 1 {
-		first = spec.Devices[0].Device
-	}
-	text, _ := json.Marshal([]any{spec.Devices, spec.Selector}) // they are plain strings
-	sum := sha256.Sum256(text)
-	return first[:min(len(first), 50)] + "-" + hex.EncodeToString(sum[:4])
-}
-
 // deviceNamed reads a name: in full, or as much of its end as only one published device
 // has.
 func deviceNamed(view *tracker.Snapshot, text string) (name v1alpha1.DeviceName, published bool, err error) {
@@ -219,7 +136,7 @@ func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Stream
 		return made, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return nil, drainError(err)
+		return nil, clusterwrite.DrainError(err)
 	}
 	there, err := client.Get(ctx, wanted.Name)
 	if err != nil {
@@ -230,24 +147,16 @@ func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Stream
 	}
 	resumed := there.DeepCopy()
 	resumed.Spec.Paused = false
-	if err := o.set(resumed, o.changed); err != nil {
+	if err := o.Set(resumed, o.changed); err != nil {
 		return nil, err
 	}
 	if equality.Semantic.DeepEqual(resumed.Spec, there.Spec) && equality.Semantic.DeepEqual(resumed.Annotations, there.Annotations) {
-		fmt.Fprintf(streams.Out, "devicedrain %s already exists: %s\n", there.Name, progress(there))
+		fmt.Fprintf(streams.Out, "devicedrain %s already exists: %s\n", there.Name, clusterwrite.Progress(there))
 		return there, nil
 	}
-	resumed, err = client.Update(ctx, resumed)
+	resumed, err = client.Update(ctx, resumed, false)
 	if err == nil {
-		fmt.Fprintf(streams.Out, "devicedrain %s resumed: %s\n", resumed.Name, progress(resumed))
+		fmt.Fprintf(streams.Out, "devicedrain %s resumed: %s\n", resumed.Name, clusterwrite.Progress(resumed))
 	}
 	return resumed, err
-}
-
-// drainError adds the remedy where the type is missing.
-func drainError(err error) error {
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("the API server does not know DeviceDrains: install the chart with crds.install (%w)", err)
-	}
-	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/windows"
@@ -67,7 +68,7 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	wanted.Spec.DryRun = false
 	if o.dry == cmdutil.DryRunServer {
 		if _, err := client.Create(ctx, wanted, true); err != nil {
-			return drainError(err)
+			return clusterwrite.DrainError(err)
 		}
 	}
 	if blocked != nil && blocked.Status == metav1.ConditionTrue {

@@ -13,26 +13,9 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 )
-
-// progress says in a line how far a drain has come.
-func progress(d *v1alpha1.DeviceDrain) string {
-	n := d.Status.Counts
-	state := "waiting for the controller"
-	for _, kind := range []string{v1alpha1.DrainDrained, v1alpha1.DrainFailed, v1alpha1.DrainBlocked} {
-		if c := meta.FindStatusCondition(d.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
-			return fmt.Sprintf("%s, %d evicted, %d left: %s", c.Type, n.Evicted+n.Deleted, n.Remaining, c.Message)
-		}
-	}
-	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining); c != nil {
-		state = c.Reason
-		if state == v1alpha1.OutsideWindow || state == v1alpha1.WindowNotValid {
-			state += " (" + c.Message + ")"
-		}
-	}
-	return fmt.Sprintf("%s, %d evicted, %d left (%d leaving, %d waiting)", state, n.Evicted+n.Deleted, n.Remaining, n.Leaving, n.Waiting)
-}
 
 // unattended is how long a drain waits for a controller until the command warns that there is none.
 const unattended = 15 * time.Second
@@ -59,7 +42,7 @@ func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, clien
 		case err != nil:
 			return err
 		default:
-			if line := progress(d); line != last {
+			if line := clusterwrite.Progress(d); line != last {
 				fmt.Fprintf(streams.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
 				last = line
 			}
@@ -127,21 +110,14 @@ func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client
 	}
 	for _, name := range names {
 		if o.cancel {
-			if err := client.Delete(ctx, name); err != nil {
+			if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 				return err
 			}
 			fmt.Fprintf(streams.Out, "devicedrain %s deleted; its cordon is removed\n", name)
 			continue
 		}
-		d, err := client.Get(ctx, name)
-		if err != nil {
+		if err := clusterwrite.Pause(ctx, client, name, o.pause, false); err != nil {
 			return err
-		}
-		if d.Spec.Paused != o.pause {
-			d.Spec.Paused = o.pause
-			if _, err := client.Update(ctx, d); err != nil {
-				return err
-			}
 		}
 		what := "goes on"
 		if o.pause {

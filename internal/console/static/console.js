@@ -361,8 +361,9 @@
       $("stale").textContent = stale.reason ? "Not current since " + stale.since + ": " + stale.reason : "";
     });
     const changed = () => {
-      if (map.data) return;
-      const quiet = document.activeElement === document.body || document.activeElement === null;
+      if (map.data || document.body.dataset.template === "change") return;
+      const typed = [...document.querySelectorAll("form.change input:not([type=hidden]), form.change textarea")].some((e) => e.value !== e.defaultValue || e.checked !== e.defaultChecked);
+      const quiet = !typed && (document.activeElement === document.body || document.activeElement === null);
       if (quiet && document.body.dataset.template.startsWith("drain") && String(getSelection()) === "") setTimeout(() => location.reload(), 1000);
       else $("newer").hidden = false;
     };

@@ -76,17 +76,18 @@ func (c *Client) Create(ctx context.Context, d *v1alpha1.DeviceDrain, dryRun boo
 	return made, request.Do(ctx).Into(made)
 }
 
-// Update writes metadata and spec of a drain, unless it has changed since it was read.
-func (c *Client) Update(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
-	return c.put(ctx, d, "")
+// Update writes metadata and spec of a drain, unless it has changed since it was read; dryRun asks the
+// API server only whether it would.
+func (c *Client) Update(ctx context.Context, d *v1alpha1.DeviceDrain, dryRun bool) (*v1alpha1.DeviceDrain, error) {
+	return c.put(ctx, d, "", dryRun)
 }
 
 // UpdateStatus writes the status of a drain, unless it has changed since it was read.
 func (c *Client) UpdateStatus(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
-	return c.put(ctx, d, "status")
+	return c.put(ctx, d, "status", false)
 }
 
-func (c *Client) put(ctx context.Context, d *v1alpha1.DeviceDrain, subresource string) (*v1alpha1.DeviceDrain, error) {
+func (c *Client) put(ctx context.Context, d *v1alpha1.DeviceDrain, subresource string, dryRun bool) (*v1alpha1.DeviceDrain, error) {
 	d = d.DeepCopy()
 	d.APIVersion, d.Kind = v1alpha1.GroupVersion().String(), v1alpha1.DeviceDrainKind
 	written := &v1alpha1.DeviceDrain{}
@@ -94,10 +95,13 @@ func (c *Client) put(ctx context.Context, d *v1alpha1.DeviceDrain, subresource s
 	if subresource != "" {
 		request = request.SubResource(subresource)
 	}
+	if dryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
 	return written, request.Do(ctx).Into(written)
 }
 
 // Delete deletes a drain, which lifts its cordon.
-func (c *Client) Delete(ctx context.Context, name string) error {
-	return c.client.Delete().Resource(v1alpha1.DeviceDrainResource).Name(name).Do(ctx).Error()
+func (c *Client) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	return c.client.Delete().Resource(v1alpha1.DeviceDrainResource).Name(name).Body(&options).Do(ctx).Error()
 }
