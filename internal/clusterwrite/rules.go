@@ -82,19 +82,19 @@ func dryRun(dry bool) []string {
 // noPreview is the policy about evictions without a preview.
 const noPreview = "DRA-RULE-003"
 
-// needsPreview tries a write, and reports whether a policy requires the effect None first.
-// The impact has been shown already, but only a stored rule proves that.
+// needsPreview tries a write, and reports whether a policy requires the effect None first. What is
+// refused for another reason is an error. The impact has been shown already, but only a stored rule
+// proves that.
 func (r *Rules) needsPreview(ctx context.Context, intent taints.Intent) (bool, error) {
 	trial, warned := Collect(ctx)
 	_, err := r.write(trial, intent.Rule(), dryRun(true))
-	text := strings.Join(warned.Texts, "\n")
 	if err != nil {
-		text += "\n" + err.Error()
+		if strings.Contains(err.Error(), noPreview) {
+			return true, nil
+		}
+		return false, err
 	}
-	if strings.Contains(text, noPreview) {
-		return true, nil
-	}
-	return false, err
+	return strings.Contains(strings.Join(warned.Texts, "\n"), noPreview), nil
 }
 
 // previewTime is how long a controller may take to report the impact of a rule.

@@ -34,8 +34,8 @@ type plan struct {
 	Ceiling string
 	// Nothing is why there is nothing to do.
 	Nothing string
-	// Target is the page of what is changed.
-	Target link
+	// Target is the page of what is changed, Written that of what is written, if it has one.
+	Target, Written link
 	// Counts are what is affected now, Object is the version of the object that is changed.
 	Counts guard.Counts
 	Object string

@@ -31,7 +31,7 @@ func (p planner) drain(ctx context.Context) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errForm, err)
 	}
-	pl := &plan{Title: "Drain " + p.text("target"), Target: p.live.links.drain(wanted.Name), Command: p.command(append([]string{"drain", p.text("target")}, flags...)...)}
+	pl := &plan{Title: "Drain " + p.text("target"), Target: p.pageOf(found[0]), Written: p.live.links.drain(wanted.Name), Command: p.command(append([]string{"drain", p.text("target")}, flags...)...)}
 	stored, err := p.options.Writer.Drain(ctx, wanted.Name)
 	switch {
 	case err != nil:

@@ -90,8 +90,14 @@ type site struct {
 
 func serve(t *testing.T, f *fleet.Fleet, clock func() time.Time) site {
 	t.Helper()
+	return serveFor(t, f, clock, nil)
+}
+
+// serveFor serves pages with the forms of a writer, without forms if it is nil.
+func serveFor(t *testing.T, f *fleet.Fleet, clock func() time.Time, writer console.Writer) site {
+	t.Helper()
 	reader := report.Reader{Source: clusterread.Source{Files: []string{example}}}
-	s, err := console.New(console.Options{Cluster: "prod-eu-1", Now: clock, Events: events(t), Findings: []string{"ClaimNotPrepared"}, Report: reader.Report, Policies: reader.Policies, Release: "dra-steward"})
+	s, err := console.New(console.Options{Cluster: "prod-eu-1", Now: clock, Events: events(t), Findings: []string{"ClaimNotPrepared"}, Report: reader.Report, Policies: reader.Policies, Release: "dra-steward", Writer: writer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +111,9 @@ func serve(t *testing.T, f *fleet.Fleet, clock func() time.Time) site {
 		t.Fatal(err)
 	}
 	g := console.NewGate(port)
+	if writer != nil {
+		g.AllowWrites()
+	}
 	server := console.HTTP(s.Handler(g))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()

@@ -233,24 +233,30 @@ func TestScreenshots(t *testing.T) {
 			b.await(`document.body.dataset.drawn !== undefined`)
 		}
 		b.await(`document.getElementById("status-text").textContent === "live"`)
-		var picture []byte
-		b.run(chromedp.ActionFunc(func(ctx tabContext) (err error) {
-			picture, err = page.CaptureScreenshot().Do(ctx)
-			return err
-		}))
-		file := filepath.Join("../../docs/console", shot.name+".png")
-		if os.Getenv("DRA_STEWARD_RECORD") == "yes" {
-			if err := os.WriteFile(file, smaller(t, picture), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
+		b.compare(shot.name)
+	}
+}
+
+// compare compares the page with a picture of the docs, or writes that.
+func (b tab) compare(name string) {
+	b.t.Helper()
+	var picture []byte
+	b.run(chromedp.ActionFunc(func(ctx tabContext) (err error) {
+		picture, err = page.CaptureScreenshot().Do(ctx)
+		return err
+	}))
+	file := filepath.Join("../../docs/console", name+".png")
+	if os.Getenv("DRA_STEWARD_RECORD") == "yes" {
+		if err := os.WriteFile(file, smaller(b.t, picture), 0o644); err != nil {
+			b.t.Fatal(err)
 		}
-		kept, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if differing := difference(t, kept, picture); differing > 0.03 {
-			t.Errorf("%s: %.1f%% of the picture differ; look at the page, and record it with DRA_STEWARD_RECORD=yes", shot.name, 100*differing)
-		}
+		return
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if differing := difference(b.t, kept, picture); differing > 0.03 {
+		b.t.Errorf("%s: %.1f%% of the picture differ; look at the page, and record it with DRA_STEWARD_RECORD=yes", name, 100*differing)
 	}
 }

@@ -71,7 +71,7 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 	if f.ofFiles, err = drainsOf(streams, f.source.Files); err != nil {
 		return nil, err
 	}
-	options := f.options(o)
+	options := f.options(ctx, o)
 	if options.Writer, err = o.writer(streams); err != nil {
 		return nil, err
 	}
@@ -87,9 +87,9 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 
 // options are what the pages are made of. The report and the policies are read on demand, apart from
 // what is watched.
-func (f *feed) options(o *options) console.Options {
+func (f *feed) options(ctx context.Context, o *options) console.Options {
 	reader := report.Reader{Source: o.read, Namespace: o.release, Flag: "--release-namespace", Config: o.config}
-	return console.Options{Cluster: f.cluster, Now: time.Now, World: f.readWorld, Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
+	return console.Options{Cluster: f.cluster, Now: time.Now, World: f.worldFor(ctx), Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
 		Report: reader.Report, Policies: reader.Policies}
 }
 
@@ -166,6 +166,28 @@ func (f *feed) read(ctx context.Context, o clusterread.SnapshotOptions) (in flee
 
 // quiet are streams for reads that show no progress.
 func (f *feed) quiet() cmdutil.Streams { return cmdutil.Streams{Out: io.Discard, Err: io.Discard} }
+
+// worldFor reads the world for a page, as long as the page waits. The watches that this begins go on
+// until the command ends.
+func (f *feed) worldFor(command context.Context) func(context.Context) (fleet.Input, error) {
+	type answer struct {
+		in  fleet.Input
+		err error
+	}
+	return func(page context.Context) (fleet.Input, error) {
+		read := make(chan answer, 1)
+		go func() {
+			in, err := f.readWorld(command)
+			read <- answer{in, err}
+		}()
+		select {
+		case a := <-read:
+			return a.in, a.err
+		case <-page.Done():
+			return fleet.Input{}, page.Err()
+		}
+	}
+}
 
 // readWorld reads the cluster with its pods. What it has read for the fleet that is shown is
 // kept.

@@ -28,8 +28,8 @@ type window struct {
 	base string
 }
 
-// openConsole runs the console of the cluster, and opens it in a browser.
-func openConsole(t *testing.T) window {
+// openConsole runs the console of the cluster for the user of a kubeconfig, and opens it in a browser.
+func openConsole(t *testing.T, kubeconfig string, args ...string) window {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -40,7 +40,7 @@ func openConsole(t *testing.T) window {
 	var problems strings.Builder
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Run(ctx, []string{"console", "--kubeconfig=" + cluster.Kubeconfig()}, cmdutil.Streams{In: strings.NewReader(""), Out: in, Err: &problems})
+		ended <- cli.Run(ctx, append([]string{"console", "--kubeconfig=" + kubeconfig}, args...), cmdutil.Streams{In: strings.NewReader(""), Out: in, Err: &problems})
 		in.Close()
 	}()
 	t.Cleanup(func() {
@@ -110,7 +110,7 @@ func (w window) awaitDevice(node int, state string) {
 // drain from its start until it is drained.
 func TestBrowser(t *testing.T) {
 	s := newSite(t, "browser", 1)
-	w := openConsole(t)
+	w := openConsole(t, cluster.Kubeconfig())
 	devices := w.base + "/?q=driver:" + s.driver
 	w.run(chromedp.Navigate(devices))
 	w.awaitDevice(0, "free")
