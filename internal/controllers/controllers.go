@@ -81,6 +81,8 @@ func All() []Description {
 			[]string{"create configmaps", "get, update configmaps named dra-steward-policies", "create, patch events"}},
 		{"rulebegin", "internal/controllers/rulebegin", "Writes into the status of DeviceTaintRules since when they evict.", "rule-begin",
 			[]string{"patch devicetaintrules/status.resource.k8s.io"}},
+		{"reaction", "internal/controllers/reaction", "Executes DeviceReactions: creates DeviceDrains for devices that are sick, within limits.", "reactions",
+			[]string{"update devicereactions/status.dra-steward.io", "create, update, delete devicedrains.dra-steward.io", "create, patch events"}},
 		{"ruleexpiry", "internal/controllers/ruleexpiry", "Deletes DeviceTaintRules whose time is over.", "expire-rules",
 			[]string{"delete devicetaintrules.resource.k8s.io"}},
 	}

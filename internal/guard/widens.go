@@ -2,6 +2,7 @@ package guard
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -31,6 +32,15 @@ func WidensDrain(old, drain *v1alpha1.DeviceDrain) bool {
 		return ptr.Deref(d.Spec.EvictionsPerMinute, v1alpha1.DrainRateMax+1)
 	}
 	return drains(drain) && (!drains(old) || rate(drain) > rate(old))
+}
+
+// WidensReaction reports whether a write of a DeviceReaction lets it evict: it has the mode Act and
+// evicts pods, and the stored one did not, or was another in any way. old is nil on creation.
+func WidensReaction(old, reaction *v1alpha1.DeviceReaction) bool {
+	evicts := func(r *v1alpha1.DeviceReaction) bool {
+		return r != nil && r.Spec.Mode == v1alpha1.ReactionAct && !r.Spec.Then.CordonOnly
+	}
+	return evicts(reaction) && (!evicts(old) || !equality.Semantic.DeepEqual(old.Spec, reaction.Spec))
 }
 
 // Everything reports whether a rule selects all devices of the cluster.

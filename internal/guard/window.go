@@ -272,6 +272,9 @@ func (u union) byDriver() map[string]int {
 	return all
 }
 
+// Namespaces is how many the pods are in.
+func (h Hit) Namespaces() int { return len(unionOf([]Start{{Hit: h}}).namespaces()) }
+
 // Without returns a hit without what another affects, in the order of the names.
 func (h Hit) Without(other Hit) Hit {
 	u := unionOf([]Start{{Hit: h}})

@@ -73,8 +73,11 @@ func everything(object any) bool {
 
 // perMinute bounds the pods that an object evicts; 0 does not.
 func perMinute(object any) int {
-	if d, is := object.(*v1alpha1.DeviceDrain); is {
-		return int(ptr.Deref(d.Spec.EvictionsPerMinute, 0))
+	switch object := object.(type) {
+	case *v1alpha1.DeviceDrain:
+		return int(ptr.Deref(object.Spec.EvictionsPerMinute, 0))
+	case *v1alpha1.DeviceReaction:
+		return int(ptr.Deref(object.Spec.Then.EvictionsPerMinute, 0))
 	}
 	return 0
 }
@@ -99,6 +102,8 @@ func (i *Estimator) begin(object any, at time.Time) beginning {
 		b.spec = resourceapi.DeviceTaintRuleSpec{DeviceSelector: object.Spec.DeviceSelector, Taint: taint}
 	case *v1alpha1.DeviceDrain:
 		b.spec, b.perMinute = []any{object.Spec.Devices, object.Spec.Selector, object.Spec.WithPartitions}, perMinute(object)
+	case *v1alpha1.DeviceReaction:
+		b.spec, b.perMinute = []any{object.Spec.When, object.Spec.Selector, object.Spec.Then.WithPartitions}, perMinute(object)
 	}
 	return b
 }
@@ -199,6 +204,8 @@ func nameOf(object any) string {
 		return "DeviceTaintRule " + object.Name
 	case *v1alpha1.DeviceDrain:
 		return v1alpha1.DeviceDrainKind + " " + object.Name
+	case *v1alpha1.DeviceReaction:
+		return v1alpha1.DeviceReactionKind + " " + object.Name
 	}
 	return ""
 }

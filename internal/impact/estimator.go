@@ -22,6 +22,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
@@ -50,6 +51,10 @@ type Estimator struct {
 	drains cache.SharedIndexInformer
 	// foresight is nil if pods that do not land again are not asked for.
 	foresight *Foresight
+	// view is nil where slices are not watched; conditions has the nodes with their conditions, and
+	// is nil where they are not read.
+	view       View
+	conditions cache.SharedIndexInformer
 
 	// turn is held while a write is counted, decided and remembered in the ledger.
 	turn   sync.Mutex
@@ -66,9 +71,13 @@ type Options struct {
 	Published func() iter.Seq[*resourceapi.ResourceSlice]
 	// Guards reads PodDisruptionBudgets and drains.
 	Guards bool
+	// View has the devices with their taints; nil where slices are not watched.
+	View View
 	// Foresight reads nodes and templates, and keeps more of pods and claims, to find out
-	// which pods do not land again; nil does not.
-	Foresight View
+	// which pods do not land again. It needs the view.
+	Foresight bool
+	// Conditions reads the conditions of nodes, for DeviceReactions to them.
+	Conditions bool
 }
 
 // New prepares them; Run makes them count.
@@ -82,10 +91,10 @@ func New(o Options) (*Estimator, error) {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	keep := usage.Trim
-	if o.Foresight != nil {
+	if o.Foresight {
 		keep = placement.Keep
 	}
-	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(keep)), Published: o.Published, started: time.Now()}
+	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(keep)), Published: o.Published, view: o.View, started: time.Now()}
 	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}
 	if o.Guards {
 		read.Budgets = i.factory.Policy().V1().PodDisruptionBudgets().Informer()
@@ -98,11 +107,17 @@ func New(o Options) (*Estimator, error) {
 			return nil, err
 		}
 	}
-	if i.synced, _, err = i.Index.Listen(read); err != nil || o.Foresight == nil {
+	if i.synced, _, err = i.Index.Listen(read); err != nil {
 		return i, err
 	}
+	if o.Conditions {
+		i.conditions = reaction.NodeConditions(client)
+	}
+	if !o.Foresight {
+		return i, nil
+	}
 	var checkers []cache.DoneChecker
-	i.foresight, checkers = NewForesight(i.factory, o.Foresight, ListGroups(client))
+	i.foresight, checkers = NewForesight(i.factory, o.View, ListGroups(client))
 	i.synced = append(i.synced, checkers...)
 	return i, nil
 }
@@ -118,6 +133,9 @@ func withoutManagedFields(object any) (any, error) {
 // Run reads the cluster until ctx ends.
 func (i *Estimator) Run(ctx context.Context) error {
 	i.factory.StartWithContext(ctx)
+	if i.conditions != nil {
+		go i.conditions.RunWithContext(ctx)
+	}
 	if i.drains != nil {
 		i.drains.RunWithContext(ctx)
 	}
@@ -150,14 +168,17 @@ func (i *Estimator) Ready(*http.Request) error {
 	return i.complete()
 }
 
-// devices are those that a drain begins with, none while it is blocked. A rule has no list of
+// devices are those that a drain begins with, none while it is blocked, and those that a reaction
+// drains now. A rule has no list of
 // its own: its selector is matched when it is counted.
 func (i *Estimator) devices(object any) ([]usage.DeviceID, error) {
-	d, is := object.(*v1alpha1.DeviceDrain)
-	if !is {
-		return nil, nil
+	switch object := object.(type) {
+	case *v1alpha1.DeviceDrain:
+		return i.resolve(object)
+	case *v1alpha1.DeviceReaction:
+		return i.sick(object)
 	}
-	return i.resolve(d)
+	return nil, nil
 }
 
 // count counts what an object affects now; devices are its own.
@@ -165,7 +186,7 @@ func (i *Estimator) count(object any, devices []usage.DeviceID) (usage.Impact, e
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
 		return i.Index.Impact(object.Spec.DeviceSelector, &object.Spec.Taint), nil
-	case *v1alpha1.DeviceDrain:
+	case *v1alpha1.DeviceDrain, *v1alpha1.DeviceReaction:
 		return i.Index.ImpactOn(slices.Values(devices), nil), nil
 	}
 	return usage.Impact{}, fmt.Errorf("no impact estimate for %T", object)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -51,8 +52,9 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 		return err
 	}
 	e.budgets = e.informers.Policy().V1().PodDisruptionBudgets().Informer()
+	e.drains = client.Informer()
 	options := drain.Options{
-		Drains: client, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
+		Drains: sharedDrains{client, e.drains}, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
 		TaintRules: e.evictor.Rules, Claims: e.claims, Pods: e.pods, Budgets: e.budgets,
 		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
 		Metrics: metrics, Logger: log, Foresight: foresight,
@@ -71,7 +73,15 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	return e.budgets.SetTransform(withoutManagedFields)
 }
 
-// broadcaster sends events about drains to the API server until it is shut down.
+// sharedDrains are the drains with one informer for all controllers. The drain controller runs it.
+type sharedDrains struct {
+	*drain.Client
+	informer cache.SharedIndexInformer
+}
+
+func (s sharedDrains) Informer() cache.SharedIndexInformer { return s.informer }
+
+// broadcaster sends events about drains and reactions to the API server until it is shut down.
 func (e *eviction) broadcaster(ctx context.Context) record.EventBroadcaster {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})

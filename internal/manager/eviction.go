@@ -42,8 +42,8 @@ type eviction struct {
 	client, quiet kubernetes.Interface
 	informers     informers.SharedInformerFactory
 	claims, pods  cache.SharedIndexInformer
-	// budgets are read for drains only, and nil without.
-	budgets cache.SharedIndexInformer
+	// budgets and drains are read for drains only, and nil without.
+	budgets, drains cache.SharedIndexInformer
 	// usage is the one index of who holds which device.
 	usage   *usage.Index
 	evictor evictor.Options

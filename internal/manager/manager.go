@@ -33,7 +33,8 @@ type Options struct {
 	ActSince                           string
 	breaker                            guard.Thresholds
 	leaderElect, patchStatus, drains   bool
-	drainForesight                     bool
+	drainForesight, reactions          bool
+	breakerWindow                      time.Duration
 	expireRules, extendedResources     bool
 	extendedClaims, ruleBegin          bool
 	capacityMetrics, capacityPatched   bool
@@ -154,7 +155,7 @@ func (o Options) ownNamespace() (string, error) {
 // writes.
 func (o Options) controllers() []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error {
 	return []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error{
-		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addCapacityMetrics,
+		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addReactions, o.addCapacityMetrics,
 	}
 }
 

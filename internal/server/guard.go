@@ -19,12 +19,15 @@ func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
 		if world != nil {
 			published = world.Slices
 		}
-		options := impact.Options{Kubeconfig: o.kubeconfig, Published: published, Guards: o.guard}
+		options := impact.Options{Kubeconfig: o.kubeconfig, Published: published, Guards: o.guard, Conditions: o.guard && o.reactions}
+		if world != nil {
+			options.View = world
+		}
 		if o.foresight {
 			if world == nil || !o.guard {
 				return errors.New("--guard-foresight: needs --guard and --live-data")
 			}
-			options.Foresight = world
+			options.Foresight = true
 		}
 		site.guard, err = impact.New(options)
 		if err == nil && o.guard && world != nil {

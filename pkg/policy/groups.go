@@ -157,7 +157,7 @@ func (k groupKey) possible() part {
 	switch k.kind {
 	case "DeviceTaintRule":
 		return partsOf([]string{needsTaintRule, NeedsImpact})
-	case v1alpha1.DeviceDrainKind:
+	case v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionKind:
 		return partsOf([]string{NeedsImpact})
 	case "ResourceSlice":
 		return partsOf([]string{needsSlice})

@@ -88,6 +88,8 @@ func absent(object any) bool {
 		return object == nil
 	case *v1alpha1.DeviceDrain:
 		return object == nil
+	case *v1alpha1.DeviceReaction:
+		return object == nil
 	default:
 		return true
 	}

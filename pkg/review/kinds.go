@@ -32,6 +32,7 @@ var kinds = map[name]kind{
 
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch()).own(validate.PatchEffect),
 	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain(), nil, validate.DeviceDrain()).own(nil).guarded(guard.WidensDrain),
+	{v1alpha1.DeviceReactionKind, ""}:     of(nil, nil, validate.DeviceReaction()).own(nil).guarded(guard.WidensReaction),
 
 	{validate.PodDeletionKind, ""}: of(nil, nil, validate.PodDeletions()).own(nil),
 }

@@ -180,7 +180,7 @@ func (e UnknownKindError) Error() string {
 	if e.Subresource != "" {
 		what += "/" + e.Subresource
 	}
-	return fmt.Sprintf("dra-steward has no rules for %s (%s); it checks ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s and ResourceSlicePatch and DeviceDrain of %s: correct the rules of the webhook configuration",
+	return fmt.Sprintf("dra-steward has no rules for %s (%s); it checks ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s and ResourceSlicePatch, DeviceDrain and DeviceReaction of %s: correct the rules of the webhook configuration",
 		what, e.Kind.GroupVersion(), resourceapi.GroupName, v1alpha1.Group)
 }
 

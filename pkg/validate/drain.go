@@ -73,10 +73,14 @@ func drainDeadline(d *v1alpha1.DeviceDrain, c Pass) field.ErrorList {
 	return nil
 }
 
-func drainTimeZone(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
-	for i, w := range d.Spec.Windows {
+func drainTimeZone(d *v1alpha1.DeviceDrain, _ Pass) field.ErrorList {
+	return zoneErrors(drainFields.Child("windows"), d.Spec.Windows)
+}
+
+func zoneErrors(at *field.Path, all []v1alpha1.Window) (errs field.ErrorList) {
+	for i, w := range all {
 		if _, err := windows.Zone(w.TimeZone); err != nil {
-			errs = append(errs, field.Invalid(drainFields.Child("windows").Index(i).Child("timeZone"), w.TimeZone, err.Error()))
+			errs = append(errs, field.Invalid(at.Index(i).Child("timeZone"), w.TimeZone, err.Error()))
 		}
 	}
 	return errs

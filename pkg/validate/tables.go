@@ -76,6 +76,11 @@ func DeviceDrain() Table[*v1alpha1.DeviceDrain] {
 	return slices.Concat(mirrored(apiserver.DeviceDrain()), drainGaps)
 }
 
+// DeviceReaction returns the rules for DeviceReactions.
+func DeviceReaction() Table[*v1alpha1.DeviceReaction] {
+	return slices.Concat(mirrored(apiserver.DeviceReaction()), reactionGaps)
+}
+
 // ownClaimRules are the gap rules that claims and templates share.
 func ownClaimRules() Table[walk.ClaimSpec] {
 	configs := func(spec walk.ClaimSpec, c Pass) walk.ConfigWalk { return spec.CheckedConfigs(c.walks) }
@@ -128,6 +133,7 @@ func Rules() []Description {
 	all = describe(all, "DeviceClass", DeviceClass())
 	all = describe(all, "ResourceSlicePatch", ResourceSlicePatch())
 	all = describe(all, "DeviceDrain", DeviceDrain())
+	all = describe(all, "DeviceReaction", DeviceReaction())
 	all = describe(all, PodDeletionKind, PodDeletions())
 	return all
 }

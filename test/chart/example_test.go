@@ -31,6 +31,7 @@ func ExampleRender() {
 	// RoleBinding dra-steward-controller
 	// ServiceAccount dra-steward-controller
 	// CustomResourceDefinition devicedrains.dra-steward.io
+	// CustomResourceDefinition devicereactions.dra-steward.io
 	// CustomResourceDefinition resourceslicepatches.dra-steward.io
 	// Deployment dra-steward
 	// MutatingWebhookConfiguration dra-steward

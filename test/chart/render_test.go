@@ -130,7 +130,7 @@ func TestTypesOfOurOwn(t *testing.T) {
 			t.Errorf("%s: without the annotation an uninstall deletes every object", kind.Name)
 		}
 	}
-	if want := []string{"devicedrains.dra-steward.io", "resourceslicepatches.dra-steward.io"}; !slices.Equal(names, want) {
+	if want := []string{"devicedrains.dra-steward.io", "devicereactions.dra-steward.io", "resourceslicepatches.dra-steward.io"}; !slices.Equal(names, want) {
 		t.Errorf("got the types %v, want %v", names, want)
 	}
 	for _, kind := range render(t, with(values{"crds": values{"keep": false}}), Options{}).types {

@@ -24,7 +24,7 @@ const (
 
 // everyRight switches on all that adds a right.
 func everyRight() values {
-	return values{"monitoring": values{"secure": true}, "controller": values{"mode": "auto", "capacityMetrics": true, "drains": values{"deadlineDelete": true, "foresight": true}},
+	return values{"monitoring": values{"secure": true}, "controller": values{"mode": "auto", "capacityMetrics": true, "reactions": values{"enabled": true}, "drains": values{"deadlineDelete": true, "foresight": true}},
 		"guard": values{"foresight": true},
 		"node":  values{"enabled": true, "namespace": "devices-node", "createNamespace": true}, "scheduler": values{"enabled": true}}
 }

@@ -442,6 +442,16 @@ annotations:
 {{- join ", " $faults -}}
 {{- end -}}
 
+{{/* Not empty if the controller carries out DeviceReactions. */}}
+{{- define "dra-steward.reactions" -}}
+{{- if .Values.controller.reactions.enabled -}}
+{{- if not (and .Values.controller.enabled .Values.controller.drains.enabled) -}}
+{{- fail "controller.reactions.enabled: reactions create DeviceDrains; set controller.enabled=true and controller.drains.enabled=true" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* Not empty if the guard finds out which pods do not land again. */}}
 {{- define "dra-steward.foresight" -}}
 {{- if and .Values.guard.enabled .Values.guard.foresight -}}

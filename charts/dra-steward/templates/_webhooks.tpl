@@ -82,6 +82,11 @@ has(object.spec) && has(object.spec.deviceSelector) && object.spec.taint.effect 
 has({{ . }}.spec) && !(has({{ . }}.spec.paused) && {{ . }}.spec.paused) && !(has({{ . }}.spec.dryRun) && {{ . }}.spec.dryRun)
 {{- end -}}
 
+{{- /* A reaction that evicts pods. */ -}}
+{{- define "dra-steward.acts" -}}
+has({{ . }}.spec) && {{ . }}.spec.?mode.orValue('') == 'Act' && !{{ . }}.spec.?then.?cordonOnly.orValue(false)
+{{- end -}}
+
 {{- /* Our own controllers have the same thresholds; the API server vouches for the name. */ -}}
 {{- define "dra-steward.notOurs" -}}
 - name: not-our-controller

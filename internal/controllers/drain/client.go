@@ -2,17 +2,15 @@ package drain
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // FieldManager owns the fields that the controller writes.
@@ -23,19 +21,9 @@ type Client struct{ client rest.Interface }
 
 // NewClient returns a client.
 func NewClient(config *rest.Config) (*Client, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
-	config = rest.CopyConfig(config)
-	version := v1alpha1.GroupVersion()
-	config.GroupVersion, config.APIPath = &version, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	client, err := rest.RESTClientFor(config)
+	client, err := ownclient.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for DeviceDrains: %w", err)
+		return nil, err
 	}
 	return &Client{client}, nil
 }

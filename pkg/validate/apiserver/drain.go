@@ -145,23 +145,30 @@ func drainBounds(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 		{"maxPerNamespace", d.Spec.MaxPerNamespace, 0},
 		{"maxPerNode", d.Spec.MaxPerNode, 0},
 	} {
-		if bound.value == nil {
-			continue
-		}
-		if *bound.value < 1 {
-			errs = append(errs, field.Invalid(drainSpec.Child(bound.name), *bound.value, "must be at least 1; to pause evictions, set paused"))
-		}
-		if bound.most > 0 && *bound.value > bound.most {
-			errs = append(errs, field.Invalid(drainSpec.Child(bound.name), *bound.value, fmt.Sprintf("must be at most %d", bound.most)))
-		}
+		errs = append(errs, bounds(drainSpec.Child(bound.name), bound.value, bound.most, "must be at least 1; to pause evictions, set paused")...)
 	}
 	return errs
 }
 
-func drainWindows(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
-	at := drainSpec.Child("windows")
-	errs = form.AtMost(at, len(d.Spec.Windows), v1alpha1.WindowsMax)
-	for i, w := range d.Spec.Windows {
+// bounds reports a value below 1, or above most, if that is not 0.
+func bounds(at *field.Path, value *int32, most int32, low string) field.ErrorList {
+	switch {
+	case value == nil:
+	case *value < 1:
+		return field.ErrorList{field.Invalid(at, *value, low)}
+	case most > 0 && *value > most:
+		return field.ErrorList{field.Invalid(at, *value, fmt.Sprintf("must be at most %d", most))}
+	}
+	return nil
+}
+
+func drainWindows(d *v1alpha1.DeviceDrain, _ Pass) field.ErrorList {
+	return windowErrors(drainSpec.Child("windows"), d.Spec.Windows)
+}
+
+func windowErrors(at *field.Path, all []v1alpha1.Window) (errs field.ErrorList) {
+	errs = form.AtMost(at, len(all), v1alpha1.WindowsMax)
+	for i, w := range all {
 		at := at.Index(i)
 		for j, day := range w.Days {
 			switch {
@@ -195,17 +202,21 @@ func choice[T ~string](at *field.Path, value T, all ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(at, value, all)}
 }
 
-func drainChoices(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
-	s := d.Spec
-	for i, order := range s.Order {
-		at := drainSpec.Child("order").Index(i)
+func orderErrors(at *field.Path, all []v1alpha1.DrainOrder) (errs field.ErrorList) {
+	for i, order := range all {
 		if order != v1alpha1.OrderOwnerSpread && order != v1alpha1.OrderPriority {
-			errs = append(errs, field.NotSupported(at, order, []v1alpha1.DrainOrder{v1alpha1.OrderOwnerSpread, v1alpha1.OrderPriority}))
+			errs = append(errs, field.NotSupported(at.Index(i), order, []v1alpha1.DrainOrder{v1alpha1.OrderOwnerSpread, v1alpha1.OrderPriority}))
 		}
-		if slices.Contains(s.Order[:i], order) {
-			errs = append(errs, field.Duplicate(at, order))
+		if slices.Contains(all[:i], order) {
+			errs = append(errs, field.Duplicate(at.Index(i), order))
 		}
 	}
+	return errs
+}
+
+func drainChoices(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
+	s := d.Spec
+	errs = orderErrors(drainSpec.Child("order"), s.Order)
 	errs = append(errs, choice(drainSpec.Child("podsWithoutController"), s.PodsWithoutController, v1alpha1.EvictPods, v1alpha1.KeepPods)...)
 	errs = append(errs, choice(drainSpec.Child("via"), s.Via, v1alpha1.ViaEviction, v1alpha1.ViaEvictionRequest)...)
 	errs = append(errs, choice(drainSpec.Child("atEnd"), s.AtEnd, v1alpha1.EndHold, v1alpha1.EndUncordon)...)

@@ -64,6 +64,11 @@ func ResourceSlicePatch() Table[*v1alpha1.ResourceSlicePatch] {
 	return slices.Concat(lift(patchMetadata, metadataRules), patchMirror)
 }
 
+// DeviceReaction returns what the CustomResourceDefinition demands of DeviceReactions.
+func DeviceReaction() Table[*v1alpha1.DeviceReaction] {
+	return slices.Concat(lift(reactionMetadata, metadataRules), reactionMirror)
+}
+
 // DeviceDrain returns what the CustomResourceDefinition demands of DeviceDrains.
 func DeviceDrain() Table[*v1alpha1.DeviceDrain] {
 	return slices.Concat(lift(drainMetadata, metadataRules), drainMirror)

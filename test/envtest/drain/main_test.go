@@ -124,7 +124,7 @@ func prepare() (err error) {
 // install applies what the chart has for the controller, and returns its arguments.
 func install() ([]string, error) {
 	return controller.Install(context.Background(), cluster, map[string]any{
-		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true, "evictionRequests": true, "foresight": true}},
+		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true, "evictionRequests": true, "foresight": true}, "reactions": map[string]any{"enabled": true}},
 	})
 }
 

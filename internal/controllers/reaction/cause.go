@@ -1,0 +1,171 @@
+package reaction
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// selectionCost bounds the evaluation of the selector of a reaction in one step.
+const selectionCost = 10 * patch.MaxCost
+
+// Causes returns the selected devices of a view that have the cause of a reaction, with its text
+// such as "taint example.com/xid=79:NoSchedule of the driver", and why that is not known, if it is
+// not. nodes are asked for conditions of nodes only; nil does not know
+// them.
+func Causes(r *v1alpha1.DeviceReaction, view *tracker.Snapshot, nodes func() []*corev1.Node, compiler *patch.Compiler) (map[v1alpha1.DeviceName]string, string) {
+	var sick map[v1alpha1.DeviceName]string
+	when := r.Spec.When
+	switch {
+	case when.Taint != nil:
+		sick = tainted(when.Taint, view)
+	case when.NodeCondition == nil:
+		return nil, "spec.when has neither taint nor nodeCondition: set one of them"
+	case nodes == nil:
+		return nil, "nodes are not read yet"
+	default:
+		sick = onNodes(conditioned(when.NodeCondition, nodes()), view)
+	}
+	return selected(r.Spec.Selector, sick, view, compiler)
+}
+
+// tainted are the devices with a taint. The taints of our own drains are no cause.
+func tainted(want *v1alpha1.CauseTaint, view *tracker.Snapshot) map[v1alpha1.DeviceName]string {
+	sick := map[v1alpha1.DeviceName]string{}
+	for device := range view.Devices() {
+		for _, taint := range device.Taints() {
+			if !matches(want, taint, view) {
+				continue
+			}
+			source := "the driver"
+			if taint.Source.Kind == tracker.RuleSource {
+				source = "DeviceTaintRule " + taint.Source.Name
+			}
+			sick[nameOf(device)] = fmt.Sprintf("taint %s of %s", text(&taint.DeviceTaint), source)
+			break
+		}
+	}
+	return sick
+}
+
+func matches(want *v1alpha1.CauseTaint, taint tracker.Taint, view *tracker.Snapshot) bool {
+	ofRule := taint.Source.Kind == tracker.RuleSource
+	switch {
+	case taint.Key != want.Key, want.Value != nil && *want.Value != taint.Value, want.Effect != "" && want.Effect != string(taint.Effect):
+		return false
+	case want.From == v1alpha1.TaintFromDriver && ofRule, want.From == v1alpha1.TaintFromRule && !ofRule:
+		return false
+	case !ofRule:
+		return true
+	}
+	rule := view.Rule(taint.Source.Name)
+	if rule == nil {
+		return true
+	}
+	owner, _ := drain.OwnerOf(rule)
+	return owner == ""
+}
+
+// text is such as "example.com/xid=79:NoSchedule".
+func text(taint *resourceapi.DeviceTaint) string {
+	value := ""
+	if taint.Value != "" {
+		value = "=" + taint.Value
+	}
+	return fmt.Sprintf("%s%s:%s", taint.Key, value, taint.Effect)
+}
+
+func nameOf(device tracker.Device) v1alpha1.DeviceName {
+	return v1alpha1.DeviceName{Driver: device.Driver(), Pool: device.Pool(), Device: device.Name()}
+}
+
+// conditioned are the nodes that have a condition, with the cause.
+func conditioned(want *v1alpha1.CauseNodeCondition, nodes []*corev1.Node) map[string]string {
+	found := map[string]string{}
+	for _, node := range nodes {
+		for _, c := range node.Status.Conditions {
+			if string(c.Type) != want.Type || string(c.Status) != cmp.Or(want.Status, "True") || want.Reason != "" && want.Reason != c.Reason {
+				continue
+			}
+			found[node.Name] = fmt.Sprintf("condition %s=%s (%s) of node %s", c.Type, c.Status, cmp.Or(c.Reason, "no reason"), node.Name)
+		}
+	}
+	return found
+}
+
+// onNodes are the devices of nodes.
+func onNodes(causes map[string]string, view *tracker.Snapshot) map[v1alpha1.DeviceName]string {
+	sick := map[v1alpha1.DeviceName]string{}
+	if len(causes) == 0 {
+		return sick
+	}
+	for device := range view.Devices() {
+		node := device.Slice().Spec.NodeName
+		if own := device.Published().NodeName; own != nil {
+			node = own
+		}
+		if node == nil {
+			continue
+		}
+		if cause, is := causes[*node]; is {
+			sick[nameOf(device)] = cause
+		}
+	}
+	return sick
+}
+
+// selected are the sick devices that a selector selects. It is evaluated on the slices with sick
+// devices only.
+func selected(selector *v1alpha1.DrainSelector, sick map[v1alpha1.DeviceName]string, view *tracker.Snapshot, compiler *patch.Compiler) (map[v1alpha1.DeviceName]string, string) {
+	if selector == nil || len(sick) == 0 {
+		return sick, ""
+	}
+	found := compiler.Select(selector, slicesOf(sick, view), selectionCost)
+	switch {
+	case len(found.Problems) > 0:
+		return nil, "spec.selector: " + found.Problems[0].Message
+	case found.Failures.Devices > 0:
+		return nil, fmt.Sprintf("spec.selector fails for %s, first %s: name the driver, or test that the attribute exists", plural.Of(found.Failures.Devices, "device"), found.Failures.First)
+	case found.More:
+		return nil, "spec.selector is too expensive to evaluate: name the driver or the pool"
+	}
+	chosen := map[v1alpha1.DeviceName]string{}
+	for _, name := range found.Devices {
+		if cause, is := sick[name]; is {
+			chosen[name] = cause
+		}
+	}
+	return chosen, ""
+}
+
+// slicesOf are the published slices of the pools of devices.
+func slicesOf(devices map[v1alpha1.DeviceName]string, view *tracker.Snapshot) iter.Seq[*resourceapi.ResourceSlice] {
+	type pool struct{ driver, name string }
+	pools := map[pool]bool{}
+	for name := range devices {
+		pools[pool{name.Driver, name.Pool}] = true
+	}
+	return func(yield func(*resourceapi.ResourceSlice) bool) {
+		for _, p := range slices.SortedFunc(maps.Keys(pools), func(a, b pool) int {
+			return cmp.Or(strings.Compare(a.driver, b.driver), strings.Compare(a.name, b.name))
+		}) {
+			for _, slice := range view.PublishedByPool(p.driver, p.name) {
+				if !yield(slice) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package reaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// API is what a [Controller] writes; a [Client] has it.
+type API interface {
+	UpdateStatus(ctx context.Context, r *v1alpha1.DeviceReaction) (*v1alpha1.DeviceReaction, error)
+	CreateDrain(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error)
+	UpdateDrain(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error)
+	DeleteDrain(ctx context.Context, d *v1alpha1.DeviceDrain) error
+}
+
+// Options configure a [Controller].
+type Options struct {
+	API API
+	// Reactions has *v1alpha1.DeviceReaction, Nodes *corev1.Node with their conditions. The
+	// controller runs them.
+	Reactions, Nodes cache.SharedIndexInformer
+	// Drains has *v1alpha1.DeviceDrain, Rules *resourceapi.DeviceTaintRule. The caller runs them.
+	Drains, Rules cache.SharedIndexInformer
+	// Tracker is the view of the devices, Usage the index of who holds them. The caller runs the
+	// one and lets the other listen.
+	Tracker *tracker.Tracker
+	Usage   *usage.Index
+	// UsageSynced are done once Usage knows what there was.
+	UsageSynced []cache.DoneChecker
+	// Thresholds and Window are those of the guard.
+	Thresholds guard.Thresholds
+	Window     time.Duration
+	// Recorder makes events about reactions; nil makes none.
+	Recorder record.EventRecorder
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Logger gets what has no other place to go. The zero value discards it.
+	Logger logr.Logger
+}
+
+// The times of the controller. Changes are gathered for gap; reactions are looked at each period
+// even if nothing seems to change.
+const (
+	gap    = time.Second
+	period = 10 * time.Second
+	// patience is the timeout of the calls of one reaction.
+	patience = 30 * time.Second
+)
+
+// A Controller carries out DeviceReactions.
+type Controller struct {
+	options  Options
+	compiler patch.Compiler
+	changed  chan struct{}
+	// written are the reactions and drains as they were written last, until the informers have
+	// them, deleted the drains that the informers may still have.
+	written map[string]*v1alpha1.DeviceReaction
+	drains  map[string]made
+	deleted map[types.UID]bool
+}
+
+// A made drain is as the API server answered, at a time.
+type made struct {
+	*v1alpha1.DeviceDrain
+	at time.Time
+}
+
+// New prepares a controller; [Controller.Run] makes it work.
+func New(options Options) (*Controller, error) {
+	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Rules == nil || options.Nodes == nil || options.Tracker == nil || options.Usage == nil {
+		return nil, errors.New("reactions: the client, the views and the informers are required")
+	}
+	if options.Logger.GetSink() == nil {
+		options.Logger = logr.Discard()
+	}
+	return &Controller{
+		options: options, changed: make(chan struct{}, 1),
+		written: map[string]*v1alpha1.DeviceReaction{}, drains: map[string]made{}, deleted: map[types.UID]bool{},
+	}, nil
+}
+
+// Run works until ctx ends. It can be called once. Where the API server has no DeviceReactions it
+// waits for them.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	synced, stop, err := c.listen()
+	if err != nil {
+		return fmt.Errorf("reactions: %w", err)
+	}
+	defer stop()
+	running.Go(func() { c.options.Reactions.RunWithContext(ctx) })
+	running.Go(func() { c.options.Nodes.RunWithContext(ctx) })
+	if !cache.WaitFor(ctx, "reactions", synced...) {
+		return nil
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		next := c.pass(ctx)
+		timer.Reset(gap)
+		select { // at most one pass each gap
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		timer.Reset(max(next-gap, 0))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.changed:
+			timer.Reset(0)
+		case <-timer.C:
+			timer.Reset(0)
+		}
+	}
+}
+
+// listen wakes the controller when something changes that reactions read.
+func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err error) {
+	var stops []func() error
+	stop = func() {
+		for _, f := range stops {
+			_ = f() // the only error is that there is no such handler any more
+		}
+	}
+	wake := func(any) { c.wake() }
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(old, object any) {
+		if !sameConditions(old, object) {
+			c.wake()
+		}
+	}, DeleteFunc: wake}
+	for _, informer := range []cache.SharedIndexInformer{c.options.Reactions, c.options.Drains, c.options.Nodes} {
+		handle, err := informer.AddEventHandler(handler)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		stops = append(stops, func() error { return informer.RemoveEventHandler(handle) })
+		synced = append(synced, handle.HasSyncedChecker())
+	}
+	slices := c.options.Tracker.AddEventHandler(handler)
+	stops = append(stops, func() error { c.options.Tracker.RemoveEventHandler(slices); return nil })
+	synced = append(synced, c.options.UsageSynced...)
+	return append(synced, c.options.Tracker.HasSyncedChecker()), stop, nil
+}
+
+func (c *Controller) wake() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// pass takes the next step of all reactions. It returns when to come back though nothing changes.
+func (c *Controller) pass(ctx context.Context) time.Duration {
+	next := period
+	present := map[string]bool{}
+	for _, name := range c.options.Reactions.GetStore().ListKeys() {
+		r := c.newest(name)
+		if r == nil || r.DeletionTimestamp != nil {
+			continue
+		}
+		present[name] = true
+		limited, cancel := context.WithTimeout(ctx, patience)
+		wake, err := c.step(limited, r)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			c.options.Logger.Error(err, "A step of a DeviceReaction failed; retrying", "reaction", name)
+			wake = gap
+		}
+		next = min(next, wake)
+	}
+	for name := range c.written {
+		if !present[name] {
+			delete(c.written, name)
+		}
+	}
+	c.options.Metrics.keep(present)
+	return next
+}
+
+// event makes an event about a reaction.
+func (c *Controller) event(r *v1alpha1.DeviceReaction, kind, reason, message string) {
+	if c.options.Recorder != nil {
+		c.options.Recorder.Event(&corev1.ObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.DeviceReactionKind, Name: r.Name, UID: r.UID, ResourceVersion: r.ResourceVersion},
+			kind, reason, message)
+	}
+}

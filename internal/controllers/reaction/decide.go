@@ -1,0 +1,215 @@
+package reaction
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// Decide decides what comes next in a reaction.
+func Decide(in Input) Decision {
+	w := &work{Input: in, known: map[v1alpha1.DeviceName]*v1alpha1.ReactionDevice{}, drains: map[v1alpha1.DeviceName]*v1alpha1.DeviceDrain{}}
+	in.Reaction.Status.DeepCopyInto(&w.Status)
+	w.Status.ObservedGeneration = in.Reaction.Generation
+	if in.Unknown != "" {
+		w.conditions().unknown(in.Unknown)
+		return w.Decision
+	}
+	w.read()
+	for _, name := range w.names() {
+		if w.observe(w.known[name]); w.known[name] != nil {
+			w.follow(w.known[name])
+		}
+	}
+	over := w.brake()
+	if over == "" {
+		w.resume()
+		over = w.begin()
+	} else {
+		w.pause()
+	}
+	w.report(over)
+	return w.Decision
+}
+
+// A work is a decision that is made.
+type work struct {
+	Input
+	Decision
+	// known are the devices of the status, drains those of the reaction, by device.
+	known  map[v1alpha1.DeviceName]*v1alpha1.ReactionDevice
+	drains map[v1alpha1.DeviceName]*v1alpha1.DeviceDrain
+	// reason and message are those of the condition Paused.
+	reason, message string
+	// acknowledged is what the reaction acknowledges, wrong what is wrong with that.
+	acknowledged *guard.Ceiling
+	wrong        string
+}
+
+// read collects the devices that the status lists, that are sick, and that have a drain of the
+// reaction.
+func (w *work) read() {
+	for i := range w.Status.Devices {
+		w.known[w.Status.Devices[i].DeviceName] = &w.Status.Devices[i]
+	}
+	for _, drain := range w.Drains {
+		if len(drain.Spec.Devices) != 1 || drain.DeletionTimestamp != nil {
+			continue
+		}
+		w.drains[drain.Spec.Devices[0]] = drain
+		w.add(drain.Spec.Devices[0])
+	}
+	for name := range w.Sick {
+		w.add(name)
+	}
+	var err error
+	if w.acknowledged, err = guard.Acknowledged(w.Reaction.Annotations); err != nil {
+		w.wrong = fmt.Sprintf("the annotation %s is not used: %v", v1alpha1.AcknowledgementAnnotation, err)
+	}
+}
+
+func (w *work) add(name v1alpha1.DeviceName) {
+	if w.known[name] == nil {
+		w.known[name] = &v1alpha1.ReactionDevice{DeviceName: name}
+	}
+}
+
+// names are the known devices in their order.
+func (w *work) names() []v1alpha1.DeviceName {
+	return slices.SortedFunc(maps.Keys(w.known), compareNames)
+}
+
+func compareNames(a, b v1alpha1.DeviceName) int {
+	return cmp.Or(strings.Compare(a.Driver, b.Driver), strings.Compare(a.Pool, b.Pool), strings.Compare(a.Device, b.Device))
+}
+
+// observe notes since when a device has the cause, or has it no longer. A device that no slice
+// has keeps its drain as it is: its driver restarts, or its node is away.
+func (w *work) observe(d *v1alpha1.ReactionDevice) {
+	cause, sick := w.Sick[d.DeviceName]
+	switch {
+	case sick:
+		if d.SickSince == nil {
+			w.changed(d, d.HealthySince != nil)
+			d.SickSince, d.HealthySince = w.stamp(), nil
+		}
+		d.Cause = bounded(cause, 512)
+	case w.Published(d.DeviceName):
+		if d.HealthySince == nil {
+			w.changed(d, d.SickSince != nil)
+			d.SickSince, d.HealthySince = nil, w.stamp()
+		}
+	case w.drains[d.DeviceName] != nil:
+	case d.State == v1alpha1.ReactionAcknowledged && d.HealthySince == nil:
+		d.SickSince, d.HealthySince = nil, w.stamp()
+	case d.State != v1alpha1.ReactionAcknowledged:
+		delete(w.known, d.DeviceName)
+	}
+}
+
+// changed counts a change of a device.
+func (w *work) changed(d *v1alpha1.ReactionDevice, is bool) {
+	if is {
+		d.Changes, d.LastChange = min(w.changes(d)+1, 2*flapping-1), w.stamp()
+	}
+}
+
+// changes are those that count still: each stretch of calm takes one back.
+func (w *work) changes(d *v1alpha1.ReactionDevice) int32 {
+	if d.LastChange == nil {
+		return 0
+	}
+	return max(d.Changes-int32(w.Now.Sub(d.LastChange.Time)/calm), 0)
+}
+
+func (w *work) flaps(d *v1alpha1.ReactionDevice) bool { return w.changes(d) >= flapping }
+
+// stamp is the time as the status has it, which has no parts of a second: rounded up, so that no
+// duration is cut short.
+func (w *work) stamp() *metav1.Time {
+	at := metav1.NewTime(w.Now.Add(time.Second - 1).Truncate(time.Second))
+	return &at
+}
+
+// lasts reports whether something has lasted, and wakes up when it has.
+func (w *work) lasts(since *metav1.Time, least time.Duration) bool {
+	if since == nil {
+		return false
+	}
+	if end := since.Add(least); w.Now.Before(end) {
+		w.wakeAt(end)
+		return false
+	}
+	return true
+}
+
+// follow sets the state of a device by its drain, and ends the drain where its time is over.
+func (w *work) follow(d *v1alpha1.ReactionDevice) {
+	drain := w.drains[d.DeviceName]
+	switch {
+	case drain != nil:
+		w.followDrain(d, drain)
+	case d.DrainUID != "":
+		w.acknowledge(d, "DeviceDrain "+d.Drain+" was deleted")
+	case d.State == v1alpha1.ReactionAcknowledged:
+		if w.lasts(d.HealthySince, after(w.Reaction)) {
+			d.State, d.Message = v1alpha1.ReactionHealthy, ""
+		}
+	case d.SickSince != nil && w.lasts(d.SickSince, standsFor(w.Reaction)):
+		d.State = v1alpha1.ReactionWaiting // a drain that was decided and does not exist is decided again
+		d.Drain, d.Message = "", ""
+	case d.SickSince != nil:
+		d.State, d.Drain, d.Message = v1alpha1.ReactionSick, "", ""
+	default:
+		d.State, d.Drain, d.Message = v1alpha1.ReactionHealthy, "", ""
+	}
+}
+
+func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
+	d.Drain, d.DrainUID, d.Message = drain.Name, drain.UID, ""
+	d.State = v1alpha1.ReactionDraining
+	if drain.Status.CompletionTime != nil {
+		d.State = v1alpha1.ReactionDrained
+	}
+	if !w.acts() {
+		return
+	}
+	if reason, is := drain.Annotations[v1alpha1.AcknowledgedAnnotation]; is {
+		w.Delete = append(w.Delete, Deletion{drain, "acknowledged: " + reason})
+		w.acknowledge(d, "acknowledged: "+reason)
+		return
+	}
+	if w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || !w.lasts(d.HealthySince, after(w.Reaction)) {
+		return
+	}
+	if w.flaps(d) {
+		d.Message = "flapping: the cordon stays until it is acknowledged, or the device keeps its state for up to an hour"
+		return
+	}
+	w.Delete = append(w.Delete, Deletion{drain, fmt.Sprintf("the cause has been gone for %s", after(w.Reaction))})
+	d.State, d.Drain, d.DrainUID = v1alpha1.ReactionHealthy, "", ""
+}
+
+// acknowledge leaves a device alone until its cause has gone.
+func (w *work) acknowledge(d *v1alpha1.ReactionDevice, message string) {
+	d.State, d.Drain, d.DrainUID, d.Message = v1alpha1.ReactionAcknowledged, "", "", bounded(message, 1024)
+}
+
+// acts reports whether the reaction writes drains.
+func (w *work) acts() bool { return w.Reaction.Spec.Mode == v1alpha1.ReactionAct }
+
+// bounded cuts a text after a number of bytes, between two characters.
+func bounded(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}

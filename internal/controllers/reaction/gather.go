@@ -1,0 +1,190 @@
+package reaction
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/siblings"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// gather finds out what there is to decide about.
+func (c *Controller) gather(r *v1alpha1.DeviceReaction, now time.Time) Input {
+	view := c.options.Tracker.Snapshot()
+	in := Input{Reaction: r, Now: now, Others: map[v1alpha1.DeviceName]string{}}
+	if err := c.options.Tracker.Ready(); err != nil {
+		in.Unknown = err.Error()
+		return in
+	}
+	if in.Sick, in.Unknown = Causes(r, view, c.nodes(), &c.compiler); in.Unknown != "" {
+		return in
+	}
+	in.Published = func(name v1alpha1.DeviceName) bool {
+		_, published := view.Device(name.Driver, name.Pool, name.Device)
+		return published
+	}
+	in.DriverDevices = usage.PublishedDevices(view.PublishedSlices())
+	in.Hit = func(name v1alpha1.DeviceName) guard.Hit { return c.hit(c.devices(r, name, view)) }
+	in.Window = guard.Window{Length: c.options.Window, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
+	for _, d := range c.allDrains() {
+		in.addDrain(d, r.Name)
+		if start, recent := c.start(d, now); recent {
+			in.Starts = append(in.Starts, start)
+		}
+	}
+	in.Starts = append(in.Starts, c.ruleStarts(now)...)
+	return in
+}
+
+// addDrain adds a drain that is the reaction's, or another that has devices.
+func (in *Input) addDrain(d *v1alpha1.DeviceDrain, reaction string) {
+	of := d.Labels[v1alpha1.ReactionLabel]
+	if of == reaction {
+		in.Drains = append(in.Drains, d)
+		return
+	}
+	if of != "" {
+		in.OtherReactions++
+	}
+	if d.Spec.DryRun {
+		return
+	}
+	for _, name := range names(d) {
+		in.Others[name] = d.Name
+	}
+}
+
+// names are the devices of a drain, none while its selector is not resolved.
+func names(d *v1alpha1.DeviceDrain) []v1alpha1.DeviceName {
+	return drain.Resolve(d, func(*v1alpha1.DrainSelector) patch.Selection { return patch.Selection{} }, nil).Names
+}
+
+// nodes returns a function that lists the nodes, nil while they are not read.
+func (c *Controller) nodes() func() []*corev1.Node {
+	if !c.options.Nodes.HasSynced() {
+		return nil
+	}
+	return func() []*corev1.Node { return placement.Stored[*corev1.Node](c.options.Nodes.GetStore()) }
+}
+
+// devices are those that a drain of a device drains.
+func (c *Controller) devices(r *v1alpha1.DeviceReaction, name v1alpha1.DeviceName, view *tracker.Snapshot) []usage.DeviceID {
+	all := []usage.DeviceID{usage.DeviceID(name)}
+	if r.Spec.Then.WithPartitions {
+		all = append(all, siblings.Of(view.PublishedSlices(), slices.Values(all))...)
+	}
+	return all
+}
+
+// hit is what an eviction from devices affects now.
+func (c *Controller) hit(devices []usage.DeviceID) guard.Hit {
+	return c.options.Usage.ImpactOn(slices.Values(devices), nil).Hit()
+}
+
+// start is the eviction of a drain that was created within the window. Pods that it has evicted
+// hold nothing any more, and count by their number.
+func (c *Controller) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.Start, bool) {
+	if d.Spec.DryRun || d.Spec.Paused && d.Status.Counts.Evicted == 0 || now.Sub(d.CreationTimestamp.Time) >= c.options.Window {
+		return guard.Start{}, false
+	}
+	var devices []usage.DeviceID
+	for _, name := range names(d) {
+		devices = append(devices, usage.DeviceID(name))
+	}
+	hit := c.hit(devices)
+	namespace := ""
+	if len(hit.Pods) > 0 {
+		namespace = hit.Pods[0].Namespace
+	}
+	for i := range d.Status.Counts.Evicted + d.Status.Counts.Deleted {
+		hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%s/%d", d.Name, i)})
+	}
+	return guard.Start{Object: v1alpha1.DeviceDrainKind + " " + d.Name, Time: d.CreationTimestamp.Time, Hit: hit}, true
+}
+
+// ruleStarts are the rules that began to evict within the window.
+func (c *Controller) ruleStarts(now time.Time) (starts []guard.Start) {
+	for _, object := range c.options.Rules.GetStore().List() {
+		rule, is := object.(*resourceapi.DeviceTaintRule)
+		if !is || !guard.Widens(nil, rule) {
+			continue
+		}
+		if began, known := guard.Began(rule); known && now.Sub(began) < c.options.Window {
+			starts = append(starts, guard.Start{Object: "DeviceTaintRule " + rule.Name, Time: began, Hit: c.options.Usage.Impact(rule.Spec.DeviceSelector, &rule.Spec.Taint).Hit()})
+		}
+	}
+	return starts
+}
+
+// newest is a reaction as it was read or written last, or nil.
+func (c *Controller) newest(name string) *v1alpha1.DeviceReaction {
+	object, exists, err := c.options.Reactions.GetStore().GetByKey(name)
+	read, ok := object.(*v1alpha1.DeviceReaction)
+	if err != nil || !exists || !ok {
+		return nil
+	}
+	if written := c.written[name]; written != nil && written.UID == read.UID && newer(written.ResourceVersion, read.ResourceVersion) {
+		return written
+	}
+	delete(c.written, name)
+	return read
+}
+
+// expected is how long a drain counts that was created, though the informer has not had it yet.
+const expected = 30 * time.Second
+
+// allDrains are all drains as they were read or written last, by name.
+func (c *Controller) allDrains() (all []*v1alpha1.DeviceDrain) {
+	present := map[types.UID]bool{}
+	for _, object := range c.options.Drains.GetStore().List() {
+		d, is := object.(*v1alpha1.DeviceDrain)
+		if !is {
+			continue
+		}
+		present[d.UID] = true
+		made, known := c.drains[d.Name]
+		delete(c.drains, d.Name)
+		if known && made.UID == d.UID && newer(made.ResourceVersion, d.ResourceVersion) {
+			c.drains[d.Name], d = made, made.DeviceDrain
+		}
+		if !c.deleted[d.UID] {
+			all = append(all, d)
+		}
+	}
+	for name, made := range c.drains {
+		if present[made.UID] {
+			continue
+		}
+		if time.Since(made.at) > expected {
+			delete(c.drains, name)
+			continue
+		}
+		all = append(all, made.DeviceDrain)
+	}
+	for uid := range c.deleted {
+		if !present[uid] {
+			delete(c.deleted, uid)
+		}
+	}
+	slices.SortFunc(all, func(a, b *v1alpha1.DeviceDrain) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// newer reports whether a was written after b.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
+}

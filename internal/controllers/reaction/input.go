@@ -1,0 +1,87 @@
+package reaction
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// An Input is what [Decide] looks at. Nothing in it is changed.
+type Input struct {
+	// Reaction is the reaction as it is stored, the newest that is known.
+	Reaction *v1alpha1.DeviceReaction
+	// Sick are the selected devices that have the cause, with its text; see [Causes].
+	Sick map[v1alpha1.DeviceName]string
+	// Unknown says why that is not known now; empty if it is. Then nothing begins or ends.
+	Unknown string
+	// Published reports whether a slice has a device.
+	Published func(v1alpha1.DeviceName) bool
+	// DriverDevices is how many devices a driver publishes.
+	DriverDevices map[string]int
+	// Drains are those of the reaction.
+	Drains []*v1alpha1.DeviceDrain
+	// Others are the devices that other drains have, with the name of the drain.
+	Others map[v1alpha1.DeviceName]string
+	// OtherReactions is how many devices the drains of other reactions have.
+	OtherReactions int
+	// Hit returns what a drain of a device affects now.
+	Hit func(v1alpha1.DeviceName) guard.Hit
+	// Window has the thresholds of the site, Starts are the evictions that began.
+	Window guard.Window
+	Starts []guard.Start
+	Now    time.Time
+}
+
+// A Decision is what comes next. The status is written first, then the drains.
+type Decision struct {
+	Status v1alpha1.DeviceReactionStatus
+	// Create are new drains, Pause and Resume those to change, Delete those to delete.
+	Create, Pause, Resume []*v1alpha1.DeviceDrain
+	Delete                []Deletion
+	// Wake is when to decide again though nothing changes; zero is never.
+	Wake time.Time
+}
+
+// A Deletion is a drain that is no longer needed, with the reason.
+type Deletion struct {
+	Drain   *v1alpha1.DeviceDrain
+	Because string
+}
+
+// The times of a reaction.
+const (
+	defaultFor   = time.Minute
+	defaultAfter = 10 * time.Minute
+	// memory is how long a device that is healthy again stays in the status.
+	memory = time.Hour
+	// flapping is how many changes make a device flap; calm takes one back.
+	flapping = 6
+	calm     = 10 * time.Minute
+	// maxBegins is how many drains a step creates.
+	maxBegins = 16
+)
+
+func standsFor(r *v1alpha1.DeviceReaction) time.Duration {
+	return durationOr(r.Spec.When.For, defaultFor)
+}
+
+func after(r *v1alpha1.DeviceReaction) time.Duration {
+	return durationOr(r.Spec.End.After, defaultAfter)
+}
+
+func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
+	if d == nil || d.Duration <= 0 {
+		return otherwise
+	}
+	return d.Duration
+}
+
+// wakeAt decides again at a time, or before.
+func (d *Decision) wakeAt(at time.Time) {
+	if d.Wake.IsZero() || at.Before(d.Wake) {
+		d.Wake = at
+	}
+}

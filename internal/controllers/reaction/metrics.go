@@ -1,0 +1,75 @@
+package reaction
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// Metrics count what reactions find and do. Reactions are few: administrators write them.
+type Metrics struct {
+	devices, paused *prometheus.GaugeVec
+	drains          *prometheus.CounterVec
+	known           map[string]bool
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		devices: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dra_steward_reaction_devices",
+			Help: "Devices of DeviceReactions, by reaction and state: waiting (sick, without a drain of the reaction), draining, or drained.",
+		}, []string{"reaction", "state"}),
+		paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dra_steward_reaction_paused_timestamp_seconds",
+			Help: "When a DeviceReaction was paused, by reaction and reason (Brake or Guard); absent while it is not paused.",
+		}, []string{"reaction", "reason"}),
+		drains: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dra_steward_reaction_drain_writes_total",
+			Help: "DeviceDrains that reactions created, deleted, or paused and resumed (update), by verb.",
+		}, []string{"verb"}),
+		known: map[string]bool{},
+	}
+	for _, collector := range []prometheus.Collector{m.devices, m.paused, m.drains} {
+		if err := registerer.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) did(verb string) {
+	if m != nil {
+		m.drains.WithLabelValues(verb).Inc()
+	}
+}
+
+// state reports the status of a reaction.
+func (m *Metrics) state(name string, status v1alpha1.DeviceReactionStatus) {
+	if m == nil {
+		return
+	}
+	m.known[name] = true
+	for state, n := range map[string]int32{"waiting": status.Counts.Waiting, "draining": status.Counts.Draining, "drained": status.Counts.Drained} {
+		m.devices.WithLabelValues(name, state).Set(float64(n))
+	}
+	m.paused.DeletePartialMatch(prometheus.Labels{"reaction": name})
+	if paused := meta.FindStatusCondition(status.Conditions, v1alpha1.ReactionPaused); paused != nil && paused.Status == "True" {
+		m.paused.WithLabelValues(name, paused.Reason).Set(float64(paused.LastTransitionTime.Unix()))
+	}
+}
+
+// keep drops the series of reactions that are gone.
+func (m *Metrics) keep(present map[string]bool) {
+	if m == nil {
+		return
+	}
+	for name := range m.known {
+		if !present[name] {
+			m.devices.DeletePartialMatch(prometheus.Labels{"reaction": name})
+			m.paused.DeletePartialMatch(prometheus.Labels{"reaction": name})
+			delete(m.known, name)
+		}
+	}
+}

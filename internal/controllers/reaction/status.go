@@ -1,0 +1,115 @@
+package reaction
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/plural"
+)
+
+// report writes devices, counts and conditions.
+func (w *work) report(over string) {
+	w.Status.Counts = v1alpha1.ReactionCounts{Sick: int32(len(w.Sick))}
+	var devices []v1alpha1.ReactionDevice
+	flaps := []string{}
+	for _, name := range w.names() {
+		d := *w.known[name]
+		switch d.State {
+		case v1alpha1.ReactionHealthy:
+			if !w.Published(name) || w.lasts(d.HealthySince, memory) {
+				continue
+			}
+		case v1alpha1.ReactionSick, v1alpha1.ReactionWaiting:
+			w.Status.Counts.Waiting++
+		case v1alpha1.ReactionDraining:
+			w.Status.Counts.Draining++
+		case v1alpha1.ReactionDrained:
+			w.Status.Counts.Drained++
+		case v1alpha1.ReactionAcknowledged:
+		}
+		if over != "" && d.State == v1alpha1.ReactionWaiting && d.Message == "" {
+			d.Message = "the reaction is paused"
+		}
+		if w.flaps(&d) {
+			flaps = append(flaps, name.String())
+		}
+		devices = append(devices, d)
+	}
+	w.Status.Devices = most(devices)
+	c := w.conditions()
+	c.acting(w.Reaction.Spec.Mode)
+	c.set(v1alpha1.ReactionPaused, over != "" && w.acts(), cmp.Or(w.reason, "NotPaused"), w.message)
+	if len(flaps) == 0 {
+		c.set(v1alpha1.ReactionFlapping, false, "NotFlapping", "")
+		return
+	}
+	c.set(v1alpha1.ReactionFlapping, true, "Flapping", fmt.Sprintf("%s changed between sick and healthy at least %d times, with less than 10 minutes between: %s",
+		plural.Of(len(flaps), "device"), flapping, plural.List(flaps, 8, len(flaps))))
+}
+
+// most are the devices that the status has room for: those with a drain or a decision first, then
+// sick ones, then those that were sick last.
+func most(devices []v1alpha1.ReactionDevice) []v1alpha1.ReactionDevice {
+	if len(devices) <= v1alpha1.ReactionDevicesMax {
+		return devices
+	}
+	rank := func(d v1alpha1.ReactionDevice) int {
+		switch d.State {
+		case v1alpha1.ReactionDraining, v1alpha1.ReactionDrained, v1alpha1.ReactionAcknowledged:
+			return 0
+		case v1alpha1.ReactionHealthy:
+			return 2
+		}
+		return 1
+	}
+	kept := slices.Clone(devices)
+	slices.SortStableFunc(kept, func(a, b v1alpha1.ReactionDevice) int {
+		if by := cmp.Compare(rank(a), rank(b)); by != 0 || rank(a) == 0 {
+			return by
+		}
+		if rank(a) == 2 {
+			return b.HealthySince.Compare(a.HealthySince.Time)
+		}
+		return a.SickSince.Compare(b.SickSince.Time)
+	})
+	kept = kept[:v1alpha1.ReactionDevicesMax]
+	slices.SortFunc(kept, func(a, b v1alpha1.ReactionDevice) int { return compareNames(a.DeviceName, b.DeviceName) })
+	return kept
+}
+
+func (w *work) conditions() conditions { return conditions{&w.Status, w.Now} }
+
+// conditions sets the conditions of a status.
+type conditions struct {
+	status *v1alpha1.DeviceReactionStatus
+	now    time.Time
+}
+
+func (c conditions) acting(mode v1alpha1.ReactionMode) {
+	if mode == v1alpha1.ReactionAct {
+		c.set(v1alpha1.ReactionActing, true, "Act", "")
+		return
+	}
+	c.set(v1alpha1.ReactionActing, false, "Observe", "the mode is Observe: no drain is created")
+}
+
+// unknown says why it is not known which devices are sick.
+func (c conditions) unknown(why string) { c.set(v1alpha1.ReactionActing, false, "Unknown", why) }
+
+// set sets a condition; its transition time changes only with its status.
+func (c conditions) set(kind string, is bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&c.status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: bounded(message, 2048),
+		ObservedGeneration: c.status.ObservedGeneration, LastTransitionTime: metav1.NewTime(c.now.Truncate(time.Second)),
+	})
+}
