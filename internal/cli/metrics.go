@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
@@ -99,6 +100,7 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := certificate.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := drain.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := reaction.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := capacitymetrics.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := manager.NewLeaderMetrics(r); return err },
 			func(r prometheus.Registerer) error { return manager.NewClaimMetrics(r, nil, nil) },

@@ -53,8 +53,7 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	}
 	e.budgets = e.informers.Policy().V1().PodDisruptionBudgets().Informer()
 	e.drains = client.Informer()
-	options := drain.Options{
-		Drains: sharedDrains{client, e.drains}, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
+	options := drain.Options{Drains: sharedDrains{client, e.drains}, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
 		TaintRules: e.evictor.Rules, Claims: e.claims, Pods: e.pods, Budgets: e.budgets,
 		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
 		Metrics: metrics, Logger: log, Foresight: foresight,

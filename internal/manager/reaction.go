@@ -64,4 +64,3 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 	})
 	return reactions.SetTransform(withoutManagedFields)
 }
-

@@ -207,6 +207,36 @@ func TestGuardOfDrains(t *testing.T) {
 	}
 }
 
+// TestGuardOfReactions is for the kind that makes drains.
+func TestGuardOfReactions(t *testing.T) {
+	reaction := func(mode v1alpha1.ReactionMode, key string, cordonOnly bool) []byte {
+		data, err := json.Marshal(v1alpha1.DeviceReaction{Spec: v1alpha1.DeviceReactionSpec{Mode: mode, When: v1alpha1.ReactionCause{Taint: &v1alpha1.CauseTaint{Key: key}}, Then: v1alpha1.ReactionDrain{CordonOnly: cordonOnly}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	r := guarding(t, v1alpha1.StewardConfiguration{}, manyPods)
+	for name, tt := range map[string]struct {
+		object, old []byte
+		denied      bool
+	}{
+		"acts":      {reaction("Act", "a", false), nil, true},
+		"observes":  {reaction("Observe", "a", false), nil, false},
+		"cordons":   {reaction("Act", "a", true), nil, false},
+		"begins":    {reaction("Act", "a", false), reaction("", "a", false), true},
+		"evicts":    {reaction("Act", "a", false), reaction("Act", "a", true), true},
+		"widens":    {reaction("Act", "a", false), reaction("Act", "b", false), true},
+		"unchanged": {reaction("Act", "a", false), reaction("Act", "a", false), false},
+		"stops":     {reaction("Observe", "a", false), reaction("Act", "a", false), false},
+	} {
+		answer, err := r.Guard(review.Request{Kind: v1alpha1.GroupVersion().WithKind(v1alpha1.DeviceReactionKind), Object: tt.object, Old: tt.old, Now: time.Unix(0, 0)})
+		if err != nil || answer.Denied() != tt.denied {
+			t.Errorf("%s: %v, %+v", name, err, answer.Findings)
+		}
+	}
+}
+
 // TestGuardAgrees holds the policy to the thresholds that the controllers have.
 func TestGuardAgrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

@@ -106,7 +106,7 @@ bound(what) := "threshold of" if not what in spoken
 
 path := "spec.deviceSelector" if input.kind == "DeviceTaintRule"
 
-path := "spec" if input.kind == "DeviceDrain"
+path := "spec" if input.kind != "DeviceTaintRule"
 
 hint := concat("", [
 	"select fewer devices", instead,
@@ -115,4 +115,4 @@ hint := concat("", [
 
 instead := "; or drain them with a DeviceDrain (\"dra-steward drain\"), which keeps to PodDisruptionBudgets" if input.kind == "DeviceTaintRule"
 
-instead := "" if input.kind == "DeviceDrain"
+instead := "" if input.kind != "DeviceTaintRule"

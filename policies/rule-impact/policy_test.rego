@@ -78,6 +78,13 @@ test_drain_of_many_is_denied if {
 	violation.hint == "select fewer devices; or, to proceed anyway, annotate it with dra-steward.io/acknowledged-impact: \"pods<=2,namespaces<=1\""
 }
 
+test_reaction_to_many_is_denied if {
+	some violation in rule_impact.deny with input.kind as "DeviceReaction"
+		with input.impact as object.union(small, {"pods": 21})
+		with input.parameters as {"DRA-RULE-004": {"maxPercent": 25, "maxPods": 20, "maxNamespaces": 5, "maxStranded": null}}
+	violation.paths == ["spec"]
+}
+
 test_few_pass if messages({}) == set()
 
 test_the_only_device_passes if messages({"devices": 1, "driverDevices": 1}) == set()

@@ -103,6 +103,11 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "DeviceDrain maintenance has been blocked by BudgetBlocked for 4h",
 		silent: `dra_steward_drain_blocked_timestamp_seconds{drain="maintenance",reason="BudgetBlocked"} 0x60`,
 	},
+	"DraStewardReactionPaused": {
+		fires:  `dra_steward_reaction_paused_timestamp_seconds{reaction="xid",reason="Brake"} _x10 600x50`,
+		says:   "DeviceReaction xid is paused by Brake",
+		silent: `dra_steward_reaction_devices{reaction="xid",state="waiting"} 4x60`,
+	},
 	"DraStewardManyEvictions": {
 		fires:  `dra_steward_evictor_pod_deletions_total{pod="a"} 0x10 0+8x10 80x40`,
 		says:   "pods were evicted in 10 minutes",

@@ -67,6 +67,7 @@ var Packages = map[string]Package{
 	"internal/controllers/materialize":       {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/patchstatus":       {Floor: 4},
 	"internal/controllers/policystatus":      {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/controllers/reaction":          {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/placement"}, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/rulebegin":         {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/ruleexpiry":        {Floor: 4, Beside: []string{"internal/taints"}},
 
@@ -74,9 +75,10 @@ var Packages = map[string]Package{
 	"internal/clusterread":  {Floor: 4, Beside: []string{"internal/cli/cmdutil", "internal/taints"}},
 	"internal/clusterwrite": {Floor: 4, Beside: []string{"internal/clusterread", "internal/controllers/drain", "internal/taints"}},
 	"internal/policyload":   {Floor: 4, Beside: []string{"internal/controllers/policystatus"}},
-	"internal/impact":       {Floor: 4, Beside: []string{"internal/controllers/drain"}},
+	"internal/impact":       {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/controllers/reaction"}},
 	"internal/daemon":       {Floor: 4},
 	"internal/taints":       {Floor: 4, Pure: true},
+	"internal/ownclient":    {Floor: 2},
 	"internal/fleet":        {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/taints"}, Pure: true},
 	"internal/console":      {Floor: 4, Beside: []string{"internal/cli/cmdutil", "internal/clusterwrite", "internal/controllers/drain", "internal/fleet", "internal/report", "internal/taints"}},
 	"internal/lint":         {Floor: 4, Never: []string{controllerRuntime}},
@@ -159,6 +161,7 @@ var PureFiles = map[string][]string{
 	"internal/controllers/certificate": {"decide.go"},
 	"internal/controllers/drain":       {"block.go", "choose.go", "classify.go", "conditions.go", "cordon.go", "decide.go", "input.go", "request.go", "resolve.go", "returns.go", "turns.go"},
 	"internal/controllers/patchstatus": {"decide.go"},
+	"internal/controllers/reaction":    {"begin.go", "brake.go", "cause.go", "decide.go", "input.go", "status.go"},
 	"pkg/evictor":                      {"decide.go"},
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,6 +74,9 @@ func acknowledge(ctx context.Context, streams cmdutil.Streams, client *drain.Cli
 		names = append(names, name)
 	}
 	for i, name := range names {
+		if err := reacts(ctx, client, list.Items, name); err != nil {
+			return err
+		}
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			d, err := client.Get(ctx, name)
 			if err != nil {
@@ -94,6 +98,16 @@ func acknowledge(ctx context.Context, streams cmdutil.Streams, client *drain.Cli
 		fmt.Fprintf(streams.Out, "%s acknowledged: its reaction deletes devicedrain %s\n", args[i], name)
 	}
 	return nil
+}
+
+// reacts returns an error if the reaction of a drain is gone: then nothing reads the annotation.
+func reacts(ctx context.Context, client *drain.Client, drains []v1alpha1.DeviceDrain, name string) error {
+	at := slices.IndexFunc(drains, func(d v1alpha1.DeviceDrain) bool { return d.Name == name })
+	reaction := drains[at].Labels[v1alpha1.ReactionLabel]
+	if err := client.Reaction(ctx, reaction); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return fmt.Errorf("DeviceReaction %s is gone: lift the cordon with dra-steward drain --cancel %s", reaction, name)
 }
 
 // drainOf returns the name of the one drain of a reaction with a device.

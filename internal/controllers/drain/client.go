@@ -40,6 +40,11 @@ func (c *Client) Get(ctx context.Context, name string) (*v1alpha1.DeviceDrain, e
 	return d, c.client.Get().Resource(v1alpha1.DeviceDrainResource).Name(name).Do(ctx).Into(d)
 }
 
+// Reaction returns an error if a DeviceReaction cannot be read.
+func (c *Client) Reaction(ctx context.Context, name string) error {
+	return c.client.Get().Resource(v1alpha1.DeviceReactionResource).Name(name).Do(ctx).Error()
+}
+
 // List reads a page of the drains, or all.
 func (c *Client) List(ctx context.Context, options metav1.ListOptions) (*v1alpha1.DeviceDrainList, error) {
 	list := &v1alpha1.DeviceDrainList{}

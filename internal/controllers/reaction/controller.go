@@ -177,7 +177,7 @@ func (c *Controller) wake() {
 // pass takes the next step of all reactions. It returns when to come back though nothing changes.
 func (c *Controller) pass(ctx context.Context) time.Duration {
 	next := period
-	present := map[string]bool{}
+	present, all := map[string]bool{}, c.look(time.Now())
 	for _, name := range c.options.Reactions.GetStore().ListKeys() {
 		r := c.newest(name)
 		if r == nil || r.DeletionTimestamp != nil {
@@ -185,11 +185,11 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 		}
 		present[name] = true
 		limited, cancel := context.WithTimeout(ctx, patience)
-		wake, err := c.step(limited, r)
+		wake, err := c.step(limited, r, all)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			c.options.Logger.Error(err, "A step of a DeviceReaction failed; retrying", "reaction", name)
-			wake = gap
+			wake = period
 		}
 		next = min(next, wake)
 	}

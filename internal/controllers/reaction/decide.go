@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -176,18 +177,18 @@ func (w *work) follow(d *v1alpha1.ReactionDevice) {
 func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 	d.Drain, d.DrainUID, d.Message = drain.Name, drain.UID, ""
 	d.State = v1alpha1.ReactionDraining
-	if drain.Status.CompletionTime != nil {
+	switch failed := meta.FindStatusCondition(drain.Status.Conditions, v1alpha1.DrainFailed); {
+	case failed != nil && failed.Status == metav1.ConditionTrue:
+		d.Message = bounded("the drain has failed: "+failed.Message, 1024)
+	case drain.Status.CompletionTime != nil:
 		d.State = v1alpha1.ReactionDrained
-	}
-	if !w.acts() {
-		return
 	}
 	if reason, is := drain.Annotations[v1alpha1.AcknowledgedAnnotation]; is {
 		w.Delete = append(w.Delete, Deletion{drain, "acknowledged: " + reason})
 		w.acknowledge(d, "acknowledged: "+reason)
 		return
 	}
-	if w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || !w.lasts(d.HealthySince, after(w.Reaction)) {
+	if !w.acts() || w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || !w.lasts(d.HealthySince, after(w.Reaction)) {
 		return
 	}
 	if w.flaps(d) {

@@ -364,6 +364,26 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+// TestFailedDrain: a drain that gives up at its deadline is not called drained, and no other begins
+// in its pool.
+func TestFailedDrain(t *testing.T) {
+	w := newWorld(t, 2, 8)
+	sick := device("node-0", 0)
+	w.devices[sick] = true
+	w.run(15 * time.Second)
+	name := w.of(sick).Drain
+	w.finish(name)
+	w.drains[name].Status.Conditions = []metav1.Condition{{Type: v1alpha1.DrainFailed, Status: metav1.ConditionTrue, Reason: "DeadlineExceeded", Message: "2 pods are left"}}
+	w.run(time.Second)
+	if d := w.of(sick); d.State != v1alpha1.ReactionDraining || d.Message != "the drain has failed: 2 pods are left" {
+		t.Errorf("%+v", d)
+	}
+	w.reaction.Spec.Mode = v1alpha1.ReactionObserve
+	w.drains[name].Annotations[v1alpha1.AcknowledgedAnnotation] = "by hand"
+	w.run(time.Second)
+	w.expect(sick, v1alpha1.ReactionAcknowledged)
+}
+
 // TestOtherDrain: a device that another drain has gets no second one.
 func TestOtherDrain(t *testing.T) {
 	w := newWorld(t, 2, 8)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +22,33 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
+// A cluster is what the reactions of one pass share.
+type cluster struct {
+	view   *tracker.Snapshot
+	drains []*v1alpha1.DeviceDrain
+	// driverDevices and starts are computed where a device is sick.
+	driverDevices func() map[string]int
+	starts        func() []guard.Start
+}
+
+// look finds out what the reactions of a pass share. Steps of the pass add their drains.
+func (c *Controller) look(now time.Time) *cluster {
+	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.allDrains()}
+	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
+	all.starts = func() (starts []guard.Start) {
+		for _, d := range all.drains {
+			if start, recent := c.start(d, now); recent {
+				starts = append(starts, start)
+			}
+		}
+		return append(starts, c.ruleStarts(now)...)
+	}
+	return all
+}
+
 // gather finds out what there is to decide about.
-func (c *Controller) gather(r *v1alpha1.DeviceReaction, now time.Time) Input {
-	view := c.options.Tracker.Snapshot()
+func (c *Controller) gather(r *v1alpha1.DeviceReaction, all *cluster, now time.Time) Input {
+	view := all.view
 	in := Input{Reaction: r, Now: now, Others: map[v1alpha1.DeviceName]string{}}
 	if err := c.options.Tracker.Ready(); err != nil {
 		in.Unknown = err.Error()
@@ -36,16 +61,15 @@ func (c *Controller) gather(r *v1alpha1.DeviceReaction, now time.Time) Input {
 		_, published := view.Device(name.Driver, name.Pool, name.Device)
 		return published
 	}
-	in.DriverDevices = usage.PublishedDevices(view.PublishedSlices())
 	in.Hit = func(name v1alpha1.DeviceName) guard.Hit { return c.hit(c.devices(r, name, view)) }
-	in.Window = guard.Window{Length: c.options.Window, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
-	for _, d := range c.allDrains() {
+	for _, d := range all.drains {
 		in.addDrain(d, r.Name)
-		if start, recent := c.start(d, now); recent {
-			in.Starts = append(in.Starts, start)
-		}
 	}
-	in.Starts = append(in.Starts, c.ruleStarts(now)...)
+	if len(in.Sick)+len(r.Status.Devices)+len(in.Drains) == 0 {
+		return in
+	}
+	in.DriverDevices, in.Starts = all.driverDevices(), all.starts()
+	in.Window = guard.Window{Length: c.options.Window, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
 	return in
 }
 

@@ -44,7 +44,14 @@ func (w *work) report(over string) {
 	w.Status.Devices = most(devices)
 	c := w.conditions()
 	c.acting(w.Reaction.Spec.Mode)
-	c.set(v1alpha1.ReactionPaused, over != "" && w.acts(), cmp.Or(w.reason, "NotPaused"), w.message)
+	switch {
+	case over == "":
+		c.set(v1alpha1.ReactionPaused, false, "NotPaused", "")
+	case w.acts():
+		c.set(v1alpha1.ReactionPaused, true, w.reason, w.message)
+	default:
+		c.set(v1alpha1.ReactionPaused, false, "Observe", "in the mode Act, the reaction is paused: "+w.message)
+	}
 	if len(flaps) == 0 {
 		c.set(v1alpha1.ReactionFlapping, false, "NotFlapping", "")
 		return

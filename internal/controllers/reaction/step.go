@@ -17,9 +17,9 @@ import (
 
 // step decides the next step of a reaction and takes it: the status, then the drains. It returns
 // when to come back.
-func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceReaction) (time.Duration, error) {
+func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceReaction, all *cluster) (time.Duration, error) {
 	now := time.Now()
-	decision := Decide(c.gather(r, now))
+	decision := Decide(c.gather(r, all, now))
 	c.options.Metrics.state(r.Name, decision.Status)
 	if !equality.Semantic.DeepEqual(r.Status, decision.Status) {
 		if err := c.write(ctx, r, decision.Status); err != nil {
@@ -33,7 +33,7 @@ func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceReaction) (time
 	if !decision.Wake.IsZero() {
 		wake = min(period, max(decision.Wake.Sub(now), gap))
 	}
-	return wake, c.act(ctx, r, decision)
+	return wake, c.act(ctx, r, decision, all)
 }
 
 // write stores a status, and makes events of what has changed in it.
@@ -57,12 +57,31 @@ func (c *Controller) write(ctx context.Context, r *v1alpha1.DeviceReaction, stat
 			c.event(r, corev1.EventTypeNormal, is.Reason, "the reaction continues")
 		}
 	}
+	c.foretell(r, status)
 	return nil
+}
+
+// mostForetold is how many events a step makes about drains that the mode Act creates.
+const mostForetold = 8
+
+// foretell makes events of devices that the mode Act drains.
+func (c *Controller) foretell(r *v1alpha1.DeviceReaction, status v1alpha1.DeviceReactionStatus) {
+	before := map[v1alpha1.DeviceName]v1alpha1.ReactionState{}
+	for _, d := range r.Status.Devices {
+		before[d.DeviceName] = d.State
+	}
+	said := 0
+	for _, d := range status.Devices {
+		if r.Spec.Mode != v1alpha1.ReactionAct && d.State == v1alpha1.ReactionWaiting && before[d.DeviceName] != d.State && said < mostForetold {
+			c.event(r, corev1.EventTypeNormal, "Observed", fmt.Sprintf("%s: %s; in the mode Act, the reaction drains it", d.DeviceName, d.Cause))
+			said++
+		}
+	}
 }
 
 // act writes the drains. A drain that cannot be written is tried again in the next step, and
 // delays no other.
-func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceReaction, decision Decision) error {
+func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceReaction, decision Decision, all *cluster) error {
 	var errs []error
 	for _, drain := range decision.Delete {
 		if err := c.options.API.DeleteDrain(ctx, drain.Drain); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -91,6 +110,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceReaction, decisi
 			continue
 		}
 		c.drains[drain.Name] = made{created, time.Now()}
+		all.drains = append(all.drains, created)
 		c.options.Metrics.did("create")
 		c.event(r, corev1.EventTypeNormal, "Draining", fmt.Sprintf("created DeviceDrain %s of %s: %s", drain.Name, drain.Spec.Devices[0], drain.Annotations[v1alpha1.ReasonAnnotation]))
 	}

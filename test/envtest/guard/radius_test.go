@@ -70,6 +70,12 @@ func holders(t *testing.T, c kubernetes.Interface) {
 // hold makes a pod on a node with a claim that a device of the pool rack is allocated to.
 func hold(t *testing.T, c kubernetes.Interface, in, name, device string) {
 	t.Helper()
+	holdIn(t, c, in, name, "rack", device)
+}
+
+// holdIn is the same with a device of any pool.
+func holdIn(t *testing.T, c kubernetes.Interface, in, name, pool, device string) {
+	t.Helper()
 	pod := create(t, c.CoreV1().Pods(in), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "holder"}},
 		Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: "holder", AutomountServiceAccountToken: new(false),
@@ -82,7 +88,7 @@ func hold(t *testing.T, c kubernetes.Interface, in, name, device string) {
 	held = create(t, c.ResourceV1().ResourceClaims(in), held)
 	held.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: pod.UID}}
 	held.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
-		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: driver, Pool: "rack", Device: device}},
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: driver, Pool: pool, Device: device}},
 	}}
 	if _, err := c.ResourceV1().ResourceClaims(in).UpdateStatus(t.Context(), held, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

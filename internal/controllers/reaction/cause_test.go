@@ -1,0 +1,123 @@
+package reaction_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+func pool(node string, devices int, tainted ...int) *resourceapi.ResourceSlice {
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	slice.Spec.Driver, slice.Spec.NodeName = "gpu.example.com", &node
+	slice.Spec.Pool = resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}
+	for n := range devices {
+		d := resourceapi.Device{Name: fmt.Sprint("gpu-", n), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"index": {IntValue: ptr.To(int64(n))}}}
+		if slices.Contains(tainted, n) {
+			d.Taints = []resourceapi.DeviceTaint{{Key: "example.com/xid", Value: "79", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, d)
+	}
+	return slice
+}
+
+func rule(name, owner, device string) *resourceapi.DeviceTaintRule {
+	r := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if owner != "" {
+		r.Labels, r.Annotations = map[string]string{drain.DrainLabel: owner}, map[string]string{drain.UIDAnnotation: "uid"}
+	}
+	r.Spec = resourceapi.DeviceTaintRuleSpec{DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: ptr.To("gpu.example.com"), Pool: ptr.To("node-1"), Device: &device},
+		Taint: resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNone}}
+	return r
+}
+
+func TestCauses(t *testing.T) {
+	view := tracker.Merge(pool("node-0", 4), pool("node-1", 4, 1, 3), rule("by-hand", "", "gpu-0"), rule("cordon", "firmware", "gpu-2"))
+	nodes := func() []*corev1.Node {
+		healthy := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}
+		sick := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+		sick.Status.Conditions = []corev1.NodeCondition{{Type: "GPUsFailing", Status: "True", Reason: "FellOffTheBus"}, {Type: "Ready", Status: "False"}}
+		return []*corev1.Node{healthy, sick}
+	}
+	taint := func(c v1alpha1.CauseTaint) v1alpha1.DeviceReactionSpec {
+		return v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{Taint: &c}}
+	}
+	condition := func(c v1alpha1.CauseNodeCondition) v1alpha1.DeviceReactionSpec {
+		return v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{NodeCondition: &c}}
+	}
+	chosen := func(spec v1alpha1.DeviceReactionSpec, expression string) v1alpha1.DeviceReactionSpec {
+		spec.Selector = &v1alpha1.DrainSelector{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}}
+		return spec
+	}
+	for name, tt := range map[string]struct {
+		spec v1alpha1.DeviceReactionSpec
+		want string
+	}{
+		"of the driver":       {taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), "node-1/gpu-1 node-1/gpu-3"},
+		"by value and effect": {taint(v1alpha1.CauseTaint{Key: "example.com/xid", Value: ptr.To("79"), Effect: "NoSchedule", From: v1alpha1.TaintFromDriver}), "node-1/gpu-1 node-1/gpu-3"},
+		"another value":       {taint(v1alpha1.CauseTaint{Key: "example.com/xid", Value: ptr.To("13")}), ""},
+		"another effect":      {taint(v1alpha1.CauseTaint{Key: "example.com/xid", Effect: "NoExecute"}), ""},
+		"not of a rule":       {taint(v1alpha1.CauseTaint{Key: "example.com/xid", From: v1alpha1.TaintFromRule}), ""},
+		"of a rule":           {taint(v1alpha1.CauseTaint{Key: "example.com/broken"}), "node-1/gpu-0"},
+		"not of the driver":   {taint(v1alpha1.CauseTaint{Key: "example.com/broken", From: v1alpha1.TaintFromDriver}), ""},
+		"a node":              {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Reason: "FellOffTheBus"}), "node-1/gpu-0 node-1/gpu-1 node-1/gpu-2 node-1/gpu-3"},
+		"another reason":      {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Reason: "Hot"}), ""},
+		"a status":            {condition(v1alpha1.CauseNodeCondition{Type: "Ready", Status: "False"}), "node-1/gpu-0 node-1/gpu-1 node-1/gpu-2 node-1/gpu-3"},
+		"selected":            {chosen(taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), `device.attributes["gpu.example.com"].index > 2`), "node-1/gpu-3"},
+		"no cause":            {v1alpha1.DeviceReactionSpec{}, "unknown: spec.when has neither taint nor nodeCondition"},
+		"a selector fails":    {chosen(taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), `device.attributes["gpu.example.com"].absent`), "unknown: spec.selector fails for"},
+		"it does not compile": {chosen(taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), `device.nothing`), "unknown: spec.selector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			causes, unknown := reaction.Causes(&v1alpha1.DeviceReaction{Spec: tt.spec}, view, nodes, &patch.Compiler{})
+			var got []string
+			for name := range maps.Keys(causes) {
+				got = append(got, name.Pool+"/"+name.Device)
+			}
+			slices.Sort(got)
+			text := strings.Join(got, " ")
+			if unknown != "" {
+				text = "unknown: " + unknown
+			}
+			if text != tt.want && (tt.want == "" || !strings.HasPrefix(tt.want, "unknown") || !strings.HasPrefix(text, tt.want)) {
+				t.Errorf("got %q, want %q", text, tt.want)
+			}
+		})
+	}
+	if _, unknown := reaction.Causes(&v1alpha1.DeviceReaction{Spec: condition(v1alpha1.CauseNodeCondition{Type: "a"})}, view, nil, &patch.Compiler{}); unknown != "nodes are not read yet" {
+		t.Error(unknown)
+	}
+}
+
+// BenchmarkCauses is the work of a pass with one reaction at 5,000 nodes with 8 devices, of which
+// ten are sick.
+func BenchmarkCauses(b *testing.B) {
+	var published []any
+	for n := range 5000 {
+		if n%500 == 0 {
+			published = append(published, pool(fmt.Sprint("node-", n), 8, 3))
+		} else {
+			published = append(published, pool(fmt.Sprint("node-", n), 8))
+		}
+	}
+	view := tracker.Merge(published...)
+	r := &v1alpha1.DeviceReaction{Spec: v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{Taint: &v1alpha1.CauseTaint{Key: "example.com/xid"}}, Selector: &v1alpha1.DrainSelector{Driver: ptr.To("gpu.example.com")}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if causes, unknown := reaction.Causes(r, view, nil, &patch.Compiler{}); len(causes) != 10 || unknown != "" {
+			b.Fatal(len(causes), unknown)
+		}
+	}
+}
