@@ -14,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 )
 
@@ -63,7 +64,7 @@ devicedrain/NAME.`,
 func acknowledge(ctx context.Context, streams cmdutil.Streams, client *drain.Client, args []string, reason string) error {
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ReactionLabel})
 	if err != nil {
-		return drainError(err)
+		return clusterwrite.DrainError(err)
 	}
 	var names []string
 	for _, arg := range args {
@@ -86,7 +87,7 @@ func acknowledge(ctx context.Context, streams cmdutil.Streams, client *drain.Cli
 				d.Annotations = map[string]string{}
 			}
 			d.Annotations[v1alpha1.AcknowledgedAnnotation] = reason
-			_, err = client.Update(ctx, d)
+			_, err = client.Update(ctx, d, false)
 			return err
 		})
 		if apierrors.IsNotFound(err) {
