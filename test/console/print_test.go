@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -55,5 +57,49 @@ func TestPrint(t *testing.T) {
 	}
 	if got := b.problems.all(); len(got) > 0 {
 		t.Errorf("problems: %q", got)
+	}
+}
+
+// TestPrintDark: the map is drawn light on paper, and whole, also if the screen is dark; after that
+// the screen is as before.
+func TestPrintDark(t *testing.T) {
+	b := open(t)
+	s := serve(t, build(t, exampleInput(t), nil), now)
+	b.size(390, 150, "dark") // a window that shows a part of the map
+	b.run(chromedp.Navigate(s.first))
+	b.drawn(1)
+	b.run(chromedp.Evaluate(`(() => {
+		const seen = (selector) => { const c = document.querySelector(selector); return [...c.getContext("2d").getImageData(1, 1, 1, 1).data].slice(0, 3).join() + " " + c.height; };
+		window.look = () => seen("#canvas");
+		addEventListener("beforeprint", () => { window.printed = look(); });
+	})()`, nil))
+	look := func(expression string) (shade, height int) {
+		t.Helper()
+		text := eval[string](b, expression)
+		var green, blue int
+		if _, err := fmt.Sscanf(text, "%d,%d,%d %d", &shade, &green, &blue, &height); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		return shade, height
+	}
+	before, shown := look("look()")
+	b.run(chromedp.ActionFunc(func(ctx tabContext) error {
+		_, _, err := page.PrintToPDF().Do(ctx)
+		return err
+	}))
+	paper, whole := look("window.printed")
+	if before > 60 || paper < 200 {
+		t.Errorf("the map is %d on the dark screen and %d on paper, of 255", before, paper)
+	}
+	if rows := eval[int](b, `document.getElementById("spacer").offsetHeight`); whole < rows || whole <= shown {
+		t.Errorf("%d pixels of the map are printed of %d, and %d are on the screen", whole, rows, shown)
+	}
+	if after, again := look("look()"); after != before || again != shown {
+		t.Errorf("after printing the map is %d and %d high, before %d and %d", after, again, before, shown)
+	}
+	for _, problem := range b.problems.all() {
+		if !strings.Contains(problem, "getImageData") { // this test reads pixels
+			t.Error(problem)
+		}
 	}
 }

@@ -139,7 +139,7 @@
     map.frame = 0;
     map.whole = false;
     map.touched.clear();
-    const scale = window.devicePixelRatio || 1, width = viewport.clientWidth, height = Math.min(viewport.clientHeight, map.height), top = viewport.scrollTop;
+    const scale = window.devicePixelRatio || 1, width = viewport.clientWidth, height = Math.min(map.printing ? paper : viewport.clientHeight, map.height), top = map.printing ? 0 : viewport.scrollTop;
     if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
       canvas.width = Math.round(width * scale);
       canvas.height = Math.round(height * scale);
@@ -285,6 +285,18 @@
     event.preventDefault();
     if (next !== null && next !== undefined) select(next);
   };
+  // On paper the map is whole and light, whatever the screen is. A longer one is cut: browsers draw no
+  // larger picture, and the table has all devices.
+  const paper = 8000;
+  const print = (begins) => {
+    map.printing = begins;
+    document.documentElement.classList.toggle("printing", begins);
+    readTheme();
+    legend();
+    if (!map.data) return;
+    measure();
+    draw();
+  };
   const wire = () => {
     viewport.addEventListener("scroll", redraw, { passive: true });
     viewport.addEventListener("keydown", key);
@@ -297,7 +309,8 @@
     $("size").addEventListener("change", () => show(map.data));
     new ResizeObserver(() => { if (map.data && map.data.selected) { measure(); redraw(); } }).observe($("map"));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readTheme(); legend(); redraw(); });
-    addEventListener("beforeprint", () => { measure(); draw(); });
+    addEventListener("beforeprint", () => print(true));
+    addEventListener("afterprint", () => print(false));
   };
 
   // Changes.
