@@ -81,7 +81,7 @@ type ReactionDevice struct {
 	Changes int32 `json:"changes,omitempty"`
 	// +optional
 	LastChange *metav1.Time `json:"lastChange,omitempty"`
-	// Message says what the device waits for, or who acknowledged it.
+	// Message is the reason why the device waits, or that of its acknowledgement.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -96,7 +96,7 @@ type ReactionState string
 const (
 	// ReactionSick has the cause for a shorter time than spec.when.for.
 	ReactionSick ReactionState = "Sick"
-	// ReactionWaiting has it for longer, and has no drain; the message says why.
+	// ReactionWaiting has it for longer, and has no drain; the message has the reason.
 	ReactionWaiting ReactionState = "Waiting"
 	// ReactionDraining has a drain that has not come to its end.
 	ReactionDraining ReactionState = "Draining"

@@ -18,7 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/windows"
 )
 
-// A Drain is what somebody asks for beside the devices, as the flags of drain have it.
+// A Drain is what somebody asks for in addition to the devices, as the flags of drain have it.
 type Drain struct {
 	Rate, PerNamespace, PerNode int32
 	Order                       []string

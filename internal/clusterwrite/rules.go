@@ -25,7 +25,7 @@ import (
 type Rules struct {
 	client  dynamic.ResourceInterface
 	version string
-	// Progress is told what a write waits for, and returns what ends that; nil tells nobody.
+	// Progress is called with the reason why a write waits, and returns what ends that; nil is not called.
 	Progress func(text string) (end func())
 }
 

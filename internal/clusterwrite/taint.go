@@ -17,7 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
-// A Taint is what somebody asks for beside the taint itself. What is nil is not asked for: a stored
+// A Taint is what somebody asks for in addition to the taint itself. What is nil is not asked for: a stored
 // rule keeps it.
 type Taint struct {
 	// Expires is after what time the rule is deleted; 0 is never.

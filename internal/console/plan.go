@@ -83,7 +83,7 @@ func (s *Server) plan(ctx context.Context, now *shown, form url.Values) (*plan, 
 	case "cancel":
 		return p.cancel(ctx)
 	default:
-		return nil, fmt.Errorf("%w: %q is none of taint, untaint, drain, pause, continue and cancel", errForm, plain(verb))
+		return nil, fmt.Errorf("%w: %q is not taint, untaint, drain, pause, continue or cancel", errForm, plain(verb))
 	}
 }
 

@@ -37,7 +37,7 @@ func (w *work) begin() string {
 			d.Message = "is next"
 			w.wakeAt(w.Now)
 		default:
-			if over := w.judge(d.DeviceName); over != "" {
+			if over := w.check(d.DeviceName); over != "" {
 				d.Message = bounded("the guard: "+over, 1024)
 				return over
 			}
@@ -73,9 +73,9 @@ func (w *work) busy(going map[scope]int, name v1alpha1.DeviceName) string {
 	return ""
 }
 
-// judge asks the thresholds of the guard about a drain, by itself and with the evictions of the
+// check asks the thresholds of the guard about a drain, by itself and with the evictions of the
 // window. It counts for the next ones if it may begin.
-func (w *work) judge(name v1alpha1.DeviceName) string {
+func (w *work) check(name v1alpha1.DeviceName) string {
 	if w.Reaction.Spec.Then.CordonOnly {
 		return ""
 	}
