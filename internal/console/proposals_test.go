@@ -335,7 +335,7 @@ func TestWrong(t *testing.T) {
 		form []string
 		want string
 	}{
-		"no verb":       {nil, "is none of taint"},
+		"no verb":       {nil, "is not taint"},
 		"a device":      {taintForm("target", "gpu-7"), `no device, pool or driver "gpu-7"`},
 		"a claim":       {taintForm("target", "claim/a"), "open its device"},
 		"an effect":     {taintForm("effect", "Never"), "with the effect None"},
