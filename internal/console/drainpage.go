@@ -84,7 +84,7 @@ func rowOf(d *v1alpha1.DeviceDrain) drainRow {
 }
 
 func (s *Server) drainsPage(_ context.Context, _ *http.Request, now *shown) (page, error) {
-	return page{Template: "drains", Title: "Drains", Data: drainRows(now.fleet)}, nil
+	return page{Template: "drains", Title: "Drains", Data: newDrainsView(s, now.fleet)}, nil
 }
 
 // drainRows are the drains, those that have not ended first, then the newest.

@@ -186,7 +186,7 @@ func (e *exporter) maps(ctx context.Context) error {
 // others writes the lists.
 func (e *exporter) others(ctx context.Context) error {
 	f := e.now.fleet
-	if err := e.page(ctx, "/drains", page{Template: "drains", Title: "Drains", Data: drainRows(f)}); err != nil {
+	if err := e.page(ctx, "/drains", page{Template: "drains", Title: "Drains", Data: newDrainsView(e.server, f)}); err != nil {
 		return err
 	}
 	if err := e.page(ctx, "/taints", page{Template: "taints", Title: "Taints and patches", Data: newTaintsView(f)}); err != nil {

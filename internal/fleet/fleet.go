@@ -38,6 +38,8 @@ type Input struct {
 	// Nodes are all; nil are not known.
 	Nodes  []*corev1.Node
 	Drains []*v1alpha1.DeviceDrain
+	// Reactions are those of the cluster.
+	Reactions []*v1alpha1.DeviceReaction
 	// Pods, Templates, Groups and Budgets are those of all namespaces. Only questions about pods
 	// need them: [Build] does not.
 	Pods       []*corev1.Pod

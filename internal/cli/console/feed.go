@@ -20,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/manifest"
@@ -34,11 +35,12 @@ type feed struct {
 	server  *console.Server
 	streams cmdutil.Streams
 	cluster string
-	// typed and drains are nil for files.
-	typed  kubernetes.Interface
-	drains *drain.Client
-	// ofFiles are the drains of files.
-	ofFiles []*v1alpha1.DeviceDrain
+	// typed, drains and reactions are nil for files.
+	typed     kubernetes.Interface
+	drains    *drain.Client
+	reactions *reaction.Client
+	// ofFiles are the drains and reactions of files.
+	ofFiles ownObjects
 	// first has the feature gates, which are read once.
 	first *clusterread.Snapshot
 
@@ -63,12 +65,15 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 		if f.drains, err = drain.NewClient(config); err != nil {
 			return nil, err
 		}
+		if f.reactions, err = reaction.NewClient(config); err != nil {
+			return nil, err
+		}
 		if o.export == "" {
 			f.source.Watcher = clusterread.NewWatcher(streams.Err)
 		}
 	}
 	var err error
-	if f.ofFiles, err = drainsOf(streams, f.source.Files); err != nil {
+	if f.ofFiles, err = ownObjectsOf(streams, f.source.Files); err != nil {
 		return nil, err
 	}
 	options := f.options(ctx, o)
@@ -93,26 +98,40 @@ func (f *feed) options(ctx context.Context, o *options) console.Options {
 		Report: reader.Report, Policies: reader.Policies}
 }
 
-// drainsOf reads the drains of files. Standard input can be read once only, and is left out.
-func drainsOf(streams cmdutil.Streams, files []string) (drains []*v1alpha1.DeviceDrain, _ error) {
+// ownObjects are objects of our own types.
+type ownObjects struct {
+	drains    []*v1alpha1.DeviceDrain
+	reactions []*v1alpha1.DeviceReaction
+}
+
+// ownObjectsOf reads the drains and reactions of files. Standard input can be read once only, and is
+// left out.
+func ownObjectsOf(streams cmdutil.Streams, files []string) (found ownObjects, _ error) {
 	files = slices.DeleteFunc(slices.Clone(files), func(name string) bool { return name == "-" })
 	if len(files) == 0 {
-		return nil, nil
+		return found, nil
 	}
 	for document, err := range (manifest.Reader{}).Walk(files...) {
 		if err != nil {
-			return nil, err
+			return found, err
 		}
-		if document.Kind != v1alpha1.DeviceDrainKind || !strings.HasPrefix(document.APIVersion, v1alpha1.Group+"/") {
+		if !strings.HasPrefix(document.APIVersion, v1alpha1.Group+"/") {
 			continue
 		}
-		one := &v1alpha1.DeviceDrain{}
-		for _, problem := range manifest.DecodeInto(document, one) {
+		var problems []manifest.Problem
+		switch document.Kind {
+		case v1alpha1.DeviceDrainKind:
+			one := &v1alpha1.DeviceDrain{}
+			problems, found.drains = manifest.DecodeInto(document, one), append(found.drains, one)
+		case v1alpha1.DeviceReactionKind:
+			one := &v1alpha1.DeviceReaction{}
+			problems, found.reactions = manifest.DecodeInto(document, one), append(found.reactions, one)
+		}
+		for _, problem := range problems {
 			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
 		}
-		drains = append(drains, one)
 	}
-	return drains, nil
+	return found, nil
 }
 
 // text is the number of devices and the cluster that they belong to.
@@ -150,18 +169,28 @@ func (f *feed) read(ctx context.Context, o clusterread.SnapshotOptions) (in flee
 		Partial: found.PartialClaims, NoClasses: found.NoClasses, NoGroups: found.NoGroups, IncompletePools: found.Before135,
 		Gates: f.first.Gates, Server: found.Server, Notes: found.Notes}
 	if f.drains == nil {
-		in.Drains = f.ofFiles
+		in.Drains, in.Reactions = f.ofFiles.drains, f.ofFiles.reactions
 		return in, nil
 	}
 	var err error
 	in.Drains, err = clusterread.List[*v1alpha1.DeviceDrain](ctx, &f.source, f.quiet(), "DeviceDrains", f.drains)
+	if err = optional(&in, "DeviceDrains", err); err != nil {
+		return in, err
+	}
+	in.Reactions, err = clusterread.List[*v1alpha1.DeviceReaction](ctx, &f.source, f.quiet(), "DeviceReactions", f.reactions)
+	return in, optional(&in, "DeviceReactions", err)
+}
+
+// optional notes that a kind cannot be read, and passes over one that is not installed.
+func optional(in *fleet.Input, kind string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		in.Notes, err = append(in.Notes, "DeviceDrains cannot be read"), nil
-	case apierrors.IsNotFound(err): // they are not installed
-		err = nil
+		in.Notes = append(in.Notes, kind+" cannot be read")
+		return nil
+	case apierrors.IsNotFound(err):
+		return nil
 	}
-	return in, err
+	return err
 }
 
 // quiet are streams for reads that show no progress.

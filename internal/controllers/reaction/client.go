@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -28,6 +29,18 @@ func NewClient(config *rest.Config) (*Client, error) {
 func (c *Client) Informer() cache.SharedIndexInformer {
 	lw := cache.NewListWatchFromClient(c.client, v1alpha1.DeviceReactionResource, metav1.NamespaceAll, fields.Everything())
 	return cache.NewSharedIndexInformerWithOptions(lw, &v1alpha1.DeviceReaction{}, cache.SharedIndexInformerOptions{ObjectDescription: v1alpha1.DeviceReactionKind})
+}
+
+// List reads a page of the reactions, or all.
+func (c *Client) List(ctx context.Context, options metav1.ListOptions) (*v1alpha1.DeviceReactionList, error) {
+	list := &v1alpha1.DeviceReactionList{}
+	return list, c.client.Get().Resource(v1alpha1.DeviceReactionResource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Into(list)
+}
+
+// Watch watches all reactions.
+func (c *Client) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	return c.client.Get().Resource(v1alpha1.DeviceReactionResource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 }
 
 // UpdateStatus writes the status of a reaction, unless it has changed since it was read.
