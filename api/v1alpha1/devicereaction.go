@@ -105,7 +105,7 @@ const (
 // ReactionCause is what makes a device sick.
 //
 // +kubebuilder:object:generate=true
-// +kubebuilder:validation:XValidation:rule="has(self.taint) != has(self.nodeCondition)",message="must have exactly one of taint and nodeCondition"
+// +kubebuilder:validation:XValidation:rule="(has(self.taint) ? 1 : 0) + (has(self.nodeCondition) ? 1 : 0) + (has(self.deviceHealth) ? 1 : 0) == 1",message="must have exactly one of taint, nodeCondition and deviceHealth"
 // +kubebuilder:validation:XValidation:rule="!has(self.for) || (duration(self.for) >= duration('5s') && duration(self.for) <= duration('24h'))",message="for must be at least 5s and at most 24h"
 type ReactionCause struct {
 	// Taint is a taint of the device.
@@ -114,6 +114,11 @@ type ReactionCause struct {
 	// NodeCondition is a condition of the node that has the device.
 	// +optional
 	NodeCondition *CauseNodeCondition `json:"nodeCondition,omitempty"`
+	// DeviceHealth is the health of the device in the status of the pods that have it (KEP-4680), or
+	// in that of their claims. It is known only while a pod has the device: a device that was sick stays
+	// sick until a pod reports that it is healthy.
+	// +optional
+	DeviceHealth *CauseDeviceHealth `json:"deviceHealth,omitempty"`
 	// For is how long the cause must stand without a break, from 5s to 24h. Absent is 1m.
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -174,6 +179,16 @@ type CauseNodeCondition struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
+}
+
+// CauseDeviceHealth selects devices by the health that pods and claims report.
+//
+// +kubebuilder:object:generate=true
+type CauseDeviceHealth struct {
+	// Status is the health. Absent is Unhealthy.
+	// +optional
+	// +kubebuilder:validation:Enum=Unhealthy;Unknown
+	Status string `json:"status,omitempty"`
 }
 
 // ReactionDrain is how a sick device is drained. Its fields are those of a DeviceDrain.

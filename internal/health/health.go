@@ -7,6 +7,8 @@ package health
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -47,6 +49,9 @@ func (r *Records) Of(id usage.DeviceID) (Record, bool) {
 	record, found := r.devices[id]
 	return record, found
 }
+
+// All yields what is said about devices.
+func (r *Records) All() iter.Seq2[usage.DeviceID, Record] { return maps.All(r.devices) }
 
 // Unhealthy are the devices that are said to be unhealthy, in their order.
 func (r *Records) Unhealthy() (ids []usage.DeviceID) {

@@ -23,6 +23,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
@@ -76,7 +77,8 @@ type Options struct {
 	// Foresight reads nodes and templates, and keeps more of pods and claims, to find out
 	// which pods do not land again. It needs the view.
 	Foresight bool
-	// Conditions reads the conditions of nodes, for DeviceReactions to them.
+	// Conditions reads the conditions of nodes, and the health in the status of pods, for
+	// DeviceReactions to them.
 	Conditions bool
 }
 
@@ -93,6 +95,9 @@ func New(o Options) (*Estimator, error) {
 	keep := usage.Trim
 	if o.Foresight {
 		keep = placement.Keep
+	}
+	if o.Conditions {
+		keep = health.Keep(keep)
 	}
 	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(keep)), Published: o.Published, view: o.View, started: time.Now()}
 	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}

@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
@@ -21,16 +23,16 @@ func (i *Estimator) sick(r *v1alpha1.DeviceReaction) ([]usage.DeviceID, error) {
 	if i.view == nil {
 		return nil, errors.New("ResourceSlices are not watched: enable liveData (--live-data)")
 	}
-	if r.Spec.When.NodeCondition != nil && i.conditions == nil {
-		return nil, errors.New("nodes are not watched: enable controller.reactions (--guard-reactions)")
+	if r.Spec.When.Taint == nil && i.conditions == nil {
+		return nil, errors.New("nodes and the health of devices are not watched: enable controller.reactions (--guard-reactions)")
 	}
 	view := i.view.Snapshot()
-	causes, unknown := reaction.Causes(r, view, i.nodes(), &patch.Compiler{})
-	if unknown != "" {
-		return nil, fmt.Errorf("which devices are sick is unknown: %s", unknown)
+	found := reaction.Find(r, reaction.Sources{View: view, Nodes: i.nodes(), Health: i.health}, &patch.Compiler{})
+	if found.Unknown != "" {
+		return nil, fmt.Errorf("which devices are sick is unknown: %s", found.Unknown)
 	}
 	var devices []usage.DeviceID
-	for name := range causes {
+	for name := range found.Sick {
 		devices = append(devices, usage.DeviceID(name))
 	}
 	if r.Spec.Then.WithPartitions {
@@ -38,6 +40,18 @@ func (i *Estimator) sick(r *v1alpha1.DeviceReaction) ([]usage.DeviceID, error) {
 	}
 	slices.SortFunc(devices, usage.DeviceID.Compare)
 	return devices, nil
+}
+
+// health is what pods and claims report.
+func (i *Estimator) health() *health.Records {
+	records := &health.Records{}
+	for _, claim := range placement.Stored[*resourceapi.ResourceClaim](i.factory.Resource().V1().ResourceClaims().Informer().GetStore()) {
+		records.AddClaim(claim)
+	}
+	for _, pod := range placement.Stored[*corev1.Pod](i.factory.Core().V1().Pods().Informer().GetStore()) {
+		records.AddPod(pod, i.Index.Claim)
+	}
+	return records
 }
 
 // nodes lists the nodes; nil while they are not read.

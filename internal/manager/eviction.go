@@ -28,6 +28,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -102,6 +103,9 @@ func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry,
 	keep := evictor.StripPod
 	if o.drainForesight {
 		keep = keepPod
+	}
+	if o.reactions {
+		keep = health.Keep(keep)
 	}
 	return e, errors.Join(e.pods.SetTransform(keep), e.claims.SetTransform(withoutManagedFields))
 }

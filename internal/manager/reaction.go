@@ -47,7 +47,7 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 	}
 	reactions, nodes := client.Informer(), reaction.NodeConditions(e.client)
 	options := reaction.Options{
-		API: client, Reactions: reactions, Drains: e.drains, Rules: e.evictor.Rules, Nodes: nodes,
+		API: client, Reactions: reactions, Drains: e.drains, Rules: e.evictor.Rules, Nodes: nodes, Claims: e.claims, Pods: e.pods,
 		Tracker: e.evictor.Tracker, Usage: e.usage, Thresholds: *o.thresholds(), Window: o.breakerWindow,
 		Metrics: metrics, Logger: log,
 	}

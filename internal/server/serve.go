@@ -292,7 +292,7 @@ func (o serveOptions) metrics(site *reloader, registry *prometheus.Registry, lis
 func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.BoolVar(&o.liveData, "live-data", false, "read DeviceClasses, ResourceSlices, DeviceTaintRules and namespaces of the cluster, for rules and policies that need other objects")
 	f.BoolVar(&o.guard, "guard", false, "serve POST /guard: read the claims, pods and PodDisruptionBudgets of the cluster, to refuse taint rules and drains whose impact exceeds the thresholds")
-	f.BoolVar(&o.reactions, "guard-reactions", false, "with --guard and --live-data: also read the conditions of nodes, to count what DeviceReactions to them drain")
+	f.BoolVar(&o.reactions, "guard-reactions", false, "with --guard and --live-data: also read the conditions of nodes and the health of devices in the status of pods, to count what DeviceReactions to them drain")
 	f.BoolVar(&o.foresight, "guard-foresight", false, "with --guard and --live-data: also read nodes, ResourceClaimTemplates and PodGroups, to tell which of the pods that a write evicts do not land again")
 	f.BoolVar(&o.podDeletions, "pod-deletions", false, "check deletions and evictions of pods: read the claims and pods of the cluster, to refuse forced deletion of pods that hold devices")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library; a policy replaces another with the same code (repeatable)")

@@ -13,32 +13,75 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // selectionCost bounds the evaluation of the selector of a reaction in one step.
 const selectionCost = 10 * patch.MaxCost
 
-// Causes returns the selected devices of a view that have the cause of a reaction, with its text
-// such as "taint example.com/xid=79:NoSchedule of the driver", and why that is not known, if it is
-// not. nodes are asked for conditions of nodes only; nil does not know
-// them.
-func Causes(r *v1alpha1.DeviceReaction, view *tracker.Snapshot, nodes func() []*corev1.Node, compiler *patch.Compiler) (map[v1alpha1.DeviceName]string, string) {
-	var sick map[v1alpha1.DeviceName]string
+// Sources are where causes are found. A function that is nil does not know yet.
+type Sources struct {
+	View *tracker.Snapshot
+	// Nodes have their conditions.
+	Nodes func() []*corev1.Node
+	// Health is what pods and claims report.
+	Health func() *health.Records
+}
+
+// Causes are the selected devices that have the cause of a reaction.
+type Causes struct {
+	// Sick are the devices, with a text such as "taint example.com/xid=79:NoSchedule of the driver".
+	Sick map[v1alpha1.DeviceName]string
+	// Healthy reports whether a published device that is not sick is healthy. nil is always.
+	Healthy func(v1alpha1.DeviceName) bool
+	// Unknown says why the causes are not known; empty if they are.
+	Unknown string
+}
+
+// Find finds the causes of a reaction.
+func Find(r *v1alpha1.DeviceReaction, from Sources, compiler *patch.Compiler) (found Causes) {
 	when := r.Spec.When
 	switch {
 	case when.Taint != nil:
-		sick = tainted(when.Taint, view)
-	case when.NodeCondition == nil:
-		return nil, "spec.when has neither taint nor nodeCondition: set one of them"
-	case nodes == nil:
-		return nil, "nodes are not read yet"
+		found.Sick = tainted(when.Taint, from.View)
+	case when.NodeCondition != nil && from.Nodes == nil:
+		return Causes{Unknown: "nodes are not read yet"}
+	case when.NodeCondition != nil:
+		found.Sick = onNodes(conditioned(when.NodeCondition, from.Nodes()), from.View)
+	case when.DeviceHealth != nil && from.Health == nil:
+		return Causes{Unknown: "the health in the status of pods is not read"}
+	case when.DeviceHealth != nil:
+		records := from.Health()
+		found.Sick = reported(corev1.ResourceHealthStatus(cmp.Or(when.DeviceHealth.Status, string(corev1.ResourceHealthStatusUnhealthy))), records, from.View)
+		found.Healthy = func(name v1alpha1.DeviceName) bool {
+			record, is := records.Of(usage.DeviceID(name))
+			return is && record.Health == corev1.ResourceHealthStatusHealthy
+		}
 	default:
-		sick = onNodes(conditioned(when.NodeCondition, nodes()), view)
+		return Causes{Unknown: "spec.when has no cause: set taint, nodeCondition or deviceHealth"}
 	}
-	return selected(r.Spec.Selector, sick, view, compiler)
+	found.Sick, found.Unknown = selected(r.Spec.Selector, found.Sick, from.View, compiler)
+	return found
+}
+
+// reported are the published devices with a health.
+func reported(want corev1.ResourceHealthStatus, records *health.Records, view *tracker.Snapshot) map[v1alpha1.DeviceName]string {
+	sick := map[v1alpha1.DeviceName]string{}
+	for id, record := range records.All() {
+		if _, published := view.Device(id.Driver, id.Pool, id.Device); record.Health != want || !published {
+			continue
+		}
+		text := fmt.Sprintf("%s reports %s", record.From, record.Health)
+		if record.Message != "" {
+			text += ": " + record.Message
+		}
+		sick[v1alpha1.DeviceName(id)] = text
+	}
+	return sick
 }
 
 // tainted are the devices with a taint. The taints of our own drains are no cause.

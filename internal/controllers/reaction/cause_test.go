@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
@@ -51,6 +52,15 @@ func TestCauses(t *testing.T) {
 		sick.Status.Conditions = []corev1.NodeCondition{{Type: "GPUsFailing", Status: "True", Reason: "FellOffTheBus"}, {Type: "Ready", Status: "False"}}
 		return []*corev1.Node{healthy, sick}
 	}
+	records := func() *health.Records {
+		r := &health.Records{}
+		for _, pool := range []string{"node-0", "gone"} {
+			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "a"}}
+			claim.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: "gpu.example.com", Pool: pool, Device: "gpu-1", Conditions: []metav1.Condition{{Type: "Healthy", Status: "False", Message: "ECC"}}}}
+			r.AddClaim(claim)
+		}
+		return r
+	}
 	taint := func(c v1alpha1.CauseTaint) v1alpha1.DeviceReactionSpec {
 		return v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{Taint: &c}}
 	}
@@ -76,28 +86,30 @@ func TestCauses(t *testing.T) {
 		"another reason":      {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Reason: "Hot"}), ""},
 		"a status":            {condition(v1alpha1.CauseNodeCondition{Type: "Ready", Status: "False"}), "node-1/gpu-0 node-1/gpu-1 node-1/gpu-2 node-1/gpu-3"},
 		"selected":            {chosen(taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), `device.attributes["gpu.example.com"].index > 2`), "node-1/gpu-3"},
-		"no cause":            {v1alpha1.DeviceReactionSpec{}, "unknown: spec.when has neither taint nor nodeCondition"},
+		"no cause":            {v1alpha1.DeviceReactionSpec{}, "unknown: spec.when has no cause"},
+		"reported":            {v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{DeviceHealth: &v1alpha1.CauseDeviceHealth{}}}, "node-0/gpu-1"},
+		"of unknown health":   {v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{DeviceHealth: &v1alpha1.CauseDeviceHealth{Status: "Unknown"}}}, ""},
 		"a selector fails":    {chosen(taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), `device.attributes["gpu.example.com"].absent`), "unknown: spec.selector fails for"},
 		"it does not compile": {chosen(taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), `device.nothing`), "unknown: spec.selector"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			causes, unknown := reaction.Causes(&v1alpha1.DeviceReaction{Spec: tt.spec}, view, nodes, &patch.Compiler{})
+			found := reaction.Find(&v1alpha1.DeviceReaction{Spec: tt.spec}, reaction.Sources{View: view, Nodes: nodes, Health: records}, &patch.Compiler{})
 			var got []string
-			for name := range maps.Keys(causes) {
+			for name := range maps.Keys(found.Sick) {
 				got = append(got, name.Pool+"/"+name.Device)
 			}
 			slices.Sort(got)
 			text := strings.Join(got, " ")
-			if unknown != "" {
-				text = "unknown: " + unknown
+			if found.Unknown != "" {
+				text = "unknown: " + found.Unknown
 			}
 			if text != tt.want && (tt.want == "" || !strings.HasPrefix(tt.want, "unknown") || !strings.HasPrefix(text, tt.want)) {
 				t.Errorf("got %q, want %q", text, tt.want)
 			}
 		})
 	}
-	if _, unknown := reaction.Causes(&v1alpha1.DeviceReaction{Spec: condition(v1alpha1.CauseNodeCondition{Type: "a"})}, view, nil, &patch.Compiler{}); unknown != "nodes are not read yet" {
-		t.Error(unknown)
+	if found := reaction.Find(&v1alpha1.DeviceReaction{Spec: condition(v1alpha1.CauseNodeCondition{Type: "a"})}, reaction.Sources{View: view}, &patch.Compiler{}); found.Unknown != "nodes are not read yet" {
+		t.Error(found.Unknown)
 	}
 }
 
@@ -116,8 +128,8 @@ func BenchmarkCauses(b *testing.B) {
 	r := &v1alpha1.DeviceReaction{Spec: v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{Taint: &v1alpha1.CauseTaint{Key: "example.com/xid"}}, Selector: &v1alpha1.DrainSelector{Driver: ptr.To("gpu.example.com")}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if causes, unknown := reaction.Causes(r, view, nil, &patch.Compiler{}); len(causes) != 10 || unknown != "" {
-			b.Fatal(len(causes), unknown)
+		if found := reaction.Find(r, reaction.Sources{View: view}, &patch.Compiler{}); len(found.Sick) != 10 || found.Unknown != "" {
+			b.Fatal(len(found.Sick), found.Unknown)
 		}
 	}
 }

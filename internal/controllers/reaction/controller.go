@@ -15,6 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -34,8 +35,9 @@ type Options struct {
 	// Reactions has *v1alpha1.DeviceReaction, Nodes *corev1.Node with their conditions. The
 	// controller runs them.
 	Reactions, Nodes cache.SharedIndexInformer
-	// Drains has *v1alpha1.DeviceDrain, Rules *resourceapi.DeviceTaintRule. The caller runs them.
-	Drains, Rules cache.SharedIndexInformer
+	// Drains has *v1alpha1.DeviceDrain, Rules *resourceapi.DeviceTaintRule, Claims and Pods what
+	// their names say, with what [health.Keep] keeps. The caller runs them.
+	Drains, Rules, Claims, Pods cache.SharedIndexInformer
 	// Tracker is the view of the devices, Usage the index of who holds them. The caller runs the
 	// one and lets the other listen.
 	Tracker *tracker.Tracker
@@ -82,7 +84,7 @@ type made struct {
 
 // New prepares a controller; [Controller.Run] makes it work.
 func New(options Options) (*Controller, error) {
-	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Rules == nil || options.Nodes == nil || options.Tracker == nil || options.Usage == nil {
+	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Rules == nil || options.Claims == nil || options.Pods == nil || options.Nodes == nil || options.Tracker == nil || options.Usage == nil {
 		return nil, errors.New("reactions: the client, the views and the informers are required")
 	}
 	if options.Logger.GetSink() == nil {
@@ -161,6 +163,16 @@ func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err erro
 		stops = append(stops, func() error { return informer.RemoveEventHandler(handle) })
 		synced = append(synced, handle.HasSyncedChecker())
 	}
+	pods, err := c.options.Pods.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, object any) {
+		if a, is := old.(*corev1.Pod); is && !health.SameStatus(a, object.(*corev1.Pod)) {
+			c.wake()
+		}
+	}})
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	stops = append(stops, func() error { return c.options.Pods.RemoveEventHandler(pods) })
 	slices := c.options.Tracker.AddEventHandler(handler)
 	stops = append(stops, func() error { c.options.Tracker.RemoveEventHandler(slices); return nil })
 	synced = append(synced, c.options.UsageSynced...)

@@ -93,7 +93,8 @@ func compareNames(a, b v1alpha1.DeviceName) int {
 }
 
 // observe notes since when a device has the cause, or has it no longer. A device that no slice
-// has keeps its drain as it is: its driver restarts, or its node is away.
+// has keeps its drain as it is: its driver restarts, or its node is away. So does one whose health no
+// pod reports any more.
 func (w *work) observe(d *v1alpha1.ReactionDevice) {
 	cause, sick := w.Sick[d.DeviceName]
 	switch {
@@ -104,7 +105,7 @@ func (w *work) observe(d *v1alpha1.ReactionDevice) {
 		}
 		d.Cause = bounded(cause, 512)
 	case w.Published(d.DeviceName):
-		if d.HealthySince == nil {
+		if d.HealthySince == nil && (w.Healthy == nil || d.SickSince == nil || w.Healthy(d.DeviceName)) {
 			w.changed(d, d.SickSince != nil)
 			d.SickSince, d.HealthySince = nil, w.stamp()
 		}

@@ -30,6 +30,7 @@ type world struct {
 	pods     map[v1alpha1.DeviceName]int
 	uids     int
 	created  []string
+	healthy  func(v1alpha1.DeviceName) bool
 }
 
 func device(pool string, n int) v1alpha1.DeviceName {
@@ -53,7 +54,7 @@ func newWorld(t *testing.T, pools, perPool int) *world {
 
 func (w *world) input() reaction.Input {
 	in := reaction.Input{
-		Reaction: w.reaction, Now: w.now, Sick: map[v1alpha1.DeviceName]string{}, DriverDevices: map[string]int{},
+		Reaction: w.reaction, Now: w.now, Causes: reaction.Causes{Sick: map[v1alpha1.DeviceName]string{}}, DriverDevices: map[string]int{},
 		Published: func(name v1alpha1.DeviceName) bool { _, is := w.devices[name]; return is },
 		Hit: func(name v1alpha1.DeviceName) (hit guard.Hit) {
 			for i := range w.pods[name] {
@@ -64,6 +65,7 @@ func (w *world) input() reaction.Input {
 		},
 		Window: guard.Window{Length: guard.DefaultWindow, Thresholds: guard.DefaultThresholds()},
 	}
+	in.Healthy = w.healthy
 	for name, sick := range w.devices {
 		in.DriverDevices[name.Driver]++
 		if sick {
@@ -433,6 +435,28 @@ func TestFlapping(t *testing.T) {
 			t.Errorf("%s: the cordon stays", period)
 		}
 	}
+}
+
+// TestSilence: a device whose health no pod reports any more stays sick, so that it is drained though
+// its pod has left, and is healthy again when a pod says so.
+func TestSilence(t *testing.T) {
+	w := newWorld(t, 2, 8)
+	sick := device("node-0", 0)
+	w.devices[sick] = true
+	w.run(5 * time.Second)
+	w.devices[sick] = false
+	w.healthy = func(v1alpha1.DeviceName) bool { return false }
+	w.run(10 * time.Second)
+	w.expect(sick, v1alpha1.ReactionDraining)
+	if n := w.reaction.Status.Counts.Sick; n != 1 {
+		t.Errorf("%d devices are sick", n)
+	}
+	w.reaction.Spec.End.Uncordon = v1alpha1.UncordonWhenHealthy
+	w.run(time.Hour)
+	w.expect(sick, v1alpha1.ReactionDraining)
+	w.healthy = func(v1alpha1.DeviceName) bool { return true }
+	w.run(65 * time.Second)
+	w.expect(sick, v1alpha1.ReactionHealthy)
 }
 
 // TestUnknown: while it is not known which devices are sick, nothing begins and nothing ends.

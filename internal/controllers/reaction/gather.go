@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
@@ -28,13 +29,16 @@ type cluster struct {
 	drains []*v1alpha1.DeviceDrain
 	// driverDevices and starts are computed where a device is sick.
 	driverDevices func() map[string]int
-	starts        func() []guard.Start
+	// health is what pods and claims report, once it is asked for.
+	health func() *health.Records
+	starts func() []guard.Start
 }
 
 // look finds out what the reactions of a pass share. Steps of the pass add their drains.
 func (c *Controller) look(now time.Time) *cluster {
 	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.allDrains()}
 	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
+	all.health = sync.OnceValue(c.readHealth)
 	all.starts = func() (starts []guard.Start) {
 		for _, d := range all.drains {
 			if start, recent := c.start(d, now); recent {
@@ -46,6 +50,18 @@ func (c *Controller) look(now time.Time) *cluster {
 	return all
 }
 
+// readHealth reads what pods and claims report.
+func (c *Controller) readHealth() *health.Records {
+	records := &health.Records{}
+	for _, claim := range placement.Stored[*resourceapi.ResourceClaim](c.options.Claims.GetStore()) {
+		records.AddClaim(claim)
+	}
+	for _, pod := range placement.Stored[*corev1.Pod](c.options.Pods.GetStore()) {
+		records.AddPod(pod, c.options.Usage.Claim)
+	}
+	return records
+}
+
 // gather finds out what there is to decide about.
 func (c *Controller) gather(r *v1alpha1.DeviceReaction, all *cluster, now time.Time) Input {
 	view := all.view
@@ -54,7 +70,7 @@ func (c *Controller) gather(r *v1alpha1.DeviceReaction, all *cluster, now time.T
 		in.Unknown = err.Error()
 		return in
 	}
-	if in.Sick, in.Unknown = Causes(r, view, c.nodes(), &c.compiler); in.Unknown != "" {
+	if in.Causes = Find(r, Sources{View: view, Nodes: c.nodes(), Health: all.health}, &c.compiler); in.Unknown != "" {
 		return in
 	}
 	in.Published = func(name v1alpha1.DeviceName) bool {

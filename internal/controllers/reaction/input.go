@@ -13,10 +13,8 @@ import (
 type Input struct {
 	// Reaction is the reaction as it is stored, the newest that is known.
 	Reaction *v1alpha1.DeviceReaction
-	// Sick are the selected devices that have the cause, with its text; see [Causes].
-	Sick map[v1alpha1.DeviceName]string
-	// Unknown says why that is not known now; empty if it is. Then nothing begins or ends.
-	Unknown string
+	// Causes are the sick devices. While they are not known, nothing begins or ends.
+	Causes
 	// Published reports whether a slice has a device.
 	Published func(v1alpha1.DeviceName) bool
 	// DriverDevices is how many devices a driver publishes.

@@ -15,11 +15,14 @@ import (
 
 // report writes devices, counts and conditions.
 func (w *work) report(over string) {
-	w.Status.Counts = v1alpha1.ReactionCounts{Sick: int32(len(w.Sick))}
+	w.Status.Counts = v1alpha1.ReactionCounts{}
 	var devices []v1alpha1.ReactionDevice
 	flaps := []string{}
 	for _, name := range w.names() {
 		d := *w.known[name]
+		if d.SickSince != nil {
+			w.Status.Counts.Sick++
+		}
 		switch d.State {
 		case v1alpha1.ReactionHealthy:
 			if !w.Published(name) || w.lasts(d.HealthySince, memory) {

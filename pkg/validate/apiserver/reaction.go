@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -36,7 +37,7 @@ The names of its drains begin with it.`,
 	},
 	{
 		ID: "reaction-cause",
-		Doc: `A reaction has either a taint or a condition of nodes as its cause, for 5 seconds to a day.
+		Doc: `A reaction has a taint, a condition of nodes or the health of devices as its cause, for 5 seconds to a day.
 
 The key of a taint is not one of dra-steward.io: drains write these taints themselves, so that a
 drain would be the cause of the next.`,
@@ -91,8 +92,17 @@ func reactionMetadata(r *v1alpha1.DeviceReaction) metadata {
 
 func reactionCause(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
 	when, at := r.Spec.When, reactionSpec.Child("when")
-	if (when.Taint == nil) == (when.NodeCondition == nil) {
-		errs = append(errs, field.Invalid(at, field.OmitValueType{}, "must have exactly one of taint and nodeCondition"))
+	causes := 0
+	for _, set := range []bool{when.Taint != nil, when.NodeCondition != nil, when.DeviceHealth != nil} {
+		if set {
+			causes++
+		}
+	}
+	if causes != 1 {
+		errs = append(errs, field.Invalid(at, field.OmitValueType{}, "must have exactly one of taint, nodeCondition and deviceHealth"))
+	}
+	if when.DeviceHealth != nil {
+		errs = append(errs, choice(at.Child("deviceHealth", "status"), corev1.ResourceHealthStatus(when.DeviceHealth.Status), corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown)...)
 	}
 	errs = append(errs, span(at.Child("for"), when.For, 5*time.Second, 24*time.Hour)...)
 	if taint, at := when.Taint, at.Child("taint"); taint != nil {

@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 		Kubernetes:        os.Getenv(assets.VersionVariable),
 		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{"node-0", "node-1"}, AuditPolicy: auditPolicy,
 		// So that there are PodGroups with claims, and EvictionRequests.
-		FeatureGates:  map[string]bool{"GenericWorkload": true, "DRAWorkloadResourceClaims": true, "EvictionRequestAPI": true},
+		FeatureGates:  map[string]bool{"GenericWorkload": true, "DRAWorkloadResourceClaims": true, "EvictionRequestAPI": true, "ResourceHealthStatus": true},
 		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true, "lifecycle.k8s.io/v1alpha1": true},
 	}
 	// The older minors serve no DeviceTaintRules and no PodGroups, and the newest one does.

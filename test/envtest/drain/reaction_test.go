@@ -102,6 +102,19 @@ func (s site) sick(node int, devices ...int) {
 	}))
 }
 
+// theDrain waits for the one drain of the reaction: the status is written before it.
+func (s site) theDrain() (name string) {
+	s.Helper()
+	s.eventually("the reaction has a drain", func(ctx context.Context) (bool, error) {
+		made := s.made(ctx)
+		if len(made) == 1 {
+			name = made[0].GetName()
+		}
+		return len(made) == 1, nil
+	})
+	return name
+}
+
 // made returns the drains of the reaction.
 func (s site) made(ctx context.Context) []unstructured.Unstructured {
 	list, err := drains.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ReactionLabel + "=" + s.name})
@@ -134,7 +147,7 @@ func TestReaction(t *testing.T) {
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("the drain exists after %s", took)
 	}
-	drain := s.made(t.Context())[0].GetName()
+	drain := s.theDrain()
 	s.wait(drain, "Blocked=True BudgetBlocked")
 	do(s, c.PolicyV1().PodDisruptionBudgets(s.name).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	s.state(1, 0, v1alpha1.ReactionDrained)
@@ -203,6 +216,7 @@ func TestReactionToNode(t *testing.T) {
 	defer set("False")
 	s.state(1, 0, v1alpha1.ReactionDraining)
 	s.state(1, 1, v1alpha1.ReactionDraining)
+	s.eventually("both devices have a drain", func(ctx context.Context) (bool, error) { return len(s.made(ctx)) == 2, nil })
 	for _, d := range s.made(t.Context()) {
 		s.wait(d.GetName(), "Cordoned=True Cordoned")
 	}
@@ -212,6 +226,30 @@ func TestReactionToNode(t *testing.T) {
 	set("False")
 	s.eventually("the cordons are lifted", func(ctx context.Context) (bool, error) { return len(s.made(ctx)) == 0, nil })
 	s.state(1, 0, v1alpha1.ReactionHealthy)
+}
+
+// TestReactionToHealth: a pod reports that its device is unhealthy. The device is drained, and stays
+// sick when no pod reports its health any more.
+func TestReactionToHealth(t *testing.T) {
+	s := newSite(t, "health", 1)
+	s.publish(0, 2, 0)
+	s.replicas("web", 1, "")
+	s.publish(0, 3, 4)
+	s.react(func(spec *v1alpha1.DeviceReactionSpec) {
+		spec.When.Taint, spec.When.DeviceHealth = nil, &v1alpha1.CauseDeviceHealth{}
+		spec.Brake.PercentOfDriver = ptr.To[int32](50)
+	})
+	pods, err := c.CoreV1().Pods(s.name).List(t.Context(), metav1.ListOptions{})
+	do(s, err)
+	patch := fmt.Sprintf(`{"status": {"containerStatuses": [{"name": "train", "image": "a", "imageID": "a", "ready": true, "restartCount": 0, "state": {"running": {}},
+		"allocatedResourcesStatus": [{"name": "claim:gpu", "resources": [{"resourceID": %q, "health": "Unhealthy", "message": "ECC"}]}]}]}}`, s.driver+"/node-1/gpu-0")
+	do(s, s.create(c.CoreV1().Pods(s.name).Patch(t.Context(), pods.Items[0].Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")))
+	if d := s.state(1, 0, v1alpha1.ReactionDraining); d.Cause != "pod health/"+pods.Items[0].Name+" reports Unhealthy: ECC" {
+		t.Error(d.Cause)
+	}
+	if d := s.state(1, 0, v1alpha1.ReactionDrained); d.SickSince == nil {
+		t.Errorf("%+v", d)
+	}
 }
 
 // TestReactionKilled: the controller is killed again and again while a device goes from sick to

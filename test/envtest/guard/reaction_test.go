@@ -72,7 +72,7 @@ func TestReactionIsGuarded(t *testing.T) {
 		t.Errorf("a reaction that only cordons: %v", err)
 	}
 	wantDenied(t, patch(`{"spec": {"then": {"cordonOnly": false}}}`), "hits 16 of the 32 devices")
-	wantDenied(t, patch(`{"spec": {"then": {"cordonOnly": false}, "when": {"taint": null, "nodeCondition": {"type": "GPUsFailing"}}}}`), "nodes are not watched: enable controller.reactions")
+	wantDenied(t, patch(`{"spec": {"then": {"cordonOnly": false}, "when": {"taint": null, "nodeCondition": {"type": "GPUsFailing"}}}}`), "nodes and the health of devices are not watched: enable controller.reactions")
 	if err := patch(fmt.Sprintf(`{"metadata": {"annotations": {%q: "pods<=16,namespaces<=1"}}, "spec": {"then": {"cordonOnly": false}}}`, acknowledged)); err != nil {
 		t.Errorf("acknowledged: %v", err)
 	}

@@ -1,0 +1,59 @@
+package health
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Keep adds what [Records] read to what a transform of an informer keeps of pods and claims.
+func Keep(keep func(any) (any, error)) func(any) (any, error) {
+	return func(object any) (any, error) {
+		kept, err := keep(object)
+		if err != nil {
+			return kept, err
+		}
+		switch object := object.(type) {
+		case *corev1.Pod:
+			if to, is := kept.(*corev1.Pod); is && to != object {
+				to.Status.InitContainerStatuses = statuses(object.Status.InitContainerStatuses)
+				to.Status.ContainerStatuses = statuses(object.Status.ContainerStatuses)
+			}
+		case *resourceapi.ResourceClaim:
+			if to, is := kept.(*resourceapi.ResourceClaim); is && to != object && slices.ContainsFunc(object.Status.Devices, broken) {
+				to.Status.Devices = object.Status.Devices
+			}
+		}
+		return kept, nil
+	}
+}
+
+// statuses are the resources of containers; none if no container reports the health of one.
+func statuses(all []corev1.ContainerStatus) (kept []corev1.ContainerStatus) {
+	for i := range all {
+		if len(all[i].AllocatedResourcesStatus) > 0 {
+			kept = append(kept, corev1.ContainerStatus{Name: all[i].Name, AllocatedResourcesStatus: all[i].AllocatedResourcesStatus})
+		}
+	}
+	return kept
+}
+
+func broken(status resourceapi.AllocatedDeviceStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionFalse && slices.Contains(brokenIfFalse(), c.Type)
+	})
+}
+
+// SameStatus reports whether two pods report the same health.
+func SameStatus(a, b *corev1.Pod) bool {
+	same := func(a, b []corev1.ContainerStatus) bool {
+		return slices.EqualFunc(statuses(a), statuses(b), func(a, b corev1.ContainerStatus) bool {
+			return slices.EqualFunc(a.AllocatedResourcesStatus, b.AllocatedResourcesStatus, func(a, b corev1.ResourceStatus) bool {
+				return a.Name == b.Name && slices.EqualFunc(a.Resources, b.Resources, func(a, b corev1.ResourceHealth) bool { return a.ResourceID == b.ResourceID && a.Health == b.Health })
+			})
+		})
+	}
+	return same(a.Status.ContainerStatuses, b.Status.ContainerStatuses) && same(a.Status.InitContainerStatuses, b.Status.InitContainerStatuses)
+}
