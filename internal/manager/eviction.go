@@ -100,6 +100,11 @@ func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry,
 		}
 		e.evictor.InTreeDetector = evictor.RuleProbe{Client: untyped}
 	}
+	return e, errors.Join(e.pods.SetTransform(o.keepPods()), e.claims.SetTransform(withoutManagedFields))
+}
+
+// keepPods is what is kept of pods.
+func (o Options) keepPods() cache.TransformFunc {
 	keep := evictor.StripPod
 	if o.drainForesight {
 		keep = keepPod
@@ -107,7 +112,7 @@ func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry,
 	if o.reactions {
 		keep = health.Keep(keep)
 	}
-	return e, errors.Join(e.pods.SetTransform(keep), e.claims.SetTransform(withoutManagedFields))
+	return keep
 }
 
 // run reads the cluster from the start on, so that a new leader has what it needs, and
