@@ -105,7 +105,7 @@ func (w *work) observe(d *v1alpha1.ReactionDevice) {
 		}
 		d.Cause = bounded(cause, 512)
 	case w.Published(d.DeviceName):
-		if d.HealthySince == nil && (w.Healthy == nil || d.SickSince == nil || w.Healthy(d.DeviceName)) {
+		if d.HealthySince == nil && (w.Healthy == nil || w.Healthy(d.DeviceName)) {
 			w.changed(d, d.SickSince != nil)
 			d.SickSince, d.HealthySince = nil, w.stamp()
 		}

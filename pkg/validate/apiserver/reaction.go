@@ -39,8 +39,8 @@ The names of its drains begin with it.`,
 		ID: "reaction-cause",
 		Doc: `A reaction has one cause: a taint, a condition of nodes, or the health of devices.
 
-The cause stands for 5 seconds to a day. The key of a taint is not one of dra-steward.io: drains write these taints themselves, so that a
-drain would be the cause of the next.`,
+The cause stands for 5 seconds to a day. The key of a taint is not one of dra-steward.io: drains
+write these taints themselves, so that a drain would be the cause of the next.`,
 		Upstream: drainServer,
 		Source:   reactionSource + "When",
 		Check:    reactionCause,
