@@ -3,11 +3,14 @@ package console_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"html"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -99,6 +102,28 @@ func TestReportOnce(t *testing.T) {
 	if n := made.Load(); n < 1 || n > 3 {
 		t.Errorf("%d reports", n)
 	}
+}
+
+// TestReportEnds: a report that never comes ends after two minutes; the page does not wait for it.
+func TestReportEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		get := serveOptions(t, console.Options{Now: time.Now, Report: func(ctx context.Context) (report.Report, error) {
+			<-ctx.Done()
+			return report.Report{}, fmt.Errorf("no answer of the API server: %w", ctx.Err())
+		}})
+		body := get("/report?make=yes")
+		if waited := time.Since(began); waited > 10*time.Second || strings.Contains(body, "no answer") {
+			t.Errorf("the page waits for %s: %s", waited, body)
+		}
+		for time.Since(began) < 3*time.Minute && !strings.Contains(body, "no answer") {
+			body = get("/report")
+			<-time.After(time.Second)
+		}
+		if took := time.Since(began).Round(10 * time.Second); took != 2*time.Minute || !strings.Contains(body, "no answer of the API server: context deadline exceeded") {
+			t.Errorf("after %s: %s", took, body)
+		}
+	})
 }
 
 // TestPoliciesSince: the page counts from when it was opened first.
