@@ -57,7 +57,10 @@ func holders(t *testing.T, c kubernetes.Interface) {
 	for i := range 4 {
 		in := fmt.Sprintf("radius-%d", i/2)
 		if i%2 == 0 {
-			create(t, c.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}})
+			eventually(t, "the namespace of the test before is gone", func(ctx context.Context) (bool, error) {
+				_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}}, metav1.CreateOptions{})
+				return err == nil, nil
+			})
 			t.Cleanup(func() { _ = c.CoreV1().Namespaces().Delete(always, in, metav1.DeleteOptions{}) })
 			create(t, c.CoreV1().ServiceAccounts(in), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "holder"}})
 			create(t, c.PolicyV1().PodDisruptionBudgets(in), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "holders"},
