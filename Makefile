@@ -5,7 +5,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
 CITEST = go build -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
-.PHONY: help build image-root image image-push sbom krew snapshot docs demo test test-short test-long test-hostile test-node bench-long bench-policies oracle mutants lint prose generate
+.PHONY: help build image-root image image-push sbom krew snapshot docs demo test test-short test-long test-hostile test-node flakes bench-long bench-policies oracle mutants lint prose generate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,11 @@ PART ?=
 
 test-long: ## run the tests on the control planes and the code of Kubernetes 1.36, 1.35 and 1.34, in parts: goes on where it ended, or PART=
 	@$(CITEST) long $(if $(PART),'$(PART)')
+
+PACKAGE ?=
+
+flakes: ## run the packages that match PACKAGE again and again under load, and record how many runs fail
+	@$(CITEST) flakes $(if $(PACKAGE),'$(PACKAGE)')
 
 test-node: ## run the tests of the node, and helm install, on containerd and runc: needs root, installs runc and nftables
 	@{ command -v runc && command -v nft; } >/dev/null || { echo "installing runc and nftables"; apt-get update >/dev/null && apt-get install -y --no-install-recommends runc nftables >/dev/null; }

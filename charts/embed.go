@@ -1,5 +1,5 @@
 // Package charts carries dra-steward's Helm chart inside the module, so that
-// whoever imports the module renders and installs exactly the chart that ships
+// importers of the module render and install exactly the chart that ships
 // with it: tests, the demo, and the continuous integration of other projects.
 package charts
 

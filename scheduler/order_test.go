@@ -15,7 +15,7 @@ func TestPreemptsFirst(t *testing.T) {
 	}{
 		"that of Kubernetes": {`{}`, false},
 		"the plugin alone":   {`{multiPoint: {disabled: [{name: DynamicResources}], enabled: [{name: PatchedDynamicResources}]}}`, true},
-		"both anew": {`{multiPoint: {disabled: [{name: DynamicResources}, {name: DefaultPreemption}],
+		"both again": {`{multiPoint: {disabled: [{name: DynamicResources}, {name: DefaultPreemption}],
 			enabled: [{name: PatchedDynamicResources}, {name: DefaultPreemption}]}}`, false},
 		"one extension point": {`{multiPoint: {disabled: [{name: DynamicResources}], enabled: [{name: PatchedDynamicResources}]},
 			postFilter: {enabled: [{name: PatchedDynamicResources}]}}`, true},

@@ -51,7 +51,7 @@ func TestSelfSigned(t *testing.T) {
 		t.Error("an existing certificate was replaced")
 	}
 	if err := webhook.SelfSigned(t.TempDir(), nil); err == nil {
-		t.Error("made a certificate for nobody")
+		t.Error("made a certificate without names")
 	}
 }
 

@@ -88,6 +88,9 @@ func (h handler) Handle(ctx context.Context, req admission.Request) admission.Re
 func (h handler) answer(ctx context.Context, req admission.Request, now time.Time, span trace.Span) (admission.Response, string) {
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
+		if endsPod(req) {
+			return admission.Allowed(""), verdictSkipped
+		}
 	case admissionv1.Delete, admissionv1.Connect:
 		return admission.Allowed(""), verdictSkipped // deletions are always allowed
 	default:

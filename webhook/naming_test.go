@@ -250,12 +250,18 @@ func TestRefusalsNameTheirRule(t *testing.T) {
 		metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	validating := webhook.Validating(source, webhook.Options{})
 	pods := webhook.PodDeletions(validating, podWorld{}, source, webhook.Options{})
+	site, err := review.New(v1alpha1.StewardConfiguration{DriverPods: drivers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread := webhook.DriverPodDeletions(validating, &driverWorld{err: errors.New("not read yet")}, webhook.Always(site), webhook.Options{})
 	policies := webhook.PolicyConfigMaps(validating, func(context.Context, *corev1.ConfigMap) error { return errors.New("rego_parse_error") })
 	for name, response := range map[string]admission.Response{
 		"operation":  validating.Handle(t.Context(), request("EVICT", claims, "resourceclaims", "{}")),
 		"kind":       validating.Handle(t.Context(), request("CREATE", pod, "pods", "{}")),
 		"form":       validating.Handle(t.Context(), request("CREATE", claims, "resourceclaims", "[]")),
 		"pod":        pods.Handle(t.Context(), request("DELETE", pod, "pods", "{")),
+		"driver":     unread.Handle(t.Context(), ending(t, "jane", driverPod("driver-a"), false)),
 		"policies":   policies.Handle(t.Context(), request("CREATE", configMap, "configmaps", "{}")),
 		"config map": policies.Handle(t.Context(), request("CREATE", configMap, "configmaps", "[]")),
 	} {
@@ -264,7 +270,7 @@ func TestRefusalsNameTheirRule(t *testing.T) {
 		}
 		k.check(t, response)
 	}
-	if want := []string{"pod-force-deletion", "policy-config-map", "request-error"}; !slices.Equal(slices.Sorted(maps.Keys(k.named)), want) {
+	if want := []string{"driver-pod-in-use", "pod-force-deletion", "policy-config-map", "request-error"}; !slices.Equal(slices.Sorted(maps.Keys(k.named)), want) {
 		t.Errorf("named %v, want %v", k.named, want)
 	}
 }
@@ -314,8 +320,8 @@ func TestTextsAreNamed(t *testing.T) {
 		}
 		ast.Inspect(file, inspect)
 	}
-	if places != 14 {
-		t.Errorf("%d places found, want 14: is one written in another way?", places)
+	if places != 16 {
+		t.Errorf("%d places found, want 16: is one written in another way?", places)
 	}
 }
 

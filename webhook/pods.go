@@ -50,15 +50,23 @@ func ExtendedResources(source ReviewerFunc, o Options) admission.Handler {
 
 // Handle refuses a deletion by force of a pod that holds devices.
 func (p podDeletions) Handle(ctx context.Context, req admission.Request) admission.Response {
-	deletes := req.Operation == admissionv1.Delete && req.SubResource == ""
-	evicts := req.Operation == admissionv1.Create && req.SubResource == "eviction"
-	if req.Resource.Group != "" || req.Resource.Resource != "pods" || !deletes && !evicts {
+	if !endsPod(req) {
 		return p.next.Handle(ctx, req)
 	}
 	start := time.Now()
 	response, verdict := p.check(ctx, req, start)
 	p.metrics.observe(p.endpoint, req, verdict, time.Since(start))
 	return response
+}
+
+// endsPod reports whether a request is to delete or to evict a pod.
+func endsPod(req admission.Request) bool {
+	deletes := req.Operation == admissionv1.Delete && req.SubResource == ""
+	return req.Resource.Group == "" && req.Resource.Resource == "pods" && (deletes || evicts(req))
+}
+
+func evicts(req admission.Request) bool {
+	return req.Operation == admissionv1.Create && req.SubResource == "eviction"
 }
 
 // check admits what it cannot check: a pod that cannot be deleted is worse.
@@ -81,13 +89,18 @@ func (p podDeletions) review(ctx context.Context, req admission.Request, now tim
 	if err != nil || deletion == nil {
 		return review.Answer{Name: req.Name}, err
 	}
+	return p.reviewDeletion(ctx, req, deletion, now)
+}
+
+// reviewDeletion checks the deletion of a pod with the rules.
+func (h handler) reviewDeletion(ctx context.Context, req admission.Request, deletion *validate.PodDeletion, now time.Time) (review.Answer, error) {
 	object, err := json.Marshal(deletion)
 	if err != nil {
 		return review.Answer{}, err
 	}
-	reviewer := p.source()
+	reviewer := h.source()
 	reviewer.InCluster = true
-	answer, err := p.step(reviewer, review.Request{
+	answer, err := h.step(reviewer, review.Request{
 		Context: ctx,
 		Kind:    schema.GroupVersionKind(v1alpha1.GroupVersion().WithKind(validate.PodDeletionKind)), Object: object,
 		Namespace: req.Namespace, User: &req.UserInfo, DryRun: req.DryRun != nil && *req.DryRun, Now: now,

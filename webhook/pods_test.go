@@ -58,7 +58,7 @@ func TestPodDeletions(t *testing.T) {
 		"where we only warn":  {user: "jane", pod: train, options: force, say: "gpu.example.com/n1/gpu-0", site: v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeWarn}},
 		"where we observe":    {user: "jane", pod: train, options: force, site: v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeObserve}},
 		"without devices":     {user: "jane", pod: strings.Replace(train, "train", "web", 1), options: force},
-		"nobody can tell":     {user: "jane", pod: train, options: force, unread: true, say: "not read yet"},
+		"pods are not read":   {user: "jane", pod: train, options: force, unread: true, say: "not read yet"},
 		"no JSON":             {user: "jane", pod: "{", options: force, say: "cannot check whether the pod holds devices"},
 		"eviction by force":   {user: "jane", eviction: eviction(force), refused: true, say: "with claim gpu"},
 		"ordinary eviction":   {user: "jane", eviction: eviction(`null`)},

@@ -59,7 +59,7 @@ func (l *load) start(t *testing.T, r *running, http2 bool, senders int, stop <-c
 					t.Errorf("%s: a request was sent and not answered: %v", protocol(http2), err)
 					return
 				default:
-					return // nobody listens any more
+					return // the server does not listen any more
 				}
 			}
 		})

@@ -47,6 +47,8 @@ type StewardConfiguration struct {
 	Guard Guard `json:"guard,omitempty"`
 	// ForceDeletion lists who may delete pods by force that hold devices.
 	ForceDeletion ForceDeletion `json:"forceDeletion,omitempty"`
+	// DriverPods lists the pods of drivers that stay while claims on their node are prepared.
+	DriverPods DriverPods `json:"driverPods,omitempty"`
 	// Lint is for "dra-steward lint" alone; the webhook does not look at it.
 	Lint Lint `json:"lint,omitempty"`
 }
@@ -58,6 +60,33 @@ type ForceDeletion struct {
 	Users []string `json:"users,omitempty"`
 	// Groups are names of groups.
 	Groups []string `json:"groups,omitempty"`
+}
+
+// DriverPods are the pods of drivers that stay while claims on their node are prepared, and what
+// ends them nevertheless.
+type DriverPods struct {
+	// Pods select the pods; the first that selects a pod counts.
+	Pods []DriverPod `json:"pods,omitempty"`
+	// Users and Groups are names as the API server authenticates them. They may delete and evict
+	// a pod that has the annotation dra-steward.io/driver-pod-may-end, with a reason as its value.
+	Users  []string `json:"users,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// Deadline is how long deletions of one pod are refused, counted from the first one by each
+	// replica of the webhook; 0 sets none.
+	Deadline metav1.Duration `json:"deadline,omitempty"`
+}
+
+// DriverPod selects pods of drivers.
+type DriverPod struct {
+	// Namespace is that of the pods.
+	Namespace string `json:"namespace"`
+	// Labels are labels of the pods; at least one.
+	Labels map[string]string `json:"labels"`
+	// Names is a pattern of the names of the pods, in which * is any text; empty is *. An
+	// Eviction has no labels: the API server sends those of pods with such names.
+	Names string `json:"names,omitempty"`
+	// Drivers are the names of the drivers that run in these pods.
+	Drivers []string `json:"drivers"`
 }
 
 // OpaqueParameters describes the parameters of drivers.

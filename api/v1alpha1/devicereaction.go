@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // DeviceReactionKind and DeviceReactionResource name the kind in manifests and in paths of the
 // API.
@@ -13,14 +16,23 @@ const (
 // reaction.
 const ReactionLabel = Group + "/reaction"
 
-// Annotations of the DeviceDrains of a DeviceReaction.
+// Annotations of the DeviceDrains and Jobs of a DeviceReaction.
 const (
 	// AcknowledgedAnnotation is on a drain whose device may be used again: the reason, as
 	// "dra-steward acknowledge --reason" writes it.
 	AcknowledgedAnnotation = Group + "/acknowledged"
 	// PausedByAnnotation is on a drain that its reaction has paused: the name of the reaction.
 	PausedByAnnotation = Group + "/paused-by"
+	// DeviceAnnotation is on the Job of a proof: the device.
+	DeviceAnnotation = Group + "/device"
 )
+
+// ConditionDomain is the domain of the attributes by which the expression of a CauseNodeCondition
+// sees the condition.
+const ConditionDomain = "condition." + Group
+
+// ProofClaim is the name by which the containers of a proof refer to the device.
+const ProofClaim = "device"
 
 // A DeviceReaction drains devices that are sick. While a device has the cause, such as a taint
 // of its driver or a condition of its node, the reaction keeps a DeviceDrain of that device,
@@ -84,6 +96,9 @@ type DeviceReactionSpec struct {
 	// Brake limits how many devices are out of use at a time because of the reaction.
 	// +optional
 	Brake ReactionBrake `json:"brake,omitempty,omitzero"`
+	// Prove is a test of a drained device. Absent is none.
+	// +optional
+	Prove *ReactionProve `json:"prove,omitempty"`
 	// End is when a device is used again.
 	// +optional
 	End ReactionEnd `json:"end,omitempty,omitzero"`
@@ -105,7 +120,7 @@ const (
 // ReactionCause is what makes a device sick.
 //
 // +kubebuilder:object:generate=true
-// +kubebuilder:validation:XValidation:rule="(has(self.taint) ? 1 : 0) + (has(self.nodeCondition) ? 1 : 0) + (has(self.deviceHealth) ? 1 : 0) == 1",message="must have exactly one of taint, nodeCondition and deviceHealth"
+// +kubebuilder:validation:XValidation:rule="(has(self.taint) ? 1 : 0) + (has(self.nodeCondition) ? 1 : 0) + (has(self.deviceHealth) ? 1 : 0) + (has(self.bindingConditions) ? 1 : 0) == 1",message="must have exactly one of taint, nodeCondition, deviceHealth and bindingConditions"
 // +kubebuilder:validation:XValidation:rule="!has(self.for) || (duration(self.for) >= duration('5s') && duration(self.for) <= duration('24h'))",message="for must be at least 5s and at most 24h"
 type ReactionCause struct {
 	// Taint is a taint of the device.
@@ -119,6 +134,11 @@ type ReactionCause struct {
 	// sick until a pod reports that it is healthy.
 	// +optional
 	DeviceHealth *CauseDeviceHealth `json:"deviceHealth,omitempty"`
+	// BindingConditions are conditions that a device must have before a pod is bound to its node
+	// (KEP-5007), and that have failed. It is known only while a claim has the device: a device that
+	// was sick stays sick until a pod is bound with it.
+	// +optional
+	BindingConditions *CauseBindingConditions `json:"bindingConditions,omitempty"`
 	// For is how long the cause must stand without a break, from 5s to 24h. Absent is 1m.
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -179,6 +199,27 @@ type CauseNodeCondition struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
+	// Devices is a CEL expression that selects the devices of the node that the condition is about.
+	// It is that of a selector of claims; the domain condition.dra-steward.io of the attributes has
+	// the strings type, reason and message of the condition, at most 1024 bytes each. Absent is all
+	// devices of the node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Devices string `json:"devices,omitempty"`
+}
+
+// CauseBindingConditions selects failed allocations by the conditions of their devices.
+//
+// +kubebuilder:object:generate=true
+type CauseBindingConditions struct {
+	// Types are those of the failure conditions (bindingFailureConditions of the device). Absent
+	// is any of them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=316
+	Types []string `json:"types,omitempty"`
 }
 
 // CauseDeviceHealth selects devices by the health that pods and claims report.
@@ -194,42 +235,12 @@ type CauseDeviceHealth struct {
 // ReactionDrain is how a sick device is drained. Its fields are those of a DeviceDrain.
 //
 // +kubebuilder:object:generate=true
-// +kubebuilder:validation:XValidation:rule="!has(self.deadline) || !has(self.deadline.time)",message="the deadline must have after: a time is that of one drain"
 type ReactionDrain struct {
 	// CordonOnly keeps new pods away and evicts none: the drain is paused.
 	// +optional
 	CordonOnly bool `json:"cordonOnly,omitempty"`
-	// WithPartitions drains the devices, too, that consume counters of the same counter sets.
-	// +optional
-	WithPartitions bool `json:"withPartitions,omitempty"`
-	// Via is how pods are asked to leave.
-	// +optional
-	Via DrainVia `json:"via,omitempty"`
-	// EvictionsPerMinute bounds the rate of evictions. Absent is 60.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=6000
-	EvictionsPerMinute *int32 `json:"evictionsPerMinute,omitempty"`
-	// MaxPerNamespace bounds how many pods of one namespace are on their way out at a time.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	MaxPerNamespace *int32 `json:"maxPerNamespace,omitempty"`
-	// Order is the eviction order.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=2
-	Order []DrainOrder `json:"order,omitempty"`
-	// PodsWithoutController is the treatment of pods that no controller replaces.
-	// +optional
-	PodsWithoutController PodsWithoutController `json:"podsWithoutController,omitempty"`
-	// Windows are the times in which pods are evicted. Absent is at any time.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
-	Windows []Window `json:"windows,omitempty"`
-	// Deadline is the maximum duration of the drain, and what happens at its end.
-	// +optional
-	Deadline *DrainDeadline `json:"deadline,omitempty"`
+
+	DrainSettings `json:",inline"`
 }
 
 // ReactionBrakeMax is the most that a brake allows.
@@ -262,14 +273,50 @@ type ReactionBrake struct {
 	Devices *int32 `json:"devices,omitempty"`
 }
 
+// ReactionProve is a test of a drained device: a Job whose claim gets exactly this device. The Job
+// runs in the namespace that the chart names (controller.reactions.proofs.namespace). The author of
+// the reaction must be allowed to create Jobs there.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:validation:XValidation:rule="!has(self.timeout) || (duration(self.timeout) >= duration('10s') && duration(self.timeout) <= duration('24h'))",message="timeout must be at least 10s and at most 24h"
+type ReactionProve struct {
+	// DeviceClassName is the DeviceClass of the claim. Its selectors must select the device.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	DeviceClassName string `json:"deviceClassName"`
+	// Runs is how many pods must succeed, one after the other. Absent is 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Runs *int32 `json:"runs,omitempty"`
+	// Timeout is for all runs together, from 10s to 24h. Absent is 15m.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// Template is the template of the pods (v1 PodTemplateSpec), at most 32 KiB. At least one
+	// container has the device as resources.claims: [{name: device}]. The reaction sets
+	// resourceClaims, serviceAccountName, restartPolicy and the node.
+	// +required
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template runtime.RawExtension `json:"template"`
+}
+
+// ReactionTemplateMax is how many bytes the template of a proof has at most.
+const ReactionTemplateMax = 32 << 10
+
 // ReactionEnd is when a device is used again.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:XValidation:rule="!has(self.after) || (duration(self.after) >= duration('5s') && duration(self.after) <= duration('720h'))",message="after must be at least 5s and at most 720h"
+// +kubebuilder:validation:XValidation:rule="!has(self.restartDriver) || !self.restartDriver || has(self.driverPods)",message="restartDriver needs driverPods"
 type ReactionEnd struct {
 	// Uncordon is OnAcknowledgement, the default, which keeps the cordon until somebody runs
 	// "dra-steward acknowledge" or deletes the drain, or WhenHealthy, which also lifts it when the
-	// cause has been gone for the time in after.
+	// cause has been gone for the time in after and, with spec.prove, the device has passed its proof.
 	// +optional
 	Uncordon ReactionUncordon `json:"uncordon,omitempty"`
 	// After is how long the cause must be gone without a break, from 5s to 720h. Absent is 10m.
@@ -277,6 +324,31 @@ type ReactionEnd struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
 	After *metav1.Duration `json:"after,omitempty"`
+	// DriverPods are the pods of the driver, for a driver that takes a taint back only when it
+	// restarts. The message of a drained device then names the pod of its node.
+	// +optional
+	DriverPods *ReactionDriverPods `json:"driverPods,omitempty"`
+	// RestartDriver deletes this pod once the device is drained and, with spec.prove, has passed its
+	// proof while the taint stands: once for each drain, and one pod of the reaction at a time. The
+	// author of the reaction must be allowed to delete pods in the namespace of the driver.
+	// +optional
+	RestartDriver bool `json:"restartDriver,omitempty"`
+}
+
+// ReactionDriverPods selects the pods of a driver, of which each node has one.
+//
+// +kubebuilder:object:generate=true
+type ReactionDriverPods struct {
+	// Namespace of the pods.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// MatchLabels are labels that the pods have, 1 to 8.
+	// +required
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=8
+	MatchLabels map[string]string `json:"matchLabels"`
 }
 
 // ReactionUncordon is when the cordon of a device is lifted.

@@ -16,7 +16,7 @@ type DeviceReactionStatus struct {
 	// ObservedGeneration is the generation of the reaction that the status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Acting, Paused and Flapping.
+	// Conditions are Acting, Paused, Flapping and, with spec.prove, Proven.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -81,11 +81,76 @@ type ReactionDevice struct {
 	Changes int32 `json:"changes,omitempty"`
 	// +optional
 	LastChange *metav1.Time `json:"lastChange,omitempty"`
+	// Proof is the last proof of the device.
+	// +optional
+	Proof *ReactionProof `json:"proof,omitempty"`
+	// Restart is the pod of the driver that the reaction has deleted for the drain.
+	// +optional
+	Restart *ReactionRestart `json:"restart,omitempty"`
 	// Message is the reason why the device waits, or that of its acknowledgement.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
+
+// ReactionProof is a proof of a device.
+//
+// +kubebuilder:object:generate=true
+type ReactionProof struct {
+	// State is Running, Passed, Failed or Unprovable.
+	// +required
+	State ReactionProofState `json:"state"`
+	// Attempt numbers the Jobs of the drain.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// Job is the name of the Job, JobUID its UID once it exists.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Job string `json:"job,omitempty"`
+	// +optional
+	JobUID types.UID `json:"jobUID,omitempty"`
+	// StartTime is when the attempt began, EndTime when its result was known.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+	// Message is the result with the last line of the log, in which control characters are escaped.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// ReactionRestart is a pod of a driver that a reaction has deleted.
+//
+// +kubebuilder:object:generate=true
+type ReactionRestart struct {
+	// Pod is the name of the pod, UID its UID.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod"`
+	// +required
+	UID types.UID `json:"uid"`
+	// Time is when it was decided.
+	// +required
+	Time metav1.Time `json:"time"`
+}
+
+// ReactionProofState is the state of a proof.
+//
+// +kubebuilder:validation:Enum=Running;Passed;Failed;Unprovable
+type ReactionProofState string
+
+// The states of a proof.
+const (
+	// ProofRunning has a Job that has not ended.
+	ProofRunning ReactionProofState = "Running"
+	// ProofPassed has a Job all of whose runs have succeeded.
+	ProofPassed ReactionProofState = "Passed"
+	// ProofFailed has a Job that has failed or has not ended in time; the message has the reason.
+	ProofFailed ReactionProofState = "Failed"
+	// ProofUnprovable: no claim can be sure to get this device; the message has the reason.
+	ProofUnprovable ReactionProofState = "Unprovable"
+)
 
 // ReactionState is where a device is on its way from sick to used again.
 //
@@ -117,6 +182,8 @@ const (
 	ReactionPaused = "Paused"
 	// ReactionFlapping is True while a device becomes sick and healthy again and again.
 	ReactionFlapping = "Flapping"
+	// ReactionProven is True while all devices whose proof was started have passed it.
+	ReactionProven = "Proven"
 )
 
 // Reasons of the condition Paused.

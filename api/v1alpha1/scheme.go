@@ -16,7 +16,7 @@ func GroupVersion() schema.GroupVersion {
 
 // AddToScheme registers the types that an API server stores.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion(), &ResourceSlicePatch{}, &ResourceSlicePatchList{}, &DeviceDrain{}, &DeviceDrainList{}, &DeviceReaction{}, &DeviceReactionList{})
+	scheme.AddKnownTypes(GroupVersion(), &ResourceSlicePatch{}, &ResourceSlicePatchList{}, &DeviceDrain{}, &DeviceDrainList{}, &DeviceReaction{}, &DeviceReactionList{}, &DeviceRoll{}, &DeviceRollList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }

@@ -122,7 +122,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestSite: a policy of the site counts with what stands beside it, never with what
+// TestSite: a policy of the site counts with its own files, never with what
 // stands beside the policy that it replaces. A mistake there names the file.
 func TestSite(t *testing.T) {
 	text, err := fs.ReadFile(policy.Library().Files, "wildcard-key/policy.rego")
@@ -188,7 +188,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestSelectorsAreLeftOut: an exemption that selects by labels exempts nobody in CEL.
+// TestSelectorsAreLeftOut: an exemption that selects by labels exempts no user in CEL.
 func TestSelectorsAreLeftOut(t *testing.T) {
 	plain := export(t, policy.Settings{}, nil)
 	out := export(t, policy.Settings{}, func(o *admissionpolicy.Options) {

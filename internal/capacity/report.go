@@ -43,8 +43,11 @@ type Report struct {
 	// Holders are the namespaces whose claims have devices.
 	Holders []Holder `json:"holders"`
 	// Unpublished is how many devices claims hold that no slice has.
-	Unpublished int      `json:"unpublished,omitempty"`
-	Notes       []string `json:"notes,omitempty"`
+	Unpublished int `json:"unpublished,omitempty"`
+	// TaintedMinutes is for how many minutes devices had a taint with the effect NoSchedule or NoExecute
+	// in the last 24 hours, all together, if a history is known.
+	TaintedMinutes *int     `json:"taintedMinutes24h,omitempty"`
+	Notes          []string `json:"notes,omitempty"`
 }
 
 // A Row counts devices. Total is the sum of the states.

@@ -18,11 +18,13 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterdata"
 	"github.com/dra-steward/dra-steward/internal/controllers/capacitymetrics"
 	"github.com/dra-steward/dra-steward/internal/controllers/certificate"
+	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/controllers/roll"
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
@@ -96,12 +98,14 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { _, err := tracker.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := evictor.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := patchstatus.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := materialize.NewTouchMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := materialize.NewResyncMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := certificate.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := drain.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := reaction.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := roll.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := capacitymetrics.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := devicehistory.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := manager.NewLeaderMetrics(r); return err },
 			func(r prometheus.Registerer) error { return manager.NewClaimMetrics(r, nil, nil) },
 			func(r prometheus.Registerer) error { return manager.NewDeviceMetrics(r, nil, nil) },

@@ -19,7 +19,7 @@ func TestNamespacesPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `((?:whatif )?\\w+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:whatif |roll )?\\w+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
 		documented[row[1]] = row[2]
 	}
 	each(Command(cmdutil.Streams{}), func(c *cobra.Command) {

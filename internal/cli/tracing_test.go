@@ -13,7 +13,7 @@ import (
 )
 
 // TestTracing: a collector is sent what was asked, at the latest when the webhook ends; and
-// one that is away stops nobody.
+// one that is away stops no request.
 func TestTracing(t *testing.T) {
 	sent := make(chan []byte, 10)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

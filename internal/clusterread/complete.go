@@ -35,6 +35,15 @@ func (s *Source) CompleteTargets(c *cobra.Command, _ []string, typed string) ([]
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteRules offers the names of DeviceTaintRules, and targets.
+func (s *Source) CompleteRules(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	names, directive := s.CompleteTargets(c, args, typed)
+	if len(args) == 0 && !strings.Contains(typed, "/") {
+		names = append(names, s.names(c.Context(), "rule")...)
+	}
+	return names, directive
+}
+
 // CompleteWaiting offers claims and pods, as TYPE/NAME or, after TYPE, as NAME.
 func (s *Source) CompleteWaiting(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
@@ -91,6 +100,8 @@ func (s *Source) names(ctx context.Context, kind string) (names []string) {
 		names = namesOf[*corev1.Namespace](ctx, r, r.client.CoreV1().Namespaces())
 	case "pod":
 		names = namesOf[*corev1.Pod](ctx, r, r.client.CoreV1().Pods(namespace))
+	case "rule":
+		names = r.ruleNames(ctx)
 	case "claim":
 		names = namesOf[*resourceapi.ResourceClaim](ctx, r, r.client.ResourceV1().ResourceClaims(namespace))
 	default:
@@ -110,6 +121,19 @@ func namesOf[T interface {
 	}
 	for _, object := range all {
 		names = append(names, object.GetName())
+	}
+	return names
+}
+
+func (r *reading) ruleNames(ctx context.Context) (names []string) {
+	all, err := r.rules(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, one := range all {
+		if rule, is := one.(*resourceapi.DeviceTaintRule); is {
+			names = append(names, rule.Name)
+		}
 	}
 	return names
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/manifest"
@@ -26,6 +27,8 @@ type Snapshot struct {
 	Claims []*resourceapi.ResourceClaim
 	Pods   []*corev1.Pod
 	Nodes  []*corev1.Node
+	// Drains are those of files; of a cluster they are not read.
+	Drains []*v1alpha1.DeviceDrain
 	// PartialClaims is true if there are claims that could not be read.
 	PartialClaims bool
 	// Notes are about objects that could not be read. NoClasses is true if these are
@@ -143,6 +146,8 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 				l.Claims = append(l.Claims, typed)
 			case *resourceapi.ResourceClaimTemplate:
 				l.Templates = append(l.Templates, typed)
+			case *v1alpha1.DeviceDrain:
+				l.Drains = append(l.Drains, typed)
 			default:
 				objects = append(objects, object)
 			}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -108,6 +109,20 @@ func DrainName(spec v1alpha1.DeviceDrainSpec) string {
 	text, _ := json.Marshal([]any{spec.Devices, spec.Selector}) // they are plain strings
 	sum := sha256.Sum256(text)
 	return first[:min(len(first), 50)] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// Note writes into a drain who creates it, and why. A user whose name cannot be read has none.
+func Note(ctx context.Context, client kubernetes.Interface, d *v1alpha1.DeviceDrain, reason, ticket string) error {
+	user, err := User(ctx, client)
+	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		return err
+	}
+	for annotation, text := range map[string]string{v1alpha1.OwnerAnnotation: user, v1alpha1.ReasonAnnotation: reason, v1alpha1.TicketAnnotation: ticket} {
+		if text != "" {
+			metav1.SetMetaDataAnnotation(&d.ObjectMeta, annotation, text)
+		}
+	}
+	return nil
 }
 
 // Progress says in a line how far a drain has come.

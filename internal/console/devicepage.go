@@ -28,6 +28,8 @@ type deviceView struct {
 	Commands []command
 	// Findings are those of the agent of its node about the pods that hold it.
 	Findings happened
+	// Past is its history.
+	Past past
 	// Untaints are the taints that untaint removes from it.
 	Untaints []untaint
 }
@@ -49,6 +51,7 @@ func (s *Server) devicePage(ctx context.Context, r *http.Request, now *shown) (p
 	v.Previews, pods = s.previews(ctx, now, id)
 	v.setHealth(pods)
 	v.Findings = s.found(ctx, v.Holders)
+	v.Past = s.pastOf(ctx, id)
 	return page{Template: "device", Title: id.Device, Data: v}, nil
 }
 
@@ -71,6 +74,7 @@ func (s *Server) newDeviceView(f *fleet.Fleet, d *fleet.Device) deviceView {
 	target := d.ID.String()
 	v.Commands = []command{
 		{s.command("devices", target, "-o", "yaml"), "shows what this page shows"},
+		{s.command("history", target), "shows what was done to it, and who held it"},
 		{s.command("taint", target, "example.com/broken:NoSchedule"), "keeps new claims away"},
 		{s.command("drain", target), "moves its pods, within their budgets"},
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A Gate lets only the user who has the first address reach the pages: whoever else can connect to
+// A Gate lets only the user who has the first address reach the pages: others who can connect to
 // loopback, such as other users of the machine and pages of other sites in the same browser,
 // cannot.
 type Gate struct {
@@ -97,7 +97,7 @@ func (g *Gate) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// refuse returns why a request is refused whoever sends it.
+// refuse returns why a request is refused from any user.
 func (g *Gate) refuse(r *http.Request) (status int, reason string) {
 	peer, _, err := net.SplitHostPort(r.RemoteAddr)
 	switch ip := net.ParseIP(peer); {

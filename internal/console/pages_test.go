@@ -66,7 +66,7 @@ func pagesOf(text string) []string {
 		"/pod?" + v("namespace", text, "name", text), "/drains", "/drain?" + v("name", text), "/taints", "/capacity?by=driver", "/capacity?by=class", "/capacity?by=namespace", "/map.json"}
 }
 
-// markup are the tags of a page that a text could make, and characters that nobody sees.
+// markup are the tags of a page that a text could make, and invisible characters.
 var tags = regexp.MustCompile(`(?i)<(script|img|b>|iframe|svg|style)[^>]*>`)
 
 // TestHostileText: no text of the cluster becomes markup, code or an invisible character, in any

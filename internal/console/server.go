@@ -18,7 +18,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/internal/report"
 )
 
@@ -38,6 +40,8 @@ type Options struct {
 	Events func(ctx context.Context, namespace, kind, name string) ([]*corev1.Event, error)
 	// Findings are the reasons of the events by which the agents of nodes report findings.
 	Findings []string
+	// History returns the record of a device, nil if there is none; pages leave it out if it is nil.
+	History func(context.Context, v1alpha1.DeviceName) (*history.Record, error)
 	// Report makes the report of the ladder, Policies reads those of the release in the namespace
 	// Release. They are called once at a time. Nil leaves their pages empty.
 	Report   func(context.Context) (report.Report, error)

@@ -190,7 +190,7 @@ func chartOf(claim string, r why.Request) chart {
 }
 
 func whyWorld(in fleet.Input) why.World {
-	return why.World{View: in.View, Claims: in.Claims, Nodes: in.Nodes, NoClasses: in.NoClasses, IncompletePools: in.IncompletePools, Notes: in.Notes, Gates: in.Gates,
+	return why.World{Now: time.Now(), View: in.View, Claims: in.Claims, Nodes: in.Nodes, NoClasses: in.NoClasses, IncompletePools: in.IncompletePools, Notes: in.Notes, Gates: in.Gates,
 		Surroundings: why.Surroundings{Pods: in.Pods, Templates: in.Templates, Groups: in.Groups, NoGroups: in.NoGroups}}
 }
 

@@ -105,6 +105,11 @@ func Known() []Fault {
 			Remedy: "do not delete pods with devices by force; forceDeletion.enabled of the chart lets the webhook refuse it",
 		},
 		{
+			Reference: "kubernetes#135901", Component: "kubelet", Versions: []Range{{"1.34.0", "1.34.4"}, {"1.35.0", "1.35.1"}},
+			Effect: "if one claim of a pod is prepared for another pod, it does not prepare the other claims: the containers do not start",
+			Remedy: "upgrade the kubelet; until then name the claim that other pods share last in spec.resourceClaims",
+		},
+		{
 			Reference: "kubernetes#141335", Component: "kubelet", Versions: []Range{{From: "1.34.0"}},
 			Effect: "the answers of its PodResources API grow for as long as a driver fails to prepare a claim of a pod",
 			Remedy: "delete the pod; clients with the usual limit of 16 MiB see no devices of that node, the node agent of dra-steward reports it from 4 MiB on",

@@ -27,6 +27,19 @@ type Gates struct {
 	Read bool
 }
 
+// Used is what an answer says about the gates that it used.
+type Used struct {
+	// Source is where they come from.
+	Source string `json:"source"`
+	// Enabled are the names of the gates that are on.
+	Enabled []string `json:"enabled"`
+	// Read is true if a component of the cluster has reported them.
+	Read bool `json:"read"`
+}
+
+// Used describes the gates.
+func (g Gates) Used() Used { return Used{Source: g.Source, Enabled: g.Enabled(), Read: g.Read} }
+
 // feature has the gates that an allocator's feature needs, and its place.
 type feature struct {
 	gates []string

@@ -43,6 +43,18 @@ func WidensReaction(old, reaction *v1alpha1.DeviceReaction) bool {
 	return evicts(reaction) && (!evicts(old) || !equality.Semantic.DeepEqual(old.Spec, reaction.Spec))
 }
 
+// WidensRoll reports whether a write of a DeviceRoll lets it drain nodes, more at a time, or faster: it is
+// neither paused nor undone, and the stored one was, or had less at a time. Which nodes it has cannot be
+// changed. old is nil on creation.
+func WidensRoll(old, roll *v1alpha1.DeviceRoll) bool {
+	rolls := func(r *v1alpha1.DeviceRoll) bool { return r != nil && !r.Spec.Paused && !r.Spec.Undo }
+	rate := func(r *v1alpha1.DeviceRoll) int32 {
+		return ptr.Deref(r.Spec.Drain.EvictionsPerMinute, v1alpha1.DrainRateMax+1)
+	}
+	return rolls(roll) && (!rolls(old) || ptr.Deref(roll.Spec.AtATime, 1) > ptr.Deref(old.Spec.AtATime, 1) ||
+		roll.Spec.PerLabel != old.Spec.PerLabel || rate(roll) > rate(old))
+}
+
 // Everything reports whether a rule selects all devices of the cluster.
 func Everything(selector *resourceapi.DeviceTaintSelector) bool {
 	return selector != nil && selector.Driver == nil && selector.Pool == nil && selector.Device == nil

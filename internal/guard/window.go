@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -148,7 +149,7 @@ func (w Window) recent(now time.Time, starts []Start) (recent []Start) {
 	return recent
 }
 
-// sum counts what is affected once, whoever affects it. The share of the devices is that of
+// sum counts what is affected once, by however many objects. The share of the devices is that of
 // the driver, among those of the new eviction, with the largest one: devices of other
 // drivers would dilute it.
 func (w Window) sum(hit Hit, acknowledged *Ceiling, others []Start) Sum {
@@ -308,5 +309,15 @@ func (u union) hit() Hit {
 func (h Hit) AtRate(perMinute int, window time.Duration) Hit {
 	most := int(float64(perMinute) * window.Minutes())
 	h.Pods = h.Pods[:min(len(h.Pods), max(most, 0))]
+	return h
+}
+
+// Pace bounds what is evicted at a rate; 0 evicts at once.
+func (h Hit) Pace(perMinute int, window time.Duration) Hit {
+	if perMinute <= 0 {
+		return h
+	}
+	h = h.AtRate(perMinute, window)
+	h.Paced = perMinute <= v1alpha1.DrainRate
 	return h
 }

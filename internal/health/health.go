@@ -1,7 +1,7 @@
 // Package health finds what is said about the health of allocated devices: by kubelets in the
 // status of pods (KEP-4680), and by drivers in the status of claims. It is pure.
 //
-// Whoever writes the status of a pod can name any device there. A name counts only if it is a
+// A user who may write the status of a pod can name any device there. A name counts only if it is a
 // device of a claim that is allocated and reserved for the pod.
 package health
 

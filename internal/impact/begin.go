@@ -39,16 +39,16 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	published := i.publishedBy()
 	impact := counted.Summary(published)
 	impact.Everything, impact.Stranded, impact.Siblings = everything(write.Object), stranded, siblings
-	hit := pace(counted.Hit(), perMinute(write.Object), write.Window.Length)
+	hit := counted.Hit().Pace(perMinute(write.Object), write.Window.Length)
 	window := write.Window
 	window.Published = published
-	starts, omitted := i.ledger.starts(write.Now, window.Length)
+	starts, omitted := i.beginnings.starts(write.Now, window.Length)
 	window.Omitted = omitted
 	if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, starts); exceeds {
 		impact.Sum = &sum
 	}
 	if decide(impact) && !write.DryRun {
-		i.ledger.admit(i.begin(write.Object, write.Now))
+		i.beginnings.admit(i.begin(write.Object, write.Now))
 	}
 	return nil
 }
@@ -78,18 +78,10 @@ func perMinute(object any) int {
 		return int(ptr.Deref(object.Spec.EvictionsPerMinute, 0))
 	case *v1alpha1.DeviceReaction:
 		return int(ptr.Deref(object.Spec.Then.EvictionsPerMinute, 0))
+	case *v1alpha1.DeviceRoll:
+		return int(ptr.Deref(object.Spec.Drain.EvictionsPerMinute, 0))
 	}
 	return 0
-}
-
-// pace bounds what is evicted at a rate; 0 evicts at once.
-func pace(hit guard.Hit, perMinute int, window time.Duration) guard.Hit {
-	if perMinute <= 0 {
-		return hit
-	}
-	hit = hit.AtRate(perMinute, window)
-	hit.Paced = perMinute <= v1alpha1.DrainRate
-	return hit
 }
 
 // begin is the eviction of an object from a time on.
@@ -104,6 +96,8 @@ func (i *Estimator) begin(object any, at time.Time) beginning {
 		b.spec, b.perMinute = []any{object.Spec.Devices, object.Spec.Selector, object.Spec.WithPartitions}, perMinute(object)
 	case *v1alpha1.DeviceReaction:
 		b.spec, b.perMinute = []any{object.Spec.When, object.Spec.Selector, object.Spec.Then.WithPartitions}, perMinute(object)
+	case *v1alpha1.DeviceRoll:
+		b.spec, b.perMinute = []any{object.Spec.Driver, object.Spec.Nodes, object.Spec.AtATime, object.Spec.PerLabel}, perMinute(object)
 	}
 	return b
 }
@@ -128,7 +122,7 @@ func (i *Estimator) hits(object any) func() guard.Hit {
 }
 
 // FollowRules makes the estimator see the DeviceTaintRules that are stored, so that what other
-// replicas admitted counts, too. Whoever made the informer runs it.
+// replicas admitted counts, too. The caller runs the informer.
 func (i *Estimator) FollowRules(rules cache.SharedIndexInformer) error { return i.follow(rules) }
 
 func (i *Estimator) follow(informer cache.SharedIndexInformer) error {
@@ -160,12 +154,12 @@ func (i *Estimator) changed(old, object any, now time.Time) {
 			began = now
 		}
 		if now.Sub(began) < guard.MaxWindow {
-			i.ledger.see(i.begin(object, began))
+			i.beginnings.see(i.begin(object, began))
 		}
 	case evicts:
-		i.ledger.follow(nameOf(object), i.hits(object)) // the status of a drain has its devices
+		i.beginnings.follow(nameOf(object), i.hits(object)) // the status of a drain has its devices
 	default:
-		i.ledger.end(nameOf(object))
+		i.beginnings.end(nameOf(object))
 	}
 }
 
@@ -173,7 +167,7 @@ func (i *Estimator) deleted(object any) {
 	if gone, is := object.(cache.DeletedFinalStateUnknown); is {
 		object = gone.Obj
 	}
-	i.ledger.end(nameOf(object))
+	i.beginnings.end(nameOf(object))
 }
 
 // ruleBegan returns since when a rule evicts that was not seen before; now where that is not
@@ -206,6 +200,8 @@ func nameOf(object any) string {
 		return v1alpha1.DeviceDrainKind + " " + object.Name
 	case *v1alpha1.DeviceReaction:
 		return v1alpha1.DeviceReactionKind + " " + object.Name
+	case *v1alpha1.DeviceRoll:
+		return v1alpha1.DeviceRollKind + " " + object.Name
 	}
 	return ""
 }

@@ -57,9 +57,9 @@ type Estimator struct {
 	view       View
 	conditions cache.SharedIndexInformer
 
-	// turn is held while a write is counted, decided and remembered in the ledger.
-	turn   sync.Mutex
-	ledger ledger
+	// turn is held while a write is counted, decided and remembered in the beginnings.
+	turn       sync.Mutex
+	beginnings beginnings
 }
 
 var _ review.Impacts = (*Estimator)(nil)
@@ -173,15 +173,17 @@ func (i *Estimator) Ready(*http.Request) error {
 	return i.complete()
 }
 
-// devices are those that a drain begins with, none while it is blocked, and those that a reaction
-// drains now. A rule has no list of
-// its own: its selector is matched when it is counted.
+// devices are those that a drain begins with, none while it is blocked, those that a reaction drains
+// now, and those that a roll drains at a time. A rule has no list of its own: its selector is matched
+// when it is counted.
 func (i *Estimator) devices(object any) ([]usage.DeviceID, error) {
 	switch object := object.(type) {
 	case *v1alpha1.DeviceDrain:
 		return i.resolve(object)
 	case *v1alpha1.DeviceReaction:
 		return i.sick(object)
+	case *v1alpha1.DeviceRoll:
+		return i.atATime(object)
 	}
 	return nil, nil
 }
@@ -191,7 +193,7 @@ func (i *Estimator) count(object any, devices []usage.DeviceID) (usage.Impact, e
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
 		return i.Index.Impact(object.Spec.DeviceSelector, &object.Spec.Taint), nil
-	case *v1alpha1.DeviceDrain, *v1alpha1.DeviceReaction:
+	case *v1alpha1.DeviceDrain, *v1alpha1.DeviceReaction, *v1alpha1.DeviceRoll:
 		return i.Index.ImpactOn(slices.Values(devices), nil), nil
 	}
 	return usage.Impact{}, fmt.Errorf("no impact estimate for %T", object)

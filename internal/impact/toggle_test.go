@@ -55,13 +55,13 @@ func TestToggles(t *testing.T) {
 	if got := h.Handle(t.Context(), request); !got.Allowed {
 		t.Fatal(got.Result.Message)
 	}
-	if n := len(i.ledger.all); n != 1 {
+	if n := len(i.beginnings.all); n != 1 {
 		t.Errorf("%d entries, want 1", n)
 	}
 	few := crowd(t, 1000)
 	toggle(few, 0, 1)
-	once := testing.AllocsPerRun(10, func() { few.ledger.starts(time.Now(), guard.DefaultWindow) })
-	often := testing.AllocsPerRun(10, func() { i.ledger.starts(time.Now(), guard.DefaultWindow) })
+	once := testing.AllocsPerRun(10, func() { few.beginnings.starts(time.Now(), guard.DefaultWindow) })
+	often := testing.AllocsPerRun(10, func() { i.beginnings.starts(time.Now(), guard.DefaultWindow) })
 	if often > 2*once { // goroutines of the process allocate, too
 		t.Errorf("a count allocates %.0f times after 10,000 changes and %.0f times after one", often, once)
 	}
@@ -115,7 +115,7 @@ func TestMostStarts(t *testing.T) {
 		for n := range guard.MostStarts + 500 {
 			i.changed(nil, oneDevice(1000+n, resourceapi.DeviceTaintEffectNoExecute), time.Now())
 		}
-		if n := len(i.ledger.all); n != guard.MostStarts {
+		if n := len(i.beginnings.all); n != guard.MostStarts {
 			t.Errorf("%d entries, want %d", n, guard.MostStarts)
 		}
 		rule := oneDevice(0, resourceapi.DeviceTaintEffectNone)

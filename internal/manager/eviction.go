@@ -43,13 +43,13 @@ type eviction struct {
 	client, quiet kubernetes.Interface
 	informers     informers.SharedInformerFactory
 	claims, pods  cache.SharedIndexInformer
-	// budgets and drains are read for drains only, and nil without.
-	budgets, drains cache.SharedIndexInformer
+	// budgets and drains are read for drains only, reactions for reactions only, and nil without.
+	budgets, drains, reactions cache.SharedIndexInformer
 	// usage is the one index of who holds which device.
 	usage   *usage.Index
 	evictor evictor.Options
-	// toucher brings slices to what patches make of them; nil where slices are left alone.
-	toucher *materialize.Toucher
+	// resyncer brings slices to what patches make of them; nil where slices are left alone.
+	resyncer *materialize.Resyncer
 	// controllers are what else the leader runs.
 	controllers []controllers.Controller
 	// leading is 1 while this replica leads.

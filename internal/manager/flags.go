@@ -36,6 +36,11 @@ func (o *Options) AddFlags(c *cobra.Command) {
 	f.Float64Var(&o.poolsPerSecond, "touched-pools-per-second", materialize.DefaultPools, "maximum number of pools per second whose slices are updated, with --patches; fewer while the API server answers slowly")
 	f.BoolVar(&o.drains, "drains", true, "execute DeviceDrains, in every mode")
 	f.BoolVar(&o.reactions, "reactions", false, "carry out DeviceReactions, in every mode: drain devices that are sick; reads nodes and needs --drains")
+	f.BoolVar(&o.history, "history", false, "record what is done to devices and who holds them, for dra-steward history, in every mode; in ConfigMaps of --namespace")
+	f.StringSliceVar(&o.restartDrivers, "restart-drivers", nil, "namespaces of drivers whose pods DeviceReactions with end.restartDriver delete; empty: off")
+	f.StringVar(&o.proofs.Namespace, "proof-namespace", "", "namespace of the Jobs that test drained devices (spec.prove of DeviceReactions); empty: off. It needs --reactions")
+	f.StringVar(&o.proofs.ServiceAccount, "proof-service-account", "default", "ServiceAccount of their pods")
+	f.BoolVar(&o.rolls, "rolls", false, "carry out DeviceRolls, in every mode: take drivers and nodes through maintenance; reads nodes and needs --drains")
 	f.BoolVar(&o.drainForesight, "drain-foresight", false, "report in the status of DeviceDrains which pods do not land again; reads nodes, ResourceClaimTemplates and PodGroups, and keeps more of each pod")
 	f.BoolVar(&o.capacityMetrics, "capacity-metrics", false, "count once a minute how many devices of each driver and class are left, and how many claims fit, for metrics; reads nodes")
 	f.BoolVar(&o.capacityPatched, "capacity-patched", false, "apply ResourceSlicePatches to the devices that --capacity-metrics counts, as dra-steward-scheduler does")
@@ -63,7 +68,7 @@ func (o *Options) addThresholds(c *cobra.Command) {
 	defaults := guard.DefaultThresholds()
 	f.IntVar(&o.breaker.Pods, "threshold-pods", defaults.Pods, "maximum number of pods that a rule or driver evicts without an acknowledgement")
 	f.IntVar(&o.breaker.Namespaces, "threshold-namespaces", defaults.Namespaces, "maximum number of their namespaces")
-	f.DurationVar(&o.breakerWindow, "threshold-window", guard.DefaultWindow, "how long an eviction counts against the thresholds together with the drains that a DeviceReaction creates after it, at most 1h; 0s counts each by itself")
+	f.DurationVar(&o.breakerWindow, "threshold-window", guard.DefaultWindow, "how long an eviction counts against the thresholds together with the drains that a DeviceReaction or a DeviceRoll creates after it, at most 1h; 0s counts each by itself")
 	f.IntVar(&o.breaker.Percent, "threshold-percent", defaults.Percent, "maximum percentage of the devices of the drivers; 100 = no limit")
 }
 

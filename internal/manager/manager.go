@@ -33,8 +33,11 @@ type Options struct {
 	ActSince                           string
 	breaker                            guard.Thresholds
 	leaderElect, patchStatus, drains   bool
-	drainForesight, reactions          bool
+	drainForesight, reactions, history bool
+	rolls                              bool
 	breakerWindow                      time.Duration
+	proofs                             proofOptions
+	restartDrivers                     []string
 	expireRules, extendedResources     bool
 	extendedClaims, ruleBegin          bool
 	capacityMetrics, capacityPatched   bool
@@ -155,7 +158,7 @@ func (o Options) ownNamespace() (string, error) {
 // writes.
 func (o Options) controllers() []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error {
 	return []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error{
-		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addReactions, o.addCapacityMetrics,
+		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addReactions, o.addRolls, o.addCapacityMetrics, o.addHistory,
 	}
 }
 

@@ -21,7 +21,7 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prom
 	if mode != materialize.Materialize && mode != materialize.Restore {
 		return mode.Validate()
 	}
-	metrics, err := materialize.NewTouchMetrics(registry)
+	metrics, err := materialize.NewResyncMetrics(registry)
 	if err != nil {
 		return err
 	}
@@ -35,21 +35,21 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prom
 	if err != nil {
 		return err
 	}
-	ledgers, view := &materialize.Ledgers{}, e.evictor.Tracker
-	view.AddEventHandler(ledgers.Handler(view, time.Now))
-	e.toucher = materialize.NewToucher(materialize.TouchOptions{
-		View: view, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, Ledgers: ledgers,
+	pools, view := &materialize.PoolOriginals{}, e.evictor.Tracker
+	view.AddEventHandler(pools.Handler(view, time.Now))
+	e.resyncer = materialize.NewResyncer(materialize.ResyncOptions{
+		View: view, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, PoolOriginals: pools,
 		Interval: o.patchSettle, Settle: o.patchSettle, PoolsPerSecond: o.poolsPerSecond, Metrics: metrics, Logger: log,
 	})
-	e.add("materialize", e.toucher.Run)
+	e.add("materialize", e.resyncer.Run)
 	e.add("materialize", func(ctx context.Context) error {
-		ledgers.Run(ctx, view)
+		pools.Run(ctx, view)
 		return nil
 	})
 	if o.patchRecords == "" {
 		return nil
 	}
-	recorder := &materialize.Recorder{Client: e.quiet.CoreV1().ConfigMaps(o.namespace), Prefix: o.patchRecords, Ledgers: ledgers, View: view, Metrics: metrics, Logger: log}
+	recorder := &materialize.Recorder{Client: e.quiet.CoreV1().ConfigMaps(o.namespace), Prefix: o.patchRecords, PoolOriginals: pools, View: view, Metrics: metrics, Logger: log}
 	e.add("materialize", recorder.Run)
 	return nil
 }

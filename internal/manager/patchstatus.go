@@ -30,11 +30,11 @@ func (o Options) addPatchStatus(e *eviction, config *rest.Config, registry *prom
 
 // written says how far patches are written into slices; nil where that is not done.
 func (e *eviction) written() func() (any, func(string) patchstatus.Written) {
-	if e.toucher == nil {
+	if e.resyncer == nil {
 		return nil
 	}
 	return func() (any, func(string) patchstatus.Written) {
-		state := e.toucher.State()
+		state := e.resyncer.State()
 		return state, func(name string) patchstatus.Written { return patchstatus.Written(state.Patch(name)) }
 	}
 }

@@ -18,11 +18,20 @@ import (
 // reactionRequests are the requests per second of reactions.
 const reactionRequests = 20
 
+// proofOptions are where the proofs of reactions run.
+type proofOptions struct{ Namespace, ServiceAccount string }
+
 // validateReactions says which of the settings make no sense.
 func (o Options) validateReactions() error {
 	switch {
 	case o.reactions && !o.drains:
 		return errors.New("--reactions: needs --drains, which drains the devices")
+	case o.proofs.Namespace != "" && !o.reactions:
+		return errors.New("--proof-namespace: needs --reactions, whose drains are proven")
+	case o.proofs.Namespace != "" && o.proofs.ServiceAccount == "":
+		return errors.New("--proof-service-account: must not be empty")
+	case len(o.restartDrivers) > 0 && !o.reactions:
+		return errors.New("--restart-drivers: needs --reactions")
 	case o.breakerWindow < 0 || o.breakerWindow > guard.MaxWindow:
 		return fmt.Errorf("--threshold-window %s: must be at least 0s (off) and at most %s", o.breakerWindow, guard.MaxWindow)
 	}
@@ -46,10 +55,26 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 		return err
 	}
 	reactions, nodes := client.Informer(), reaction.NodeConditions(e.client)
+	e.reactions = reactions
 	options := reaction.Options{
 		API: client, Reactions: reactions, Drains: e.drains, Rules: e.evictor.Rules, Nodes: nodes, Claims: e.claims, Pods: e.pods,
 		Tracker: e.evictor.Tracker, Usage: e.usage, Thresholds: *o.thresholds(), Window: o.breakerWindow,
 		Metrics: metrics, Logger: log,
+	}
+	if len(o.restartDrivers) > 0 {
+		pods, err := clientFor(config, reactionRequests)
+		if err != nil {
+			return err
+		}
+		options.Restarts = &reaction.RestartOptions{Client: pods, Namespaces: o.restartDrivers}
+	}
+	if o.proofs.Namespace != "" {
+		jobs, err := clientFor(config, reactionRequests)
+		if err != nil {
+			return err
+		}
+		api := reaction.ProofClient{Client: jobs, Namespace: o.proofs.Namespace}
+		options.Proofs = &reaction.ProofOptions{API: api, Namespace: o.proofs.Namespace, ServiceAccount: o.proofs.ServiceAccount, Jobs: api.Jobs()}
 	}
 	e.add("reaction", func(ctx context.Context) error {
 		options.UsageSynced = e.evictor.UsageSynced

@@ -83,6 +83,7 @@ var kinds = map[string][]form{
 	v1alpha1.ResourceSlicePatchKind: {own[v1alpha1.ResourceSlicePatch]()},
 	v1alpha1.DeviceDrainKind:        {own[v1alpha1.DeviceDrain]()},
 	v1alpha1.DeviceReactionKind:     {own[v1alpha1.DeviceReaction]()},
+	v1alpha1.DeviceRollKind:         {own[v1alpha1.DeviceRoll]()},
 }
 
 // alphaTaintRule goes through v1beta2, of which v1alpha3 differs in name only.

@@ -9,6 +9,8 @@ import (
 // Compare compares numbers in texts by their values, and everything else byte by byte.
 func Compare(a, b string) int {
 	wholeA, wholeB := a, b
+	same := common(a, b)
+	a, b = a[same:], b[same:]
 	for a != "" && b != "" {
 		m, restA := digits(a)
 		n, restB := digits(b)
@@ -26,6 +28,19 @@ func Compare(a, b string) int {
 		}
 	}
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(wholeA, wholeB))
+}
+
+// common is the length of the beginning that texts have in common, without a number at its end:
+// that may go on.
+func common(a, b string) int {
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
+	}
+	for same > 0 && '0' <= a[same-1] && a[same-1] <= '9' {
+		same--
+	}
+	return same
 }
 
 // digits divides a text after the digits that it begins with.

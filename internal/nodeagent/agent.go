@@ -35,6 +35,9 @@ type Options struct {
 	Kubelet *podresources.Client
 	// Checkpoint and Plugins are the files of the kubelet; empty leaves them out.
 	Checkpoint, Plugins string
+	// Registry is the folder of the sockets at which plugins register with the kubelet; empty
+	// leaves it out.
+	Registry string
 	// CDI says where the container runtime reads specifications.
 	CDI cdi.Options
 	// Runtime is the CRI socket of the container runtime, to ask whether it applies CDI
@@ -289,18 +292,27 @@ func (a *Agent) tell(pods []*corev1.Pod, findings []Finding) {
 		a.Log.Info("found", "kind", f.Kind, "namespace", f.Namespace, "pod", f.Pod, "container", f.Container, "message", f.Message)
 		for _, pod := range pods {
 			if a.Events != nil && pod.UID == f.PodUID {
-				a.Events.Event(pod, corev1.EventTypeWarning, eventReason(f.Kind), f.Message)
+				kind := kindOf(f.Kind)
+				a.Events.Event(pod, corev1.EventTypeWarning, kind.Event, kind.withRemedy(f.Message))
 			}
 		}
 	}
 	a.told = told
 }
 
-func eventReason(kind string) string {
+func kindOf(id string) Kind {
 	for _, k := range Kinds() {
-		if k.ID == kind {
-			return k.Event
+		if k.ID == id {
+			return k
 		}
 	}
-	return kind
+	return Kind{ID: id, Event: id}
+}
+
+// withRemedy adds the remedy to a message.
+func (k Kind) withRemedy(message string) string {
+	if k.Remedy == "" {
+		return message
+	}
+	return message + "; remedy: " + k.Remedy
 }

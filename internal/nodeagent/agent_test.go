@@ -1,11 +1,16 @@
 package nodeagent
 
 import (
+	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 )
 
@@ -44,5 +49,25 @@ func TestAdminAccessIsRemembered(t *testing.T) {
 		if got := a.admin[adminKey(admin)]; got != step.want {
 			t.Errorf("step %d: %t, want %t", i, got, step.want)
 		}
+	}
+}
+
+// TestReadKnowsAdminAccess: what the agent remembers of admin access is part of what it judges.
+func TestReadKnowsAdminAccess(t *testing.T) {
+	world, err := NewWorld(&rest.Config{Host: "127.0.0.1:1"}, "node-1", logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := podresources.New(podresources.Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
+	defer kubelet.Close()
+	a := NewAgent(Options{Kubelet: kubelet, World: world, CDI: cdi.Options{Dirs: []string{t.TempDir()}}, Log: logr.Discard()})
+	admin := holding("monitor", "all", "gpu-0", func(h *podresources.Holding) { h.AdminAccess = true })
+	a.remember([]podresources.Holding{admin})
+	in := a.read(t.Context(), time.Unix(1000, 0), &Observation{Sources: map[string]bool{}})
+	if in.WasAdmin == nil || !in.WasAdmin(admin) {
+		t.Error("the admin access of a claim is forgotten")
+	}
+	if other := holding("train", "one", "gpu-1"); in.WasAdmin != nil && in.WasAdmin(other) {
+		t.Error("another claim has admin access")
 	}
 }

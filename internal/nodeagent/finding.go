@@ -29,6 +29,7 @@ const (
 	PreparedGone         = "prepared-gone"
 	AllocatedNotPrepared = "allocated-not-prepared"
 	PodResourcesLarge    = "podresources-large"
+	DriverGone           = "driver-gone"
 )
 
 // A Kind is what may be found.
@@ -40,16 +41,24 @@ type Kind struct {
 	Delay time.Duration
 	// Event is the reason of the event on the pod.
 	Event string
+	// Remedy is what changes it; empty where the message says so.
+	Remedy string
 }
 
 // Kinds returns all kinds of findings.
 func Kinds() []Kind {
 	return []Kind{
-		{CDIUnresolvable, "The container runtime would not resolve or apply a CDI id of a container: its next start fails.", 0, "CDIUnresolvable"},
-		{HeldTwice, "Two claims hold a device that is neither shared nor used with adminAccess, as after a deletion by force.", 0, "DeviceHeldTwice"},
-		{PreparedGone, "A claim is prepared for a pod that does not exist any more.", 30 * time.Second, "ClaimStillPrepared"},
-		{AllocatedNotPrepared, "The claim of a pod is allocated, and its driver has not prepared it on the node.", time.Minute, "ClaimNotPrepared"},
-		{PodResourcesLarge, "The kubelet's answer about its pods has more than 4 MiB: PodResources clients with the default limit of gRPC cannot read it.", 0, "PodResourcesLarge"},
+		{CDIUnresolvable, "The container runtime would not resolve or apply a CDI id of a container: its next start fails.", 0, "CDIUnresolvable",
+			"let the driver write its specification again, most often by a restart of its pod, or delete the pod; the kubelet prepares a claim again only with a new sandbox, as after a reboot (kubernetes#141433)"},
+		{HeldTwice, "Two claims hold a device that is neither shared nor used with adminAccess, as after a deletion by force.", 0, "DeviceHeldTwice",
+			"stop the older container on the node"},
+		{PreparedGone, "A claim is prepared for a pod that does not exist any more.", 30 * time.Second, "ClaimStillPrepared",
+			"start the driver on the node; the kubelet tries to unprepare it each minute"},
+		{AllocatedNotPrepared, "The claim of a pod is allocated, and its driver has not prepared it on the node.", time.Minute, "ClaimNotPrepared",
+			"the events of the pod and the log of the driver have the reason"},
+		{PodResourcesLarge, "The kubelet's answer about its pods has more than 4 MiB: PodResources clients with the default limit of gRPC cannot read it.", 0, "PodResourcesLarge", ""},
+		{DriverGone, "A pod is Terminating longer than its grace period, because no driver is registered that could unprepare its claim.", 30 * time.Second, "DriverGone",
+			"start a pod of the driver on the node; the kubelet then unprepares the claim, and the pod ends"},
 	}
 }
 
@@ -76,13 +85,18 @@ type Input struct {
 	// WasAdmin reports whether a device was held with adminAccess, for claims that cannot
 	// be read any more.
 	WasAdmin func(podresources.Holding) bool
+	// Now is when the sources were read.
+	Now time.Time
+	// Registered reports whether the kubelet can call a driver; known is false if the sockets
+	// cannot be read.
+	Registered func(driver string) (registered, known bool)
 	// TooLarge means that the kubelet's answer was too large to be read.
 	TooLarge bool
 }
 
 // Check returns the problems of the holdings of a node. The order is stable.
 func Check(in Input, holdings []podresources.Holding) []Finding {
-	findings := slices.Concat(in.unresolvable(holdings), in.unresolvablePlugins(), in.drift(holdings), in.heldTwice(holdings), in.large())
+	findings := slices.Concat(in.unresolvable(holdings), in.unresolvablePlugins(), in.drift(holdings), in.heldTwice(holdings), in.large(), in.driverGone(holdings))
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
 			cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Message, b.Message))
@@ -141,7 +155,41 @@ func (in Input) drift(holdings []podresources.Holding) (findings []Finding) {
 		case h.Pod == "":
 			findings = append(findings, about(PreparedGone, h, fmt.Sprintf("claim %s is still prepared for pod %s, which is gone", h.Claim, h.PodUID)))
 		case h.Prepared == podresources.PreparedNo:
-			findings = append(findings, about(AllocatedNotPrepared, h, fmt.Sprintf("claim %s: driver %s has not prepared it", h.Claim, h.Driver)))
+			findings = append(findings, about(AllocatedNotPrepared, h, fmt.Sprintf("claim %s: driver %s has not prepared it", h.Claim, h.Driver)+sharedClaim(holdings, h)))
+		}
+	}
+	return findings
+}
+
+// sharedClaim names another claim of the pod that is prepared for another pod, too: kubelets with
+// a known fault then do not prepare the other claims of the pod.
+func sharedClaim(holdings []podresources.Holding, h podresources.Holding) string {
+	for _, shared := range holdings {
+		if shared.PodUID == h.PodUID && shared.Claim != h.Claim && shared.Prepared == podresources.PreparedYes &&
+			slices.ContainsFunc(holdings, func(o podresources.Holding) bool { return o.ClaimUID == shared.ClaimUID && o.PodUID != h.PodUID }) {
+			return fmt.Sprintf("; the pod shares claim %s, which is prepared: a kubelet before 1.34.4, or of 1.35.0, then prepares no other claim of the pod (kubernetes#135901); upgrade it, or name the shared claim last", shared.Claim)
+		}
+	}
+	return ""
+}
+
+// driverGone reports the pods that cannot end.
+func (in Input) driverGone(holdings []podresources.Holding) (findings []Finding) {
+	pods := map[types.UID]*corev1.Pod{}
+	for _, pod := range in.Pods {
+		// The API server has added the grace period to the time of the deletion.
+		if pod.DeletionTimestamp != nil && in.Now.After(pod.DeletionTimestamp.Time) {
+			pods[pod.UID] = pod
+		}
+	}
+	for _, h := range holdings {
+		if pods[h.PodUID] == nil || h.Prepared != podresources.PreparedYes || ofPlugin(h) || in.Registered == nil {
+			continue
+		}
+		if registered, known := in.Registered(h.Driver); known && !registered {
+			h.Container = ""
+			findings = append(findings, about(DriverGone, h, fmt.Sprintf(
+				"the pod is Terminating longer than its grace period: driver %s, which has prepared claim %s, is not registered with the kubelet", h.Driver, h.Claim)))
 		}
 	}
 	return findings

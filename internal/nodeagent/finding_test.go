@@ -168,3 +168,49 @@ dra_steward_node_stale 1
 }
 
 func podUIDOf(name string) types.UID { return types.UID(name) }
+
+// TestDriverGone: a pod whose grace period is over, with a claim of a driver that is not
+// registered. Another pod can still end.
+func TestDriverGone(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ending := func(name string, at time.Time) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: podUIDOf(name), DeletionTimestamp: &metav1.Time{Time: at}}}
+	}
+	registered := func(is, known bool) func(string) (bool, bool) {
+		return func(string) (bool, bool) { return is, known }
+	}
+	runs := ending("runs", now)
+	runs.DeletionTimestamp = nil
+	in := Input{Check: check, Now: now}
+	in.Pods = []*corev1.Pod{ending("stuck", now.Add(-time.Minute)), ending("in-time", now.Add(time.Minute)), runs}
+	holdings := []podresources.Holding{
+		holding("stuck", "x", "0"), holding("stuck", "x", "0", func(h *podresources.Holding) { h.Container = "other" }), holding("in-time", "y", "1"), holding("runs", "z", "2"),
+	}
+	for name, tt := range map[string]struct {
+		registered func(string) (bool, bool)
+		want       []string
+	}{
+		"gone":       {registered(false, true), []string{"driver-gone stuck"}},
+		"registered": {registered(true, true), nil},
+		"unknown":    {registered(false, false), nil},
+		"not read":   {nil, nil},
+	} {
+		in.Registered = tt.registered
+		if got := kinds(Check(in, holdings)); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// TestSharedClaim: a claim that is not prepared, of a pod that shares a prepared one.
+func TestSharedClaim(t *testing.T) {
+	unprepared := func(h *podresources.Holding) { h.Prepared = podresources.PreparedNo }
+	findings := Check(Input{Check: check}, []podresources.Holding{holding("first", "shared", "0"), holding("second", "shared", "0"), holding("second", "own", "1", unprepared)})
+	if len(findings) != 1 || findings[0].Pod != "second" || !strings.Contains(findings[0].Message, "shares claim shared") || !strings.Contains(findings[0].Message, "kubernetes#135901") {
+		t.Errorf("got %+v", findings)
+	}
+	alone := Check(Input{Check: check}, []podresources.Holding{holding("second", "shared", "0"), holding("second", "own", "1", unprepared)})
+	if len(alone) != 1 || strings.Contains(alone[0].Message, "135901") {
+		t.Errorf("got %+v", alone)
+	}
+}

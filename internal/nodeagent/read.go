@@ -36,7 +36,7 @@ func (a *Agent) Read(ctx context.Context) (podresources.Input, error) {
 
 // read reads all sources and notes in the report which of them could be read.
 func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) Input {
-	in := Input{WasAdmin: func(h podresources.Holding) bool { return a.admin[adminKey(h)] }}
+	in := Input{Now: now, Registered: a.registered(ctx), WasAdmin: func(h podresources.Holding) bool { return a.admin[adminKey(h)] }}
 	note := func(source string, err error) {
 		report.Sources[source] = err == nil
 		if err != nil {

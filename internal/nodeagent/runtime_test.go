@@ -30,11 +30,13 @@ func TestWithRuntime(t *testing.T) {
 		dirs     []string
 		wrong    bool
 	}{
-		"off":                 {config: `{"enableCDI": false, "cdiSpecDirs": ["/etc/cdi"]}`, disabled: true, dirs: []string{"/etc/cdi"}},
-		"on":                  {config: `{"enableCDI": true, "cdiSpecDirs": ["/var/run/cdi", "/elsewhere", "/etc/cdi"]}`, dirs: []string{"/var/run/cdi", "/etc/cdi"}},
-		"only other folders":  {config: `{"cdiSpecDirs": ["/elsewhere"]}`},
-		"nothing about it":    {config: `{}`},
-		"no configuration":    {},
+		"off":                {config: `{"enableCDI": false, "cdiSpecDirs": ["/etc/cdi"]}`, disabled: true, dirs: []string{"/etc/cdi"}},
+		"on":                 {config: `{"enableCDI": true, "cdiSpecDirs": ["/var/run/cdi", "/elsewhere", "/etc/cdi"]}`, dirs: []string{"/var/run/cdi", "/etc/cdi"}},
+		"only other folders": {config: `{"cdiSpecDirs": ["/elsewhere"]}`},
+		"nothing about it":   {config: `{}`},
+		"no configuration":   {},
+		// What CRI-O 1.34 answers: server/runtime_status.go, createRuntimeInfo.
+		"CRI-O":               {config: `{"sandboxImage":"registry.k8s.io/pause:3.10"}`},
 		"no JSON is an error": {config: `{`, wrong: true},
 	} {
 		socket := filepath.Join(t.TempDir(), "s")

@@ -73,6 +73,7 @@ func (s Sources) options(log logr.Logger) (Options, error) {
 	o := Options{World: world, Kubelet: podresources.New(podresources.Options{Socket: s.socket}), Attributes: s.attributes, Log: log}
 	if s.kubeletRoot != "" {
 		o.Checkpoint = filepath.Join(s.kubeletRoot, checkpoint.DRAFile)
+		o.Registry = filepath.Join(s.kubeletRoot, "plugins_registry")
 	}
 	return o, nil
 }

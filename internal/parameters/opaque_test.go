@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 			`value: parameters.sharing.strategy: Unsupported value: 1: supported values: "TimeSlicing", "MPS"`},
 		{"a number of several", "dra.net", `{"interface": {"arpIgnore": 4}}`,
 			`choice: parameters.interface.arpIgnore: Unsupported value: 4: supported values: "0", "1", "2", "3", "8"`},
-		{"a number that is none of several by its type", "dra.net", `{"interface": {"arpIgnore": "1"}}`,
+		{"a string where one of several numbers is wanted", "dra.net", `{"interface": {"arpIgnore": "1"}}`,
 			`value: parameters.interface.arpIgnore: Invalid value: "1": must be integer, not string`},
 		{"a missing one", "gpu.nvidia.com", head + `"sharing": {}}`,
 			`value: parameters.sharing.strategy: Required value: the driver needs it: TimeSlicing, MPS`},

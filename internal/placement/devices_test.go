@@ -45,7 +45,7 @@ func TestSeparated(t *testing.T) {
 // patched values, and the taints of rules.
 func TestSeenIsStored(t *testing.T) {
 	own, patched := resourceapi.DeviceAttribute{StringValue: new("own")}, resourceapi.DeviceAttribute{StringValue: new("patched")}
-	text, err := record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: {
+	text, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: {
 		Published: record.Value{Attribute: &own}, Written: record.Value{Attribute: &patched}, Patch: "rack"}}}}.Encode()
 	if err != nil {
 		t.Fatal(err)

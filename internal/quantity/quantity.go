@@ -1,6 +1,6 @@
 // Package quantity recognises numbers that the parser of Kubernetes quantities needs
-// minutes for: "1e-999999999", and rows of many thousand digits. Whoever decodes
-// what a stranger wrote looks for them first.
+// minutes for: "1e-999999999", and rows of many thousand digits. Code that
+// decodes input of others looks for them first.
 package quantity
 
 import "bytes"

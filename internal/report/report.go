@@ -89,7 +89,7 @@ type Step struct {
 	Defaulted Group `json:"defaulted"`
 	// Evicted are the pods that the controller evicts because of the taints of now; Spared
 	// those whose taints are older than the step, and left alone; Left those that it leaves
-	// to kube-controller-manager or, while it observes, to whoever there is.
+	// to kube-controller-manager or, while it observes, to any other controller.
 	Evicted []Eviction `json:"evicted"`
 	Spared  []Eviction `json:"spared"`
 	Left    []Eviction `json:"left"`

@@ -28,7 +28,7 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 const driver = "gpu.example.com"
 
 // world is a node with two devices: one is held by a pod and has a taint that evicts, on
-// the other nobody is.
+// the other no user is.
 func world() (in report.Input, objects []any) {
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: resourceapi.ResourceSliceSpec{
 		Driver: driver, Pool: resourceapi.ResourcePool{Name: "node-1", Generation: 1, ResourceSliceCount: 1},
@@ -106,7 +106,7 @@ func codes(g report.Group) (all []string) {
 	return all
 }
 
-// TestSteps: a policy that warns by itself (the toleration for ever) is refused on the last
+// TestSteps: a policy that warns by itself (the toleration without an end) is refused on the last
 // step only, and what was seen is weighed in the same way.
 func TestSteps(t *testing.T) {
 	r := made(t, v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeObserve}, func(in *report.Input) {
@@ -146,7 +146,7 @@ func TestEvictions(t *testing.T) {
 		evicted, spared, others int
 	}{
 		"kube-controller-manager evicts": {report.Evictions{Minor: 37}, 0, 0, 1},
-		"nobody else evicts for rules":   {report.Evictions{Minor: 36}, 0, 1, 0},
+		"no other evicts for rules":      {report.Evictions{Minor: 36}, 0, 1, 0},
 		"older taints count":             {report.Evictions{Minor: 36, Since: &before}, 1, 0, 0},
 		"and always":                     {report.Evictions{Minor: 36, Since: &time.Time{}}, 1, 0, 0},
 		"but not that old":               {report.Evictions{Minor: 36, Since: &after}, 0, 1, 0},
@@ -164,7 +164,7 @@ func TestEvictions(t *testing.T) {
 	}
 }
 
-// TestHoldersAndTaints: who holds what, and which taints nobody notices.
+// TestHoldersAndTaints: who holds what, and which taints have no effect.
 func TestHoldersAndTaints(t *testing.T) {
 	r := made(t, v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeEnforce}, nil)
 	if want := []report.Holder{{Namespace: "ml", Driver: driver, Devices: 1, Claims: 1, Pods: 1}}; !slices.Equal(r.Holders, want) {

@@ -47,6 +47,7 @@ func Gaps() []Gap {
 		{"an allocation of more devices than asked for, of one twice, of one that does not exist or that another claim holds", []string{"allocation-devices", "allocation-world"}, ""},
 		{"a claim without requests", []string{"claim-empty"}, "a slice without devices is valid: the driver has none"},
 		{"a pod deleted by force while its containers use its devices", []string{"pod-force-deletion"}, "off by default: forceDeletion.enabled in the chart"},
+		{"the pod of a driver ended before the pods that use its devices", []string{"driver-pod-in-use"}, "off by default: driverPods.enabled in the chart"},
 		{"claims from templates, which a controller writes", nil, "every rule for claims also checks templates, where the author is known"},
 		{"claims that the scheduler writes for extended resources", nil, "systemUsers in the configuration are never denied"},
 	}

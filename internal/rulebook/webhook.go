@@ -12,14 +12,14 @@ func answer(id, doc string, kinds ...string) Entry {
 
 // answerEntries are what the webhook says of a write in addition to findings of rules.
 func answerEntries() []Entry {
-	evicting := []string{"DeviceTaintRule", v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionKind}
+	evicting := []string{"DeviceTaintRule", v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionKind, v1alpha1.DeviceRollKind}
 	return []Entry{
-		answer(ruleid.GuardImpact, `A warning tells what a taint rule, a drain or a reaction affects now.
+		answer(ruleid.GuardImpact, `A warning tells what a taint rule, a drain, a reaction or a roll affects now.
 
 It counts the allocated devices, their claims and pods, and the PodDisruptionBudgets of those
 pods. It informs, and no setting makes it an error; the policy DRA-RULE-004 has the thresholds.
 The modes observe and audit of the guard leave it out.`, evicting...),
-		answer(ruleid.GuardWindow, `Taint rules, drains and reactions that begin within minutes stay below the thresholds together.
+		answer(ruleid.GuardWindow, `Taint rules, drains, reactions and rolls that begin within minutes stay below the thresholds together.
 
 The webhook adds the evictions that began within guard.window to those of the write, and refuses
 a sum above the thresholds. The message names the remedies: wait, or acknowledge the sum. It has
@@ -50,7 +50,7 @@ func requestEntries() []Entry {
 	return []Entry{
 		answer(ruleid.RequestAddress, `The webhook reads a bounded number of requests of an address at a time.
 
-It refuses more with status 429 before it reads them, whoever sends them, so that one machine
+It refuses more with status 429 before it reads them, from any client, so that one machine
 cannot take all memory. The API server then does what failurePolicy says. An API server sends
 fewer requests; look for other clients of the webhook.`, all...),
 		answer(ruleid.RequestBusy, `The webhook has capacity for the requests of each namespace and user.

@@ -37,3 +37,7 @@ const (
 // ForceDeletion is the rule about pods that are deleted by force. The webhook names it where
 // it does not know whether the rule applies.
 const ForceDeletion = "pod-force-deletion"
+
+// DriverPod is the rule about pods of drivers. The webhook names it where it does not know
+// whether the rule applies.
+const DriverPod = "driver-pod-in-use"

@@ -13,7 +13,7 @@ import (
 
 // count gives the reloader the claims and pods of the cluster where a handler needs them.
 func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
-	if o.guard || o.podDeletions {
+	if o.guard || o.podDeletions || o.driverPods {
 		site.guards, site.deletions = o.guard, o.podDeletions
 		var published func() iter.Seq[*resourceapi.ResourceSlice]
 		if world != nil {
@@ -33,6 +33,9 @@ func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
 		if err == nil && o.guard && world != nil {
 			err = site.guard.FollowRules(world.rules)
 		}
+		if err == nil && o.driverPods {
+			site.drivers, err = newDriverPods(o.kubeconfig, site.guard)
+		}
 	}
 	return err
 }
@@ -42,6 +45,9 @@ func (c *reloader) validating(o webhook.Options) admission.Handler {
 	handler := webhook.Validating(c.reviewer, o)
 	if c.deletions {
 		handler = webhook.PodDeletions(handler, c.guard, c.reviewer, o)
+	}
+	if c.drivers != nil {
+		handler = webhook.DriverPodDeletions(handler, c.drivers, c.reviewer, o)
 	}
 	if c.policies != nil {
 		handler = webhook.PolicyConfigMaps(handler, c.policies.Check)

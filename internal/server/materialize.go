@@ -44,17 +44,17 @@ func (o serveOptions) merger(world *ClusterView, registry *prometheus.Registry, 
 		}
 		return materialize.NewMerger(mode, materialize.Patches{}, nil, metrics, log), nil
 	}
-	ledgers := &materialize.Ledgers{}
+	pools := &materialize.PoolOriginals{}
 	begun := &beginning{}
 	merger := materialize.NewMerger(mode, materialize.Patches{
 		All: world.Patches, Class: world.Class,
 		Known: func() bool { return world.patches.Informer.HasSynced() && begun.err() == nil },
-	}, ledgers, metrics, log)
-	world.tracked.AddEventHandler(ledgers.Handler(world.tracked, time.Now))
-	world.runnables = append(world.runnables, func(ctx context.Context) { ledgers.Run(ctx, world.tracked) })
+	}, pools, metrics, log)
+	world.tracked.AddEventHandler(pools.Handler(world.tracked, time.Now))
+	world.runnables = append(world.runnables, func(ctx context.Context) { pools.Run(ctx, world.tracked) })
 	world.also = begun.err
 	if merger.Active() {
-		if err := o.remember(world, merger, ledgers, begun, log); err != nil {
+		if err := o.remember(world, merger, pools, begun, log); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (b *beginning) err() error {
 
 // remember reads what drivers said of slices that are gone, and asks whether a scheduler
 // applies patches.
-func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, ledgers *materialize.Ledgers, begun *beginning, log logr.Logger) error {
+func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, pools *materialize.PoolOriginals, begun *beginning, log logr.Logger) error {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -87,7 +87,7 @@ func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, l
 		}
 		begun.left.Add(1)
 		world.runnables = append(world.runnables, func(ctx context.Context) {
-			if err := ledgers.Load(ctx, client.ConfigMaps(namespace), prefix, world.tracked); err != nil && ctx.Err() == nil {
+			if err := pools.Load(ctx, client.ConfigMaps(namespace), prefix, world.tracked); err != nil && ctx.Err() == nil {
 				log.Error(err, "Cannot read the recorded values of drivers")
 			}
 			begun.left.Add(-1)

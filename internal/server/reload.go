@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/webhook"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -45,6 +46,8 @@ type reloader struct {
 	// deletions are false.
 	guard             *impact.Estimator
 	guards, deletions bool
+	// drivers knows the pods of drivers; nil where these are not checked.
+	drivers webhook.DriverPods
 	// authors remembers who publishes for a driver, whatever the configuration is.
 	authors review.SliceAuthors
 	// slices writes patches into slices; nil leaves them alone.

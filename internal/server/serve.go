@@ -37,6 +37,7 @@ type serveOptions struct {
 	memory                                 int64 // the limit, 0 for none
 	shutdownDelay, requestTimeout          time.Duration
 	liveData, guard, podDeletions          bool
+	driverPods                             bool
 	foresight, reactions                   bool
 	kubeconfig                             string
 	policies                               []string
@@ -54,7 +55,9 @@ extended resources are backed by DRA as the claims that the scheduler makes for 
 DeviceClasses, ResourceSlices, DeviceTaintRules and the labels of namespaces from the API
 server, for the rules and policies that look beyond one object, and with --guard claims,
 pods and PodDisruptionBudgets. With --pod-deletions it reads claims and pods, and refuses
-deletions by force of pods that hold devices. Otherwise it needs no access to the Kubernetes API.
+deletions by force of pods that hold devices. With --driver-pods it reads the same, and refuses
+to end the pods of drivers while claims are prepared. Otherwise it needs no access to the
+Kubernetes API.
 
 The certificate comes from --cert-dir (tls.crt and tls.key, as in a mounted Secret of type
 kubernetes.io/tls), or from the Secret --certificate-secret, which the controller manages.
@@ -93,7 +96,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to serve requests after SIGTERM, until API servers observe the shutdown")
 	f.DurationVar(&o.requestTimeout, "request-timeout", 5*time.Second, "how long API servers wait at most for an answer; serve answers a second earlier, also if a request has a shorter timeout")
 	clusterFlags(f, &o)
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --policy-namespace, --certificate-secret and --metrics-secure (default: the cluster of this pod)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for --live-data, --guard, --pod-deletions, --driver-pods, --policy-namespace, --certificate-secret and --metrics-secure (default: the cluster of this pod)")
 	f.StringVar(&o.logLevel, "log-level", "info", "minimum log level: debug, info (with denials and warnings), warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "format of the log on standard error: json or text")
 	recordingFlags(f, &o)
@@ -295,6 +298,7 @@ func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.BoolVar(&o.reactions, "guard-reactions", false, "with --guard and --live-data: also read the conditions of nodes and the health of devices in the status of pods, to count what DeviceReactions to them drain")
 	f.BoolVar(&o.foresight, "guard-foresight", false, "with --guard and --live-data: also read nodes, ResourceClaimTemplates and PodGroups, to tell which of the pods that a write evicts do not land again")
 	f.BoolVar(&o.podDeletions, "pod-deletions", false, "check deletions and evictions of pods: read the claims and pods of the cluster, to refuse forced deletion of pods that hold devices")
+	f.BoolVar(&o.driverPods, "driver-pods", false, "check deletions and evictions of the pods of drivers that the configuration lists (driverPods): read the claims and pods of the cluster, to refuse them while claims on the node are prepared")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library; a policy replaces another with the same code (repeatable)")
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace of additional policies, in ConfigMaps with the label dra-steward.io/policy=true")
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap in that namespace in which the controller reports the state of the policies")

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -33,6 +34,11 @@ func Kinds() map[string]string {
 		"claim": "claim", "claims": "claim", "resourceclaim": "claim", "resourceclaims": "claim", "resourceclaims.resource.k8s.io": "claim",
 		"pod": "pod", "pods": "pod", "po": "pod",
 	}
+}
+
+// IsDrain reports whether a word is one of the names that kubectl has for the type DeviceDrain.
+func IsDrain(kind string) bool {
+	return slices.Contains([]string{"devicedrain", "devicedrains", "ddrain", "devicedrain." + v1alpha1.Group, "devicedrains." + v1alpha1.Group}, kind)
 }
 
 // Arguments joins TYPE NAME... to TYPE/NAME..., as kubectl reads them.

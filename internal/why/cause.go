@@ -9,6 +9,8 @@ import (
 type Kind string
 
 const (
+	// DriverGone: the pod cannot end, because a driver of its claims is gone from its node.
+	DriverGone Kind = "DriverGone"
 	// TemplateMissing: the ResourceClaimTemplate of the pod does not exist.
 	TemplateMissing Kind = "TemplateMissing"
 	// QuotaExceeded: a ResourceQuota refuses the claim of the pod.
@@ -74,7 +76,7 @@ const (
 // claim has; a selector is in doubt last, because it states what the author wants.
 func kinds() []Kind {
 	return []Kind{
-		TemplateMissing, QuotaExceeded, AdminAccessRefused, CreationFailed, ClaimMissing, ClaimNamedTwice,
+		DriverGone, TemplateMissing, QuotaExceeded, AdminAccessRefused, CreationFailed, ClaimMissing, ClaimNamedTwice,
 		SchedulingGate, SchedulerMissing, GroupIncomplete,
 		ClassMissing, ResourceUnknown, NoDevices, SelectorError,
 		TaintNotTolerated, IncompletePool, WrongNode, PatchNotApplied, MatchAttribute, DistinctAttribute,
@@ -85,7 +87,7 @@ func kinds() []Kind {
 
 // first is how many of kinds are conditions that scheduling does not get past: no change
 // of devices helps before these.
-const first = 13
+const first = 14
 
 // A Cause is a reason why a pod or claim waits, and what changes it.
 type Cause struct {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/dra-steward/dra-steward/internal/extendedresource"
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
@@ -34,24 +35,12 @@ type Answer struct {
 	Events    []string `json:"events,omitempty"`
 	Claims    []Report `json:"claims"`
 	// FeatureGates are those that the allocator used.
-	FeatureGates FeatureGates `json:"featureGates"`
-}
-
-// FeatureGates are the features of kube-scheduler's allocator.
-type FeatureGates struct {
-	// Source is where they come from.
-	Source string `json:"source"`
-	// Enabled are the names of the gates that are on.
-	Enabled []string `json:"enabled"`
-	// Read is true if a component of the cluster has reported them.
-	Read bool `json:"read"`
+	FeatureGates gates.Used `json:"featureGates"`
 }
 
 // answer begins an answer.
 func (w World) answer(namespace string) Answer {
-	used := placement.Known(w.Gates)
-	return Answer{Namespace: namespace, Claims: []Report{},
-		FeatureGates: FeatureGates{Source: used.Source, Enabled: used.Enabled(), Read: used.Read}}
+	return Answer{Namespace: namespace, Claims: []Report{}, FeatureGates: placement.Known(w.Gates).Used()}
 }
 
 // ExplainClaim returns why a claim waits. pod is one that uses it, nil if none is known.
@@ -184,7 +173,7 @@ func (w World) surround(a *Answer, pod *corev1.Pod) {
 	}
 	a.Events = unique(a.Events)
 	if pod.Spec.NodeName != "" {
-		a.rank(nil)
+		a.rank(w.ending(a, pod))
 		return
 	}
 	a.rank(slices.Concat(namedTwice(pod), w.waiting(a, pod), w.bound(a, pod), w.binding(a, pod), w.elsewhere(a, pod)))

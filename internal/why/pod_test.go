@@ -3,6 +3,7 @@ package why
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,6 +28,15 @@ func TestPodCauses(t *testing.T) {
 			c.Namespace = "team-a"
 			change(&c.Status.Allocation.Devices.Results[0], c)
 			w.Claims = []*resourceapi.ResourceClaim{c}
+		}
+	}
+	// stuck is a pod of a node whose grace period was over five minutes ago.
+	stuck := func(node string) func(*corev1.Pod, *World) {
+		return func(pod *corev1.Pod, w *World) {
+			allocated(func(*resourceapi.DeviceRequestAllocationResult, *resourceapi.ResourceClaim) {})(pod, w)
+			pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
+			w.Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			pod.DeletionTimestamp = &metav1.Time{Time: w.Now.Add(-5 * time.Minute)}
 		}
 	}
 	const extended = corev1.ResourceName("example.com/gpu")
@@ -101,6 +111,24 @@ func TestPodCauses(t *testing.T) {
 			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
 		}, kind: ResourceUnknown, message: `did you mean "example.com/gpus"?`, remedy: "request example.com/gpus",
 			command: `kubectl patch pod train-0 -n team-a --type=json -p '[{"op":"remove","path":"/spec/containers/0/resources/limits/example.com~1gpu"},{"op":"add","path":"/spec/containers/0/resources/limits/example.com~1gpus","value":"1"}`},
+		"driver gone": {change: func(pod *corev1.Pod, w *World) {
+			stuck("n1")(pod, w)
+			w.View = tracker.Merge(class(), slice("n2", gpus(1)...))
+		}, kind: DriverGone, message: "the pod is Terminating, 5m0s longer than its grace period: driver gpu.example.com, which has to unprepare claim train, is gone from node n1",
+			remedy: "start a pod of driver gpu.example.com on node n1: the kubelet then unprepares the claim, and the pod ends; a deletion by force leaves the device prepared"},
+		"driver there": {change: stuck("n1")},
+		"driver gone, pod in its grace period": {change: func(pod *corev1.Pod, w *World) {
+			stuck("n1")(pod, w)
+			w.View, w.Now = tracker.Merge(class(), slice("n2", gpus(1)...)), pod.DeletionTimestamp.Add(30*time.Second)
+		}},
+		"driver gone, pod ended": {change: func(pod *corev1.Pod, w *World) {
+			stuck("n1")(pod, w)
+			w.View, pod.Status.Phase = tracker.Merge(class(), slice("n2", gpus(1)...)), corev1.PodFailed
+		}},
+		"driver gone, pod runs": {change: func(pod *corev1.Pod, w *World) {
+			stuck("n1")(pod, w)
+			w.View, pod.DeletionTimestamp = tracker.Merge(class(), slice("n2", gpus(1)...)), nil
+		}},
 		"extended, of a device plugin": {change: func(pod *corev1.Pod, w *World) {
 			one := corev1.ResourceList{extended: resource.MustParse("1")}
 			pod.Spec.Containers[0].Resources.Requests = one

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -49,6 +50,9 @@ type World struct {
 	Surroundings
 	// Notes go into every report.
 	Notes []string
+	// Now is the time at which the objects were read. Without it, pods that cannot end are not
+	// explained.
+	Now time.Time
 }
 
 // Surroundings are the objects in the namespace of a pod that decide about its claims.

@@ -190,7 +190,7 @@ func (r *Registry) tooNew(f file) bool {
 	return r.maxVersion != "" && semver.Compare(vPrefix(f.version), vPrefix(r.maxVersion)) > 0
 }
 
-// Problems returns what is wrong with directories and files, whoever uses them, in the
+// Problems returns what is wrong with directories and files, used or not, in the
 // order in which they are read.
 func (r *Registry) Problems() []Problem {
 	all := slices.Clone(r.problems)

@@ -494,7 +494,7 @@ func (b *bubble) decisions() uint64 {
 }
 
 // TestBug9And17OnlyWhoIsConcerned: a rule or a taint for one device leads to decisions
-// only about the pods on it that do not tolerate it for ever, a write of a rule's status
+// only about the pods on it that do not tolerate it without an end, a write of a rule's status
 // to none.
 func TestBug9And17OnlyWhoIsConcerned(t *testing.T) {
 	objects := []runtime.Object{sliceOf(1)}

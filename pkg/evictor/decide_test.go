@@ -29,13 +29,13 @@ func TestDecidePod(t *testing.T) {
 		want     int // seconds after start, -1 for no eviction
 	}{
 		"untolerated":           {world: one(at(3)), want: 3},
-		"tolerated for ever":    {world: one(at(3), tolerate(noExecute, nil)), want: -1},
+		"tolerated always":      {world: one(at(3), tolerate(noExecute, nil)), want: -1},
 		"tolerated for a while": {world: one(at(3), tolerate(noExecute, ptr.To[int64](4))), want: 7},
 		"the least of several": {
 			world: one(at(0), tolerate(noExecute, ptr.To[int64](9)), tolerate(noExecute, ptr.To[int64](4)), tolerate(noExecute, ptr.To[int64](6))), want: 4},
-		"for ever beside a while": {world: one(at(0), tolerate(noExecute, ptr.To[int64](9)), tolerate(noExecute, nil)), want: -1},
-		"negative seconds":        {world: one(at(3), tolerate(noExecute, ptr.To[int64](-8))), want: 3},
-		"tolerates NoSchedule":    {world: one(at(3), tolerate(resourceapi.DeviceTaintEffectNoSchedule, nil)), want: 3},
+		"always and for a while": {world: one(at(0), tolerate(noExecute, ptr.To[int64](9)), tolerate(noExecute, nil)), want: -1},
+		"negative seconds":       {world: one(at(3), tolerate(noExecute, ptr.To[int64](-8))), want: 3},
+		"tolerates NoSchedule":   {world: one(at(3), tolerate(resourceapi.DeviceTaintEffectNoSchedule, nil)), want: 3},
 		"two taints, one tolerated": {
 			world: one(at(3), resourceapi.DeviceToleration{Key: "example.com/broken", Operator: resourceapi.DeviceTolerationOpExists, Effect: noExecute}),
 			change: func(w world) {

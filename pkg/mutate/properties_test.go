@@ -174,7 +174,7 @@ func checkTime(t *testing.T, device string, was, is resourceapi.DeviceTaint, old
 	case len(stored) == 0:
 		t.Errorf("%s %v: was %v, and no such taint is stored", device, is, was.TimeAdded)
 	case !kept():
-		t.Errorf("%s %v: is none of the stored times %v", device, is, stored)
+		t.Errorf("%s %v: is not among the stored times %v", device, is, stored)
 	case writeTime.Sub(was.TimeAdded.Time).Abs() > 5*time.Second:
 		t.Errorf("%s %v: was %v, outside of the window", device, is, was.TimeAdded)
 	case !is.TimeAdded.Time.Before(was.TimeAdded.Time):

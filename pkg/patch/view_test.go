@@ -27,7 +27,7 @@ func TestViews(t *testing.T) {
 	for _, condition := range []string{
 		`device.attributes["gpu.example.com"].n == 1`, `device.attributes["other.example.com"].n == 7`,
 		`device.driver == "gpu.example.com"`, `device.allowMultipleAllocations`, `"q" in device.attributes["gpu.example.com"].l`,
-		`device.capacity["gpu.example.com"].memory.compareTo(quantity("4Gi")) > 0`, `device.attributes["nobody"].n == 1`,
+		`device.capacity["gpu.example.com"].memory.compareTo(quantity("4Gi")) > 0`, `device.attributes["unknown"].n == 1`,
 		`device.attributes["gpu.example.com"].v.isGreaterThan(semver("1.0.0"))`, `"n" in device.attributes["gpu.example.com"]`,
 		`device.attributes["gpu.example.com"].model`, `device.attributes["gpu.example.com"].all(k, k != "never")`,
 	} {

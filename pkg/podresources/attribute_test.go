@@ -45,7 +45,7 @@ func recorded(t testing.TB) podresources.Input {
 }
 
 // TestRecorded replays the answers of the real kubelet, with all sources and without
-// some: testdata/kubelet-1.37.0.<sources>.json is what comes of it.
+// some: testdata/kubelet-1.37.0.<sources>.json is the result.
 func TestRecorded(t *testing.T) {
 	for name, drop := range map[string]func(*podresources.Input){
 		"all":           func(*podresources.Input) {},
@@ -170,6 +170,20 @@ func TestGeneratedNames(t *testing.T) {
 }
 
 // Another claim took the name of the one that is prepared: the node holds the old one.
+// TestReservedForOthers: an allocated claim that is reserved for other pods is not held by a pod
+// that refers to it, and waits, or ran before.
+func TestReservedForOthers(t *testing.T) {
+	in := recorded(t)
+	in.Listing, in.Checkpoint = nil, nil
+	if len(find(podresources.Attribute(in), "requests", "only-a")) == 0 {
+		t.Fatal("the claim of the pod is not held")
+	}
+	claim(in, "two-requests").Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "requests", UID: "another"}}
+	if held := find(podresources.Attribute(in), "requests", "only-a"); len(held) > 0 {
+		t.Errorf("the claim is reserved for another pod: %+v", held)
+	}
+}
+
 func TestReusedName(t *testing.T) {
 	in := recorded(t)
 	old := claim(in, "two-requests").UID

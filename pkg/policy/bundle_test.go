@@ -107,7 +107,7 @@ func TestBundlePaths(t *testing.T) {
 }
 
 // TestBundleSignatures: signatures are not verified, so that one that is wrong changes nothing:
-// whoever writes the file decides what it holds.
+// the author of the file decides what it holds.
 func TestBundleSignatures(t *testing.T) {
 	for _, signatures := range []string{`{"signatures": ["forged"]}`, "garbage"} {
 		files, err := policy.Bundle(bytes.NewReader(tarball(t, map[string]string{"/site/policy.rego": bundled, "/.signatures.json": signatures})))

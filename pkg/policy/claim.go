@@ -39,6 +39,7 @@ func (t tolerationID) evicts() bool {
 // distinctToleration is a distinct toleration.
 type distinctToleration struct {
 	tolerationID
+	places   int
 	lastList int
 	repeated bool
 	known    scalar
@@ -117,6 +118,7 @@ func (d *devices) add(one deviceRequest) {
 		t := &d.tolerations[found]
 		t.repeated = t.repeated || t.lastList == at
 		t.lastList = at
+		t.places++
 		d.places = append(d.places, place{found, at, i})
 	}
 }
@@ -222,12 +224,17 @@ func (d *devices) tolerationTerms() *ast.Term {
 // paths are the paths of each distinct toleration.
 func (d *devices) paths() [][]*ast.Term {
 	paths := make([][]*ast.Term, len(d.tolerations))
+	for i := range paths {
+		paths[i] = make([]*ast.Term, 0, d.tolerations[i].places)
+	}
+	terms := make([]ast.Term, len(d.places))
 	request, list := -1, ""
-	for _, p := range d.places {
+	for i, p := range d.places {
 		if p.request != request {
 			request, list = p.request, d.path(p.request)+".tolerations["
 		}
-		paths[p.toleration] = append(paths[p.toleration], ast.StringTerm(list+itoa(p.index)+"]"))
+		terms[i].Value = ast.String(list + itoa(p.index) + "]")
+		paths[p.toleration] = append(paths[p.toleration], &terms[i])
 	}
 	return paths
 }

@@ -9,7 +9,9 @@ import (
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/metrics"
 	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -157,7 +159,7 @@ func (k groupKey) possible() part {
 	switch k.kind {
 	case "DeviceTaintRule":
 		return partsOf([]string{needsTaintRule, NeedsImpact})
-	case v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionKind:
+	case v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionKind, v1alpha1.DeviceRollKind:
 		return partsOf([]string{NeedsImpact})
 	case "ResourceSlice":
 		return partsOf([]string{needsSlice})
@@ -275,7 +277,11 @@ func (s *Set) newQueryOf(selected []*preparedPolicy) (*query, error) {
 
 // run returns what each policy of the query reports.
 func (q *query) run(ctx context.Context, input ast.Value, options ...rego.EvalOption) ([]ast.Value, error) {
-	results, err := q.prepared.Eval(ctx, append(options, rego.EvalParsedInput(input))...)
+	// Without a cancel of its own, OPA starts a goroutine for each evaluation.
+	cancel := topdown.NewCancel()
+	defer context.AfterFunc(ctx, cancel.Cancel)()
+	results, err := q.prepared.Eval(ctx, append(options, rego.EvalParsedInput(input),
+		rego.EvalExternalCancel(cancel), rego.EvalMetrics(metrics.NoOp()))...)
 	if err != nil {
 		return nil, err
 	}

@@ -90,6 +90,8 @@ func absent(object any) bool {
 		return object == nil
 	case *v1alpha1.DeviceReaction:
 		return object == nil
+	case *v1alpha1.DeviceRoll:
+		return object == nil
 	default:
 		return true
 	}
@@ -402,7 +404,7 @@ func taintRule(req Request) *ast.Term {
 }
 
 // previewed reports whether the stored rule was the preview of what is written: the same
-// taint and devices without an effect, and a controller has said what it would do.
+// taint and devices without an effect, and a controller has said what it evicts.
 func previewed(old, rule *resourceapi.DeviceTaintRule) bool {
 	if old == nil || old.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone ||
 		old.Spec.Taint.Key != rule.Spec.Taint.Key || old.Spec.Taint.Value != rule.Spec.Taint.Value ||

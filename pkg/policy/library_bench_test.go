@@ -56,11 +56,14 @@ func BenchmarkLibrary(b *testing.B) {
 	configured.Spec.Devices.Config[0].Opaque.Parameters.Raw = []byte(`{"apiVersion": "gpu.resource.example.com/v1alpha1", "kind": "GpuConfig"}`)
 	wildcard := claimOf(8, 4, false)
 	wildcard.Spec.Devices.Requests[0].Exactly.Tolerations[0].Key = ""
-	wildcardOf32, endless := claimOf(8, 4, true), claimOf(8, 4, true)
+	wildcardOf32 := claimOf(8, 4, true)
 	wildcardOf32.Spec.Devices.Requests[0].Exactly.Tolerations[0].Key = ""
-	for i := range endless.Spec.Devices.Requests {
-		for j := range endless.Spec.Devices.Requests[i].Exactly.Tolerations {
-			endless.Spec.Devices.Requests[i].Exactly.Tolerations[j].TolerationSeconds = nil
+	endless, endlessOf32 := claimOf(8, 4, false), claimOf(8, 4, true)
+	for _, claim := range []*resourceapi.ResourceClaim{endless, endlessOf32} {
+		for i := range claim.Spec.Devices.Requests {
+			for j := range claim.Spec.Devices.Requests[i].Exactly.Tolerations {
+				claim.Spec.Devices.Requests[i].Exactly.Tolerations[j].TolerationSeconds = nil
+			}
 		}
 	}
 	for _, bench := range []struct {
@@ -74,7 +77,8 @@ func BenchmarkLibrary(b *testing.B) {
 		{"8 requests with the same 4 tolerations, one denied", wildcard},
 		{"8 requests with 32 distinct tolerations", claimOf(8, 4, true)},
 		{"8 requests with 32 distinct tolerations, one denied", wildcardOf32},
-		{"8 requests with 32 distinct tolerations, each warned about", endless},
+		{"8 requests with the same 4 tolerations, each warned about", endless},
+		{"8 requests with 32 distinct tolerations, each warned about", endlessOf32},
 	} {
 		for _, cache := range []struct {
 			name string

@@ -68,7 +68,7 @@ func parts() []string {
 
 // allKinds are the kinds of objects that policies can apply to.
 func allKinds() []string {
-	return []string{"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule", v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionKind}
+	return []string{"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule", v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionKind, v1alpha1.DeviceRollKind}
 }
 
 // Metadata is the METADATA of a policy's package.

@@ -163,39 +163,21 @@ func identityOf(v *Violation) identity {
 	return identity{v.Code, v.Mode, v.Stored, v.Message, v.Hint, strings.Join(v.Allowed, "\x00"), len(v.Allowed)}
 }
 
-// places are the distinct paths of a message.
-type places struct {
-	paths []string
-	known map[string]bool
-}
-
-func (p *places) add(paths []string) {
-	for _, path := range paths {
-		if !p.known[path] {
-			p.known[path] = true
-			p.paths = append(p.paths, path)
-		}
-	}
-}
-
 // groupMessages makes one message of the violations that differ only in their places.
 // Messages about denials come first if there are more than the limits allow.
 func groupMessages(violations []Violation) []Message {
-	groups := make(map[identity]*places, len(violations))
+	groups := make(map[identity]int, len(violations))
 	var first []*Violation
-	var found []*places
+	var paths [][]string
 	for i := range violations {
-		id := identityOf(&violations[i])
-		group := groups[id]
-		if group == nil {
-			group = &places{known: make(map[string]bool, len(violations[i].Paths))}
-			groups[id] = group
-			first, found = append(first, &violations[i]), append(found, group)
+		v := &violations[i]
+		group, found := groups[identityOf(v)]
+		if !found {
+			group = len(first)
+			groups[identityOf(v)] = group
+			first, paths = append(first, v), append(paths, nil)
 		}
-		group.add(violations[i].Paths)
-	}
-	for _, group := range found {
-		slices.SortFunc(group.paths, natural.Compare)
+		paths[group] = append(paths[group], v.Paths...)
 	}
 	listed, omitted := limitMessages(first)
 	type hint struct {
@@ -209,7 +191,7 @@ func groupMessages(violations []Violation) []Message {
 			continue
 		}
 		of := hint{omission{v.Code, v.Mode}, v.Hint}
-		all = append(all, v.messageAt(found[i].paths, !given[of]))
+		all = append(all, v.messageAt(distinct(paths[i]), !given[of]))
 		given[of] = true
 	}
 	return append(all, omitted...)
@@ -254,6 +236,20 @@ func limitMessages(first []*Violation) (listed []bool, omitted []Message) {
 		omitted = append(omitted, Message{Code: of.code, Mode: of.mode, Message: text})
 	}
 	return listed, omitted
+}
+
+// distinct returns each path once, those that a message names first and in their order.
+func distinct(paths []string) []string {
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	for i := range min(len(paths), 1+maxOtherPlaces) {
+		for j := i + 1; j < len(paths); j++ {
+			if natural.Compare(paths[j], paths[i]) < 0 {
+				paths[i], paths[j] = paths[j], paths[i]
+			}
+		}
+	}
+	return paths
 }
 
 // messageAt returns the message of a violation with these places, with or without its hint.

@@ -20,7 +20,7 @@ func (a templates) Oldest(namespace string, spec *resourceapi.ResourceClaimSpec)
 }
 
 // TestClaimsFromTemplates: what the claim controller copies is refused only if its
-// template is younger than the policy and nobody could have been exempt who wrote it.
+// template is younger than the policy and its author could not have been exempt.
 func TestClaimsFromTemplates(t *testing.T) {
 	const code, controller = "DRA-TOL-001", "system:serviceaccount:kube-system:resource-claim-controller"
 	since := now.Add(-time.Hour)

@@ -149,7 +149,7 @@ func Thresholds(c v1alpha1.StewardConfiguration) guard.Thresholds {
 }
 
 // Guard checks the impact of a write now: one that makes a DeviceTaintRule evict
-// what it did not evict before, a DeviceDrain drain, or a DeviceReaction act. Of all others it says nothing.
+// what it did not evict before, a DeviceDrain drain, a DeviceReaction act, or a DeviceRoll drain. Of all others it says nothing.
 func (r Reviewer) Guard(req Request) (Answer, error) {
 	k, err := lookup(req)
 	if err != nil {

@@ -118,9 +118,9 @@ func TestGuard(t *testing.T) {
 		"guard is switched off":     {v1alpha1.StewardConfiguration{Guard: v1alpha1.Guard{Mode: "off"}}, manyPods, taintRule(t, ex, "d", ""), nil, nil, false},
 		"guard warns":               {v1alpha1.StewardConfiguration{Guard: v1alpha1.Guard{Mode: "warn"}}, manyPods, taintRule(t, ex, "d", ""), nil, []string{"warning" + strings.TrimPrefix(tooMany, "error")}, true},
 		"policy warns":              {v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{Modes: map[string]v1alpha1.PolicyMode{"DRA-RULE-004": "warn"}}}, manyPods, taintRule(t, ex, "d", ""), nil, []string{"warning" + strings.TrimPrefix(tooMany, "error")}, true},
-		"nobody counts":             {hit: broken, object: taintRule(t, ex, "d", ""), want: []string{"error guard-error: cannot count what this would evict: claims are not all read yet"}},
-		"nobody counts, stopped":    {hit: broken, object: taintRule(t, none, "d", ""), old: taintRule(t, ex, "d", "")},
-		"nobody counts, onError":    {v1alpha1.StewardConfiguration{Guard: v1alpha1.Guard{OnError: "warn"}}, broken, taintRule(t, ex, "d", ""), nil, []string{"warning guard-error: "}, false},
+		"no count":                  {hit: broken, object: taintRule(t, ex, "d", ""), want: []string{"error guard-error: cannot count what this would evict: claims are not all read yet"}},
+		"no count, stopped":         {hit: broken, object: taintRule(t, none, "d", ""), old: taintRule(t, ex, "d", "")},
+		"no count, onError":         {v1alpha1.StewardConfiguration{Guard: v1alpha1.Guard{OnError: "warn"}}, broken, taintRule(t, ex, "d", ""), nil, []string{"warning guard-error: "}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reviewer := guarding(t, tt.configuration, tt.hit)

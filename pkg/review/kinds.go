@@ -33,6 +33,7 @@ var kinds = map[name]kind{
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch()).own(validate.PatchEffect),
 	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain(), nil, validate.DeviceDrain()).own(nil).guarded(guard.WidensDrain),
 	{v1alpha1.DeviceReactionKind, ""}:     of(nil, nil, validate.DeviceReaction()).own(nil).guarded(guard.WidensReaction),
+	{v1alpha1.DeviceRollKind, ""}:         of(nil, nil, validate.DeviceRoll()).own(nil).guarded(guard.WidensRoll),
 
 	{validate.PodDeletionKind, ""}: of(nil, nil, validate.PodDeletions()).own(nil),
 }
@@ -268,7 +269,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 		return nil, nil, err
 	}
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
-		ClusterView: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters}
+		ClusterView: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings()}
 	if r.exemptions.system(req) {
 		conditions.ClusterView = nil // rules about the cluster only warn, and components read no warnings
 	}

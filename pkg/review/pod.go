@@ -16,7 +16,7 @@ import (
 
 // Pod returns what is wrong with the extended resources of a new pod that are backed by DRA:
 // what Validate finds in the claim that the scheduler makes for them. Components of
-// Kubernetes are not exempt, since a controller that creates a pod acts for whoever wrote
+// Kubernetes are not exempt, since a controller that creates a pod acts for the author of
 // its template.
 func (r Reviewer) Pod(req Request) (Answer, error) {
 	pod, err := decode[corev1.Pod]("object", req.Object)

@@ -19,7 +19,7 @@ func podRequest(user, object string) review.Request {
 }
 
 // TestExtendedResources: what a namespace may not ask for in a claim, its pods may not ask
-// for by extended resources either, whoever creates them.
+// for by extended resources either, for any creator.
 func TestExtendedResources(t *testing.T) {
 	r := withPolicies(t, v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{
 		Modes: map[string]v1alpha1.PolicyMode{"DRA-CLAIM-003": "deny", "DRA-CLAIM-004": "deny"},

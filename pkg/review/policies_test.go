@@ -70,7 +70,7 @@ func findings(t *testing.T, r review.Reviewer, req review.Request, code string) 
 	return found
 }
 
-// TestPolicies: what becomes of {} by mode, namespace, author and exemption.
+// TestPolicies: the answer about {} by mode, namespace, author and exemption.
 func TestPolicies(t *testing.T) {
 	const code, path = "DRA-TOL-001", "spec.devices.requests[gpu].exactly.tolerations[0].key"
 	later, earlier := metav1.NewTime(now.Add(time.Hour)), metav1.NewTime(now.Add(-time.Hour))
@@ -109,7 +109,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestIdentityIsNotWritten: what an author can write into an object makes them nobody
+// TestIdentityIsNotWritten: what an author can write into an object makes them no other user
 // else: no annotation of the scheduler, no forged owner, no label.
 func TestIdentityIsNotWritten(t *testing.T) {
 	r := withPolicies(t, v1alpha1.StewardConfiguration{})

@@ -94,6 +94,7 @@ type Reviewer struct {
 	exemptions    exemptions
 	publishers    map[string]validate.Publishers
 	forceDeleters validate.Deleters
+	driverPods    v1alpha1.DriverPods
 	protected     v1alpha1.ProtectedLabels
 	// observes is true in the mode observe: answers deny, warn and change nothing.
 	observes bool
@@ -180,7 +181,7 @@ func (e UnknownKindError) Error() string {
 	if e.Subresource != "" {
 		what += "/" + e.Subresource
 	}
-	return fmt.Sprintf("dra-steward has no rules for %s (%s); it checks ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s and ResourceSlicePatch, DeviceDrain and DeviceReaction of %s: correct the rules of the webhook configuration",
+	return fmt.Sprintf("dra-steward has no rules for %s (%s); it checks ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s and ResourceSlicePatch, DeviceDrain, DeviceReaction and DeviceRoll of %s: correct the rules of the webhook configuration",
 		what, e.Kind.GroupVersion(), resourceapi.GroupName, v1alpha1.Group)
 }
 

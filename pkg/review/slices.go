@@ -18,7 +18,7 @@ import (
 
 // Slices write ResourceSlicePatches into slices, and take them back.
 type Slices interface {
-	// Active reports whether slices without a ledger ([materialize.Annotation]) are of interest.
+	// Active reports whether slices without a record ([materialize.Annotation]) are of interest.
 	Active() bool
 	// Merge returns what is to be stored of a write; old is nil on creation. acceptable says
 	// why an API server would refuse a merged slice although it takes the driver's.
@@ -40,7 +40,7 @@ func (k kindOf[T]) inCluster(r Reviewer, answer *Answer, object *T, req Request,
 // driver may publish.
 func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored func() (*T, error), req Request) error {
 	slice, is := any(object).(*resourceapi.ResourceSlice)
-	if !is || r.Slices == nil || !r.Slices.Active() && !hasLedger(req.Object) && !hasLedger(req.Old) {
+	if !is || r.Slices == nil || !r.Slices.Active() && !hasOriginals(req.Object) && !hasOriginals(req.Old) {
 		return nil
 	}
 	before, err := stored()
@@ -56,7 +56,7 @@ func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored fun
 }
 
 // hasLedger is quick, and may be wrong in that it finds one.
-func hasLedger(object []byte) bool { return bytes.Contains(object, []byte(record.Annotation)) }
+func hasOriginals(object []byte) bool { return bytes.Contains(object, []byte(record.Annotation)) }
 
 // AcceptableSlice says why the newest API server would refuse a merged slice although it
 // takes the published one.

@@ -263,7 +263,7 @@ func TestBug7MissedDeletion(t *testing.T) {
 	}
 	for e := range before.slices.all() {
 		if now, _ := s.current.slices.get(e.key()); (now != e) != (e.key() == "3") {
-			t.Errorf("slice %s was computed anew: %t", e.key(), now != e)
+			t.Errorf("slice %s was computed again: %t", e.key(), now != e)
 		}
 	}
 }

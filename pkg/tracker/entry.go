@@ -46,7 +46,7 @@ func (e *entry) rulesOf(device int) []*rule {
 	return e.rules[e.tainted[at].from:e.tainted[at].to]
 }
 
-// publishedSlice returns a stored slice with the driver's values. A slice whose ledger
+// publishedSlice returns a stored slice with the driver's values. A slice whose record
 // cannot be read is returned as it is.
 func publishedSlice(old *entry, stored *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	if old != nil && old.stored == stored {

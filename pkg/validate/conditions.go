@@ -28,6 +28,8 @@ type Conditions struct {
 	SliceAuthors SliceAuthors
 	// ForceDeleters are who may delete pods by force, in addition to the control plane.
 	ForceDeleters Deleters
+	// DriverPods are what a site allows while a driver is in use.
+	DriverPods DriverPodSettings
 	// ClusterView has the other objects that exist; nil leaves out the rules that read it.
 	ClusterView ClusterView
 	// Parameters is what is known about the parameters of drivers; nil leaves out the

@@ -160,6 +160,8 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 		errs, tolerated = run[v1alpha1.ResourceSlicePatch](t, c, conditions, validate.ResourceSlicePatch())
 	case "DeviceDrain":
 		errs, tolerated = run[v1alpha1.DeviceDrain](t, c, conditions, validate.DeviceDrain())
+	case "DeviceRoll":
+		errs, tolerated = run[v1alpha1.DeviceRoll](t, c, conditions, validate.DeviceRoll())
 	case "DeviceReaction":
 		errs, tolerated = run[v1alpha1.DeviceReaction](t, c, conditions, validate.DeviceReaction())
 	case validate.PodDeletionKind:

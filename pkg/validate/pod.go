@@ -25,6 +25,8 @@ type PodDeletion struct {
 	Pod corev1.Pod `json:"pod"`
 	// Claims are those that are reserved for the pod.
 	Claims []*resourceapi.ResourceClaim `json:"claims,omitempty"`
+	// Driver is set for a pod of drivers that the site lists.
+	Driver *DriverPod `json:"driver,omitempty"`
 }
 
 // Deleters are who may delete pods by force.
@@ -64,7 +66,7 @@ deletions to the webhook only if forceDeletion.enabled of the chart is set.`,
 	Upstream: "allows every user that can delete a pod to delete it by force",
 	Source:   "KEP-4381, ResourceClaimStatus.ReservedFor; kubernetes issue 141471",
 	Check:    podForceDeletion,
-}}
+}, driverPodRule()}
 
 func podForceDeletion(d *PodDeletion, c Pass) field.ErrorList {
 	pod := &d.Pod

@@ -1,6 +1,11 @@
 package validate
 
 import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -36,11 +41,30 @@ compile, the reaction does nothing.`,
 		Upstream: "checks the length only",
 		Source:   reactionPage + "When; CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
 		Check: func(r *v1alpha1.DeviceReaction, c Pass) field.ErrorList {
-			if r.Spec.Selector == nil {
-				return nil
+			var errs field.ErrorList
+			if r.Spec.Selector != nil {
+				errs = apiserver.SelectorErrors(reactionFields.Child("selector", "selectors"), r.Spec.Selector.Selectors, c.server)
 			}
-			return apiserver.SelectorErrors(reactionFields.Child("selector", "selectors"), r.Spec.Selector.Selectors, c.server)
+			if condition := r.Spec.When.NodeCondition; condition != nil && condition.Devices != "" {
+				at := reactionFields.Child("when", "nodeCondition", "devices")
+				for _, err := range apiserver.SelectorErrors(at, []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: condition.Devices}}}, c.server) {
+					err.Field = at.String()
+					errs = append(errs, err)
+				}
+			}
+			return errs
 		},
+	},
+	{
+		ID: "reaction-template",
+		Doc: `The template of a proof is a PodTemplateSpec with a container that has the device.
+
+The reaction sets the claim, the ServiceAccount, the node and the restart policy of the pods: a template
+that sets them, too, expects something else than it gets.`,
+		Category: Gap,
+		Upstream: "does not check",
+		Source:   reactionPage + "Prove",
+		Check:    reactionTemplate,
 	},
 	{
 		ID: "reaction-time-zone",
@@ -69,6 +93,36 @@ Its drains would end before they start.`,
 			return nil
 		},
 	},
+}
+
+// reactionTemplate decodes the template of a proof.
+func reactionTemplate(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
+	if r.Spec.Prove == nil || len(r.Spec.Prove.Template.Raw) == 0 {
+		return nil
+	}
+	at := reactionFields.Child("prove", "template")
+	template, err := v1alpha1.ProofTemplate(r.Spec.Prove)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())}
+	}
+	spec, at := template.Spec, at.Child("spec")
+	for name, set := range map[string]bool{
+		"resourceClaims": len(spec.ResourceClaims) > 0, "serviceAccountName": spec.ServiceAccountName != "" || spec.DeprecatedServiceAccount != "",
+		"nodeName": spec.NodeName != "", "automountServiceAccountToken": spec.AutomountServiceAccountToken != nil && *spec.AutomountServiceAccountToken,
+		"restartPolicy": spec.RestartPolicy != "" && spec.RestartPolicy != corev1.RestartPolicyNever,
+	} {
+		if set {
+			errs = append(errs, field.Forbidden(at.Child(name), "is set by the reaction: leave it out"))
+		}
+	}
+	has := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Resources.Claims, func(claim corev1.ResourceClaim) bool { return claim.Name == v1alpha1.ProofClaim })
+	}
+	if !slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), has) {
+		errs = append(errs, field.Required(at.Child("containers"), "one container must have the device: resources.claims: [{name: "+v1alpha1.ProofClaim+"}]"))
+	}
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return errs
 }
 
 func reactionNames(r *v1alpha1.DeviceReaction, c Pass) (errs field.ErrorList) {

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"embed"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -180,3 +181,8 @@ func lift[Whole, Part any](part func(Whole, Pass) Part, rules Table[Part]) Table
 	}
 	return lifted
 }
+
+// Examples holds the example of every rule, examples/<ID>.txtar.
+//
+//go:embed examples
+var Examples embed.FS

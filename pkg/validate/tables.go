@@ -76,6 +76,11 @@ func DeviceDrain() Table[*v1alpha1.DeviceDrain] {
 	return slices.Concat(mirrored(apiserver.DeviceDrain()), drainGaps)
 }
 
+// DeviceRoll returns the rules for DeviceRolls.
+func DeviceRoll() Table[*v1alpha1.DeviceRoll] {
+	return slices.Concat(mirrored(apiserver.DeviceRoll()), rollGaps)
+}
+
 // DeviceReaction returns the rules for DeviceReactions.
 func DeviceReaction() Table[*v1alpha1.DeviceReaction] {
 	return slices.Concat(mirrored(apiserver.DeviceReaction()), reactionGaps)
@@ -134,6 +139,7 @@ func Rules() []Description {
 	all = describe(all, "ResourceSlicePatch", ResourceSlicePatch())
 	all = describe(all, "DeviceDrain", DeviceDrain())
 	all = describe(all, "DeviceReaction", DeviceReaction())
+	all = describe(all, "DeviceRoll", DeviceRoll())
 	all = describe(all, PodDeletionKind, PodDeletions())
 	return all
 }

@@ -2,7 +2,7 @@
 # title: A claim asks for admin access
 # description: |
 #   adminAccess gives a pod a device that others are using, with all that is on it. The API
-#   server asks for one label on the namespace, and whoever may set labels there, or may
+#   server asks for one label on the namespace, and everyone who may set labels there, or may
 #   write claims in a namespace that has it, gets the access. Here it is for the listed
 #   users and groups.
 # related_resources:

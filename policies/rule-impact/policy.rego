@@ -1,7 +1,7 @@
 # METADATA
-# title: A DeviceTaintRule, DeviceDrain or DeviceReaction affects more than the site allows
+# title: A DeviceTaintRule, DeviceDrain, DeviceReaction or DeviceRoll affects more than the site allows
 # description: |
-#   When a rule, drain or reaction is written so that it evicts more than before, the devices, pods
+#   When a rule, drain, reaction or roll is written so that it evicts more than before, the devices, pods
 #   and namespaces that it affects are counted. A write above a threshold, or with an empty
 #   selector, is usually a mistake. If it is intended, the annotation
 #   dra-steward.io/acknowledged-impact sets a higher limit, such as pods<=120,namespaces<=4.
@@ -16,7 +16,7 @@
 #   severity: high
 #   mode: deny
 #   about: object
-#   kinds: [DeviceTaintRule, DeviceDrain, DeviceReaction]
+#   kinds: [DeviceTaintRule, DeviceDrain, DeviceReaction, DeviceRoll]
 #   needs: [impact]
 #   parameters:
 #     type: object

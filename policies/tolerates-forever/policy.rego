@@ -23,19 +23,19 @@
 package dra.tolerations.tolerates_forever
 
 deny contains violation if {
+	keys := input.parameters["DRA-TOL-004"].keys
+	messages := {
+		"NoExecute": "the pod is never evicted",
+		"": "the pod is never evicted: an empty effect includes NoExecute",
+	}
 	some toleration in input.tolerations
 	toleration.noExecute
 	toleration.seconds == null
-	not toleration.key in input.parameters["DRA-TOL-004"].keys
+	not toleration.key in keys
 	violation := {
 		"paths": toleration.paths,
 		"field": "tolerationSeconds",
 		"message": messages[toleration.effect],
 		"hint": "set tolerationSeconds to the time that the workload needs to stop; with an empty effect write NoSchedule if only new allocations are meant",
 	}
-}
-
-messages := {
-	"NoExecute": "the pod is never evicted",
-	"": "the pod is never evicted: an empty effect includes NoExecute",
 }

@@ -38,10 +38,10 @@ func TestPreEnqueue(t *testing.T) {
 // That patched values are written into slices counts as long as there is such a slice.
 func TestNoteSlices(t *testing.T) {
 	p := &patches{wake: make(chan struct{}, 1), written: map[string]bool{}, report: newReport(klog.Background(), nil, nil, nil)}
-	slice := func(name, ledger string) *resourceapi.ResourceSlice {
-		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{record.Annotation: ledger}}}
+	slice := func(name, originals string) *resourceapi.ResourceSlice {
+		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{record.Annotation: originals}}}
 	}
-	ledger, err := record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: {Former: []record.Former{{}}}}}}.Encode()
+	originals, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: {Former: []record.FormerValue{{}}}}}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,11 +52,11 @@ func TestNoteSlices(t *testing.T) {
 		want  int
 	}{
 		{func() { handler.OnAdd(slice("a", ""), true) }, false, 0},
-		{func() { handler.OnUpdate(slice("a", ""), slice("a", ledger)) }, true, 1},
-		{func() { handler.OnUpdate(slice("a", ledger), slice("a", ledger)) }, false, 1},
-		{func() { handler.OnAdd(slice("b", ledger), false) }, true, 2},
-		{func() { handler.OnUpdate(slice("a", ledger), slice("a", "")) }, true, 1},
-		{func() { handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "b", Obj: slice("b", ledger)}) }, true, 0},
+		{func() { handler.OnUpdate(slice("a", ""), slice("a", originals)) }, true, 1},
+		{func() { handler.OnUpdate(slice("a", originals), slice("a", originals)) }, false, 1},
+		{func() { handler.OnAdd(slice("b", originals), false) }, true, 2},
+		{func() { handler.OnUpdate(slice("a", originals), slice("a", "")) }, true, 1},
+		{func() { handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "b", Obj: slice("b", originals)}) }, true, 0},
 		{func() { handler.OnDelete(slice("a", "")) }, false, 0},
 	} {
 		step.do()

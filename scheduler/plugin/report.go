@@ -147,8 +147,8 @@ func (r *report) isTwice(slice *resourceapi.ResourceSlice, now time.Time) bool {
 	if now.Sub(r.twice) < repeatEvery {
 		return false
 	}
-	// A ledger that cannot be read counts, too.
-	if ledger, err := record.LedgerOf(slice); err == nil && ledger.Count().InForce == 0 {
+	// A record that cannot be read counts, too.
+	if originals, err := record.OriginalsOf(slice); err == nil && originals.Count().InForce == 0 {
 		return false
 	}
 	r.twice = now

@@ -46,7 +46,7 @@ func TestWhatIsSaid(t *testing.T) {
 func TestMaterialized(t *testing.T) {
 	slice := func(e record.Entry) *resourceapi.ResourceSlice {
 		s := &resourceapi.ResourceSlice{}
-		text, err := record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: e}}}.Encode()
+		text, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: e}}}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestMaterialized(t *testing.T) {
 		want  bool
 	}{
 		{&resourceapi.ResourceSlice{}, 0, false},
-		{slice(record.Entry{Former: []record.Former{{Value: written}}}), 0, false},
+		{slice(record.Entry{Former: []record.FormerValue{{Value: written}}}), 0, false},
 		{slice(record.Entry{Written: written, Patch: "p"}), 0, true},
 		{slice(record.Entry{Written: written, Patch: "p"}), time.Second, false},
 		{slice(record.Entry{Written: written, Patch: "p"}), repeatEvery, true},

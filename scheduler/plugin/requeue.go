@@ -20,7 +20,7 @@ type profile struct {
 }
 
 // addProfile lets the pods of a profile try again when patches change. The event of a
-// custom resource in EventsToRegister would do that too, but then the scheduler waits for
+// custom resource in EventsToRegister has the same effect, but then the scheduler waits for
 // the resource to be served, and without its CustomResourceDefinition nothing would be
 // scheduled.
 func (p *patches) addProfile(ctx context.Context, handle fwk.Handle) error {

@@ -149,7 +149,7 @@ func TestWritten(t *testing.T) {
 		var last *v1alpha1.ResourceSlicePatch
 		for step := range 40 {
 			switch random.IntN(4) {
-			case 0: // the driver publishes, with the ledger that it finds
+			case 0: // the driver publishes, with the record that it finds
 				driver = slice("n", step)
 				published := driver.DeepCopy()
 				published.Annotations = stored.Annotations

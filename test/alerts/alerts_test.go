@@ -108,6 +108,16 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "DeviceReaction xid is paused by Brake",
 		silent: `dra_steward_reaction_devices{reaction="xid",state="waiting"} 4x60`,
 	},
+	"DraStewardProofFailed": {
+		fires:  `dra_steward_reaction_proofs{reaction="xid",state="failed"} 0x10 1x50`,
+		says:   "1 drained devices of DeviceReaction xid have a proof that is failed",
+		silent: `dra_steward_reaction_proofs{reaction="xid",state="running"} 1x60`,
+	},
+	"DraStewardRollFailed": {
+		fires:  `dra_steward_roll_held_timestamp_seconds{roll="gpu-570",reason="NodeFailed"} _x10 600x50`,
+		says:   "DeviceRoll gpu-570 has stopped",
+		silent: `dra_steward_roll_held_timestamp_seconds{roll="gpu-570",reason="Canary"} 600x60`,
+	},
 	"DraStewardManyEvictions": {
 		fires:  `dra_steward_evictor_pod_deletions_total{pod="a"} 0x10 0+8x10 80x40`,
 		says:   "pods were evicted in 10 minutes",
@@ -143,6 +153,11 @@ var recorded = map[string]struct{ fires, says, silent string }{
 	"DraStewardDeviceHeldTwice": {
 		fires:  `dra_steward_node_findings{namespace="n",pod="a",kind="held-twice"} 0x10 1x10`,
 		says:   "1 devices of the node of a",
+		silent: `dra_steward_node_findings{namespace="n",pod="a",kind="prepared-gone"} 0x10 1x10`,
+	},
+	"DraStewardDriverGone": {
+		fires:  `dra_steward_node_findings{namespace="n",pod="a",kind="driver-gone"} 0x10 2x10`,
+		says:   "2 findings on the node of a",
 		silent: `dra_steward_node_findings{namespace="n",pod="a",kind="prepared-gone"} 0x10 1x10`,
 	},
 	"DraStewardPodResourcesLarge": {
@@ -286,7 +301,7 @@ func TestClassRoomIsNullByDefault(t *testing.T) {
 }
 
 // TestAlertsOfWhatIsInstalled: an alert about something that is not installed would fire
-// for ever.
+// without end.
 func TestAlertsOfWhatIsInstalled(t *testing.T) {
 	if _, ok := alerts(t, values{"controller": values{"enabled": false}, "monitoring": values{"alerts": values{"enabled": true}}})["DraStewardControllerNotLeading"]; ok {
 		t.Error("without a controller none can lead")
@@ -302,7 +317,7 @@ func TestMonitoringIsOffUnlessAsked(t *testing.T) {
 			t.Errorf("%s %s is not there when it is asked for", kind, name)
 		}
 		if rendered(t, kind, name, values{"monitoring": values{}}) != nil {
-			t.Errorf("%s %s is there though nobody asked: its type may not exist", kind, name)
+			t.Errorf("%s %s is rendered by default: its type may not exist", kind, name)
 		}
 	}
 }

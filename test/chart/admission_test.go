@@ -12,7 +12,7 @@ import (
 )
 
 // contract is the table of DESIGN.md for what exists by now: what is sent where,
-// for how long, and what happens when nobody answers.
+// for how long, and what happens without an answer.
 var contract = map[string]struct {
 	resource   string
 	versions   []string
@@ -31,13 +31,14 @@ var contract = map[string]struct {
 	"taintrules.validate.dra-steward.io":  {"devicetaintrules", allVersions, writes, 3, specChanges},
 	"patches.validate.dra-steward.io":     {"resourceslicepatches", ours, writes, 3, specChanges},
 	"drains.mutate.dra-steward.io":        {"devicedrains", ours, writes, 3, specChanges},
-	"drains.validate.dra-steward.io":      {"devicedrains devicereactions", ours, writes, 3, specChanges},
+	"drains.validate.dra-steward.io":      {"devicedrains devicereactions devicerolls", ours, writes, 3, specChanges},
 	"slices.validate.dra-steward.io":      {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
 	extendedresources.ImplicitWebhook:     {"pods", v1, writes[:1], 2, []string{"asks-for-extended-resources"}},
 	policyHook:                            {"configmaps", v1, writes, 10, nil},
 	"taintrules.guard.dra-steward.io":     {"devicetaintrules", allVersions, writes, 5, []string{"not-being-deleted", "not-our-controller", "evicts-more"}},
 	"drains.guard.dra-steward.io":         {"devicedrains", ours, writes, 5, []string{"not-being-deleted", "not-our-controller", "begins-to-drain"}},
 	"reactions.guard.dra-steward.io":      {"devicereactions", ours, writes, 5, []string{"not-being-deleted", "begins-to-act"}},
+	"rolls.guard.dra-steward.io":          {"devicerolls", ours, writes, 5, []string{"not-being-deleted", "begins-to-roll"}},
 }
 
 // policyHook is the one exception to never looking into our own namespace.
@@ -49,7 +50,7 @@ var (
 	allVersions = []string{"v1", "v1beta2", "v1alpha3"}
 	writes      = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 	specChanges = []string{"not-being-deleted", "spec-changes"}
-	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches", "devicedrains", "devicedrains devicereactions", "devicereactions"}
+	clusterWide = []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceslicepatches", "devicedrains", "devicedrains devicereactions devicerolls", "devicereactions", "devicerolls"}
 )
 
 func TestContract(t *testing.T) {

@@ -109,12 +109,14 @@ func rendered(values map[string]any, o Options, hooks bool) ([]*unstructured.Uns
 		if path.Ext(name) != ".yaml" {
 			continue
 		}
-		object := &unstructured.Unstructured{}
-		if err := yaml.UnmarshalStrict([]byte(files[name]), &object.Object); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if _, hook := object.GetAnnotations()[helmrelease.HookAnnotation]; hook == hooks {
-			objects = append(objects, object)
+		for document := range strings.SplitSeq("\n"+files[name], "\n---\n") {
+			object := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if _, hook := object.GetAnnotations()[helmrelease.HookAnnotation]; hook == hooks && object.Object != nil {
+				objects = append(objects, object)
+			}
 		}
 	}
 	return objects, nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestControllerRights: observing writes nothing but the Lease, and what becomes of
+// TestControllerRights: observing writes nothing but the Lease, and the status of
 // patches and policies; every mode beyond it gets the verbs of its calls and no more.
 func TestControllerRights(t *testing.T) {
 	for mode, want := range map[string]string{
@@ -17,7 +17,7 @@ func TestControllerRights(t *testing.T) {
 			"Role:get configmaps dra-steward-policies, Role:get leases dra-steward-controller, Role:patch configmaps dra-steward-controller-evictions, Role:patch events, Role:update configmaps dra-steward-policies, Role:update leases dra-steward-controller",
 	} {
 		t.Run(mode, func(t *testing.T) {
-			c := render(t, with(values{"controller": values{"mode": mode, "drains": values{"enabled": false}}, "extendedResources": values{"enabled": false}}), Options{Namespace: "devices"}).controller
+			c := render(t, with(values{"controller": values{"mode": mode, "drains": values{"enabled": false}, "history": values{"enabled": false}}, "extendedResources": values{"enabled": false}}), Options{Namespace: "devices"}).controller
 			var got []string
 			for _, rule := range c.clusterRole.Rules {
 				for _, verb := range rule.Verbs {

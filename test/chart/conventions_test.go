@@ -391,7 +391,7 @@ func TestRolesForPeople(t *testing.T) {
 	}
 	for _, rule := range oncall.Rules {
 		writes := slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) })
-		if writes && (len(rule.Resources) != 1 || !slices.Contains([]string{"devicedrains", "devicereactions", "devicetaintrules"}, rule.Resources[0])) {
+		if writes && (len(rule.Resources) != 1 || !slices.Contains([]string{"devicedrains", "devicereactions", "devicerolls", "devicetaintrules"}, rule.Resources[0])) {
 			t.Errorf("on call: writes %+v", rule)
 		}
 		if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {

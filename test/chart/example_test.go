@@ -32,6 +32,7 @@ func ExampleRender() {
 	// ServiceAccount dra-steward-controller
 	// CustomResourceDefinition devicedrains.dra-steward.io
 	// CustomResourceDefinition devicereactions.dra-steward.io
+	// CustomResourceDefinition devicerolls.dra-steward.io
 	// CustomResourceDefinition resourceslicepatches.dra-steward.io
 	// Deployment dra-steward
 	// MutatingWebhookConfiguration dra-steward

@@ -35,6 +35,7 @@ type release struct {
 	deployment     appsv1.Deployment
 	service        corev1.Service
 	serviceAccount *corev1.ServiceAccount
+	namespace      *corev1.Namespace
 	config         corev1.ConfigMap
 	configMaps     map[string]*corev1.ConfigMap
 	budget         *policyv1.PodDisruptionBudget
@@ -127,6 +128,8 @@ func render(t *testing.T, v values, o Options) (r release) {
 			r.service = *typed
 		case *corev1.ServiceAccount:
 			r.serviceAccount = typed
+		case *corev1.Namespace:
+			r.namespace = typed
 		case *corev1.ConfigMap:
 			r.configMaps[typed.Name] = typed
 			if typed.Data["config.yaml"] != "" {

@@ -45,11 +45,11 @@ func TestPatchesInSlices(t *testing.T) {
 		values map[string]any
 		want   string
 	}{
-		"both":               {values("materialize", scheduler(true)), "choose one"},
-		"scheduler without":  {values("materialize", scheduler(false)), ""},
-		"changing over":      {values("restore", scheduler(true)), ""},
-		"no patches read":    {values("materialize", map[string]any{"liveData": map[string]any{"enabled": false}}), "needs liveData.enabled"},
-		"nobody brings them": {values("restore", map[string]any{"controller": map[string]any{"enabled": false}, "certificates": map[string]any{"mode": "certManager"}}), "needs controller.enabled"},
+		"both":              {values("materialize", scheduler(true)), "choose one"},
+		"scheduler without": {values("materialize", scheduler(false)), ""},
+		"changing over":     {values("restore", scheduler(true)), ""},
+		"no patches read":   {values("materialize", map[string]any{"liveData": map[string]any{"enabled": false}}), "needs liveData.enabled"},
+		"no controller":     {values("restore", map[string]any{"controller": map[string]any{"enabled": false}, "certificates": map[string]any{"mode": "certManager"}}), "needs controller.enabled"},
 	} {
 		_, err := chart.Manifests(tt.values, chart.Options{KubeVersion: "1.37.0"})
 		if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {

@@ -89,8 +89,14 @@ func TestPodConditions(t *testing.T) {
 // sendsPod evaluates the conditions of a webhook with the API server's own code.
 func sendsPod(t *testing.T, name, by string, grace *int64, object string) bool {
 	t.Helper()
+	return sendsPodWith(t, judgingPods, "default", "a", name, by, grace, object)
+}
+
+// sendsPodWith does so with values of the chart, for a pod of a namespace.
+func sendsPodWith(t *testing.T, site values, namespace, pod, name, by string, grace *int64, object string) bool {
+	t.Helper()
 	var h hook
-	for _, candidate := range render(t, with(judgingPods), Options{}).hooks() {
+	for _, candidate := range render(t, with(site), Options{}).hooks() {
 		if candidate.Name == name {
 			h = candidate
 		}
@@ -112,7 +118,7 @@ func sendsPod(t *testing.T, name, by string, grace *int64, object string) bool {
 	} else {
 		versioned.VersionedOldObject.Set(old)
 	}
-	versioned.Attributes = admission.NewAttributesRecord(now, old, gvk, "default", "a",
+	versioned.Attributes = admission.NewAttributesRecord(now, old, gvk, namespace, pod,
 		gvk.GroupVersion().WithResource(resource), subresource, operation, options, false, &user.DefaultInfo{Name: by})
 	result := matchconditions.NewMatcher(evaluator, &strict, "webhook", "validating", h.Name).Match(t.Context(), versioned, nil, nil)
 	if result.Error != nil {

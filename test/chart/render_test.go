@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,8 +33,10 @@ func everything() values {
 		"guard": values{"enabled": false, "mode": "warn", "onError": "warn",
 			"thresholds": values{"pods": 1, "namespaces": 2, "percent": 3}},
 		"forceDeletion": values{"enabled": false, "users": []any{"jane"}, "groups": []any{"gpu-on-call"}},
-		"policies":      values{"configMaps": false, "modes": values{"DRA-TOL-002": "deny"}},
-		"rules":         values{"claim-devices-max": values{"severity": "warning"}},
+		"driverPods": values{"enabled": false, "users": []any{"jane"}, "groups": []any{"gpu-on-call"}, "deadline": "1h", "pods": []any{
+			values{"namespace": "gpu-operator", "labels": values{"app": "gpu-driver"}, "names": "gpu-driver-*", "drivers": []any{"gpu.example.com"}}}},
+		"policies": values{"configMaps": false, "modes": values{"DRA-TOL-002": "deny"}},
+		"rules":    values{"claim-devices-max": values{"severity": "warning"}},
 		"exemptions": []any{values{"rules": []any{"claim-empty"}, "namespaces": []any{"ml"}, "users": []any{"jane"}, "groups": []any{"admins"},
 			"reason": "until the queue is split", "expires": "2099-12-31T00:00:00Z"}},
 		"systemUsers":     []any{"system:kube-scheduler"},
@@ -130,7 +133,7 @@ func TestTypesOfOurOwn(t *testing.T) {
 			t.Errorf("%s: without the annotation an uninstall deletes every object", kind.Name)
 		}
 	}
-	if want := []string{"devicedrains.dra-steward.io", "devicereactions.dra-steward.io", "resourceslicepatches.dra-steward.io"}; !slices.Equal(names, want) {
+	if want := []string{"devicedrains.dra-steward.io", "devicereactions.dra-steward.io", "devicerolls.dra-steward.io", "resourceslicepatches.dra-steward.io"}; !slices.Equal(names, want) {
 		t.Errorf("got the types %v, want %v", names, want)
 	}
 	for _, kind := range render(t, with(values{"crds": values{"keep": false}}), Options{}).types {
@@ -140,6 +143,32 @@ func TestTypesOfOurOwn(t *testing.T) {
 	}
 	if r := render(t, with(values{"crds": values{"install": false}}), Options{}); len(r.types) != 0 {
 		t.Error("crds.install false: no types must be rendered")
+	}
+}
+
+// TestSecondVersion: v1beta1 has the schema of v1alpha1 and is converted by the API server alone; one
+// of both is stored.
+func TestSecondVersion(t *testing.T) {
+	for mode, want := range map[string][]string{"": {"v1alpha1 stored"}, "served": {"v1beta1", "v1alpha1 stored"}, "stored": {"v1beta1 stored", "v1alpha1"}} {
+		for _, kind := range render(t, with(values{"crds": values{"v1beta1": mode}}), Options{}).types {
+			var got []string
+			for _, version := range kind.Spec.Versions {
+				text := version.Name
+				if version.Storage {
+					text += " stored"
+				}
+				got = append(got, text)
+				if !version.Served || !reflect.DeepEqual(version.Schema, kind.Spec.Versions[0].Schema) || !reflect.DeepEqual(version.Subresources, kind.Spec.Versions[0].Subresources) {
+					t.Errorf("crds.v1beta1 %q: %s %s is not served, or has another schema", mode, kind.Name, version.Name)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("crds.v1beta1 %q: %s has %q, want %q", mode, kind.Name, got, want)
+			}
+			if conversion := kind.Spec.Conversion; mode != "" && (conversion == nil || conversion.Strategy != "None") {
+				t.Errorf("crds.v1beta1 %q: %s has the conversion %v", mode, kind.Name, conversion)
+			}
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func TestUninstallHook(t *testing.T) {
 					t.Errorf("arguments are %q", args)
 				}
 				if a["helm.sh/hook-output-log-policy"] == "" || a["helm.sh/hook-weight"] != "0" {
-					t.Errorf("nobody would see what it says, or it runs before it may: %v", a)
+					t.Errorf("its output is lost, or it runs before it may: %v", a)
 				}
 			}
 		}

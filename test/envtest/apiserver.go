@@ -77,8 +77,8 @@ func (c *Cluster) logTails() string {
 }
 
 func (c *Cluster) newControlPlane(o Options) (*ctrlenvtest.ControlPlane, error) {
-	etcd := &ctrlenvtest.Etcd{Path: c.set.Path(assets.Etcd), StartTimeout: startTimeout, StopTimeout: stopTimeout}
-	api := &ctrlenvtest.APIServer{Path: c.set.Path(assets.APIServer), StartTimeout: startTimeout, StopTimeout: stopTimeout}
+	etcd := &ctrlenvtest.Etcd{Path: c.set.Load().Path(assets.Etcd), StartTimeout: startTimeout, StopTimeout: stopTimeout}
+	api := &ctrlenvtest.APIServer{Path: c.set.Load().Path(assets.APIServer), StartTimeout: startTimeout, StopTimeout: stopTimeout}
 	var err error
 	if etcd.DataDir, err = os.MkdirTemp(c.dir.path, "etcd-"); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (c *Cluster) newControlPlane(o Options) (*ctrlenvtest.ControlPlane, error) 
 	}
 	etcd.Out, etcd.Err = etcdLog, etcdLog
 	api.Out, api.Err = apiLog, apiLog
-	return &ctrlenvtest.ControlPlane{Etcd: etcd, APIServer: api, KubectlPath: c.set.Path(assets.Kubectl)}, nil
+	return &ctrlenvtest.ControlPlane{Etcd: etcd, APIServer: api, KubectlPath: c.set.Load().Path(assets.Kubectl)}, nil
 }
 
 func (c *Cluster) auditPolicy() string {

@@ -151,7 +151,7 @@ func (c *Cluster) run(ctx context.Context, what component, flags map[string][]st
 	if err != nil {
 		return err
 	}
-	p, err := startProcess(cmp.Or(what.program, c.set.Path(what.binary)), c.dir.path, log, arguments(flags))
+	p, err := startProcess(cmp.Or(what.program, c.set.Load().Path(what.binary)), c.dir.path, log, arguments(flags))
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ import (
 	"io"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -84,7 +85,7 @@ type Options struct {
 
 // Cluster is a running control plane. Its methods are safe for concurrent use.
 type Cluster struct {
-	set     *assets.Set
+	set     atomic.Pointer[assets.Set]
 	dir     *runDir
 	plane   *ctrlenvtest.ControlPlane
 	admin   *rest.Config
@@ -118,7 +119,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.DeviceTaintRules {
 		o = o.withTaintRules(minorOf(set.Kubernetes))
 	}
-	c := &Cluster{set: set, options: o, running: map[string]*process{}}
+	c := &Cluster{options: o, running: map[string]*process{}}
+	c.set.Store(set)
 	if err := c.start(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting Kubernetes %s: %w", set.Kubernetes, err), c.Stop())
 	}
@@ -154,7 +156,7 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 		}
 	}
 	fmt.Fprintf(o.Output, "envtest: Kubernetes %s is ready at %s after %s\n",
-		c.set.Kubernetes, c.admin.Host, time.Since(begin).Round(100*time.Millisecond))
+		c.set.Load().Kubernetes, c.admin.Host, time.Since(begin).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -193,7 +195,7 @@ func (c *Cluster) Stop() error {
 			errs = append(errs, c.cleanup[i]())
 		}
 		if err := errors.Join(errs...); err != nil {
-			c.err = fmt.Errorf("stopping Kubernetes %s: %w", c.set.Kubernetes, err)
+			c.err = fmt.Errorf("stopping Kubernetes %s: %w", c.set.Load().Kubernetes, err)
 		}
 	})
 	return c.err
@@ -201,7 +203,7 @@ func (c *Cluster) Stop() error {
 
 // Version returns the Kubernetes version in full, for example 1.37.0.
 func (c *Cluster) Version() string {
-	return c.set.Kubernetes
+	return c.set.Load().Kubernetes
 }
 
 // Dir returns the cluster's folder, which is removed by Stop. Files put there

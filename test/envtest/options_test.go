@@ -69,7 +69,7 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := cluster.Kubectl(t.Context()).CombinedOutput(); err == nil {
-		t.Errorf("kubectl runs though nobody asked for it: %s", out)
+		t.Errorf("kubectl runs without Options.Kubectl: %s", out)
 	}
 	if left := strings.Join(processesOf(t, cluster.Dir()), "\n"); strings.Contains(left, assets.ControllerManager+" --") {
 		t.Errorf("still running: %s", left)

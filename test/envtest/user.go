@@ -56,9 +56,9 @@ func (c *Cluster) Kubeconfig() string {
 }
 
 // Kubectl prepares a kubectl command that acts as the administrator and ignores
-// the preferences of whoever runs it. It needs Options.Kubectl.
+// the preferences of the user who runs it. It needs Options.Kubectl.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, c.set.Path(assets.Kubectl), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
+	cmd := exec.CommandContext(ctx, c.set.Load().Path(assets.Kubectl), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBERC=off", "KUBECACHEDIR="+filepath.Join(c.dir.path, "kubectl-cache"))
 	if !c.options.Kubectl {
 		cmd.Err = errors.New("Options.Kubectl was not set when the cluster was started")

@@ -64,7 +64,7 @@ func TestForceDeletion(t *testing.T) {
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
 	w.gone(removalTime, "default", "on-a-lost-node")
-	// Kubelet, collector and namespace controller delete by force, too: nobody asks us.
+	// Kubelet, collector and namespace controller delete by force, too, and no request about it reaches the webhook.
 	if diff := cmp.Diff(asked, w.asked(g)); diff != "" {
 		t.Errorf("ordinary ends of pods were sent:\n%s", diff)
 	}
@@ -142,17 +142,23 @@ func (w *world) checkRefused(name string) {
 	}
 }
 
+// as returns the client of a user.
+func (w *world) as(user string, groups ...string) kubernetes.Interface {
+	w.Helper()
+	config, err := inside.cluster.User(user, groups...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return client
+}
+
 // checkOnCall: who is named in the configuration may do it.
 func (w *world) checkOnCall(name string) {
-	config, err := inside.cluster.User("john", "system:masters", onCall)
-	if err != nil {
-		w.Fatal(err)
-	}
-	john, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		w.Fatal(err)
-	}
-	if err := john.CoreV1().Pods("default").Delete(w.Context(), name, byForce); err != nil {
+	if err := w.as("john", "system:masters", onCall).CoreV1().Pods("default").Delete(w.Context(), name, byForce); err != nil {
 		w.Errorf("by one who may: %v", err)
 	}
 }

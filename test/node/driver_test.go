@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,12 +22,16 @@ import (
 const (
 	driverName = "gpu.example.com"
 	cdiKind    = driverName + "/device"
+	// failingClaim is the name of claims that drivers do not prepare.
+	failingClaim = "fails"
 )
 
 // A driver prepares claims by writing a CDI specification for each, whose devices put
 // into the environment what they are for: DEVICE_<device>=<namespace>/<claim>/<request>.
 type driver struct {
+	name   string
 	cdiDir string
+	helper *kubeletplugin.Helper
 	// reports are what it says about the health of devices; those that are in none are unknown.
 	reports chan kubeletplugin.DeviceHealthReport
 
@@ -34,35 +39,52 @@ type driver struct {
 	calls int // of NodePrepareResources
 }
 
+func newDriver(name, cdiDir string) *driver {
+	return &driver{name: name, cdiDir: cdiDir, reports: make(chan kubeletplugin.DeviceHealthReport, 1)}
+}
+
 func startDriver(t testing.TB, client kubernetes.Interface, cdiDir string) *driver {
-	d := &driver{cdiDir: cdiDir, reports: make(chan kubeletplugin.DeviceHealthReport, 1)}
-	data := filepath.Join(kubeletRoot, "plugins", driverName)
-	for _, dir := range []string{data, filepath.Join(kubeletRoot, "plugins_registry")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	helper, err := kubeletplugin.Start(context.WithoutCancel(t.Context()), d, kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(nodeName),
-		kubeletplugin.KubeClient(client), kubeletplugin.PluginDataDirectoryPath(data),
-		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubeletRoot, "plugins_registry")))
-	if err != nil {
+	d := newDriver(driverName, cdiDir)
+	if err := d.start(context.WithoutCancel(t.Context()), client, deviceCount); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(helper.Stop)
+	t.Cleanup(d.stop)
+	return d
+}
+
+// start registers it with the kubelet, and publishes devices.
+func (d *driver) start(ctx context.Context, client kubernetes.Interface, count int, options ...kubeletplugin.Option) (err error) {
+	data := filepath.Join(kubeletRoot, "plugins", d.name)
+	for _, dir := range []string{data, filepath.Join(kubeletRoot, "plugins_registry")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	d.helper, err = kubeletplugin.Start(ctx, d, append([]kubeletplugin.Option{kubeletplugin.DriverName(d.name), kubeletplugin.NodeName(nodeName),
+		kubeletplugin.KubeClient(client), kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubeletRoot, "plugins_registry"))}, options...)...)
+	if err != nil {
+		return err
+	}
 	var devices []resourceapi.Device
-	for i := range deviceCount {
+	for i := range count {
 		name := fmt.Sprintf("dev-%d", i)
 		devices = append(devices, resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"name": {StringValue: &name}}})
 	}
 	pools := map[string]resourceslice.Pool{nodeName: {Slices: []resourceslice.Slice{{Devices: devices}}}}
-	if err := helper.PublishResources(t.Context(), resourceslice.DriverResources{Pools: pools}); err != nil {
-		t.Fatal(err)
+	return d.helper.PublishResources(ctx, resourceslice.DriverResources{Pools: pools})
+}
+
+// stop ends it in order, once.
+func (d *driver) stop() {
+	if d.helper != nil {
+		d.helper.Stop()
+		d.helper = nil
 	}
-	return d
 }
 
 func (d *driver) spec(uid types.UID) string {
-	return filepath.Join(d.cdiDir, "claim-"+string(uid)+".json")
+	return filepath.Join(d.cdiDir, "claim-"+string(uid)+"-"+d.name+".json")
 }
 
 func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
@@ -85,9 +107,12 @@ func (d *driver) prepared() int {
 }
 
 func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplugin.Device, err error) {
+	if claim.Name == failingClaim {
+		return nil, errors.New("this claim fails in this test")
+	}
 	var specs []map[string]any
 	for _, result := range claim.Status.Allocation.Devices.Results {
-		if result.Driver != driverName {
+		if result.Driver != d.name {
 			continue
 		}
 		name := string(claim.UID) + "-" + result.Device
@@ -95,10 +120,10 @@ func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplu
 		specs = append(specs, map[string]any{"name": name, "containerEdits": map[string]any{"env": []string{variable}}})
 		devices = append(devices, kubeletplugin.Device{
 			Requests: []string{result.Request}, PoolName: result.Pool, DeviceName: result.Device, ShareID: result.ShareID,
-			CDIDeviceIDs: []string{cdiKind + "=" + name},
+			CDIDeviceIDs: []string{d.name + "/device=" + name},
 		})
 	}
-	content, err := json.Marshal(map[string]any{"cdiVersion": "0.6.0", "kind": cdiKind, "devices": specs})
+	content, err := json.Marshal(map[string]any{"cdiVersion": "0.6.0", "kind": d.name + "/device", "devices": specs})
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func try() error {
 		// The folder above is hidden instead, so nothing that is needed may be in it.
 		for _, needed := range []string{os.Getenv("HOME"), os.Args[0], os.TempDir()} {
 			if strings.HasPrefix(needed, filepath.Dir(path)+"/") {
-				return fmt.Errorf("%s does not exist, and %s is beside it", path, needed)
+				return fmt.Errorf("%s does not exist, but %s does", path, needed)
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func hide(path string) error {
 	return os.MkdirAll(path, 0o755)
 }
 
-// addAddress gives the loopback interface an address that is none of loopback, and the
+// addAddress gives the loopback interface an address outside of 127.0.0.0/8, and the
 // default route: a kubelet reports the address of that.
 func addAddress() error {
 	lo, err := netlink.LinkByName("lo")

@@ -107,7 +107,7 @@ func (k *kubelet) stop(t testing.TB) {
 	k.command = nil
 }
 
-// forget removes what it keeps about pods; the next one begins anew.
+// forget removes what it keeps about pods; the next one starts without it.
 func (k *kubelet) forget(t testing.TB) {
 	for _, name := range []string{"pods", "dra_manager_state", "cpu_manager_state", "memory_manager_state", "device-plugins/kubelet_internal_checkpoint"} {
 		if err := os.RemoveAll(filepath.Join(kubeletRoot, name)); err != nil {

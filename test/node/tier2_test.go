@@ -77,7 +77,7 @@ func TestContainerdWithoutCDI(t *testing.T) {
 		t.Errorf("this containerd applies CDI ids nevertheless: %v", environment)
 	}
 	if code, out := w.nodeCheck(); code != cmdutil.ExitClean {
-		t.Errorf("nobody can tell without the socket: %d %s", code, out)
+		t.Errorf("unknown without the socket: %d %s", code, out)
 	}
 	if code, out := w.nodeCheck("--cri-socket", socket); code != cmdutil.ExitFindings || !strings.Contains(out, ": disabled: ") {
 		t.Errorf("node check --cri-socket: %d %s", code, out)

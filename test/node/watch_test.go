@@ -123,7 +123,7 @@ func (w *watch) checkMetrics(in podresources.Input, truth map[string]string) {
 		lines := w.metrics("device_holder_info{")
 		return len(lines) == len(holdings), fmt.Sprintf("%d of %d: %s", len(lines), len(holdings), lines)
 	})
-	if lines := w.metrics("findings{"); strings.Contains(strings.Join(lines, " "), "} 1") || len(lines) != 5 {
+	if lines := w.metrics("findings{"); strings.Contains(strings.Join(lines, " "), "} 1") || len(lines) != 6 {
 		w.Errorf("nothing is wrong yet: %s", lines)
 	}
 	for _, line := range w.metrics("source_up{") {

@@ -94,7 +94,7 @@ func BenchmarkBuild(b *testing.B) {
 					}
 				}
 				s.rules.handlers = nil
-				runtime.GC() // what the preparation has left is nobody's cost
+				runtime.GC() // what the preparation has left counts for neither
 				b.StartTimer()
 				before := processorTime()
 				start(s, b)
@@ -229,7 +229,7 @@ func live() float64 {
 }
 
 // BenchmarkPatch adds a patch with a CEL selector that looks at every device; upstream
-// has nothing beside it.
+// has no row of upstream.
 func BenchmarkPatch(b *testing.B) {
 	b.ReportAllocs()
 	s := filled(nSlices(), 0)

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	gosort "slices"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
@@ -57,11 +59,16 @@ func (r *reader) set(object any) {
 }
 
 // TestDifferential sends the same random histories to both trackers, one change after
-// the other, and compares the views after each change.
+// the other, and compares the views after each change. With DRA_STEWARD_CAMPAIGN, a duration,
+// it goes on with further seeds until the time is over. The seed of a history is its name.
 func TestDifferential(t *testing.T) {
-	explained, steps := 0, 0
-	for seed := range uint64(20) {
-		t.Run(strconv.Itoa(int(seed)), func(t *testing.T) {
+	campaign, err := time.ParseDuration(cmp.Or(os.Getenv("DRA_STEWARD_CAMPAIGN"), "0s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained, steps, begin := 0, 0, time.Now()
+	for seed := uint64(0); seed < 20 || time.Since(begin) < campaign && !t.Failed(); seed++ {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			subjects := map[string]*subject{}
 			for name, start := range implementations() {

@@ -9,7 +9,7 @@ import (
 
 const chart = "../../charts/dra-steward"
 
-// TestCurrent fails when the chart's schema or page is not what comes of its values.
+// TestCurrent fails when the chart's schema or page does not follow its values.
 func TestCurrent(t *testing.T) {
 	files, err := generate(chart)
 	if err != nil {
@@ -21,7 +21,7 @@ func TestCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != string(want) {
-			t.Errorf("charts/dra-steward/%s is not what comes of values.yaml: run make generate", name)
+			t.Errorf("charts/dra-steward/%s does not follow values.yaml: run make generate", name)
 		}
 	}
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
-	"maps"
+	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -11,8 +13,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// ownCode is the code of a policy that is not in the library.
-var ownCode = object{"pattern": "^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$", "not": object{"pattern": "^DRA-"}}
+// ownCode matches the code of a policy that is not in the library: one that does not begin with
+// DRA-.
+const ownCode = "^([A-CE-Z][A-Z0-9]*|D|D[A-QS-Z0-9][A-Z0-9]*|DR|DR[B-Z0-9][A-Z0-9]*|DRA[A-Z0-9]+)(-[A-Z0-9]+)+$"
 
 // addNames adds to the schema of the configuration which rules, policies and parameters of
 // policies exist, so that a typing mistake is found when the chart is rendered. A site's own
@@ -32,26 +35,44 @@ func addNames(configuration object) error {
 		}
 		parameters[p.Code] = object{"type": "object", "additionalProperties": false, "properties": known}
 	}
-	policyNames := []any{object{"enum": codes}, ownCode}
-	rules := object{"enum": ruleIDs()}
-	for _, change := range []struct {
-		path string
-		more object
-	}{
-		{"policies.modes", object{"propertyNames": object{"anyOf": policyNames}}},
-		{"policies.parameters", object{"propertyNames": object{"anyOf": policyNames}, "properties": parameters}},
-		{"policies.namespaces.modes", object{"propertyNames": object{"anyOf": policyNames}}},
-		{"policies.namespaces.parameters", object{"propertyNames": object{"anyOf": policyNames}, "properties": parameters}},
-		{"rules", object{"propertyNames": rules}},
-		{"exemptions.rules", object{"items": object{"type": "string", "anyOf": append([]any{object{"enum": []any{"*"}}, rules}, policyNames...)}}},
+	for path, names := range map[string][]string{
+		"policies.modes": {anyOf(codes), ownCode}, "policies.namespaces.modes": {anyOf(codes), ownCode},
+		"policies.parameters": {ownCode}, "policies.namespaces.parameters": {ownCode}, "rules": {anyOf(ruleIDs())},
 	} {
-		field, err := lookUp(configuration, change.path)
+		field, err := lookUp(configuration, path)
 		if err != nil {
 			return err
 		}
-		maps.Copy(field, change.more)
+		restrict(field, names)
+		if strings.HasSuffix(path, ".parameters") {
+			field["properties"] = parameters
+		}
 	}
+	exempt, err := lookUp(configuration, "exemptions.rules")
+	if err != nil {
+		return err
+	}
+	exempt["items"] = object{"type": "string", "anyOf": []any{object{"enum": []any{"*"}}, object{"enum": ruleIDs()}, object{"enum": codes}, object{"pattern": ownCode}}}
 	return nil
+}
+
+// restrict lets a map have keys of these patterns only. With propertyNames, the library of Helm
+// reports a wrong key at the place of another value.
+func restrict(field object, patterns []string) {
+	values := object{}
+	for _, pattern := range patterns {
+		values[pattern] = field["additionalProperties"]
+	}
+	field["patternProperties"], field["additionalProperties"] = values, false
+}
+
+// anyOf is a pattern that matches the names and nothing else.
+func anyOf(names []any) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = regexp.QuoteMeta(fmt.Sprint(name))
+	}
+	return "^(" + strings.Join(quoted, "|") + ")$"
 }
 
 // ruleIDs are the IDs that a configuration may name.

@@ -139,6 +139,9 @@ func TestSuites(t *testing.T) {
 	if got := steps[0].String(); got != "cd test/envtest && DRA_STEWARD_KUBERNETES=1.36 go test -count=1 -timeout=60m ./..." {
 		t.Errorf("the first long step is %s", got)
 	}
+	if want := "cd test/envtest && DRA_STEWARD_CAMPAIGN=10m go test -count=1 -timeout=60m ./hostile"; !slices.ContainsFunc(steps, func(s step) bool { return s.String() == want }) {
+		t.Errorf("no long step is %q", want)
+	}
 	if _, err := suite("everything", "../.."); err == nil {
 		t.Error("an unknown suite must be refused")
 	}

@@ -11,6 +11,10 @@
 //	                others. A second argument selects parts by a regular expression; without it,
 //	                parts that have passed at this commit do not run again
 //	citest lint     formatting, vet, staticcheck, and the words of the texts for users
+//	citest flakes   the packages that match a second argument, again and again under load
+//	citest pages    write the tables of recorded results into the pages
+//
+// With DRA_STEWARD_RECORD=yes, all and long write their results into test/results.
 package main
 
 import (
@@ -34,42 +38,65 @@ func main() {
 // run runs one suite and returns the exit code: 1 when something failed, 2 when it
 // could not start.
 func run(ctx context.Context, args []string, out io.Writer) int {
-	if len(args) != 1 && !(len(args) == 2 && args[0] == "long") {
-		fmt.Fprintln(out, "citest: want one suite: short, all, long or lint; long takes a regular expression of parts, too")
+	if len(args) != 1 && !(len(args) == 2 && (args[0] == "long" || args[0] == "flakes")) {
+		fmt.Fprintln(out, "citest: want one suite: short, all, long, lint, flakes or pages; long takes a regular expression of parts, flakes one of packages")
 		return 2
+	}
+	switch args[0] {
+	case "flakes":
+		return ended(flakes(ctx, strings.Join(args[1:], ""), out), out)
+	case "pages":
+		return ended(writePages("."), out)
 	}
 	steps, err := suite(args[0], ".")
 	if err != nil {
-		fmt.Fprintln(out, "citest:", err)
-		return 2
+		return ended(err, out)
 	}
 	allowed, err := readSkips("test/skips.txt")
 	if err != nil {
-		fmt.Fprintln(out, "citest:", err)
-		return 2
+		return ended(err, out)
 	}
 	newResults := func() *Results { return &Results{Strict: os.Getenv("CI") == "true", Allowed: allowed} }
 	if args[0] == "long" {
 		return runLong(ctx, steps, strings.Join(args[1:], ""), out, newResults)
 	}
+	record, err := newRecorder(ctx)
+	if err != nil {
+		return ended(err, out)
+	}
 	report, begin := newResults(), time.Now()
 	runAll(ctx, steps, out, report)
 	report.Print(out, time.Since(begin))
+	if err := record.tested(newestMinor, begin.UTC(), report); err != nil {
+		return ended(err, out)
+	}
 	if ctx.Err() != nil || report.Failed() {
 		return 1
 	}
 	return 0
 }
 
+// ended prints an error that is not one of tests, and returns the exit code.
+func ended(err error, out io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(out, "citest:", err)
+	return 2
+}
+
 func runLong(ctx context.Context, parts []step, only string, out io.Writer, newResults func() *Results) int {
+	record, err := newRecorder(ctx)
+	if err != nil {
+		return ended(err, out)
+	}
 	k, err := keptHere(ctx)
 	failed := false
 	if err == nil {
-		failed, err = runParts(ctx, parts, only, k, out, newResults)
+		failed, err = runParts(ctx, parts, only, k, record, out, newResults)
 	}
 	if err != nil {
-		fmt.Fprintln(out, "citest:", err)
-		return 2
+		return ended(err, out)
 	}
 	if failed {
 		return 1

@@ -87,7 +87,7 @@ func keptHere(ctx context.Context) (*kept, error) {
 
 // runParts runs the parts whose names match, or those that have not passed, and prints a table
 // of all. newResults makes the report of one part.
-func runParts(ctx context.Context, parts []step, only string, k *kept, out io.Writer, newResults func() *Results) (failed bool, _ error) {
+func runParts(ctx context.Context, parts []step, only string, k *kept, record *recorder, out io.Writer, newResults func() *Results) (failed bool, _ error) {
 	match, err := regexp.Compile(only)
 	if err != nil {
 		return false, fmt.Errorf("PART: %w", err)
@@ -111,8 +111,9 @@ func runParts(ctx context.Context, parts []step, only string, k *kept, out io.Wr
 		runAll(ctx, []step{part}, out, report)
 		report.Print(out, time.Since(begin))
 		failed = failed || report.Failed()
-		k.Parts[part.name] = partResult{Passed: !report.Failed() && ctx.Err() == nil, Minutes: time.Since(begin).Minutes(), At: begin.UTC().Truncate(time.Second)}
-		if err := k.write(); err != nil {
+		result := partResult{Passed: !report.Failed() && ctx.Err() == nil, Minutes: time.Since(begin).Minutes(), At: begin.UTC().Truncate(time.Second)}
+		k.Parts[part.name] = result
+		if err := errors.Join(k.write(), record.part(part, result, report)); err != nil {
 			return true, err
 		}
 	}

@@ -23,7 +23,7 @@ func TestParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		failed, err = runParts(t.Context(), parts, only, k, &out, func() *Results { return &Results{} })
+		failed, err = runParts(t.Context(), parts, only, k, nil, &out, func() *Results { return &Results{} })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestPartsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, only := range []string{"(", "other"} {
-		if _, err := runParts(t.Context(), parts, only, empty, new(strings.Builder), none); err == nil || !strings.Contains(err.Error(), "PART") {
+		if _, err := runParts(t.Context(), parts, only, empty, nil, new(strings.Builder), none); err == nil || !strings.Contains(err.Error(), "PART") {
 			t.Errorf("PART=%s: %v", only, err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestPartsRefuse(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if failed, err := runParts(ctx, parts, "", empty, new(strings.Builder), none); !failed || err != nil || len(empty.Parts) > 0 {
+	if failed, err := runParts(ctx, parts, "", empty, nil, new(strings.Builder), none); !failed || err != nil || len(empty.Parts) > 0 {
 		t.Errorf("interrupted: %v %v %v", failed, err, empty.Parts)
 	}
 }

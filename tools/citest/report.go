@@ -23,6 +23,7 @@ type Results struct {
 	packages []string
 	failures []string
 	skips    []string
+	outcomes map[string]string // of whole tests, by package and name
 	passed   int
 	failed   int
 	broken   bool
@@ -83,7 +84,19 @@ func (r *Results) handle(e event, out io.Writer, output map[string]*strings.Buil
 	}
 	if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
 		delete(output, id)
+		r.ended(e, id)
 	}
+}
+
+// ended keeps how a whole test ended.
+func (r *Results) ended(e event, id string) {
+	if e.Test == "" || strings.Contains(e.Test, "/") {
+		return
+	}
+	if r.outcomes == nil {
+		r.outcomes = map[string]string{}
+	}
+	r.outcomes[id] = e.Action
 }
 
 // unfinished prints the output of tests that never ended: the package ran out of

@@ -188,6 +188,7 @@ func long(modules []string) (steps []step) {
 		})
 	}
 	steps = append(steps, longRelease(modules)...)
+	steps = append(steps, campaigns(modules)...)
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, longControlPlane()...)
 	}
@@ -200,12 +201,41 @@ func long(modules []string) (steps []step) {
 	return steps
 }
 
+// campaigns run random histories for as long as DRA_STEWARD_CAMPAIGN says; a failure names its seed.
+func campaigns(modules []string) (steps []step) {
+	for _, one := range []struct{ module, name, length, run, at string }{
+		{".", "histories of patches in slices", "10m", "^TestHistories$", "./internal/controllers/materialize/record"},
+		{"test/tracker", "tracker compared with that of kube-scheduler", "50m", "^TestDifferential$", "."},
+		{"test/envtest", "hostile tenants", "10m", "", "./hostile"},
+	} {
+		if !slices.Contains(modules, one.module) {
+			continue
+		}
+		args := []string{"go", "test", "-json", "-count=1", "-timeout=60m"}
+		if !slices.Contains(controlPlane, one.module) && canRace() {
+			args = append(args, "-race")
+		}
+		if one.run != "" {
+			args = append(args, "-run="+one.run)
+		}
+		steps = append(steps, step{
+			name: one.name + " for " + one.length, dir: one.module,
+			env: []string{"DRA_STEWARD_CAMPAIGN=" + one.length}, args: append(args, one.at),
+		})
+	}
+	return steps
+}
+
 // longControlPlane are the tests on a control plane that take minutes each.
 func longControlPlane() []step {
 	return []step{
 		{
 			name: "long tests of drains, eviction, restarts, memory, patches in slices, capacity, uninstall, two profiles and builds", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches|Predictions)", "./capacity", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
+		},
+		{
+			name: "upgrade of the cluster from 1.36 to 1.37", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1", "DRA_STEWARD_KUBERNETES=1.36"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestClusterUpgrade$", "./drain"},
 		},
 		{
 			name: "audit of ten thousand claims", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},

@@ -35,7 +35,7 @@ var Packages = map[string]Package{
 	"cmd/dra-steward": {Floor: 5, Beside: []string{"internal/cli", "internal/cli/cmdutil"}},
 	// The list of all commands, and nothing else, knows every program.
 	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/capacity", "internal/cli/cmdutil", "internal/cli/config", "internal/cli/console", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
-		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/uninstall", "internal/cli/whatif", "internal/manager", "internal/nodeagent", "internal/server"}},
+		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/roll", "internal/cli/uninstall", "internal/cli/whatif", "internal/manager", "internal/nodeagent", "internal/server"}},
 	"internal/cli/cmdutil":  {Floor: 4, Beside: []string{"internal/policyload"}},
 	"internal/cli/capacity": {Floor: 5},
 	"internal/cli/config":   {Floor: 5},
@@ -49,6 +49,7 @@ var Packages = map[string]Package{
 	"internal/cli/report": {Floor: 5, Beside: []string{"internal/manager"}},
 	// It deletes what the controller keeps, by the names that it gives.
 	"internal/cli/uninstall": {Floor: 5, Beside: []string{"internal/manager"}},
+	"internal/cli/roll":      {Floor: 5},
 	"internal/cli/whatif":    {Floor: 5},
 	"internal/manager":       {Floor: 5},
 	"internal/server":        {Floor: 5},
@@ -61,6 +62,7 @@ var Packages = map[string]Package{
 	"internal/controllers":                   {Floor: 1, Pure: true},
 	"internal/controllers/capacitymetrics":   {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/certificate":       {Floor: 4, Never: []string{controllerRuntime}},
+	"internal/controllers/devicehistory":     {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/taints"}, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/drain":             {Floor: 4},
 	"internal/controllers/extendedclaims":    {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/extendedresources": {Floor: 4, Never: []string{controllerRuntime, opa}},
@@ -68,14 +70,15 @@ var Packages = map[string]Package{
 	"internal/controllers/patchstatus":       {Floor: 4},
 	"internal/controllers/policystatus":      {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/reaction":          {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/placement"}, Never: []string{controllerRuntime, opa}},
+	"internal/controllers/roll":              {Floor: 4, Beside: []string{"internal/controllers/drain"}, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/rulebegin":         {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/ruleexpiry":        {Floor: 4, Beside: []string{"internal/taints"}},
 
 	"internal/clusterdata":  {Floor: 4, Never: []string{controllerRuntime}},
-	"internal/clusterread":  {Floor: 4, Beside: []string{"internal/cli/cmdutil", "internal/taints"}},
+	"internal/clusterread":  {Floor: 4, Beside: []string{"internal/cli/cmdutil", "internal/controllers/devicehistory", "internal/taints"}},
 	"internal/clusterwrite": {Floor: 4, Beside: []string{"internal/clusterread", "internal/controllers/drain", "internal/taints"}},
 	"internal/policyload":   {Floor: 4, Beside: []string{"internal/controllers/policystatus"}},
-	"internal/impact":       {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/controllers/reaction"}},
+	"internal/impact":       {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/controllers/reaction", "internal/controllers/roll"}},
 	"internal/daemon":       {Floor: 4},
 	"internal/taints":       {Floor: 4, Pure: true},
 	"internal/ownclient":    {Floor: 2},
@@ -112,6 +115,8 @@ var Packages = map[string]Package{
 	"internal/config":            {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest":          {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 
+	"internal/history": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+
 	// What a rewritten slice remembers of its driver's values. The tracker and the
 	// scheduler read it.
 	"internal/controllers/materialize/record": {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
@@ -127,6 +132,7 @@ var Packages = map[string]Package{
 	"internal/extendedresource": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/printable":        {Floor: 1, Pure: true},
 	"internal/sizedcache":       {Floor: 1, Pure: true},
+	"internal/packed":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/plural":           {Floor: 1, Pure: true},
 	"internal/faults":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/reconcile":        {Floor: 1, Never: []string{controllerRuntime, opa}},
@@ -158,11 +164,13 @@ var Packages = map[string]Package{
 // PureFiles decide in packages that also act: they import none of what Never names, and
 // they are given the time.
 var PureFiles = map[string][]string{
-	"internal/controllers/certificate": {"decide.go"},
-	"internal/controllers/drain":       {"block.go", "choose.go", "classify.go", "conditions.go", "cordon.go", "decide.go", "input.go", "request.go", "resolve.go", "returns.go", "turns.go"},
-	"internal/controllers/patchstatus": {"decide.go"},
-	"internal/controllers/reaction":    {"begin.go", "brake.go", "cause.go", "decide.go", "input.go", "status.go"},
-	"pkg/evictor":                      {"decide.go"},
+	"internal/controllers/certificate":   {"decide.go"},
+	"internal/controllers/drain":         {"block.go", "choose.go", "classify.go", "conditions.go", "cordon.go", "decide.go", "input.go", "request.go", "resolve.go", "returns.go", "turns.go"},
+	"internal/controllers/patchstatus":   {"decide.go"},
+	"internal/controllers/devicehistory": {"observe.go"},
+	"internal/controllers/reaction":      {"begin.go", "binding.go", "brake.go", "cause.go", "decide.go", "input.go", "job.go", "pin.go", "prove.go", "restart.go", "status.go"},
+	"internal/controllers/roll":          {"choose.go", "decide.go", "follow.go", "input.go", "status.go"},
+	"pkg/evictor":                        {"decide.go"},
 }
 
 // Modules are the own modules beside the root one, by folder, each with the

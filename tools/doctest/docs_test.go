@@ -206,7 +206,7 @@ func TestTargets(t *testing.T) {
 }
 
 // TestActions fails for an action that is not pinned by its commit, with the version
-// beside it: a tag can be moved.
+// with it: a tag can be moved.
 func TestActions(t *testing.T) {
 	var texts []string
 	workflows, err := filepath.Glob(filepath.Join(root, ".github/workflows/*"))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNullIsQuoted: in examples and pages the name null stands in quotes, as YAML reads a
-// bare one as no key at all; but for the file and the page that show what comes of it.
+// TestNullIsQuoted: in examples and pages the name null is in quotes, as YAML reads a
+// bare one as no key at all; but for the file and the page that show its effect.
 func TestNullIsQuoted(t *testing.T) {
 	bare, quoted := regexp.MustCompile(`(?m)(^|[{,\s])null\s*:`), 0
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {

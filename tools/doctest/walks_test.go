@@ -1,9 +1,11 @@
 package doctest_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,20 +32,71 @@ func TestCodeLinks(t *testing.T) {
 	}
 }
 
-var testLink = regexp.MustCompile(`\[((?:Test|Fuzz|Benchmark|Example)\w*)\]\(([^)#\s]+)\)`)
+var (
+	testLink = regexp.MustCompile(`\[((?:Test|Fuzz|Benchmark|Example)\w*)\]\(([^)#\s]*)\)`)
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
+)
 
 // TestTestLinks fails for a link with the name of a test as its text, to a file that has no
-// such test.
+// such test. With -update it writes the file that has it, also into [TestName]().
 func TestTestLinks(t *testing.T) {
+	files := testFiles(t)
 	for _, page := range pages(t) {
+		var moves []string // pairs of an old link and a new one
 		for _, match := range testLink.FindAllStringSubmatch(page.Prose, -1) {
-			name, file := match[1], filepath.Join(filepath.Dir(page.Name), match[2])
-			source, err := os.ReadFile(filepath.Join(root, file))
-			declared := regexp.MustCompile(`(?m)^func ` + name + `\(`)
-			if err != nil || !strings.HasSuffix(file, "_test.go") || !declared.Match(source) {
-				t.Errorf("%s: link to %s in %s: there is no such test (%v)", page.Name, name, file, err)
+			name, file := match[1], filepath.ToSlash(filepath.Join(filepath.Dir(page.Name), match[2]))
+			if slices.Contains(files[name], file) {
+				continue
 			}
+			if !*update || len(files[name]) != 1 {
+				t.Errorf("%s: link to %s in %s: there is no such test; %q have it (go test ./tools/doctest -run TestTestLinks -update links one)", page.Name, name, file, files[name])
+				continue
+			}
+			target, err := filepath.Rel(filepath.Dir(page.Name), files[name][0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			moves = append(moves, match[0], "["+name+"]("+filepath.ToSlash(target)+")")
 		}
+		if len(moves) > 0 {
+			rewrite(t, filepath.Join(root, page.Name), moves)
+		}
+	}
+}
+
+// testFiles are the files of the tree that declare a test, by its name.
+func testFiles(t *testing.T) map[string][]string {
+	t.Helper()
+	files := map[string][]string{}
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, name)
+		for _, match := range testFunc.FindAllSubmatch(source, -1) {
+			files[string(match[1])] = append(files[string(match[1])], filepath.ToSlash(relative))
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d tests: %v", len(files), err)
+	}
+	return files
+}
+
+// rewrite replaces texts of a file.
+func rewrite(t *testing.T, name string, pairs []string) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(strings.NewReplacer(pairs...).Replace(string(data))), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -108,18 +108,19 @@ func drains() []mutant {
 }
 
 func patches() []mutant {
-	const merge, draft = "internal/controllers/materialize/record/merge.go", "internal/controllers/materialize/record/draft.go"
+	const merge, write = "internal/controllers/materialize/record/merge.go", "internal/controllers/materialize/record/driverwrite.go"
 	return []mutant{
 		{name: "a value below its policy is written", file: merge, old: `case key.PolicyViolated:`, new: `case false:`},
+		{name: "a changed class is not followed in slices", file: "internal/controllers/materialize/merger.go", old: `m.stale.Swap(false) || m.classChanged()`, new: `m.stale.Swap(false)`},
 		{name: "lists are written", file: merge, old: `case v.isList():`, new: `case false:`},
 		{name: "an unacceptable slice is written", file: merge, old: "		refused = acceptable(slice)\n", new: "		_ = acceptable(slice)\n"},
 		{name: "former values are forgotten", file: merge, old: `if e.InForce() && (patch == "" || !e.Written.Equal(written)) {`, new: `if false {`},
 		{name: "former values are kept without a bound", file: merge, old: `n > maxFormer {`, new: `n > 100*maxFormer {`},
 		{name: "annotations are too large", file: merge, old: `text != "" && size > annotationsLimit`, new: `text != "" && size > 2*annotationsLimit`},
-		{name: "a dropped value comes back", file: draft, old: `if !d.again && d.newPublication(old) {`, new: `if false {`},
-		{name: "the second call of a write is another write", file: draft, old: `if d.again = len(incoming) > 0; !d.again {`, new: `if d.again = false; !d.again {`,
-			survives: "the ledger that the first call wrote decides in the same way: no history of TestHistories differs"},
-		{name: "a driver's own word is ours", file: draft, old: `return Entry{Published: v}`, new: `return entry`},
+		{name: "a dropped value comes back", file: write, old: `if !d.again && d.newPublication(old) {`, new: `if false {`},
+		{name: "the second call of a write is another write", file: write, old: `if d.again = len(incoming) > 0; !d.again {`, new: `if d.again = false; !d.again {`,
+			survives: "the originals that the first call wrote decide in the same way: no history of TestHistories differs"},
+		{name: "a driver's own word is ours", file: write, old: `return Entry{Published: v}`, new: `return entry`},
 	}
 }
 
@@ -205,6 +206,10 @@ func nodes() []mutant {
 		{name: "a toleration on a node never ends", file: agent, old: `int64(now.Sub(added)/time.Second) < *period.Seconds`, new: `int64(now.Sub(added)/time.Second) >= 0`},
 		{name: "holders of deleted pods stay after a failed read", file: agent, old: `			return p.Name == listed.GetName() && p.Namespace == listed.GetNamespace()`, new: `			return true`},
 		{name: "admin access is forgotten", file: agent, old: `held[key] = h.Source == podresources.FromClaim && h.AdminAccess || a.admin[key] || held[key]`, new: `held[key] = h.Source == podresources.FromClaim && h.AdminAccess || held[key]`},
+		{name: "what is remembered of admin access is not judged by", file: "internal/nodeagent/read.go", old: `return a.admin[adminKey(h)]`, new: `return false`},
+		{name: "a claim that was held with admin access is held twice", file: "internal/nodeagent/finding.go", old: ` && (in.WasAdmin == nil || !in.WasAdmin(h))`, new: ``},
+		{name: "a claim is reserved for every pod", file: "pkg/podresources/devices.go", old: `return c.UID == pod || c.Resource != "pods"`, new: `return true`},
+		{name: "each device is a claim of its own", file: "pkg/podresources/server.go", old: `n == 0 || resources[n-1].GetClaimName() != h.Claim`, new: `n >= 0`},
 		{name: "a finding is reported at once", file: agent, old: `now.Sub(since[f]) >= delays[f.Kind]`, new: `true`},
 		{name: "taints are those of the first holding", file: holdings, old: `&report.Holdings[t.of]`, new: `&report.Holdings[0]`},
 		{name: "a taint is listed twice", file: holdings, old: `if !slices.Contains(held.Taints, taint) {`, new: `if !slices.Contains(held.Taints, taint) || true {`},

@@ -61,6 +61,14 @@ and all of them. */ -}}
 [{{ join ", " $names }}]
 {{- end -}}
 
+{{- define "dra-steward.historyNames" -}}
+{{- $names := list -}}
+{{- range $number := until 10 -}}
+{{- $names = append $names (printf "%s-history-%d" (include "dra-steward.controllerName" $) $number) -}}
+{{- end -}}
+[{{ join ", " $names }}]
+{{- end -}}
+
 {{- define "dra-steward.controllerSelectorLabels" -}}
 {{ include "dra-steward.componentSelectorLabels" (dict "root" . "component" "controller") }}
 {{- end -}}
@@ -258,6 +266,19 @@ guard:
 forceDeletion:
   {{- toYaml (omit .Values.forceDeletion "enabled") | nindent 2 }}
 {{- end }}
+{{- if .Values.driverPods.pods }}
+driverPods:
+  {{- $driverPods := omit .Values.driverPods "enabled" }}
+  {{- range $key, $value := $driverPods }}
+  {{- if $value }}
+  {{ $key }}:
+    {{- if kindIs "slice" $value }}
+    {{- toYaml $value | nindent 4 }}
+    {{- else }} {{ $value }}
+    {{- end }}
+  {{- end }}
+  {{- end }}
+{{- end }}
 {{- with .Values.drivers }}
 drivers:
   {{- toYaml . | nindent 2 }}
@@ -274,7 +295,7 @@ server:
 {{ include "dra-steward.fullname" . }}.{{ .Release.Namespace }}.svc
 {{- end -}}
 
-{{- /* The Secret with the certificate, whoever makes it. */ -}}
+{{- /* The Secret with the certificate, in each mode of certificates. */ -}}
 {{- define "dra-steward.certificateSecret" -}}
 {{- if eq (include "dra-steward.certificateMode" .) "provided" -}}
 {{- .Values.certificates.existingSecret -}}
@@ -452,6 +473,33 @@ true
 {{- end -}}
 {{- end -}}
 
+{{/* Not empty if drained devices are tested by Jobs. */}}
+{{- define "dra-steward.proofs" -}}
+{{- if .Values.controller.reactions.proofs.enabled -}}
+{{- if not (include "dra-steward.reactions" .) -}}
+{{- fail "controller.reactions.proofs.enabled: proofs belong to reactions; set controller.reactions.enabled=true" -}}
+{{- end -}}
+{{- if eq .Values.controller.reactions.proofs.namespace .Release.Namespace -}}
+{{- fail "controller.reactions.proofs.namespace: must name another namespace than that of the release: its pods run what authors of reactions write" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- define "dra-steward.proofAccount" -}}
+{{ include "dra-steward.fullname" . }}-proof
+{{- end -}}
+
+{{/* Not empty if the controller carries out DeviceRolls. */}}
+{{- define "dra-steward.rolls" -}}
+{{- if .Values.controller.rolls.enabled -}}
+{{- if not (and .Values.controller.enabled .Values.controller.drains.enabled) -}}
+{{- fail "controller.rolls.enabled: rolls create DeviceDrains; set controller.enabled=true and controller.drains.enabled=true" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* Not empty if the guard finds out which pods do not land again. */}}
 {{- define "dra-steward.foresight" -}}
 {{- if and .Values.guard.enabled .Values.guard.foresight -}}
@@ -463,3 +511,23 @@ true
 {{- fail "guard.thresholds.stranded: is not computed; set guard.enabled=true and guard.foresight=true" -}}
 {{- end -}}
 {{- end -}}
+
+{{/* A type of dra-steward. v1beta1 has the schema of v1alpha1, so that the API server converts by itself. */}}
+{{- define "dra-steward.crd" -}}
+{{- $values := .root.Values.crds }}
+{{- $crd := .root.Files.Get (printf "files/crds/dra-steward.io_%s.yaml" .resource) | fromYaml }}
+{{- $_ := set $crd.metadata "labels" (include "dra-steward.labels" .root | fromYaml) }}
+{{- if $values.keep }}
+{{- $_ := set $crd.metadata.annotations "helm.sh/resource-policy" "keep" }}
+{{- end }}
+{{- if $values.v1beta1 }}
+{{- $alpha := first $crd.spec.versions }}
+{{- $beta := deepCopy $alpha }}
+{{- $_ := set $beta "name" "v1beta1" }}
+{{- $_ := set $beta "storage" (eq $values.v1beta1 "stored") }}
+{{- $_ := set $alpha "storage" (ne $values.v1beta1 "stored") }}
+{{- $_ := set $crd.spec "versions" (list $beta $alpha) }}
+{{- $_ := set $crd.spec "conversion" (dict "strategy" "None") }}
+{{- end }}
+{{- toYaml $crd }}
+{{- end }}

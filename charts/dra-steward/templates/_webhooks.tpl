@@ -87,6 +87,11 @@ has({{ . }}.spec) && !(has({{ . }}.spec.paused) && {{ . }}.spec.paused) && !(has
 has({{ . }}.spec) && {{ . }}.spec.?mode.orValue('') == 'Act' && !{{ . }}.spec.?then.?cordonOnly.orValue(false)
 {{- end -}}
 
+{{- /* A roll that drains nodes. */ -}}
+{{- define "dra-steward.rolls-on" -}}
+has({{ . }}.spec) && !{{ . }}.spec.?paused.orValue(false) && !{{ . }}.spec.?undo.orValue(false)
+{{- end -}}
+
 {{- /* Our own controllers have the same thresholds; the API server vouches for the name. */ -}}
 {{- define "dra-steward.notOurs" -}}
 - name: not-our-controller
@@ -101,6 +106,55 @@ has({{ . }}.spec) && {{ . }}.spec.?mode.orValue('') == 'Act' && !{{ . }}.spec.?t
     !(request.userInfo.username in ['system:kube-controller-manager',
     'system:serviceaccount:kube-system:pod-garbage-collector',
     'system:serviceaccount:kube-system:namespace-controller'])
+{{- end -}}
+
+{{- /* The controllers that delete pods of drivers because there is nothing left to wait for:
+those above, and of nodes that are lost or have a NoExecute taint; validate.NodeController. */ -}}
+{{- define "dra-steward.notNodeControllers" -}}
+{{ include "dra-steward.notRemovers" . }}
+- name: not-the-node-controller
+  expression: >-
+    request.userInfo.username != 'system:serviceaccount:kube-system:node-controller'
+{{- end -}}
+
+{{- /* The namespaces of the drivers that the site lists. */ -}}
+{{- define "dra-steward.driverNamespaces" -}}
+{{- $namespaces := list -}}
+{{- range .Values.driverPods.pods -}}
+{{- if eq .namespace $.Release.Namespace -}}
+{{- fail (printf "driverPods.pods: namespace %s is that of the release, which the webhook never checks" .namespace) -}}
+{{- end -}}
+{{- $namespaces = append $namespaces .namespace -}}
+{{- end -}}
+{{- if empty $namespaces -}}
+{{- fail "driverPods.enabled: driverPods.pods must list the pods of at least one driver" -}}
+{{- end -}}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: In
+      values:
+        {{- toYaml (uniq $namespaces) | nindent 8 }}
+{{- end -}}
+
+{{- /* A pod that the site lists, by namespace and labels. */ -}}
+{{- define "dra-steward.isDriverPod" -}}
+{{- range $i, $pod := .Values.driverPods.pods }}
+{{- if $i }} || {{ end -}}
+(request.namespace == '{{ $pod.namespace }}'
+{{- range $key, $value := $pod.labels }} && oldObject.metadata.?labels[?'{{ $key }}'].orValue('') == '{{ $value }}'{{ end -}}
+)
+{{- end -}}
+{{- end -}}
+
+{{- /* A pod that may be one, by namespace and name. */ -}}
+{{- define "dra-steward.isNamedAsDriverPod" -}}
+{{- range $i, $pod := .Values.driverPods.pods }}
+{{- if $i }} || {{ end -}}
+(request.namespace == '{{ $pod.namespace }}'
+{{- with $pod.names }} && request.name.matches('^{{ . | replace "." "[.]" | replace "*" ".*" }}$'){{ end -}}
+)
+{{- end -}}
 {{- end -}}
 
 {{- define "dra-steward.hasFinalizer" -}}

@@ -7,18 +7,21 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/capacity"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/history"
 )
 
 // capacityOptions are the flags of capacity.
 type capacityOptions struct {
 	clusterread.SnapshotOptions
 	capacity.Scope
+	release    clusterread.Release
 	output, by string
 	noHeaders  bool
 	patched    bool
@@ -45,7 +48,8 @@ func CapacityCommand(streams cmdutil.Streams) *cobra.Command {
 
 The last columns show how many claims for 1, 2, 4 and 8 of the devices fit now, each on one
 node. "<=" marks an upper bound: the choice of kube-scheduler can make it less. They count
-devices only, not the cpu and memory of pods, and no taint is tolerated.
+devices only, not the cpu and memory of pods, and no taint is tolerated. Where a history is
+recorded, a last line has the device-minutes that taints took in the last 24 hours.
 
 capacity reads the objects that your permissions let you read, or files (--from-files).`,
 		Example: `  dra-steward capacity
@@ -64,6 +68,7 @@ capacity reads the objects that your permissions let you read, or files (--from-
 	f.StringVar(&o.by, "by", string(capacity.ByDriver), "rows: "+strings.Join(capacity.Bys(), ", "))
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	f.BoolVar(&o.noHeaders, "no-headers", false, "print only the rows")
+	o.release.AddFlags(f)
 	o.Scheduler.AddFlags(f)
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(formats()...))
 	cmdutil.Complete(c, "by", capacity.Bys())
@@ -87,7 +92,23 @@ func (o *capacityOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	if err != nil {
 		return err
 	}
+	report.TaintedMinutes = o.taken(ctx, streams, time.Now())
 	return o.write(streams.Out, report)
+}
+
+// taken is how many device-minutes taints have taken of the devices in the last 24 hours, nil if that is not
+// known: there is no history, or it cannot be read, or it does not say which devices a class selects.
+func (o *capacityOptions) taken(ctx context.Context, streams cmdutil.Streams, now time.Time) *int {
+	if o.Files != nil || o.Class != "" {
+		return nil
+	}
+	ledger, err := o.History(ctx, streams, o.release, now)
+	if err != nil {
+		return nil
+	}
+	taken := ledger.Taken(now.Add(-24*time.Hour), now, func(r *history.Record) bool { return o.Driver == "" || r.Driver == o.Driver })
+	minutes := int(taken.Minutes())
+	return &minutes
 }
 
 // clusterOf is what capacity knows of a cluster.

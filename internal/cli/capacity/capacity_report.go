@@ -145,6 +145,9 @@ func (t table) writeDetails(out io.Writer) error {
 	if t.Unpublished > 0 {
 		lines = append(lines, plural.Of(t.Unpublished, "device")+" allocated that no ResourceSlice has")
 	}
+	if t.TaintedMinutes != nil {
+		lines = append(lines, "taints took "+plural.Of(*t.TaintedMinutes, "device-minute")+" in the last 24 hours")
+	}
 	for _, note := range t.Notes {
 		lines = append(lines, "note: "+note)
 	}

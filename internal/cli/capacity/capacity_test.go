@@ -3,6 +3,9 @@ package capacity_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -93,6 +96,43 @@ func TestFitWorkloads(t *testing.T) {
 	}
 }
 
+// drains are of node 2, of a driver's partitions, and of no device.
+const drains = `
+apiVersion: dra-steward.io/v1alpha1
+kind: DeviceDrain
+metadata: {name: second}
+spec: {selector: {driver: gpu.example.com, pool: node-2}}
+---
+apiVersion: dra-steward.io/v1alpha1
+kind: DeviceDrain
+metadata: {name: one}
+spec: {devices: [{driver: gpu.example.com, pool: node-2, device: gpu-0}]}
+---
+apiVersion: dra-steward.io/v1alpha1
+kind: DeviceDrain
+metadata: {name: none}
+spec: {selector: {driver: none.example.com}}
+`
+
+// TestFitIfDrained: a drain of the files counts as if it had ended.
+func TestFitIfDrained(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "drains.yaml")
+	if err := os.WriteFile(file, []byte(drains), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for of, want := range map[string]string{
+		"devicedrain/second": "3 pods fit\n", "ddrain/one": "4 pods fit\n", "devicedrains.dra-steward.io/one": "4 pods fit\n",
+		"devicedrain/none":  "--if-drained: devicedrain none: the selector matches no published device yet",
+		"devicedrain/third": `--if-drained: devicedrain "third" is in none of the files`,
+		"drain/second":      `--if-drained: no device, pool or driver "drain/second"`,
+	} {
+		got, err := run(t, template, "fit", "-f", "-", "--if-drained", of, "--from-files", file)
+		if !strings.Contains(fmt.Sprint(got, err), want) {
+			t.Errorf("fit --if-drained %s: %v\n%s\nwant %s", of, err, got, want)
+		}
+	}
+}
+
 // TestFitFlags: replicas that do not fit are exit code 1, and taints and drains count.
 func TestFitFlags(t *testing.T) {
 	for _, tt := range []struct {
@@ -104,6 +144,7 @@ func TestFitFlags(t *testing.T) {
 		{"--without-taints", "6 pods fit\n", false},
 		{"--if-drained gpu.example.com/node-2", "3 pods fit\n", false},
 		{"-o jsonpath={.least}/{.exact}/{.limit.kind}", "5/true/Taken", false},
+		{"-o jsonpath={.featureGates.source}", "the defaults of Kubernetes 1.37", false},
 	} {
 		got, err := run(t, template, append([]string{"fit", "-f", "-"}, strings.Fields(tt.args)...)...)
 		if !strings.Contains(got, tt.want) || errors.Is(err, cmdutil.ErrFindings) != tt.findings || err != nil && !tt.findings {

@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/capacity"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -49,6 +50,7 @@ choice of nodes; 2 the command failed.`,
 		Example: `  dra-steward fit -f template.yaml
   dra-steward fit -f deployment.yaml --replicas 20
   dra-steward fit -f template.yaml --if-drained node/node-1
+  dra-steward fit -f template.yaml --if-drained devicedrain/firmware
   dra-steward fit -f pod.yaml --without-taints -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), streams) },
@@ -60,7 +62,7 @@ choice of nodes; 2 the command failed.`,
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(fitFormats()...), ", "))
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	f.BoolVar(&o.withoutTaints, "without-taints", false, "count as if no device had a taint")
-	f.StringVar(&o.drained, "if-drained", "", "count as if these devices were drained: DRIVER/POOL/DEVICE, DRIVER/POOL, node/NAME, driver/NAME, claim/NAME or pod/NAME")
+	f.StringVar(&o.drained, "if-drained", "", "count as if these devices were drained: DRIVER/POOL/DEVICE, DRIVER/POOL, node/NAME, driver/NAME, claim/NAME or pod/NAME; or as if the DeviceDrain devicedrain/NAME had ended")
 	o.Scheduler.AddFlags(f)
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(fitFormats()...))
 	cmdutil.CompleteWith(c, "if-drained", o.CompleteTargets)
@@ -76,6 +78,8 @@ type fitReport struct {
 	// choice of nodes.
 	Replicas int   `json:"replicas,omitempty"`
 	AllFit   *bool `json:"allFit,omitempty"`
+	// FeatureGates are those of kube-scheduler that the allocator used.
+	FeatureGates gates.Used `json:"featureGates"`
 }
 
 func (o *fitOptions) run(ctx context.Context, streams cmdutil.Streams) error {
@@ -95,7 +99,11 @@ func (o *fitOptions) run(ctx context.Context, streams cmdutil.Streams) error {
 	if err != nil {
 		return err
 	}
-	question, err := o.question(found, asked, namespace)
+	leaving, err := o.drainedTargets(ctx, streams, found, namespace)
+	if err != nil {
+		return fmt.Errorf("--if-drained: %w", err)
+	}
+	question := o.question(found, asked, leaving)
 	if err != nil {
 		return err
 	}
@@ -103,7 +111,7 @@ func (o *fitOptions) run(ctx context.Context, streams cmdutil.Streams) error {
 	if err != nil {
 		return err
 	}
-	report := fitReport{Subject: asked.subject, Room: room, Replicas: o.replicas}
+	report := fitReport{Subject: asked.subject, Room: room, Replicas: o.replicas, FeatureGates: question.World.Gates.Used()}
 	if o.replicas > 0 {
 		report.AllFit = new(room.Least >= o.replicas)
 	}
@@ -128,8 +136,8 @@ func (o *fitOptions) check() error {
 	return cmdutil.CheckOutput(o.output, fitFormats()...)
 }
 
-// question is what is asked of the cluster.
-func (o *fitOptions) question(l *clusterread.Snapshot, asked workload, namespace string) (capacity.Question, error) {
+// question is what is asked of the cluster, of which some devices are drained.
+func (o *fitOptions) question(l *clusterread.Snapshot, asked workload, drained []taints.Target) capacity.Question {
 	world := l.World(o.patched)
 	world.Templates = slices.Concat(l.Templates, asked.Templates)
 	for _, claim := range asked.Claims {
@@ -146,16 +154,12 @@ func (o *fitOptions) question(l *clusterread.Snapshot, asked workload, namespace
 		world.Gates.Features.DeviceTaints = false
 	}
 	q := capacity.Question{World: world, Pod: asked.pod, Unordered: l.Minor > 0 && l.Minor < 36}
-	if o.drained == "" {
-		return q, nil
+	if len(drained) == 0 {
+		return q
 	}
-	targets, err := l.Scope(namespace).Resolve(o.drained)
-	if err != nil {
-		return q, fmt.Errorf("--if-drained: %w", err)
-	}
-	change := q.World.Drained(taints.Cordons(targets), taints.In(targets))
+	change := q.World.Drained(taints.Cordons(drained), taints.In(drained))
 	q.World, q.Leaving = change.After, change.Leaving
-	return q, nil
+	return q
 }
 
 func (o *fitOptions) write(out io.Writer, r fitReport) error {
@@ -180,9 +184,10 @@ func (o *fitOptions) write(out io.Writer, r fitReport) error {
 		fmt.Fprintf(out, "not checked: %s\n", strings.Join(r.Unseen, ", "))
 	}
 	for _, note := range r.Notes {
-		if _, err := fmt.Fprintf(out, "note: %s\n", note); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "note: %s\n", note)
+	}
+	if o.Files == nil {
+		fmt.Fprintf(out, "feature gates: %s\n", r.FeatureGates.Source)
 	}
 	return nil
 }

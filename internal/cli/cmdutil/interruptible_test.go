@@ -12,7 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
 
-// TestInterruptible: a read of an input that nobody writes to ends with the context.
+// TestInterruptible: a read of an input without a writer ends with the context.
 func TestInterruptible(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	silent, _ := io.Pipe()

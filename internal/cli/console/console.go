@@ -31,6 +31,8 @@ type options struct {
 	writes bool
 	// release is the namespace of the release, config a file with its configuration.
 	release, config string
+	// controller is the name of the controller, which has the history.
+	controller string
 }
 
 const help = `console serves pages about the devices of a cluster to your browser: a map of nodes and devices,
@@ -72,7 +74,8 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.IntVar(&o.port, "port", 0, "port to listen on; 0 is any that is free")
 	f.StringVar(&o.export, "export", "", "write the pages as files to this folder, which must be empty or not exist, and end")
 	f.StringVar(&o.group, "group-by", "zone", "with --export: what the map is grouped by: zone, pool, driver, model, namespace, none or label:KEY")
-	f.StringVar(&o.release, "release-namespace", "dra-steward", "namespace of the release, for the policies and the report")
+	f.StringVar(&o.release, "release-namespace", "dra-steward", "namespace of the release, for the policies, the report and the history")
+	f.StringVar(&o.controller, "controller", "dra-steward-controller", "name of the controller of the release, for the history")
 	f.StringVar(&o.config, "config", "", "configuration file for the policies and the report to use instead of that of the release")
 	f.BoolVar(&o.writes, "allow-writes", false, "add forms for taint, untaint, and drain with pause and cancel; each change is previewed and confirmed, and made with your permissions")
 	o.faults.AddFlags(f)

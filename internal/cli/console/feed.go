@@ -19,10 +19,12 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/report"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
+	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
 	"github.com/dra-steward/dra-steward/internal/plural"
@@ -43,6 +45,8 @@ type feed struct {
 	ofFiles ownObjects
 	// first has the feature gates, which are read once.
 	first *clusterread.Snapshot
+	// release is where the history is.
+	release clusterread.Release
 
 	mutex   sync.Mutex // one read at a time
 	before  *fleet.Fleet
@@ -52,7 +56,7 @@ type feed struct {
 
 // feed reads the cluster for the first time.
 func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, error) {
-	f := &feed{source: o.read, streams: streams.Once(), cluster: "files"}
+	f := &feed{source: o.read, streams: streams.Once(), cluster: "files", release: clusterread.Release{Namespace: o.release, Controller: o.controller}}
 	if o.read.Files == nil {
 		config, err := o.read.Client.Config(streams)
 		if err != nil {
@@ -94,8 +98,17 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 // what is watched.
 func (f *feed) options(ctx context.Context, o *options) console.Options {
 	reader := report.Reader{Source: o.read, Namespace: o.release, Flag: "--release-namespace", Config: o.config}
-	return console.Options{Cluster: f.cluster, Now: time.Now, World: f.worldFor(ctx), Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
+	options := console.Options{Cluster: f.cluster, Now: time.Now, World: f.worldFor(ctx), Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
 		Report: reader.Report, Policies: reader.Policies}
+	if f.typed != nil {
+		options.History = f.history
+	}
+	return options
+}
+
+// history reads the record of a device.
+func (f *feed) history(ctx context.Context, device v1alpha1.DeviceName) (*history.Record, error) {
+	return devicehistory.ReadOne(ctx, f.typed.CoreV1().ConfigMaps(f.release.Namespace), devicehistory.Prefix(f.release.Controller), device, time.Now())
 }
 
 // ownObjects are objects of our own types.

@@ -118,6 +118,10 @@ func (w *writer) Drain(ctx context.Context, name string) (*v1alpha1.DeviceDrain,
 
 func (w *writer) CreateDrain(ctx context.Context, d *v1alpha1.DeviceDrain, dry bool) ([]string, error) {
 	ctx, warned := clusterwrite.Collect(ctx)
+	d = d.DeepCopy()
+	if err := clusterwrite.Note(ctx, w.typed, d, "", ""); err != nil {
+		return nil, err
+	}
 	_, err := w.drains.Create(ctx, d, dry)
 	return warned.Texts, err
 }

@@ -50,6 +50,7 @@ Exit codes: 0 the impact is within the thresholds, 1 it exceeds them, 2 the comm
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
 	f.BoolVar(&o.withPartitions, "with-partitions", false, "also count the devices that share counters with these, such as the other partitions of a GPU")
 	o.addFlags(c, true)
+	c.ValidArgsFunction = o.read.CompleteRules
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,9 @@ incomplete (no reason before Kubernetes 1.35), the pod cannot run on their node,
 the request is false or fails, a taint is not tolerated (with its origin), another claim has
 them (which one, if you are allowed to read it). kube-scheduler's own allocator gives the
 verdict, and decides whether a change suffices.
+
+Of a pod that is being deleted, why shows whether it cannot end: its grace period is over, and
+a driver of its claims is gone from the node.
 
 CLAIM is claim/NAME, POD is pod/NAME; NAME alone is a claim, otherwise a pod. why reads the
 objects that your permissions let you read, and reports the others; or it reads files
@@ -125,7 +129,7 @@ func faultNotes(l *clusterread.Snapshot) (notes []string) {
 // answer explains a claim with a pod that uses it, or a pod.
 func answer(ctx context.Context, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (why.Answer, error) {
 	world := why.World{
-		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Gates: l.Gates, Lift: lift,
+		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Gates: l.Gates, Lift: lift, Now: time.Now(),
 		Surroundings: why.Surroundings{Pods: l.Pods, Events: l.Events, Templates: l.Templates, Groups: l.Groups, NoGroups: l.NoGroups},
 	}
 	if claim == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -32,7 +33,7 @@ type drainOptions struct {
 	list, pause, resume, cancel bool
 	timeout                     time.Duration
 	changed                     func(flag string) bool
-	key, value                  string
+	key, value, reason, ticket  string
 	labels, output              string
 	noHeaders, watch            bool
 }
@@ -93,6 +94,8 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.EvictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
 	f.BoolVar(&o.WithPartitions, "with-partitions", false, "also drain the devices that share counters with these, such as the other partitions of a GPU")
 	f.BoolVar(&o.WithoutCordon, "without-cordon", false, "continue if DeviceTaintRules are not served, without keeping new pods off the devices")
+	f.StringVar(&o.reason, "reason", "", "why the devices are drained, for dra-steward history; you are recorded as the owner")
+	f.StringVar(&o.ticket, "ticket", "", "ticket of the work, for dra-steward history")
 	o.faults.AddFlags(f)
 	f.BoolVar(&o.Uncordon, "uncordon", false, "remove the cordon when the devices are drained")
 	f.BoolVar(&o.wait, "wait", false, "show the progress and wait until the devices are drained")
@@ -124,6 +127,9 @@ func (o drainOptions) check() error {
 		return errors.New("--no-headers: only --list has a header")
 	case o.timeout != 0 && !o.wait:
 		return errors.New("--timeout: add --wait")
+	}
+	if err := (clusterwrite.Taint{Reason: &o.reason, Ticket: &o.ticket}).Check(); err != nil {
+		return err
 	}
 	return o.SetWindows(&v1alpha1.DeviceDrainSpec{})
 }
@@ -170,6 +176,13 @@ func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config
 	}
 	if o.dry != "" {
 		return o.plan(ctx, streams, config, client, found.View, wanted)
+	}
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := clusterwrite.Note(ctx, typed, wanted, o.reason, o.ticket); err != nil {
+		return err
 	}
 	d, err := o.createOrResume(ctx, streams, client, wanted)
 	if err != nil {

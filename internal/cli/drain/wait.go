@@ -3,7 +3,6 @@ package drain
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 // unattended is how long a drain waits for a controller until the command warns that there is none.
@@ -82,8 +82,7 @@ func ended(d *v1alpha1.DeviceDrain) error {
 
 // drainNames reads NAME, TYPE/NAME and TYPE NAME..., and refuses names of devices.
 func drainNames(args []string) (names []string, _ error) {
-	kinds := []string{"devicedrain", "devicedrains", "ddrain", "devicedrains." + v1alpha1.Group, "devicedrain." + v1alpha1.Group}
-	if len(args) > 1 && slices.Contains(kinds, args[0]) {
+	if len(args) > 1 && taints.IsDrain(args[0]) {
 		args = args[1:]
 	}
 	for _, arg := range args {
@@ -91,7 +90,7 @@ func drainNames(args []string) (names []string, _ error) {
 		switch {
 		case !has:
 			name = arg
-		case !slices.Contains(kinds, kind):
+		case !taints.IsDrain(kind):
 			return nil, fmt.Errorf("%q is the name of a device, not of a drain: name a drain, such as gpu-3-5f1d2a9c; \"dra-steward drain --list\" shows them", arg)
 		}
 		names = append(names, name)

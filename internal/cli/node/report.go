@@ -17,7 +17,7 @@ type podUID = types.UID
 type nodeReport struct {
 	Sources []nodeSource `json:"sources,omitempty"`
 	IDs     []nodeID     `json:"ids"`
-	// Files are problems of specifications and directories, whoever uses them.
+	// Files are problems of specifications and directories, used or not.
 	Files  []cdi.Problem `json:"files,omitempty"`
 	Failed int           `json:"failed"`
 }

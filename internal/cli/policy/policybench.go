@@ -151,19 +151,19 @@ func (o benchOptions) costs(ctx context.Context, set *policy.Set, file config.Fi
 		return nil, err
 	}
 	settings.CacheBytes = -1
-	anew, err := policy.NewEngine(set, settings)
+	uncached, err := policy.NewEngine(set, settings)
 	if err != nil {
 		return nil, err
 	}
 	costs := []policyCost{}
 	for _, p := range set.Policies() {
-		cost, err := o.policy(ctx, anew, p.Code, writes)
+		cost, err := o.policy(ctx, uncached, p.Code, writes)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Code, err)
 		}
 		costs = append(costs, cost)
 	}
-	for name, engine := range []*policy.Engine{anew, kept} {
+	for name, engine := range []*policy.Engine{uncached, kept} {
 		cost := policyCost{Code: []string{"together", "known"}[name], Writes: len(writes), Asked: len(writes)}
 		var failed error
 		o.measure(&cost, len(writes), func() {

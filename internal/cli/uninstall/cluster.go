@@ -20,7 +20,9 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
@@ -221,6 +223,9 @@ func (u *uninstall) deleteRuntime(ctx context.Context) error {
 	names := append([]string{u.controller, manager.JournalName(u.controller)}, u.configMaps...)
 	for i := range materialize.RecordConfigMaps {
 		names = append(names, materialize.RecordName(manager.RecordsPrefix(u.controller), i))
+	}
+	for i := range history.Shards {
+		names = append(names, devicehistory.Name(devicehistory.Prefix(u.controller), i))
 	}
 	for _, name := range names {
 		if err := u.delete(ctx, "configmap", name, maps.Delete, exists(maps.Get)); err != nil {

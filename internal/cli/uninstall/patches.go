@@ -84,11 +84,11 @@ func (u *uninstall) patchedSlices(ctx context.Context) (n record.Count, versions
 		}
 		for i := range list.Items {
 			slice := &list.Items[i]
-			ledger, err := record.LedgerOf(slice)
+			originals, err := record.OriginalsOf(slice)
 			if err != nil {
 				return n, "", fmt.Errorf("ResourceSlice %s: %w", slice.Name, err)
 			}
-			c := ledger.Count()
+			c := originals.Count()
 			if c.InForce+c.Waiting > 0 {
 				versions += slice.Name + " " + slice.ResourceVersion + "\n"
 			}

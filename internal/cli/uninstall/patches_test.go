@@ -25,7 +25,7 @@ func TestAwaitDrivers(t *testing.T) {
 	}{
 		"the driver was told better": {after: 0},
 		"the driver writes nothing": {
-			record.Entry{Former: []record.Former{{Value: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}}}}, stillTime, ""},
+			record.Entry{Former: []record.FormerValue{{Value: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}}}}, stillTime, ""},
 		"a value is in force": {
 			record.Entry{Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &own}},
 				Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}, Patch: "rack"}, restoringTime, "deadline"},
@@ -34,7 +34,7 @@ func TestAwaitDrivers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}}
 				if tt.after > 0 {
-					text, err := record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: tt.entry}}}.Encode()
+					text, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: tt.entry}}}.Encode()
 					if err != nil {
 						t.Fatal(err)
 					}

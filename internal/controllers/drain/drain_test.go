@@ -180,7 +180,7 @@ func TestReasons(t *testing.T) {
 			c := w.claim("group", 0)
 			c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "training", UID: "group"}}
 		}, "Blocked=True ClaimReserved", "podgroups/training"},
-		"nobody, but allocated": {func(w *world) { w.claim("left", 0) }, "Drained=False ClaimsRemain", ""},
+		"no pod, but allocated": {func(w *world) { w.claim("left", 0) }, "Drained=False ClaimsRemain", ""},
 		"rules are not served":  {func(w *world) { w.pod("web", nil, 0); w.cannot = "DeviceTaintRules are not served" }, "Blocked=True CannotCordon", "withoutCordon"},
 		"too much":              {func(w *world) { w.pod("web", nil, 0); w.limit = guard.Thresholds{} }, "Blocked=True AboveThreshold", `acknowledged-impact: "pods<=1,namespaces<=1"`},
 	} {

@@ -62,7 +62,7 @@ func FuzzDecide(f *testing.F) {
 			}
 			for _, p := range w.pods {
 				if p.UID == one.UID && p.Labels["app"] == "" && !one.Delete && s.PodsWithoutController != v1alpha1.EvictPods {
-					t.Errorf("evicts a pod that nobody replaces")
+					t.Errorf("evicts a pod that no controller replaces")
 				}
 			}
 		}

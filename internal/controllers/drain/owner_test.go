@@ -12,7 +12,7 @@ import (
 )
 
 // TestCordonsHaveAnOwner: the policy that asks for the owner and the reason of a rule finds both
-// in the rules of a drain, whoever writes them.
+// in the rules of a drain, for any author.
 func TestCordonsHaveAnOwner(t *testing.T) {
 	set, err := policy.Parse(t.Context(), policy.Library())
 	if err != nil {

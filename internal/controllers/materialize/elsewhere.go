@@ -42,7 +42,7 @@ func NewElsewhere(config *rest.Config) (func(ctx context.Context, now time.Time)
 
 // ask finds out, from time to time, whether patches are applied elsewhere. What was found
 // last counts while that cannot be known.
-func (t *Toucher) ask(ctx context.Context, now time.Time) {
+func (t *Resyncer) ask(ctx context.Context, now time.Time) {
 	if t.options.Elsewhere == nil || t.options.Mode != Materialize || !t.asked.IsZero() && now.Sub(t.asked) < askElsewhere {
 		return
 	}

@@ -1,12 +1,14 @@
 package materialize
 
 import (
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
@@ -30,7 +32,7 @@ type Patches struct {
 type Merger struct {
 	mode    Mode
 	patches Patches
-	ledgers *Ledgers
+	pools   *PoolOriginals
 	metrics *Metrics
 	log     logr.Logger
 	known   evaluations
@@ -50,9 +52,9 @@ type compiled struct {
 	class *resourceapi.DeviceClass
 }
 
-// NewMerger makes a merger. ledgers and metrics may be nil.
-func NewMerger(mode Mode, patches Patches, ledgers *Ledgers, metrics *Metrics, log logr.Logger) *Merger {
-	m := &Merger{mode: mode, patches: patches, ledgers: ledgers, metrics: metrics, log: log}
+// NewMerger makes a merger. pools and metrics may be nil.
+func NewMerger(mode Mode, patches Patches, pools *PoolOriginals, metrics *Metrics, log logr.Logger) *Merger {
+	m := &Merger{mode: mode, patches: patches, pools: pools, metrics: metrics, log: log}
 	m.stale.Store(true)
 	return m
 }
@@ -63,7 +65,7 @@ func (m *Merger) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, _ any) { m.stale.Store(true) }, DeleteFunc: changed}
 }
 
-// Active reports whether slices without a ledger are of interest.
+// Active reports whether slices without a record are of interest.
 func (m *Merger) Active() bool { return m.mode == Materialize || m.mode == Restore }
 
 // Merge returns what is to be stored of a write; old is nil on creation.
@@ -72,27 +74,27 @@ func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, 
 	if mode == Materialize && m.elsewhere.Load() {
 		mode = None
 	}
-	w := record.Write{Incoming: incoming, Old: old, Known: m.ledgers.Of(PoolOf(incoming)), Now: now}
+	w := record.Write{Incoming: incoming, Old: old, Known: m.pools.Of(PoolOf(incoming)), Now: now}
 	clean := incoming.Annotations[record.Annotation] == "" && len(w.Known) == 0 && (old == nil || old.Annotations[record.Annotation] == "")
 	if clean && mode != Materialize {
 		return record.Merged{Slice: incoming}
 	}
-	draft, err := record.Read(w)
+	written, err := record.Read(w)
 	if err != nil {
 		m.log.Error(err, "Cannot read the recorded values of a driver", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)
 	}
 	var merged record.Merged
 	switch {
 	case mode != Materialize:
-		merged = draft.Merge(nil, nil)
+		merged = written.Merge(nil, nil)
 	case !m.patches.Known():
-		merged = draft.Keep()
+		merged = written.Keep()
 	default:
 		all := m.all()
-		evaluation := m.known.take(incoming.Name).Next(draft.Slice)
+		evaluation := m.known.take(incoming.Name).Next(written.Slice)
 		result := evaluation.Apply(all)
-		m.known.put(draft.Slice, evaluation, len(all))
-		merged = draft.Merge(&result, func(slice *resourceapi.ResourceSlice) error { return acceptable(draft.Slice, slice) })
+		m.known.put(written.Slice, evaluation, len(all))
+		merged = written.Merge(&result, func(slice *resourceapi.ResourceSlice) error { return acceptable(written.Slice, slice) })
 	}
 	if merged.Refused != nil {
 		m.log.Error(merged.Refused, "Published without patches", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)
@@ -146,4 +148,54 @@ func (m *Merger) compile() {
 		}
 		m.compiled = append(m.compiled, c)
 	}
+}
+
+// Metrics count what a merger does. A nil one counts nothing.
+type Metrics struct{ merges *prometheus.CounterVec }
+
+// NewMetrics registers the metrics. It fails if their names are registered already.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{merges: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dra_steward_materialize_merges_total",
+		Help: "Writes of ResourceSlices into which patches are merged, by result: published, patched, refused (published without patches, because they would exceed a limit) or unreadable (the original values are lost).",
+	}, []string{"result"})}
+	return m, registerer.Register(m.merges)
+}
+
+func (m *Metrics) merged(merged record.Merged, unreadable error) {
+	if m == nil {
+		return
+	}
+	result := "published"
+	switch {
+	case unreadable != nil:
+		result = "unreadable"
+	case merged.Refused != nil:
+		result = "refused"
+	case merged.Originals.Count().InForce > 0:
+		result = "patched"
+	}
+	m.merges.WithLabelValues(result).Inc()
+}
+
+// A Mode is how ResourceSlicePatches are written into slices.
+type Mode string
+
+const (
+	// None leaves slices alone, but for those that still hold a value of ours, which are
+	// restored when they are written.
+	None Mode = "none"
+	// Materialize writes patches into slices.
+	Materialize Mode = "materialize"
+	// Restore takes back what was written.
+	Restore Mode = "restore"
+)
+
+// Validate refuses what is no mode; empty is None.
+func (m Mode) Validate() error {
+	switch m {
+	case "", None, Materialize, Restore:
+		return nil
+	}
+	return fmt.Errorf("--patches %q: must be %s, %s or %s", m, None, Materialize, Restore)
 }

@@ -68,8 +68,8 @@ func TestMerger(t *testing.T) {
 		All:   func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) },
 		Known: func() bool { return known }, Class: func(string) *resourceapi.DeviceClass { return nil },
 	}
-	ledgers := &materialize.Ledgers{}
-	m := materialize.NewMerger(materialize.Materialize, source, ledgers, nil, logr.Discard())
+	pools := &materialize.PoolOriginals{}
+	m := materialize.NewMerger(materialize.Materialize, source, pools, nil, logr.Discard())
 	driver := slice("s", "a", 1, 1)
 	driver.Spec.Devices[0].Attributes["dc.example.com/rack"] = resourceapi.DeviceAttribute{StringValue: ptr.To("own")}
 	if got := m.Merge(driver, nil, now, accept); got.Slice.Annotations[record.Annotation] != "" || rack(got.Slice) != "own" {
@@ -85,13 +85,13 @@ func TestMerger(t *testing.T) {
 		t.Errorf("what was in force has gone: %s", rack(again.Slice))
 	}
 	known = true
-	ledgers.Learn(stored, now)
+	pools.Learn(stored, now)
 	patches = nil
 	m.Handler().OnDelete(nil)
-	anew := slice("other", "a", 1, 1)
-	anew.Spec.Devices = stored.Spec.Devices
-	if got := m.Merge(anew, nil, now, accept); rack(got.Slice) != "own" {
-		t.Errorf("a slice that the driver makes anew: %s", rack(got.Slice))
+	again := slice("other", "a", 1, 1)
+	again.Spec.Devices = stored.Spec.Devices
+	if got := m.Merge(again, nil, now, accept); rack(got.Slice) != "own" {
+		t.Errorf("a slice that the driver creates again: %s", rack(got.Slice))
 	}
 	none := materialize.NewMerger(materialize.None, materialize.Patches{}, nil, nil, logr.Discard())
 	if got := none.Merge(stored, stored, now, accept); rack(got.Slice) != "own" {
@@ -135,6 +135,29 @@ func TestMergerRemembers(t *testing.T) {
 	}
 }
 
+// TestMergerFollowsClasses: a DeviceClass that changes, comes or goes selects other devices for
+// the patches that name it, without an event about them.
+func TestMergerFollowsClasses(t *testing.T) {
+	class, byClass := "c", rackPatch("p", "r1", "")
+	byClass.Spec.Devices.Filter = &v1alpha1.DevicePatchFilter{DeviceClassName: &class}
+	var now *resourceapi.DeviceClass
+	m := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] {
+			return slices.Values([]*v1alpha1.ResourceSlicePatch{byClass})
+		},
+		Known: func() bool { return true }, Class: func(string) *resourceapi.DeviceClass { return now },
+	}, nil, nil, logr.Discard())
+	for i, step := range []struct{ selects, want string }{{"", ""}, {"true", "r1"}, {"false", ""}, {"true", "r1"}, {"", ""}} {
+		if now = nil; step.selects != "" {
+			now = &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: resourceapi.DeviceClassSpec{
+				Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: step.selects}}}}}
+		}
+		if got := rack(m.Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice); got != step.want {
+			t.Errorf("step %d, the class selects %q: %q, want %q", i, step.selects, got, step.want)
+		}
+	}
+}
+
 type view struct {
 	snapshot atomic.Pointer[tracker.Snapshot]
 }
@@ -157,9 +180,9 @@ func (v *view) HasSyncedChecker() cache.DoneChecker {
 	return d
 }
 
-// TestToucher: the slices of a pool are touched together, at a rate, less and less often
+// TestResyncer: the slices of a pool are touched together, at a rate, less and less often
 // while it does not help, and not at all once they are as they should be.
-func TestToucher(t *testing.T) {
+func TestResyncer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := rackPatch("p", "r1", "")
 		objects := []any{p, slice("a-0", "a", 1, 1), slice("a-1", "a", 1, 1), slice("b-0", "b", 1, 1)}
@@ -173,19 +196,19 @@ func TestToucher(t *testing.T) {
 			return slices.Clone(calls)
 		}
 		start := time.Now()
-		toucher := materialize.NewToucher(materialize.TouchOptions{View: v, Mode: materialize.Materialize, PoolsPerSecond: 1, Touch: func(_ context.Context, name string) error {
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize, PoolsPerSecond: 1, Touch: func(_ context.Context, name string) error {
 			mutex.Lock()
 			defer mutex.Unlock()
 			calls = append(calls, fmt.Sprintf("%s at %s", name, time.Since(start)))
 			return nil
 		}})
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _ = toucher.Run(ctx) }()
+		go func() { _ = resyncer.Run(ctx) }()
 		<-time.After(2500 * time.Millisecond)
 		if len(touched()) != 3 {
 			t.Fatalf("touched %q", touched())
 		}
-		if s := toucher.State(); s.Differing != 3 || s.Patch("p").Differing != 3 || s.Patch("q").Differing != 0 {
+		if s := resyncer.State(); s.Differing != 3 || s.Patch("p").Differing != 3 || s.Patch("q").Differing != 0 {
 			t.Errorf("state %+v", s)
 		}
 		<-time.After(10 * time.Minute)
@@ -206,7 +229,7 @@ func TestToucher(t *testing.T) {
 		if got := touched(); len(got) != before {
 			t.Errorf("touched although all is well: %q", got[before:])
 		}
-		if s := toucher.State(); s.Differing != 0 || s.Slices != 3 || s.Patch("p").Differing != 0 {
+		if s := resyncer.State(); s.Differing != 0 || s.Slices != 3 || s.Patch("p").Differing != 0 {
 			t.Errorf("state %+v", s)
 		}
 		cancel()
@@ -234,20 +257,20 @@ func TestElsewhere(t *testing.T) {
 				defer mutex.Unlock()
 				do()
 			}
-			toucher := materialize.NewToucher(materialize.TouchOptions{View: viewOf(p, stored), Mode: mode,
+			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(p, stored), Mode: mode,
 				Touch: func(context.Context, string) error { locked(func() { touches++ }); return nil },
 				Elsewhere: func(context.Context, time.Time) (name string, err error) {
 					locked(func() { name, err = said, broken })
 					return name, err
 				}})
 			ctx, cancel := context.WithCancel(t.Context())
-			go func() { _ = toucher.Run(ctx) }()
+			go func() { _ = resyncer.Run(ctx) }()
 			<-time.After(10500 * time.Millisecond)
 			locked(func() { said, broken = "", errors.New("no connection") })
 			<-time.After(10 * time.Second)
 			synctest.Wait()
 			mutex.Lock()
-			if state := toucher.State(); mode == materialize.Materialize && (touches > 0 || state.Patch("p").Elsewhere == "" || state.Patch("q").Elsewhere == "") {
+			if state := resyncer.State(); mode == materialize.Materialize && (touches > 0 || state.Patch("p").Elsewhere == "" || state.Patch("q").Elsewhere == "") {
 				t.Errorf("%d touches, %+v", touches, state)
 			}
 			mutex.Unlock()
@@ -255,7 +278,7 @@ func TestElsewhere(t *testing.T) {
 			<-time.After(10 * time.Second)
 			synctest.Wait()
 			mutex.Lock()
-			if state := toucher.State(); touches == 0 || state.Patch("p").Elsewhere != "" {
+			if state := resyncer.State(); touches == 0 || state.Patch("p").Elsewhere != "" {
 				t.Errorf("%s: %d touches, %+v", mode, touches, state)
 			}
 			mutex.Unlock()

@@ -32,7 +32,7 @@ func TestPace(t *testing.T) {
 				}
 				var mutex sync.Mutex // guards what follows
 				touched, now, atOnce := map[string]bool{}, 0, 0
-				toucher := materialize.NewToucher(materialize.TouchOptions{View: viewOf(objects...), Mode: materialize.Materialize, Touch: func(_ context.Context, name string) error {
+				resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: materialize.Materialize, Touch: func(_ context.Context, name string) error {
 					mutex.Lock()
 					touched[name] = true
 					now++
@@ -45,7 +45,7 @@ func TestPace(t *testing.T) {
 					return nil
 				}})
 				ctx, cancel := context.WithCancel(t.Context())
-				go func() { _ = toucher.Run(ctx) }()
+				go func() { _ = resyncer.Run(ctx) }()
 				<-time.After(tt.within)
 				mutex.Lock()
 				if n := len(touched); n < tt.least || n > tt.most || atOnce > tt.atOnce {

@@ -53,7 +53,7 @@ const loadPatience = 10 * time.Second
 
 // Load reads what a [Recorder] has written, as far as it can: an error is about the rest. It
 // needs the verb get, by name.
-func (l *Ledgers) Load(ctx context.Context, client coreclient.ConfigMapInterface, prefix string, view View) error {
+func (l *PoolOriginals) Load(ctx context.Context, client coreclient.ConfigMapInterface, prefix string, view View) error {
 	ctx, cancel := context.WithTimeout(ctx, loadPatience)
 	defer cancel()
 	var all []record.Record
@@ -77,16 +77,16 @@ func (l *Ledgers) Load(ctx context.Context, client coreclient.ConfigMapInterface
 	return errors.Join(errs...)
 }
 
-// A Recorder writes down what [Ledgers] know and a driver may still get wrong, for when no
+// A Recorder writes down what [Originals] know and a driver may still get wrong, for when no
 // process that remembers it runs. One of them works at a time.
 type Recorder struct {
 	Client coreclient.ConfigMapInterface
 	// Prefix is that of the names of the ConfigMaps.
-	Prefix  string
-	Ledgers *Ledgers
-	View    View
-	Metrics *TouchMetrics
-	Logger  logr.Logger
+	Prefix        string
+	PoolOriginals *PoolOriginals
+	View          View
+	Metrics       *ResyncMetrics
+	Logger        logr.Logger
 
 	shards [RecordConfigMaps]shard
 	// parts are those of them that have the parts of a pool.
@@ -148,10 +148,10 @@ func (r *Recorder) begin(ctx context.Context, now time.Time) bool {
 		r.shards[i] = shard{stored: data, due: true}
 		all = append(all, records...)
 	}
-	r.Ledgers.Seed(all, r.View.Snapshot().StoredSlices(), now)
-	_, known := r.Ledgers.take()
-	for pool, ledger := range known {
-		r.mark(pool, ledger)
+	r.PoolOriginals.Seed(all, r.View.Snapshot().StoredSlices(), now)
+	_, known := r.PoolOriginals.take()
+	for pool, originals := range known {
+		r.mark(pool, originals)
 	}
 	return true
 }
@@ -170,13 +170,13 @@ func shardOf(pool Pool, part int) int {
 }
 
 // mark notes where a pool that has changed is kept from now on; what is there, and was, is due.
-func (r *Recorder) mark(pool Pool, ledger record.Ledger) {
+func (r *Recorder) mark(pool Pool, originals record.Originals) {
 	before := r.parts[pool]
 	if delete(r.parts, pool); r.parts == nil {
 		r.parts = map[Pool][]int{}
 	}
 	var parts []int
-	for part := range ledger.Lasting().Records(pool.Driver, pool.Name) {
+	for part := range originals.Lasting().Records(pool.Driver, pool.Name) {
 		parts = append(parts, shardOf(pool, part))
 	}
 	if len(parts) > 0 {
@@ -189,7 +189,7 @@ func (r *Recorder) mark(pool Pool, ledger record.Ledger) {
 
 // look writes the ConfigMaps that are due.
 func (r *Recorder) look(ctx context.Context, now time.Time) {
-	changed, all := r.Ledgers.take()
+	changed, all := r.PoolOriginals.take()
 	for pool := range changed {
 		r.mark(pool, all[pool])
 	}

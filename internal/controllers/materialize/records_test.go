@@ -31,11 +31,11 @@ import (
 )
 
 // merging is a merger of these patches.
-func merging(ledgers *materialize.Ledgers, patches ...*v1alpha1.ResourceSlicePatch) *materialize.Merger {
+func merging(pools *materialize.PoolOriginals, patches ...*v1alpha1.ResourceSlicePatch) *materialize.Merger {
 	return materialize.NewMerger(materialize.Materialize, materialize.Patches{
 		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
 		Class: func(string) *resourceapi.DeviceClass { return nil },
-	}, ledgers, nil, logr.Discard())
+	}, pools, nil, logr.Discard())
 }
 
 // own gives the devices of a slice a rack of the driver's.
@@ -66,18 +66,18 @@ func TestRecorder(t *testing.T) {
 		client := fake.NewClientset()
 		stored := merging(nil, rackPatch("p", "r1", "")).Merge(own(slice("s", "a", 200, 1), "own"), nil, time.Now(), accept).Slice
 		v := viewOf(stored)
-		start := func() (ledgers *materialize.Ledgers, stop func()) {
-			ledgers = &materialize.Ledgers{}
+		start := func() (pools *materialize.PoolOriginals, stop func()) {
+			pools = &materialize.PoolOriginals{}
 			ctx, cancel := context.WithCancel(t.Context())
 			for s := range v.Snapshot().StoredSlices() {
-				ledgers.Learn(s, time.Now())
+				pools.Learn(s, time.Now())
 			}
-			r := materialize.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", Ledgers: ledgers, View: v}
+			r := materialize.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", PoolOriginals: pools, View: v}
 			go func() { _ = r.Run(ctx) }()
-			go ledgers.Run(ctx, v)
+			go pools.Run(ctx, v)
 			<-time.After(30 * time.Second)
 			synctest.Wait()
-			return ledgers, func() { cancel(); synctest.Wait() }
+			return pools, func() { cancel(); synctest.Wait() }
 		}
 		_, stop := start()
 		if got := names(t, client); len(got) != 2 {
@@ -87,17 +87,17 @@ func TestRecorder(t *testing.T) {
 
 		// the slice is deleted, and made again of what was taken over, while no component
 		// runs
-		anew := own(slice("t", "a", 200, 1), "r1")
-		v.snapshot.Store(tracker.Merge(anew))
-		webhook := &materialize.Ledgers{}
+		again := own(slice("t", "a", 200, 1), "r1")
+		v.snapshot.Store(tracker.Merge(again))
+		webhook := &materialize.PoolOriginals{}
 		if err := webhook.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", v); err != nil {
 			t.Fatal(err)
 		}
-		if got := merging(webhook).Merge(anew, anew, time.Now(), accept).Slice; rack(got) != "own" {
+		if got := merging(webhook).Merge(again, again, time.Now(), accept).Slice; rack(got) != "own" {
 			t.Errorf("the webhook takes %q for the driver's word", rack(got))
 		}
-		ledgers, stop := start()
-		if got := merging(ledgers).Merge(anew, anew, time.Now(), accept).Slice; rack(got) != "own" {
+		pools, stop := start()
+		if got := merging(pools).Merge(again, again, time.Now(), accept).Slice; rack(got) != "own" {
 			t.Errorf("the controller takes %q for the driver's word", rack(got))
 		}
 		if got := names(t, client); len(got) != 2 {
@@ -107,7 +107,7 @@ func TestRecorder(t *testing.T) {
 		// a driver that says something else is believed
 		said := own(slice("t", "a", 200, 1), "another")
 		v.snapshot.Store(tracker.Merge(said))
-		ledgers.Learn(said, time.Now())
+		pools.Learn(said, time.Now())
 		<-time.After(30 * time.Second)
 		if got := names(t, client); len(got) != 0 {
 			t.Errorf("ConfigMaps %q of nothing", got)
@@ -171,9 +171,9 @@ func TestRecorderFaults(t *testing.T) {
 			return false, nil, nil
 		})
 		random := rand.New(rand.NewPCG(1, 2))
-		ledgers := &materialize.Ledgers{}
+		pools := &materialize.PoolOriginals{}
 		// none of it can be compressed, and all of it is one part
-		ledger := record.Ledger{}
+		originals := record.Originals{}
 		for range 120 {
 			entries := map[record.Key]record.Entry{}
 			for j := range 200 {
@@ -184,12 +184,12 @@ func TestRecorderFaults(t *testing.T) {
 				entries[record.Key{Name: resourceapi.QualifiedName(string(rune('a'+j%26)) + string(value[:8]))}] = record.Entry{
 					Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To(string(value))}}, Patch: "p"}
 			}
-			ledger[string(rune('a'+len(ledger)))] = record.Device{Entries: entries}
+			originals[string(rune('a'+len(originals)))] = record.Device{Entries: entries}
 		}
-		ledgers.Seed([]record.Record{{Driver: "d", Pool: "large", Ledger: ledger}}, viewOf().Snapshot().StoredSlices(), time.Now())
+		pools.Seed([]record.Record{{Driver: "d", Pool: "large", Originals: originals}}, viewOf().Snapshot().StoredSlices(), time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		var log logged
-		r := materialize.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", Ledgers: ledgers, View: viewOf(),
+		r := materialize.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", PoolOriginals: pools, View: viewOf(),
 			Logger: funcr.New(func(_, args string) { log.add(args) }, funcr.Options{})}
 		go func() { _ = r.Run(ctx) }()
 		<-time.After(time.Minute)
@@ -206,7 +206,7 @@ func TestRecorderFaults(t *testing.T) {
 			t.Errorf("ConfigMaps %q, log %s", got, log.String())
 		}
 		locked(func() { broken["patch"] = true })
-		ledgers.Learn(merging(nil, rackPatch("p", "r1", "")).Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice, time.Now())
+		pools.Learn(merging(nil, rackPatch("p", "r1", "")).Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice, time.Now())
 		<-time.After(time.Minute)
 		synctest.Wait()
 		locked(func() {
@@ -240,7 +240,7 @@ func TestRecordNames(t *testing.T) {
 // reported.
 func TestLoadFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		data, _, err := record.EncodeRecords(record.Ledger{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "dc.example.com/rack"}: {Patch: "p",
+		data, _, err := record.EncodeRecords(record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "dc.example.com/rack"}: {Patch: "p",
 			Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}}}}}}.Records("gpu.example.com", "a"), 1<<20)
 		if err != nil {
 			t.Fatal(err)
@@ -254,13 +254,13 @@ func TestLoadFaults(t *testing.T) {
 			}
 			return false, nil, nil
 		})
-		ledgers := &materialize.Ledgers{}
+		pools := &materialize.PoolOriginals{}
 		before := time.Now()
-		err = ledgers.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", viewOf())
+		err = pools.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", viewOf())
 		if err == nil || !strings.Contains(err.Error(), "records-0") || !strings.Contains(err.Error(), "records-2") || time.Since(before) > time.Minute {
 			t.Errorf("%v after %s", err, time.Since(before))
 		}
-		if got := merging(ledgers).Merge(own(slice("s", "a", 1, 1), "r1"), nil, time.Now(), accept).Slice; rack(got) != "" {
+		if got := merging(pools).Merge(own(slice("s", "a", 1, 1), "r1"), nil, time.Now(), accept).Slice; rack(got) != "" {
 			t.Errorf("the driver is said to have %q", rack(got))
 		}
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
-// FieldManager names the toucher to the API server.
+// FieldManager names the resyncer to the API server.
 const FieldManager = "dra-steward-materialize"
 
 // NewTouch returns a function that sends a patch of a slice without content: admission
@@ -36,7 +36,7 @@ func NewTouch(config *rest.Config) (func(ctx context.Context, name string) error
 
 // apply applies the patches of a view to what a driver said, where that is known better
 // than from the slice alone.
-func (t *Toucher) apply(view *tracker.Snapshot, slice *resourceapi.ResourceSlice) *patch.Result {
+func (t *Resyncer) apply(view *tracker.Snapshot, slice *resourceapi.ResourceSlice) *patch.Result {
 	var set patch.Set
 	for object := range view.Patches() {
 		var class *resourceapi.DeviceClass
@@ -49,7 +49,7 @@ func (t *Toucher) apply(view *tracker.Snapshot, slice *resourceapi.ResourceSlice
 }
 
 // patchesOf are the names of the patches that have to do with a slice, or had.
-func patchesOf(result *patch.Result, ledger record.Ledger) []string {
+func patchesOf(result *patch.Result, originals record.Originals) []string {
 	names := map[string]bool{}
 	if result != nil {
 		for _, m := range result.Matches() {
@@ -58,7 +58,7 @@ func patchesOf(result *patch.Result, ledger record.Ledger) []string {
 			}
 		}
 	}
-	for _, device := range ledger {
+	for _, device := range originals {
 		for _, e := range device.Entries {
 			if e.InForce() {
 				names[e.Patch] = true
@@ -68,16 +68,16 @@ func patchesOf(result *patch.Result, ledger record.Ledger) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// TouchMetrics count touches, and the slices that wait for one. A nil one counts nothing.
-type TouchMetrics struct {
+// ResyncMetrics count touches, and the slices that wait for one. A nil one counts nothing.
+type ResyncMetrics struct {
 	touches *prometheus.CounterVec
 	slices  *prometheus.GaugeVec
 	left    prometheus.Gauge
 }
 
-// NewTouchMetrics registers the metrics. It fails if their names are registered already.
-func NewTouchMetrics(registerer prometheus.Registerer) (*TouchMetrics, error) {
-	m := &TouchMetrics{
+// NewResyncMetrics registers the metrics. It fails if their names are registered already.
+func NewResyncMetrics(registerer prometheus.Registerer) (*ResyncMetrics, error) {
+	m := &ResyncMetrics{
 		touches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_materialize_touches_total",
 			Help: "Empty updates of ResourceSlices that do not match the patches, by result.",
@@ -99,7 +99,7 @@ func NewTouchMetrics(registerer prometheus.Registerer) (*TouchMetrics, error) {
 	return m, nil
 }
 
-func (m *TouchMetrics) touched(err error) {
+func (m *ResyncMetrics) touched(err error) {
 	if m == nil {
 		return
 	}
@@ -110,13 +110,13 @@ func (m *TouchMetrics) touched(err error) {
 	m.touches.WithLabelValues(result).Inc()
 }
 
-func (m *TouchMetrics) unrecorded(n int) {
+func (m *ResyncMetrics) unrecorded(n int) {
 	if m != nil {
 		m.left.Set(float64(n))
 	}
 }
 
-func (m *TouchMetrics) set(s *State) {
+func (m *ResyncMetrics) set(s *State) {
 	if m == nil {
 		return
 	}

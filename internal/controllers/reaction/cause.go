@@ -30,6 +30,8 @@ type Sources struct {
 	Nodes func() []*corev1.Node
 	// Health is what pods and claims report.
 	Health func() *health.Records
+	// Bindings are the outcomes of binding conditions.
+	Bindings func() *Bindings
 }
 
 // Causes are the selected devices that have the cause of a reaction.
@@ -51,7 +53,7 @@ func Find(r *v1alpha1.DeviceReaction, from Sources, compiler *patch.Compiler) (f
 	case when.NodeCondition != nil && from.Nodes == nil:
 		return Causes{Unknown: "nodes are not read yet"}
 	case when.NodeCondition != nil:
-		found.Sick = onNodes(conditioned(when.NodeCondition, from.Nodes()), from.View)
+		found.Sick, found.Unknown = ofCondition(when.NodeCondition, from.Nodes(), from.View, compiler)
 	case when.DeviceHealth != nil && from.Health == nil:
 		return Causes{Unknown: "the health in the status of pods is not read"}
 	case when.DeviceHealth != nil:
@@ -61,8 +63,17 @@ func Find(r *v1alpha1.DeviceReaction, from Sources, compiler *patch.Compiler) (f
 			record, is := records.Of(usage.DeviceID(name))
 			return is && record.Health == corev1.ResourceHealthStatusHealthy
 		}
+	case when.BindingConditions != nil && from.Bindings == nil:
+		return Causes{Unknown: "the binding conditions of claims are not read"}
+	case when.BindingConditions != nil:
+		bindings := from.Bindings()
+		found.Sick = failedBinding(when.BindingConditions, bindings)
+		found.Healthy = func(name v1alpha1.DeviceName) bool { return bindings.Bound[name] }
 	default:
-		return Causes{Unknown: "spec.when has no cause: set taint, nodeCondition or deviceHealth"}
+		return Causes{Unknown: "spec.when has no cause: set taint, nodeCondition, deviceHealth or bindingConditions"}
+	}
+	if found.Unknown != "" {
+		return Causes{Unknown: found.Unknown}
 	}
 	found.Sick, found.Unknown = selected(r.Spec.Selector, found.Sick, from.View, compiler)
 	return found
@@ -84,6 +95,9 @@ func reported(want corev1.ResourceHealthStatus, records *health.Records, view *t
 	return sick
 }
 
+// theDriver is how causes name the source of a taint that is in a slice.
+const theDriver = "the driver"
+
 // tainted are the devices with a taint. The taints of our own drains are no cause.
 func tainted(want *v1alpha1.CauseTaint, view *tracker.Snapshot) map[v1alpha1.DeviceName]string {
 	sick := map[v1alpha1.DeviceName]string{}
@@ -92,7 +106,7 @@ func tainted(want *v1alpha1.CauseTaint, view *tracker.Snapshot) map[v1alpha1.Dev
 			if !matches(want, taint, view) {
 				continue
 			}
-			source := "the driver"
+			source := theDriver
 			if taint.Source.Kind == tracker.RuleSource {
 				source = "DeviceTaintRule " + taint.Source.Name
 			}
@@ -134,39 +148,99 @@ func nameOf(device tracker.Device) v1alpha1.DeviceName {
 	return v1alpha1.DeviceName{Driver: device.Driver(), Pool: device.Pool(), Device: device.Name()}
 }
 
-// conditioned are the nodes that have a condition, with the cause.
-func conditioned(want *v1alpha1.CauseNodeCondition, nodes []*corev1.Node) map[string]string {
-	found := map[string]string{}
+// A nodeCause is a condition that a node has, and the text about it.
+type nodeCause struct {
+	condition *corev1.NodeCondition
+	text      string
+}
+
+// conditioned are the nodes that have a condition.
+func conditioned(want *v1alpha1.CauseNodeCondition, nodes []*corev1.Node) map[string]nodeCause {
+	found := map[string]nodeCause{}
 	for _, node := range nodes {
-		for _, c := range node.Status.Conditions {
+		for i := range node.Status.Conditions {
+			c := &node.Status.Conditions[i]
 			if string(c.Type) != want.Type || string(c.Status) != cmp.Or(want.Status, "True") || want.Reason != "" && want.Reason != c.Reason {
 				continue
 			}
-			found[node.Name] = fmt.Sprintf("condition %s=%s (%s) of node %s", c.Type, c.Status, cmp.Or(c.Reason, "no reason"), node.Name)
+			found[node.Name] = nodeCause{c, fmt.Sprintf("condition %s=%s (%s) of node %s", c.Type, c.Status, cmp.Or(c.Reason, "no reason"), node.Name)}
 		}
 	}
 	return found
 }
 
-// onNodes are the devices of nodes.
-func onNodes(causes map[string]string, view *tracker.Snapshot) map[v1alpha1.DeviceName]string {
-	sick := map[v1alpha1.DeviceName]string{}
+// ofCondition are the devices of the nodes that have a condition, of each node those that the
+// expression selects.
+func ofCondition(want *v1alpha1.CauseNodeCondition, nodes []*corev1.Node, view *tracker.Snapshot, compiler *patch.Compiler) (sick map[v1alpha1.DeviceName]string, unknown string) {
+	sick = map[v1alpha1.DeviceName]string{}
+	causes := conditioned(want, nodes)
 	if len(causes) == 0 {
-		return sick
+		return sick, ""
 	}
+	concerned := map[v1alpha1.DeviceName]onNode{}
 	for device := range view.Devices() {
-		node := device.Slice().Spec.NodeName
-		if own := device.Published().NodeName; own != nil {
-			node = own
-		}
-		if node == nil {
-			continue
-		}
-		if cause, is := causes[*node]; is {
-			sick[nameOf(device)] = cause
+		if cause, is := causes[nodeOf(device)]; is {
+			concerned[nameOf(device)] = onNode{device.Published(), cause}
 		}
 	}
-	return sick
+	if want.Devices != "" {
+		if unknown = selectOf(want.Devices, concerned, compiler); unknown != "" {
+			return nil, unknown
+		}
+	}
+	for name, on := range concerned {
+		sick[name] = on.cause.text
+	}
+	return sick, ""
+}
+
+// An onNode is a device whose node has a condition.
+type onNode struct {
+	*resourceapi.Device
+	cause nodeCause
+}
+
+// selectOf keeps the devices that the expression of a cause selects. The compiler of the selectors of
+// claims evaluates it, within their limits; the condition is in attributes of a domain of its own.
+func selectOf(expression string, devices map[v1alpha1.DeviceName]onNode, compiler *patch.Compiler) string {
+	selector := &v1alpha1.DrainSelector{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}}
+	found := compiler.Select(selector, withCondition(devices), selectionCost)
+	switch {
+	case len(found.Problems) > 0:
+		return "spec.when.nodeCondition.devices: " + found.Problems[0].Message
+	case found.More:
+		return "spec.when.nodeCondition.devices exceeds its limit of cost"
+	case found.Failures.Devices > 0:
+		return fmt.Sprintf("spec.when.nodeCondition.devices fails for %s, first %s: test that the attribute exists", plural.Of(found.Failures.Devices, "device"), found.Failures.First)
+	}
+	is := map[v1alpha1.DeviceName]bool{}
+	for _, name := range found.Devices {
+		is[name] = true
+	}
+	maps.DeleteFunc(devices, func(name v1alpha1.DeviceName, _ onNode) bool { return !is[name] })
+	return ""
+}
+
+// withCondition are slices of devices that have the condition of their node as attributes.
+func withCondition(devices map[v1alpha1.DeviceName]onNode) iter.Seq[*resourceapi.ResourceSlice] {
+	type pool struct{ driver, name string }
+	pools := map[pool]*resourceapi.ResourceSlice{}
+	for name, device := range devices {
+		of := pool{name.Driver, name.Pool}
+		if pools[of] == nil {
+			pools[of] = &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Driver: name.Driver, Pool: resourceapi.ResourcePool{Name: name.Pool}}}
+		}
+		with, c := *device.Device, device.cause.condition
+		with.Attributes = maps.Clone(with.Attributes)
+		if with.Attributes == nil {
+			with.Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+		}
+		for key, value := range map[string]string{"type": string(c.Type), "reason": c.Reason, "message": c.Message} {
+			with.Attributes[resourceapi.QualifiedName(v1alpha1.ConditionDomain+"/"+key)] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+		pools[of].Spec.Devices = append(pools[of].Spec.Devices, with)
+	}
+	return maps.Values(pools)
 }
 
 // selected are the sick devices that a selector selects. It is evaluated on the slices with sick

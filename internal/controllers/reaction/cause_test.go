@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -44,12 +45,35 @@ func rule(name, owner, device string) *resourceapi.DeviceTaintRule {
 	return r
 }
 
+// bindingClaim has a device that waits for a binding condition; failed is the status of the condition
+// that says that it failed.
+func bindingClaim(failed metav1.ConditionStatus) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "fabric"}}
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Driver: "gpu.example.com", Pool: "node-0", Device: "gpu-3", BindingConditions: []string{"example.com/attached"}, BindingFailureConditions: []string{"example.com/failed"}}}}}
+	claim.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: "gpu.example.com", Pool: "node-0", Device: "gpu-3",
+		Conditions: []metav1.Condition{{Type: "example.com/failed", Status: failed, Message: "no\nlink"}}}}
+	return claim
+}
+
+// TestBindingFailures: a failed condition of a device is found, with one line of its message.
+func TestBindingFailures(t *testing.T) {
+	now := time.Now()
+	failures := reaction.BindingFailures(bindingClaim("True"), now)
+	if len(failures) != 1 || failures[0].Text != "binding condition example.com/failed of claim ml/fabric failed: no link" || failures[0].At != now {
+		t.Errorf("%+v", failures)
+	}
+	if failures := reaction.BindingFailures(bindingClaim("False"), now); len(failures) != 0 {
+		t.Errorf("%+v", failures)
+	}
+}
+
 func TestCauses(t *testing.T) {
 	view := tracker.Merge(pool("node-0", 4), pool("node-1", 4, 1, 3), rule("by-hand", "", "gpu-0"), rule("cordon", "firmware", "gpu-2"))
 	nodes := func() []*corev1.Node {
 		healthy := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}
 		sick := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
-		sick.Status.Conditions = []corev1.NodeCondition{{Type: "GPUsFailing", Status: "True", Reason: "FellOffTheBus"}, {Type: "Ready", Status: "False"}}
+		sick.Status.Conditions = []corev1.NodeCondition{{Type: "GPUsFailing", Status: "True", Reason: "FellOffTheBus", Message: "gpu-2 fell off the bus"}, {Type: "Ready", Status: "False"}}
 		return []*corev1.Node{healthy, sick}
 	}
 	records := func() *health.Records {
@@ -60,6 +84,9 @@ func TestCauses(t *testing.T) {
 			r.AddClaim(claim)
 		}
 		return r
+	}
+	bindings := func() *reaction.Bindings {
+		return &reaction.Bindings{Failed: reaction.BindingFailures(bindingClaim("True"), time.Now())}
 	}
 	taint := func(c v1alpha1.CauseTaint) v1alpha1.DeviceReactionSpec {
 		return v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{Taint: &c}}
@@ -83,6 +110,13 @@ func TestCauses(t *testing.T) {
 		"of a rule":           {taint(v1alpha1.CauseTaint{Key: "example.com/broken"}), "node-1/gpu-0"},
 		"not of the driver":   {taint(v1alpha1.CauseTaint{Key: "example.com/broken", From: v1alpha1.TaintFromDriver}), ""},
 		"a node":              {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Reason: "FellOffTheBus"}), "node-1/gpu-0 node-1/gpu-1 node-1/gpu-2 node-1/gpu-3"},
+		"by its message":      {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Devices: `device.attributes["condition.dra-steward.io"].message.contains("gpu-" + string(device.attributes["gpu.example.com"].index) + " ")`}), "node-1/gpu-2"},
+		"by nothing":          {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Devices: `device.attributes["condition.dra-steward.io"].reason == "Hot"`}), ""},
+		"it fails":            {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Devices: `device.attributes["gpu.example.com"].uuid == "a"`}), "unknown: spec.when.nodeCondition.devices fails for"},
+		"it costs too much":   {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Devices: `[1,2,3,4,5,6,7,8].all(a, [1,2,3,4,5,6,7,8].all(b, [1,2,3,4,5,6,7,8].all(c, [1,2,3,4,5,6,7,8].all(d, [1,2,3,4,5,6,7,8].all(e, [1,2,3,4,5,6,7,8].all(f, device.attributes["condition.dra-steward.io"].message.contains("fell")))))))`}), "unknown: spec.when.nodeCondition.devices"},
+		"no expression":       {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Devices: `device.`}), "unknown: spec.when.nodeCondition.devices"},
+		"a binding":           {v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{BindingConditions: &v1alpha1.CauseBindingConditions{}}}, "node-0/gpu-3"},
+		"another binding":     {v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{BindingConditions: &v1alpha1.CauseBindingConditions{Types: []string{"example.com/slow"}}}}, ""},
 		"another reason":      {condition(v1alpha1.CauseNodeCondition{Type: "GPUsFailing", Reason: "Hot"}), ""},
 		"a status":            {condition(v1alpha1.CauseNodeCondition{Type: "Ready", Status: "False"}), "node-1/gpu-0 node-1/gpu-1 node-1/gpu-2 node-1/gpu-3"},
 		"selected":            {chosen(taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), `device.attributes["gpu.example.com"].index > 2`), "node-1/gpu-3"},
@@ -93,7 +127,7 @@ func TestCauses(t *testing.T) {
 		"it does not compile": {chosen(taint(v1alpha1.CauseTaint{Key: "example.com/xid"}), `device.nothing`), "unknown: spec.selector"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := reaction.Find(&v1alpha1.DeviceReaction{Spec: tt.spec}, reaction.Sources{View: view, Nodes: nodes, Health: records}, &patch.Compiler{})
+			found := reaction.Find(&v1alpha1.DeviceReaction{Spec: tt.spec}, reaction.Sources{View: view, Nodes: nodes, Health: records, Bindings: bindings}, &patch.Compiler{})
 			var got []string
 			for name := range maps.Keys(found.Sick) {
 				got = append(got, name.Pool+"/"+name.Device)

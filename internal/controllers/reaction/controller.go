@@ -47,6 +47,10 @@ type Options struct {
 	// Thresholds and Window are those of the guard.
 	Thresholds guard.Thresholds
 	Window     time.Duration
+	// Proofs are where proofs run; nil switches them off.
+	Proofs *ProofOptions
+	// Restarts are where pods of drivers may be deleted; nil is nowhere.
+	Restarts *RestartOptions
 	// Recorder makes events about reactions; nil makes none.
 	Recorder record.EventRecorder
 	// Metrics may be nil.
@@ -74,6 +78,11 @@ type Controller struct {
 	written map[string]*v1alpha1.DeviceReaction
 	drains  map[string]made
 	deleted map[types.UID]bool
+	// failures are the failed binding conditions that were seen last.
+	failures struct {
+		sync.Mutex
+		all []BindingFailure
+	}
 }
 
 // A made drain is as the API server answered, at a time.
@@ -110,6 +119,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer stop()
 	running.Go(func() { c.options.Reactions.RunWithContext(ctx) })
 	running.Go(func() { c.options.Nodes.RunWithContext(ctx) })
+	if proofs := c.options.Proofs; proofs != nil {
+		running.Go(func() { proofs.Jobs.RunWithContext(ctx) })
+	}
 	if !cache.WaitFor(ctx, "reactions", synced...) {
 		return nil
 	}
@@ -154,7 +166,11 @@ func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err erro
 			c.wake()
 		}
 	}, DeleteFunc: wake}
-	for _, informer := range []cache.SharedIndexInformer{c.options.Reactions, c.options.Drains, c.options.Nodes} {
+	informers := []cache.SharedIndexInformer{c.options.Reactions, c.options.Drains, c.options.Nodes}
+	if c.options.Proofs != nil {
+		informers = append(informers, c.options.Proofs.Jobs)
+	}
+	for _, informer := range informers {
 		handle, err := informer.AddEventHandler(handler)
 		if err != nil {
 			stop()
@@ -173,6 +189,12 @@ func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err erro
 		return nil, nil, err
 	}
 	stops = append(stops, func() error { return c.options.Pods.RemoveEventHandler(pods) })
+	claims, err := c.options.Claims.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.noteBindings, UpdateFunc: func(_, object any) { c.noteBindings(object) }})
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	stops = append(stops, func() error { return c.options.Claims.RemoveEventHandler(claims) })
 	slices := c.options.Tracker.AddEventHandler(handler)
 	stops = append(stops, func() error { c.options.Tracker.RemoveEventHandler(slices); return nil })
 	synced = append(synced, c.options.UsageSynced...)

@@ -156,9 +156,14 @@ func (w *work) lasts(since *metav1.Time, least time.Duration) bool {
 // follow sets the state of a device by its drain, and ends the drain where its time is over.
 func (w *work) follow(d *v1alpha1.ReactionDevice) {
 	drain := w.drains[d.DeviceName]
-	switch {
-	case drain != nil:
+	if drain != nil {
 		w.followDrain(d, drain)
+		return
+	}
+	if d.Restart = nil; d.Proof != nil && d.Proof.State != v1alpha1.ProofPassed {
+		d.Proof = nil // its Job goes with the drain
+	}
+	switch {
 	case d.DrainUID != "":
 		w.acknowledge(d, "DeviceDrain "+d.Drain+" was deleted")
 	case d.State == v1alpha1.ReactionAcknowledged:
@@ -176,6 +181,12 @@ func (w *work) follow(d *v1alpha1.ReactionDevice) {
 }
 
 func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
+	if p := d.Proof; p != nil && p.Job != jobName(w.Reaction.Name, drain, p.Attempt) {
+		d.Proof = nil // it was that of an earlier drain
+	}
+	if d.DrainUID != "" && d.DrainUID != drain.UID {
+		d.Restart = nil
+	}
 	d.Drain, d.DrainUID, d.Message = drain.Name, drain.UID, ""
 	d.State = v1alpha1.ReactionDraining
 	switch failed := meta.FindStatusCondition(drain.Status.Conditions, v1alpha1.DrainFailed); {
@@ -189,6 +200,15 @@ func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDra
 		w.acknowledge(d, "acknowledged: "+reason)
 		return
 	}
+	if d.State == v1alpha1.ReactionDrained {
+		w.prove(d, drain)
+	}
+	w.restart(d)
+	w.endDrain(d, drain)
+}
+
+// endDrain lifts the cordon of a device that is healthy and has passed its proof.
+func (w *work) endDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 	if !w.acts() || w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || !w.lasts(d.HealthySince, after(w.Reaction)) {
 		return
 	}
@@ -196,7 +216,15 @@ func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDra
 		d.Message = "flapping: the cordon stays until it is acknowledged, or the device keeps its state for up to an hour"
 		return
 	}
-	w.Delete = append(w.Delete, Deletion{drain, fmt.Sprintf("the cause has been gone for %s", after(w.Reaction))})
+	if !w.proven(d) {
+		d.Message = "the cause has gone; the cordon stays until the device passes its proof, or is acknowledged"
+		return
+	}
+	because := fmt.Sprintf("the cause has been gone for %s", after(w.Reaction))
+	if d.Proof != nil {
+		because += ", and the proof passed: " + d.Proof.Message
+	}
+	w.Delete = append(w.Delete, Deletion{drain, because})
 	d.State, d.Drain, d.DrainUID = v1alpha1.ReactionHealthy, "", ""
 }
 

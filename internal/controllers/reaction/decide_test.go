@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +34,17 @@ type world struct {
 	uids     int
 	created  []string
 	healthy  func(v1alpha1.DeviceName) bool
+	// jobs and claims are those of proofs, outputs what their pods wrote; nil jobs switch proofs off.
+	jobs    map[string]*batchv1.Job
+	claims  map[string]*resourceapi.ResourceClaim
+	outputs map[types.UID]string
+	proofs  []string
+	// driverPod, restarts and restart are the pods of the driver.
+	driverPod func(v1alpha1.DeviceName) *corev1.Pod
+	restarts  bool
+	restart   func(*corev1.Pod)
+	// pin is how proofs get a device.
+	pin func(v1alpha1.DeviceName, *v1alpha1.DeviceDrain) (reaction.Pin, error)
 }
 
 func device(pool string, n int) v1alpha1.DeviceName {
@@ -65,7 +79,10 @@ func (w *world) input() reaction.Input {
 		},
 		Window: guard.Window{Length: guard.DefaultWindow, Thresholds: guard.DefaultThresholds()},
 	}
-	in.Healthy = w.healthy
+	in.Healthy, in.DriverPod, in.Restarts = w.healthy, w.driverPod, w.restarts
+	if w.jobs != nil {
+		in.Proofs = &reaction.Proofs{Namespace: "proofs", ServiceAccount: "prover", Jobs: w.jobs, Claims: w.claims, Outputs: w.outputs, Pin: w.pin}
+	}
 	for name, sick := range w.devices {
 		in.DriverDevices[name.Driver]++
 		if sick {
@@ -97,6 +114,7 @@ func (w *world) step(calls int) reaction.Decision {
 			return d
 		}
 		delete(w.drains, one.Drain.Name)
+		w.collect()
 	}
 	for _, one := range append(slices.Clone(d.Pause), d.Resume...) {
 		if calls--; calls < 0 {
@@ -116,6 +134,13 @@ func (w *world) step(calls int) reaction.Decision {
 		w.drains[one.Name] = one
 		w.created = append(w.created, one.Spec.Devices[0].String())
 	}
+	for _, pod := range d.Restart {
+		if calls--; calls < 0 {
+			return d
+		}
+		w.restart(pod)
+	}
+	w.stepProofs(d, calls)
 	return d
 }
 

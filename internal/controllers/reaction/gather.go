@@ -1,6 +1,7 @@
 package reaction
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,8 +31,9 @@ type cluster struct {
 	// driverDevices and starts are computed where a device is sick.
 	driverDevices func() map[string]int
 	// health is what pods and claims report, once it is asked for.
-	health func() *health.Records
-	starts func() []guard.Start
+	health   func() *health.Records
+	bindings func() *Bindings
+	starts   func() []guard.Start
 }
 
 // look finds out what the reactions of a pass share. Steps of the pass add their drains.
@@ -39,6 +41,7 @@ func (c *Controller) look(now time.Time) *cluster {
 	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.allDrains()}
 	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)
+	all.bindings = sync.OnceValue(func() *Bindings { return c.readBindings(now) })
 	all.starts = func() (starts []guard.Start) {
 		for _, d := range all.drains {
 			if start, recent := c.start(d, now); recent {
@@ -63,14 +66,14 @@ func (c *Controller) readHealth() *health.Records {
 }
 
 // gather finds out what there is to decide about.
-func (c *Controller) gather(r *v1alpha1.DeviceReaction, all *cluster, now time.Time) Input {
+func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all *cluster, now time.Time) Input {
 	view := all.view
 	in := Input{Reaction: r, Now: now, Others: map[v1alpha1.DeviceName]string{}}
 	if err := c.options.Tracker.Ready(); err != nil {
 		in.Unknown = err.Error()
 		return in
 	}
-	if in.Causes = Find(r, Sources{View: view, Nodes: c.nodes(), Health: all.health}, &c.compiler); in.Unknown != "" {
+	if in.Causes = Find(r, Sources{View: view, Nodes: c.nodes(), Health: all.health, Bindings: all.bindings}, &c.compiler); in.Unknown != "" {
 		return in
 	}
 	in.Published = func(name v1alpha1.DeviceName) bool {
@@ -84,6 +87,8 @@ func (c *Controller) gather(r *v1alpha1.DeviceReaction, all *cluster, now time.T
 	if len(in.Sick)+len(r.Status.Devices)+len(in.Drains) == 0 {
 		return in
 	}
+	in.Proofs = c.proofs(ctx, r, all, now)
+	c.driverPods(&in, all)
 	in.DriverDevices, in.Starts = all.driverDevices(), all.starts()
 	in.Window = guard.Window{Length: c.options.Window, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
 	return in

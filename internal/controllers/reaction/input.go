@@ -3,6 +3,9 @@ package reaction
 import (
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -25,6 +28,12 @@ type Input struct {
 	Others map[v1alpha1.DeviceName]string
 	// OtherReactions is how many devices the drains of other reactions have.
 	OtherReactions int
+	// Proofs are for spec.prove; nil where proofs are switched off.
+	Proofs *Proofs
+	// DriverPod returns the pod of the driver of a device by spec.end.driverPods, nil if there is none.
+	// Restarts reports whether the controller may delete it.
+	DriverPod func(v1alpha1.DeviceName) *corev1.Pod
+	Restarts  bool
 	// Hit returns what a drain of a device affects now.
 	Hit func(v1alpha1.DeviceName) guard.Hit
 	// Window has the thresholds of the site, Starts are the evictions that began.
@@ -33,12 +42,17 @@ type Input struct {
 	Now    time.Time
 }
 
-// A Decision is what comes next. The status is written first, then the drains.
+// A Decision is what comes next. The status is written first, then the drains, then the Jobs.
 type Decision struct {
 	Status v1alpha1.DeviceReactionStatus
 	// Create are new drains, Pause and Resume those to change, Delete those to delete.
 	Create, Pause, Resume []*v1alpha1.DeviceDrain
 	Delete                []Deletion
+	// CreateJobs and CreateClaims are those of proofs, DeleteJobs the Jobs that a newer one replaces.
+	CreateJobs, DeleteJobs []*batchv1.Job
+	CreateClaims           []*resourceapi.ResourceClaim
+	// Restart are the pods of drivers to delete.
+	Restart []*corev1.Pod
 	// Wake is when to decide again though nothing changes; zero is never.
 	Wake time.Time
 }

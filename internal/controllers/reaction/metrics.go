@@ -1,6 +1,8 @@
 package reaction
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -9,9 +11,9 @@ import (
 
 // Metrics count what reactions find and do. Reactions are few: administrators write them.
 type Metrics struct {
-	devices, paused *prometheus.GaugeVec
-	drains          *prometheus.CounterVec
-	known           map[string]bool
+	devices, paused, proofs *prometheus.GaugeVec
+	drains                  *prometheus.CounterVec
+	known                   map[string]bool
 }
 
 // NewMetrics registers the metrics.
@@ -25,13 +27,17 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "dra_steward_reaction_paused_timestamp_seconds",
 			Help: "When a DeviceReaction was paused, by reaction and reason (Brake or Guard); absent while it is not paused.",
 		}, []string{"reaction", "reason"}),
+		proofs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dra_steward_reaction_proofs",
+			Help: "Drained devices of DeviceReactions by reaction and state of their proof: running, passed, failed or unprovable; absent for a reaction without spec.prove.",
+		}, []string{"reaction", "state"}),
 		drains: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_reaction_drain_writes_total",
 			Help: "DeviceDrains that reactions created, deleted, or paused and resumed (update), by verb.",
 		}, []string{"verb"}),
 		known: map[string]bool{},
 	}
-	for _, collector := range []prometheus.Collector{m.devices, m.paused, m.drains} {
+	for _, collector := range []prometheus.Collector{m.devices, m.paused, m.proofs, m.drains} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, err
 		}
@@ -54,9 +60,27 @@ func (m *Metrics) state(name string, status v1alpha1.DeviceReactionStatus) {
 	for state, n := range map[string]int32{"waiting": status.Counts.Waiting, "draining": status.Counts.Draining, "drained": status.Counts.Drained} {
 		m.devices.WithLabelValues(name, state).Set(float64(n))
 	}
+	m.proven(name, status)
 	m.paused.DeletePartialMatch(prometheus.Labels{"reaction": name})
 	if paused := meta.FindStatusCondition(status.Conditions, v1alpha1.ReactionPaused); paused != nil && paused.Status == "True" {
 		m.paused.WithLabelValues(name, paused.Reason).Set(float64(paused.LastTransitionTime.Unix()))
+	}
+}
+
+// proven counts the proofs of a reaction.
+func (m *Metrics) proven(name string, status v1alpha1.DeviceReactionStatus) {
+	if meta.FindStatusCondition(status.Conditions, v1alpha1.ReactionProven) == nil {
+		m.proofs.DeletePartialMatch(prometheus.Labels{"reaction": name})
+		return
+	}
+	counts := map[v1alpha1.ReactionProofState]int{}
+	for i := range status.Devices {
+		if d := &status.Devices[i]; d.Proof != nil && d.Drain != "" {
+			counts[d.Proof.State]++
+		}
+	}
+	for _, state := range []v1alpha1.ReactionProofState{v1alpha1.ProofRunning, v1alpha1.ProofPassed, v1alpha1.ProofFailed, v1alpha1.ProofUnprovable} {
+		m.proofs.WithLabelValues(name, strings.ToLower(string(state))).Set(float64(counts[state]))
 	}
 }
 
@@ -69,6 +93,7 @@ func (m *Metrics) keep(present map[string]bool) {
 		if !present[name] {
 			m.devices.DeletePartialMatch(prometheus.Labels{"reaction": name})
 			m.paused.DeletePartialMatch(prometheus.Labels{"reaction": name})
+			m.proofs.DeletePartialMatch(prometheus.Labels{"reaction": name})
 			delete(m.known, name)
 		}
 	}

@@ -2,6 +2,7 @@ package reaction
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,9 @@ func NodeConditions(client kubernetes.Interface) cache.SharedIndexInformer {
 	return nodes
 }
 
+// mostMessage is how many bytes of the message of a condition are kept.
+const mostMessage = 1024
+
 // keepConditions drops the times of conditions, too: they change with each heartbeat.
 func keepConditions(object any) (any, error) {
 	node, is := object.(*corev1.Node)
@@ -26,7 +30,7 @@ func keepConditions(object any) (any, error) {
 	}
 	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion}}
 	for _, c := range node.Status.Conditions {
-		kept.Status.Conditions = append(kept.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+		kept.Status.Conditions = append(kept.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: strings.Clone(bounded(c.Message, mostMessage))})
 	}
 	return kept, nil
 }

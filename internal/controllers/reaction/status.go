@@ -47,6 +47,7 @@ func (w *work) report(over string) {
 	w.Status.Devices = most(devices)
 	c := w.conditions()
 	c.acting(w.Reaction.Spec.Mode)
+	w.provenCondition(c)
 	switch {
 	case over == "":
 		c.set(v1alpha1.ReactionPaused, false, "NotPaused", "")
@@ -111,6 +112,9 @@ func (c conditions) acting(mode v1alpha1.ReactionMode) {
 
 // unknown says why it is not known which devices are sick.
 func (c conditions) unknown(why string) { c.set(v1alpha1.ReactionActing, false, "Unknown", why) }
+
+// drop removes a condition.
+func (c conditions) drop(kind string) { meta.RemoveStatusCondition(&c.status.Conditions, kind) }
 
 // set sets a condition; its transition time changes only with its status.
 func (c conditions) set(kind string, is bool, reason, message string) {

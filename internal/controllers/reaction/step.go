@@ -19,7 +19,7 @@ import (
 // when to come back.
 func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceReaction, all *cluster) (time.Duration, error) {
 	now := time.Now()
-	decision := Decide(c.gather(r, all, now))
+	decision := Decide(c.gather(ctx, r, all, now))
 	c.options.Metrics.state(r.Name, decision.Status)
 	if !equality.Semantic.DeepEqual(r.Status, decision.Status) {
 		if err := c.write(ctx, r, decision.Status); err != nil {
@@ -114,7 +114,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceReaction, decisi
 		c.options.Metrics.did("create")
 		c.event(r, corev1.EventTypeNormal, "Draining", fmt.Sprintf("created DeviceDrain %s of %s: %s", drain.Name, drain.Spec.Devices[0], drain.Annotations[v1alpha1.ReasonAnnotation]))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.actProofs(ctx, r, decision), c.actRestarts(ctx, r, decision))...)
 }
 
 // taken is why a drain was not created. One that exists as the reaction wants it is no error: the

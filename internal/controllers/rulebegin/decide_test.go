@@ -47,7 +47,7 @@ func TestDecide(t *testing.T) {
 		"created with NoExecute":          {nil, rule(1, yes, "a"), "", 0},
 		"never evicted":                   {nil, rule(3, no, "a"), "", 0},
 		"changed to NoExecute":            {rule(1, no, "a"), rule(2, yes, "a"), metav1.ConditionTrue, 0},
-		"changed while nobody looked":     {nil, rule(2, yes, "a"), metav1.ConditionTrue, 0},
+		"changed while no replica ran":    {nil, rule(2, yes, "a"), metav1.ConditionTrue, 0},
 		"written":                         {nil, rule(2, yes, "a", written(metav1.ConditionTrue, 2)), "", 0},
 		"stopped":                         {rule(2, yes, "a", written(metav1.ConditionTrue, 2)), rule(3, no, "a", written(metav1.ConditionTrue, 2)), metav1.ConditionFalse, 0},
 		"stopped, and written":            {nil, rule(3, no, "a", written(metav1.ConditionFalse, 3)), "", 0},
@@ -55,7 +55,7 @@ func TestDecide(t *testing.T) {
 		"narrowed":                        {rule(2, yes, "", written(metav1.ConditionTrue, 2)), rule(3, yes, "a", written(metav1.ConditionTrue, 2)), metav1.ConditionTrue, time.Minute},
 		"narrowed since it was created":   {rule(1, yes, ""), rule(2, yes, "a"), metav1.ConditionTrue, time.Hour},
 		"widened":                         {rule(2, yes, "a", written(metav1.ConditionTrue, 2)), rule(3, yes, "", written(metav1.ConditionTrue, 2)), metav1.ConditionTrue, 0},
-		"narrowed while nobody looked":    {nil, rule(3, yes, "a", written(metav1.ConditionTrue, 2)), metav1.ConditionTrue, 0},
+		"narrowed while no replica ran":   {nil, rule(3, yes, "a", written(metav1.ConditionTrue, 2)), metav1.ConditionTrue, 0},
 		"stopped and begun between looks": {rule(2, yes, "a", written(metav1.ConditionTrue, 2)), rule(4, yes, "a", written(metav1.ConditionTrue, 2)), metav1.ConditionTrue, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

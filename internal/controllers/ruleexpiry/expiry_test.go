@@ -105,7 +105,7 @@ func TestExpiry(t *testing.T) {
 		c.want("day", "ever", "wrong")
 		stop()
 		wait(24 * time.Hour)
-		c.want("day", "ever", "wrong") // nobody works
+		c.want("day", "ever", "wrong") // no controller works
 		c.failures = 9
 		stop = c.run(t.Context())
 		c.want("day", "ever", "wrong")

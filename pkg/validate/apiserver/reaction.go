@@ -37,7 +37,7 @@ The names of its drains begin with it.`,
 	},
 	{
 		ID: "reaction-cause",
-		Doc: `A reaction has one cause: a taint, a condition of nodes, or the health of devices.
+		Doc: `A reaction has one cause: a taint, a condition of nodes, the health of devices, or their binding.
 
 The cause stands for 5 seconds to a day. The key of a taint is not one of dra-steward.io: drains
 write these taints themselves, so that a drain would be the cause of the next.`,
@@ -84,6 +84,38 @@ A deadline at a time is that of one drain, and a reaction creates many.`,
 		Source:   reactionSource + "Then",
 		Check:    reactionWindows,
 	},
+	{
+		ID: "reaction-driver-pods",
+		Doc: `The pods of a driver have a namespace and 1 to 8 labels, and restartDriver has such pods.
+
+Without labels, every pod of the namespace is one of the driver.`,
+		Upstream: drainServer,
+		Source:   reactionSource + "The end",
+		Check:    reactionDriverPods,
+	},
+	{
+		ID: "reaction-prove",
+		Doc: `A proof names the class of its claim and has a template; it has 1 to 100 runs.
+
+Its timeout is from 10 seconds to a day.`,
+		Upstream: drainServer,
+		Source:   reactionSource + "Prove",
+		Check:    reactionProof,
+	},
+}
+
+func reactionProof(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
+	prove, at := r.Spec.Prove, reactionSpec.Child("prove")
+	if prove == nil {
+		return nil
+	}
+	errs = append(errs, named(at.Child("deviceClassName"), prove.DeviceClassName, 253)...)
+	errs = append(errs, bounds(at.Child("runs"), prove.Runs, 100, "must be at least 1")...)
+	errs = append(errs, span(at.Child("timeout"), prove.Timeout, 10*time.Second, 24*time.Hour)...)
+	if len(prove.Template.Raw) == 0 {
+		errs = append(errs, field.Required(at.Child("template"), "must be a PodTemplateSpec"))
+	}
+	return errs
 }
 
 func reactionMetadata(r *v1alpha1.DeviceReaction) metadata {
@@ -93,13 +125,13 @@ func reactionMetadata(r *v1alpha1.DeviceReaction) metadata {
 func reactionCause(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
 	when, at := r.Spec.When, reactionSpec.Child("when")
 	causes := 0
-	for _, set := range []bool{when.Taint != nil, when.NodeCondition != nil, when.DeviceHealth != nil} {
+	for _, set := range []bool{when.Taint != nil, when.NodeCondition != nil, when.DeviceHealth != nil, when.BindingConditions != nil} {
 		if set {
 			causes++
 		}
 	}
 	if causes != 1 {
-		errs = append(errs, field.Invalid(at, field.OmitValueType{}, "must have exactly one of taint, nodeCondition and deviceHealth"))
+		errs = append(errs, field.Invalid(at, field.OmitValueType{}, "must have exactly one of taint, nodeCondition, deviceHealth and bindingConditions"))
 	}
 	if when.DeviceHealth != nil {
 		errs = append(errs, choice(at.Child("deviceHealth", "status"), corev1.ResourceHealthStatus(when.DeviceHealth.Status), corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown)...)
@@ -120,6 +152,16 @@ func reactionCause(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
 		errs = append(errs, named(at.Child("type"), condition.Type, 316)...)
 		errs = append(errs, choice(at.Child("status"), metav1.ConditionStatus(condition.Status), metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionUnknown)...)
 		errs = append(errs, form.TooLong(at.Child("reason"), len(condition.Reason), 1024)...)
+		errs = append(errs, form.TooLong(at.Child("devices"), len(condition.Devices), 2048)...)
+	}
+	if binding, at := when.BindingConditions, at.Child("bindingConditions", "types"); binding != nil {
+		errs = append(errs, form.AtMost(at, len(binding.Types), 4)...)
+		for i, kind := range binding.Types {
+			errs = append(errs, named(at.Index(i), kind, 316)...)
+			if slices.Contains(binding.Types[:i], kind) {
+				errs = append(errs, field.Duplicate(at.Index(i), kind))
+			}
+		}
 	}
 	return errs
 }
@@ -161,32 +203,38 @@ func reactionBounds(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
 		bounds(brake.Child("devicesPerPool"), r.Spec.Brake.DevicesPerPool, v1alpha1.ReactionBrakeMax, low),
 		bounds(brake.Child("percentOfDriver"), r.Spec.Brake.PercentOfDriver, 100, low),
 		bounds(brake.Child("devices"), r.Spec.Brake.Devices, v1alpha1.ReactionBrakeMax, low),
-		bounds(then.Child("evictionsPerMinute"), r.Spec.Then.EvictionsPerMinute, v1alpha1.DrainRateMax, low),
-		bounds(then.Child("maxPerNamespace"), r.Spec.Then.MaxPerNamespace, 0, low),
+		settingsBounds(then, r.Spec.Then.DrainSettings),
 		span(reactionSpec.Child("end", "after"), r.Spec.End.After, 5*time.Second, 720*time.Hour),
 	)
 }
 
-func reactionChoices(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
-	then, at := r.Spec.Then, reactionSpec.Child("then")
-	errs = slices.Concat(
+func reactionChoices(r *v1alpha1.DeviceReaction, _ Pass) field.ErrorList {
+	return slices.Concat(
 		choice(reactionSpec.Child("mode"), r.Spec.Mode, v1alpha1.ReactionAct, v1alpha1.ReactionObserve),
 		choice(reactionSpec.Child("end", "uncordon"), r.Spec.End.Uncordon, v1alpha1.UncordonOnAcknowledgement, v1alpha1.UncordonWhenHealthy),
-		orderErrors(at.Child("order"), then.Order),
-		choice(at.Child("podsWithoutController"), then.PodsWithoutController, v1alpha1.EvictPods, v1alpha1.KeepPods),
-		choice(at.Child("via"), then.Via, v1alpha1.ViaEviction, v1alpha1.ViaEvictionRequest),
+		settingsChoices(reactionSpec.Child("then"), r.Spec.Then.DrainSettings),
 	)
-	if then.Deadline != nil {
-		errs = append(errs, choice(at.Child("deadline", "action"), then.Deadline.Action, v1alpha1.DeadlineDelete, v1alpha1.DeadlineFail, v1alpha1.DeadlineKeep)...)
+}
+
+// reactionDriverPods are the pods of the driver of a reaction.
+func reactionDriverPods(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
+	end, at := r.Spec.End, reactionSpec.Child("end")
+	if end.RestartDriver && end.DriverPods == nil {
+		errs = append(errs, field.Invalid(at, field.OmitValueType{}, "restartDriver needs driverPods"))
+	}
+	if end.DriverPods == nil {
+		return errs
+	}
+	at = at.Child("driverPods")
+	errs = append(errs, named(at.Child("namespace"), end.DriverPods.Namespace, 63)...)
+	if n := len(end.DriverPods.MatchLabels); n == 0 {
+		errs = append(errs, field.Required(at.Child("matchLabels"), "must have at least one label"))
+	} else {
+		errs = append(errs, form.AtMost(at.Child("matchLabels"), n, 8)...)
 	}
 	return errs
 }
 
 func reactionWindows(r *v1alpha1.DeviceReaction, _ Pass) field.ErrorList {
-	at := reactionSpec.Child("then")
-	errs := windowErrors(at.Child("windows"), r.Spec.Then.Windows)
-	if d := r.Spec.Then.Deadline; d != nil && (d.Time != nil || d.After == nil) {
-		errs = append(errs, field.Invalid(at.Child("deadline"), field.OmitValueType{}, "must have after: a time is that of one drain"))
-	}
-	return errs
+	return settingsWindows(reactionSpec.Child("then"), r.Spec.Then.DrainSettings)
 }

@@ -64,6 +64,11 @@ func ResourceSlicePatch() Table[*v1alpha1.ResourceSlicePatch] {
 	return slices.Concat(lift(patchMetadata, metadataRules), patchMirror)
 }
 
+// DeviceRoll returns what the CustomResourceDefinition demands of DeviceRolls.
+func DeviceRoll() Table[*v1alpha1.DeviceRoll] {
+	return slices.Concat(lift(rollMetadata, metadataRules), rollMirror)
+}
+
 // DeviceReaction returns what the CustomResourceDefinition demands of DeviceReactions.
 func DeviceReaction() Table[*v1alpha1.DeviceReaction] {
 	return slices.Concat(lift(reactionMetadata, metadataRules), reactionMirror)

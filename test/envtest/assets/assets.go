@@ -10,8 +10,8 @@
 // Kubernetes version, etcd-<version>.mod and .sum for etcd. Why, is in
 // docs/decisions/0005-test-binaries-from-go-modules.md.
 //
-// The cache is a folder per version and build (see [Options.Cache]). Whoever
-// needs a binary that is missing takes a file lock, so that any number of
+// The cache is a folder per version and build (see [Options.Cache]). A process
+// that needs a missing binary takes a file lock, so that any number of
 // processes that ask at the same time build once.
 //
 // A first build takes longer than go test's default timeout of ten minutes, and

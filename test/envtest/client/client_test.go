@@ -139,7 +139,7 @@ func testPlugin(t *testing.T) {
 // testForbidden: a user without permissions learns in a line, and at once, which one is
 // missing; no command logs.
 func testForbidden(t *testing.T) {
-	kubeconfig := must(cluster.UserKubeconfig("nobody"))(t)
+	kubeconfig := must(cluster.UserKubeconfig("without-rights"))(t)
 	for _, args := range []string{
 		"audit", "devices", "drain a/b/c", "drain --list", "impact a/b/c example.com/broken", "report",
 		"taint a/b/c example.com/broken:None", "uninstall --dry-run --restore-slices=false", "untaint a/b/c example.com/broken", "why pod/a",
@@ -204,6 +204,10 @@ spec: {policyName: warn-rules, validationActions: [Warn]}
 
 // testCompletion completes names of the cluster and of the kubeconfig.
 func testCompletion(t *testing.T) {
+	run(t, "taint", driver+"/node-1/gpu-0", "example.com/complete:None", "--kubeconfig="+cluster.Kubeconfig())
+	_, rules, _ := run(t, "taint", "--list", "-o", "name", "--kubeconfig="+cluster.Kubeconfig())
+	defer run(t, "untaint", driver+"/node-1/gpu-0", "example.com/complete", "--kubeconfig="+cluster.Kubeconfig())
+	rule, _, _ := strings.Cut(strings.TrimPrefix(rules, "devicetaintrule.resource.k8s.io/"), "\n")
 	for typed, want := range map[string]string{
 		"devices node/":                           "node/node-1\n",
 		"taint " + driver + "/node-1/":            driver + "/node-1/gpu-1\n",
@@ -218,6 +222,8 @@ func testCompletion(t *testing.T) {
 		"devices --node ":                         "node-1\n",
 		"devices -n " + namespace + " --held-by ": "pod/train-0\n",
 		"drain --driver ":                         driver + "\n",
+		"impact ":                                 rule + "\n",
+		"capacity --class ":                       "gpu\n",
 		"explain taint-rule":                      "taint-rule-everything\t",
 		"explain DRA-TOL":                         "DRA-TOL-001\t",
 		"policy explain DRA-":                     "DRA-RULE-001\t",

@@ -22,7 +22,7 @@ const (
 
 // TestLongDrain drains 1,000 devices of 25 nodes, or as many as DRAIN_PODS says, of 50 nodes
 // there are, in five drains within one budget of a tenth of the pods, while the leader is
-// killed, another one takes over, and the API server is restarted: nobody is lost, nobody
+// killed, another one takes over, and the API server is restarted: no pod is lost, none
 // goes twice, and the history of the pods never shows fewer ready than the budget wants.
 func TestLongDrain(t *testing.T) {
 	perNode := 1000 / drained

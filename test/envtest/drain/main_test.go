@@ -48,7 +48,7 @@ var (
 	c       kubernetes.Interface
 	drains  dynamic.ResourceInterface
 	rules   dynamic.ResourceInterface
-	// steward is the controller, standby another one with leader election, which nobody has
+	// steward is the controller, standby another one with leader election, which no test has
 	// started.
 	steward, standby *program
 )
@@ -59,20 +59,24 @@ func TestMain(m *testing.M) {
 	}
 	o := envtest.Options{
 		Kubernetes:        os.Getenv(assets.VersionVariable),
-		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{"node-0", "node-1"}, AuditPolicy: auditPolicy,
+		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{"node-0", "node-1", "node-2"}, AuditPolicy: auditPolicy,
 		// So that there are PodGroups with claims, and EvictionRequests.
 		FeatureGates:  map[string]bool{"GenericWorkload": true, "DRAWorkloadResourceClaims": true, "EvictionRequestAPI": true, "ResourceHealthStatus": true},
 		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true, "lifecycle.k8s.io/v1alpha1": true},
 	}
 	// The older minors serve no DeviceTaintRules and no PodGroups, and the newest one does.
-	which, choice := "^TestWithoutRules$|^TestLong", "test.skip"
+	which, choice := "^TestWithoutRules$|^TestLong|^TestClusterUpgrade$", "test.skip"
 	if version := os.Getenv(assets.VersionVariable); version != "" && !strings.HasPrefix(assets.DefaultVersion, version) {
 		which, choice = "^TestWithoutRules$", "test.run"
 		o.FeatureGates, o.RuntimeConfig = nil, nil
 	}
-	if long() { // make test-long
+	switch {
+	case long() && upgrades():
+		which, choice = "^TestClusterUpgrade$", "test.run"
+		o.DeviceTaintRules = true
+	case long(): // make test-long
 		which, choice = "^TestLong", "test.run"
-		for i := 2; i < 50; i++ {
+		for i := 3; i < 50; i++ {
 			o.Nodes = append(o.Nodes, fmt.Sprint("node-", i))
 		}
 	}
@@ -90,7 +94,18 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// upgrades reports whether the cluster begins with the minor before the newest one.
+func upgrades() bool { return strings.HasPrefix(os.Getenv(assets.VersionVariable), "1.36") }
+
 func long() bool { return os.Getenv("DRA_STEWARD_LONG") != "" }
+
+// acceptance skips a test of the history or of DeviceRolls that has not passed on a real control plane yet.
+func acceptance(t *testing.T) {
+	t.Helper()
+	if !long() {
+		t.Skip("has not passed on a real control plane yet; DRA_STEWARD_LONG runs it")
+	}
+}
 
 // tests end the controller before the cluster ends.
 type tests struct{ *testing.M }
@@ -111,6 +126,9 @@ func prepare() (err error) {
 	}
 	drains = untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.DeviceDrainResource))
 	rules = untyped.Resource(cluster.DeviceTaintRules())
+	if err := rollNamespaces(context.Background()); err != nil {
+		return err
+	}
 	args, err := install()
 	if err != nil {
 		return err
@@ -124,7 +142,8 @@ func prepare() (err error) {
 // install applies what the chart has for the controller, and returns its arguments.
 func install() ([]string, error) {
 	return controller.Install(context.Background(), cluster, map[string]any{
-		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true, "evictionRequests": true, "foresight": true}, "reactions": map[string]any{"enabled": true}},
+		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true, "evictionRequests": true, "foresight": true}, "reactions": map[string]any{"enabled": true},
+			"rolls": map[string]any{"enabled": true, "nodes": true, "driverNamespaces": []any{driversNamespace}, "proofNamespaces": []any{proofsNamespace}}},
 	})
 }
 
@@ -132,7 +151,7 @@ func install() ([]string, error) {
 type program struct {
 	name string
 	args []string
-	// again starts it anew when it ends by itself, as a kubelet does: it ends when it
+	// again starts it again when it ends by itself, as a kubelet does: it ends when it
 	// loses its Lease.
 	again  bool
 	mutex  sync.Mutex
@@ -173,7 +192,7 @@ func (p *program) begin() error {
 		p.mutex.Lock()
 		defer p.mutex.Unlock()
 		if p.again && !p.killed {
-			_ = p.begin() // without it the test finds that nobody works
+			_ = p.begin() // without it the test finds that no controller works
 		}
 	}()
 	return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // TestWithoutRules runs on Kubernetes 1.36 and older, which serve no DeviceTaintRules by
-// default: the drain says so and evicts nobody, until it is told to go on without.
+// default: the drain says so and evicts no pods until it is told to go on without.
 func TestWithoutRules(t *testing.T) {
 	s := newSite(t, "without", 2)
 	s.publish(1, 2, 0)

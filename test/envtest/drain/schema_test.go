@@ -15,13 +15,13 @@ import (
 )
 
 // TestSchema: the API server accepts and refuses the examples of the rules that repeat the schema of
-// DeviceDrains and DeviceReactions, as these rules do.
+// DeviceDrains, DeviceReactions and DeviceRolls, as these rules do.
 func TestSchema(t *testing.T) {
 	untyped, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	resources := map[string]string{v1alpha1.DeviceDrainKind: v1alpha1.DeviceDrainResource, v1alpha1.DeviceReactionKind: v1alpha1.DeviceReactionResource}
+	resources := map[string]string{v1alpha1.DeviceDrainKind: v1alpha1.DeviceDrainResource, v1alpha1.DeviceReactionKind: v1alpha1.DeviceReactionResource, v1alpha1.DeviceRollKind: v1alpha1.DeviceRollResource}
 	tried := map[string]int{}
 	for _, rule := range validate.Rules() {
 		if rule.Category != validate.Mirror || len(rule.Kinds) != 1 || resources[rule.Kinds[0]] == "" {
@@ -47,7 +47,7 @@ func TestSchema(t *testing.T) {
 			tried[object.GetKind()]++
 		}
 	}
-	if tried[v1alpha1.DeviceDrainKind] < 10 || tried[v1alpha1.DeviceReactionKind] < 10 {
+	if tried[v1alpha1.DeviceDrainKind] < 10 || tried[v1alpha1.DeviceReactionKind] < 10 || tried[v1alpha1.DeviceRollKind] < 10 {
 		t.Errorf("tried %v", tried)
 	}
 }

@@ -74,21 +74,38 @@ func do(s site, err error) {
 // publish writes the slice of a node.
 func (s site) publish(node int, generation int64, devices int) {
 	s.Helper()
-	name := fmt.Sprint("node-", node)
+	s.publishOn(fmt.Sprint("node-", node), generation, devices)
+}
+
+// publishOn writes the slice of a node with a name.
+func (s site) publishOn(name string, generation int64, devices int) {
+	s.Helper()
+	do(s, s.tryPublish(s.Context(), name, generation, devices))
+}
+
+func (s site) tryPublish(ctx context.Context, name string, generation int64, devices int) error {
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-" + name}}
 	slice.Spec.Driver, slice.Spec.NodeName = s.driver, &name
 	slice.Spec.Pool = resourceapi.ResourcePool{Name: name, Generation: generation, ResourceSliceCount: 1}
 	for i := range devices {
 		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", i),
-			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"node": {IntValue: new(int64(node))}}})
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"node": {IntValue: new(numberOf(name))}}})
 	}
 	api := c.ResourceV1().ResourceSlices()
-	if had, err := api.Get(s.Context(), slice.Name, metav1.GetOptions{}); err == nil {
+	if had, err := api.Get(ctx, slice.Name, metav1.GetOptions{}); err == nil {
 		had.Spec = slice.Spec
-		do(s, s.create(api.Update(s.Context(), had, metav1.UpdateOptions{})))
-		return
+		return s.create(api.Update(ctx, had, metav1.UpdateOptions{}))
 	}
-	do(s, s.create(api.Create(s.Context(), slice, metav1.CreateOptions{})))
+	return s.create(api.Create(ctx, slice, metav1.CreateOptions{}))
+}
+
+// numberOf is that at the end of the name of a node, or -1.
+func numberOf(name string) int64 {
+	number, err := strconv.ParseInt(strings.TrimPrefix(name, "node-"), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return number
 }
 
 func (s site) request(tolerations ...resourceapi.DeviceToleration) (spec resourceapi.ResourceClaimSpec) {
@@ -287,6 +304,11 @@ func (s site) eventually(what string, check func(context.Context) (bool, error))
 	if long() {
 		most = 15 * time.Minute
 	}
+	s.within(most, what, check)
+}
+
+func (s site) within(most time.Duration, what string, check func(context.Context) (bool, error)) {
+	s.Helper()
 	if err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, most, true, check); err != nil {
 		s.Fatalf("%s: %v", what, err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // TestTypeDeleted deletes the CustomResourceDefinition, and with it all drains, beside the
 // real garbage collector: it deletes a rule that a drain owns, but no cordon. Nor does a
-// controller that finds the type made anew. Each says how to lift it.
+// controller that finds the type created again. Each says how to lift it.
 func TestTypeDeleted(t *testing.T) {
 	s := newSiteAlone(t, "type", 1)
 	untyped, err := dynamic.NewForConfig(cluster.Config())

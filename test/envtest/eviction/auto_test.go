@@ -135,7 +135,7 @@ func TestAutoRulesWithoutGate(t *testing.T) {
 }
 
 // TestAutoUpgrade runs the controller-manager of 1.36 on the API server of 1.37, as in
-// the middle of an upgrade, and then that of 1.37. Nobody is evicted twice or forgotten.
+// the middle of an upgrade, and then that of 1.37. No pod is evicted twice or forgotten.
 func TestAutoUpgrade(t *testing.T) {
 	long(t)
 	w := start(t, options(t, "1.37", "node-0"))

@@ -292,7 +292,7 @@ func writes(t *testing.T, cluster *envtest.Cluster) (all []string) {
 
 // TestBesideKubernetes: kube-controller-manager evicts for rules and misses the pods on
 // extended resources. Observing writes nothing; supplementing evicts what it misses, a
-// taint that was there before excepted, and nobody twice.
+// taint that was there before excepted, and none twice.
 func TestBesideKubernetes(t *testing.T) {
 	c := start(t, options(t, "", "node-0"))
 	offer(t, c, 8)
@@ -406,7 +406,7 @@ func (h *history) expectNoFlips(t *testing.T) {
 
 // TestAlone: without the other controller, full does it all, for pods with claims, with
 // extended resources and with the claim of their PodGroup: the preview while the effect is
-// None, the evictions, the report; ended midway and started anew, nothing is
+// None, the evictions, the report; ended midway and started again, nothing is
 // lost and nothing done twice.
 func TestAlone(t *testing.T) {
 	o := options(t, "", "node-0")

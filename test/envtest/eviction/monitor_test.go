@@ -107,7 +107,7 @@ func (w *world) holder(t *testing.T, device string) string {
 			return status.ReservedFor[0].Name
 		}
 	}
-	t.Fatalf("nobody has %s", device)
+	t.Fatalf("no pod has %s", device)
 	return ""
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // TestForgedIdentity: what only the scheduler and the claim controller write by right
-// makes nobody else one of them.
+// makes no other user one of them.
 func TestForgedIdentity(t *testing.T) {
 	_, admin, _ := guarded(t, nil)
 	jane := editor(t, admin, "forger")

@@ -11,7 +11,7 @@ import (
 )
 
 // limit are the values of a site that allows n devices in a claim, and refuses a write
-// that nobody answers.
+// that the webhook does not answer.
 func limit(n int) map[string]any {
 	return map[string]any{"limits": map[string]any{"devicesPerClaim": n}, "webhooks": map[string]any{"claims": map[string]any{"failurePolicy": "Fail"}}}
 }

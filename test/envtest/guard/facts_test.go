@@ -44,12 +44,12 @@ func TestKeysThatExist(t *testing.T) {
 		return strings.Contains(got, "no device has a taint with the key "+key) && strings.Contains(got, "DRA-TOL-008")
 	}
 	if !warned(t.Context(), "rule.example.com/fautly") || !warned(t.Context(), "device.example.com/hot") {
-		t.Error("no warning about a key that nobody has")
+		t.Error("no warning about a key that no taint has")
 	}
 	rules := untyped(t).Resource(cluster.DeviceTaintRules())
 	rule := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": cluster.DeviceTaintRules().GroupVersion().String(), "kind": "DeviceTaintRule", "metadata": map[string]any{"name": "keys"},
-		"spec": map[string]any{"deviceSelector": map[string]any{"driver": "nobody.example.com"}, "taint": map[string]any{"key": "rule.example.com/fautly", "effect": "NoSchedule"}},
+		"spec": map[string]any{"deviceSelector": map[string]any{"driver": "unknown.example.com"}, "taint": map[string]any{"key": "rule.example.com/fautly", "effect": "NoSchedule"}},
 	}}
 	if _, err := rules.Create(t.Context(), rule, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -114,9 +114,9 @@ func TestFactsWithoutRights(t *testing.T) {
 	if got := few.NamespaceLabels("default")[corev1.LabelMetadataName]; got != "default" {
 		t.Errorf("labels of a namespace that can only be read singly: %q", got)
 	}
-	nobody, _ := factsOf(t, "no-facts")
-	eventually(t, "namespaces are given up", func(context.Context) (bool, error) { return nobody.Namespaces.Ready() == nil, nil })
-	if labels := nobody.NamespaceLabels("default"); len(labels) > 0 {
+	unread, _ := factsOf(t, "no-facts")
+	eventually(t, "namespaces are given up", func(context.Context) (bool, error) { return unread.Namespaces.Ready() == nil, nil })
+	if labels := unread.NamespaceLabels("default"); len(labels) > 0 {
 		t.Errorf("labels %v without any right", labels)
 	}
 	if text := log.String(); !strings.Contains(text, "cannot watch namespaces") || !strings.Contains(text, "DeviceTaintRule") {

@@ -150,11 +150,11 @@ func TestAllocationWithoutFinalizer(t *testing.T) {
 }
 
 // TestRepair gives an allocated claim the finalizer that it lacks, with the next
-// update, whoever makes it.
+// update by any user.
 func TestRepair(t *testing.T) {
 	claims := client(t, cluster.Config()).ResourceV1().ResourceClaims(namespace)
 	g, _, _ := guarded(t, nil)
-	if err := g.Stop(); err != nil { // so that nobody denies the bad allocation
+	if err := g.Stop(); err != nil { // so that the bad allocation is not denied
 		t.Fatal(err)
 	}
 	leaking, err := claims.Create(t.Context(), claim("leaking"), metav1.CreateOptions{})

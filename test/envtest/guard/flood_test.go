@@ -104,7 +104,7 @@ func flood(ctx context.Context, t *testing.T, g *guard.Guard, writers int) (answ
 const floodWriters, ordinaryClaims = 4, 100
 
 // TestFlood: while one user floods the webhook with the worst claims that there are, the
-// claims of others are answered: a write that nobody answers in time would be refused.
+// claims of others are answered: a write without an answer in time is refused.
 func TestFlood(t *testing.T) {
 	g, c, seen := guarded(t, map[string]any{"webhooks": map[string]any{"claims": map[string]any{"failurePolicy": "Fail"}}})
 	if _, err := c.ResourceV1().DeviceClasses().Create(t.Context(), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver},

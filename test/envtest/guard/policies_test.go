@@ -83,7 +83,7 @@ func TestTolerateEverything(t *testing.T) {
 	}
 }
 
-// sitePolicy denies a claim that tolerates a key; revision stands in its message.
+// sitePolicy denies a claim that tolerates a key; revision is in its message.
 func sitePolicy(number int, revision string) string {
 	return fmt.Sprintf(`# METADATA
 # title: Site

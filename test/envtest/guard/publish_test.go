@@ -86,7 +86,7 @@ func (p *publisher) published(t *testing.T, want ...string) (generation int64) {
 }
 
 // TestMultiSliceDriver lets a driver publish a pool of several slices, move devices
-// between them, take slices away, and start anew: it is never denied anything, whatever
+// between them, take slices away, and start again: it is never denied anything, whatever
 // is said about a pool that is half published.
 func TestMultiSliceDriver(t *testing.T) {
 	g, c, _ := guarded(t, nil)

@@ -195,7 +195,7 @@ func radiusOfNew(t *testing.T, rules dynamic.ResourceInterface, version schema.G
 		"acknowledged too little":     {rack, "NoExecute", "pods<=3,namespaces<=2", []string{"hits 4 pods, more than the acknowledged 3"}, ""},
 		"acknowledged in other words": {rack, "NoExecute", "yes", []string{`"yes" has no <=`, "such as pods<=120,namespaces<=4"}, ""},
 		"one device":                  {rack + "/gpu-d", "NoExecute", "", nil, "affects 1 allocated device and 1 claim, 1 pod in 1 namespace (radius-1): radius-1/holder-3"},
-		"a device that nobody has":    {rack + "/gpu-h", "NoExecute", "", nil, "affects no pods"},
+		"a device that no pod has":    {rack + "/gpu-h", "NoExecute", "", nil, "affects no pods"},
 		"preview":                     {rack, preview(), "", nil, ""},
 		"cordon":                      {rack, "NoSchedule", "", nil, ""},
 	} {
@@ -212,7 +212,7 @@ func radiusOfNew(t *testing.T, rules dynamic.ResourceInterface, version schema.G
 }
 
 // preview is the effect that does nothing; Kubernetes 1.34 has none, and there it is the one
-// that evicts nobody.
+// that evicts no pods.
 func preview() string {
 	if cluster.Minor() == "1.34" {
 		return string(resourceapi.DeviceTaintEffectNoSchedule)
@@ -278,7 +278,7 @@ func radiusOfDrains(t *testing.T, c dynamic.Interface) {
 	}
 }
 
-// withoutGuard stops dra-steward: nobody begins an eviction, and everybody can stop one.
+// withoutGuard stops dra-steward: no eviction can begin, and each can be stopped.
 func withoutGuard(t *testing.T, g *guard.Guard, rules dynamic.ResourceInterface) {
 	always, version := context.WithoutCancel(t.Context()), cluster.DeviceTaintRules()
 	for _, name := range []string{"stopped", "deleted", "narrowed", "applied"} {
@@ -311,7 +311,7 @@ func withoutGuard(t *testing.T, g *guard.Guard, rules dynamic.ResourceInterface)
 		"annotation, running": patch("applied", `{"metadata":{"annotations":{"`+acknowledged+`":"pods<=1"}}}`),
 	} {
 		if err != nil {
-			t.Errorf("%s while nobody answers: %v", what, err)
+			t.Errorf("%s while the webhook does not answer: %v", what, err)
 		}
 	}
 	kubectl(t, applied, "apply", "--server-side", "--force-conflicts", "-f", "-")

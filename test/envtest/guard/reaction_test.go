@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +18,11 @@ import (
 )
 
 // TestReactionIsGuarded: a reaction that drains more at once than the thresholds allow is refused
-// when it is to act, and not while it observes or only cordons.
+// when it is to act, and not while it observes or only cordons; in the next version of the type, too,
+// which the API server converts for the webhook.
 func TestReactionIsGuarded(t *testing.T) {
 	const held = 16
-	_, c, _ := guarded(t, nil)
+	_, c, _ := guarded(t, map[string]any{"crds": map[string]any{"v1beta1": "served"}})
 	pool := slice("reactions", manyGPUs(32)...)
 	for n := range held {
 		pool.Spec.Devices[n].Taints = []resourceapi.DeviceTaint{{Key: "example.com/xid", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
@@ -58,6 +60,13 @@ func TestReactionIsGuarded(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "hits 16"), nil
 	})
 	_, err = api.Create(t.Context(), reaction("Act", ""), metav1.CreateOptions{})
+	wantDenied(t, err, "hits 16 of the 32 devices", acknowledged)
+	next := reaction("Act", "")
+	next.SetAPIVersion(v1alpha1.Group + "/v1beta1")
+	eventually(t, "the next version is served", func(ctx context.Context) (bool, error) {
+		_, err = untyped.Resource(next.GroupVersionKind().GroupVersion().WithResource(v1alpha1.DeviceReactionResource)).Create(ctx, next, metav1.CreateOptions{})
+		return !apierrors.IsNotFound(err), nil
+	})
 	wantDenied(t, err, "hits 16 of the 32 devices", acknowledged)
 	if _, err := api.Create(t.Context(), reaction("Observe", ""), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

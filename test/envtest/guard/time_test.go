@@ -104,7 +104,7 @@ func timeAdded(t *testing.T, rule *unstructured.Unstructured) time.Time {
 	return added
 }
 
-// TestSliceEffectChangeWarns hands in the old time with a new effect: nobody but the
+// TestSliceEffectChangeWarns hands in the old time with a new effect: only the
 // driver knows which time is right, so it is told and nothing is changed.
 func TestSliceEffectChangeWarns(t *testing.T) {
 	_, c, seen := guarded(t, nil)

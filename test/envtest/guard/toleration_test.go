@@ -48,7 +48,7 @@ var waysToWrite = map[string][]string{
 	"put":               {"replace", "-f", "-"},
 }
 
-// TestSameManifestAgain: our tolerations stand in immutable specs, and still whoever
+// TestSameManifestAgain: our tolerations stand in immutable specs, and still a user who
 // writes the manifest again, in each of three ways, is let in and changes nothing;
 // also after the settings have changed, and after they are gone.
 func TestSameManifestAgain(t *testing.T) {
@@ -128,14 +128,14 @@ func checkRewritten(t *testing.T, o object) {
 	t.Helper()
 	var lines []string
 	for _, toleration := range o.Tolerations {
-		seconds := "for ever"
+		seconds := "always"
 		if toleration.TolerationSeconds != nil {
 			seconds = fmt.Sprint(*toleration.TolerationSeconds)
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s", toleration.Key, toleration.Effect, seconds))
 	}
 	want := []string{
-		"example.com/degraded NoSchedule for ever", "example.com/drained NoExecute 3600",
+		"example.com/degraded NoSchedule always", "example.com/drained NoExecute 3600",
 		"example.com/degraded NoExecute 3600", "example.com/reboot NoExecute 600",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {

@@ -42,7 +42,7 @@ func root(t *testing.T, in, program string, env ...string) string {
 }
 
 // inside prepares the program as the container runs it: the folder is its whole file
-// system, it is nobody there, and may write nothing.
+// system, it is an unknown user there, and may write nothing.
 func inside(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -273,7 +273,7 @@ func TestDockerfile(t *testing.T) {
 // time with a cache that was empty: the files are the same.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("compiles everything anew; make test-long runs it")
+		t.Skip("compiles everything again; make test-long runs it")
 	}
 	elsewhere := filepath.Join(t.TempDir(), "another", "folder")
 	if err := os.CopyFS(elsewhere, os.DirFS(tree)); err != nil {

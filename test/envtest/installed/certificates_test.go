@@ -66,7 +66,7 @@ func quick() map[string]any {
 }
 
 // TestRotationUnderLoad replaces the certificate while claims are written: no request is
-// lost, all replicas serve the new one, and nobody trusts the old authority in the end.
+// lost, all replicas serve the new one, and the old authority is not trusted in the end.
 func TestRotationUnderLoad(t *testing.T) {
 	c, clients := install(t, quick())
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
@@ -199,7 +199,7 @@ func TestApplyAgainUnderLoad(t *testing.T) {
 	}
 	writes.end(t, "three times applied, with two rolling updates")
 	if !bytes.Equal(before["tls.crt"], secretData(t, clients)["tls.crt"]) {
-		t.Error("the certificate was replaced, which nobody asked for")
+		t.Error("the certificate was replaced without a request")
 	}
 }
 

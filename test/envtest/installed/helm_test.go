@@ -100,7 +100,7 @@ func TestUpgradeAndRollbackUnderLoad(t *testing.T) {
 	}
 	writes.end(t, "an upgrade and a rollback")
 	if string(before["tls.crt"]) != string(secretData(t, clients)["tls.crt"]) {
-		t.Error("the certificate was replaced, which nobody asked for")
+		t.Error("the certificate was replaced without a request")
 	}
 }
 

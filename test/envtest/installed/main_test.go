@@ -123,7 +123,7 @@ func leads(ctx context.Context, clients kubernetes.Interface) error {
 		return err
 	}
 	if holder := lease.Spec.HolderIdentity; holder == nil || *holder == "" {
-		return errors.New("nobody holds the Lease")
+		return errors.New("the Lease has no holder")
 	}
 	for _, pod := range kubelet.Pods("controller") {
 		if strings.Contains(kubelet.Log(pod.Object.Name), `"leading"`) && len(kubelet.Pods("controller")) == 1 {

@@ -21,7 +21,7 @@ func rate() int {
 }
 
 // TestRollingRestart replaces both webhooks in turn, as kubectl rollout restart does,
-// while claims are written that are refused if nobody answers: none is.
+// while claims are written that are refused without an answer: none is refused.
 func TestRollingRestart(t *testing.T) {
 	c, clients := install(t, failClosed(nil))
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })

@@ -43,7 +43,7 @@ var seldom = map[string]string{
 	"dra-steward-controller: delete devicetaintrules.resource.k8s.io":                                        "the end of a cordon, and of what taint --for wrote: test/envtest/drain, TestBudget",
 	"dra-steward-controller: get customresourcedefinitions.apiextensions.k8s.io devicedrains.dra-steward.io": "whether a drain went with its type: test/envtest/drain, TestTypeDeleted",
 	"dra-steward-controller: create pods/eviction":                                                           "the evictions of a DeviceDrain: test/envtest/drain, TestBudget",
-	"dra-steward-controller: update devicedrains/status.dra-steward.io":                                      "what becomes of a DeviceDrain: test/envtest/drain, TestBudget",
+	"dra-steward-controller: update devicedrains/status.dra-steward.io":                                      "the status of a DeviceDrain: test/envtest/drain, TestBudget",
 	"dra-steward-controller: patch devicetaintrules/status.resource.k8s.io":                                  "since when a rule evicts: TestParallelRules",
 	"dra-steward-controller: get namespaces":                                                                 "the same, for the claim of a pod in a namespace that was just created",
 	"dra-steward: get namespaces":                                                                            "the labels of a namespace that the watch has not shown yet, where a policy asks for them: test/envtest/guard, TestLabelsOfNamespaces",
@@ -127,7 +127,7 @@ func exercise(t *testing.T, c client.Client, clients kubernetes.Interface) {
 		return nil
 	})
 
-	// What comes of policies is told in a ConfigMap, and what is wrong in an event. Such a
+	// The state of policies is in a ConfigMap, and what is wrong in an event. Such a
 	// policy only gets in past the webhook.
 	_, err := clients.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), name, types.StrategicMergePatchType,
 		[]byte(`{"webhooks":[{"$patch":"delete","name":"policies.validate.dra-steward.io"}]}`), metav1.PatchOptions{})

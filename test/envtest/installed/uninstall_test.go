@@ -178,7 +178,7 @@ func nothingLeft(ctx context.Context, rule string) error {
 }
 
 // speaksOfUs says whether our name is anywhere in an object but in its namespace, and in
-// what a slice remembers of values that it had, which nobody reads any more and which ends
+// what a slice remembers of values that it had, which is not read any more and ends
 // with the slice.
 func speaksOfUs(object *unstructured.Unstructured) bool {
 	object = object.DeepCopy()

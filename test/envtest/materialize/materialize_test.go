@@ -70,7 +70,7 @@ func TestDriverLives(t *testing.T) {
 	s.shows("a: model=z", "b: model=z")
 	s.quiet()
 
-	// the slice is deleted by hand: the driver makes it anew, of what it took over
+	// the slice is deleted by hand: the driver creates it again, of what it took over
 	for _, slice := range s.slices() {
 		if err := s.c.ResourceV1().ResourceSlices().Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestDropped(t *testing.T) {
 	s.stays("a: model=d-3")
 }
 
-// TestWebhookDown: what a driver publishes while nobody merges is merged later, and the
+// TestWebhookDown: what a driver publishes without a webhook is merged later, and the
 // patch says so meanwhile.
 func TestWebhookDown(t *testing.T) {
 	s := newSite(t, "materialize", quick)

@@ -126,7 +126,7 @@ func TestUninstall(t *testing.T) {
 	s.shows("a: model=z")
 	s.quiet()
 	deployments := s.c.AppsV1().Deployments(controller.Namespace)
-	for name, component := range map[string]string{"dra-steward": "webhook", "dra-steward-controller": "controller"} { // nobody runs their pods
+	for name, component := range map[string]string{"dra-steward": "webhook", "dra-steward-controller": "controller"} { // no kubelet runs their pods
 		labels := map[string]string{"app.kubernetes.io/name": "dra-steward", "app.kubernetes.io/instance": "dra-steward", "app.kubernetes.io/component": component}
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a", Args: []string{"x", "--patches=materialize"}}}}}}}

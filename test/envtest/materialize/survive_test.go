@@ -40,7 +40,7 @@ func (s *site) deleteSlices() {
 }
 
 // TestSurvives: the slice is deleted by hand while nothing of ours runs, and the driver makes
-// it anew of what it took over. What it said before is known all the same, to a webhook and a
+// it again of what it took over. What it said before is known all the same, to a webhook and a
 // controller that start then, also for a patch that went meanwhile and for one that changed.
 // Nothing is kept longer than that is of use, and nothing that they do is refused.
 func TestSurvives(t *testing.T) {
@@ -58,7 +58,7 @@ func TestSurvives(t *testing.T) {
 		s.deleteSlices()
 		s.shows("a: model=z", "b: model=z") // as the driver's own
 		if after := s.slices()[0]; after.Name == before || len(after.Annotations) > 0 {
-			t.Fatalf("the slice %s is not made anew without us: %s %v", before, after.Name, after.Annotations)
+			t.Fatalf("the slice %s is not created again without us: %s %v", before, after.Name, after.Annotations)
 		}
 		meanwhile()
 		shared.use(t, "materialize", quick)

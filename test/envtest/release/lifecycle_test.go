@@ -181,7 +181,7 @@ func (h helm) wantGone(manifest, but string) {
 }
 
 // versions are the generations of the objects of a manifest, and the versions of those
-// that have no generation and nobody but helm writes.
+// that have no generation and that only helm writes.
 func (h helm) versions(manifest string) map[string]string {
 	h.t.Helper()
 	all := map[string]string{}

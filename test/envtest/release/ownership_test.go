@@ -79,10 +79,10 @@ func TestOwnership(t *testing.T) {
 	h.wantPatches(kept)
 
 	// as kubectl apply makes them
-	kubectl := cluster.Kubectl(t.Context(), "annotate", "crd", "devicedrains.dra-steward.io", "devicereactions.dra-steward.io", "resourceslicepatches.dra-steward.io",
+	kubectl := cluster.Kubectl(t.Context(), "annotate", "crd", "devicedrains.dra-steward.io", "devicereactions.dra-steward.io", "devicerolls.dra-steward.io", "resourceslicepatches.dra-steward.io",
 		"meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
 	h.must(kubectl.CombinedOutput())
-	kubectl = cluster.Kubectl(t.Context(), "label", "crd", "devicedrains.dra-steward.io", "devicereactions.dra-steward.io", "resourceslicepatches.dra-steward.io", "app.kubernetes.io/managed-by-")
+	kubectl = cluster.Kubectl(t.Context(), "label", "crd", "devicedrains.dra-steward.io", "devicereactions.dra-steward.io", "devicerolls.dra-steward.io", "resourceslicepatches.dra-steward.io", "app.kubernetes.io/managed-by-")
 	h.must(kubectl.CombinedOutput())
 	refused("missing key")
 	take := action.NewInstall(h.config)

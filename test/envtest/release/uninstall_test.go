@@ -144,7 +144,7 @@ func TestUninstallStrandsNothing(t *testing.T) {
 	for choice, kept := range map[string]bool{"keep": true, "lift": false} {
 		t.Run(choice, func(t *testing.T) {
 			h := newHelm(t, "uninstall-"+choice)
-			// Nobody answers here, and without an answer of the guard no drain is made.
+			// The webhook does not run here, and without an answer of the guard no drain is made.
 			h.must(h.install(current(t), with(values{"uninstall": values{"taintRules": choice}, "crds": values{"keep": false}, "guard": values{"enabled": false}})))
 			h.leave()
 			runner := h.runHooks()

@@ -152,7 +152,7 @@ func (w *world) metrics(t *testing.T, c *http.Client, url string) {
 }
 
 // installScheduler applies the scheduler's objects, except the Deployment, whose arguments
-// it returns; the kubeconfig stands in for the token of the pod.
+// it returns; the kubeconfig replaces the token of the pod.
 func (w *world) installScheduler(t *testing.T, kubeconfig string) (args []string) {
 	t.Helper()
 	objects, err := chart.Render(map[string]any{"scheduler": map[string]any{"enabled": true},

@@ -19,7 +19,7 @@ import (
 
 const onlyPatched = "profiles:\n- schedulerName: default-scheduler" + patched
 
-// A pod waits for an attribute that nobody publishes. With the patch it is bound, the
+// A pod waits for an attribute that no driver publishes. With the patch it is bound, the
 // published slice stays what it is, and without the patch the pod stays where it is.
 // Priority, age, null and capacity decide where pods land.
 func TestPlacement(t *testing.T) {
@@ -186,7 +186,7 @@ func (w *world) materialized(t *testing.T) {
 	gold := resourceapi.DeviceAttribute{StringValue: ptr.To("gold")}
 	entry := record.Entry{Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("iron")}},
 		Written: record.Value{Attribute: &gold}, Patch: "gone"}
-	ledger, err := record.Ledger{"gpu-3": {Entries: map[record.Key]record.Entry{{Name: "tier"}: entry}}}.Encode()
+	originals, err := record.Originals{"gpu-3": {Entries: map[record.Key]record.Entry{{Name: "tier"}: entry}}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func (w *world) materialized(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slice.Annotations = map[string]string{record.Annotation: ledger}
+	slice.Annotations = map[string]string{record.Annotation: originals}
 	for i := range slice.Spec.Devices {
 		if slice.Spec.Devices[i].Name == "gpu-3" {
 			slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"tier": gold}

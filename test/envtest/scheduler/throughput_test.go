@@ -54,7 +54,7 @@ type figures struct {
 // measured is from the request for a claim and its pod until the pod is seen to be bound.
 // Then the process is halted until 500 such pods are there; measured is from the first
 // binding of them to the last one, and what processor time the process takes for that,
-// which depends less on what the API server and etcd take beside it.
+// which depends less on what the API server and etcd take.
 //
 // DRA_STEWARD_PROFILES is a folder for profiles of the processor time of each.
 func BenchmarkThroughput(b *testing.B) {
@@ -225,7 +225,7 @@ func (w *world) clear(b *testing.B) {
 	var work []func()
 	for _, claim := range all.Items {
 		work = append(work, func() {
-			// The controller manager would do it, too, some 20 a second.
+			// The controller manager does that, too, but only 20 a second.
 			_, err := claims.Patch(b.Context(), claim.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 			if err == nil {
 				err = claims.Delete(b.Context(), claim.Name, now)

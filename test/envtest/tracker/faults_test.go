@@ -145,7 +145,7 @@ func (l *line) set(cut bool) {
 }
 
 // TestCutLine deletes, changes and creates objects while the tracker sees nothing; then
-// its informers list anew: of what was deleted they know the name only.
+// its informers list again: of what was deleted they know the name only.
 func TestCutLine(t *testing.T) {
 	c := newClients(t)
 	c.installPatches(t)

@@ -194,7 +194,7 @@ func TestWhy(t *testing.T) {
 }
 
 // testIncomplete asks about a claim for a device of the incomplete pool that the
-// scheduler does not know yet: why says what it would do.
+// scheduler does not know yet: why says how it decides.
 func testIncomplete(t *testing.T, c kubernetes.Interface, kubeconfig string) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "unused"}}
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu",

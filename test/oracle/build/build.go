@@ -7,7 +7,7 @@
 // verified against the checked-in sums.
 //
 // What is built stays in the user's cache folder under a name that holds a hash of
-// everything that determines it. Whoever needs a program that is missing takes a
+// everything that determines it. A process that needs a missing program takes a
 // file lock, so that any number of processes that ask at the same time build once.
 package build
 

@@ -3,11 +3,11 @@
 //
 // A driver that finds its slice changed takes the new values over as its own: drivers that
 // publish with k8s.io/dynamic-resource-allocation/resourceslice do so with the answer to
-// every write. What the driver said before is therefore kept in a [Ledger], which an
+// every write. What the driver said before is therefore kept in a [Originals], which an
 // annotation of the slice holds, and each write is read with it: a value that we have
 // written stands for what the driver said, any other one is the driver's word.
 //
-// A value stays in the ledger after its patch is gone, as a tombstone: the driver may write
+// A value stays in the record after its patch is gone, as a tombstone: the driver may write
 // it once more. The answer to that write corrects the driver, and some time later
 // ([Settling]) the value counts as the driver's own again.
 //
@@ -15,6 +15,6 @@
 // has written. Until the patch is gone, and the driver has published again after that, the
 // value before counts.
 //
-// The package is pure: it knows no client and no clock. [Read] reads a write, [Draft.Merge]
+// The package is pure: it knows no client and no clock. [Read] reads a write, [DriverWrite.Merge]
 // makes of it what is to be stored, and [Published] gives a reader what the driver said.
 package record

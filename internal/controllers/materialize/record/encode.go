@@ -27,10 +27,10 @@ const (
 	maxPlainBytes = 4 << 10
 )
 
-// maxDecoded bounds what is read of a ledger: several times the largest slice.
+// maxDecoded bounds what is read of a record: several times the largest slice.
 const maxDecoded = 8 << 20
 
-// encoded is the form in which a ledger is stored: what is equal of several devices once.
+// encoded is the form in which a record is stored: what is equal of several devices once.
 type encoded struct {
 	Devices []string `json:"d"`
 	// Views are those of the devices, in their order.
@@ -56,14 +56,14 @@ type encodedFormer struct {
 	Until int64 `json:"t,omitempty"`
 }
 
-// Encode returns the text of a ledger, "" for an empty one. Equal ledgers have equal texts.
-func (l Ledger) Encode() (string, error) {
+// Encode returns the text of a record, "" for an empty one. Equal records have equal texts.
+func (l Originals) Encode() (string, error) {
 	if len(l) == 0 {
 		return "", nil
 	}
 	text, err := json.Marshal(l.encoded())
 	if err != nil {
-		return "", fmt.Errorf("ledger of patches: %w", err)
+		return "", fmt.Errorf("originals of patches: %w", err)
 	}
 	if len(text) <= maxPlainBytes {
 		return string(text), nil
@@ -84,7 +84,7 @@ func (l Ledger) Encode() (string, error) {
 	return packed.String(), nil
 }
 
-func (l Ledger) encoded() encoded {
+func (l Originals) encoded() encoded {
 	e := encoded{Devices: slices.Sorted(maps.Keys(l))}
 	alike := map[string]int{}
 	for i, device := range e.Devices {
@@ -137,8 +137,8 @@ func (g group) identity() string {
 	return string(text)
 }
 
-// Decode reads what Encode has written; "" is an empty ledger.
-func Decode(text string) (Ledger, error) {
+// Decode reads what Encode has written; "" is an empty record.
+func Decode(text string) (Originals, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -146,18 +146,18 @@ func Decode(text string) (Ledger, error) {
 	if !strings.HasPrefix(text, plainPrefix) {
 		unpacked, err := unpack(text)
 		if err != nil {
-			return nil, fmt.Errorf("ledger of patches: %w", err)
+			return nil, fmt.Errorf("originals of patches: %w", err)
 		}
 		data = unpacked
 	}
 	if quantity.MayStall(data) {
-		return nil, errors.New("ledger of patches: has a number that no quantity needs")
+		return nil, errors.New("originals of patches: has a number that no quantity needs")
 	}
 	var e encoded
 	if err := json.Unmarshal(data, &e); err != nil {
-		return nil, fmt.Errorf("ledger of patches: %w", err)
+		return nil, fmt.Errorf("originals of patches: %w", err)
 	}
-	return e.ledger()
+	return e.originals()
 }
 
 // unpack is bounded: a short text may stand for a very long one.
@@ -174,11 +174,11 @@ func unpack(text string) ([]byte, error) {
 	return data, err
 }
 
-func (e encoded) ledger() (Ledger, error) {
+func (e encoded) originals() (Originals, error) {
 	if len(e.Views) > 0 && len(e.Views) != len(e.Devices) {
-		return nil, fmt.Errorf("ledger of patches: has %d views of %d devices", len(e.Views), len(e.Devices))
+		return nil, fmt.Errorf("originals of patches: has %d views of %d devices", len(e.Views), len(e.Devices))
 	}
-	l := Ledger{}
+	l := Originals{}
 	for _, g := range e.Groups {
 		entry := Entry{Patch: g.Patch}
 		if g.Published != nil {
@@ -188,14 +188,14 @@ func (e encoded) ledger() (Ledger, error) {
 			entry.Written = *g.Written
 		}
 		for _, f := range g.Former {
-			entry.Former = append(entry.Former, Former(f))
+			entry.Former = append(entry.Former, FormerValue(f))
 		}
 		if !entry.fits(g.Capacity) {
-			return nil, fmt.Errorf("ledger of patches: %s has a value of another kind", g.Name)
+			return nil, fmt.Errorf("originals of patches: %s has a value of another kind", g.Name)
 		}
 		for _, i := range g.Devices {
 			if i < 0 || i >= len(e.Devices) {
-				return nil, fmt.Errorf("ledger of patches: there is no device %d", i)
+				return nil, fmt.Errorf("originals of patches: there is no device %d", i)
 			}
 			l.add(e.Devices[i], Key{g.Name, g.Capacity}, entry)
 		}
@@ -215,5 +215,5 @@ func (e Entry) fits(capacity bool) bool {
 	fits := func(v Value) bool {
 		return v.Absent() || capacity == (v.Capacity != nil) && capacity != (v.Attribute != nil)
 	}
-	return fits(e.Published) && fits(e.Written) && !slices.ContainsFunc(e.Former, func(f Former) bool { return !fits(f.Value) })
+	return fits(e.Published) && fits(e.Written) && !slices.ContainsFunc(e.Former, func(f FormerValue) bool { return !fits(f.Value) })
 }

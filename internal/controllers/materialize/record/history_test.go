@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ type world struct {
 	patches patch.Set
 	number  int
 	down    bool // the webhook
-	known   record.Ledger
+	known   record.Originals
 
 	stored *resourceapi.ResourceSlice
 	// truth is what the driver has found, memory what it takes for that.
@@ -56,10 +57,10 @@ func (w *world) write(incoming, old *resourceapi.ResourceSlice) {
 		}
 	}
 	w.stored = roundTrip(w.t, incoming)
-	if ledger, err := record.LedgerOf(w.stored); err != nil {
+	if originals, err := record.OriginalsOf(w.stored); err != nil {
 		w.t.Fatal(err)
-	} else if ledger != nil {
-		w.known = ledger
+	} else if originals != nil {
+		w.known = originals
 	}
 }
 
@@ -227,8 +228,8 @@ func (w *world) check() {
 	}
 	got := w.stored.DeepCopy()
 	if diff := cmp.Diff(tidy(want.Spec.Devices), tidy(got.Spec.Devices)); diff != "" {
-		ledger, _ := record.LedgerOf(w.stored)
-		w.t.Fatalf("after %q: -want +stored\n%s\nledger %+v", w.history, diff, ledger)
+		originals, _ := record.OriginalsOf(w.stored)
+		w.t.Fatalf("after %q: -want +stored\n%s\nledger %+v", w.history, diff, originals)
 	}
 	published, err := record.Published(w.stored)
 	if err != nil {
@@ -240,7 +241,7 @@ func (w *world) check() {
 	before := w.stored.ResourceVersion + w.stored.Annotations[record.Annotation]
 	w.write(w.stored, w.stored)
 	if w.stored.Annotations[record.Annotation] != before {
-		w.t.Fatalf("after %q: a touch that changes nothing changes the ledger", w.history)
+		w.t.Fatalf("after %q: a touch that changes nothing changes the originals", w.history)
 	}
 }
 
@@ -255,13 +256,21 @@ func tidy(devices []resourceapi.Device) []resourceapi.Device {
 }
 
 // TestHistories: whatever happens, in any order, the slice ends up as patches make it of
-// what the driver has found; and without patches it is that.
+// what the driver has found; and without patches it is that. With DRA_STEWARD_CAMPAIGN, a
+// duration, it goes on with further seeds until the time is over.
 func TestHistories(t *testing.T) {
-	histories := 200
+	var campaign time.Duration
+	if length := os.Getenv("DRA_STEWARD_CAMPAIGN"); length != "" {
+		var err error
+		if campaign, err = time.ParseDuration(length); err != nil {
+			t.Fatal(err)
+		}
+	}
+	histories, begin := 200, time.Now()
 	if testing.Short() {
 		histories = 20
 	}
-	for seed := range histories {
+	for seed := 0; seed < histories || time.Since(begin) < campaign; seed++ {
 		w := &world{t: t, random: rand.New(rand.NewPCG(uint64(seed), 1)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 		w.find()
 		w.memory = clone(w.truth)
@@ -287,9 +296,9 @@ func TestHistories(t *testing.T) {
 		w.now = w.now.Add(time.Hour)
 		w.sync()
 		w.write(w.stored, w.stored)
-		ledger, err := record.LedgerOf(w.stored)
-		if n := ledger.Count(); err != nil || n.InForce > 0 || n.Settled > 0 {
-			t.Fatalf("seed %d: left in the ledger: %+v, %v", seed, n, err)
+		originals, err := record.OriginalsOf(w.stored)
+		if n := originals.Count(); err != nil || n.InForce > 0 || n.Settled > 0 {
+			t.Fatalf("seed %d: left in the originals: %+v, %v", seed, n, err)
 		}
 	}
 }

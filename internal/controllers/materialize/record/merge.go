@@ -21,8 +21,8 @@ type Merged struct {
 	// Slice is what is to be stored: the incoming slice itself if nothing is to change. It
 	// shares with that what it can.
 	Slice *resourceapi.ResourceSlice
-	// Ledger is the one that the slice then has.
-	Ledger Ledger
+	// Originals is the one that the slice then has.
+	Originals Originals
 	// Refused says why the patches are not in the slice although they match; nil if they
 	// are, but for what is Blocked.
 	Refused error
@@ -51,10 +51,10 @@ const (
 	NoLists BlockedReason = "NoLists"
 )
 
-// Merge returns what is to be stored, given what patches make of the draft's slice, nil
+// Merge returns what is to be stored, given what patches make of the slice of the DriverWrite, nil
 // for nothing. Patches never keep a driver from publishing: what would break a limit, or is
 // not acceptable, is left out. acceptable may be nil.
-func (d *Draft) Merge(result *patch.Result, acceptable func(*resourceapi.ResourceSlice) error) Merged {
+func (d *DriverWrite) Merge(result *patch.Result, acceptable func(*resourceapi.ResourceSlice) error) Merged {
 	if result == nil || result.Slice == result.Published {
 		return d.store(d.Slice, nil)
 	}
@@ -77,14 +77,14 @@ func (d *Draft) Merge(result *patch.Result, acceptable func(*resourceapi.Resourc
 
 // Keep returns what is to be stored while it is not known which patches there are: what
 // was in force stays so.
-func (d *Draft) Keep() Merged {
+func (d *DriverWrite) Keep() Merged {
 	slice := *d.Slice
 	slice.Spec.Devices = slices.Clone(slice.Spec.Devices)
 	patches := map[string]map[Key]string{}
 	for i := range slice.Spec.Devices {
 		device := &slice.Spec.Devices[i]
 		own := false
-		for _, l := range slices.Backward(d.ledgers) { // the first one counts most
+		for _, l := range slices.Backward(d.sources) { // the first one counts most
 			for k, e := range l[device.Name].Entries {
 				if !e.InForce() {
 					continue
@@ -103,7 +103,7 @@ func (d *Draft) Keep() Merged {
 }
 
 // without removes from a result what cannot be written.
-func (d *Draft) without(result *patch.Result) (*resourceapi.ResourceSlice, []Blocked) {
+func (d *DriverWrite) without(result *patch.Result) (*resourceapi.ResourceSlice, []Blocked) {
 	slice, own := result.Slice, false
 	var blocked []Blocked
 	for i := range d.Slice.Spec.Devices {
@@ -166,8 +166,8 @@ func winners(result *patch.Result, driver string) func(int, Key) string {
 
 // store makes what is to be stored of a slice and what differs in it from what the driver
 // says.
-func (d *Draft) store(slice *resourceapi.ResourceSlice, winner func(device int, k Key) string) Merged {
-	ledger := Ledger{}
+func (d *DriverWrite) store(slice *resourceapi.ResourceSlice, winner func(device int, k Key) string) Merged {
+	originals := Originals{}
 	for i := range slice.Spec.Devices {
 		published, written := &d.Slice.Spec.Devices[i], &slice.Spec.Devices[i]
 		if published.Name == whole {
@@ -176,29 +176,29 @@ func (d *Draft) store(slice *resourceapi.ResourceSlice, winner func(device int, 
 		before := d.left[published.Name].Entries
 		if slice != d.Slice {
 			for _, k := range differing(published, written) {
-				ledger.add(published.Name, k, before[k].next(valueOf(published, k), valueOf(written, k), winner(i, k)))
+				originals.add(published.Name, k, before[k].next(valueOf(published, k), valueOf(written, k), winner(i, k)))
 			}
 		}
 		for k, e := range before {
-			if _, differs := ledger[published.Name].Entries[k]; differs {
+			if _, differs := originals[published.Name].Entries[k]; differs {
 				continue
 			}
 			if e = e.next(e.Published, Value{}, ""); len(e.Former) > 0 {
-				ledger.add(published.Name, k, e)
+				originals.add(published.Name, k, e)
 			}
 		}
-		if said, has := d.next(published, ledger[published.Name].Entries); has {
-			ledger[published.Name] = said
+		if said, has := d.next(published, originals[published.Name].Entries); has {
+			originals[published.Name] = said
 		}
 	}
-	if len(ledger) > 0 {
-		ledger[whole] = Device{View: viewOfAll(d.Slice)}
+	if len(originals) > 0 {
+		originals[whole] = Device{View: viewOfAll(d.Slice)}
 	}
-	return d.annotate(slice, ledger)
+	return d.annotate(slice, originals)
 }
 
-// next returns what the ledger says of a device after a write.
-func (d *Draft) next(published *resourceapi.Device, entries map[Key]Entry) (Device, bool) {
+// next returns what the record says of a device after a write.
+func (d *DriverWrite) next(published *resourceapi.Device, entries map[Key]Entry) (Device, bool) {
 	if len(entries) > 0 {
 		return Device{View: viewOf(published), Entries: entries}, true
 	}
@@ -213,9 +213,9 @@ func (d *Draft) next(published *resourceapi.Device, entries map[Key]Entry) (Devi
 func (e Entry) next(published, written Value, patch string) Entry {
 	next := Entry{Published: published, Written: written, Patch: patch, Former: e.Former}
 	if e.InForce() && (patch == "" || !e.Written.Equal(written)) {
-		next.Former = append(slices.Clone(next.Former), Former{Value: e.Written})
+		next.Former = append(slices.Clone(next.Former), FormerValue{Value: e.Written})
 	}
-	next.Former = slices.DeleteFunc(slices.Clone(next.Former), func(f Former) bool {
+	next.Former = slices.DeleteFunc(slices.Clone(next.Former), func(f FormerValue) bool {
 		return f.Value.Equal(published) || next.InForce() && f.Value.Equal(written)
 	})
 	if n := len(next.Former); n > maxFormer {
@@ -227,9 +227,9 @@ func (e Entry) next(published, written Value, patch string) Entry {
 	return next
 }
 
-// annotate writes the ledger into the annotation of a slice.
-func (d *Draft) annotate(slice *resourceapi.ResourceSlice, ledger Ledger) Merged {
-	text, err := d.encode(ledger)
+// annotate writes the record into the annotation of a slice.
+func (d *DriverWrite) annotate(slice *resourceapi.ResourceSlice, originals Originals) Merged {
+	text, err := d.encode(originals)
 	size := len(Annotation) + len(text)
 	for name, value := range slice.Annotations {
 		if name != Annotation {
@@ -240,9 +240,9 @@ func (d *Draft) annotate(slice *resourceapi.ResourceSlice, ledger Ledger) Merged
 		err = fmt.Errorf("the annotations of ResourceSlice %s would have %d bytes with what the driver said before, of at most %d: let patches select fewer of its devices", cmp.Or(slice.Name, slice.GenerateName), size, annotationsLimit)
 	}
 	if err != nil {
-		text, ledger = "", nil
+		text, originals = "", nil
 	}
-	merged := Merged{Slice: slice, Ledger: ledger, Refused: err}
+	merged := Merged{Slice: slice, Originals: originals, Refused: err}
 	if slice.Annotations[Annotation] == text {
 		return merged
 	}
@@ -258,10 +258,10 @@ func (d *Draft) annotate(slice *resourceapi.ResourceSlice, ledger Ledger) Merged
 	return merged
 }
 
-// encode returns the text of before if the ledger has the same content.
-func (d *Draft) encode(ledger Ledger) (string, error) {
-	if d.text != "" && ledger.Equal(d.ledgers[0]) {
+// encode returns the text of before if the record has the same content.
+func (d *DriverWrite) encode(originals Originals) (string, error) {
+	if d.text != "" && originals.Equal(d.sources[0]) {
 		return d.text, nil
 	}
-	return ledger.Encode()
+	return originals.Encode()
 }

@@ -17,11 +17,11 @@ func text(value string) record.Value {
 }
 
 // ledgerOf has devices with one attribute each.
-func ledgerOf(devices int, published func(int) string) record.Ledger {
-	l := record.Ledger{}
+func originalsOf(devices int, published func(int) string) record.Originals {
+	l := record.Originals{}
 	for i := range devices {
 		l[fmt.Sprintf("gpu-%03d", i)] = record.Device{View: record.View(i), Entries: map[record.Key]record.Entry{
-			{Name: "model"}: {Published: text(published(i)), Written: text("z"), Patch: "p", Former: []record.Former{{Value: text("y")}}},
+			{Name: "model"}: {Published: text(published(i)), Written: text("z"), Patch: "p", Former: []record.FormerValue{{Value: text("y")}}},
 		}}
 	}
 	return l
@@ -30,8 +30,8 @@ func ledgerOf(devices int, published func(int) string) record.Ledger {
 // TestRecords: what is written is read, in parts of a slice each; what does not fit is left
 // out, the largest first, and counted.
 func TestRecords(t *testing.T) {
-	ledger := ledgerOf(300, func(i int) string { return fmt.Sprint(i % 3) })
-	records := ledger.Records("gpu.example.com", "a")
+	originals := originalsOf(300, func(i int) string { return fmt.Sprint(i % 3) })
+	records := originals.Records("gpu.example.com", "a")
 	if len(records) != 3 {
 		t.Fatalf("%d records", len(records))
 	}
@@ -46,22 +46,22 @@ func TestRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := record.Ledger{}
+	all := record.Originals{}
 	for _, r := range read {
 		if r.Driver != "gpu.example.com" || r.Pool != "a" {
 			t.Errorf("a record of %s %s", r.Driver, r.Pool)
 		}
-		for device, entries := range r.Ledger {
+		for device, entries := range r.Originals {
 			all[device] = entries
 		}
 	}
-	if !all.Equal(ledger) {
-		t.Error("another ledger is read")
+	if !all.Equal(originals) {
+		t.Error("another originals is read")
 	}
 
 	random := rand.New(rand.NewPCG(1, 2))
-	small := ledgerOf(1, func(int) string { return "x" }).Records("gpu.example.com", "small")
-	large := ledgerOf(128, func(int) string { return fmt.Sprint(random.Uint64(), random.Uint64()) }).Records("gpu.example.com", "large")
+	small := originalsOf(1, func(int) string { return "x" }).Records("gpu.example.com", "small")
+	large := originalsOf(128, func(int) string { return fmt.Sprint(random.Uint64(), random.Uint64()) }).Records("gpu.example.com", "large")
 	data, left, err = record.EncodeRecords(append(large, small...), 1000)
 	if read, _ = record.DecodeRecords(data); err != nil || left != 1 || len(data) > 1000 || len(read) != 1 || read[0].Pool != "small" {
 		t.Errorf("%d bytes, %d left, read %v, %v", len(data), left, read, err)
@@ -73,21 +73,21 @@ func TestRecords(t *testing.T) {
 		t.Errorf("no records: %d bytes, %d left, %v", len(data), left, err)
 	}
 	if _, err := record.DecodeRecords([]byte("else")); err == nil {
-		t.Error("what nobody has written is read")
+		t.Error("what was not written is read")
 	}
 }
 
 // TestLasting: a corrected value does not outlive the slice.
 func TestLasting(t *testing.T) {
-	told := record.Entry{Published: text("x"), Former: []record.Former{{Value: text("z"), Until: 5}}}
-	waiting := record.Entry{Published: text("x"), Former: []record.Former{{Value: text("y")}, {Value: text("z"), Until: 5}}}
-	ledger := record.Ledger{
+	told := record.Entry{Published: text("x"), Former: []record.FormerValue{{Value: text("z"), Until: 5}}}
+	waiting := record.Entry{Published: text("x"), Former: []record.FormerValue{{Value: text("y")}, {Value: text("z"), Until: 5}}}
+	originals := record.Originals{
 		"a": {View: 5, Entries: map[record.Key]record.Entry{{Name: "told"}: told, {Name: "waiting"}: waiting}},
 		"b": {Entries: map[record.Key]record.Entry{{Name: "told"}: told}},
 		"c": {Entries: map[record.Key]record.Entry{{Name: "told"}: {Published: text("x"), Written: text("z"), Patch: "p"}}},
 	}
-	want := record.Ledger{"a": {View: 5, Entries: map[record.Key]record.Entry{{Name: "waiting"}: waiting}}, "c": ledger["c"]}
-	if got := ledger.Lasting(); !got.Equal(want) {
+	want := record.Originals{"a": {View: 5, Entries: map[record.Key]record.Entry{{Name: "waiting"}: waiting}}, "c": originals["c"]}
+	if got := originals.Lasting(); !got.Equal(want) {
 		t.Errorf("%v", got)
 	}
 }
@@ -95,7 +95,7 @@ func TestLasting(t *testing.T) {
 // FuzzRecords: nothing that is read stops the program, and what can be read is written the
 // same again.
 func FuzzRecords(f *testing.F) {
-	data, _, err := record.EncodeRecords(ledgerOf(2, func(int) string { return "x" }).Records("d", "p"), 1<<20)
+	data, _, err := record.EncodeRecords(originalsOf(2, func(int) string { return "x" }).Records("d", "p"), 1<<20)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func FuzzRecords(f *testing.F) {
 // TestRecordSizes: what docs/patches.md says of the room that records need.
 func TestRecordSizes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 3))
-	full := record.Ledger{}
+	full := record.Originals{}
 	for i := range resourceapi.ResourceSliceMaxDevices {
 		entries := map[record.Key]record.Entry{}
 		for j := range resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
@@ -130,7 +130,7 @@ func TestRecordSizes(t *testing.T) {
 	}
 	var pools []record.Record
 	for i := range 1000 {
-		pool := record.Ledger{}
+		pool := record.Originals{}
 		for j := range 8 {
 			pool[fmt.Sprintf("gpu-%d", j)] = record.Device{View: record.View(random.Uint64()), Entries: map[record.Key]record.Entry{{Name: "model"}: {Published: text("A100"), Written: text("A100X"), Patch: "model"}}}
 		}

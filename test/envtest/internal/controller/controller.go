@@ -98,7 +98,7 @@ func served(ctx context.Context, cluster *envtest.Cluster) error {
 	if err != nil {
 		return err
 	}
-	for _, resource := range []string{v1alpha1.ResourceSlicePatchResource, v1alpha1.DeviceDrainResource} {
+	for _, resource := range []string{v1alpha1.ResourceSlicePatchResource, v1alpha1.DeviceDrainResource, v1alpha1.DeviceRollResource} {
 		kind := c.Resource(v1alpha1.GroupVersion().WithResource(resource))
 		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 			_, err := kind.List(ctx, metav1.ListOptions{})

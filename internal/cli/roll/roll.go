@@ -1,0 +1,195 @@
+// Package roll is the command that creates, follows and steers DeviceRolls.
+package roll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+)
+
+// options are the flags of roll.
+type options struct {
+	clusterwrite.Drain
+	clusterread.SnapshotOptions
+	name, driverPods, waitFor string
+	nodes                     []string
+	nodeLabels, perLabel      string
+	atATime, canary           int32
+	proof                     v1alpha1.RollProof
+	until, command            string
+	timeouts                  [4]time.Duration
+	dry                       cmdutil.DryRun
+	wait                      bool
+	timeout                   time.Duration
+	// steering
+	list, proceed, pause, resume, undo, remove bool
+	skip                                       []string
+	// work is true for "roll nodes".
+	work bool
+}
+
+// Command returns the command.
+func Command(streams cmdutil.Streams) *cobra.Command {
+	o := &options{}
+	c := &cobra.Command{
+		Use:   "roll DRIVER",
+		Short: "Take drivers and nodes through maintenance: consumers first, driver last",
+		Long: `roll creates a DeviceRoll. Node by node, the controller drains the devices of the driver within
+PodDisruptionBudgets, lets the pods of the driver be replaced, waits until the new ones publish as many
+devices as before, and uncordons the devices. It stops at the first node that fails. The same command
+again shows the progress.
+
+--continue, --skip, --pause, --resume, --undo and --delete are about a roll that exists: by its name, or by
+the driver if that has one roll that is not complete.
+
+Exit codes: 0 done (with --wait: complete), 1 held, timed out, or with --dry-run pods that do not land again,
+2 the command failed.`,
+		Example: `  dra-steward roll gpu.example.com --driver-selector gpu-driver/app=gpu-driver --dry-run
+  dra-steward roll gpu.example.com --driver-selector gpu-driver/app=gpu-driver --canary 1 --wait
+  dra-steward roll gpu.example.com --driver-selector gpu-operator/app=driver --wait-for operator --nodes node-7
+  dra-steward roll --continue gpu.example.com
+  dra-steward roll --skip node-3 gpu.example.com
+  dra-steward roll --list`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), streams, args) },
+	}
+	o.addFlags(c)
+	o.addSteering(c)
+	f := c.Flags()
+	f.StringVar(&o.driverPods, "driver-selector", "", "namespace and labels of the pods of the driver: NAMESPACE/KEY=VALUE[,KEY=VALUE...]")
+	f.StringVar(&o.waitFor, "wait-for", "", "operator: wait until an operator replaces the pods of the driver, rather than delete them")
+	cmdutil.Complete(c, "wait-for", []string{"operator"})
+	c.AddCommand(nodesCommand(streams))
+	return c
+}
+
+func nodesCommand(streams cmdutil.Streams) *cobra.Command {
+	o := &options{work: true}
+	c := &cobra.Command{
+		Use:   "nodes [DRIVER]",
+		Short: "Take nodes through work on kernel or firmware, without consumers of devices",
+		Long: `nodes creates a DeviceRoll for work on nodes. Node by node, the controller cordons the node and drains its
+devices, waits until the work is done, and takes the cordon back when the devices are published again.
+
+The work is done when the node has a condition or an annotation (--until), or when --command has ended with
+exit code 0. The command runs here, with the name of the node in the variable NODE, while this command does.`,
+		Example: `  dra-steward roll nodes gpu.example.com --nodes node-7 --command 'ssh "$NODE" sudo firmware-update' --wait
+  dra-steward roll nodes gpu.example.com -l rack=r7 --until annotation=example.com/kernel=6.12
+  dra-steward roll nodes --nodes node-7 --until condition=KernelIsCurrent`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), streams, args) },
+	}
+	o.addFlags(c)
+	o.addSteering(c)
+	f := c.Flags()
+	f.StringVar(&o.until, "until", "", "what the node has when the work is done: condition=TYPE or annotation=KEY=VALUE")
+	f.StringVar(&o.command, "command", "", "command that does the work, run by the shell with the node in $NODE; needs --wait")
+	return c
+}
+
+func (o *options) addFlags(c *cobra.Command) {
+	o.Client.AddFlags(c)
+	f := c.Flags()
+	f.StringVar(&o.name, "name", "", "name of the roll (default: derived from driver, pods and nodes, so that the same command finds it)")
+	f.StringSliceVar(&o.nodes, "nodes", nil, "only these nodes (repeatable, or separated by commas)")
+	f.StringVarP(&o.nodeLabels, "node-selector", "l", "", "only nodes with these labels, such as rack=r7")
+	f.Int32Var(&o.atATime, "at-a-time", 1, "maximum number of nodes in work at a time (1 to 32)")
+	f.StringVar(&o.perLabel, "per-label", "", "count --at-a-time for each value of this label of nodes, such as topology.kubernetes.io/zone")
+	f.Int32Var(&o.canary, "canary", 0, "wait for --continue after this number of nodes")
+	f.StringVar(&o.proof.Namespace, "proof-namespace", "", "namespace of a pod with one device that must succeed on each node")
+	f.StringVar(&o.proof.DeviceClassName, "proof-class", "", "DeviceClass of that device")
+	f.StringVar(&o.proof.Image, "proof-image", "", "image of that pod")
+	f.StringArrayVar(&o.proof.Command, "proof-command", nil, "a word of its command (repeatable; default: the image's)")
+	o.addTimeouts(f)
+	f.Int32Var(&o.Rate, "rate", v1alpha1.DrainRate, "maximum number of evictions per minute and node (1 to 6000)")
+	f.StringArrayVar(&o.Windows, "window", nil, `evict pods, and begin nodes, only in this time of the week, such as "Sat,Sun 22:00-06:00 Europe/Berlin"; can be repeated`)
+	f.BoolVar(&o.EvictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
+	f.BoolVar(&o.WithPartitions, "with-partitions", false, "also drain the devices that share counters with these")
+	f.StringVar(&o.Acknowledged, "acknowledge", "", `maximum impact of the nodes that are drained at a time, above the thresholds of the site: "pods<=40"`)
+	f.BoolVar(&o.wait, "wait", false, "show the progress and wait until the roll is complete or held")
+	cmdutil.DurationVar(f, &o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
+	o.dry.AddFlag(c, "create nothing; show the order of the nodes, which pods leave, where they land, and how long it takes by former rolls")
+	cmdutil.CompleteWith(c, "nodes", o.CompleteKind("node"))
+}
+
+func (o *options) addTimeouts(f *pflag.FlagSet) {
+	for i, step := range []string{"drain", "driver", "work", "proof"} {
+		cmdutil.DurationVar(f, &o.timeouts[i], step+"-timeout", 0, "maximum duration of this step of a node, which fails then; 0 = the default")
+	}
+}
+
+func (o *options) addSteering(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&o.list, "list", false, "show all rolls")
+	f.BoolVar(&o.proceed, "continue", false, "try the nodes again that have failed, or go on after the canary")
+	f.StringArrayVar(&o.skip, "skip", nil, "leave this node out and take its cordon back (repeatable)")
+	f.BoolVar(&o.pause, "pause", false, "begin no further node and evict no further pods")
+	f.BoolVar(&o.resume, "resume", false, "undo --pause and --undo")
+	f.BoolVar(&o.undo, "undo", false, "take back all cordons of the roll, and begin no further node")
+	f.BoolVar(&o.remove, "delete", false, "delete the roll, which takes back its cordons")
+	c.MarkFlagsMutuallyExclusive("list", "continue", "skip", "pause", "resume", "undo", "delete", "dry-run")
+}
+
+func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []string) error {
+	if err := o.check(args); err != nil {
+		return err
+	}
+	config, err := o.Client.Config(streams)
+	if err != nil {
+		return err
+	}
+	client, err := roll.NewClient(config)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.list:
+		return list(ctx, streams, client)
+	case o.proceed || o.pause || o.resume || o.undo || o.remove || len(o.skip) > 0:
+		return o.steer(ctx, streams, client, args[0])
+	}
+	wanted, err := o.wanted(args)
+	if err != nil {
+		return err
+	}
+	if o.dry != "" {
+		return o.plan(ctx, streams, client, wanted)
+	}
+	made, err := create(ctx, streams, client, wanted)
+	if err != nil {
+		return err
+	}
+	if !o.wait {
+		fmt.Fprintf(streams.Out, "to follow it: kubectl get deviceroll %s -w, or dra-steward roll --list\n", made.Name)
+		return nil
+	}
+	return o.follow(ctx, streams, client, made.Name)
+}
+
+// check refuses arguments and flags that make no sense.
+func (o *options) check(args []string) error {
+	switch {
+	case o.list:
+		return nil
+	case len(args) > 1:
+		return fmt.Errorf("one driver or roll at a time, not %s", strings.Join(args, " "))
+	case len(args) == 0 && (!o.work || o.proceed || o.pause || o.resume || o.undo || o.remove || len(o.skip) > 0):
+		return errors.New("name the driver, such as gpu.example.com, or a roll; see 'dra-steward roll --help'")
+	case o.timeout != 0 && !o.wait, o.command != "" && !o.wait:
+		return errors.New("--timeout, --command: add --wait")
+	case o.command != "" && o.until != "":
+		return errors.New("--command, --until: one of them says when the work is done")
+	case o.waitFor != "" && o.waitFor != "operator":
+		return errors.New("--wait-for: must be operator")
+	}
+	return nil
+}

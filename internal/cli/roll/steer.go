@@ -1,0 +1,124 @@
+package roll
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+)
+
+// list shows all rolls.
+func list(ctx context.Context, streams cmdutil.Streams, client *roll.Client) error {
+	all, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return noType(err)
+	}
+	if len(all.Items) == 0 {
+		_, err := fmt.Fprintln(streams.Out, "there are no rolls")
+		return err
+	}
+	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NAME\tDRIVER\tPROGRESS")
+	for i := range all.Items {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", all.Items[i].Name, all.Items[i].Spec.Driver, roll.Progress(&all.Items[i]))
+	}
+	return w.Flush()
+}
+
+// steer changes a roll.
+func (o *options) steer(ctx context.Context, streams cmdutil.Streams, client *roll.Client, arg string) error {
+	name, err := named(ctx, client, arg)
+	if err != nil {
+		return err
+	}
+	if o.remove {
+		if err := client.DeleteRoll(ctx, name); err != nil {
+			return err
+		}
+		fmt.Fprintf(streams.Out, "deviceroll %s deleted; its cordons are taken back\n", name)
+		return nil
+	}
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		r, err := client.GetRoll(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := o.change(r); err != nil {
+			return err
+		}
+		_, err = client.UpdateRoll(ctx, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	did := "continued"
+	switch {
+	case o.pause:
+		did = "paused"
+	case o.undo:
+		did = "undone: its cordons are taken back; the pods of the driver stay as they are"
+	case len(o.skip) > 0:
+		did = "leaves out " + strings.Join(o.skip, ", ")
+	}
+	fmt.Fprintf(streams.Out, "deviceroll %s %s\n", name, did)
+	if o.wait {
+		return o.follow(ctx, streams, client, name)
+	}
+	return nil
+}
+
+func (o *options) change(r *v1alpha1.DeviceRoll) error {
+	switch {
+	case o.proceed:
+		r.Spec.Continue = r.Status.Continued + 1
+	case o.pause:
+		r.Spec.Paused = true
+	case o.resume:
+		r.Spec.Paused, r.Spec.Undo = false, false
+	case o.undo:
+		r.Spec.Undo = true
+	}
+	for _, node := range o.skip {
+		if !slices.ContainsFunc(r.Status.Nodes, func(n v1alpha1.RollNode) bool { return n.Name == node }) {
+			return fmt.Errorf("--skip %s: DeviceRoll %s has no such node", node, r.Name)
+		}
+		if !slices.Contains(r.Spec.Skip, node) {
+			r.Spec.Skip = append(r.Spec.Skip, node)
+		}
+	}
+	return nil
+}
+
+// named is the roll of a name, or the one of a driver that is not complete.
+func named(ctx context.Context, client *roll.Client, arg string) (string, error) {
+	all, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", noType(err)
+	}
+	var found []string
+	for i := range all.Items {
+		r := &all.Items[i]
+		if r.Name == arg {
+			return arg, nil
+		}
+		if r.Spec.Driver == arg && r.Status.CompletionTime == nil {
+			found = append(found, r.Name)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", fmt.Errorf("%s is no roll, and no driver with a roll that is not complete; dra-steward roll --list shows all", arg)
+	}
+	return "", fmt.Errorf("%s has %d rolls: name one of %s", arg, len(found), strings.Join(found, ", "))
+}

@@ -1,0 +1,143 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// expected is how long a drain counts that was created, though the informer has not had it yet.
+const expected = 30 * time.Second
+
+// Made are the drains as a controller sees them that writes some itself: those of an informer, and
+// its own writes until the informer has them.
+type Made struct {
+	store   cache.Store
+	written map[string]writtenDrain
+	deleted map[types.UID]bool
+}
+
+// A writtenDrain is as the API server answered, at a time.
+type writtenDrain struct {
+	*v1alpha1.DeviceDrain
+	at time.Time
+}
+
+// NewMade returns the drains of an informer's store.
+func NewMade(store cache.Store) *Made {
+	return &Made{store, map[string]writtenDrain{}, map[types.UID]bool{}}
+}
+
+// Wrote notes the answer of the API server to a write.
+func (m *Made) Wrote(d *v1alpha1.DeviceDrain, now time.Time) {
+	m.written[d.Name] = writtenDrain{d, now}
+}
+
+// Deleted notes that a drain was deleted.
+func (m *Made) Deleted(d *v1alpha1.DeviceDrain) { m.deleted[d.UID] = true }
+
+// All are all drains as they were read or written last, by name.
+func (m *Made) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
+	present := map[types.UID]bool{}
+	for _, object := range m.store.List() {
+		d, is := object.(*v1alpha1.DeviceDrain)
+		if !is {
+			continue
+		}
+		present[d.UID] = true
+		made, known := m.written[d.Name]
+		delete(m.written, d.Name)
+		if known && made.UID == d.UID && newer(made.DeviceDrain, d) {
+			m.written[d.Name], d = made, made.DeviceDrain
+		}
+		if !m.deleted[d.UID] {
+			all = append(all, d)
+		}
+	}
+	for name, made := range m.written {
+		if present[made.UID] || m.deleted[made.UID] {
+			continue
+		}
+		if now.Sub(made.at) > expected {
+			delete(m.written, name)
+			continue
+		}
+		all = append(all, made.DeviceDrain)
+	}
+	for uid := range m.deleted {
+		if !present[uid] {
+			delete(m.deleted, uid)
+		}
+	}
+	slices.SortFunc(all, func(a, b *v1alpha1.DeviceDrain) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Begun finds the evictions that began within a time, as the guard counts them.
+type Begun struct {
+	Usage *usage.Index
+	// Rules has *resourceapi.DeviceTaintRule.
+	Rules cache.Store
+	// Length is that of the window of the guard.
+	Length time.Duration
+}
+
+// Hit is what an eviction from devices affects now.
+func (b Begun) Hit(devices []usage.DeviceID) guard.Hit {
+	return b.Usage.ImpactOn(slices.Values(devices), nil).Hit()
+}
+
+// Starts are the drains and rules that began to evict within the window.
+func (b Begun) Starts(drains []*v1alpha1.DeviceDrain, now time.Time) (starts []guard.Start) {
+	for _, d := range drains {
+		if start, recent := b.start(d, now); recent {
+			starts = append(starts, start)
+		}
+	}
+	for _, object := range b.Rules.List() {
+		rule, is := object.(*resourceapi.DeviceTaintRule)
+		if !is || !guard.Widens(nil, rule) {
+			continue
+		}
+		if began, known := guard.Began(rule); known && now.Sub(began) < b.Length {
+			starts = append(starts, guard.Start{Object: "DeviceTaintRule " + rule.Name, Time: began, Hit: b.Usage.Impact(rule.Spec.DeviceSelector, &rule.Spec.Taint).Hit()})
+		}
+	}
+	return starts
+}
+
+// start is the eviction of a drain that was created within the window. Pods that it has evicted
+// hold nothing any more, and count by their number.
+func (b Begun) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.Start, bool) {
+	if d.Spec.DryRun || d.Spec.Paused && d.Status.Counts.Evicted == 0 || now.Sub(d.CreationTimestamp.Time) >= b.Length {
+		return guard.Start{}, false
+	}
+	var devices []usage.DeviceID
+	for _, name := range Names(d) {
+		devices = append(devices, usage.DeviceID(name))
+	}
+	hit := b.Hit(devices)
+	namespace := ""
+	if len(hit.Pods) > 0 {
+		namespace = hit.Pods[0].Namespace
+	}
+	for i := range d.Status.Counts.Evicted + d.Status.Counts.Deleted {
+		hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%s/%d", d.Name, i)})
+	}
+	return guard.Start{Object: v1alpha1.DeviceDrainKind + " " + d.Name, Time: d.CreationTimestamp.Time, Hit: hit}, true
+}
+
+// Names are the devices of a drain, none while its selector is not resolved.
+func Names(d *v1alpha1.DeviceDrain) []v1alpha1.DeviceName {
+	return Resolve(d, func(*v1alpha1.DrainSelector) patch.Selection { return patch.Selection{} }, nil).Names
+}

@@ -1,0 +1,194 @@
+package materialize
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+)
+
+// PoolOriginals remember what drivers said of the devices of each pool, beyond the end of a
+// slice: a driver makes one again that somebody has deleted, of values that it had taken
+// over from us. What they hold is learned from slices, and at first from the records that
+// [Recorder] has written. The zero value is ready for use, by several goroutines.
+type PoolOriginals struct {
+	mutex sync.Mutex
+	pools map[Pool]record.Originals
+	// gone says since when a pool has no slice.
+	gone map[Pool]time.Time
+	// changed are the pools of which something else is known than when they were asked for.
+	changed map[Pool]bool
+	// versions identify states of what is known of a pool; sets is the last of them.
+	versions map[Pool]uint64
+	sets     uint64
+}
+
+// A Pool is one of a driver.
+type Pool struct{ Driver, Name string }
+
+// PoolOf is that of a slice.
+func PoolOf(slice *resourceapi.ResourceSlice) Pool {
+	return Pool{slice.Spec.Driver, slice.Spec.Pool.Name}
+}
+
+// How long a pool without slices is remembered, and how often these are looked for.
+const (
+	poolMemory = 24 * time.Hour
+	sweepEvery = time.Minute
+)
+
+// Of returns what is known of a pool. It is never changed.
+func (l *PoolOriginals) Of(pool Pool) record.Originals {
+	if l == nil {
+		return nil
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.pools[pool]
+}
+
+// version is another one when something else is known of a pool.
+func (l *PoolOriginals) version(pool Pool) uint64 {
+	if l == nil {
+		return 0
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.versions[pool]
+}
+
+// Learn notes what a stored slice says of its devices, in its record. Of a device that it
+// says nothing of, what was known is kept as long as it explains a value.
+func (l *PoolOriginals) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
+	own, err := record.OriginalsOf(slice)
+	pool := PoolOf(slice)
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	known := l.pools[pool]
+	if err != nil || len(own)+len(known) == 0 {
+		return
+	}
+	next := maps.Clone(known)
+	if next == nil {
+		next = record.Originals{}
+	}
+	for i := range slice.Spec.Devices {
+		device := &slice.Spec.Devices[i]
+		if said, has := own[device.Name]; has {
+			next[device.Name] = said
+		} else if !known.Explains(device, now) {
+			delete(next, device.Name)
+		}
+	}
+	l.set(pool, next)
+}
+
+// Seed adds what records say of devices of which nothing is known, and which have no value
+// in a slice of now that the record does not explain.
+func (l *PoolOriginals) Seed(records []record.Record, stored iter.Seq[*resourceapi.ResourceSlice], now time.Time) {
+	said := map[Pool]record.Originals{}
+	for _, r := range records {
+		pool := Pool{r.Driver, r.Pool}
+		if said[pool] == nil {
+			said[pool] = record.Originals{}
+		}
+		maps.Copy(said[pool], r.Originals)
+	}
+	for slice := range stored {
+		originals := said[PoolOf(slice)]
+		for i := range slice.Spec.Devices {
+			if device := &slice.Spec.Devices[i]; !originals.Explains(device, now) {
+				delete(originals, device.Name)
+			}
+		}
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for pool, originals := range said {
+		maps.Copy(originals, l.pools[pool])
+		l.set(pool, originals)
+	}
+}
+
+// set is called with the mutex held.
+func (l *PoolOriginals) set(pool Pool, originals record.Originals) {
+	if l.pools == nil {
+		l.pools, l.gone, l.changed, l.versions = map[Pool]record.Originals{}, map[Pool]time.Time{}, map[Pool]bool{}, map[Pool]uint64{}
+	}
+	if !originals.Equal(l.pools[pool]) {
+		l.sets++
+		l.changed[pool], l.versions[pool] = true, l.sets
+	}
+	if l.pools[pool] = originals; len(originals) == 0 {
+		delete(l.pools, pool)
+		delete(l.gone, pool)
+		delete(l.versions, pool)
+	}
+}
+
+// sweep forgets the pools that have had no slice for long.
+func (l *PoolOriginals) sweep(stored iter.Seq[*resourceapi.ResourceSlice], now time.Time) {
+	live := map[Pool]bool{}
+	for slice := range stored {
+		live[PoolOf(slice)] = true
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for pool := range l.pools {
+		since, gone := l.gone[pool]
+		switch {
+		case live[pool]:
+			delete(l.gone, pool)
+		case !gone:
+			l.gone[pool] = now
+		case now.Sub(since) >= poolMemory:
+			l.set(pool, nil)
+		}
+	}
+}
+
+// take returns the pools that have changed since it was called last, and all that is known.
+func (l *PoolOriginals) take() (changed map[Pool]bool, all map[Pool]record.Originals) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	changed, l.changed = l.changed, map[Pool]bool{}
+	return changed, maps.Clone(l.pools)
+}
+
+// Handler receives the events of the slices of a view. Their slices may contain patches and
+// rules; the stored slice counts.
+func (l *PoolOriginals) Handler(view View, now func() time.Time) cache.ResourceEventHandler {
+	learn := func(object any) {
+		if told, is := object.(*resourceapi.ResourceSlice); is {
+			if slice := view.Snapshot().Stored(told.Name); slice != nil {
+				l.Learn(slice, now())
+			}
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: learn, UpdateFunc: func(_, object any) { learn(object) }}
+}
+
+// Run forgets the pools that have had no slice for a day, until ctx ends.
+func (l *PoolOriginals) Run(ctx context.Context, view View) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-view.HasSyncedChecker().Done():
+	}
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		l.sweep(view.Snapshot().StoredSlices(), time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package record_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+)
+
+// full is a slice of 128 devices with as many attributes as a patch may change, text of
+// the longest kind.
+func full(text func() string, attributes int) *resourceapi.ResourceSlice {
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com"}}
+	for i := range resourceapi.ResourceSliceMaxDevices {
+		d := resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+		for j := range attributes {
+			d.Attributes[resourceapi.QualifiedName(fmt.Sprintf("attribute_%d", j))] = resourceapi.DeviceAttribute{StringValue: ptr.To(text())}
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, d)
+	}
+	return slice
+}
+
+// replacing is a patch of so many attributes.
+func replacing(attributes int) *v1alpha1.ResourceSlicePatch {
+	object := &v1alpha1.ResourceSlicePatch{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	object.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{}
+	for j := range attributes {
+		object.Spec.Devices.Attributes[resourceapi.FullyQualifiedName(fmt.Sprintf("gpu.example.com/attribute_%d", j))] =
+			v1alpha1.NullableDeviceAttribute{DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To(fmt.Sprint("patched ", j))}}
+	}
+	return object
+}
+
+func merge(t testing.TB, set *patch.Set, incoming, old *resourceapi.ResourceSlice) record.Merged {
+	t.Helper()
+	d, err := record.Read(record.Write{Incoming: incoming, Old: old, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Merge(set.Apply(d.Slice), nil)
+}
+
+// TestFull: the record of 128 devices with 32 attributes each fits into an annotation,
+// with different values of 16 bytes in all of them; with random text of 64 bytes, as no
+// driver has, it does not, and the slice is published without the patch.
+func TestFull(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for name, tt := range map[string]struct {
+		text    func() string
+		refused bool
+	}{
+		"equal":         {func() string { return "NVIDIA A100-SXM4-80GB" }, false},
+		"identifiers":   {func() string { return fmt.Sprintf("%016x", random.Uint64()) }, false},
+		"random, long":  {func() string { return randomText(random, 64) }, true},
+		"mostly random": {func() string { return randomText(random, 24) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slice := full(tt.text, 32)
+			var set patch.Set
+			set.Put(replacing(32), nil)
+			merged := merge(t, &set, slice, nil)
+			if (merged.Refused != nil) != tt.refused {
+				t.Fatalf("refused: %v", merged.Refused)
+			}
+			t.Logf("%d bytes", len(merged.Slice.Annotations[record.Annotation]))
+			if tt.refused {
+				if merged.Slice != slice || !strings.Contains(merged.Refused.Error(), "262144") {
+					t.Errorf("published something else, or %v", merged.Refused)
+				}
+				return
+			}
+			if *merged.Slice.Spec.Devices[127].Attributes["attribute_31"].StringValue != "patched 31" {
+				t.Error("not patched")
+			}
+			back, err := record.Published(roundTrip(t, merged.Slice))
+			if err != nil || !equality.Semantic.DeepEqual(back.Spec, slice.Spec) {
+				t.Errorf("not the originals: %v", err)
+			}
+		})
+	}
+}
+
+func randomText(random *rand.Rand, n int) string {
+	text := make([]byte, n)
+	for i := range text {
+		text[i] = byte('!' + random.IntN(90))
+	}
+	return string(text)
+}
+
+// TestLimits: what an API server would refuse, and lists, are left out.
+func TestLimits(t *testing.T) {
+	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com", Devices: []resourceapi.Device{{
+		Name: "gpu-0", AllowMultipleAllocations: ptr.To(true),
+		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {
+			Value:         resource.MustParse("80Gi"),
+			RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("8Gi"))}}},
+	}}}}
+	object := &v1alpha1.ResourceSlicePatch{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	object.Spec.Devices.Capacity = map[resourceapi.FullyQualifiedName]resourceapi.DeviceCapacity{"gpu.example.com/memory": {Value: resource.MustParse("4Gi")}}
+	object.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{
+		"gpu.example.com/list":  {DeviceAttribute: resourceapi.DeviceAttribute{IntValues: []int64{1, 2}}},
+		"gpu.example.com/model": {DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To("x")}},
+	}
+	var set patch.Set
+	set.Put(object, nil)
+	merged := merge(t, &set, slice, nil)
+	got := merged.Slice.Spec.Devices[0]
+	if memory := got.Capacity["memory"]; memory.Value.String() != "80Gi" || len(got.Attributes) != 1 {
+		t.Errorf("stored %+v", got)
+	}
+	var blocked []string
+	for _, b := range merged.Blocked {
+		blocked = append(blocked, fmt.Sprintf("%s %s %s %s", b.Patch, b.Name, b.Device, b.Reason))
+	}
+	want := []string{"p attributes[gpu.example.com/list] gpu-0 NoLists", "p capacity[gpu.example.com/memory] gpu-0 BelowPolicy"}
+	if fmt.Sprint(blocked) != fmt.Sprint(want) {
+		t.Errorf("blocked %q, want %q", blocked, want)
+	}
+	refuse := func(*resourceapi.ResourceSlice) error { return fmt.Errorf("too much of it") }
+	d, err := record.Read(record.Write{Incoming: slice})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if merged := d.Merge(set.Apply(slice), refuse); merged.Slice != slice || merged.Refused == nil {
+		t.Errorf("a slice that is not acceptable is published: %v", merged.Refused)
+	}
+}
+
+// TestKeep: while patches are not known, what was in force stays, also over a write of the
+// driver.
+func TestKeep(t *testing.T) {
+	slice := full(func() string { return "a" }, 2)
+	var set patch.Set
+	set.Put(replacing(1), nil)
+	stored := merge(t, &set, slice, nil).Slice
+	next := full(func() string { return "b" }, 2)
+	d, err := record.Read(record.Write{Incoming: next, Old: stored})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := d.Keep()
+	got := kept.Slice.Spec.Devices[5].Attributes
+	if *got["attribute_0"].StringValue != "patched 0" || *got["attribute_1"].StringValue != "b" {
+		t.Errorf("stored %v", got)
+	}
+	back, err := record.Published(kept.Slice)
+	if err != nil || *back.Spec.Devices[5].Attributes["attribute_0"].StringValue != "b" {
+		t.Errorf("published %v, %v", back.Spec.Devices[5], err)
+	}
+}
+
+// TestBelieved: some time after the driver received the original, its value counts when it
+// publishes what a patch had written.
+func TestBelieved(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	write := func(incoming, old *resourceapi.ResourceSlice, set *patch.Set) *resourceapi.ResourceSlice {
+		d, err := record.Read(record.Write{Incoming: incoming, Old: old, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Merge(set.Apply(d.Slice), nil).Slice
+	}
+	var set, none patch.Set
+	set.Put(replacing(1), nil)
+	patched := write(full(func() string { return "a" }, 1), nil, &set)
+	restored := write(patched, patched, &none) // a touch
+	value := func(slice *resourceapi.ResourceSlice) string {
+		return *slice.Spec.Devices[0].Attributes["attribute_0"].StringValue
+	}
+	if value(restored) != "a" {
+		t.Fatalf("restored: %s", value(restored))
+	}
+	adopted := restored.DeepCopy()
+	adopted.Spec.Devices = patched.Spec.Devices
+	told := write(adopted, restored, &none)
+	if value(told) != "a" {
+		t.Errorf("the driver's adopted value stays: %s", value(told))
+	}
+	adopted.Annotations = told.Annotations // drivers begin with what is stored
+	now = now.Add(record.Settling - time.Second)
+	if again := write(adopted, told, &none); value(again) != "a" {
+		t.Errorf("the answer may have been lost: %s", value(again))
+	}
+	now = now.Add(time.Second)
+	if meant := write(adopted, told, &none); value(meant) != "patched 0" || meant.Annotations[record.Annotation] != "" {
+		t.Errorf("the driver means it: %s %q", value(meant), meant.Annotations)
+	}
+}
+
+// TestDropped: a driver that publishes other values means all of them. An attribute that it
+// drops while a patch removes it stays away, and one that it publishes as a patch has it stays.
+func TestDropped(t *testing.T) {
+	publish := func(attributes map[string]string) []resourceapi.Device {
+		d := resourceapi.Device{Name: "gpu-0", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+		for name, value := range attributes {
+			d.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+		return []resourceapi.Device{d}
+	}
+	object := &v1alpha1.ResourceSlicePatch{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	object.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{
+		"gpu.example.com/extra": {NullValue: &v1alpha1.NullValue{}},
+		"gpu.example.com/rack":  {DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To("r-2")}},
+	}
+	var set, none patch.Set
+	set.Put(object, nil)
+	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com",
+		Devices: publish(map[string]string{"model": "d-1", "extra": "d-1", "rack": "r-1"})}}
+	stored := merge(t, &set, slice, nil).Slice
+	next := stored.DeepCopy()
+	next.Spec.Devices = publish(map[string]string{"model": "d-2", "rack": "r-2"})
+	stored = merge(t, &set, next, stored).Slice
+	stored = merge(t, &none, stored, stored).Slice // the patch is deleted
+	if diff := cmp.Diff(next.Spec.Devices, stored.Spec.Devices); diff != "" {
+		t.Errorf("-published +stored\n%s", diff)
+	}
+}
+
+// TestFormerValuesAreBounded: patches that change often leave the latest values in the record.
+func TestFormerValuesAreBounded(t *testing.T) {
+	stored := full(func() string { return "a" }, 1)
+	for i := range 40 {
+		object := replacing(1)
+		object.Spec.Devices.Attributes["gpu.example.com/attribute_0"] = v1alpha1.NullableDeviceAttribute{
+			DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To(fmt.Sprint("patched ", i))}}
+		var set patch.Set
+		set.Put(object, nil)
+		stored = merge(t, &set, stored, stored).Slice
+	}
+	originals, err := record.OriginalsOf(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, device := range originals {
+		for key, entry := range device.Entries {
+			if n := len(entry.Former); n != 8 {
+				t.Fatalf("%s, %v: %d former values, want 8", name, key, n)
+			}
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"x":                                   "must begin with",
+		"flate:!!!!":                          "illegal base64",
+		"{":                                   "unexpected end",
+		`{"d":["a"],"g":[{"n":"m","d":[1]}]}`: "no device 1",
+		`{"d":["a"],"g":[{"n":"m","c":true,"o":{"a":{"int":1}},"d":[0]}]}`:              "another kind",
+		`{"d":["a"],"g":[{"n":"m","c":true,"o":{"c":{"value":"1e-9999999"}},"d":[0]}]}`: "no quantity needs",
+	} {
+		if _, err := record.Decode(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// FuzzRead reads records that somebody else has written: nothing panics, and what is stored
+// is a fixed point.
+func FuzzRead(f *testing.F) {
+	f.Add(`{"d":["gpu-0"],"g":[{"n":"model","p":"p","o":{"a":{"string":"x"}},"w":{"a":{"string":"y"}},"f":[{"v":{},"t":5}],"d":[0]}]}`, `{"metadata":{},"spec":{"driver":"d","devices":[{"name":"gpu-0","attributes":{"model":{"string":"y"}}}]}}`)
+	f.Add(`{"d":["gpu-0"],"g":[{"n":"memory","c":true,"f":[{"v":{"c":{"value":"1Gi"}}}],"d":[0]}]}`, `{"metadata":{},"spec":{"driver":"d","devices":[{"name":"gpu-0"}]}}`)
+	f.Add(`{"`, `{"metadata":{},"spec":{"driver":"d","devices":[]}}`)
+	f.Fuzz(func(t *testing.T, text, object string) {
+		slice := &resourceapi.ResourceSlice{}
+		if json.Unmarshal([]byte(object), slice) != nil || len(object) > 1<<16 {
+			return
+		}
+		if slice.Annotations == nil {
+			slice.Annotations = map[string]string{}
+		}
+		slice.Annotations[record.Annotation] = text
+		var set patch.Set
+		set.Put(replacing(2), nil)
+		d, _ := record.Read(record.Write{Incoming: slice, Old: slice})
+		once := d.Merge(set.Apply(d.Slice), nil)
+		if _, err := record.OriginalsOf(once.Slice); err != nil {
+			t.Fatalf("wrote a originals that cannot be read: %v", err)
+		}
+		d, err := record.Read(record.Write{Incoming: once.Slice, Old: once.Slice})
+		if err != nil {
+			t.Fatal(err)
+		}
+		twice := d.Merge(set.Apply(d.Slice), nil)
+		if !equality.Semantic.DeepEqual(once.Slice.Spec, twice.Slice.Spec) || !once.Originals.Equal(twice.Originals) {
+			t.Errorf("not a fixed point:\n%v\n%v", once.Slice, twice.Slice)
+		}
+	})
+}

@@ -1,0 +1,368 @@
+package materialize
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// A View is what a [tracker.Tracker] shows.
+type View interface {
+	Snapshot() *tracker.Snapshot
+	HasSyncedChecker() cache.DoneChecker
+}
+
+// The defaults of [ResyncOptions], and the pace of touches.
+const (
+	DefaultInterval = time.Second
+	DefaultSettle   = time.Second
+	DefaultPools    = 100.0
+	// maxPause is the longest time between two touches of a pool that do not help.
+	maxPause = time.Minute
+)
+
+// ResyncOptions configure a [Resyncer].
+type ResyncOptions struct {
+	View View
+	// Mode is Materialize or Restore.
+	Mode Mode
+	// Touch writes a slice without a change.
+	Touch func(ctx context.Context, name string) error
+	// Acceptable says why an API server would refuse a merged slice; nil refuses none.
+	Acceptable func(published, merged *resourceapi.ResourceSlice) error
+	// Elsewhere returns what else applies patches, or "": with Materialize nothing is
+	// touched then. It may be nil.
+	Elsewhere func(ctx context.Context, now time.Time) (string, error)
+	// Originals may be nil.
+	PoolOriginals *PoolOriginals
+	// Interval is how often the view is looked at, DefaultInterval if zero.
+	Interval time.Duration
+	// Settle is how long a slice differs before it is touched, DefaultSettle if zero: the
+	// webhook's replicas have to learn of a patch, too.
+	Settle time.Duration
+	// PoolsPerSecond is the largest number of pools that are touched, DefaultPools if zero.
+	// There are fewer while the API server answers slowly.
+	PoolsPerSecond float64
+	Metrics        *ResyncMetrics
+	Logger         logr.Logger
+}
+
+// A Resyncer writes the slices, without a change, that are not what patches make of them:
+// admission then merges them. All slices of a pool are touched together, since drivers
+// write a pool again when several of its slices have changed.
+type Resyncer struct {
+	options  ResyncOptions
+	limiter  *rate.Limiter
+	window   window
+	verdicts map[string]*verdict
+	pauses   map[Pool]pause
+	state    atomic.Pointer[State]
+	// elsewhere is what Elsewhere said when it was asked last.
+	elsewhere string
+	asked     time.Time
+}
+
+// A verdict is what was found of a slice.
+type verdict struct {
+	stored *resourceapi.ResourceSlice
+	result any
+	// known is the version of what was known of its pool.
+	known   uint64
+	differs bool
+	since   time.Time
+	merged  record.Merged
+	count   record.Count
+	patches []string
+}
+
+type pause struct {
+	until  time.Time
+	length time.Duration
+}
+
+// NewResyncer makes a resyncer.
+func NewResyncer(options ResyncOptions) *Resyncer {
+	if options.Interval <= 0 {
+		options.Interval = DefaultInterval
+	}
+	if options.Settle <= 0 {
+		options.Settle = DefaultSettle
+	}
+	if options.PoolsPerSecond <= 0 {
+		options.PoolsPerSecond = DefaultPools
+	}
+	if options.Logger.GetSink() == nil {
+		options.Logger = logr.Discard()
+	}
+	return &Resyncer{options: options, limiter: rate.NewLimiter(rate.Limit(options.PoolsPerSecond), 1), verdicts: map[string]*verdict{}, pauses: map[Pool]pause{}}
+}
+
+// Run touches until ctx ends.
+func (t *Resyncer) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-t.options.View.HasSyncedChecker().Done():
+	}
+	ticker := time.NewTicker(t.options.Interval)
+	defer ticker.Stop()
+	for {
+		t.look(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// look touches the pools that differ, as far as the rate allows.
+func (t *Resyncer) look(ctx context.Context, now time.Time) {
+	t.ask(ctx, now)
+	differing := t.differing(t.options.View.Snapshot(), now)
+	if state := t.sum(); !reflect.DeepEqual(state, t.state.Load()) {
+		t.state.Store(state)
+	}
+	for pool := range t.pauses {
+		if differing[pool] == nil {
+			delete(t.pauses, pool)
+		}
+	}
+	if t.elsewhere == "" {
+		t.touchAll(ctx, differing, now)
+	}
+}
+
+// touchAll touches the pools that are due, as many at a time as the window allows, for at
+// most an interval: then the view is newer.
+func (t *Resyncer) touchAll(ctx context.Context, differing map[Pool][]string, now time.Time) {
+	limited, cancel := context.WithTimeout(ctx, t.options.Interval)
+	defer cancel()
+	running, answers := 0, make(chan answer, mostAtOnce)
+	defer func() {
+		for ; running > 0; running-- {
+			t.window.answered(<-answers)
+		}
+	}()
+	for _, pool := range t.due(differing, now) {
+		for ; running >= t.window.allows(); running-- {
+			t.window.answered(<-answers)
+		}
+		if t.limiter.Wait(limited) != nil {
+			return
+		}
+		running++
+		go func() { answers <- t.touch(ctx, pool, differing[pool]) }()
+		length := min(max(2*t.pauses[pool].length, 2*t.options.Settle), maxPause)
+		t.pauses[pool] = pause{now.Add(length), length}
+	}
+}
+
+// due returns the pools to touch, first those that were touched the least without success.
+func (t *Resyncer) due(differing map[Pool][]string, now time.Time) (pools []Pool) {
+	for pool, names := range differing {
+		if !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < t.options.Settle }) {
+			pools = append(pools, pool)
+		}
+	}
+	slices.SortFunc(pools, func(a, b Pool) int {
+		return cmp.Or(cmp.Compare(t.pauses[a].length, t.pauses[b].length), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
+	})
+	return pools
+}
+
+// An answer is how long the slowest update of a pool took, and whether one failed.
+type answer struct {
+	took   time.Duration
+	failed bool
+}
+
+func (t *Resyncer) touch(ctx context.Context, pool Pool, names []string) (a answer) {
+	for _, name := range names {
+		begin := time.Now()
+		err := t.options.Touch(ctx, name)
+		a.took = max(a.took, time.Since(begin))
+		t.options.Metrics.touched(err)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+			a.failed = true
+			t.options.Logger.Error(err, "Cannot update a ResourceSlice", "slice", name, "driver", pool.Driver, "pool", pool.Name)
+		}
+	}
+	return a
+}
+
+// differing checks the changes, and returns the slices that differ from their patched form, by
+// their pools.
+func (t *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]string {
+	next := make(map[string]*verdict, len(t.verdicts))
+	differing := map[Pool][]string{}
+	for stored := range view.StoredSlices() {
+		pool := PoolOf(stored)
+		version := t.options.PoolOriginals.version(pool)
+		result := view.Patched(stored.Name)
+		v := t.verdicts[stored.Name]
+		if v == nil || v.stored != stored || v.result != any(result) || v.known != version {
+			was := v
+			v = t.verdict(view, stored, t.options.PoolOriginals.Of(pool), now)
+			v.known = version
+			if was != nil && was.differs && v.differs && was.stored == stored {
+				v.since = was.since
+			}
+			delete(t.pauses, pool)
+		}
+		next[stored.Name] = v
+		if v.differs {
+			differing[pool] = append(differing[pool], stored.Name)
+		}
+	}
+	t.verdicts = next
+	return differing
+}
+
+func (t *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceSlice, known record.Originals, now time.Time) *verdict {
+	result := view.Patched(stored.Name)
+	v := &verdict{stored: stored, result: result, since: now}
+	written, err := record.Read(record.Write{Incoming: stored, Old: stored, Known: known, Now: now})
+	if err != nil {
+		v.differs = true
+	}
+	if t.options.Mode != Materialize {
+		result = nil
+	}
+	if result != nil && !record.SameDevices(written.Slice, result.Published) {
+		result = t.apply(view, written.Slice)
+	}
+	v.merged = written.Merge(result, func(slice *resourceapi.ResourceSlice) error {
+		if t.options.Acceptable == nil {
+			return nil
+		}
+		return t.options.Acceptable(written.Slice, slice)
+	})
+	own, _ := record.OriginalsOf(stored)
+	v.count = own.Count()
+	v.differs = v.differs || !record.SameDevices(stored, v.merged.Slice) || !own.SameInForce(v.merged.Originals)
+	v.patches = patchesOf(result, own)
+	return v
+}
+
+// State sums up where slices are.
+type State struct {
+	// Slices hold a value of ours, Differing are not what they should be, Waiting hold none
+	// but their driver may still write one.
+	Slices, Differing, Waiting int
+	// Elsewhere returns what else applies patches, so that nothing is written.
+	Elsewhere string
+	patches   map[string]*PatchState
+}
+
+// A PatchState is what is still to be done about a patch.
+type PatchState struct {
+	// Differing are the slices that do not have it yet, or still have it.
+	Differing int
+	// Refused are the slices that are published without it, Why the reason for one.
+	Refused int
+	Why     string
+	// Blocked are the devices without a part of it, What the part in one.
+	Blocked int
+	What    string
+	// Elsewhere is that of the State.
+	Elsewhere string
+}
+
+// State returns what was found last, nil before.
+func (t *Resyncer) State() *State { return t.state.Load() }
+
+// Patch returns what is to be done about a patch.
+func (s *State) Patch(name string) PatchState {
+	switch {
+	case s == nil:
+		return PatchState{}
+	case s.patches[name] == nil:
+		return PatchState{Elsewhere: s.Elsewhere}
+	}
+	p := *s.patches[name]
+	p.Elsewhere = s.Elsewhere
+	return p
+}
+
+func (t *Resyncer) sum() *State {
+	s := &State{Elsewhere: t.elsewhere, patches: map[string]*PatchState{}}
+	for _, v := range t.verdicts {
+		if v.count.InForce > 0 {
+			s.Slices++
+		}
+		if v.count.Waiting > 0 {
+			s.Waiting++
+		}
+		if v.differs {
+			s.Differing++
+		}
+		for _, name := range v.patches {
+			s.add(name, v)
+		}
+		for _, b := range v.merged.Blocked {
+			p := s.of(b.Patch)
+			p.Blocked++
+			p.What = fmt.Sprintf("%s in device %s: %s", b.Name, b.Device, b.Reason)
+		}
+	}
+	t.options.Metrics.set(s)
+	return s
+}
+
+func (s *State) of(name string) *PatchState {
+	if s.patches[name] == nil {
+		s.patches[name] = &PatchState{}
+	}
+	return s.patches[name]
+}
+
+func (s *State) add(name string, v *verdict) {
+	p := s.of(name)
+	if v.differs {
+		p.Differing++
+	}
+	if v.merged.Refused != nil {
+		p.Refused++
+		p.Why = v.merged.Refused.Error()
+	}
+}
+
+// The times of an answer of the API server from which a [window] opens or closes.
+const (
+	fastAnswer = 300 * time.Millisecond
+	slowAnswer = time.Second
+	// mostAtOnce is the largest number of pools that are updated concurrently.
+	mostAtOnce = 8
+)
+
+// A window is how many pools may be updated concurrently. It grows by one for each round of
+// fast answers and halves with a slow or failed one, like the congestion window of TCP, so
+// that updates leave a busy API server alone. The zero value allows one.
+type window struct{ size float64 }
+
+func (w *window) allows() int { return max(1, int(w.size)) }
+
+// answered takes an answer into account.
+func (w *window) answered(a answer) {
+	w.size = max(w.size, 1)
+	switch {
+	case a.failed || a.took > slowAnswer:
+		w.size = max(1, w.size/2)
+	case a.took < fastAnswer:
+		w.size = min(mostAtOnce, w.size+1/w.size)
+	}
+}

@@ -1,0 +1,148 @@
+package reaction
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// A Pin makes a claim get one device and no other.
+type Pin struct {
+	// Expression is a CEL expression that is true for the device alone.
+	Expression string
+	// Node is the node of the device; empty if it is not bound to one.
+	Node string
+	// Tolerations are for its taints: the cordon of its drain, and the cause.
+	Tolerations []resourceapi.DeviceToleration
+}
+
+// PinOf pins a drained device. CEL sees neither pools nor names of devices, so that an attribute must
+// tell the device from all others of its driver that pods on its node can get.
+func PinOf(r *v1alpha1.DeviceReaction, d *v1alpha1.DeviceDrain, view *tracker.Snapshot) (Pin, error) {
+	name := d.Spec.Devices[0]
+	device, published := view.Device(name.Driver, name.Pool, name.Device)
+	if !published {
+		return Pin{}, errors.New("no slice has the device")
+	}
+	pin := Pin{Node: nodeOf(device)}
+	var err error
+	if pin.Tolerations, err = tolerationsOf(r, d, device, view); err != nil {
+		return Pin{}, err
+	}
+	id, value, found := uniqueAttribute(device, pin.Node, view)
+	if !found {
+		return Pin{}, fmt.Errorf("no attribute tells the device from the other devices of driver %s that pods on its node can get: its driver must publish one, such as a UUID, or a ResourceSlicePatch that is materialized must add one", name.Driver)
+	}
+	domain, key, is := strings.Cut(id, "/")
+	if !is {
+		domain, key = name.Driver, id
+	}
+	attributes := "device.attributes[" + strconv.Quote(domain) + "]"
+	pin.Expression = fmt.Sprintf("device.driver == %s && %s in %s && %s[%s] == %s", strconv.Quote(name.Driver), strconv.Quote(key), attributes, attributes, strconv.Quote(key), value)
+	return pin, nil
+}
+
+// nodeOf is the node of a device, empty if it is not bound to one.
+func nodeOf(device tracker.Device) string {
+	node := device.Published().NodeName
+	if node == nil {
+		node = device.Slice().Spec.NodeName
+	}
+	if node == nil {
+		return ""
+	}
+	return *node
+}
+
+// tolerationsOf are those that a claim needs for a device: its cordon, whose value is the name of the
+// drain, and taints that are the cause. Any other taint is the decision of somebody else.
+func tolerationsOf(r *v1alpha1.DeviceReaction, d *v1alpha1.DeviceDrain, device tracker.Device, view *tracker.Snapshot) (tolerations []resourceapi.DeviceToleration, err error) {
+	cordon := drain.Taint(d)
+	for _, taint := range device.Taints() {
+		ours := taint.Key == cordon.Key && taint.Value == cordon.Value && taint.Effect == cordon.Effect
+		switch {
+		case taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute:
+			continue
+		case !ours && (r.Spec.When.Taint == nil || !matches(r.Spec.When.Taint, taint, view)):
+			return nil, fmt.Errorf("the taint %s of %s %s keeps the proof off the device", text(&taint.DeviceTaint), taint.Source.Kind, taint.Source.Name)
+		case len(tolerations) == resourceapi.DeviceTolerationsMaxLength:
+			return nil, fmt.Errorf("the device has more than %d taints", resourceapi.DeviceTolerationsMaxLength)
+		}
+		toleration := resourceapi.DeviceToleration{Key: taint.Key, Operator: resourceapi.DeviceTolerationOpEqual, Value: taint.Value, Effect: taint.Effect}
+		if !slices.Contains(tolerations, toleration) {
+			tolerations = append(tolerations, toleration)
+		}
+	}
+	if !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool { return t.Key == cordon.Key && t.Value == cordon.Value }) {
+		return nil, errors.New("the device is not cordoned yet")
+	}
+	return tolerations, nil
+}
+
+// uniqueAttribute returns an attribute whose value only one device has, among all that pods on its
+// node can get, with the value as CEL writes it.
+func uniqueAttribute(device tracker.Device, node string, view *tracker.Snapshot) (id, value string, found bool) {
+	mine := map[string]string{}
+	for _, name := range slices.SortedFunc(maps.Keys(device.Published().Attributes), preferred) {
+		if literal := literalOf(device.Published().Attributes[name]); literal != "" {
+			mine[qualified(string(name), device.Driver())] = literal
+		}
+	}
+	for other := range view.Devices() {
+		if other.Driver() != device.Driver() || other.Pool() == device.Pool() && other.Name() == device.Name() {
+			continue
+		}
+		if at := nodeOf(other); node != "" && at != "" && at != node {
+			continue
+		}
+		for name, attribute := range other.Published().Attributes {
+			if name := qualified(string(name), other.Driver()); mine[name] != "" && mine[name] == literalOf(attribute) {
+				delete(mine, name)
+			}
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(mine), preferred) {
+		return name, mine[name], true
+	}
+	return "", "", false
+}
+
+// qualified is the name of an attribute with its domain.
+func qualified(name, driver string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return driver + "/" + name
+}
+
+// preferred orders the names of attributes: a UUID names a device for longer than an index.
+func preferred[T ~string](a, b T) int {
+	rank := func(name T) int {
+		if strings.Contains(strings.ToLower(string(name)), "uuid") {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+}
+
+// literalOf is the value of an attribute in CEL, empty for a kind that names no device.
+func literalOf(a resourceapi.DeviceAttribute) string {
+	switch {
+	case a.StringValue != nil:
+		return strconv.Quote(*a.StringValue)
+	case a.IntValue != nil:
+		return strconv.FormatInt(*a.IntValue, 10)
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package reaction
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// restart names the pod of the driver that must restart before its taint goes, and decides to delete it
+// where the reaction says so. The status has the UID of the pod before it is deleted, so that a
+// controller that is killed deletes no second one.
+func (w *work) restart(d *v1alpha1.ReactionDevice) {
+	if d.State != v1alpha1.ReactionDrained || w.Reaction.Spec.When.Taint == nil || w.DriverPod == nil || !w.acts() {
+		return
+	}
+	pod := w.DriverPod(d.DeviceName)
+	if d.Restart != nil && pod != nil && pod.UID == d.Restart.UID && pod.DeletionTimestamp == nil {
+		w.Restart = append(w.Restart, pod)
+	}
+	if d.SickSince == nil || !strings.HasSuffix(d.Cause, " of "+theDriver) || w.Reaction.Spec.Prove != nil && !w.proven(d) {
+		return
+	}
+	if pod == nil && d.Restart != nil {
+		d.Message = "pod " + d.Restart.Pod + " restarts"
+		return
+	}
+	if pod == nil {
+		d.Message = "no pod of the driver was found on the node by spec.end.driverPods"
+		return
+	}
+	name := pod.Namespace + "/" + pod.Name
+	switch other := w.restarting(d); {
+	case d.Restart != nil && d.Restart.UID != pod.UID && ready(pod):
+		d.Message = fmt.Sprintf("pod %s was restarted as %s, and the cause stands", d.Restart.Pod, pod.Name)
+	case d.Restart != nil:
+		d.Message = "pod " + d.Restart.Pod + " restarts"
+	case !w.Reaction.Spec.End.RestartDriver:
+		d.Message = bounded("if the driver takes the taint back only when it restarts, restart pod "+name, 1024)
+	case !w.Restarts:
+		d.Message = bounded("restart pod "+name+": the controller has no right to do it (controller.reactions.restartDrivers in the values of the chart)", 1024)
+	case other != "":
+		d.Message = "waits until pod " + other + " has restarted"
+	default:
+		d.Restart = &v1alpha1.ReactionRestart{Pod: pod.Name, UID: pod.UID, Time: *w.stamp()}
+		d.Message = "pod " + pod.Name + " restarts"
+		w.Restart = append(w.Restart, pod)
+	}
+}
+
+// restarting names a pod of the driver that was deleted for another device, and whose replacement is not
+// ready yet.
+func (w *work) restarting(d *v1alpha1.ReactionDevice) string {
+	for _, name := range w.names() {
+		other := w.known[name]
+		if other == d || other.Restart == nil {
+			continue
+		}
+		if pod := w.DriverPod(other.DeviceName); pod == nil || pod.UID == other.Restart.UID || !ready(pod) {
+			return other.Restart.Pod
+		}
+	}
+	return ""
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+}

@@ -1,0 +1,133 @@
+package reaction_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// A fleet has the pods of a driver, one on each node, by pool.
+type fleet struct {
+	pods    map[string]*corev1.Pod
+	started int
+}
+
+func (f *fleet) start(pool string) {
+	f.started++
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: fmt.Sprint("plugin-", f.started), UID: types.UID(fmt.Sprint("plugin-", f.started))}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	f.pods[pool] = pod
+}
+
+// newFleet gives the world pods of its driver.
+func newFleet(w *world, restarts bool) *fleet {
+	f := &fleet{pods: map[string]*corev1.Pod{}}
+	f.start("node-0")
+	f.start("node-1")
+	w.reaction.Spec.End.DriverPods = &v1alpha1.ReactionDriverPods{Namespace: "drivers", MatchLabels: map[string]string{"app": "plugin"}}
+	w.driverPod = func(name v1alpha1.DeviceName) *corev1.Pod { return f.pods[name.Pool] }
+	w.restarts = restarts
+	w.restart = func(pod *corev1.Pod) {
+		for pool, is := range f.pods {
+			if is != nil && is.UID == pod.UID {
+				f.pods[pool] = nil
+			}
+		}
+	}
+	return f
+}
+
+// TestRestart: the pod of the driver is named, and deleted once for each drain, one at a time.
+func TestRestart(t *testing.T) {
+	w := newWorld(t, 2, 8)
+	f := newFleet(w, false)
+	w.reaction.Spec.Brake.PercentOfDriver = ptr.To[int32](50)
+	a, b := device("node-0", 0), device("node-1", 0)
+	w.drained(a)
+	w.drained(b)
+	if m := w.of(a).Message; m != "if the driver takes the taint back only when it restarts, restart pod drivers/plugin-1" {
+		t.Error(m)
+	}
+	w.reaction.Spec.End.RestartDriver = true
+	w.run(time.Second)
+	if m := w.of(a).Message; !strings.HasPrefix(m, "restart pod drivers/plugin-1: the controller has no right") || f.started != 2 {
+		t.Error(m)
+	}
+	w.restarts = true
+	w.run(5 * time.Second)
+	if f.pods["node-0"] != nil || f.pods["node-1"] == nil || w.of(b).Message != "waits until pod plugin-1 has restarted" {
+		t.Fatalf("%v, %q, %q", f.pods, w.of(a).Message, w.of(b).Message)
+	}
+	f.start("node-0")
+	w.run(3 * time.Second)
+	if f.pods["node-1"] != nil || w.of(a).Message != "pod plugin-1 was restarted as plugin-3, and the cause stands" {
+		t.Fatalf("%v, %q", f.pods, w.of(a).Message)
+	}
+	f.start("node-1")
+	w.run(time.Hour)
+	if f.started != 4 || f.pods["node-0"].Name != "plugin-3" || f.pods["node-1"].Name != "plugin-4" {
+		t.Errorf("%v", f.pods)
+	}
+}
+
+// TestRestartKills: a controller that is killed deletes no second pod.
+func TestRestartKills(t *testing.T) {
+	for at := range 12 {
+		w := newWorld(t, 2, 8)
+		f := newFleet(w, true)
+		w.reaction.Spec.End.RestartDriver = true
+		sick := device("node-0", 0)
+		w.devices[sick] = true
+		w.run(15 * time.Second)
+		w.finish(w.of(sick).Drain)
+		for i := range 12 {
+			w.now = w.now.Add(time.Second)
+			if i <= at {
+				w.step(i % 3)
+			} else {
+				w.step(whole)
+			}
+			if f.pods["node-0"] == nil {
+				f.start("node-0")
+			}
+		}
+		w.run(time.Minute)
+		if f.started != 3 {
+			t.Errorf("killed %d times: %d pods were started", at, f.started)
+		}
+	}
+}
+
+// TestRestartAfterProof: the driver restarts when the device has passed its proof, not before.
+func TestRestartAfterProof(t *testing.T) {
+	w, sick := newProvingWorld(t), device("node-0", 3)
+	f := newFleet(w, true)
+	w.reaction.Spec.End.RestartDriver = true
+	w.drained(sick)
+	w.run(10 * time.Second)
+	if f.pods["node-0"] == nil {
+		t.Fatal("the driver restarts before the proof")
+	}
+	w.ends(w.proof(sick).Job, "Complete", "fine")
+	w.run(3 * time.Second)
+	if f.pods["node-0"] != nil {
+		t.Fatal("the driver does not restart")
+	}
+	delete(w.devices, sick)
+	w.run(5 * time.Second)
+	f.start("node-0")
+	w.devices[sick] = false
+	w.run(70 * time.Second)
+	w.expect(sick, v1alpha1.ReactionHealthy)
+	if len(w.proofs) != 1 {
+		t.Error(w.proofs)
+	}
+}

@@ -1,0 +1,211 @@
+package roll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// API is what a [Controller] reads and writes; a [Client] has it.
+type API interface {
+	UpdateRollStatus(ctx context.Context, r *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error)
+	GetRoll(ctx context.Context, name string) (*v1alpha1.DeviceRoll, error)
+	Create(ctx context.Context, d *v1alpha1.DeviceDrain, dryRun bool) (*v1alpha1.DeviceDrain, error)
+	Update(ctx context.Context, d *v1alpha1.DeviceDrain, dryRun bool) (*v1alpha1.DeviceDrain, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+	DriverPods(ctx context.Context, of *v1alpha1.RollDriverPods, node string) ([]corev1.Pod, error)
+	DeletePod(ctx context.Context, pod types.NamespacedName, uid types.UID) error
+	PatchNode(ctx context.Context, node *corev1.Node, roll string) error
+	Proof(ctx context.Context, namespace, name string) (*corev1.Pod, *resourceapi.ResourceClaim, error)
+	CreateProof(ctx context.Context, pod *corev1.Pod, claim *resourceapi.ResourceClaim) error
+	DeleteProof(ctx context.Context, namespace, name string) error
+}
+
+// Options configure a [Controller].
+type Options struct {
+	API API
+	// Rolls has *v1alpha1.DeviceRoll, Nodes what [Nodes] keeps of nodes. The controller runs them.
+	Rolls, Nodes cache.SharedIndexInformer
+	// Drains has *v1alpha1.DeviceDrain. The caller runs it.
+	Drains cache.SharedIndexInformer
+	// Tracker is the view of the devices; the caller runs it.
+	Tracker *tracker.Tracker
+	// Begun finds the evictions that began, for the window of the guard. UsageSynced are done once its
+	// index knows what there was.
+	Begun       drain.Begun
+	UsageSynced []cache.DoneChecker
+	// Thresholds are those of the guard.
+	Thresholds guard.Thresholds
+	// Recorder makes events about rolls; nil makes none.
+	Recorder record.EventRecorder
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Logger gets what has no other place to go. The zero value discards it.
+	Logger logr.Logger
+}
+
+// The times of the controller. Changes are gathered for gap; rolls are looked at each period even if
+// nothing seems to change.
+const (
+	gap    = time.Second
+	period = 10 * time.Second
+	// limit is the timeout of the calls of one roll.
+	limit = 30 * time.Second
+)
+
+// A Controller carries out DeviceRolls.
+type Controller struct {
+	options Options
+	changed chan struct{}
+	// written are the rolls as they were written last, until the informer has them.
+	written map[string]*v1alpha1.DeviceRoll
+	made    *drain.Made
+	// refused is why the last write for a node failed, by roll and node.
+	refused map[string]string
+}
+
+// New prepares a controller; [Controller.Run] makes it work.
+func New(options Options) (*Controller, error) {
+	if options.API == nil || options.Rolls == nil || options.Drains == nil || options.Nodes == nil || options.Tracker == nil || options.Begun.Usage == nil || options.Begun.Rules == nil {
+		return nil, errors.New("rolls: the client, the views and the informers are required")
+	}
+	if options.Logger.GetSink() == nil {
+		options.Logger = logr.Discard()
+	}
+	return &Controller{
+		options: options, changed: make(chan struct{}, 1), written: map[string]*v1alpha1.DeviceRoll{},
+		made: drain.NewMade(options.Drains.GetStore()), refused: map[string]string{},
+	}, nil
+}
+
+// Run works until ctx ends. It can be called once. Where the API server has no DeviceRolls it waits
+// for them.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	synced, stop, err := c.listen()
+	if err != nil {
+		return fmt.Errorf("rolls: %w", err)
+	}
+	defer stop()
+	running.Go(func() { c.options.Rolls.RunWithContext(ctx) })
+	running.Go(func() { c.options.Nodes.RunWithContext(ctx) })
+	if cache.WaitFor(ctx, "rolls", synced...) {
+		reconcile.Passes(ctx, c.changed, gap, c.pass)
+	}
+	return nil
+}
+
+// listen wakes the controller when something changes that rolls read.
+func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err error) {
+	var stops []func() error
+	stop = func() {
+		for _, f := range stops {
+			_ = f() // the only error is that there is no such handler any more
+		}
+	}
+	wake := func(any) { c.wake() }
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(old, object any) {
+		if !sameNode(old, object) {
+			c.wake()
+		}
+	}, DeleteFunc: wake}
+	for _, informer := range []cache.SharedIndexInformer{c.options.Rolls, c.options.Drains, c.options.Nodes} {
+		handle, err := informer.AddEventHandler(handler)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		stops = append(stops, func() error { return informer.RemoveEventHandler(handle) })
+		synced = append(synced, handle.HasSyncedChecker())
+	}
+	slices := c.options.Tracker.AddEventHandler(handler)
+	stops = append(stops, func() error { c.options.Tracker.RemoveEventHandler(slices); return nil })
+	synced = append(synced, c.options.UsageSynced...)
+	return append(synced, c.options.Tracker.HasSyncedChecker()), stop, nil
+}
+
+func (c *Controller) wake() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// pass takes the next step of all rolls. It returns when to come back though nothing changes.
+func (c *Controller) pass(ctx context.Context) time.Duration {
+	next, rolls := period, c.rolls()
+	now := time.Now()
+	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.made.All(now), busy: map[string]string{}, now: now}
+	present := map[string]bool{}
+	for _, r := range rolls {
+		present[r.Name] = true
+		for i := range r.Status.Nodes {
+			if InWork(r.Status.Nodes[i].State) {
+				all.busy[r.Status.Nodes[i].Name] = r.Name
+			}
+		}
+	}
+	for _, r := range rolls {
+		if r.DeletionTimestamp != nil {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, limit)
+		wake, err := c.step(limited, r, all)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			c.options.Logger.Error(err, "A step of a DeviceRoll failed; retrying", "roll", r.Name)
+			wake = gap
+		}
+		next = min(next, wake)
+	}
+	c.orphans(ctx, present)
+	c.options.Metrics.keep(present)
+	return next
+}
+
+// orphans uncordons the nodes of rolls that no longer exist.
+func (c *Controller) orphans(ctx context.Context, present map[string]bool) {
+	for _, object := range c.options.Nodes.GetStore().List() {
+		node, is := object.(*corev1.Node)
+		if !is {
+			continue
+		}
+		name := node.Annotations[v1alpha1.RollAnnotation]
+		if name == "" || present[name] {
+			continue
+		}
+		if _, err := c.options.API.GetRoll(ctx, name); gone(err) != nil || err == nil {
+			continue // it was created a moment ago, or that is not known
+		}
+		if err := c.options.API.PatchNode(ctx, node, ""); err != nil && ctx.Err() == nil {
+			c.options.Logger.Error(err, "Cannot uncordon the node of a DeviceRoll that is gone", "roll", name, "node", node.Name)
+		}
+	}
+}
+
+// event makes an event about a roll.
+func (c *Controller) event(r *v1alpha1.DeviceRoll, kind, reason, message string) {
+	if c.options.Recorder != nil {
+		c.options.Recorder.Event(&corev1.ObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.DeviceRollKind, Name: r.Name, UID: r.UID, ResourceVersion: r.ResourceVersion},
+			kind, reason, message)
+	}
+}

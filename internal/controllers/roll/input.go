@@ -1,0 +1,142 @@
+package roll
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// An Input is what [Decide] looks at. Nothing in it is changed.
+type Input struct {
+	// Roll is the roll as it is stored, the newest that is known.
+	Roll *v1alpha1.DeviceRoll
+	// Unknown is why devices or nodes cannot be read. Then nothing begins and nothing ends.
+	Unknown string
+	// Selected are the nodes that the roll selects now.
+	Selected []string
+	// Nodes are the nodes of the cluster that are selected or in the status, by name.
+	Nodes map[string]Node
+	// Drains are those of the roll.
+	Drains []*v1alpha1.DeviceDrain
+	// Window has the thresholds of the site, Starts are the evictions that began.
+	Window guard.Window
+	Starts []guard.Start
+	Now    time.Time
+}
+
+// A Node is a node as it is now.
+type Node struct {
+	Ready, Unschedulable bool
+	// CordonedBy is the roll that has cordoned it.
+	CordonedBy string
+	// Group is the value of the label in spec.perLabel.
+	Group string
+	// Busy is another roll that works on the node.
+	Busy string
+	// Devices are those that are published, Pools the pools that have them. Incomplete is a pool of
+	// which not all slices are published.
+	Devices    []v1alpha1.DeviceName
+	Pools      []v1alpha1.RollPool
+	Incomplete string
+	// Hit is what a drain of the devices affects now, also of those that its drain has and that are not
+	// published.
+	Hit guard.Hit
+	// Pods are those of the driver, or PodsUnknown why they cannot be read. They are read for nodes in
+	// work only.
+	Pods        []Pod
+	PodsUnknown string
+	// WorkDone is true if the node has the condition or annotation that the roll waits for.
+	WorkDone bool
+	// Proof is the pod of the proof.
+	Proof Proof
+	// Refused is why the last write for the node failed.
+	Refused string
+}
+
+// A Pod is one of a driver.
+type Pod struct {
+	types.NamespacedName
+	// Node is where it runs.
+	Node            string
+	UID             types.UID
+	Ready, Deleting bool
+	// Message is why it is not ready.
+	Message string
+}
+
+// A Proof is the pod of a proof, if it exists.
+type Proof struct {
+	Exists  bool
+	Created time.Time
+	Phase   corev1.PodPhase
+	// Message is why it has not succeeded.
+	Message string
+}
+
+// A Decision is what comes next. The status is written first, then the rest is done.
+type Decision struct {
+	Status v1alpha1.DeviceRollStatus
+	// Create are new drains, Update those to pause or resume, Delete those to delete.
+	Create, Update, Delete []*v1alpha1.DeviceDrain
+	// DeletePods are pods of the driver to delete.
+	DeletePods []Pod
+	// Cordon and Uncordon, Prove and Clear are nodes to cordon, to uncordon, to start the proof on, and
+	// to delete it from.
+	Cordon, Uncordon, Prove, Clear []string
+	// Wake is when to decide again though nothing changes; zero is never.
+	Wake time.Time
+}
+
+// The times of a roll.
+const (
+	// unchanged is how long a driver has to change its slices, if they look as before: the kubelet
+	// removes those of a driver that has gone after 30 s.
+	unchanged = 35 * time.Second
+	// missing is how long a driver has to publish the devices that are missing.
+	missing = time.Minute
+	// poll is how often pods are read that a node waits for.
+	poll = 2 * time.Second
+)
+
+// defaults of spec.timeouts.
+const (
+	drainTimeout  = time.Hour
+	driverTimeout = 10 * time.Minute
+	workTimeout   = 2 * time.Hour
+	proofTimeout  = 10 * time.Minute
+)
+
+// timeout is how long a node may be in a state.
+func timeout(r *v1alpha1.DeviceRoll, state v1alpha1.RollState) time.Duration {
+	t := r.Spec.Timeouts
+	switch state {
+	case v1alpha1.RollDraining:
+		return durationOr(t.Drain, drainTimeout)
+	case v1alpha1.RollReplacing, v1alpha1.RollPublishing:
+		return durationOr(t.Driver, driverTimeout)
+	case v1alpha1.RollWorking:
+		return durationOr(t.Work, workTimeout)
+	case v1alpha1.RollProving:
+		return durationOr(t.Proof, proofTimeout)
+	}
+	return 0
+}
+
+func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
+	if d == nil || d.Duration <= 0 {
+		return otherwise
+	}
+	return d.Duration
+}
+
+// wakeAt decides again at a time, or before.
+func (d *Decision) wakeAt(at time.Time) {
+	if d.Wake.IsZero() || at.Before(d.Wake) {
+		d.Wake = at
+	}
+}

@@ -1,0 +1,104 @@
+package roll
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// exists is an error, except that something exists already.
+func exists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// gone is an error, except that something does not exist.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// absent makes nil of an object that does not exist.
+func absent[T any](object **T, err error) error {
+	if err != nil {
+		*object = nil
+	}
+	return gone(err)
+}
+
+// proofOf are the pod of a proof and its claim: one device of the driver, in spite of the cordon, on
+// one node.
+func proofOf(r *v1alpha1.DeviceRoll, node string) (*corev1.Pod, *resourceapi.ResourceClaim) {
+	proof := r.Spec.Proof
+	meta := metav1.ObjectMeta{Namespace: proof.Namespace, Name: DrainName(r.Name, node), Labels: map[string]string{v1alpha1.RollLabel: r.Name}, OwnerReferences: ownedBy(r)}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: meta}
+	request := &resourceapi.ExactDeviceRequest{
+		DeviceClassName: proof.DeviceClassName,
+		Tolerations: []resourceapi.DeviceToleration{{
+			Key: v1alpha1.DrainTaintKey, Operator: resourceapi.DeviceTolerationOpEqual, Value: meta.Name, Effect: resourceapi.DeviceTaintEffectNoSchedule,
+		}},
+	}
+	if r.Spec.Driver != "" {
+		request.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", r.Spec.Driver)}}}
+	}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "device", Exactly: request}}
+	pod := &corev1.Pod{ObjectMeta: meta}
+	pod.Spec = corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
+		SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}},
+		}}},
+		Tolerations:    []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		ResourceClaims: []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: &claim.Name}},
+		Containers: []corev1.Container{{
+			Name: "proof", Image: proof.Image, Command: proof.Command,
+			Resources:       corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "device"}}},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+		}},
+	}
+	return pod, claim
+}
+
+// ownedBy lets the garbage collector delete an object with its roll.
+func ownedBy(r *v1alpha1.DeviceRoll) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.DeviceRollKind, Name: r.Name, UID: r.UID}}
+}
+
+// proofState is the state of a proof.
+func proofState(pod *corev1.Pod, claim *resourceapi.ResourceClaim) (p Proof) {
+	p.Exists = pod != nil || claim != nil
+	if pod == nil {
+		return p
+	}
+	p.Created, p.Phase, p.Message = pod.CreationTimestamp.Time, pod.Status.Phase, whyNotReady(pod)
+	return p
+}
+
+// whyNotReady is why a pod is not ready, as far as its status says.
+func whyNotReady(pod *corev1.Pod) string {
+	for _, c := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+		switch {
+		case c.State.Waiting != nil:
+			return fmt.Sprintf("container %s waits: %s %s", c.Name, c.State.Waiting.Reason, c.State.Waiting.Message)
+		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
+			return fmt.Sprintf("container %s ended with exit code %d: %s %s", c.Name, c.State.Terminated.ExitCode, c.State.Terminated.Reason, c.State.Terminated.Message)
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.PodReadyToStartContainers && c.Status != corev1.ConditionTrue && c.Message != "" {
+			return c.Message
+		}
+	}
+	return "phase " + string(pod.Status.Phase)
+}

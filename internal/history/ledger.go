@@ -1,0 +1,352 @@
+package history
+
+import (
+	"cmp"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// Shards is in how many parts a ledger is stored. A pool is in one part as a whole.
+const Shards = 10
+
+// A Ledger has the records of devices. The zero value is ready for use.
+type Ledger struct {
+	// Since is when the recording began.
+	Since  time.Time
+	shards [Shards]shard
+}
+
+// A shard is a part of a ledger.
+type shard struct {
+	records map[v1alpha1.DeviceName]*Record
+	// size is that of all records.
+	size int
+	cut  Cut
+	// changed is true if it was not written since it changed.
+	changed bool
+}
+
+// Cut is what was left out for lack of room.
+type Cut struct {
+	// Devices is how many records were left out, Until when the last of them changed last.
+	Devices int       `json:"devices,omitempty"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+// An Observation is the present state of a device.
+type Observation struct {
+	Device v1alpha1.DeviceName
+	// Node is empty if it is not known.
+	Node string
+	// Entries are what is done to it now, Holders who holds it now.
+	Entries []Entry
+	Holders []Holder
+	// Past are holders of before that the record does not have.
+	Past []Holder
+	// HoldersSince is since when holders are watched.
+	HoldersSince time.Time
+}
+
+// ShardOf is the part of a ledger that has a device.
+func ShardOf(device v1alpha1.DeviceName) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(device.Driver + "/" + device.Pool)) // never fails
+	return int(h.Sum32() % Shards)
+}
+
+// Has reports whether there is a record of a device.
+func (l *Ledger) Has(device v1alpha1.DeviceName) bool {
+	return l.shards[ShardOf(device)].records[device] != nil
+}
+
+// Observe compares a device with its record. A record begins with the first entry.
+func (l *Ledger) Observe(o Observation, now time.Time) {
+	s := &l.shards[ShardOf(o.Device)]
+	r := s.records[o.Device]
+	if r == nil {
+		if len(o.Entries) == 0 {
+			return
+		}
+		r = &Record{DeviceName: o.Device, HoldersSince: moment(o.HoldersSince, now)}
+	}
+	before := r.size()
+	if !r.observe(o, now) {
+		return
+	}
+	r.bound()
+	if s.records == nil {
+		s.records = map[v1alpha1.DeviceName]*Record{}
+	}
+	if s.records[o.Device] == nil {
+		before = 0
+	}
+	s.records[o.Device] = r
+	s.size += r.size() - before
+	s.changed = true
+	s.shrink(maxShardText)
+}
+
+func (r *Record) observe(o Observation, now time.Time) (changed bool) {
+	if node := clean(o.Node, maxName); node != "" && node != r.Node {
+		r.Node, changed = node, true
+	}
+	stand := slices.Clone(o.Entries)
+	for i := range stand {
+		stand[i].Steps = slices.Clone(stand[i].Steps)
+		stand[i].clean(now)
+		changed = r.enter(stand[i], now) || changed
+	}
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		if e.open() && !slices.ContainsFunc(stand, func(n Entry) bool { return e.is(&n) }) {
+			e.End, changed = later(e.Begin, moment(now, now)), true
+		}
+	}
+	for i := range o.Past {
+		h := o.Past[i]
+		h.Pods = slices.Clone(h.Pods)
+		h.clean(now)
+		changed = r.hold(h) || changed
+	}
+	return r.holdNow(o.Holders, now) || changed
+}
+
+// enter notes an entry that stands.
+func (r *Record) enter(e Entry, now time.Time) bool {
+	for i := len(r.Entries) - 1; i >= 0; i-- {
+		known := &r.Entries[i]
+		switch {
+		case !known.is(&e):
+		case known.open():
+			return known.follow(&e, now)
+		case now.Sub(known.End) < same:
+			known.End, known.Times = time.Time{}, max(known.Times, 1)+1
+			known.follow(&e, now)
+			return true
+		}
+	}
+	steps := e.Steps
+	e.Steps = nil
+	e.follow(&Entry{Steps: steps}, now)
+	r.Entries = append(r.Entries, e)
+	return true
+}
+
+// hold notes a holder, of now or of before.
+func (r *Record) hold(h Holder) bool {
+	for i := range r.Holders {
+		known := &r.Holders[i]
+		if known.UID == h.UID && (known.Until.IsZero() || known.Until.Equal(h.Until)) {
+			return known.follow(&h)
+		}
+	}
+	r.Holders = append(r.Holders, h)
+	return true
+}
+
+// holdNow notes the holders of now: the newest, if there are too many.
+func (r *Record) holdNow(all []Holder, now time.Time) (changed bool) {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Pods = slices.Clone(all[i].Pods)
+		all[i].clean(now)
+		all[i].Until = time.Time{}
+	}
+	for i := range r.Holders {
+		h := &r.Holders[i]
+		if h.Until.IsZero() && !slices.ContainsFunc(all, func(n Holder) bool { return n.UID == h.UID }) {
+			h.Until, changed = later(h.Since, moment(now, now)), true
+		}
+	}
+	slices.SortFunc(all, func(a, b Holder) int { return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.UID, b.UID)) })
+	for _, h := range all[:min(len(all), MaxHolders)] {
+		changed = r.hold(h) || changed
+	}
+	return changed
+}
+
+// shrink leaves out records until they have at most most bytes.
+func (s *shard) shrink(most int) {
+	if s.size <= most {
+		return
+	}
+	ranked := s.ranked()
+	for len(ranked) > 0 && s.size > most/10*9 {
+		last := ranked[len(ranked)-1]
+		s.leaveOut(last)
+		ranked = ranked[:len(ranked)-1]
+	}
+}
+
+func (s *shard) leaveOut(r *Record) {
+	s.drop(r)
+	s.cut.Devices++
+	s.cut.Until = later(s.cut.Until, r.last())
+}
+
+func (s *shard) drop(r *Record) {
+	delete(s.records, r.DeviceName)
+	s.size -= r.size()
+	s.changed = true
+}
+
+// ranked are the records of a shard, those first that are kept longest: of each driver the one
+// that changed last, then of each the second one, and so on. A driver does not push out others.
+func (s *shard) ranked() []*Record {
+	type place struct {
+		*Record
+		last time.Time
+		rank int
+	}
+	places := make([]place, 0, len(s.records))
+	for _, r := range s.records {
+		places = append(places, place{Record: r, last: r.last()})
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.Driver, b.Driver), b.last.Compare(a.last), cmp.Compare(a.String(), b.String()))
+	})
+	for i := range places {
+		if i > 0 && places[i].Driver == places[i-1].Driver {
+			places[i].rank = places[i-1].rank + 1
+		}
+	}
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.rank, b.rank), b.last.Compare(a.last)) })
+	ranked := make([]*Record, len(places))
+	for i := range places {
+		ranked[i] = places[i].Record
+	}
+	return ranked
+}
+
+// Expire leaves out what ended long ago.
+func (l *Ledger) Expire(now time.Time) {
+	for i := range l.shards {
+		s := &l.shards[i]
+		if now.Sub(s.cut.Until) > Age && s.cut != (Cut{}) {
+			s.cut, s.changed = Cut{}, true
+		}
+		for _, r := range s.records {
+			before := r.size()
+			lives, changed := r.expire(now)
+			if s.size += r.size() - before; !lives {
+				s.drop(r)
+			} else if changed {
+				s.changed = true
+			}
+		}
+	}
+}
+
+// Merge adds records of another ledger, such as a stored one. Of what both have, the own one stays.
+func (l *Ledger) Merge(other *Ledger, now time.Time) {
+	if !other.Since.IsZero() && (l.Since.IsZero() || other.Since.Before(l.Since)) {
+		l.Since = other.Since
+	}
+	for i := range other.shards {
+		s, from := &l.shards[i], &other.shards[i]
+		s.cut = Cut{max(s.cut.Devices, from.cut.Devices), later(s.cut.Until, from.cut.Until)}
+		for device, r := range from.records {
+			if s.records == nil {
+				s.records = map[v1alpha1.DeviceName]*Record{}
+			}
+			own := s.records[device]
+			if own == nil {
+				s.records[device] = r
+				s.size += r.size()
+				continue
+			}
+			before := own.size()
+			own.merge(r)
+			s.size += own.size() - before
+		}
+		s.shrink(maxShardText)
+	}
+}
+
+func (r *Record) merge(other *Record) {
+	for _, e := range other.Entries {
+		if !slices.ContainsFunc(r.Entries, func(own Entry) bool { return own.is(&e) && overlap(own.Begin, own.End, e.Begin, e.End) }) {
+			r.Entries = append(r.Entries, e)
+		}
+	}
+	for _, h := range other.Holders {
+		if !slices.ContainsFunc(r.Holders, func(own Holder) bool {
+			return own.UID == h.UID && overlap(own.Since, own.Until, h.Since, h.Until)
+		}) {
+			r.Holders = append(r.Holders, h)
+		}
+	}
+	if r.HoldersSince.IsZero() || !other.HoldersSince.IsZero() && other.HoldersSince.Before(r.HoldersSince) {
+		r.HoldersSince = other.HoldersSince
+	}
+	r.CutEntries, r.CutHolders = max(r.CutEntries, other.CutEntries), max(r.CutHolders, other.CutHolders)
+	r.bound()
+}
+
+// overlap reports whether two times have a moment in common; an end of zero is not yet.
+func overlap(begin, end, otherBegin, otherEnd time.Time) bool {
+	return (end.IsZero() || !end.Before(otherBegin)) && (otherEnd.IsZero() || !otherEnd.Before(begin))
+}
+
+// Open returns the devices with an entry or a holder that has not ended.
+func (l *Ledger) Open() (devices []v1alpha1.DeviceName) {
+	for r := range l.Records {
+		if slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.open() }) || slices.ContainsFunc(r.Holders, func(h Holder) bool { return h.Until.IsZero() }) {
+			devices = append(devices, r.DeviceName)
+		}
+	}
+	return devices
+}
+
+// Standing returns the entries of a kind that have not ended.
+func (l *Ledger) Standing(device v1alpha1.DeviceName, kind Kind) (all []Entry) {
+	r := l.Of(device)
+	if r == nil {
+		return nil
+	}
+	for _, e := range r.Entries {
+		if e.open() && e.Kind == kind {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Len is how many records there are.
+func (l *Ledger) Len() (n int) {
+	for i := range l.shards {
+		n += len(l.shards[i].records)
+	}
+	return n
+}
+
+// Records yields the records, by device.
+func (l *Ledger) Records(yield func(*Record) bool) {
+	var all []*Record
+	for i := range l.shards {
+		all = slices.AppendSeq(all, maps.Values(l.shards[i].records))
+	}
+	slices.SortFunc(all, func(a, b *Record) int {
+		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Device, b.Device))
+	})
+	for _, r := range all {
+		if !yield(r) {
+			return
+		}
+	}
+}
+
+// Cut is what was left out for lack of room, of the devices of all shards or of one.
+func (l *Ledger) Cut(shards ...int) (cut Cut) {
+	for i := range l.shards {
+		if len(shards) == 0 || slices.Contains(shards, i) {
+			cut.Devices += l.shards[i].cut.Devices
+			cut.Until = later(cut.Until, l.shards[i].cut.Until)
+		}
+	}
+	return cut
+}

@@ -1,0 +1,136 @@
+package history
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// MaxPast bounds the holders of before that a memory has, of all devices together.
+const MaxPast = 1 << 16
+
+// A Memory has the holders of all devices: those of now, and of each device the last ones before.
+// With many devices it has fewer of each. The zero value is ready for use.
+type Memory struct {
+	now  map[string]*holding // by UID of the claim
+	on   map[v1alpha1.DeviceName][]*holding
+	past map[v1alpha1.DeviceName][]Holder
+	// held is how many there are in past, depth how many of each device; 0 is MaxHolders.
+	held, depth int
+}
+
+// A holding is a claim with its devices.
+type holding struct {
+	Holder
+	devices []v1alpha1.DeviceName
+}
+
+// Hold notes that a claim holds devices, as it is now.
+func (m *Memory) Hold(h Holder, devices []v1alpha1.DeviceName, now time.Time) {
+	h.clean(now)
+	known := m.now[h.UID]
+	if known != nil && slices.Equal(known.devices, devices) {
+		known.follow(&h)
+		return
+	}
+	m.Release(h.UID, now)
+	if m.now == nil {
+		m.now, m.on = map[string]*holding{}, map[v1alpha1.DeviceName][]*holding{}
+	}
+	holds := &holding{h, devices}
+	m.now[h.UID] = holds
+	for _, device := range devices {
+		if !slices.Contains(m.on[device], holds) {
+			m.on[device] = append(m.on[device], holds)
+		}
+	}
+}
+
+// Release notes that a claim no longer holds devices.
+func (m *Memory) Release(uid string, now time.Time) {
+	h := m.now[uid]
+	if h == nil {
+		return
+	}
+	delete(m.now, uid)
+	h.Until = later(h.Since, moment(now, now))
+	if m.past == nil {
+		m.past = map[v1alpha1.DeviceName][]Holder{}
+	}
+	for _, device := range h.devices {
+		if m.on[device] = slices.DeleteFunc(m.on[device], func(other *holding) bool { return other == h }); len(m.on[device]) == 0 {
+			delete(m.on, device)
+		}
+		m.past[device] = append(m.past[device], h.Holder)
+		m.held++
+		m.shorten(device, m.most())
+	}
+	for m.held > MaxPast && m.most() > 1 {
+		m.depth = m.most() / 2
+		for device := range m.past {
+			m.shorten(device, m.depth)
+		}
+	}
+	for device := range m.past { // more devices than there is room for: any of them goes
+		if m.held <= MaxPast {
+			break
+		}
+		m.forget(device)
+	}
+}
+
+func (m *Memory) most() int {
+	if m.depth == 0 {
+		return MaxHolders
+	}
+	return m.depth
+}
+
+// shorten keeps the newest holders of a device.
+func (m *Memory) shorten(device v1alpha1.DeviceName, most int) {
+	all := m.past[device]
+	over := len(all) - most
+	if over <= 0 {
+		return
+	}
+	m.held -= over
+	m.past[device] = append([]Holder(nil), all[over:]...)
+}
+
+func (m *Memory) forget(device v1alpha1.DeviceName) {
+	m.held -= len(m.past[device])
+	delete(m.past, device)
+}
+
+// Holders returns the holders of now of a device.
+func (m *Memory) Holders(device v1alpha1.DeviceName) (all []Holder) {
+	for _, h := range m.on[device] {
+		all = append(all, h.Holder)
+	}
+	return all
+}
+
+// Take returns the holders of before of a device, and forgets them.
+func (m *Memory) Take(device v1alpha1.DeviceName) []Holder {
+	past := m.past[device]
+	m.forget(device)
+	return past
+}
+
+// Expire forgets what ended long ago.
+func (m *Memory) Expire(now time.Time) {
+	for device, all := range m.past {
+		old := 0
+		for old < len(all) && now.Sub(all[old].Until) > Age {
+			old++
+		}
+		m.shorten(device, len(all)-old)
+		if len(m.past[device]) == 0 {
+			delete(m.past, device)
+		}
+	}
+	if m.held < MaxPast/4 {
+		m.depth = 0
+	}
+}

@@ -1,0 +1,226 @@
+package impact
+
+import (
+	"maps"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// storedWithin is how long a write that was admitted may take until it is stored, and until
+// this process sees it.
+const storedWithin = time.Minute
+
+// beginnings remember the evictions that began: those that this process admitted, and those
+// that it sees stored, whichever process admitted them. The zero value is empty.
+type beginnings struct {
+	mutex sync.Mutex
+	all   map[key]*begun
+	// omitted is when the last eviction began for which there was no room.
+	omitted time.Time
+}
+
+// A key names the eviction of one object: the one that is stored, or the one that is admitted
+// and not stored yet.
+type key struct {
+	object   string
+	admitted bool
+}
+
+// A beginning is an eviction of one object from a time on.
+type beginning struct {
+	object string
+	at     time.Time
+	// spec is what the object selects and tolerates; equal specs affect the same.
+	spec any
+	// affects returns what it affects at present; pods that have left are not part of that.
+	affects func() guard.Hit
+	// perMinute bounds the pods that it evicts; 0 does not.
+	perMinute int
+}
+
+// A begun is all that an object has begun to evict. However often it begins, it is one entry:
+// each pod and device has the time of the last beginning that affected it, so that none counts
+// for a shorter time than if each beginning were counted by itself.
+type begun struct {
+	beginning
+	affected affected
+	// ended is true once the object evicts no more.
+	ended bool
+	// mixed is true if it began with different specs. Then it is not known of a device that is
+	// still held whether the eviction from it was stopped, and all of them count.
+	mixed bool
+}
+
+// admit remembers a write that is about to be stored.
+func (l *beginnings) admit(b beginning) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.begin(key{b.object, true}, b)
+}
+
+// see remembers an object that is stored. The admission of a write, and that it is stored, are
+// the same beginning.
+func (l *beginnings) see(b beginning) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	admitted := l.all[key{b.object, true}]
+	if admitted == nil || b.at.Sub(admitted.at).Abs() >= storedWithin {
+		l.begin(key{b.object, false}, b)
+		return
+	}
+	delete(l.all, key{b.object, true})
+	if stored := l.begin(key{b.object, false}, b); stored != nil {
+		stored.affected.merge(admitted.affected)
+		stored.mixed = stored.mixed || admitted.mixed || !reflect.DeepEqual(b.spec, admitted.spec)
+	}
+}
+
+// begin adds a beginning and returns its entry, nil if there is no room.
+func (l *beginnings) begin(k key, b beginning) *begun {
+	entry := l.all[k]
+	if entry == nil {
+		if entry = l.add(k, b.at); entry == nil {
+			return nil
+		}
+	} else {
+		entry.mixed = entry.mixed || !reflect.DeepEqual(entry.spec, b.spec)
+		if entry.at.After(b.at) {
+			b.at = entry.at
+		}
+	}
+	entry.beginning, entry.ended = b, false
+	entry.affected.add(b.affects(), b.at)
+	return entry
+}
+
+// add makes room for an entry, and notes if there is none.
+func (l *beginnings) add(k key, at time.Time) *begun {
+	if len(l.all) >= guard.MostStarts {
+		maps.DeleteFunc(l.all, func(_ key, b *begun) bool { return at.Sub(b.at) >= guard.MaxWindow })
+	}
+	if len(l.all) >= guard.MostStarts {
+		if at.After(l.omitted) {
+			l.omitted = at
+		}
+		return nil
+	}
+	if l.all == nil {
+		l.all = map[key]*begun{}
+	}
+	entry := &begun{affected: newAffected()}
+	l.all[k] = entry
+	return entry
+}
+
+// follow replaces what a drain affects: its controller resolves selectors once.
+func (l *beginnings) follow(object string, affects func() guard.Hit) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if b := l.all[key{object, false}]; b != nil {
+		b.affects = affects
+	}
+}
+
+// end notes that an object evicts no more.
+func (l *beginnings) end(object string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if b := l.all[key{object, false}]; b != nil {
+		b.ended = true
+	}
+}
+
+// starts returns the evictions that began, each with what it has affected so far: an eviction
+// that goes on counts with the pods that left and those that will, one that ended, or was
+// never stored, with those that left. None counts with more pods than its rate allows within
+// the window. omitted is when the last one began that is not among them.
+func (l *beginnings) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	maps.DeleteFunc(l.all, func(_ key, b *begun) bool { return now.Sub(b.at) >= guard.MaxWindow })
+	for k, b := range l.all {
+		if now.Sub(b.at) >= window {
+			continue // counting it is costly, and it is not part of the sum
+		}
+		if k.admitted && now.Sub(b.at) > storedWithin {
+			b.ended = true
+		}
+		starts = append(starts, guard.Start{Object: b.object, Time: b.at, Hit: b.hit(now, window)})
+	}
+	return starts, l.omitted
+}
+
+// hit is what an entry counts with.
+func (b *begun) hit(now time.Time, window time.Duration) guard.Hit {
+	present := b.affects()
+	var hit guard.Hit
+	if b.ended && !b.mixed {
+		hit = b.affected.since(now, window).Without(present)
+	} else {
+		b.affected.add(present, b.at)
+		hit = b.affected.since(now, window).Without(guard.Hit{})
+	}
+	return hit.Pace(b.perMinute, window)
+}
+
+// affected are the devices, claims and pods that an object affects, each with the time of the
+// last beginning that affected it.
+type affected struct {
+	devices      map[guard.Device]time.Time
+	claims, pods map[types.NamespacedName]time.Time
+}
+
+func newAffected() affected {
+	return affected{map[guard.Device]time.Time{}, map[types.NamespacedName]time.Time{}, map[types.NamespacedName]time.Time{}}
+}
+
+func (a affected) add(hit guard.Hit, at time.Time) {
+	note(a.devices, hit.Devices, at)
+	note(a.claims, hit.Claims, at)
+	note(a.pods, hit.Pods, at)
+}
+
+func (a affected) merge(other affected) {
+	latest(a.devices, other.devices)
+	latest(a.claims, other.claims)
+	latest(a.pods, other.pods)
+}
+
+// since returns what was affected within the window, and forgets what no window includes.
+func (a affected) since(now time.Time, window time.Duration) guard.Hit {
+	return guard.Hit{Devices: within(a.devices, now, window), Claims: within(a.claims, now, window), Pods: within(a.pods, now, window)}
+}
+
+// note gives names a time, unless they have a later one.
+func note[K comparable](times map[K]time.Time, names []K, at time.Time) {
+	for _, name := range names {
+		if times[name].Before(at) {
+			times[name] = at
+		}
+	}
+}
+
+// latest takes over the times that are later.
+func latest[K comparable](times, other map[K]time.Time) {
+	for name, at := range other {
+		note(times, []K{name}, at)
+	}
+}
+
+// within returns the names whose time is within the window.
+func within[K comparable](times map[K]time.Time, now time.Time, window time.Duration) (names []K) {
+	for name, at := range times {
+		if now.Sub(at) >= guard.MaxWindow {
+			delete(times, name)
+		}
+		if now.Sub(at) < window {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,76 @@
+package chart
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// TestReactionAuthors evaluates the policies that keep a DeviceReaction from being a way to run pods, or
+// to delete those of a driver.
+func TestReactionAuthors(t *testing.T) {
+	on := values{"controller": values{"reactions": values{"enabled": true, "restartDrivers": []any{"gpu-driver"}, "proofs": values{"enabled": true, "namespace": "checks"}}}}
+	rendered := render(t, with(on), Options{})
+	if n := rendered.namespace; n == nil || n.Name != "checks" || n.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+		t.Errorf("the namespace of proofs: %+v", n)
+	}
+	policies := rendered.policies
+	const (
+		plain   = `{spec: {mode: Act, when: {taint: {key: a}}}}`
+		proof   = `{spec: {mode: Act, when: {taint: {key: a}}, prove: {deviceClassName: gpu, template: {spec: {}}}}}`
+		widened = `{spec: {mode: Act, when: {taint: {key: b}}, prove: {deviceClassName: gpu, template: {spec: {}}}}}`
+		restart = `{spec: {mode: Act, when: {taint: {key: a}}, end: {restartDriver: true, driverPods: {namespace: gpu-driver, matchLabels: {a: b}}}}}`
+		named   = `{spec: {mode: Act, when: {taint: {key: a}}, end: {driverPods: {namespace: gpu-driver, matchLabels: {a: b}}}}}`
+	)
+	for name, tt := range map[string]struct {
+		policy, old, new string
+		// may is what the author is allowed to do.
+		may, want string
+	}{
+		"no proof":                  {"dra-steward-proofs", "", plain, "", ""},
+		"a proof":                   {"dra-steward-proofs", "", proof, "", `user "jane" is not allowed to create jobs.batch there`},
+		"a proof, allowed":          {"dra-steward-proofs", "", proof, "create batch/jobs in checks", ""},
+		"allowed elsewhere":         {"dra-steward-proofs", "", proof, "create batch/jobs in default", "is not allowed to create jobs.batch there"},
+		"allowed to read":           {"dra-steward-proofs", "", proof, "get batch/jobs in checks", "is not allowed to create jobs.batch there"},
+		"a proof is added":          {"dra-steward-proofs", plain, proof, "", "is not allowed to create jobs.batch there"},
+		"its reaction is widened":   {"dra-steward-proofs", proof, widened, "", "is not allowed to create jobs.batch there"},
+		"its reaction is annotated": {"dra-steward-proofs", proof, `{metadata: {annotations: {a: b}}, ` + proof[1:], "", ""},
+		"a proof is taken out":      {"dra-steward-proofs", proof, plain, "", ""},
+		"a restart":                 {"dra-steward-restarts", "", restart, "", `user "jane" is not allowed to delete pods there`},
+		"a restart, allowed":        {"dra-steward-restarts", "", restart, "delete /pods in gpu-driver", ""},
+		"the pods of a driver":      {"dra-steward-restarts", "", named, "", ""},
+		"no restart":                {"dra-steward-restarts", "", plain, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := policies[tt.policy]
+			if policy == nil || *policy.Spec.FailurePolicy != "Fail" {
+				t.Fatalf("%+v", policy)
+			}
+			attributes := attributesOf(t, write{kind: "DeviceReaction", resource: "devicereactions", user: user.DefaultInfo{Name: "jane"}, old: tt.old, new: tt.new})
+			allows := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if a.GetUser().GetName() == "jane" && a.GetVerb()+" "+a.GetAPIGroup()+"/"+a.GetResource()+" in "+a.GetNamespace() == tt.may {
+					return authorizer.DecisionAllow, "", nil
+				}
+				return authorizer.DecisionNoOpinion, "", nil
+			})
+			var got []string
+			for _, d := range evaluator(t, policy).Validate(t.Context(), attributes.GetResource(), attributes, nil, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, allows).Decisions {
+				if d.Evaluation == validating.EvalError {
+					t.Fatal(d.Message)
+				}
+				if d.Action == validating.ActionDeny {
+					got = append(got, d.Message)
+				}
+			}
+			if text := strings.Join(got, "; "); (text == "") != (tt.want == "") || !strings.Contains(text, tt.want) {
+				t.Errorf("got %q, want %q", text, tt.want)
+			}
+		})
+	}
+}

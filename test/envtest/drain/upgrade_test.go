@@ -1,0 +1,321 @@
+package drain_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
+)
+
+// TestClusterUpgrade: API server, controller-manager and scheduler go from 1.36 to 1.37 while a drain
+// evicts, another one is blocked, a reaction keeps a device, a patch applies, and taint rules have
+// tolerating pods. Stored objects are of every version that a cluster can still have. Nothing is
+// lost, no pod is evicted by the upgrade, and all of it goes on afterwards.
+func TestClusterUpgrade(t *testing.T) {
+	moving, held, sick, still := newSiteAlone(t, "moving", 6), newSiteAlone(t, "held", 1), newSiteAlone(t, "sick", 2), newSiteAlone(t, "still", 4)
+	blocked := held.blocked()
+	sick.react(func(spec *v1alpha1.DeviceReactionSpec) { spec.Brake.PercentOfDriver = new(int32(100)) })
+	sick.sick(1, 0)
+	sick.state(1, 0, v1alpha1.ReactionDrained)
+	reacted := sick.theDrain()
+	still.tolerating("web", 4)
+	still.ruled("no-execute", resourceapi.DeviceTaintEffectNoExecute)
+	still.patched()
+	older := still.storeEveryVersion()
+	before, running := moving.others(), pods(t, "held", "still")
+
+	moving.upgradeWhileDraining()
+
+	moving.compare(before, moving.others())
+	if after := pods(t, "held", "still"); !maps.Equal(running, after) {
+		t.Errorf("pods were replaced: before %v, after %v", running, after)
+	}
+	still.wantSpecs(older)
+	if made := sick.theDrain(); made != reacted {
+		t.Errorf("the reaction has the drain %s, want %s", made, reacted)
+	}
+
+	// All of it goes on.
+	do(held, c.PolicyV1().PodDisruptionBudgets(held.name).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	held.publish(1, 3, 1)
+	held.wait(blocked, "Drained=True Drained")
+	sick.sick(0, 0)
+	sick.state(0, 0, v1alpha1.ReactionDrained)
+	for name := range older {
+		still.rewrite(name)
+	}
+	still.wantSpecs(older)
+	still.eventually("the patch applies", still.applies)
+}
+
+// blocked drains a device whose pod has a budget that never allows an eviction.
+func (s site) blocked() string {
+	s.Helper()
+	s.publish(1, 2, 0)
+	s.replicas("web", 1, "")
+	s.budget("web", "web", 1)
+	name := s.drain("", s.all(0))
+	s.wait(name, "Blocked=True BudgetBlocked")
+	return name
+}
+
+// upgradeWhileDraining upgrades the cluster between the first and the last eviction of a drain.
+func (s site) upgradeWhileDraining() {
+	s.Helper()
+	s.publish(1, 2, 0)
+	s.replicas("web", 6, "")
+	s.publish(1, 3, 6)
+	s.budget("web", "web", 4)
+	fewest := s.watched("web")
+	spec := s.all(0)
+	spec.EvictionsPerMinute = new(int32(4))
+	drain := s.drain("", spec)
+	s.eventually("one is evicted", func(context.Context) (bool, error) { return len(evicted(s.T, s.name)) > 0, nil })
+	do(s, cluster.Upgrade(s.Context(), "1.37", func(binary string) {
+		n := len(evicted(s.T, s.name))
+		s.Logf("%s is upgraded; %d of 6 pods are evicted", binary, n)
+		if binary == assets.APIServer && n == 6 {
+			s.Error("the drain had ended before the upgrade")
+		}
+	}))
+	rules = s.untyped().Resource(resourceapi.SchemeGroupVersion.WithResource("devicetaintrules"))
+	s.wait(drain, "Drained=True Drained")
+	if n := once(s.T, s.name); n != 6 {
+		s.Errorf("%d pods were evicted, want 6", n)
+	}
+	if n := fewest(); n < 4 {
+		s.Errorf("only %d were ready at a time", n)
+	}
+}
+
+func (s site) untyped() dynamic.Interface {
+	s.Helper()
+	untyped, err := dynamic.NewForConfig(cluster.Config())
+	do(s, err)
+	return untyped
+}
+
+// tolerating runs pods that tolerate every taint. The eviction controller of Kubernetes ignores
+// tolerations without an effect.
+func (s site) tolerating(name string, n int32) {
+	s.Helper()
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "tolerating"}}
+	template.Spec.Spec = s.request(
+		resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoSchedule},
+		resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoExecute})
+	do(s, s.create(c.ResourceV1().ResourceClaimTemplates(s.name).Create(s.Context(), template, metav1.CreateOptions{})))
+	s.replicasOf(name, n, func(pod *corev1.PodSpec) {
+		pod.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+		pod.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("tolerating")}}
+	})
+}
+
+// ruled taints the devices of the site's driver.
+func (s site) ruled(name string, effect resourceapi.DeviceTaintEffect) {
+	s.Helper()
+	rule := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": cluster.DeviceTaintRules().GroupVersion().String(), "kind": "DeviceTaintRule",
+		"metadata": map[string]any{"name": s.name + "-" + name},
+		"spec": map[string]any{"deviceSelector": map[string]any{"driver": s.driver},
+			"taint": map[string]any{"key": "example.com/" + name, "effect": string(effect)}},
+	}}
+	do(s, s.create(rules.Create(s.Context(), rule, metav1.CreateOptions{})))
+}
+
+func (s site) patches() dynamic.ResourceInterface {
+	return s.untyped().Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource))
+}
+
+// patched creates a patch of the site's devices and waits until its status counts them.
+func (s site) patched() {
+	s.Helper()
+	patch := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion().String(), "kind": v1alpha1.ResourceSlicePatchKind,
+		"metadata": map[string]any{"name": s.name},
+		"spec": map[string]any{"devices": map[string]any{"filter": map[string]any{"driver": s.driver},
+			"attributes": map[string]any{s.driver + "/model": map[string]any{"string": "patched"}}}},
+	}}
+	do(s, s.create(s.patches().Create(s.Context(), patch, metav1.CreateOptions{})))
+	s.eventually("the patch applies", s.applies)
+}
+
+// applies reports whether the controller has written the status of the present patch.
+func (s site) applies(ctx context.Context) (bool, error) {
+	patch, err := s.patches().Get(ctx, s.name, metav1.GetOptions{})
+	if err != nil {
+		return false, nil
+	}
+	conditions, _, _ := unstructured.NestedSlice(patch.Object, "status", "conditions")
+	return len(conditions) > 0, nil
+}
+
+// rewrite stores a rule or a claim again, as a migration of the storage does.
+func (s site) rewrite(name string) {
+	s.Helper()
+	annotation := []byte(`{"metadata": {"annotations": {"example.com/rewritten": "yes"}}}`)
+	if strings.HasPrefix(name, "rule-") {
+		do(s, s.create(rules.Patch(s.Context(), name, types.MergePatchType, annotation, metav1.PatchOptions{})))
+		return
+	}
+	do(s, s.create(c.ResourceV1().ResourceClaims(s.name).Patch(s.Context(), name, types.MergePatchType, annotation, metav1.PatchOptions{})))
+}
+
+// storeEveryVersion puts rules and claims into etcd as older releases have stored them, and returns
+// what the API server makes of their specs.
+func (s site) storeEveryVersion() map[string]any {
+	s.Helper()
+	began := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+	object := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, UID: types.UID("00000000-0000-4000-8000-" + fmt.Sprintf("%012x", len(name)*1000+int(name[len(name)-1]))), CreationTimestamp: began}
+	}
+	claim := func(name string) metav1.ObjectMeta {
+		o := object(name)
+		o.Namespace = s.name
+		return o
+	}
+	key := map[string]string{"rule": "/registry/devicetaintrules/", "claim": "/registry/resourceclaims/" + s.name + "/"}
+	s.put(key["rule"]+"rule-v1alpha3", &resourcev1alpha3.DeviceTaintRule{
+		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1alpha3", Kind: "DeviceTaintRule"}, ObjectMeta: object("rule-v1alpha3"),
+		Spec: resourcev1alpha3.DeviceTaintRuleSpec{DeviceSelector: &resourcev1alpha3.DeviceTaintSelector{Driver: &s.driver, Device: new("gpu-0")},
+			Taint: resourcev1alpha3.DeviceTaint{Key: "example.com/old", Value: "v1alpha3", Effect: resourcev1alpha3.DeviceTaintEffectNoSchedule, TimeAdded: &began}}})
+	s.put(key["rule"]+"rule-v1beta2", &resourcev1beta2.DeviceTaintRule{
+		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1beta2", Kind: "DeviceTaintRule"}, ObjectMeta: object("rule-v1beta2"),
+		Spec: resourcev1beta2.DeviceTaintRuleSpec{DeviceSelector: &resourcev1beta2.DeviceTaintSelector{Driver: &s.driver, Pool: new("node-1")},
+			Taint: resourcev1beta2.DeviceTaint{Key: "example.com/old", Value: "v1beta2", Effect: resourcev1beta2.DeviceTaintEffectNoExecute, TimeAdded: &began}}})
+	s.put(key["claim"]+"claim-v1beta1", &resourcev1beta1.ResourceClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1beta1", Kind: "ResourceClaim"}, ObjectMeta: claim("claim-v1beta1"),
+		Spec: resourcev1beta1.ResourceClaimSpec{Devices: resourcev1beta1.DeviceClaim{Requests: []resourcev1beta1.DeviceRequest{
+			{Name: "gpu", DeviceClassName: s.driver, AllocationMode: resourcev1beta1.DeviceAllocationModeExactCount, Count: 1}}}}})
+	s.put(key["claim"]+"claim-v1beta2", &resourcev1beta2.ResourceClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1beta2", Kind: "ResourceClaim"}, ObjectMeta: claim("claim-v1beta2"),
+		Spec: resourcev1beta2.ResourceClaimSpec{Devices: resourcev1beta2.DeviceClaim{Requests: []resourcev1beta2.DeviceRequest{
+			{Name: "gpu", Exactly: &resourcev1beta2.ExactDeviceRequest{DeviceClassName: s.driver, AllocationMode: resourcev1beta2.DeviceAllocationModeExactCount, Count: 1}}}}}})
+	specs := map[string]any{}
+	for _, name := range []string{"rule-v1alpha3", "rule-v1beta2", "claim-v1beta1", "claim-v1beta2"} {
+		specs[name] = s.spec(name)
+	}
+	return specs
+}
+
+// spec is that of a stored rule or claim, as the API server answers it.
+func (s site) spec(name string) any {
+	s.Helper()
+	if strings.HasPrefix(name, "rule-") {
+		rule, err := rules.Get(s.Context(), name, metav1.GetOptions{})
+		do(s, err)
+		return rule.Object["spec"]
+	}
+	claim, err := s.untyped().Resource(resourceapi.SchemeGroupVersion.WithResource("resourceclaims")).Namespace(s.name).Get(s.Context(), name, metav1.GetOptions{})
+	do(s, err)
+	return claim.Object["spec"]
+}
+
+func (s site) wantSpecs(specs map[string]any) {
+	s.Helper()
+	for name, want := range specs {
+		if got := s.spec(name); text(got) != text(want) {
+			s.Errorf("%s: got the spec %s, want %s", name, text(got), text(want))
+		}
+	}
+}
+
+// put writes an object into etcd in the form in which API servers store it.
+func (s site) put(key string, object runtime.Object) {
+	s.Helper()
+	var value bytes.Buffer
+	do(s, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object, &value))
+	body, err := json.Marshal(map[string][]byte{"key": []byte(key), "value": value.Bytes()})
+	do(s, err)
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, cluster.Etcd()+"/v3/kv/put", bytes.NewReader(body))
+	do(s, err)
+	response, err := http.DefaultClient.Do(request)
+	do(s, err)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		s.Fatalf("etcd answers %s", response.Status)
+	}
+}
+
+// others are the specs of all objects of resource.k8s.io and of ours, without those that the moving
+// drain changes, by kind and name.
+func (s site) others() map[string]string {
+	s.Helper()
+	found := map[string]string{}
+	ours := v1alpha1.GroupVersion()
+	stock := resourceapi.SchemeGroupVersion
+	for _, resource := range []schema.GroupVersionResource{
+		stock.WithResource("resourceclaims"), stock.WithResource("resourceclaimtemplates"), stock.WithResource("deviceclasses"), stock.WithResource("resourceslices"),
+		resourcev1beta2.SchemeGroupVersion.WithResource("devicetaintrules"),
+		ours.WithResource(v1alpha1.DeviceDrainResource), ours.WithResource(v1alpha1.DeviceReactionResource), ours.WithResource(v1alpha1.ResourceSlicePatchResource),
+	} {
+		list, err := s.untyped().Resource(resource).List(s.Context(), metav1.ListOptions{})
+		do(s, err)
+		for _, object := range list.Items {
+			if strings.HasPrefix(object.GetNamespace()+object.GetName(), s.name) || strings.Contains(object.GetName(), "drain-"+s.name) {
+				continue
+			}
+			found[resource.Resource+" "+object.GetNamespace()+"/"+object.GetName()] = string(object.GetUID()) + " " + text(object.Object["spec"])
+		}
+	}
+	return found
+}
+
+func (s site) compare(before, after map[string]string) {
+	s.Helper()
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if after[name] != before[name] {
+			s.Errorf("%s: before %s, after %s", name, before[name], after[name])
+		}
+	}
+	s.Logf("compared %d objects", len(before))
+	if len(before) < 20 {
+		s.Errorf("only %d objects were stored", len(before))
+	}
+}
+
+func text(value any) string {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// pods are the UIDs of the pods of namespaces, by name.
+func pods(t *testing.T, namespaces ...string) map[string]types.UID {
+	t.Helper()
+	found := map[string]types.UID{}
+	for _, namespace := range namespaces {
+		list, err := c.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range list.Items {
+			found[namespace+"/"+pod.Name] = pod.UID
+		}
+	}
+	return found
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// writePages writes the tables of recorded results into the pages of a tree.
+func writePages(root string) error {
+	pages, err := renderPages(root)
+	if err != nil {
+		return err
+	}
+	for file, text := range pages {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renderPages returns the pages with the tables of recorded results, by file.
+func renderPages(root string) (map[string]string, error) {
+	r, err := openRecorder(root, "")
+	if err != nil {
+		return nil, err
+	}
+	runs, err := readFlakes(root)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := suite("long", root)
+	if err != nil {
+		return nil, err
+	}
+	pages := map[string]string{}
+	for _, one := range []struct{ page, name, table string }{
+		{"CONTRIBUTING.md", "parts", r.partTable(steps)},
+		{"CONTRIBUTING.md", "flakes", flakeTable(runs)},
+		{"docs/compatibility.md", "features", r.matrix()},
+	} {
+		file := filepath.Join(root, one.page)
+		text, read := pages[file]
+		if !read {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			text = string(data)
+		}
+		if pages[file], err = between(text, one.name, one.table); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return pages, nil
+}
+
+// between puts a table after its comment, in the place of the lines up to the next empty one.
+func between(text, name, table string) (string, error) {
+	comment := "<!-- " + name + ": go run ./tools/citest pages -->\n\n"
+	before, after, found := strings.Cut(text, comment)
+	if !found {
+		return "", fmt.Errorf("has no line %q", strings.TrimSpace(comment))
+	}
+	_, rest, _ := strings.Cut(after, "\n\n")
+	return before + comment + table + "\n" + rest, nil
+}
+
+// partTable is the table of the parts of the long suite, from what was recorded.
+func (r *recorder) partTable(parts []step) string {
+	var rows [][]string
+	for _, part := range parts {
+		i := slices.IndexFunc(r.parts.rows, func(row []string) bool { return row[0] == part.name })
+		if i < 0 {
+			rows = append(rows, []string{part.name, "", "", "", "", "not recorded"})
+			continue
+		}
+		row := slices.Clone(r.parts.rows[i])
+		row[3] = "`" + row[3] + "`"
+		rows = append(rows, row)
+	}
+	return markdown([]string{"part", "minutes", "date", "commit", "load", "result"}, rows)
+}

@@ -1,0 +1,192 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
+)
+
+// DriverPods knows the pods of drivers, and what their drivers have prepared.
+type DriverPods interface {
+	// Named returns the pod of that name, nil if it does not exist.
+	Named(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// On returns the pods with these labels on a node.
+	On(ctx context.Context, namespace, node string, labels map[string]string) ([]corev1.Pod, error)
+	// Prepared returns the claims that drivers have prepared on a node. An error says why they
+	// are not known.
+	Prepared(node string, drivers []string) ([]validate.PreparedClaim, error)
+}
+
+// driverPods checks deletions and evictions of the pods of drivers, and passes the others on.
+type driverPods struct {
+	handler
+	next     admission.Handler
+	pods     DriverPods
+	refusals *refusals
+}
+
+// DriverPodDeletions returns a handler for deletions and evictions of the pods of drivers that
+// the configuration lists, before another one for the rest.
+func DriverPodDeletions(next admission.Handler, pods DriverPods, source ReviewerFunc, o Options) admission.Handler {
+	return driverPods{o.handler("validate", source, review.Reviewer.Validate), next, pods, &refusals{}}
+}
+
+// Handle refuses to end the pod of a driver that has prepared claims. What it cannot check it
+// passes on: a driver that cannot be updated is worse.
+func (p driverPods) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if !endsPod(req) || cheap(ctx) || !p.source().HasDriverPods(req.Namespace) {
+		return p.next.Handle(ctx, req)
+	}
+	start := time.Now()
+	deletion, err := p.deletion(ctx, req, start)
+	if err == nil && deletion == nil {
+		return p.next.Handle(ctx, req)
+	}
+	var answer review.Answer
+	if err == nil {
+		answer, err = p.reviewDeletion(ctx, req, deletion, start)
+	}
+	if err != nil {
+		p.log.Error(err, "cannot check the deletion of a driver's pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		response := p.next.Handle(ctx, req)
+		return response.WithWarnings(named("cannot check whether claims are prepared: "+err.Error(), ruleid.DriverPod))
+	}
+	p.metrics.count(answer)
+	if !answer.Denied() {
+		return p.passOn(ctx, req, answer, deletion)
+	}
+	if req.DryRun == nil || !*req.DryRun {
+		p.refusals.add(deletion.Pod.UID, start)
+	}
+	p.decisions.record(p.endpoint, req, answer)
+	p.metrics.observe(p.endpoint, req, verdictDenied, time.Since(start))
+	return annotated(ctx, refusedForNow(req, answer), answer)
+}
+
+// passOn lets the next handler answer, and adds what was found.
+func (p driverPods) passOn(ctx context.Context, req admission.Request, answer review.Answer, deletion *validate.PodDeletion) admission.Response {
+	if d := deletion.Driver; len(d.Prepared) > 0 {
+		p.log.Info("a driver's pod ends while claims are prepared", "namespace", req.Namespace, "name", req.Name, "user", req.UserInfo.Username,
+			"claims", len(d.Prepared), "ready", validate.IsReady(&deletion.Pod), "other", d.Other, "refusedFor", d.RefusedFor.Duration,
+			"reason", deletion.Pod.Annotations[validate.DriverPodAnnotation])
+	}
+	response := p.next.Handle(ctx, req)
+	if len(answer.Findings)+len(answer.Audited)+len(answer.Exempted) == 0 {
+		return response
+	}
+	p.decisions.record(p.endpoint, req, answer)
+	response.Warnings = append(response.Warnings, warnings(answer)...)
+	return annotated(ctx, response, answer)
+}
+
+// refusedForNow is a denial after which clients try again: an eviction gets the status that a
+// PodDisruptionBudget gives it, a deletion that of a conflict.
+func refusedForNow(req admission.Request, answer review.Answer) admission.Response {
+	response := denied(req, answer)
+	response.Result.Code, response.Result.Reason = http.StatusConflict, metav1.StatusReasonConflict
+	if evicts(req) {
+		response.Result.Code, response.Result.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
+	}
+	return response
+}
+
+// deletion puts together what is known about the pod; nil if it is not one of a driver that
+// the configuration lists.
+func (p driverPods) deletion(ctx context.Context, req admission.Request, now time.Time) (*validate.PodDeletion, error) {
+	pod, err := p.pod(ctx, req)
+	if err != nil || pod == nil {
+		return nil, err
+	}
+	entry, listed := p.source().DriverPod(pod.Namespace, pod.Name, pod.Labels)
+	if !listed {
+		return nil, nil
+	}
+	driver := &validate.DriverPod{Drivers: entry.Drivers, RefusedFor: metav1.Duration{Duration: p.refusals.lasting(pod.UID, now)}}
+	deletion := &validate.PodDeletion{Pod: *pod, Driver: driver}
+	if driver.Prepared, err = p.pods.Prepared(pod.Spec.NodeName, entry.Drivers); err != nil || len(driver.Prepared) == 0 {
+		return deletion, err
+	}
+	others, err := p.pods.On(ctx, pod.Namespace, pod.Spec.NodeName, entry.Labels)
+	for i := range others {
+		if others[i].UID != pod.UID && validate.IsReady(&others[i]) {
+			driver.Other = others[i].Name
+		}
+	}
+	return deletion, err
+}
+
+// pod returns the pod that a request is about. An Eviction has only its name.
+func (p driverPods) pod(ctx context.Context, req admission.Request) (*corev1.Pod, error) {
+	if evicts(req) {
+		return p.pods.Named(ctx, req.Namespace, req.Name)
+	}
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(req.OldObject.Raw, pod); err != nil {
+		return nil, fmt.Errorf("cannot decode the stored Pod: %w", err)
+	}
+	return pod, nil
+}
+
+const (
+	// refusalsEnd is the pause after which a deletion is a new one. Controllers try again
+	// after at most 16 min 40 s, the longest pause of client-go's limiter.
+	refusalsEnd = 30 * time.Minute
+	// maxRefusals bounds the memory: a pod on each of as many nodes.
+	maxRefusals = 8192
+)
+
+// refusals remember since when deletions of pods are refused. The zero value is empty.
+type refusals struct {
+	mutex sync.Mutex
+	pods  map[types.UID]refusal
+}
+
+// A refusal is when the first and the last deletion of a pod was refused.
+type refusal struct{ first, last time.Time }
+
+// add notes a refusal. While there are too many, it does not: the deadline begins later.
+func (r *refusals) add(pod types.UID, now time.Time) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.pods == nil {
+		r.pods = map[types.UID]refusal{}
+	}
+	had, known := r.pods[pod]
+	if !known && len(r.pods) >= maxRefusals {
+		for uid, of := range r.pods {
+			if of.ended(now) {
+				delete(r.pods, uid)
+			}
+		}
+	}
+	switch {
+	case known && !had.ended(now):
+		r.pods[pod] = refusal{had.first, now}
+	case known || len(r.pods) < maxRefusals:
+		r.pods[pod] = refusal{now, now}
+	}
+}
+
+// lasting returns for how long deletions of a pod have been refused.
+func (r *refusals) lasting(pod types.UID, now time.Time) time.Duration {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if of, known := r.pods[pod]; known && !of.ended(now) {
+		return now.Sub(of.first)
+	}
+	return 0
+}
+
+func (r refusal) ended(now time.Time) bool { return now.Sub(r.last) > refusalsEnd }
