@@ -39,6 +39,9 @@ func TestReport(t *testing.T) {
 			input: `{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN TestA\n"}` + "\n" +
 				`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: no such device\n"}` + "\n" +
 				`{"Action":"output","Package":"p","Test":"TestA","Output":"a line of a program\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"TestA"}`},
+		"the slowest tests": {want: []string{"== slowest tests\n    12.5s  p TestB\n     2.0s  p TestA\n3 passed"},
+			input: `{"Action":"pass","Package":"p","Test":"TestA","Elapsed":2}` + "\n" + `{"Action":"pass","Package":"p","Test":"TestB/part","Elapsed":12}` + "\n" +
+				`{"Action":"pass","Package":"p","Test":"TestB","Elapsed":12.5}` + "\n"},
 		"does not build": {failed: true, want: []string{"no such thing", "0 passed, 1 failed"},
 			input: `{"ImportPath":"p","Action":"build-output","Output":"no such thing\n"}` + "\n" + `{"Action":"fail","Package":"p"}`},
 		"out of time": {failed: true, want: []string{"panic: test timed out", "0 passed, 1 failed"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type Results struct {
 	mutex    sync.Mutex
 	steps    []string
 	packages []string
+	slowest  []timed
 	failures []string
 	skips    []string
 	outcomes map[string]string // of whole tests, by package and name
@@ -29,9 +31,19 @@ type Results struct {
 	broken   bool
 }
 
+// A timed test is a whole test with how long it took.
+type timed struct {
+	name string
+	took time.Duration
+}
+
+// maxSlowest is how many of the slowest tests the summary names.
+const maxSlowest = 40
+
 // An event is a line of go test -json.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64 // seconds
 }
 
 // read prints the lines of r. Those of go test -json are counted, and of a test's
@@ -97,6 +109,19 @@ func (r *Results) ended(e event, id string) {
 		r.outcomes = map[string]string{}
 	}
 	r.outcomes[id] = e.Action
+	r.slowest = append(r.slowest, timed{id, time.Duration(e.Elapsed * float64(time.Second))})
+	slices.SortStableFunc(r.slowest, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
+	r.slowest = r.slowest[:min(len(r.slowest), maxSlowest)]
+}
+
+// slowestTests are lines for the tests that took a second or more.
+func (r *Results) slowestTests() (lines []string) {
+	for _, test := range r.slowest {
+		if test.took >= time.Second {
+			lines = append(lines, fmt.Sprintf("%8.1fs  %s", test.took.Seconds(), test.name))
+		}
+	}
+	return lines
 }
 
 // unfinished prints the output of tests that never ended: the package ran out of
@@ -187,7 +212,7 @@ func (r *Results) Print(out io.Writer, took time.Duration) {
 	for _, part := range []struct {
 		title string
 		lines []string
-	}{{"steps", r.steps}, {"skipped", r.skips}, {"failed", r.failures}, {"packages", r.packages}} {
+	}{{"steps", r.steps}, {"slowest tests", r.slowestTests()}, {"skipped", r.skips}, {"failed", r.failures}, {"packages", r.packages}} {
 		if len(part.lines) > 0 {
 			fmt.Fprintf(out, "== %s\n", part.title)
 		}

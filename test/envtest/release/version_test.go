@@ -27,7 +27,10 @@ const firstVersion, nextVersion = "v1alpha1", "v1beta1"
 
 // ownTypes are the resources of our group with their kinds.
 func ownTypes() map[string]string {
-	return map[string]string{v1alpha1.DeviceDrainResource: v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionResource: v1alpha1.DeviceReactionKind, v1alpha1.ResourceSlicePatchResource: v1alpha1.ResourceSlicePatchKind}
+	return map[string]string{
+		v1alpha1.DeviceDrainResource: v1alpha1.DeviceDrainKind, v1alpha1.DeviceReactionResource: v1alpha1.DeviceReactionKind,
+		v1alpha1.DeviceRollResource: v1alpha1.DeviceRollKind, v1alpha1.ResourceSlicePatchResource: v1alpha1.ResourceSlicePatchKind,
+	}
 }
 
 // TestSecondVersion rehearses the way from v1alpha1 to v1beta1 and back: crds.v1beta1 served, then
