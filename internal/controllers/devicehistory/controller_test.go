@@ -271,12 +271,13 @@ func TestOthers(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, client: fake.NewClientset()}
-		forbidden := true
+		var forbidden atomic.Bool
+		forbidden.Store(true)
 		w.client.PrependReactor("*", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			if action.GetVerb() != "get" {
 				w.writes.Add(1)
 			}
-			return forbidden, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "a", nil)
+			return forbidden.Load(), nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "a", nil)
 		})
 		w.run()
 		w.publish("node-1", 1, 1)
@@ -284,7 +285,7 @@ func TestUnreadable(t *testing.T) {
 		if n := w.writes.Load(); n > 0 {
 			t.Errorf("%d writes", n)
 		}
-		forbidden = false
+		forbidden.Store(false)
 		wait(time.Minute)
 		w.expect("node-1", "taint example.com/xid=79:NoSchedule added")
 		w.stop()
