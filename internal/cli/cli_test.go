@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"os"
@@ -10,21 +9,20 @@ import (
 	"testing"
 
 	"github.com/dra-steward/dra-steward/internal/cli"
-	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 var update = flag.Bool("update", false, "rewrite what the scripts in testdata expect")
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"dra-steward": func() {
-		os.Exit(cli.RunAs(context.Background(), os.Args, cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
-	}})
-}
-
-// TestScripts runs testdata/*.txtar, which show the program as people call it.
+// TestScripts runs testdata/*.txtar, which show the program as people call it. They start it 400
+// times: the race detector, which the program does not have here, makes each start five times as long.
 func TestScripts(t *testing.T) {
+	bin := cli.Program(t)
 	testscript.Run(t, testscript.Params{
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return nil
+		},
 		Dir:                 "testdata",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,

@@ -2,15 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,19 +40,51 @@ func attempt(t *testing.T, args []string) (code int, stderr string, took time.Du
 	return code, err.String(), time.Since(begin)
 }
 
-// TestUnreachable: every command reports at once that it cannot use an API server. One that
-// accepts connections and does not answer may be busy: it has four seconds.
+// TestSilent: a server that accepts connections and does not answer may be busy: every command gives it
+// four seconds.
+func TestSilent(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	program := filepath.Join(Program(t), "dra-steward")
+	var all sync.WaitGroup
+	for _, args := range connecting() {
+		all.Go(func() {
+			begin := time.Now()
+			out, err := exec.CommandContext(t.Context(), program, append(slices.Clone(args), "--server=https://"+silent.Addr().String())...).CombinedOutput()
+			took := time.Since(begin)
+			var exit *exec.ExitError
+			want := "dra-steward: cannot connect to the API server https://" + silent.Addr().String() + ": no answer"
+			if !errors.As(err, &exit) || exit.ExitCode() != cmdutil.ExitFailed || !strings.HasPrefix(string(out), want) || bytes.Count(out, []byte("\n")) != 1 {
+				t.Errorf("%q: %v, want exit code 2 with one line that begins with %q:\n%s", args, err, want, out)
+			}
+			if took < 4*time.Second || took > 15*time.Second { // all start at the same time
+				t.Errorf("%q took %v", args, took)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Program builds the program, and returns the folder that has it.
+func Program(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "../../cmd/dra-steward").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// TestUnreachable: every command reports at once that it cannot use an API server.
 func TestUnreachable(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
 	wrong := httptest.NewUnstartedServer(http.NotFoundHandler())
 	wrong.Config.ErrorLog = log.New(io.Discard, "", 0)
 	wrong.StartTLS()
@@ -61,7 +96,6 @@ func TestUnreachable(t *testing.T) {
 		within       time.Duration
 	}{
 		"refused":      {"https://" + closed.Addr().String(), "connection refused", 2 * time.Second},
-		"silent":       {"https://" + silent.Addr().String(), "no answer", 6 * time.Second},
 		"unknown host": {"https://nowhere.invalid:6443", `cannot resolve host "nowhere.invalid"`, 2 * time.Second},
 		"certificate":  {wrong.URL, "its certificate is signed by an unknown authority", 2 * time.Second},
 		"no TLS":       {strings.Replace(unencrypted.URL, "http:", "https:", 1), "it does not use TLS", 2 * time.Second},
