@@ -3,6 +3,7 @@ package drain_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -292,8 +293,10 @@ func (w *world) run(most time.Duration, kill func(string) bool) {
 			if len(d.Create)+len(d.Correct)+len(d.Delete)+len(d.Evict) > 0 || d.Wake.Equal(w.now) {
 				continue
 			}
-			if diff := cmp.Diff(d.Status, drain.Decide(w.input()).Status); diff != "" {
-				w.Fatalf("%s: deciding again changes the status:\n%s", w.since(), diff)
+			if again := drain.Decide(w.input()).Status; !reflect.DeepEqual(d.Status, again) { // which is faster than a diff
+				if diff := cmp.Diff(d.Status, again); diff != "" {
+					w.Fatalf("%s: deciding again changes the status:\n%s", w.since(), diff)
+				}
 			}
 			break
 		}
