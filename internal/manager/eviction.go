@@ -140,7 +140,11 @@ func (e *eviction) run(ctx context.Context) error {
 		return errors.Join(err, unlisten())
 	}
 	controller.Confirm(said)
-	e.log.Info("controller", "version", version.Get().Version, "mode", e.options.Mode, "actSince", said.ActSince)
+	log := e.log
+	if !said.ActSince.IsZero() {
+		log = log.WithValues("actSince", said.ActSince)
+	}
+	log.Info("controller", "version", version.Get().Version, "mode", e.options.Mode)
 	group, ctx := errgroup.WithContext(ctx)
 	e.informers.StartWithContext(ctx)
 	group.Go(func() error { return e.evictor.Tracker.Run(ctx) })

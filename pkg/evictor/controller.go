@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -135,7 +136,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	// Decisions need all claims and pods.
-	if !cache.WaitFor(ctx, "evictor", c.options.UsageSynced...) {
+	if !reconcile.WaitFor(ctx, "evictor", c.options.UsageSynced...) {
 		return nil
 	}
 	if !c.recalled(ctx) {
@@ -145,7 +146,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !cache.WaitFor(ctx, "evictor", synced) || c.served() && !cache.WaitFor(ctx, "evictor", rules) {
+	if !reconcile.WaitFor(ctx, "evictor", synced) || c.served() && !reconcile.WaitFor(ctx, "evictor", rules) {
 		return nil
 	}
 	context.AfterFunc(ctx, c.dirty.close)

@@ -65,7 +65,11 @@ func (r *Rotator) reconcile(ctx context.Context, now time.Time) (time.Duration, 
 		return 0, err
 	}
 	r.Metrics.step(string(decision.Action))
-	r.Logger.Info("certificate", "step", decision.Action, "reason", decision.Reason, "expires", next.Serving.Expires(), "authorities", len(next.Authorities))
+	log := r.Logger
+	if expires := next.Serving.Expires(); !expires.IsZero() { // the first step makes the authority only
+		log = log.WithValues("expires", expires)
+	}
+	log.Info("certificate", "step", decision.Action, "reason", decision.Reason, "authorities", len(next.Authorities))
 	return longest, nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/history"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
@@ -137,7 +138,7 @@ func (c *Controller) slice(objects ...any) {
 
 // Run records until ctx ends. It can be called once.
 func (c *Controller) Run(ctx context.Context) error {
-	if !cache.WaitFor(ctx, "history of devices", c.Tracker.HasSyncedChecker(), c.Claims.HasSyncedChecker(), c.Pods.HasSyncedChecker()) {
+	if !reconcile.WaitFor(ctx, "history of devices", c.Tracker.HasSyncedChecker(), c.Claims.HasSyncedChecker(), c.Pods.HasSyncedChecker()) {
 		return nil
 	}
 	ticker := time.NewTicker(gather)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -143,7 +144,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	defer stop()
 	running.Go(func() { c.informer.RunWithContext(ctx) })
-	if !cache.WaitFor(ctx, "drains", synced...) {
+	if !reconcile.WaitFor(ctx, "drains", synced...) {
 		return nil
 	}
 	for {

@@ -16,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -122,7 +123,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if proofs := c.options.Proofs; proofs != nil {
 		running.Go(func() { proofs.Jobs.RunWithContext(ctx) })
 	}
-	if !cache.WaitFor(ctx, "reactions", synced...) {
+	if !reconcile.WaitFor(ctx, "reactions", synced...) {
 		return nil
 	}
 	timer := time.NewTimer(0)

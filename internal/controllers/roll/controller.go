@@ -108,7 +108,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer stop()
 	running.Go(func() { c.options.Rolls.RunWithContext(ctx) })
 	running.Go(func() { c.options.Nodes.RunWithContext(ctx) })
-	if cache.WaitFor(ctx, "rolls", synced...) {
+	if reconcile.WaitFor(ctx, "rolls", synced...) {
 		reconcile.Passes(ctx, c.changed, gap, c.pass)
 	}
 	return nil
