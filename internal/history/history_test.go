@@ -106,6 +106,19 @@ func TestStory(t *testing.T) {
 	}
 }
 
+// TestUsesInOneSecond: a claim takes the device in the second in which another one released it. Its UID does
+// not put it first.
+func TestUsesInOneSecond(t *testing.T) {
+	var memory history.Memory
+	var ledger history.Ledger
+	memory.Hold(holder("b", at(1)), []v1alpha1.DeviceName{gpu}, at(1))
+	memory.Release("b", at(1))
+	memory.Hold(holder("a", at(1)), []v1alpha1.DeviceName{gpu}, at(1))
+	ledger.Observe(history.Observation{Device: gpu, Entries: []history.Entry{taint("example.com/xid=79:NoSchedule", at(2))}, Holders: memory.Holders(gpu), Past: memory.Take(gpu)}, at(2))
+	expect(t, lines(&ledger, gpu, time.Time{}),
+		"1 held by team-a/claim-b", "1 released by team-a/claim-b", "1 held by team-a/claim-a", "2 taint example.com/xid=79:NoSchedule added; driver/gpu.example.com")
+}
+
 // TestRestart: what ended or began while no controller ran is found, and nothing is recorded twice.
 func TestRestart(t *testing.T) {
 	var before, after history.Ledger

@@ -201,12 +201,25 @@ func (h *Holder) follow(now *Holder) (changed bool) {
 	return changed
 }
 
+// compareUse orders holders by when they began. Of those of one second, which is as exact as the times
+// of claims are, the one that has ended was the first.
+func compareUse(a, b Holder) int {
+	if began := a.Since.Compare(b.Since); began != 0 {
+		return began
+	}
+	switch {
+	case a.Until.IsZero() && !b.Until.IsZero():
+		return 1
+	case !a.Until.IsZero() && b.Until.IsZero():
+		return -1
+	}
+	return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.UID, b.UID))
+}
+
 // bound cuts what is more than a record has room for.
 func (r *Record) bound() {
 	slices.SortStableFunc(r.Entries, func(a, b Entry) int { return a.Begin.Compare(b.Begin) })
-	slices.SortStableFunc(r.Holders, func(a, b Holder) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.UID, b.UID))
-	})
+	slices.SortStableFunc(r.Holders, compareUse)
 	for len(r.Entries) > MaxEntries {
 		r.cutEntry()
 	}

@@ -260,9 +260,14 @@ func TestOthers(t *testing.T) {
 			wait(12 * time.Minute)
 			w.expect("node-1", "taint example.com/xid=79:NoSchedule added", "taint example.com/xid=79:NoSchedule removed")
 		}
+		// A change of the device comes before the next look.
+		replace([]byte("else"))
+		w.publish("node-1", 8, 1)
+		wait(30 * time.Second)
+		w.expect("node-1", "taint example.com/xid=79:NoSchedule added", "taint example.com/xid=79:NoSchedule removed", "taint example.com/xid=79:NoSchedule added")
 		w.do(nil, maps.Delete(t.Context(), devicehistory.Name("a-history", shard), metav1.DeleteOptions{}))
 		wait(12 * time.Minute)
-		w.expect("node-1", "taint example.com/xid=79:NoSchedule added", "taint example.com/xid=79:NoSchedule removed")
+		w.expect("node-1", "taint example.com/xid=79:NoSchedule added", "taint example.com/xid=79:NoSchedule removed", "taint example.com/xid=79:NoSchedule added")
 		w.stop()
 	})
 }
