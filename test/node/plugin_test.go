@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	plugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/dra-steward/dra-steward/pkg/podresources"
@@ -49,14 +50,23 @@ func startPlugin(w *world) *devicePlugin {
 		close(p.stopped)
 		server.Stop()
 	})
-	conn, err := grpc.NewClient("unix://"+filepath.Join(checkpoint.DevicePluginsDir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer conn.Close()
+	// A connection that has failed waits longer before each try, and the kubelet may have just started.
 	w.eventually("the device plugin is registered", func(ctx context.Context) (bool, string) {
-		_, err := plugin.NewRegistrationClient(conn).Register(ctx, &plugin.RegisterRequest{Version: plugin.Version, Endpoint: "plugin.sock", ResourceName: pluginResource})
+		conn, err := grpc.NewClient("unix://"+filepath.Join(checkpoint.DevicePluginsDir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return false, err.Error()
+		}
+		defer conn.Close()
+		_, err = plugin.NewRegistrationClient(conn).Register(ctx, &plugin.RegisterRequest{Version: plugin.Version, Endpoint: "plugin.sock", ResourceName: pluginResource})
 		return err == nil, fmt.Sprint(err)
+	})
+	w.eventually("the node has the devices of the plugin", func(ctx context.Context) (bool, string) {
+		node, err := w.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		free := node.Status.Allocatable[pluginResource]
+		return free.Value() == int64(len(pluginDevices())), fmt.Sprint(node.Status.Allocatable)
 	})
 	return p
 }

@@ -152,6 +152,10 @@ func test(module string) step {
 	if module == "." && canRace() {
 		args = append(args, "-race")
 	}
+	if slices.Contains(controlPlane, module) {
+		// Their packages wait three quarters of the time: one more than the two cores.
+		args = append(args, "-p=3")
+	}
 	if slices.Contains(controlPlane, module) || slices.Contains(buildsFirst, module) {
 		// The first run builds Kubernetes.
 		args = append(args, "-timeout=60m")
@@ -189,6 +193,12 @@ func long(modules []string) (steps []step) {
 	}
 	steps = append(steps, longRelease(modules)...)
 	steps = append(steps, campaigns(modules)...)
+	if slices.Contains(modules, "test/node") {
+		steps = append(steps, step{
+			name: "drivers that end before their pods", dir: "test/node", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(DriverPods|SharedClaim)$", "."},
+		})
+	}
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, longControlPlane()...)
 	}

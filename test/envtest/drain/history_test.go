@@ -75,7 +75,6 @@ func (s site) tells(target string, texts ...string) {
 // drains it, and somebody acknowledges that it is replaced. The history has all of it in order, though the controller is
 // killed twice, and the ConfigMaps are garbled and deleted. It finds the device by the name of a pod that is gone.
 func TestHistory(t *testing.T) {
-	acceptance(t)
 	s := newSiteAlone(t, "history", 1)
 	// The controller may have just been started: the history of another device shows that it sees claims by now.
 	s.sick(1, 0)

@@ -99,14 +99,6 @@ func upgrades() bool { return strings.HasPrefix(os.Getenv(assets.VersionVariable
 
 func long() bool { return os.Getenv("DRA_STEWARD_LONG") != "" }
 
-// acceptance skips a test of the history or of DeviceRolls that has not passed on a real control plane yet.
-func acceptance(t *testing.T) {
-	t.Helper()
-	if !long() {
-		t.Skip("has not passed on a real control plane yet; DRA_STEWARD_LONG runs it")
-	}
-}
-
 // tests end the controller before the cluster ends.
 type tests struct{ *testing.M }
 

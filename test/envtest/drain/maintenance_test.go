@@ -51,7 +51,7 @@ func (s site) newShell(node string) shell {
 	programs := map[string]string{
 		"kubectl":     "exec " + strings.Join(kubectl, " ") + ` "$@"`,
 		"dra-steward": fmt.Sprintf("args=$1; shift; for arg; do args=\"$args\n$arg\"; done; %s=\"$args\" exec %s", argsVariable, os.Args[0]),
-		"ssh":         "echo \"$@\" >> " + filepath.Join(dir, "ssh"),
+		"ssh":         "echo \"$@\" >> " + filepath.Join(dir, "ssh.log"),
 	}
 	for name, text := range programs {
 		do(s, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
@@ -89,19 +89,17 @@ func (s shell) runAll(commands []string) {
 
 // TestPageDrainsANode types what the page says of a node.
 func TestPageDrainsANode(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "pagenode", perNode)
 	s.ghost("pagenode-ghost")
 	shell := s.newShell("pagenode-ghost")
 	shell.runAll(commandsOf(t, "Drain a node", "firmware-update"))
-	if did, err := os.ReadFile(filepath.Join(shell.dir, "ssh")); err != nil || string(did) != "pagenode-ghost sudo firmware-update\n" {
+	if did, err := os.ReadFile(filepath.Join(shell.dir, "ssh.log")); err != nil || string(did) != "pagenode-ghost sudo firmware-update\n" {
 		t.Errorf("%q %v", did, err)
 	}
 }
 
 // TestPageReplacesAGPU types what the page says of a device.
 func TestPageReplacesAGPU(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "pagegpu", perNode)
 	s.ghost("pagegpu-ghost")
 	s.newShell("pagegpu-ghost").runAll(commandsOf(t, "Replace a GPU", ""))
@@ -110,7 +108,6 @@ func TestPageReplacesAGPU(t *testing.T) {
 
 // TestPageUpgradesADriver types what the page says of a driver. Its canary waits, with exit code 1.
 func TestPageUpgradesADriver(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "pagedriver", perNode)
 	d := s.drive()
 	s.replicas("web", 1, "")

@@ -56,7 +56,8 @@ type playedDriver struct {
 const (
 	// perNode is how many devices it publishes on each node.
 	perNode = 2
-	// rollTime is how long a roll over three nodes takes at most.
+	// rollTime is how long a roll over three nodes takes at most: rolls of other tests work on the same
+	// nodes, one at a time.
 	rollTime = 10 * time.Minute
 )
 
@@ -90,7 +91,7 @@ func (s site) drive() *playedDriver {
 		<-done
 		_ = c.AppsV1().DaemonSets(driversNamespace).Delete(context.Background(), s.name, metav1.DeleteOptions{})
 	})
-	s.eventually("the driver publishes on three nodes", func(context.Context) (bool, error) {
+	s.within(rollTime, "the driver publishes on three nodes", func(context.Context) (bool, error) {
 		d.mutex.Lock()
 		defer d.mutex.Unlock()
 		for _, node := range []string{"node-0", "node-1", "node-2"} {
@@ -236,7 +237,7 @@ func (s site) completed() *v1alpha1.DeviceRoll {
 
 func (s site) noDrains() {
 	s.Helper()
-	s.eventually("no drain is left", func(ctx context.Context) (bool, error) {
+	s.within(rollTime, "no drain is left", func(ctx context.Context) (bool, error) {
 		list, err := drains.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.RollLabel + "=" + s.name})
 		return err == nil && len(list.Items) == 0, err
 	})
@@ -245,7 +246,7 @@ func (s site) noDrains() {
 // heldBy waits until the roll is held.
 func (s site) heldBy(reason string) (message string) {
 	s.Helper()
-	s.eventually("held by "+reason, func(ctx context.Context) (bool, error) {
+	s.within(rollTime, "held by "+reason, func(ctx context.Context) (bool, error) {
 		held := meta.FindStatusCondition(s.theRoll(ctx).Status.Conditions, v1alpha1.RollHeld)
 		if held == nil || held.Status != metav1.ConditionTrue || held.Reason != reason {
 			return false, nil
@@ -293,7 +294,6 @@ func (s site) proof() []string {
 // driver ends before the consumers on its node, and a pod with a claim has to succeed on each node
 // before it is used again. The canary waits.
 func TestRoll(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "roll", perNode)
 	d := s.drive()
 	s.replicas("web", 3, "")
@@ -322,7 +322,6 @@ func TestRoll(t *testing.T) {
 // TestRollStops: the driver does not start on one node. The roll stops there and leaves the others
 // alone; after a repair, one command continues it.
 func TestRollStops(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "rollstops", perNode)
 	d := s.drive()
 	s.replicas("web", 1, "")
@@ -349,7 +348,6 @@ func TestRollStops(t *testing.T) {
 
 // TestRollUndone: a roll that has stopped is undone, and then skips the node.
 func TestRollUndone(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "rollundone", perNode)
 	d := s.drive()
 	d.set(func() { d.broken["node-0"] = true })
@@ -373,7 +371,6 @@ func TestRollUndone(t *testing.T) {
 // TestRollFewer: the new driver publishes fewer devices on a node. The roll is held with the
 // difference, and continues when somebody accepts it.
 func TestRollFewer(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "rollfewer", perNode)
 	d := s.drive()
 	d.set(func() { d.fewer["node-0"] = true })
@@ -387,14 +384,13 @@ func TestRollFewer(t *testing.T) {
 
 // TestRollUncordoned: somebody deletes the drain of a node while its budget blocks it. The driver stays.
 func TestRollUncordoned(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "rolluncordoned", perNode)
 	d := s.drive()
 	s.replicas("web", 6, "") // all devices are held, so that each node is blocked
 	s.budget("web", "web", 6)
 	s.roll("--nodes=node-1")
 	drain := ""
-	s.eventually("the node is drained", func(context.Context) (bool, error) {
+	s.within(rollTime, "the node is drained", func(context.Context) (bool, error) {
 		drain = s.nodeOf("node-1").Drain
 		return s.nodeOf("node-1").DrainUID != "", nil
 	})
@@ -428,7 +424,7 @@ func (s site) ghost(name string) {
 		}
 	}()
 	s.publishOn(name, 1, perNode)
-	s.eventually(name+" is ready", func(ctx context.Context) (bool, error) {
+	s.within(rollTime, name+" is ready", func(ctx context.Context) (bool, error) {
 		node, err := c.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -438,12 +434,11 @@ func (s site) ghost(name string) {
 
 // TestRollNodeGone: a node vanishes while the pod of its driver is replaced. It is left out.
 func TestRollNodeGone(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "rollgone", perNode)
 	d := s.drive()
 	s.ghost("rollgone-ghost") // without a kubelet, the pod of the driver never runs there
 	s.roll("--nodes=rollgone-ghost", "--nodes=node-0")
-	s.eventually("the driver of the ghost is replaced", func(context.Context) (bool, error) {
+	s.within(rollTime, "the driver of the ghost is replaced", func(context.Context) (bool, error) {
 		return s.nodeOf("rollgone-ghost").State == v1alpha1.RollReplacing, nil
 	})
 	do(s, c.CoreV1().Nodes().Delete(t.Context(), "rollgone-ghost", metav1.DeleteOptions{}))
@@ -456,7 +451,6 @@ func TestRollNodeGone(t *testing.T) {
 
 // TestRollNodes: work on a node, by a command. The node is cordoned meanwhile, and only then.
 func TestRollNodes(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "rollnodes", perNode)
 	s.ghost("rollnodes-ghost")
 	s.removeRoll()
@@ -478,7 +472,6 @@ func TestRollNodes(t *testing.T) {
 // TestRollNodesByHand: somebody uncordons the node. The work is not done there; a roll that is deleted
 // leaves nothing behind.
 func TestRollNodesByHand(t *testing.T) {
-	acceptance(t)
 	s := newSite(t, "rollbyhand", perNode)
 	s.ghost("rollbyhand-ghost")
 	s.removeRoll()
@@ -486,7 +479,7 @@ func TestRollNodesByHand(t *testing.T) {
 	working := func(context.Context) (bool, error) {
 		return s.nodeOf("rollbyhand-ghost").State == v1alpha1.RollWorking, nil
 	}
-	s.eventually("work", working)
+	s.within(rollTime, "work", working)
 	if out, err := cluster.Kubectl(t.Context(), "uncordon", "rollbyhand-ghost").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -494,10 +487,10 @@ func TestRollNodesByHand(t *testing.T) {
 		t.Error(message)
 	}
 	expectOf(t, "roll", cmdutil.ExitClean, nil, "--continue", s.name)
-	s.eventually("work", working)
+	s.within(rollTime, "work", working)
 	expectOf(t, "roll", cmdutil.ExitClean, []string{"deleted"}, "--delete", s.name)
 	s.noDrains()
-	s.eventually("the node is uncordoned", func(ctx context.Context) (bool, error) {
+	s.within(rollTime, "the node is uncordoned", func(ctx context.Context) (bool, error) {
 		node, err := c.CoreV1().Nodes().Get(ctx, "rollbyhand-ghost", metav1.GetOptions{})
 		return err == nil && !node.Spec.Unschedulable && node.Annotations[v1alpha1.RollAnnotation] == "", err
 	})
@@ -506,7 +499,6 @@ func TestRollNodesByHand(t *testing.T) {
 // TestRollKilled: the controller is killed in each state that a node of the roll comes into. Each pod of
 // the driver is deleted once, and each consumer evicted once.
 func TestRollKilled(t *testing.T) {
-	acceptance(t)
 	s := newSiteAlone(t, "rollkilled", perNode)
 	d := s.drive()
 	s.replicas("web", 3, "")
