@@ -123,6 +123,7 @@ func (w *work) retry(n *v1alpha1.RollNode) {
 	}
 	n.AcceptDevices = n.AcceptDevices || n.MissingDevices > 0
 	n.MissingDevices = 0
+	n.Cordoned = false // it is cordoned again where somebody has uncordoned it
 	w.enter(n, state)
 }
 

@@ -182,6 +182,12 @@ func TestUncordonedByHand(t *testing.T) {
 	if n := m.node(0); n.State != v1alpha1.RollFailed || !strings.Contains(n.Message, "uncordoned") {
 		t.Errorf("%+v", n)
 	}
+	m.nodes["node-0"].works = true
+	m.steer(func(spec *v1alpha1.DeviceRollSpec) { spec.Continue++ })
+	m.run(200, m.completed)
+	if n := m.nodes["node-0"]; n.cordons != 2 || n.Unschedulable {
+		t.Errorf("the work was done on a node that was cordoned %d times: %+v", n.cordons, n)
+	}
 }
 
 // TestNodeGone: a node that vanishes is left out, and its drain deleted.

@@ -142,7 +142,7 @@ func (w *work) cordoned(n *v1alpha1.RollNode, node Node) bool {
 	case w.Roll.Spec.NodeWork == nil:
 	case node.CordonedBy == w.Roll.Name && node.Unschedulable:
 		n.Cordoned = true
-	case node.CordonedBy == w.Roll.Name, n.Cordoned:
+	case n.Cordoned:
 		w.fail(n, "the node was uncordoned while the roll works on it")
 		return false
 	case !node.Unschedulable:
