@@ -118,7 +118,7 @@ func prepare() (err error) {
 	}
 	drains = untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.DeviceDrainResource))
 	rules = untyped.Resource(cluster.DeviceTaintRules())
-	if err := rollNamespaces(context.Background()); err != nil {
+	if err := createNamespaces(context.Background()); err != nil {
 		return err
 	}
 	args, err := install()
@@ -134,7 +134,8 @@ func prepare() (err error) {
 // install applies what the chart has for the controller, and returns its arguments.
 func install() ([]string, error) {
 	return controller.Install(context.Background(), cluster, map[string]any{
-		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true, "evictionRequests": true, "foresight": true}, "reactions": map[string]any{"enabled": true},
+		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true, "evictionRequests": true, "foresight": true}, "reactions": map[string]any{"enabled": true,
+			"proofs": map[string]any{"enabled": true, "namespace": reactionProofs, "createNamespace": false}},
 			"rolls": map[string]any{"enabled": true, "nodes": true, "driverNamespaces": []any{driversNamespace}, "proofNamespaces": []any{proofsNamespace}}},
 	})
 }

@@ -28,9 +28,9 @@ import (
 // The namespaces of drivers and proofs, in which the controller has rights.
 const driversNamespace, proofsNamespace = "roll-drivers", "roll-proofs"
 
-// rollNamespaces creates them, so that the chart can grant the rights.
-func rollNamespaces(ctx context.Context) error {
-	for _, name := range []string{driversNamespace, proofsNamespace} {
+// createNamespaces creates the namespaces in which the chart grants rights.
+func createNamespaces(ctx context.Context) error {
+	for _, name := range []string{driversNamespace, proofsNamespace, reactionProofs} {
 		_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
