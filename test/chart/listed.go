@@ -5,13 +5,23 @@ import "maps"
 // perComponent are the values that webhook, controller, node agents and scheduler all have.
 func perComponent() map[string]any {
 	return map[string]any{
-		"podLabels": values{"example.com/a": "b"}, "priorityClassName": "important",
+		"podLabels": values{"example.com/a": "b"}, "podAnnotations": values{"example.com/a": "b"}, "priorityClassName": "important",
 		"serviceAccount": values{"annotations": values{"example.com/a": "b"}},
 		"tolerations":    []any{values{"key": "a", "operator": "Exists"}}, "affinity": values{"nodeAffinity": values{}},
-		"resources": values{"limits": values{"memory": "1234Mi"}}, "extraArgs": []any{"--extra"},
-		"extraEnv": []any{values{"name": "A", "value": "b"}}, "extraVolumes": []any{values{"name": "a", "emptyDir": values{}}},
+		"nodeSelector": values{"example.com/a": "b"},
+		"resources":    values{"limits": values{"memory": "1234Mi"}}, "extraArgs": []any{"--extra"},
+		"extraEnv": []any{values{"name": "A", "value": "b"}}, "extraVolumes": extraVolumes(), "extraVolumeMounts": extraVolumeMounts(),
 		"topologySpreadConstraints": []any{values{"maxSkew": 3, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": values{}}},
 	}
+}
+
+func extraVolumes() []any { return []any{values{"name": "a", "emptyDir": values{}}} }
+
+func extraVolumeMounts() []any { return []any{values{"name": "a", "mountPath": "/a"}} }
+
+// needs are the values without which the API server refuses another: a mount needs its volume.
+func needs() map[string]map[string]any {
+	return map[string]map[string]any{"extraVolumeMounts": {"extraVolumes": extraVolumes()}}
 }
 
 // values are in the shape of a values file.
@@ -38,10 +48,15 @@ func Listed() map[string]map[string]any {
 		"monitoring.dashboard":      {"monitoring": values{"dashboard": values{"enabled": true}}},
 	}
 	for name, value := range perComponent() {
-		all[name] = values{name: value}
+		set := values{name: value}
+		maps.Copy(set, needs()[name])
+		all[name] = set
 		for _, component := range optional() {
-			all[component+"."+name] = values{component: values{name: value}}
+			all[component+"."+name] = values{component: maps.Clone(set)}
 		}
+	}
+	for _, component := range replicated() {
+		all[component+".podDisruptionBudget"] = values{component: values{"podDisruptionBudget": values{"enabled": false}}}
 	}
 	return all
 }
@@ -49,11 +64,18 @@ func Listed() map[string]map[string]any {
 // optional are the components that have values of their own.
 func optional() []string { return []string{"controller", "node", "scheduler"} }
 
-// AllComponents are values that switch all components on, and more.
+// replicated are those of them whose replicas can be more than one.
+func replicated() []string { return []string{"controller", "scheduler"} }
+
+// AllComponents are values that switch all components on, with two replicas where there can be
+// more than one, and more.
 func AllComponents(more map[string]any) map[string]any {
 	v := values{}
 	for _, component := range optional() {
 		v[component] = values{"enabled": true}
+	}
+	for _, component := range replicated() {
+		v[component].(values)["replicaCount"] = 2
 	}
 	for key, value := range more {
 		own, component := v[key].(values)

@@ -21,6 +21,24 @@ func TestListedValues(t *testing.T) {
 	}
 }
 
+// TestListedValuesAreAll: a value that webhook, controller, node agents and scheduler all have is
+// listed for each of them, and so are the budgets.
+func TestListedValuesAreAll(t *testing.T) {
+	listed := Listed()
+	top := schemaOf(t).Properties
+	for name := range top {
+		common := !slices.ContainsFunc(optional(), func(component string) bool { return top[component].Properties[name] == nil })
+		if _, found := listed[name]; common && !found && name != "enabled" {
+			t.Errorf("all components have the value %s: add it to perComponent", name)
+		}
+	}
+	for _, component := range optional() {
+		if _, found := listed[component+".podDisruptionBudget"]; found != (top[component].Properties["podDisruptionBudget"] != nil) {
+			t.Errorf("%s.podDisruptionBudget: listed %t", component, found)
+		}
+	}
+}
+
 // renderedText renders all components with more values.
 func renderedText(t *testing.T, more values) string {
 	t.Helper()

@@ -65,7 +65,8 @@ func TestListedValuesAreTaken(t *testing.T) {
 }
 
 // removes are the values that only leave objects out.
-var removes = []string{"crds.install", "podDisruptionBudget", "rbac.aggregateToView", "rbac.oncall"}
+var removes = []string{"controller.podDisruptionBudget", "crds.install", "podDisruptionBudget", "rbac.aggregateToView",
+	"rbac.oncall", "scheduler.podDisruptionBudget"}
 
 // TestListedValuesAreInstalled: helm installs a release with all of these values, which leave
 // nothing out, at once.
