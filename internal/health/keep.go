@@ -22,7 +22,7 @@ func Keep(keep func(any) (any, error)) func(any) (any, error) {
 				to.Status.ContainerStatuses = statuses(object.Status.ContainerStatuses)
 			}
 		case *resourceapi.ResourceClaim:
-			if to, is := kept.(*resourceapi.ResourceClaim); is && to != object && slices.ContainsFunc(object.Status.Devices, broken) {
+			if to, is := kept.(*resourceapi.ResourceClaim); is && to != object && (slices.ContainsFunc(object.Status.Devices, broken) || binds(object)) {
 				to.Status.Devices = object.Status.Devices
 			}
 		}
@@ -43,6 +43,13 @@ func statuses(all []corev1.ContainerStatus) (kept []corev1.ContainerStatus) {
 func broken(status resourceapi.AllocatedDeviceStatus) bool {
 	return slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
 		return c.Status == metav1.ConditionFalse && slices.Contains(brokenIfFalse(), c.Type)
+	})
+}
+
+// binds reports whether a device of a claim has binding conditions: drivers report them in the status.
+func binds(claim *resourceapi.ResourceClaim) bool {
+	return claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return len(r.BindingConditions)+len(r.BindingFailureConditions) > 0
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // TestKeep: of the status of containers, only the health of resources is kept, and of claims the
-// conditions of broken devices.
+// conditions of broken devices, and of those with binding conditions.
 func TestKeep(t *testing.T) {
 	keep := health.Keep(func(object any) (any, error) {
 		switch object := object.(type) {
@@ -32,6 +32,12 @@ func TestKeep(t *testing.T) {
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 		c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Device: "gpu-0", Conditions: []metav1.Condition{{Type: "Healthy", Status: status}}}}
 		return c
+	}
+	binding := claim(metav1.ConditionTrue)
+	binding.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Device: "gpu-0", BindingConditions: []string{"example.com/attached"}, BindingFailureConditions: []string{"example.com/failed"}}}}}
+	if kept, err := keep(binding); err != nil || len(kept.(*resourceapi.ResourceClaim).Status.Devices) != 1 {
+		t.Errorf("conditions of a device with binding conditions: %+v, %v", kept, err)
 	}
 	for status, want := range map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 1} {
 		kept, err := keep(claim(status))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,7 +28,7 @@ func (i *Estimator) sick(r *v1alpha1.DeviceReaction) ([]usage.DeviceID, error) {
 		return nil, errors.New("nodes and the health of devices are not watched: enable controller.reactions (--guard-reactions)")
 	}
 	view := i.view.Snapshot()
-	found := reaction.Find(r, reaction.Sources{View: view, Nodes: i.nodes(), Health: i.health}, &patch.Compiler{})
+	found := reaction.Find(r, reaction.Sources{View: view, Nodes: i.nodes(), Health: i.health, Bindings: i.bindings}, &patch.Compiler{})
 	if found.Unknown != "" {
 		return nil, fmt.Errorf("which devices are sick is unknown: %s", found.Unknown)
 	}
@@ -40,6 +41,12 @@ func (i *Estimator) sick(r *v1alpha1.DeviceReaction) ([]usage.DeviceID, error) {
 	}
 	slices.SortFunc(devices, usage.DeviceID.Compare)
 	return devices, nil
+}
+
+// bindings are the outcomes of binding conditions in claims now. A failure that kube-scheduler has taken
+// back is not among them: the controller, which remembers it, asks the thresholds before each drain.
+func (i *Estimator) bindings() *reaction.Bindings {
+	return reaction.BindingsOf(placement.Stored[*resourceapi.ResourceClaim](i.factory.Resource().V1().ResourceClaims().Informer().GetStore()), time.Now())
 }
 
 // health is what pods and claims report.

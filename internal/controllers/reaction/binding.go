@@ -91,6 +91,18 @@ type Bindings struct {
 	Bound  map[v1alpha1.DeviceName]bool
 }
 
+// BindingsOf are the outcomes of binding conditions that claims have now.
+func BindingsOf(claims []*resourceapi.ResourceClaim, now time.Time) *Bindings {
+	b := &Bindings{Bound: map[v1alpha1.DeviceName]bool{}}
+	for _, claim := range claims {
+		for _, name := range bound(claim) {
+			b.Bound[name] = true
+		}
+		b.Failed = append(b.Failed, BindingFailures(claim, now)...)
+	}
+	return b
+}
+
 // failedBinding are the devices whose binding conditions failed, and since then were not met.
 func failedBinding(want *v1alpha1.CauseBindingConditions, from *Bindings) map[v1alpha1.DeviceName]string {
 	sick := map[v1alpha1.DeviceName]string{}

@@ -114,13 +114,7 @@ func (c *Controller) noteBindings(object any) {
 
 // readBindings are the failures of the last minute, and the devices that pods have.
 func (c *Controller) readBindings(now time.Time) *Bindings {
-	b := &Bindings{Bound: map[v1alpha1.DeviceName]bool{}}
-	for _, claim := range placement.Stored[*resourceapi.ResourceClaim](c.options.Claims.GetStore()) {
-		for _, name := range bound(claim) {
-			b.Bound[name] = true
-		}
-		b.Failed = append(b.Failed, BindingFailures(claim, now)...)
-	}
+	b := BindingsOf(placement.Stored[*resourceapi.ResourceClaim](c.options.Claims.GetStore()), now)
 	c.failures.Lock()
 	defer c.failures.Unlock()
 	for _, f := range c.failures.all {

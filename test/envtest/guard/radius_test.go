@@ -79,6 +79,12 @@ func hold(t *testing.T, c kubernetes.Interface, in, name, device string) {
 // holdIn is the same with a device of any pool.
 func holdIn(t *testing.T, c kubernetes.Interface, in, name, pool, device string) {
 	t.Helper()
+	holdWith(t, c, in, name, resourceapi.DeviceRequestAllocationResult{Request: "gpu", Driver: driver, Pool: pool, Device: device})
+}
+
+// holdWith is holdIn with an allocation, and what drivers report about the device.
+func holdWith(t *testing.T, c kubernetes.Interface, in, name string, result resourceapi.DeviceRequestAllocationResult, reported ...metav1.Condition) {
+	t.Helper()
 	pod := create(t, c.CoreV1().Pods(in), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "holder"}},
 		Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: "holder", AutomountServiceAccountToken: new(false),
@@ -91,8 +97,11 @@ func holdIn(t *testing.T, c kubernetes.Interface, in, name, pool, device string)
 	held = create(t, c.ResourceV1().ResourceClaims(in), held)
 	held.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: pod.UID}}
 	held.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
-		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: driver, Pool: pool, Device: device}},
+		Results: []resourceapi.DeviceRequestAllocationResult{result},
 	}}
+	if len(reported) > 0 {
+		held.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: result.Driver, Pool: result.Pool, Device: result.Device, Conditions: reported}}
+	}
 	if _, err := c.ResourceV1().ResourceClaims(in).UpdateStatus(t.Context(), held, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -89,3 +89,49 @@ func TestReactionIsGuarded(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 }
+
+// TestBindingReactionIsGuarded: the guard counts the devices whose binding conditions have failed, from
+// the status of claims, and refuses a reaction to them for its size only.
+func TestBindingReactionIsGuarded(t *testing.T) {
+	const held = 16
+	_, c, _ := guarded(t, map[string]any{"controller": map[string]any{"enabled": true, "reactions": map[string]any{"enabled": true}}})
+	pool := slice("bindings", manyGPUs(32)...)
+	create(t, c.ResourceV1().ResourceSlices(), pool)
+	always := context.WithoutCancel(t.Context())
+	t.Cleanup(func() { _ = c.ResourceV1().ResourceSlices().Delete(always, pool.Name, metav1.DeleteOptions{}) })
+	create(t, c.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bindings"}})
+	t.Cleanup(func() { _ = c.CoreV1().Namespaces().Delete(always, "bindings", metav1.DeleteOptions{}) })
+	create(t, c.CoreV1().ServiceAccounts("bindings"), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "holder"}})
+	const attached, failed = "example.com/attached", "example.com/failed"
+	for n := range held {
+		holdWith(t, c, "bindings", fmt.Sprintf("unbound-%02d", n), resourceapi.DeviceRequestAllocationResult{
+			Request: "gpu", Driver: pool.Spec.Driver, Pool: "bindings", Device: pool.Spec.Devices[n].Name,
+			BindingConditions: []string{attached}, BindingFailureConditions: []string{failed},
+		}, metav1.Condition{Type: failed, Status: metav1.ConditionTrue, Reason: "NoLink", LastTransitionTime: metav1.Now()})
+	}
+	untyped, err := dynamic.NewForConfig(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.DeviceReactionResource))
+	reaction := func(name string, types ...any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.DeviceReactionKind,
+			"metadata": map[string]any{"name": name},
+			"spec": map[string]any{
+				"mode": "Act", "when": map[string]any{"bindingConditions": map[string]any{"types": types}},
+				"selector": map[string]any{"driver": pool.Spec.Driver},
+			},
+		}}
+	}
+	eventually(t, "the guard has seen all claims", func(ctx context.Context) (bool, error) {
+		_, err := api.Create(ctx, reaction("binding", failed), notStored)
+		return err == nil || strings.Contains(err.Error(), "hits 16") || strings.Contains(err.Error(), "are not read"), nil
+	})
+	_, err = api.Create(t.Context(), reaction("binding", failed), metav1.CreateOptions{})
+	wantDenied(t, err, "hits 16 of the 32 devices", acknowledged)
+	if _, err := api.Create(t.Context(), reaction("binding", "example.com/slow"), metav1.CreateOptions{}); err != nil {
+		t.Errorf("a reaction to a condition that no device has: %v", err)
+	}
+	t.Cleanup(func() { _ = api.Delete(always, "binding", metav1.DeleteOptions{}) })
+}
