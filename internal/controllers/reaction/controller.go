@@ -79,6 +79,8 @@ type Controller struct {
 	written map[string]*v1alpha1.DeviceReaction
 	drains  map[string]made
 	deleted map[types.UID]bool
+	// refused is why the last deletions of drivers' pods were refused, by reaction.
+	refused map[string]map[types.UID]string
 	// failures are the failed binding conditions that were seen last.
 	failures struct {
 		sync.Mutex
@@ -102,7 +104,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1),
-		written: map[string]*v1alpha1.DeviceReaction{}, drains: map[string]made{}, deleted: map[types.UID]bool{},
+		written: map[string]*v1alpha1.DeviceReaction{}, drains: map[string]made{}, deleted: map[types.UID]bool{}, refused: map[string]map[types.UID]string{},
 	}, nil
 }
 
@@ -231,6 +233,7 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 	for name := range c.written {
 		if !present[name] {
 			delete(c.written, name)
+			delete(c.refused, name)
 		}
 	}
 	c.options.Metrics.keep(present)

@@ -43,6 +43,9 @@ type world struct {
 	driverPod func(v1alpha1.DeviceName) *corev1.Pod
 	restarts  bool
 	restart   func(*corev1.Pod)
+	// prepared are the claims that drivers have prepared, refused is why pods are not deleted.
+	prepared func(*corev1.Pod, string) []types.NamespacedName
+	refused  map[types.UID]string
 	// pin is how proofs get a device.
 	pin func(v1alpha1.DeviceName, *v1alpha1.DeviceDrain) (reaction.Pin, error)
 }
@@ -80,6 +83,7 @@ func (w *world) input() reaction.Input {
 		Window: guard.Window{Length: guard.DefaultWindow, Thresholds: guard.DefaultThresholds()},
 	}
 	in.Healthy, in.DriverPod, in.Restarts = w.healthy, w.driverPod, w.restarts
+	in.Prepared, in.RestartRefused = w.prepared, w.refused
 	if w.jobs != nil {
 		in.Proofs = &reaction.Proofs{Namespace: "proofs", ServiceAccount: "prover", Jobs: w.jobs, Claims: w.claims, Outputs: w.outputs, Pin: w.pin}
 	}

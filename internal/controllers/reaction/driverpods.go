@@ -11,10 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // RestartOptions are where the pods of drivers may be deleted.
@@ -50,18 +52,31 @@ func (c *Controller) driverPods(in *Input, all *cluster) {
 		}
 		return byNode()[nodeOf(device)]
 	}
+	in.Prepared = func(pod *corev1.Pod, driver string) (claims []types.NamespacedName) {
+		for _, p := range c.options.Usage.Prepared(pod.Spec.NodeName, driver) {
+			claims = append(claims, types.NamespacedName{Namespace: p.Claim.Namespace, Name: p.Claim.Name})
+		}
+		return claims
+	}
+	in.RestartRefused = c.refused[in.Reaction.Name]
 	in.Restarts = c.options.Restarts != nil && slices.Contains(c.options.Restarts.Namespaces, want.Namespace)
 }
 
-// actRestarts deletes the pods of drivers. The UID of each is in the status already.
+// actRestarts deletes the pods of drivers. The UID of each is in the status already. A refusal, such as
+// that of the guard of driver pods, is in the message of the device in the next step.
 func (c *Controller) actRestarts(ctx context.Context, r *v1alpha1.DeviceReaction, decision Decision) error {
 	var errs []error
+	delete(c.refused, r.Name)
 	for _, pod := range decision.Restart {
 		err := c.options.Restarts.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 		switch {
 		case err == nil:
 			c.event(r, corev1.EventTypeNormal, "RestartedDriver", fmt.Sprintf("deleted pod %s/%s of the driver", pod.Namespace, pod.Name))
-		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		case reconcile.RefusedForNow(err), !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+			if c.refused[r.Name] == nil {
+				c.refused[r.Name] = map[types.UID]string{}
+			}
+			c.refused[r.Name][pod.UID] = err.Error()
 			errs = append(errs, fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		}
 	}

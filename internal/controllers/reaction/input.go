@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -34,6 +35,10 @@ type Input struct {
 	// Restarts reports whether the controller may delete it.
 	DriverPod func(v1alpha1.DeviceName) *corev1.Pod
 	Restarts  bool
+	// Prepared are the claims that a driver has to unprepare on the node of its pod. RestartRefused is
+	// why the last deletion of a pod was refused.
+	Prepared       func(pod *corev1.Pod, driver string) []types.NamespacedName
+	RestartRefused map[types.UID]string
 	// Hit returns what a drain of a device affects now.
 	Hit func(v1alpha1.DeviceName) guard.Hit
 	// Window has the thresholds of the site, Starts are the evictions that began.

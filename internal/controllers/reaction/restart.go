@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // restart names the pod of the driver that must restart before its taint goes, and decides to delete it
@@ -18,7 +19,8 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 		return
 	}
 	pod := w.DriverPod(d.DeviceName)
-	if d.Restart != nil && pod != nil && pod.UID == d.Restart.UID && pod.DeletionTimestamp == nil {
+	used := w.used(d, pod)
+	if d.Restart != nil && pod != nil && pod.UID == d.Restart.UID && pod.DeletionTimestamp == nil && used == "" {
 		w.Restart = append(w.Restart, pod)
 	}
 	if d.SickSince == nil || !strings.HasSuffix(d.Cause, " of "+theDriver) || w.Reaction.Spec.Prove != nil && !w.proven(d) {
@@ -36,12 +38,18 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 	switch other := w.restarting(d); {
 	case d.Restart != nil && d.Restart.UID != pod.UID && ready(pod):
 		d.Message = fmt.Sprintf("pod %s was restarted as %s, and the cause stands", d.Restart.Pod, pod.Name)
+	case d.Restart != nil && d.Restart.UID == pod.UID && pod.DeletionTimestamp == nil && used != "":
+		d.Message = bounded("pod "+name+used, 1024)
+	case d.Restart != nil && w.RestartRefused[pod.UID] != "":
+		d.Message = bounded("pod "+name+" does not restart: "+w.RestartRefused[pod.UID], 1024)
 	case d.Restart != nil:
 		d.Message = "pod " + d.Restart.Pod + " restarts"
 	case !w.Reaction.Spec.End.RestartDriver:
 		d.Message = bounded("if the driver takes the taint back only when it restarts, restart pod "+name, 1024)
 	case !w.Restarts:
 		d.Message = bounded("restart pod "+name+": the controller has no right to do it (controller.reactions.restartDrivers in the values of the chart)", 1024)
+	case used != "":
+		d.Message = bounded("pod "+name+used, 1024)
 	case other != "":
 		d.Message = "waits until pod " + other + " has restarted"
 	default:
@@ -49,6 +57,19 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 		d.Message = "pod " + pod.Name + " restarts"
 		w.Restart = append(w.Restart, pod)
 	}
+}
+
+// used says for how many claims on its node a driver's pod waits; empty if for none. Pods with these
+// claims cannot end while no driver is there that unprepares them.
+func (w *work) used(d *v1alpha1.ReactionDevice, pod *corev1.Pod) string {
+	if pod == nil || w.Prepared == nil {
+		return ""
+	}
+	claims := w.Prepared(pod, d.Driver)
+	if len(claims) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" restarts when no claim on node %s is prepared: %s left, first %s", pod.Spec.NodeName, plural.Of(len(claims), "claim"), claims[0])
 }
 
 // restarting names a pod of the driver that was deleted for another device, and whose replacement is not

@@ -131,3 +131,46 @@ func TestRestartAfterProof(t *testing.T) {
 		t.Error(w.proofs)
 	}
 }
+
+// TestRestartWaits: the driver's pod stays while a claim on its node is prepared, also if one comes after
+// the restart was decided, and the message names it; so it does where the deletion is refused.
+func TestRestartWaits(t *testing.T) {
+	w := newWorld(t, 1, 8)
+	f := newFleet(w, true)
+	w.reaction.Spec.End.RestartDriver = true
+	for _, pod := range f.pods {
+		pod.Spec.NodeName = "node-0"
+	}
+	var claims []types.NamespacedName
+	w.prepared = func(pod *corev1.Pod, driver string) []types.NamespacedName {
+		if pod.Name != "plugin-1" || driver != "gpu.example.com" {
+			t.Errorf("asked for pod %s of %s", pod.Name, driver)
+		}
+		return claims
+	}
+	claims = []types.NamespacedName{{Namespace: "team", Name: "train"}, {Namespace: "team", Name: "serve"}}
+	sick := device("node-0", 0)
+	w.drained(sick)
+	w.run(time.Hour)
+	const waits = "pod drivers/plugin-1 restarts when no claim on node node-0 is prepared: 2 claims left, first team/train"
+	if m := w.of(sick).Message; f.pods["node-0"] == nil || m != waits || w.of(sick).Restart != nil {
+		t.Fatalf("%v, %q", f.pods, m)
+	}
+	refuse := w.restart
+	w.restart = func(pod *corev1.Pod) { w.refused = map[types.UID]string{pod.UID: "1 claim is prepared"} }
+	claims = nil
+	w.run(3 * time.Second)
+	if m := w.of(sick).Message; m != "pod drivers/plugin-1 does not restart: 1 claim is prepared" {
+		t.Errorf("refused: %q", m)
+	}
+	claims, w.restart = []types.NamespacedName{{Namespace: "team", Name: "train"}, {Namespace: "team", Name: "serve"}}, refuse
+	w.run(3 * time.Second)
+	if m := w.of(sick).Message; f.pods["node-0"] == nil || m != waits {
+		t.Errorf("a claim came later: %v, %q", f.pods, m)
+	}
+	claims, w.refused = nil, nil
+	w.run(3 * time.Second)
+	if f.pods["node-0"] != nil {
+		t.Error("the driver does not restart")
+	}
+}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // step decides the next step of a roll and takes it: the status, then the rest. It returns when to
@@ -104,11 +105,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceRoll, decision D
 	errs = append(errs, c.updateDrains(ctx, decision.Update))
 	c.patchNodes(ctx, decision.Cordon, r.Name, failed)
 	for _, pod := range decision.DeletePods {
-		if err := c.options.API.DeletePod(ctx, pod.NamespacedName, pod.UID); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			failed(pod.Node, denied(err, "pod "+pod.Name, pod.Namespace, "controller.rolls.driverNamespaces"), err)
-			continue
-		}
-		c.event(r, corev1.EventTypeNormal, "Replacing", "deleted pod "+pod.String()+" of the driver on node "+pod.Node)
+		c.deletePod(ctx, r, pod, failed)
 	}
 	for _, node := range decision.Prove {
 		pod, claim := proofOf(r, node)
@@ -132,6 +129,18 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceRoll, decision D
 		c.wake()
 	}
 	return errors.Join(errs...)
+}
+
+// deletePod lets a pod of the driver go. One that has gone, and whose name another has, is no error; a
+// refusal by the guard of driver pods is.
+func (c *Controller) deletePod(ctx context.Context, r *v1alpha1.DeviceRoll, pod Pod, failed func(node, text string, err error)) {
+	err := c.options.API.DeletePod(ctx, pod.NamespacedName, pod.UID)
+	switch {
+	case err == nil:
+		c.event(r, corev1.EventTypeNormal, "Replacing", "deleted pod "+pod.String()+" of the driver on node "+pod.Node)
+	case reconcile.RefusedForNow(err), !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		failed(pod.Node, denied(err, "pod "+pod.Name, pod.Namespace, "controller.rolls.driverNamespaces"), err)
+	}
 }
 
 // createDrains creates drains of nodes. One that exists as the roll wants it is no error: the informer
