@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -48,29 +49,36 @@ func TestReactionAuthors(t *testing.T) {
 		"no restart":                {"dra-steward-restarts", "", plain, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			policy := policies[tt.policy]
-			if policy == nil || *policy.Spec.FailurePolicy != "Fail" {
-				t.Fatalf("%+v", policy)
-			}
-			attributes := attributesOf(t, write{kind: "DeviceReaction", resource: "devicereactions", user: user.DefaultInfo{Name: "jane"}, old: tt.old, new: tt.new})
-			allows := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-				if a.GetUser().GetName() == "jane" && a.GetVerb()+" "+a.GetAPIGroup()+"/"+a.GetResource()+" in "+a.GetNamespace() == tt.may {
-					return authorizer.DecisionAllow, "", nil
-				}
-				return authorizer.DecisionNoOpinion, "", nil
-			})
-			var got []string
-			for _, d := range evaluator(t, policy).Validate(t.Context(), attributes.GetResource(), attributes, nil, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, allows).Decisions {
-				if d.Evaluation == validating.EvalError {
-					t.Fatal(d.Message)
-				}
-				if d.Action == validating.ActionDeny {
-					got = append(got, d.Message)
-				}
-			}
-			if text := strings.Join(got, "; "); (text == "") != (tt.want == "") || !strings.Contains(text, tt.want) {
-				t.Errorf("got %q, want %q", text, tt.want)
-			}
+			authorCase{tt.old, tt.new, tt.may, tt.want}.run(t, policies[tt.policy], "DeviceReaction", "devicereactions")
 		})
+	}
+}
+
+// An authorCase is a write by the user jane: what she is allowed to do, and what the denial says.
+type authorCase struct{ old, new, may, want string }
+
+func (a authorCase) run(t *testing.T, policy *admissionregistrationv1.ValidatingAdmissionPolicy, kind, resource string) {
+	t.Helper()
+	if policy == nil || *policy.Spec.FailurePolicy != "Fail" {
+		t.Fatalf("%+v", policy)
+	}
+	attributes := attributesOf(t, write{kind: kind, resource: resource, user: user.DefaultInfo{Name: "jane"}, old: a.old, new: a.new})
+	allows := authorizer.AuthorizerFunc(func(_ context.Context, r authorizer.Attributes) (authorizer.Decision, string, error) {
+		if r.GetUser().GetName() == "jane" && r.GetVerb()+" "+r.GetAPIGroup()+"/"+r.GetResource()+" in "+r.GetNamespace() == a.may {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	})
+	var got []string
+	for _, d := range evaluator(t, policy).Validate(t.Context(), attributes.GetResource(), attributes, nil, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, allows).Decisions {
+		if d.Evaluation == validating.EvalError {
+			t.Fatal(d.Message)
+		}
+		if d.Action == validating.ActionDeny {
+			got = append(got, d.Message)
+		}
+	}
+	if text := strings.Join(got, "; "); (text == "") != (a.want == "") || !strings.Contains(text, a.want) {
+		t.Errorf("got %q, want %q", text, a.want)
 	}
 }
