@@ -50,7 +50,7 @@ func hostile(text string) fleet.Input {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: corev1.ResourceName("claim:gpu"),
 		Resources: []corev1.ResourceHealth{{ResourceID: corev1.ResourceID(text), Health: corev1.ResourceHealthStatus(text), Message: &text}}}}}}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{text: text, corev1.LabelTopologyZone: text}}}
-	return fleet.Input{View: tracker.Merge(slice, rule), Claims: []*resourceapi.ResourceClaim{claim}, Pods: []*corev1.Pod{pod}, Nodes: []*corev1.Node{n}, Drains: []*v1alpha1.DeviceDrain{drain}, Reactions: []*v1alpha1.DeviceReaction{reactionTo(text)}, Notes: []string{text}}
+	return fleet.Input{View: tracker.Merge(slice, rule), Claims: []*resourceapi.ResourceClaim{claim}, Pods: []*corev1.Pod{pod}, Nodes: []*corev1.Node{n}, Drains: []*v1alpha1.DeviceDrain{drain}, Reactions: []*v1alpha1.DeviceReaction{reactionTo(text)}, Rolls: []*v1alpha1.DeviceRoll{rollOf(strings.ToValidUTF8(text[:min(len(text), 253)], ""))}, Notes: []string{text}}
 }
 
 // pagesOf are the addresses of all pages that show a text.

@@ -13,9 +13,10 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// A drainsView is the data of the page of drains and reactions.
+// A drainsView is the data of the page of drains, rolls and reactions.
 type drainsView struct {
 	Rows      []drainRow
+	Rolls     []rollView
 	Reactions []reactionView
 }
 
@@ -39,7 +40,7 @@ type reactionDevice struct {
 }
 
 func newDrainsView(s *Server, f *fleet.Fleet) drainsView {
-	v := drainsView{Rows: drainRows(f)}
+	v := drainsView{Rows: drainRows(f), Rolls: s.rollViews(f)}
 	for _, r := range f.Input.Reactions {
 		v.Reactions = append(v.Reactions, s.newReactionView(r))
 	}

@@ -40,6 +40,8 @@ type Input struct {
 	Drains []*v1alpha1.DeviceDrain
 	// Reactions are those of the cluster.
 	Reactions []*v1alpha1.DeviceReaction
+	// Rolls are those of the cluster.
+	Rolls []*v1alpha1.DeviceRoll
 	// Pods, Templates, Groups and Budgets are those of all namespaces. Only questions about pods
 	// need them: [Build] does not.
 	Pods       []*corev1.Pod

@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/controllers/roll"
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/history"
@@ -37,11 +38,12 @@ type feed struct {
 	server  *console.Server
 	streams cmdutil.Streams
 	cluster string
-	// typed, drains and reactions are nil for files.
+	// typed, drains, reactions and rolls are nil for files.
 	typed     kubernetes.Interface
 	drains    *drain.Client
 	reactions *reaction.Client
-	// ofFiles are the drains and reactions of files.
+	rolls     *roll.Client
+	// ofFiles are the drains, reactions and rolls of files.
 	ofFiles ownObjects
 	// first has the feature gates, which are read once.
 	first *clusterread.Snapshot
@@ -70,6 +72,9 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 			return nil, err
 		}
 		if f.reactions, err = reaction.NewClient(config); err != nil {
+			return nil, err
+		}
+		if f.rolls, err = roll.NewClient(config); err != nil {
 			return nil, err
 		}
 		if o.export == "" {
@@ -115,9 +120,10 @@ func (f *feed) history(ctx context.Context, device v1alpha1.DeviceName) (*histor
 type ownObjects struct {
 	drains    []*v1alpha1.DeviceDrain
 	reactions []*v1alpha1.DeviceReaction
+	rolls     []*v1alpha1.DeviceRoll
 }
 
-// ownObjectsOf reads the drains and reactions of files. Standard input can be read once only, and is
+// ownObjectsOf reads the drains, reactions and rolls of files. Standard input can be read once only, and is
 // left out.
 func ownObjectsOf(streams cmdutil.Streams, files []string) (found ownObjects, _ error) {
 	files = slices.DeleteFunc(slices.Clone(files), func(name string) bool { return name == "-" })
@@ -139,6 +145,9 @@ func ownObjectsOf(streams cmdutil.Streams, files []string) (found ownObjects, _ 
 		case v1alpha1.DeviceReactionKind:
 			one := &v1alpha1.DeviceReaction{}
 			problems, found.reactions = manifest.DecodeInto(document, one), append(found.reactions, one)
+		case v1alpha1.DeviceRollKind:
+			one := &v1alpha1.DeviceRoll{}
+			problems, found.rolls = manifest.DecodeInto(document, one), append(found.rolls, one)
 		}
 		for _, problem := range problems {
 			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
@@ -182,7 +191,7 @@ func (f *feed) read(ctx context.Context, o clusterread.SnapshotOptions) (in flee
 		Partial: found.PartialClaims, NoClasses: found.NoClasses, NoGroups: found.NoGroups, IncompletePools: found.Before135,
 		Gates: f.first.Gates, Server: found.Server, Notes: found.Notes}
 	if f.drains == nil {
-		in.Drains, in.Reactions = f.ofFiles.drains, f.ofFiles.reactions
+		in.Drains, in.Reactions, in.Rolls = f.ofFiles.drains, f.ofFiles.reactions, f.ofFiles.rolls
 		return in, nil
 	}
 	var err error
@@ -191,7 +200,11 @@ func (f *feed) read(ctx context.Context, o clusterread.SnapshotOptions) (in flee
 		return in, err
 	}
 	in.Reactions, err = clusterread.List[*v1alpha1.DeviceReaction](ctx, &f.source, f.quiet(), "DeviceReactions", f.reactions)
-	return in, optional(&in, "DeviceReactions", err)
+	if err = optional(&in, "DeviceReactions", err); err != nil {
+		return in, err
+	}
+	in.Rolls, err = clusterread.List[*v1alpha1.DeviceRoll](ctx, &f.source, f.quiet(), "DeviceRolls", f.rolls)
+	return in, optional(&in, "DeviceRolls", err)
 }
 
 // optional notes that a kind cannot be read, and passes over one that is not installed.
