@@ -34,7 +34,7 @@ type Export struct {
 }
 
 // Export writes the pages as files. They show what is shown now, with the predictions that can be made
-// in a minute.
+// in a minute, the events and histories that can be read in another, the policies, and a report.
 func (s *Server) Export(ctx context.Context, o ExportOptions) (Export, error) {
 	e := &exporter{server: s, now: s.shown.Load(), folder: o.Folder, group: fleet.Grouping(o.Group), known: map[string]bool{}}
 	if err := e.begin(); err != nil {
@@ -46,7 +46,7 @@ func (s *Server) Export(ctx context.Context, o ExportOptions) (Export, error) {
 	if e.pages, err = newRenderer(links{files: e.known}); err != nil {
 		return Export{}, err
 	}
-	for _, step := range []func(context.Context) error{e.assets, e.maps, e.others, e.devices, e.claims, e.drains} {
+	for _, step := range []func(context.Context) error{e.assets, e.maps, e.others, e.ladder, e.devices, e.claims, e.drains} {
 		if err := step(ctx); err != nil {
 			return Export{}, err
 		}
@@ -66,6 +66,7 @@ type exporter struct {
 	own                       []int
 	written, left, leftClaims int
 	predictions
+	records
 }
 
 // begin makes the folder.
@@ -107,6 +108,8 @@ func (e *exporter) plan() {
 		e.known[server.to("capacity", "by", by)] = true
 	}
 	e.known[server.to("capacity")] = true
+	e.known[server.to("policies")] = e.server.options.Policies != nil
+	e.known[server.to("report")] = e.server.options.Report != nil
 	for _, i := range e.own {
 		e.known[server.device(f.Devices[i].ID).URL] = true
 	}
@@ -212,6 +215,7 @@ func (e *exporter) devices(ctx context.Context) error {
 		v := e.server.newDeviceView(e.now.fleet, d)
 		v.Previews = e.previews(ctx, d.ID)
 		v.setHealth(e.in.Pods)
+		v.Findings, v.Past = e.foundOn(ctx, v.Holders), e.pastOf(ctx, d.ID)
 		if err := e.page(ctx, links{}.device(d.ID).URL, page{Template: "device", Title: d.ID.Device, Data: v}); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (e *exporter) look(ctx context.Context) {
 	if e.err == nil && e.in.NoPods {
 		e.err = errors.New("unknown: you are not allowed to list the pods of all namespaces")
 	}
-	e.until = time.Now().Add(exportTime)
+	e.predictions.until = time.Now().Add(exportTime)
 }
 
 // able returns a context for one prediction, or why it is left out.
@@ -52,10 +52,10 @@ func (e *exporter) able(ctx context.Context) (context.Context, context.CancelFun
 	switch {
 	case e.err != nil:
 		return nil, nil, e.err
-	case time.Now().After(e.until):
+	case time.Now().After(e.predictions.until):
 		return nil, nil, errLeft
 	}
-	ctx, cancel := context.WithDeadline(ctx, e.until)
+	ctx, cancel := context.WithDeadline(ctx, e.predictions.until)
 	return ctx, cancel, nil
 }
 
@@ -113,6 +113,7 @@ func (e *exporter) claims(ctx context.Context) error {
 		} else {
 			v.Error = err.Error()
 		}
+		v.Events = e.happenedTo(ctx, claim.Namespace, "ResourceClaim", claim.Name)
 		if err := e.page(ctx, links{}.claim(claim.Namespace, claim.Name).URL, page{Template: "why", Title: claim.Name, Data: v}); err != nil {
 			return err
 		}
@@ -125,6 +126,7 @@ func (e *exporter) claims(ctx context.Context) error {
 		} else {
 			v.Error = err.Error()
 		}
+		v.Events = e.happenedTo(ctx, pod.Namespace, "Pod", pod.Name)
 		if err := e.page(ctx, links{}.pod(pod.Namespace, pod.Name).URL, page{Template: "why", Title: pod.Name, Data: v}); err != nil {
 			return err
 		}

@@ -49,13 +49,17 @@ type codeView struct {
 
 // reportPage shows the report that was made last. It makes one if the address asks for it.
 func (s *Server) reportPage(ctx context.Context, r *http.Request, _ *shown) (page, error) {
-	v := reportView{Able: s.options.Report != nil, Command: s.command("report", "-n", s.options.Release)}
+	v := s.newReportView()
 	if v.Able {
 		asked := r.FormValue("make") == "yes"
 		v.result = s.report.get(ctx, s.options.Now, func(result[report.Report]) bool { return asked }, s.options.Report)
 	}
 	v.fill()
 	return page{Template: "report", Title: "Report", Data: v}, nil
+}
+
+func (s *Server) newReportView() reportView {
+	return reportView{Able: s.options.Report != nil, Command: s.command("report", "-n", s.options.Release)}
 }
 
 func (v *reportView) fill() {
@@ -110,20 +114,23 @@ type countView struct {
 
 // policiesPage shows the policies of the release. It reads them again if what it has is old.
 func (s *Server) policiesPage(ctx context.Context, _ *http.Request, _ *shown) (page, error) {
-	v := policiesView{Able: s.options.Policies != nil, Command: s.command("policy", "list")}
+	v := s.newPoliciesView()
 	if v.Able {
 		old := func(last result[report.Policies]) bool {
 			return last.Ended.IsZero() || s.options.Now().Sub(last.Ended) > policiesAge
 		}
 		v.result = s.policies.get(ctx, s.options.Now, old, s.options.Policies)
 	}
-	if v.Err != nil {
-		v.Problem = v.Err.Error()
-	}
 	if v.Err == nil && !v.Ended.IsZero() {
 		v.fill(s.counted(v.Value, v.Ended))
+	} else if v.Err != nil {
+		v.Problem = v.Err.Error()
 	}
 	return page{Template: "policies", Title: "Policies", Data: v}, nil
+}
+
+func (s *Server) newPoliciesView() policiesView {
+	return policiesView{Able: s.options.Policies != nil, Command: s.command("policy", "list")}
 }
 
 // A baseline is what the webhook had counted when the page of policies was opened first.

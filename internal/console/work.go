@@ -29,6 +29,15 @@ type result[T any] struct {
 	Running      bool
 }
 
+// resultOf computes a value for a page that waits for it.
+func resultOf[T any](ctx context.Context, now func() time.Time, compute func(context.Context) (T, error)) result[T] {
+	ctx, cancel := context.WithTimeout(ctx, workTime)
+	defer cancel()
+	began := now()
+	value, err := compute(ctx)
+	return result[T]{Value: value, Err: err, Began: began, Ended: now()}
+}
+
 // get returns the last result, after it has started a work if none runs and begin says so, and has
 // waited some seconds for the one that runs.
 func (w *work[T]) get(ctx context.Context, now func() time.Time, begin func(last result[T]) bool, compute func(context.Context) (T, error)) result[T] {
