@@ -17,7 +17,7 @@ type mutant struct {
 // all returns the mutants by part.
 func all() []mutant {
 	var list []mutant
-	for _, part := range [][]mutant{tolerations(), evictions(), trackers(), drains(), patches(), policies(), webhooks(), commands(), requests(), nodes(), versions()} {
+	for _, part := range [][]mutant{tolerations(), evictions(), trackers(), drains(), patches(), policies(), webhooks(), commands(), requests(), nodes(), versions(), schedulers()} {
 		list = append(list, part...)
 	}
 	return list
@@ -230,5 +230,18 @@ func versions() []mutant {
 		{name: "a gate that is off is on", file: gates, old: `reported.Gates[name] = value(metric) == 1`, new: `reported.Gates[name] = true`},
 		{name: "a deleted object is shown", file: watcher, old: `event.Type != watch.Deleted`, new: `true`},
 		{name: "an expired watch ends", file: watcher, old: `func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }`, new: `func expired(error) bool { return false }`},
+	}
+}
+
+func schedulers() []mutant {
+	const taken, queue, view = "scheduler/plugin/patches.go", "scheduler/plugin/requeue.go", "scheduler/view/view.go"
+	return []mutant{
+		{name: "a changed class is not followed by the scheduler", file: taken, old: `handlers(func(object any) { p.noteClass(nameOf(object)) })`, new: `handlers(func(any) {})`},
+		{name: "no patch names the class", file: taken, old: `*filter.DeviceClassName == class {`, new: `*filter.DeviceClassName == "" {`},
+		{name: "the scheduler compiles a patch without its class", file: taken, old: `class, _ = p.classes.Get(*filter.DeviceClassName)`, new: `_, _ = p.classes.Get(*filter.DeviceClassName)`},
+		{name: "a patch with another class is the same", file: view, old: ` && sameClass(v.classes[object.Name], class) {`, new: ` {`},
+		{name: "pods that wait are not tried again", file: queue, old: `profile.handle.Activate(profile.logger, waiting)`, new: `_ = waiting`},
+		{name: "pods that are bound wait for devices", file: queue, old: `pod.Spec.NodeName == "" && `, new: ``},
+		{name: "pods wait for no patches", file: "scheduler/plugin/plugin.go", old: `!p.patches.isSettled()`, new: `false`},
 	}
 }

@@ -90,12 +90,22 @@ func (m mutant) apply(tree string) ([]byte, error) {
 	return []byte(strings.Replace(string(text), m.old, m.new, 1)), nil
 }
 
-// packagePath is the package whose tests run.
-func (m mutant) packagePath() string {
+// packagePath is the package whose tests run, below the folder of its module.
+func (m mutant) packagePath(tree string) (module, path string) {
+	folder := filepath.Dir(m.file)
 	if m.tests != "" {
-		return "./" + m.tests
+		folder = m.tests
 	}
-	return "./" + filepath.Dir(m.file)
+	for module = folder; module != "."; module = filepath.Dir(module) {
+		if _, err := os.Stat(filepath.Join(tree, module, "go.mod")); err == nil {
+			break
+		}
+	}
+	below, err := filepath.Rel(module, folder)
+	if err != nil {
+		below = folder // both are relative, so there is no error
+	}
+	return filepath.Join(tree, module), "./" + filepath.ToSlash(below)
 }
 
 // found reports whether the tests fail with the bug. A bug that does not compile is an error.
@@ -118,18 +128,19 @@ func (m mutant) found(ctx context.Context, tree, dir string) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if out, err := goCommand(ctx, tree, "build", "-overlay", overlay, m.packagePath()); err != nil {
+	module, path := m.packagePath(tree)
+	if out, err := goCommand(ctx, module, "build", "-overlay", overlay, path); err != nil {
 		return false, fmt.Errorf("does not compile: %w\n%s", err, out)
 	}
-	_, err = goCommand(ctx, tree, "test", "-failfast", "-vet=off", "-overlay", overlay, m.packagePath())
+	_, err = goCommand(ctx, module, "test", "-failfast", "-vet=off", "-overlay", overlay, path)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return true, nil
 	}
 	return false, err
 }
 
-func goCommand(ctx context.Context, tree string, args ...string) ([]byte, error) {
+func goCommand(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "go", args...)
-	command.Dir = tree
+	command.Dir = folder
 	return command.CombinedOutput()
 }
