@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -26,8 +27,11 @@ import (
 // CorpusVariable is the environment variable that names the folder of the corpus.
 const CorpusVariable = "DRA_STEWARD_CORPUS"
 
-// tables is the file of the corpus with upstream's tables.
-const tables = "upstream-1.37.0-tables.jsonl"
+// tables are the files of the corpus with upstream's tables, by the version that they are of.
+const tables = "upstream-*-tables.jsonl"
+
+// named is the version of the tables whose answers are recorded under the line alone.
+const named = "1.37.0"
 
 // ErrNoCorpus says that the corpus is not there.
 var ErrNoCorpus = errors.New("no corpus of public manifests; set " + CorpusVariable + " to its folder")
@@ -36,14 +40,14 @@ var ErrNoCorpus = errors.New("no corpus of public manifests; set " + CorpusVaria
 // beside the repository, looked for from the working directory upwards.
 func Folder() (string, error) {
 	if folder := os.Getenv(CorpusVariable); folder != "" {
-		if _, err := os.Stat(filepath.Join(folder, tables)); err != nil {
-			return "", fmt.Errorf("%w: %w", ErrNoCorpus, err)
+		if len(tableFiles(folder)) == 0 {
+			return "", fmt.Errorf("%w: %s has no %s", ErrNoCorpus, folder, tables)
 		}
 		return folder, nil
 	}
 	for up := ".."; len(up) < len("../../../../../.."); up = filepath.Join(up, "..") {
 		folder := filepath.Join(up, "shared", "corpus")
-		if _, err := os.Stat(filepath.Join(folder, tables)); err == nil {
+		if len(tableFiles(folder)) > 0 {
 			return folder, nil
 		}
 	}
@@ -80,20 +84,46 @@ func Corpus(folder string) (cases []wire.Case, err error) {
 	return cases, nil
 }
 
+// tableFiles are the paths of upstream's tables in a folder.
+func tableFiles(folder string) []string {
+	files, _ := filepath.Glob(filepath.Join(folder, tables)) // its only error is that of the pattern
+	return files
+}
+
 // A Row is a case of upstream's tables, with what the hand-written validation alone
 // said of it, all feature gates that it needs being on.
 type Row struct {
 	wire.Case
+	// Version is that of the Kubernetes whose tests have the row.
+	Version  string
 	Recorded []wire.Error
 }
 
-// Tables returns the rows of upstream's tables.
+// Tables returns the rows of all of upstream's tables in a folder.
 func Tables(folder string) (rows []Row, err error) {
-	file, err := os.Open(filepath.Join(folder, tables))
+	for _, file := range tableFiles(folder) {
+		some, err := table(file)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+	}
+	return rows, nil
+}
+
+// table returns the rows of one file, named by version and line; those of 1.37.0 by their lines
+// alone, as the recorded answers of older minors name them.
+func table(name string) (rows []Row, err error) {
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "upstream-"), "-tables.jsonl")
+	prefix := "tables/" + version + "/"
+	if version == named {
+		prefix = "tables/"
+	}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
@@ -103,10 +133,10 @@ func Tables(folder string) (rows []Row, err error) {
 			Errors      []wire.Error
 		}
 		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", tables, n, err)
+			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 		c := wire.Case{
-			ID: fmt.Sprintf("tables/%d", n), Op: wire.Create, Object: record.Object, Old: record.Old,
+			ID: prefix + strconv.Itoa(n), Op: wire.Create, Object: record.Object, Old: record.Old,
 			Gates: map[string]bool{wire.AllDRA: true}, Admin: true,
 		}
 		if record.Old != nil {
@@ -115,7 +145,7 @@ func Tables(folder string) (rows []Row, err error) {
 		if strings.Contains(record.Func, "Status") {
 			c.Subresource = "status"
 		}
-		rows = append(rows, Row{c, record.Errors})
+		rows = append(rows, Row{c, version, record.Errors})
 	}
 	return rows, lines.Err()
 }
