@@ -84,7 +84,7 @@ func comparePaths(a, b string) int {
 	return natural.Compare(a, b)
 }
 
-// Outputs are the forms in which a report is written.
+// Outputs are the forms of a report that only this package writes, and json.
 func Outputs() []string { return []string{"text", "json", "sarif"} }
 
 // Write writes the report in one of Outputs.

@@ -26,6 +26,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/server"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Run runs the program with args until it is done or ctx ends, and returns its exit
@@ -42,7 +43,7 @@ func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 	case errors.Is(err, cmdutil.ErrFindings), errors.Is(err, cmdutil.ErrInterrupted):
 		return cmdutil.ExitFindings
 	default:
-		fmt.Fprintf(streams.Err, "dra-steward: %v\n", cmdutil.Explain(err))
+		fmt.Fprintf(streams.Err, "dra-steward: %s\n", streams.Called(cmdutil.Explain(err).Error()))
 		return cmdutil.ExitFailed
 	}
 }
@@ -71,10 +72,11 @@ func RunAs(ctx context.Context, argv []string, streams cmdutil.Streams) int {
 }
 
 // called puts the name of a kubectl plugin into help.
-func called(c *cobra.Command, name string) {
-	c.Example = strings.ReplaceAll(c.Example, "dra-steward ", name+" ")
+func called(c *cobra.Command, streams cmdutil.Streams) {
+	c.Long, c.Example = streams.Called(c.Long), streams.Called(c.Example)
+	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = streams.Called(f.Usage) })
 	for _, sub := range c.Commands() {
-		called(sub, name)
+		called(sub, streams)
 	}
 }
 
@@ -124,6 +126,9 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if strings.HasSuffix(err.Error(), "unknown flag: --selector") && c.Flags().Lookup("node-selector") != nil {
+			return fmt.Errorf("%w; for the labels of nodes, use -l (--node-selector)", err)
+		}
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.AddCommand(server.Command(streams), manager.Command(streams), lint.Command(streams), lint.ExplainCommand(streams),
@@ -133,7 +138,7 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 	explainArguments(root)
 	if streams.Name != "" {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: streams.Name}
-		called(root, streams.Name)
+		called(root, streams)
 	}
 	root.SetUsageFunc(usageWithoutConnection(root.UsageFunc()))
 	return root

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,11 +15,15 @@ import (
 )
 
 // TestFlagsAgree: a flag takes the same values in every command that has it: --from-files
-// splits at commas everywhere, --policies nowhere, and --dry-run is none, client or server.
+// splits at commas everywhere, --policies nowhere, --dry-run is none, client or server, and every
+// duration may have days.
 func TestFlagsAgree(t *testing.T) {
 	kinds := map[string]map[string][]string{} // by flag, then by what it takes: commands
 	each(Command(cmdutil.Streams{}), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if _, days := f.Value.(*cmdutil.Duration); f.Value.Type() == "duration" && !days {
+				t.Errorf("%s --%s: use cmdutil.DurationVar", c.CommandPath(), f.Name)
+			}
 			kind := fmt.Sprintf("%s, alone %q", f.Value.Type(), f.NoOptDefVal)
 			if kinds[f.Name] == nil {
 				kinds[f.Name] = map[string][]string{}
@@ -44,5 +49,21 @@ func each(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, sub := range c.Commands() {
 		each(sub, do)
+	}
+}
+
+// TestSelectorOfKubectl: --selector with labels, as kubectl takes it, names our flag for the labels of
+// nodes, before anything connects.
+func TestSelectorOfKubectl(t *testing.T) {
+	for args, wants := range map[string]bool{
+		"drain --selector rack=r7": true, "drain --selector=rack==r7": true, "drain --selector rack": true,
+		"taint --selector rack=r7 a:NoSchedule": true, "devices --selector rack=r7": true,
+		`drain --selector device.driver=="a.example"`: false, "drain --selector true": false, "drain --selector 1==1": false,
+	} {
+		var out bytes.Buffer
+		code := Run(t.Context(), append(strings.Fields(args), "--server=https://127.0.0.1:1"), cmdutil.Streams{Out: &out, Err: &out})
+		if code != cmdutil.ExitFailed || strings.Contains(out.String(), "use -l") != wants || strings.Contains(out.String(), "connection refused") == wants {
+			t.Errorf("%s: exit code %d\n%s", args, code, &out)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/certificate"
 )
 
@@ -24,9 +25,9 @@ func (o *certificateOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.secret, "certificate-secret", "", "manage the webhook's certificate in the Secret of this name in --namespace; empty: do not manage certificates")
 	f.StringVar(&o.configurations, "webhook-configurations", "dra-steward", "name of the webhook configurations, for --certificate-secret and --extended-resources")
 	f.StringSliceVar(&o.settings.Hosts, "certificate-hosts", nil, "host names of the webhook's certificate, with --certificate-secret")
-	f.DurationVar(&o.settings.Validity, "certificate-validity", 90*24*time.Hour, "validity of the webhook's certificate (at least 2h)")
-	f.DurationVar(&o.settings.RenewBefore, "certificate-renew-before", 30*24*time.Hour, "how long before its expiry the webhook's certificate is replaced")
-	f.DurationVar(&o.settings.Settle, "certificate-settle", 2*time.Minute, "how long a new authority is announced before its use, and an old one after its use")
+	cmdutil.DurationVar(f, &o.settings.Validity, "certificate-validity", 90*24*time.Hour, "validity of the webhook's certificate (at least 2h)")
+	cmdutil.DurationVar(f, &o.settings.RenewBefore, "certificate-renew-before", 30*24*time.Hour, "how long before its expiry the webhook's certificate is replaced")
+	cmdutil.DurationVar(f, &o.settings.Settle, "certificate-settle", 2*time.Minute, "how long a new authority is announced before its use, and an old one after its use")
 }
 
 // validate looks at the settings if certificates are kept at all.

@@ -44,7 +44,7 @@ func (o *Options) AddFlags(c *cobra.Command) {
 	f.BoolVar(&o.drainForesight, "drain-foresight", false, "report in the status of DeviceDrains which pods do not land again; reads nodes, ResourceClaimTemplates and PodGroups, and keeps more of each pod")
 	f.BoolVar(&o.capacityMetrics, "capacity-metrics", false, "count once a minute how many devices of each driver and class are left, and how many claims fit, for metrics; reads nodes")
 	f.BoolVar(&o.capacityPatched, "capacity-patched", false, "apply ResourceSlicePatches to the devices that --capacity-metrics counts, as dra-steward-scheduler does")
-	f.DurationVar(&o.drainBackoff, "drain-backoff", 5*time.Minute, "how long a drain waits before it evicts a returned pod again; doubles each time, up to an hour")
+	cmdutil.DurationVar(f, &o.drainBackoff, "drain-backoff", 5*time.Minute, "how long a drain waits before it evicts a returned pod again; doubles each time, up to an hour")
 	f.StringVar(&o.namespace, "namespace", "", "namespace of Lease and ConfigMap (default: the namespace of the pod)")
 	f.StringVar(&o.Name, "name", "dra-steward-controller", "name of Lease and ConfigMap")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of this pod)")
@@ -68,7 +68,7 @@ func (o *Options) addThresholds(c *cobra.Command) {
 	defaults := guard.DefaultThresholds()
 	f.IntVar(&o.breaker.Pods, "threshold-pods", defaults.Pods, "maximum number of pods that a rule or driver evicts without an acknowledgement")
 	f.IntVar(&o.breaker.Namespaces, "threshold-namespaces", defaults.Namespaces, "maximum number of their namespaces")
-	f.DurationVar(&o.breakerWindow, "threshold-window", guard.DefaultWindow, "how long an eviction counts against the thresholds together with the drains that a DeviceReaction or a DeviceRoll creates after it, at most 1h; 0s counts each by itself")
+	cmdutil.DurationVar(f, &o.breakerWindow, "threshold-window", guard.DefaultWindow, "how long an eviction counts against the thresholds together with the drains that a DeviceReaction or a DeviceRoll creates after it, at most 1h; 0s counts each by itself")
 	f.IntVar(&o.breaker.Percent, "threshold-percent", defaults.Percent, "maximum percentage of the devices of the drivers; 100 = no limit")
 }
 

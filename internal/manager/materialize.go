@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -56,8 +57,8 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prom
 
 func (o *Options) patchFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.patchRecords, "patch-records", "", "with --patches, prefix of the ConfigMaps that record the original values of drivers; empty: in memory only")
-	f.DurationVar(&o.patchSettle, "patch-settle", materialize.DefaultSettle, "how long a slice may differ from the result of patches before it is updated: replicas of the webhook also need to observe a patch")
-	f.DurationVar(&o.statusGap, "patch-status-gap", patchstatus.DefaultGap, "minimum time between two status writes for one generation of a ResourceSlicePatch")
+	cmdutil.DurationVar(f, &o.patchSettle, "patch-settle", materialize.DefaultSettle, "how long a slice may differ from the result of patches before it is updated: replicas of the webhook also need to observe a patch")
+	cmdutil.DurationVar(f, &o.statusGap, "patch-status-gap", patchstatus.DefaultGap, "minimum time between two status writes for one generation of a ResourceSlicePatch")
 }
 
 // RecordsPrefix is how the names of the ConfigMaps begin in which the chart lets a controller

@@ -81,7 +81,7 @@ func WatchCommand(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.serveSocket, "serve-socket", "", "socket for the corrected PodResources API; empty: none")
 	f.StringToStringVar(&o.serveDevices, "serve-devices", nil, "list devices of claims in the corrected PodResources API as those of a device plugin, too: RESOURCE=ATTRIBUTE, such as nvidia.com/gpu=gpu.nvidia.com/uuid")
 	f.StringSliceVar(&o.holderLabels, "holder-labels", nil, "more labels of dra_steward_node_device_holder_info, of "+strings.Join(HolderLabels(), ", ")+"; the label "+labelResource+" adds the devices of device plugins")
-	f.DurationVar(&o.interval, "interval", DefaultInterval, "interval of reconciles; changes also trigger one")
+	cmdutil.DurationVar(f, &o.interval, "interval", DefaultInterval, "interval of reconciles; changes also trigger one")
 	f.BoolVar(&o.events, "events", true, "emit an event on the pod for each finding")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty: off")

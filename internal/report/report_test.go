@@ -184,7 +184,7 @@ func TestHoldersAndTaints(t *testing.T) {
 	if r.Changes() {
 		t.Error("there is no step after enforce")
 	}
-	for _, output := range report.Outputs() {
+	for _, output := range report.Texts() {
 		var text bytes.Buffer
 		if err := r.Write(output, &text); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -13,20 +12,15 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
-// Outputs are the forms in which a report is written. wide has every object and device.
-func Outputs() []string { return []string{"text", "wide", "json"} }
+// Texts are the forms of a report for people. wide has every object and device.
+func Texts() []string { return []string{"text", "wide"} }
 
 // few is how many objects are named where not all are.
 const few = 3
 
-// Write writes the report in one of Outputs.
+// Write writes the report in one of Texts.
 func (r Report) Write(output string, out io.Writer) error {
 	switch output {
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(r)
 	case "text", "wide":
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		r.ladder(w)
@@ -41,7 +35,7 @@ func (r Report) Write(output string, out io.Writer) error {
 		}
 		return w.Flush()
 	}
-	return fmt.Errorf("--output %q: must be one of %s", output, strings.Join(Outputs(), ", "))
+	return fmt.Errorf("--output %q: must be one of %s", output, strings.Join(Texts(), ", "))
 }
 
 // faults writes the known faults of the version of Kubernetes.

@@ -26,6 +26,7 @@ type fitOptions struct {
 	file, output, drained  string
 	replicas               int
 	patched, withoutTaints bool
+	noHeaders              bool
 }
 
 func fitFormats() []string { return []string{"text"} }
@@ -60,6 +61,7 @@ choice of nodes; 2 the command failed.`,
 	f.StringVarP(&o.file, "file", "f", "", "file with the workload; - is standard input")
 	f.IntVar(&o.replicas, "replicas", 0, "how many pods are to fit")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(fitFormats()...), ", "))
+	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the headers of the columns")
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	f.BoolVar(&o.withoutTaints, "without-taints", false, "count as if no device had a taint")
 	f.StringVar(&o.drained, "if-drained", "", "count as if these devices were drained: DRIVER/POOL/DEVICE, DRIVER/POOL, node/NAME, driver/NAME, claim/NAME or pod/NAME; or as if the DeviceDrain devicedrain/NAME had ended")
@@ -164,12 +166,14 @@ func (o *fitOptions) question(l *clusterread.Snapshot, asked workload, drained [
 
 func (o *fitOptions) write(out io.Writer, r fitReport) error {
 	if o.output != "text" {
-		return cmdutil.Print(out, o.output, r)
+		return cmdutil.PrintTable(out, o.output, r, !o.noHeaders)
 	}
 	fmt.Fprintf(out, "%s: %s\n", r.Subject, r.headline())
 	if len(r.Nodes) > 0 {
 		w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(w, "NODE\tPODS")
+		if !o.noHeaders {
+			fmt.Fprintln(w, "NODE\tPODS")
+		}
 		for _, n := range r.Nodes {
 			fmt.Fprintf(w, "%s\t%d\n", n.Node, n.Pods)
 		}

@@ -47,16 +47,20 @@ Exit codes: 0 the impact is within the thresholds, 1 it exceeds them, 2 the comm
 	}
 	f := c.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the DeviceTaintRule; - is standard input")
-	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(impactFormats()...), ", "))
 	f.BoolVar(&o.withPartitions, "with-partitions", false, "also count the devices that share counters with these, such as the other partitions of a GPU")
 	o.addFlags(c, true)
 	c.ValidArgsFunction = o.read.CompleteRules
-	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(impactFormats()...))
 	return c
 }
 
+// impactFormats: wide also names every claim that tolerates the taint and every device that shares
+// counters, name only the pods.
+func impactFormats() []string { return []string{"text", "wide", "name"} }
+
 func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args []string) error {
-	if err := cmdutil.CheckOutput(o.output, "text"); err != nil {
+	if err := cmdutil.CheckOutput(o.output, impactFormats()...); err != nil {
 		return err
 	}
 	if (o.file == "") == (len(args) == 0) {
@@ -164,8 +168,25 @@ func ruleOfFile(streams cmdutil.Streams, file string) (*resourceapi.DeviceTaintR
 }
 
 func writeReport(streams cmdutil.Streams, report taints.Report, output string) error {
-	if output == "text" {
+	switch output {
+	case "text":
 		return report.WriteText(streams.Out)
+	case "wide":
+		if err := report.WriteText(streams.Out); err != nil {
+			return err
+		}
+		for _, claim := range report.Tolerating {
+			fmt.Fprintf(streams.Out, "tolerated by claim %s\n", claim)
+		}
+		for _, device := range report.Siblings {
+			fmt.Fprintf(streams.Out, "shares counters: %s\n", device)
+		}
+		return nil
+	case "name":
+		for _, pod := range report.Pods {
+			fmt.Fprintf(streams.Out, "%s/%s\n", pod.Namespace, pod.Name)
+		}
+		return nil
 	}
 	return cmdutil.Print(streams.Out, output, report)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -32,7 +31,7 @@ func (o taintOptions) listRules(ctx context.Context, streams cmdutil.Streams) er
 		return err
 	}
 	if slices.Contains(ruleFormats(), o.output) {
-		return o.writeRules(streams.Out, rules)
+		return o.writeRules(streams, rules)
 	}
 	list := &resourceapi.DeviceTaintRuleList{Items: []resourceapi.DeviceTaintRule{}}
 	list.APIVersion, list.Kind = resourceapi.SchemeGroupVersion.String(), "DeviceTaintRuleList"
@@ -44,7 +43,8 @@ func (o taintOptions) listRules(ctx context.Context, streams cmdutil.Streams) er
 	return cmdutil.PrintTable(streams.Out, o.output, list, !o.noHeaders)
 }
 
-func (o taintOptions) writeRules(out io.Writer, rules []*resourceapi.DeviceTaintRule) error {
+func (o taintOptions) writeRules(streams cmdutil.Streams, rules []*resourceapi.DeviceTaintRule) error {
+	out := streams.Out
 	if o.output == "name" {
 		for _, rule := range rules {
 			fmt.Fprintf(out, "devicetaintrule.%s/%s\n", resourceapi.GroupName, rule.Name)
@@ -52,7 +52,7 @@ func (o taintOptions) writeRules(out io.Writer, rules []*resourceapi.DeviceTaint
 		return nil
 	}
 	if len(rules) == 0 && !o.noHeaders {
-		_, err := fmt.Fprintln(out, "there are no DeviceTaintRules; dra-steward devices shows the taints of drivers")
+		_, err := fmt.Fprintln(out, streams.Called("there are no DeviceTaintRules; dra-steward devices shows the taints of drivers"))
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

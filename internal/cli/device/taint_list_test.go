@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // TestListRules: what rules select, their owner and their end; a hostile text stays in its cell.
@@ -19,7 +20,7 @@ func TestListRules(t *testing.T) {
 			Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: s, Taint: resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}}}
 	}
 	var out strings.Builder
-	err := taintOptions{output: "text"}.writeRules(&out, []*resourceapi.DeviceTaintRule{
+	err := taintOptions{output: "text"}.writeRules(cmdutil.Streams{Out: &out}, []*resourceapi.DeviceTaintRule{
 		rule("a", &resourceapi.DeviceTaintSelector{Driver: new("gpu.example.com"), Pool: new("node-1"), Device: new("gpu-0")}, map[string]string{
 			v1alpha1.OwnerAnnotation: "team gpu", v1alpha1.ReasonAnnotation: "fan", v1alpha1.TicketAnnotation: "OPS-1", v1alpha1.ExpiresAnnotation: "2026-12-31T18:00:00Z"}),
 		rule("b", &resourceapi.DeviceTaintSelector{Driver: new("gpu.example.com"), Device: new("gpu-0")}, map[string]string{v1alpha1.ExpiresAnnotation: "soon"}),

@@ -3,7 +3,6 @@ package device
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,16 +65,18 @@ something else, 2 the command failed.`,
 	o.AddFlags(c)
 	c.ValidArgsFunction = o.CompleteWaiting
 	f := c.Flags()
-	f.StringVarP(&o.output, "output", "o", "text", "output format: text (grouped by reason), wide (each device), json or yaml")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: text (grouped by reason), wide (each device), name (of the claims), json, yaml, jsonpath=TEMPLATE or custom-columns=HEADER:PATH")
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	o.Scheduler.AddFlags(f)
-	cmdutil.Complete(c, "output", []string{"text", "wide", "json", "yaml"})
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(whyFormats()...))
 	return c
 }
 
+func whyFormats() []string { return []string{"text", "wide", "name"} }
+
 func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argument string) error {
-	if !slices.Contains([]string{"text", "wide", "json", "yaml"}, o.output) {
-		return fmt.Errorf("--output %q: must be text, wide, json or yaml", o.output)
+	if err := cmdutil.CheckOutput(o.output, whyFormats()...); err != nil {
+		return err
 	}
 	found, err := o.Read(ctx, streams)
 	if err != nil {
@@ -89,15 +90,17 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 	if err != nil {
 		return err
 	}
-	found.Notes = append(found.Notes, faultNotes(found)...)
-	report, err := answer(ctx, found, o, claim, pod)
+	found.Notes = append(found.Notes, faultNotes(found, streams.Program())...)
+	report, err := answer(ctx, streams, found, o, claim, pod)
 	if err != nil {
 		return err
 	}
 	switch o.output {
-	case "json", "yaml":
-		err = cmdutil.Print(streams.Out, o.output, report)
+	case "name":
+		writeNames(streams.Out, report)
 	default:
+		err = cmdutil.Print(streams.Out, o.output, report)
+	case "text", "wide":
 		subject := "pod " + report.Namespace + "/" + report.Pod
 		if claim != nil {
 			subject = "claim " + report.Namespace + "/" + claim.Name
@@ -115,23 +118,24 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 
 // faultNotes say in a line which known faults kube-scheduler has, and name the rules that it
 // takes for others.
-func faultNotes(l *clusterread.Snapshot) (notes []string) {
+func faultNotes(l *clusterread.Snapshot, program string) (notes []string) {
 	version, known := l.Scheduler, "kube-scheduler is "+l.Scheduler
 	if version == "" {
 		version, known = l.Server, "the API server is "+l.Server+" (the version of kube-scheduler is unknown)"
 	}
 	if all := faults.OfScheduler(version); len(all) > 0 {
-		notes = append(notes, fmt.Sprintf("%s, with known faults of kube-scheduler: %s; dra-steward report explains them", known, faults.References(all)))
+		notes = append(notes, fmt.Sprintf("%s, with known faults of kube-scheduler: %s; %s report explains them", known, faults.References(all), program))
 	}
 	return append(notes, faults.Rules(version, l.View.Rules())...)
 }
 
 // answer explains a claim with a pod that uses it, or a pod.
-func answer(ctx context.Context, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (why.Answer, error) {
+func answer(ctx context.Context, streams cmdutil.Streams, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (why.Answer, error) {
 	world := why.World{
-		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Gates: l.Gates, Lift: lift, Now: time.Now(),
+		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Gates: l.Gates, Now: time.Now(),
 		Surroundings: why.Surroundings{Pods: l.Pods, Events: l.Events, Templates: l.Templates, Groups: l.Groups, NoGroups: l.NoGroups},
 	}
+	world.Lift = func(rule *resourceapi.DeviceTaintRule) string { return streams.Called(lift(rule)) }
 	if claim == nil {
 		return world.ExplainPod(ctx, pod)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/why"
 )
@@ -41,6 +43,15 @@ func writeWhy(out io.Writer, subject string, answer why.Answer, wide bool) error
 		fmt.Fprintf(out, "last scheduler message for pod %s/%s: %s\n", answer.Namespace, answer.Pod, flat(answer.Scheduler))
 	}
 	return nil
+}
+
+// writeNames writes the names of the claims that answer is about, as kubectl does.
+func writeNames(out io.Writer, answer why.Answer) {
+	for _, claim := range answer.Claims {
+		if claim.Claim != "" {
+			fmt.Fprintf(out, "resourceclaim.%s/%s\n", resourceapi.GroupName, claim.Claim)
+		}
+	}
 }
 
 // writeCause writes the first lines.

@@ -127,6 +127,8 @@ func (o drainOptions) check() error {
 		return errors.New("--no-headers: only --list has a header")
 	case o.timeout != 0 && !o.wait:
 		return errors.New("--timeout: add --wait")
+	case selectsLabels(o.selector):
+		return fmt.Errorf("--selector %s: must be a CEL expression about devices; for the labels of nodes, use -l %[1]s (--node-selector)", o.selector)
 	}
 	if err := (clusterwrite.Taint{Reason: &o.reason, Ticket: &o.ticket}).Check(); err != nil {
 		return err

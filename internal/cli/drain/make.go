@@ -10,6 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -86,6 +88,13 @@ func (o drainOptions) named(streams cmdutil.Streams, found *clusterread.Snapshot
 	}
 	slices.SortFunc(names, func(a, b v1alpha1.DeviceName) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(names), nil
+}
+
+// selectsLabels reports whether a selector is one of labels, as --selector of kubectl is, and no
+// expression.
+func selectsLabels(selector string) bool {
+	requirements, err := labels.ParseToRequirements(selector)
+	return err == nil && len(requirements) > 0 && dracel.GetCompiler(dracel.Features{}).CompileCELExpression(selector, dracel.Options{}).Error != nil
 }
 
 func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {

@@ -68,7 +68,7 @@ func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, clien
 // interrupted prints that the drain goes on after an interrupt.
 func interrupted(streams cmdutil.Streams, name string) error {
 	fmt.Fprintf(streams.Out, "\ninterrupted; the controller continues with devicedrain %s\n"+
-		"to follow it: kubectl get devicedrain %[1]s -w\nto cancel it and remove its cordon: dra-steward drain --cancel %[1]s\n", name)
+		"to follow it: kubectl get devicedrain %[1]s -w\nto cancel it and remove its cordon: %s drain --cancel %[1]s\n", name, streams.Program())
 	return cmdutil.ErrFindings
 }
 

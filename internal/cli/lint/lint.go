@@ -171,7 +171,7 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 		return err
 	}
 	if o.output == "text" && !o.verdicts {
-		fmt.Fprintln(streams.Err, tally.summary())
+		fmt.Fprintln(streams.Err, tally.summary(streams.Program()))
 	}
 	return tally.end()
 }

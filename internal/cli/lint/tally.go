@@ -50,11 +50,11 @@ func (t *tally) unopen(err error) {
 	}
 }
 
-func (t *tally) summary() string {
+func (t *tally) summary(program string) string {
 	summary := fmt.Sprintf("%s checked, %d skipped (other API groups): %s, %s",
 		plural.Of(t.checked, "object"), t.skipped, plural.Of(t.errors, "error"), plural.Of(t.warnings, "warning"))
 	if t.errors+t.warnings > 0 {
-		summary += "; run 'dra-steward explain RULE' for details"
+		summary += "; run '" + program + " explain RULE' for details"
 	}
 	return summary
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,14 +67,14 @@ func nodeCheckCommand(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.kubeletRoot, "kubelet-root", "/var/lib/kubelet", "root directory of the kubelet")
 	f.StringVar(&o.pluginsDir, "device-plugins-dir", checkpoint.DevicePluginsDir, "folder with the kubelet's checkpoint of device plugins; empty: ignore device plugins")
 	f.StringVar(&o.criSocket, "cri-socket", "", "CRI socket of the container runtime, to detect whether it applies CDI ids and where it reads specifications; empty: do not ask")
-	f.StringVarP(&o.output, "output", "o", "text", "output format: text or json")
-	cmdutil.Complete(c, "output", []string{"text", "json"})
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	return c
 }
 
 func nodeCheck(ctx context.Context, streams cmdutil.Streams, o nodeCheckOptions, ids []string) error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output %q: must be text or json", o.output)
+	if err := cmdutil.CheckOutput(o.output, "text"); err != nil {
+		return err
 	}
 	options := cdi.Options{HostRoot: o.hostRoot, Dirs: o.dirs, MaxVersion: o.maxVersion}
 	if o.criSocket != "" {
@@ -97,12 +96,10 @@ func nodeCheck(ctx context.Context, streams cmdutil.Streams, o nodeCheckOptions,
 		return err
 	}
 	report.check(registry)
-	if o.output == "json" {
-		encoder := json.NewEncoder(streams.Out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
-	} else {
+	if o.output == "text" {
 		err = report.print(streams.Out)
+	} else {
+		err = cmdutil.Print(streams.Out, o.output, report)
 	}
 	if err == nil && report.Failed > 0 {
 		err = cmdutil.ErrFindings

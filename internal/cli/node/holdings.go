@@ -32,8 +32,9 @@ container, CDI ids, taints, and whether a field is exact.`
 
 type nodeHoldingsOptions struct {
 	nodeagent.Sources
-	output  string
-	timeout time.Duration
+	output    string
+	noHeaders bool
+	timeout   time.Duration
 }
 
 func holdingsFormats() []string { return []string{"text", "wide"} }
@@ -58,6 +59,7 @@ func nodeHoldingsCommand(streams cmdutil.Streams) *cobra.Command {
 	f := c.Flags()
 	o.AddFlags(f)
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(holdingsFormats()...), ", "))
+	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the headers of the columns")
 	cmdutil.DurationVar(f, &o.timeout, "timeout", 30*time.Second, "maximum duration of the reads")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(holdingsFormats()...))
 	return c
@@ -75,13 +77,13 @@ func (o nodeHoldingsOptions) run(ctx context.Context, streams cmdutil.Streams) e
 		fmt.Fprintln(streams.Err, "warning: the kubelet has just started and does not list all of its pods yet")
 	}
 	if o.output == "text" || o.output == "wide" {
-		return printHoldings(streams.Out, report, o.AttributeNames(), o.output == "wide")
+		return printHoldings(streams.Out, report, o.AttributeNames(), o.output == "wide", !o.noHeaders)
 	}
-	return cmdutil.Print(streams.Out, o.output, report)
+	return cmdutil.PrintTable(streams.Out, o.output, report, !o.noHeaders)
 }
 
 // printHoldings writes a line for each device of each holder, with "-" for what is empty.
-func printHoldings(out io.Writer, report nodeagent.Holdings, attributes []string, wide bool) error {
+func printHoldings(out io.Writer, report nodeagent.Holdings, attributes []string, wide, headers bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	header := []string{"NAMESPACE", "POD", "CONTAINER", "CLAIM", "REQUEST", "DEVICE"}
 	if wide {
@@ -90,7 +92,9 @@ func printHoldings(out io.Writer, report nodeagent.Holdings, attributes []string
 	for _, name := range attributes {
 		header = append(header, strings.ToUpper(name[strings.LastIndex(name, "/")+1:]))
 	}
-	fmt.Fprintln(table, strings.Join(header, "\t"))
+	if headers {
+		fmt.Fprintln(table, strings.Join(header, "\t"))
+	}
 	for _, h := range report.Holdings {
 		device := h.Driver + "/" + h.Pool + "/" + h.Device
 		if h.Claim == "" { // of a device plugin

@@ -51,7 +51,7 @@ func TestHoldingsPage(t *testing.T) {
 	}
 	report := recorded(t)
 	var text, one bytes.Buffer
-	if err := printHoldings(&text, report, nil, false); err != nil {
+	if err := printHoldings(&text, report, nil, false, true); err != nil {
 		t.Fatal(err)
 	}
 	report.Holdings = slices.DeleteFunc(report.Holdings, func(h nodeagent.HeldDevice) bool { return h.Container != "only-b" })
@@ -68,7 +68,7 @@ func TestHoldingsPage(t *testing.T) {
 // TestHoldingsWide: empty cells are "-", and attributes have a column.
 func TestHoldingsWide(t *testing.T) {
 	var out bytes.Buffer
-	if err := printHoldings(&out, recorded(t), []string{"uuid", "resource.kubernetes.io/pciBusID"}, true); err != nil {
+	if err := printHoldings(&out, recorded(t), []string{"uuid", "resource.kubernetes.io/pciBusID"}, true, true); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

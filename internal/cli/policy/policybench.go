@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -58,9 +59,9 @@ func policyBenchCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command
 		},
 	}
 	c.Flags().StringVar(&o.config, "config", "", "configuration file with modes and parameters")
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
-	c.Flags().DurationVar(&o.duration, "time", 50*time.Millisecond, "how long to measure each policy")
-	cmdutil.Complete(c, "output", []string{"text", "json"})
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
+	cmdutil.DurationVar(c.Flags(), &o.duration, "time", 50*time.Millisecond, "how long to measure each policy")
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	return c
 }
 
@@ -78,8 +79,8 @@ type policyCost struct {
 }
 
 func (o benchOptions) run(ctx context.Context, streams cmdutil.Streams, set *policy.Set, args []string) error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output %q: must be text or json", o.output)
+	if err := cmdutil.CheckOutput(o.output, "text"); err != nil {
+		return err
 	}
 	if o.duration <= 0 || o.duration > time.Minute {
 		return fmt.Errorf("--time %s: must be more than 0s and at most 1m", o.duration)
@@ -96,12 +97,10 @@ func (o benchOptions) run(ctx context.Context, streams cmdutil.Streams, set *pol
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
-		encoder := json.NewEncoder(streams.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(costs)
+	if o.output == "text" {
+		return printCosts(streams.Out, costs)
 	}
-	return printCosts(streams.Out, costs)
+	return cmdutil.Print(streams.Out, o.output, costs)
 }
 
 // writes are the objects in files, or samples.

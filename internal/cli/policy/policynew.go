@@ -39,7 +39,7 @@ parameter and tests that pass. Change it to what you need. It does not overwrite
 				}
 				fmt.Fprintln(streams.Out, "wrote", filepath.Join(folder, name))
 			}
-			fmt.Fprintf(streams.Out, "next: dra-steward policy test --policies %s\n", folder)
+			fmt.Fprintf(streams.Out, "next: %s policy test --policies %s\n", streams.Program(), folder)
 			return nil
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,15 +80,15 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 	o.read.AddFlags(c)
 	f.BoolP("all-namespaces", "A", true, "check the objects of all namespaces (the default without --namespace)")
 	c.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
-	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or sarif")
-	cmdutil.Complete(c, "output", audit.Outputs())
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text", "sarif"), ", "))
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text", "sarif"))
 	return c
 }
 
 // report audits what the options name.
 func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now time.Time) (audit.Report, *policy.Set, error) {
-	if !slices.Contains(audit.Outputs(), o.output) {
-		return audit.Report{}, nil, fmt.Errorf("--output %q: must be text, json or sarif", o.output)
+	if err := cmdutil.CheckOutput(o.output, "text", "sarif"); err != nil {
+		return audit.Report{}, nil, err
 	}
 	file, err := config.Load(o.config)
 	if err != nil {
@@ -112,6 +113,12 @@ func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now t
 
 // write writes a report, and returns errFindings if there is something in it.
 func (o auditOptions) write(streams cmdutil.Streams, report audit.Report, set *policy.Set) error {
+	if !slices.Contains(audit.Outputs(), o.output) {
+		if err := cmdutil.Print(streams.Out, o.output, report); err != nil {
+			return err
+		}
+		return ended(report)
+	}
 	book, err := rulebook.Open()
 	if err != nil {
 		return err
@@ -124,6 +131,11 @@ func (o auditOptions) write(streams cmdutil.Streams, report audit.Report, set *p
 	if err := report.Write(o.output, streams.Out, lint.Options{Here: here, Version: version.Get().Version, Book: book}); err != nil {
 		return err
 	}
+	return ended(report)
+}
+
+// ended is the end of the command for a report that is written.
+func ended(report audit.Report) error {
 	if n := len(report.Errors); n > 0 {
 		return fmt.Errorf("objects that policies could not evaluate: %d", n)
 	}

@@ -74,8 +74,8 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
   dra-steward report --config site.yaml --from-files all.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !slices.Contains(report.Outputs(), o.output) {
-				return fmt.Errorf("--output %q: must be one of %s", o.output, strings.Join(report.Outputs(), ", "))
+			if err := cmdutil.CheckOutput(o.output, report.Texts()...); err != nil {
+				return err
 			}
 			if o.watch {
 				return o.follow(c.Context(), streams.Once())
@@ -92,9 +92,9 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 	o.read.AddFlags(c)
 	f.StringVar(&o.config, "config", "", "configuration file to use instead of that of the release")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
-	f.StringVarP(&o.output, "output", "o", "text", "output format: text, wide (every object and device) or json")
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(report.Texts()...), ", ")+"; wide has every object and device")
 	f.BoolVarP(&o.watch, "watch", "w", false, "after the report, print the lines that change")
-	cmdutil.Complete(c, "output", report.Outputs())
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(report.Texts()...))
 	return c
 }
 
@@ -103,6 +103,9 @@ func (o reportOptions) write(ctx context.Context, streams cmdutil.Streams, out i
 	r, err := o.report(ctx, streams, time.Now())
 	if err != nil {
 		return false, err
+	}
+	if !slices.Contains(report.Texts(), o.output) {
+		return r.Changes(), cmdutil.Print(out, o.output, r)
 	}
 	return r.Changes(), r.Write(o.output, out)
 }
@@ -122,7 +125,7 @@ func (o reportOptions) follow(ctx context.Context, streams cmdutil.Streams) erro
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains([]string{"text", "wide"}, o.output) {
+		if slices.Contains(report.Texts(), o.output) {
 			return cmdutil.Lines(func(out io.Writer) error { return r.Write(o.output, out) })
 		}
 		return cmdutil.Documents(o.output, []report.Report{r})
@@ -176,6 +179,13 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 	}
 	r := maker.Report()
 	r.Notes = append(r.Notes, seen.notes...)
+	r.Faults = slices.Clone(r.Faults)
+	for i := range r.Faults {
+		r.Faults[i].Remedy = streams.Called(r.Faults[i].Remedy)
+	}
+	for i, note := range r.Notes {
+		r.Notes[i] = streams.Called(note)
+	}
 	return r, nil
 }
 

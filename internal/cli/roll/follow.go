@@ -34,7 +34,7 @@ func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *r
 		r, err := client.GetRoll(ctx, name)
 		switch {
 		case ctx.Err() != nil:
-			fmt.Fprintf(streams.Out, "the controller continues with deviceroll %s; to take its cordons back: dra-steward roll --undo %[1]s\n", name)
+			fmt.Fprintf(streams.Out, "the controller continues with deviceroll %s; to take its cordons back: %s roll --undo %[1]s\n", name, streams.Program())
 			return cmdutil.ErrFindings
 		case apierrors.IsNotFound(err):
 			fmt.Fprintf(streams.Out, "deviceroll %s was deleted\n", name)

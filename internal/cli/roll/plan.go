@@ -40,7 +40,7 @@ func (o *options) plan(ctx context.Context, streams cmdutil.Streams, client *rol
 	if err != nil {
 		return err
 	}
-	stranded := printPlan(streams.Out, wanted, nodes)
+	stranded := printPlan(streams, wanted, nodes)
 	former, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil && o.dry == cmdutil.DryRunServer {
 		return noType(err)
@@ -99,7 +99,8 @@ func ofDriver(driver string) string {
 }
 
 // printPlan prints the nodes, and counts the pods that do not land.
-func printPlan(out io.Writer, wanted *v1alpha1.DeviceRoll, nodes []planned) (stranded int) {
+func printPlan(streams cmdutil.Streams, wanted *v1alpha1.DeviceRoll, nodes []planned) (stranded int) {
+	out := streams.Out
 	fmt.Fprintf(out, "deviceroll %s (dry run): %s, at most %d at a time\n", wanted.Name, plural.Of(len(nodes), "node"), ptr.Deref(wanted.Spec.AtATime, 1))
 	for i, n := range nodes {
 		fmt.Fprintf(out, "%d. %s: %s, %s\n", i+1, n.name, plural.Of(len(n.devices), "device"), leaves(len(n.moves)))
@@ -115,7 +116,7 @@ func printPlan(out io.Writer, wanted *v1alpha1.DeviceRoll, nodes []planned) (str
 			fmt.Fprintf(out, "   %s/%s %s\n", m.Namespace, m.Pod, where)
 		}
 		if wanted.Spec.Canary == int32(i+1) && i+1 < len(nodes) {
-			fmt.Fprintf(out, "   then it waits for dra-steward roll --continue %s\n", wanted.Name)
+			fmt.Fprintf(out, "   then it waits for %s roll --continue %s\n", streams.Program(), wanted.Name)
 		}
 	}
 	return stranded

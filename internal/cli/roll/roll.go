@@ -33,6 +33,9 @@ type options struct {
 	wait                      bool
 	timeout                   time.Duration
 	// steering
+	output    string
+	noHeaders bool
+
 	list, proceed, pause, resume, undo, remove bool
 	skip                                       []string
 	// work is true for "roll nodes".
@@ -96,6 +99,8 @@ exit code 0. The command runs here, with the name of the node in the variable NO
 	return c
 }
 
+func listFormats() []string { return []string{"text", "wide", "name"} }
+
 func (o *options) addFlags(c *cobra.Command) {
 	o.Client.AddFlags(c)
 	f := c.Flags()
@@ -130,6 +135,9 @@ func (o *options) addTimeouts(f *pflag.FlagSet) {
 func (o *options) addSteering(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.list, "list", false, "show all rolls")
+	f.StringVarP(&o.output, "output", "o", "text", "with --list: output format: "+strings.Join(cmdutil.OutputFormats(listFormats()...), ", "))
+	f.BoolVar(&o.noHeaders, "no-headers", false, "with --list: leave out the headers of the columns")
+	cmdutil.Complete(c, "output", cmdutil.OutputFormats(listFormats()...))
 	f.BoolVar(&o.proceed, "continue", false, "try the nodes again that have failed, or go on after the canary")
 	f.StringArrayVar(&o.skip, "skip", nil, "leave this node out and take its cordon back (repeatable)")
 	f.BoolVar(&o.pause, "pause", false, "begin no further node and evict no further pods")
@@ -143,6 +151,9 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []strin
 	if err := o.check(args); err != nil {
 		return err
 	}
+	if err := cmdutil.CheckOutput(o.output, listFormats()...); err != nil {
+		return err
+	}
 	config, err := o.Client.Config(streams)
 	if err != nil {
 		return err
@@ -153,7 +164,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []strin
 	}
 	switch {
 	case o.list:
-		return list(ctx, streams, client)
+		return o.listRolls(ctx, streams, client)
 	case o.proceed || o.pause || o.resume || o.undo || o.remove || len(o.skip) > 0:
 		return o.steer(ctx, streams, client, args[0])
 	}
@@ -169,7 +180,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []strin
 		return err
 	}
 	if !o.wait {
-		fmt.Fprintf(streams.Out, "to follow it: kubectl get deviceroll %s -w, or dra-steward roll --list\n", made.Name)
+		fmt.Fprintf(streams.Out, "to follow it: kubectl get deviceroll %s -w, or %s roll --list\n", made.Name, streams.Program())
 		return nil
 	}
 	return o.follow(ctx, streams, client, made.Name)
@@ -180,6 +191,8 @@ func (o *options) check(args []string) error {
 	switch {
 	case o.list:
 		return nil
+	case o.output != "text" || o.noHeaders:
+		return errors.New("--output, --no-headers: add --list")
 	case len(args) > 1:
 		return fmt.Errorf("one driver or roll at a time, not %s", strings.Join(args, " "))
 	case len(args) == 0 && (!o.work || o.proceed || o.pause || o.resume || o.undo || o.remove || len(o.skip) > 0):

@@ -16,17 +16,33 @@ import (
 )
 
 // list shows all rolls.
-func list(ctx context.Context, streams cmdutil.Streams, client *roll.Client) error {
+func (o *options) listRolls(ctx context.Context, streams cmdutil.Streams, client *roll.Client) error {
 	all, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return noType(err)
 	}
-	if len(all.Items) == 0 {
+	switch o.output {
+	case "text", "wide":
+	case "name":
+		for i := range all.Items {
+			fmt.Fprintf(streams.Out, "deviceroll.%s/%s\n", v1alpha1.Group, all.Items[i].Name)
+		}
+		return nil
+	default:
+		all.APIVersion, all.Kind = v1alpha1.APIVersion, "DeviceRollList"
+		for i := range all.Items {
+			all.Items[i].APIVersion, all.Items[i].Kind = v1alpha1.APIVersion, "DeviceRoll"
+		}
+		return cmdutil.PrintTable(streams.Out, o.output, all, !o.noHeaders)
+	}
+	if len(all.Items) == 0 && !o.noHeaders {
 		_, err := fmt.Fprintln(streams.Out, "there are no rolls")
 		return err
 	}
 	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NAME\tDRIVER\tPROGRESS")
+	if !o.noHeaders {
+		fmt.Fprintln(w, "NAME\tDRIVER\tPROGRESS")
+	}
 	for i := range all.Items {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", all.Items[i].Name, all.Items[i].Spec.Driver, roll.Progress(&all.Items[i]))
 	}

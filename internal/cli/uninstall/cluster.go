@@ -73,7 +73,7 @@ func (u *uninstall) stopController(ctx context.Context) error {
 		return nil
 	}
 	holder := ""
-	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, u.patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, u.timeout, true, func(ctx context.Context) (bool, error) {
 		lease, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, u.controller, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
@@ -84,7 +84,7 @@ func (u *uninstall) stopController(ctx context.Context) error {
 		return err == nil && holder == "", nil
 	})
 	if err != nil {
-		return fmt.Errorf("the controller did not stop within %s, %q holds its Lease: stop it and try again", u.patience, holder)
+		return fmt.Errorf("the controller did not stop within %s, %q holds its Lease: stop it and try again", u.timeout, holder)
 	}
 	return nil
 }

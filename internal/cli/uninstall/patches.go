@@ -57,7 +57,7 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 func (u *uninstall) awaitDrivers(ctx context.Context) (n record.Count, err error) {
 	var versions string
 	since := time.Now()
-	err = wait.PollUntilContextTimeout(ctx, time.Second, max(u.patience, restoringTime), true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, time.Second, max(u.timeout, restoringTime), true, func(ctx context.Context) (bool, error) {
 		count, now, err := u.patchedSlices(ctx)
 		if err != nil {
 			return false, err

@@ -26,7 +26,7 @@ type uninstallOptions struct {
 	restore               bool
 	configMaps            []string
 	taintRules            string
-	patience              time.Duration
+	timeout               time.Duration
 	dryRun                cmdutil.DryRun
 	yes                   bool
 	cluster               cmdutil.Client
@@ -75,7 +75,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.BoolVar(&o.restore, "restore-slices", true, "first remove patched values from ResourceSlices, and wait until none is left")
 	f.StringArrayVar(&o.configMaps, "config-map", nil, "additional ConfigMap to delete, created at run time (repeatable)")
 	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward: keep or lift")
-	f.DurationVar(&o.patience, "patience", time.Minute, "maximum time to wait for the controller to stop")
+	cmdutil.DurationVar(f, &o.timeout, "timeout", time.Minute, "maximum time to wait for the controller to stop")
 	o.dryRun.AddFlag(c, "print the changes without making them")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	o.cluster.AddFlags(c)

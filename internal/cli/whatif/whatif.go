@@ -19,11 +19,12 @@ import (
 // options are the flags of all commands.
 type options struct {
 	clusterread.SnapshotOptions
-	output   string
-	patched  bool
-	selector string
-	file     string
-	replicas int
+	output    string
+	noHeaders bool
+	patched   bool
+	selector  string
+	file      string
+	replicas  int
 }
 
 // Command is whatif with its subcommands.
@@ -59,6 +60,7 @@ func (o *options) addFlags(c *cobra.Command) {
 	o.AddFlags(c)
 	f := c.Flags()
 	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(formats(), ", "))
+	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the headers of the columns")
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	o.Scheduler.AddFlags(f)
 	cmdutil.Complete(c, "output", formats())
@@ -92,7 +94,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) e
 	if err != nil {
 		return err
 	}
-	if err := write(streams.Out, o.output, answer); err != nil {
+	if err := write(streams.Out, o.output, !o.noHeaders, answer); err != nil {
 		return err
 	}
 	if answer.Stranded() > 0 {

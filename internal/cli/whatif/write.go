@@ -14,10 +14,10 @@ import (
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
-func write(out io.Writer, format string, answer placement.Answer) error {
+func write(out io.Writer, format string, headers bool, answer placement.Answer) error {
 	switch format {
 	case "table", "wide":
-		return writeTable(out, answer, format == "wide")
+		return writeTable(out, answer, format == "wide", headers)
 	case "name":
 		for _, m := range answer.Moves {
 			if m.Verdict != placement.Lands {
@@ -28,12 +28,12 @@ func write(out io.Writer, format string, answer placement.Answer) error {
 		}
 		return nil
 	}
-	return cmdutil.Print(out, format, answer)
+	return cmdutil.PrintTable(out, format, answer, headers)
 }
 
-func writeTable(out io.Writer, answer placement.Answer, wide bool) error {
+func writeTable(out io.Writer, answer placement.Answer, wide, headers bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	if len(answer.Moves) > 0 {
+	if len(answer.Moves) > 0 && headers {
 		fmt.Fprint(table, "POD\tLEAVES\tFROM\tLANDS ON\tWHY NOT")
 		if wide {
 			fmt.Fprint(table, "\tOWNER\tDEVICES\tNOT CHECKED")

@@ -111,6 +111,14 @@ func testHabits(t *testing.T) {
 	}
 }
 
+// pluginClaim waits for the device that testPlugin taints.
+const pluginClaim = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: plugin, namespace: default}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
+`
+
 // testPlugin calls the program as "kubectl dra-steward", and lets kubectl complete it.
 func testPlugin(t *testing.T) {
 	dir, self := t.TempDir(), must(os.Executable())(t)
@@ -119,12 +127,21 @@ func testPlugin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	removeRules(t)
+	apply(t, pluginClaim)
+	defer remove(t, "resourceclaim/plugin", "-n", "default")
 	for _, tt := range []struct{ args, want string }{
 		{"dra-steward devices -o name", driver + "/node-1/gpu-0\n"},
 		{"dra-steward devices --help", "kubectl dra-steward devices node/node-1\n"},
 		{"dra-steward nothing", "see 'kubectl dra-steward --help'"},
 		{"__complete dra-steward devi", "devices\t"},
 		{"__complete dra-steward devices -o y", "yaml\n"},
+		{"dra-steward drain --pause a/b/c", `"kubectl dra-steward drain --list" shows them`},
+		{"dra-steward taint --list", "there are no DeviceTaintRules; kubectl dra-steward devices shows"},
+		{"dra-steward taint " + driver + "/node-1/gpu-0 example.com/plugin:NoSchedule", "created"},
+		{"dra-steward why claim/plugin -n default", ": kubectl dra-steward untaint " + driver + "/node-1/gpu-0 example.com/plugin\n"},
+		{"dra-steward why claim/plugin -n default -o jsonpath={.cause.command}", "kubectl dra-steward untaint " + driver + "/node-1/gpu-0 example.com/plugin"},
+		{"dra-steward untaint " + driver + "/node-1/gpu-0 example.com/plugin", "deleted"},
 	} {
 		// kubectl gives a plugin only the arguments after its name.
 		c := cluster.Kubectl(t.Context())

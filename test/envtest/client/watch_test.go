@@ -78,6 +78,13 @@ func testWatch(t *testing.T) {
 	}
 }
 
+func remove(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := cluster.Kubectl(context.WithoutCancel(t.Context()), append([]string{"delete"}, args...)...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // removeRules removes the rules of other tests.
 func removeRules(t *testing.T) {
 	t.Helper()
