@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -14,8 +15,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
@@ -23,9 +27,28 @@ import (
 // connecting are a run of every command that connects to a cluster.
 func connecting() [][]string {
 	return [][]string{
-		{"audit"}, {"console"}, {"devices"}, {"drain", "a/b/c"}, {"drain", "--list"}, {"impact", "a/b/c", "example.com/broken"}, {"report"},
-		{"taint", "a/b/c", "example.com/broken:None"}, {"uninstall", "--dry-run"}, {"untaint", "a/b/c", "example.com/broken"}, {"why", "pod/a"},
+		{"acknowledge", "a/b/c", "--reason", "tested"}, {"audit"}, {"capacity"}, {"console"}, {"devices"}, {"drain", "a/b/c"}, {"drain", "--list"},
+		{"drain", "--cancel", "a"}, {"fit", "-f", "testdata/claim.yaml"}, {"history", "a/b/c"}, {"impact", "a/b/c", "example.com/broken"}, {"report"},
+		{"roll", "--list"}, {"roll", "a.example", "--driver-selector", "a/b=c"}, {"roll", "nodes", "--nodes", "a", "--until", "condition=Done"},
+		{"roll", "--continue", "a"}, {"taint", "a/b/c", "example.com/broken:None"}, {"taint", "--list"}, {"uninstall", "--dry-run"},
+		{"untaint", "a/b/c", "example.com/broken"}, {"whatif", "claims", "-f", "testdata/claim.yaml"}, {"whatif", "class", "-f", "testdata/class.yaml"},
+		{"whatif", "drain", "a/b/c"}, {"whatif", "node", "a"}, {"whatif", "patch", "-f", "testdata/patch.yaml"},
+		{"whatif", "taint", "a/b/c", "example.com/broken:NoExecute"}, {"whatif", "upgrade", "--to", "1.37"}, {"why", "pod/a"},
 	}
+}
+
+// TestAllConnect: connecting has every command with the flags of a connection.
+func TestAllConnect(t *testing.T) {
+	var tested []string
+	for _, args := range connecting() {
+		tested = append(tested, strings.Join(args, " ")+" ")
+	}
+	each(Command(cmdutil.Streams{}), func(c *cobra.Command) {
+		path := strings.TrimPrefix(c.CommandPath(), "dra-steward ") + " "
+		if c.Flags().Lookup("context") != nil && !slices.ContainsFunc(tested, func(args string) bool { return strings.HasPrefix(args, path) }) {
+			t.Errorf("connecting does not have %s", path)
+		}
+	})
 }
 
 // attempt runs the program and returns what it writes to standard error.
@@ -98,6 +121,7 @@ func TestUnreachable(t *testing.T) {
 		"refused":      {"https://" + closed.Addr().String(), "connection refused", 2 * time.Second},
 		"unknown host": {"https://nowhere.invalid:6443", `cannot resolve host "nowhere.invalid"`, 2 * time.Second},
 		"certificate":  {wrong.URL, "its certificate is signed by an unknown authority", 2 * time.Second},
+		"black hole":   {"https://" + blackHole(t), "no answer: check the address in the kubeconfig, and the network", 2 * time.Second},
 		"no TLS":       {strings.Replace(unencrypted.URL, "http:", "https:", 1), "it does not use TLS", 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,6 +144,70 @@ func TestUnreachable(t *testing.T) {
 				if took > tt.within {
 					t.Errorf("%q took %v", args, took)
 				}
+			}
+		})
+	}
+}
+
+// blackHole is an address that drops the packets of new connections: a listener whose queue is full.
+func blackHole(t *testing.T) string {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(socket) })
+	if err := errors.Join(syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(socket, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	for range 10 {
+		conn, err := net.DialTimeout("tcp", address, 300*time.Millisecond)
+		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			return address
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	t.Fatal("the queue of the listener does not fill")
+	return ""
+}
+
+// TestSlowCredentials: a plugin takes its time, and the error comes within 2 s of its credentials.
+func TestSlowCredentials(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for name, address := range map[string]string{"refused": closed.Addr().String(), "black hole": blackHole(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kubeconfig, given := filepath.Join(t.TempDir(), "kubeconfig"), filepath.Join(t.TempDir(), "given")
+			text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+"clusters": [{"name": "a", "cluster": {"server": "https://%s"}}],
+"users": [{"name": "a", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", "command": "sh", "args": ["-c", %q]}}}]}`, address,
+				`sleep 6; touch `+given+`; echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "a"}}'`)
+			if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, stderr, took := attempt(t, []string{"devices", "--kubeconfig=" + kubeconfig})
+			ended := time.Now()
+			at, err := os.Stat(given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after := ended.Sub(at.ModTime()); after > 2*time.Second || took < 6*time.Second {
+				t.Errorf("it took %v, %v after the credentials", took, after)
+			}
+			if code != cmdutil.ExitFailed || !strings.HasPrefix(stderr, "dra-steward: cannot connect to the API server https://"+address) {
+				t.Errorf("exit code %d: %s", code, stderr)
 			}
 		})
 	}

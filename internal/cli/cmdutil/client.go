@@ -98,7 +98,8 @@ func (c *Client) loader() clientcmd.ClientConfig {
 }
 
 // Config returns how to reach the cluster. Clients made from it print the warnings of the
-// API server once each, and report an API server that does not answer in less than 2 s.
+// API server once each, and report within 2 s that no API server accepts the connection, within 4 s
+// that it does not answer.
 func (c *Client) Config(streams Streams) (*rest.Config, error) {
 	if c.config != nil {
 		return rest.CopyConfig(c.config), nil
