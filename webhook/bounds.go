@@ -62,6 +62,12 @@ const (
 	headBytes = 32 << 10
 	// heads is how many requests are read at the same time.
 	heads = 1024
+	// spares is how many of the requests beyond these are read at the same time as far as a
+	// refusal needs it: spareBytes within spareTime. API servers write user and groups
+	// within the first of them.
+	spares     = 64
+	spareBytes = 4 << 10
+	spareTime  = time.Second
 	// perByte is how often the body of a request is in memory.
 	perByte = 3
 )
@@ -84,7 +90,9 @@ type limiter struct {
 	// heads and received are shared by address, bodies by tenant within each class.
 	heads, received fairqueue.Shares
 	bodies          [classes]fairqueue.Shares
-	metrics         *Metrics
+	// spares are shared by address.
+	spares  fairqueue.Queue
+	metrics *Metrics
 }
 
 func newLimiter(b Bounds, metrics *Metrics) *limiter {
@@ -104,6 +112,7 @@ func newLimiter(b Bounds, metrics *Metrics) *limiter {
 	}
 	l.queues[tenants].Slots, l.queues[tenants].PerTenant = l.Slots, 0
 	l.bodies[tenants].Limit = l.Bytes
+	l.spares.Slots, l.spares.Waiting = spares, heads
 	l.heads.Limit, l.received.Limit = heads, 2*l.Bytes
 	return l
 }
@@ -182,7 +191,7 @@ func (l *limiter) isSystem(h head) bool {
 	return l.System != nil && !pod && l.System(h.user)
 }
 
-// mayPass reports whether a request that cannot be checked in time is admitted: those of
+// mayPass reports whether a request that cannot be checked, or not in time, is admitted: those of
 // components of Kubernetes and drivers, which would stop, deletions, and ConfigMaps with
 // policies, which are checked again before they are loaded.
 func (l *limiter) mayPass(h head) bool {

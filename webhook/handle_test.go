@@ -25,7 +25,7 @@ func TestChanges(t *testing.T) {
 }
 
 // TestRequest: what the API server says of a write reaches the review, and a kind that the
-// review does not know is answered as such, so that the failurePolicy decides.
+// review does not know is denied as such.
 func TestRequest(t *testing.T) {
 	var seen review.Request
 	h := Options{}.handler("validate", func() review.Reviewer { return review.Reviewer{} }, func(_ review.Reviewer, r review.Request) (review.Answer, error) {

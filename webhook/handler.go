@@ -117,6 +117,9 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	})
 	if err != nil {
 		h.log.Error(err, "cannot check a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		if mayPass(ctx) {
+			return h.metrics.unchecked(h.endpoint, "error"), verdictErrored
+		}
 		return errored(err), verdictErrored
 	}
 	h.metrics.count(answer)
@@ -128,8 +131,8 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	return annotated(ctx, allowed(answer), answer), verdictAllowed
 }
 
-// errored answers a request that cannot be checked. The API server then does what
-// the failurePolicy says.
+// errored answers a request that cannot be checked with a denial: the failurePolicy is for
+// webhooks that do not answer.
 func errored(err error) admission.Response {
 	code := int32(http.StatusBadRequest)
 	if unknown := (review.UnknownKindError{}); errors.As(err, &unknown) {

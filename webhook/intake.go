@@ -31,6 +31,7 @@ type intake struct {
 // Why a request is not read or not evaluated.
 var (
 	errBusy     = errors.New("busy")
+	errAddress  = errors.New("too many requests of the address")
 	errTooLarge = fmt.Errorf("request entity is too large; limit is %d bytes", maxBody)
 )
 
@@ -41,24 +42,22 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	held := &lease{users: 1}
 	defer held.end()
-	a := &arrival{intake: i, request: r, address: addressOf(r.RemoteAddr), held: held}
-	if !a.take(&i.heads, a.address, 1) {
-		i.metrics.refuse(i.endpoint, "address")
-		http.Error(w, named("dra-steward reads too many requests of this address; try again later", ruleid.RequestAddress), http.StatusTooManyRequests)
-		return
-	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(earlier(end, now.Add(bodyTime))) // not all kinds of connections have one
-	err := a.read()
-	if errors.Is(err, errBusy) || errors.Is(err, errTooLarge) {
+	a := &arrival{intake: i, request: r, address: addressOf(r.RemoteAddr), held: held, until: func(t time.Time) {
+		_ = control.SetReadDeadline(earlier(end, t)) // not all kinds of connections have one
+	}}
+	a.until(now.Add(bodyTime))
+	err := a.read(ctx)
+	if errors.Is(err, errBusy) || errors.Is(err, errTooLarge) || errors.Is(err, errAddress) && a.uid != "" {
 		// HTTP/1.1 clients read no answer before they have sent everything.
 		_, _ = io.CopyN(io.Discard, r.Body, 4*maxBody)
 	}
-	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
+		// The deadline stays: the server reads the rest of a small body before it answers.
 		i.refuse(w, a.head, err)
 		return
 	}
+	_ = control.SetReadDeadline(time.Time{})
 	release, err := i.acquire(ctx, a.class, a.tenant)
 	switch {
 	case err == nil:
@@ -101,6 +100,8 @@ type arrival struct {
 	request *http.Request
 	address string
 	held    *lease
+	// until sets how long it may take to read the request.
+	until func(time.Time)
 
 	body []byte
 	head
@@ -121,17 +122,21 @@ func (a *arrival) take(shares interface {
 }
 
 // read reads the request. Memory is taken as data arrives, whatever length is announced.
-func (a *arrival) read() error {
+// Where there is an error, the head is what has arrived of it.
+func (a *arrival) read(ctx context.Context) error {
+	if !a.take(&a.heads, a.address, 1) {
+		return a.readHead(ctx)
+	}
 	length := a.request.ContentLength
 	a.body = make([]byte, 0, 4<<10)
 	if length >= 0 && length < headBytes {
 		a.body = make([]byte, 0, length+1)
 	}
 	complete, err := a.fill(headBytes, func(int) bool { return true })
+	a.head = parseHead(a.body)
 	if err != nil {
 		return err
 	}
-	a.head = parseHead(a.body)
 	a.class, a.tenant = a.classOf(a.endpoint == guardEndpoint, a.head)
 	if complete {
 		return nil
@@ -146,6 +151,23 @@ func (a *arrival) read() error {
 		return errTooLarge
 	}
 	return err
+}
+
+// readHead reads no more than the head of a request that has no place, so that the API server
+// gets a denial. Few are read at the same time, in less memory and time than others.
+func (a *arrival) readHead(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, spareTime)
+	defer cancel()
+	release, err := a.spares.Acquire(waiting, a.address)
+	if err != nil {
+		return errAddress
+	}
+	a.held.hold(release)
+	a.until(time.Now().Add(spareTime))
+	a.body = make([]byte, 0, spareBytes)
+	_, _ = a.fill(spareBytes, func(int) bool { return false }) // what has arrived is enough
+	a.head, a.body = parseHead(a.body), nil
+	return errAddress
 }
 
 // fill reads up to a number of bytes in all; complete if there is no more. Before the buffer
@@ -180,20 +202,12 @@ func (a *arrival) whole(ctx context.Context) *http.Request {
 	return r
 }
 
-// refuse answers a request that is not evaluated.
+// refuse answers a request that is not evaluated. Without the UID of the request there is no
+// review to answer.
 func (i *intake) refuse(w http.ResponseWriter, h head, why error) {
-	status := &metav1.Status{Status: metav1.StatusFailure}
-	reason := "busy"
-	switch {
-	case errors.Is(why, errTooLarge):
-		reason, status.Code, status.Reason, status.Message = "size", http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, named(why.Error(), ruleid.RequestSize)
-	case errors.Is(why, errBusy):
-		// Without RetryAfterSeconds, for which clients sleep in their worker.
-		status.Code, status.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
-		status.Message = named("dra-steward is busy with other requests of the same namespace or user; try again later", ruleid.RequestBusy)
-	default:
-		i.log.V(1).Info("cannot read a request", "error", why.Error())
-		http.Error(w, named("cannot read the request", ruleid.RequestError), http.StatusRequestTimeout)
+	reason, status := refusalOf(why)
+	if h.uid == "" && (reason == "address" || reason == "deadline") {
+		i.unread(w, reason, why)
 		return
 	}
 	response := &admissionv1.AdmissionResponse{UID: h.uid, Result: status}
@@ -208,4 +222,37 @@ func (i *intake) refuse(w http.ResponseWriter, h head, why error) {
 	if err := json.NewEncoder(w).Encode(review); err != nil {
 		i.log.V(1).Info("cannot write an answer", "error", err.Error())
 	}
+}
+
+// unread answers a request of which nothing is known.
+func (i *intake) unread(w http.ResponseWriter, reason string, why error) {
+	if reason == "address" {
+		i.metrics.refuse(i.endpoint, reason)
+		http.Error(w, named(tooManyOfAddress, ruleid.RequestAddress), http.StatusTooManyRequests)
+		return
+	}
+	i.log.V(1).Info("cannot read a request", "error", why.Error())
+	http.Error(w, named("cannot read the request", ruleid.RequestError), http.StatusRequestTimeout)
+}
+
+const tooManyOfAddress = "dra-steward reads too many requests of this address; try again later"
+
+// refusalOf returns the reason of a refusal for metrics, and its status.
+func refusalOf(why error) (reason string, status *metav1.Status) {
+	// Without RetryAfterSeconds, for which clients sleep in their worker.
+	busy := func(message, rule string) *metav1.Status {
+		return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Message: named(message, rule)}
+	}
+	switch {
+	case errors.Is(why, errTooLarge):
+		return "size", &metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
+			Message: named(why.Error(), ruleid.RequestSize),
+		}
+	case errors.Is(why, errAddress):
+		return "address", busy(tooManyOfAddress, ruleid.RequestAddress)
+	case errors.Is(why, errBusy):
+		return "busy", busy("dra-steward is busy with other requests of the same namespace or user; try again later", ruleid.RequestBusy)
+	}
+	return "deadline", tooLate()
 }

@@ -67,7 +67,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"endpoint", "reason"}),
 		passed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_unchecked_total",
-			Help: "Requests of Kubernetes components and drivers, and deletions, that were admitted without all checks because of a limit of the server, by endpoint and reason (busy, deadline, size).",
+			Help: "Requests of Kubernetes components and drivers, and deletions, that were admitted without all checks because of a limit of the server or an error, by endpoint and reason (busy, deadline, size, address, error, panic).",
 		}, []string{"endpoint", "reason"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "dra_steward_admission_seconds",
@@ -89,11 +89,13 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) begin() {
 	for _, path := range []string{mutatePath, validatePath, guardPath, podsPath} {
 		endpoint := strings.TrimPrefix(path, "/")
-		for _, reason := range []string{"busy", "deadline", "size"} {
+		for _, reason := range []string{"busy", "deadline", "size", "address"} {
 			m.refused.WithLabelValues(endpoint, reason)
 			m.passed.WithLabelValues(endpoint, reason)
 		}
-		m.refused.WithLabelValues(endpoint, "address")
+		for _, reason := range []string{"error", "panic"} {
+			m.passed.WithLabelValues(endpoint, reason)
+		}
 	}
 	m.refused.WithLabelValues("", "connections")
 }
@@ -118,6 +120,15 @@ func (m *Metrics) refuse(endpoint, reason string) {
 	if m != nil {
 		m.refused.WithLabelValues(endpoint, reason).Inc()
 	}
+}
+
+// unchecked is the answer to a request that is admitted although it was not checked, and
+// counts it.
+func (m *Metrics) unchecked(endpoint, reason string) admission.Response {
+	m.pass(endpoint, reason)
+	response := admission.Allowed("")
+	response.AuditAnnotations = map[string]string{uncheckedKey: reason}
+	return response
 }
 
 // pass counts a request that is admitted without all checks.

@@ -18,7 +18,7 @@ import (
 // admitted is what a Server has found out about a request before a handler gets it.
 type admitted struct {
 	held *lease
-	// mayPass is true if the request is admitted when it cannot be checked in time.
+	// mayPass is true if the request is admitted when it cannot be checked.
 	mayPass bool
 	// cheap is true if there is no slot for it: only cheap checks run.
 	cheap bool
@@ -41,6 +41,12 @@ func cheap(ctx context.Context) bool {
 func authenticated(ctx context.Context) bool {
 	a, remote := ctx.Value(admittedKey{}).(admitted)
 	return !remote || a.authenticated
+}
+
+// mayPass reports whether a request is admitted that cannot be checked.
+func mayPass(ctx context.Context) bool {
+	a, _ := ctx.Value(admittedKey{}).(admitted)
+	return a.mayPass
 }
 
 // uncheckedKey is the audit annotation of requests that are admitted without all checks; its
@@ -95,23 +101,30 @@ func (t timely) marked(a admitted, response admission.Response) admission.Respon
 // late is the answer to a request whose check takes too long.
 func (t timely) late(a admitted) admission.Response {
 	if a.mayPass {
-		t.metrics.pass(t.endpoint, "deadline")
-		response := admission.Allowed("")
-		response.AuditAnnotations = map[string]string{uncheckedKey: "deadline"}
-		return response
+		return t.metrics.unchecked(t.endpoint, "deadline")
 	}
 	t.metrics.refuse(t.endpoint, "deadline")
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: named("too expensive to check: dra-steward could not check the object in the time that the API server waits; make the object smaller, or try again later", ruleid.RequestDeadline),
-	}}}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: tooLate()}}
 }
 
-// recovered answers a request that makes the next handler panic with an error.
+// tooLate is the status of a request that is not checked in time.
+func tooLate() *metav1.Status {
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Message: named("too expensive to check: dra-steward could not check the object in the time that the API server waits; make the object smaller, or try again later", ruleid.RequestDeadline),
+	}
+}
+
+// recovered answers a request that makes the next handler panic with an error, and admits one
+// that may pass.
 func (t timely) recovered(ctx context.Context, req admission.Request) (response admission.Response) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.log.Error(fmt.Errorf("panic: %v", p), "cannot answer a request", "uid", req.UID, "stack", string(debug.Stack()))
+			if mayPass(ctx) {
+				response = t.metrics.unchecked(t.endpoint, "panic")
+				return
+			}
 			response = admission.Errored(http.StatusInternalServerError, errors.New(named(fmt.Sprintf("panic: %v [recovered]", p), ruleid.RequestError)))
 		}
 	}()

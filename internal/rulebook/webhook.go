@@ -50,9 +50,10 @@ func requestEntries() []Entry {
 	return []Entry{
 		answer(ruleid.RequestAddress, `The webhook reads a bounded number of requests of an address at a time.
 
-It refuses more with status 429 before it reads them, from any client, so that one machine
-cannot take all memory. The API server then does what failurePolicy says. An API server sends
-fewer requests; look for other clients of the webhook.`, all...),
+It reads only the first 4 KiB of more requests, from any client, so that one machine cannot take
+all memory, and denies them with code 429. Requests of components of Kubernetes and of drivers
+are admitted with the audit annotation unchecked. An API server sends fewer requests; look for
+other clients of the webhook.`, all...),
 		answer(ruleid.RequestBusy, `The webhook has capacity for the requests of each namespace and user.
 
 It refuses a request where the same namespace or user has used its share. Write again later;
@@ -66,7 +67,9 @@ A request has at most two objects, and an API server stores objects of at most 3
 		answer(ruleid.RequestError, `The webhook checks the kinds and versions that its configuration lists, in the form that API servers send.
 
 Where an API server sends another request, the rules of the webhook configuration are wrong. The
-message names the problem; nothing is wrong with the object. It is also the answer to a request
-that is no AdmissionReview in JSON, and to one that does not arrive in time (status 408).`, all...),
+message names the problem; nothing is wrong with the object. Writes of components of Kubernetes
+and of drivers are admitted with the audit annotation unchecked. It is also the answer to a
+request that is no AdmissionReview in JSON, and to one of which not even the UID arrives in time
+(status 408).`, all...),
 	}
 }

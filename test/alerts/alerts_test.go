@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/url"
@@ -270,6 +271,19 @@ func fired(t *testing.T, rule rulefmt.Rule, series string) string {
 		}
 	}
 	return ""
+}
+
+// TestUncheckedWebhooks: each webhook whose failure admits what a site forbids has the alert.
+func TestUncheckedWebhooks(t *testing.T) {
+	for _, name := range []string{
+		"claims.validate", "system-claims.validate", "templates.validate", "extendedresources.pods", "pods.validate",
+		"evictions.validate", "deletions.driverpods", "evictions.driverpods",
+	} {
+		series := fmt.Sprintf("apiserver_admission_webhook_fail_open_count{name=\"%s.dra-steward.io\",type=\"validating\"} 0+1x60", name)
+		if got := fired(t, alerts(t, nil)["DraStewardWritesUnchecked"], series); !strings.Contains(got, name) {
+			t.Errorf("%s: says %q", name, got)
+		}
+	}
 }
 
 // TestClassWithoutNumber: a class that is gone, or left out, is not a class with room.
