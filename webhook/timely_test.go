@@ -3,13 +3,20 @@ package webhook
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
 // TestTimely: a check that panics, or that answers when the deadline has passed, denies.
@@ -78,6 +85,40 @@ func TestPodsAreNotOfComponents(t *testing.T) {
 		}
 		if got := l.mayPass(tt.head); got != (tt.want == components) {
 			t.Errorf("%s: may pass is %v", name, got)
+		}
+	}
+}
+
+// TestBoundsWithoutSlots: a write of a component for which there is no slot is admitted
+// without policies, and the audit log says if it exceeds the bounds of policies.
+func TestBoundsWithoutSlots(t *testing.T) {
+	set, err := policy.Compile(t.Context(), policy.Library())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reviewer, err := review.New(v1alpha1.StewardConfiguration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reviewer.Policies, err = policy.NewEngine(set, policy.Settings{Limits: policy.Limits{Tolerations: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithValue(t.Context(), admittedKey{}, admitted{held: &lease{}, mayPass: true, cheap: true})
+	check := timely{next: Validating(Always(reviewer), Options{}), log: logr.Discard()}
+	for tolerations, want := range map[int]string{
+		3: "",
+		4: "spec.devices.requests: too expensive to check: 4 tolerations, at most 3 are allowed (policies.limits.tolerations) (dra-steward rule policy-error)",
+	} {
+		object := `{"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "tolerations": [` +
+			strings.TrimSuffix(strings.Repeat(`{"operator": "Exists", "effect": "NoSchedule"},`, tolerations), ",") + `]}}]}}}`
+		req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Kind: metav1.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim"}, Operation: admissionv1.Create,
+			Namespace: "team", Object: runtime.RawExtension{Raw: []byte(object)},
+		}}
+		req.UserInfo.Username = "system:kube-scheduler"
+		response := check.Handle(ctx, req)
+		if said := response.AuditAnnotations["exempted"]; !response.Allowed || response.AuditAnnotations[uncheckedKey] != "busy" || (said == "") != (want == "") || !strings.Contains(said, want) {
+			t.Errorf("%d tolerations: %t, annotations %v, want %q", tolerations, response.Allowed, response.AuditAnnotations, want)
 		}
 	}
 }

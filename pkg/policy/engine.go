@@ -26,6 +26,8 @@ type Engine struct {
 	timeout  time.Duration
 	limits   Limits
 	disabled bool
+	// boundsOnly evaluates no policy.
+	boundsOnly bool
 	// cache holds known decisions; nil keeps none.
 	cache *decisions
 }
@@ -46,6 +48,17 @@ func NewEngine(set *Set, settings Settings) (*Engine, error) {
 	}
 	e.groups, err = newGroups(set, &e.scopes, settings.Only)
 	return e, err
+}
+
+// BoundsOnly returns an engine that checks Settings.Limits as e does, which costs little, and
+// evaluates no policies. It replaces no rules.
+func (e *Engine) BoundsOnly() *Engine {
+	if e == nil {
+		return nil
+	}
+	bounds := *e
+	bounds.boundsOnly, bounds.cache = true, nil
+	return &bounds
 }
 
 // Set returns the policies.
@@ -99,6 +112,9 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 	}
 	if over := e.limits.exceeded(req.Object, raw); over != nil {
 		return group.failed(req, in, Failure{Path: over.path, TooLarge: true, Err: over})
+	}
+	if e.boundsOnly {
+		return Decision{}
 	}
 	decision := e.decide(ctx, group, req, in)
 	if keep && len(decision.Failures) == 0 {
@@ -243,7 +259,7 @@ func (d *Decision) add(ctx context.Context, policy Metadata, in scope, reported 
 // InsteadOf returns the code of the policy that takes over from a rule of pkg/validate
 // for a write. A policy that is off replaces no rule.
 func (e *Engine) InsteadOf(rule string, req Request) (code string, found bool) {
-	if e.disabled {
+	if e.disabled || e.boundsOnly {
 		return "", false
 	}
 	in := e.scopes.of(req)
