@@ -52,7 +52,12 @@ func generate(dir string) (map[string][]byte, error) {
 	if err := json.Unmarshal(config.Schema, &configuration); err != nil {
 		return nil, err
 	}
-	if err := addNames(configuration); err != nil {
+	known, err := knownNames()
+	if err != nil {
+		return nil, err
+	}
+	list, err := known.file()
+	if err != nil {
 		return nil, err
 	}
 	values, err := schema(root, configuration)
@@ -60,5 +65,5 @@ func generate(dir string) (map[string][]byte, error) {
 		return nil, err
 	}
 	page, err := readme(string(old), root, values)
-	return map[string][]byte{"values.schema.json": values, "README.md": []byte(page)}, err
+	return map[string][]byte{"values.schema.json": values, "README.md": []byte(page), namesFile: list}, err
 }

@@ -195,6 +195,7 @@ review.DefaultSystemUsers and our own scheduler. */ -}}
 
 {{- /* The configuration file: what the site sets, nothing that it leaves to upstream. */ -}}
 {{- define "dra-steward.config" -}}
+{{- include "dra-steward.requireNames" . -}}
 {{- $limits := dict -}}
 {{- range $name, $limit := .Values.limits -}}
 {{- if not (kindIs "invalid" $limit) -}}
