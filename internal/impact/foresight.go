@@ -2,6 +2,7 @@ package impact
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -175,13 +176,22 @@ func changeOf(world placement.World, object any, devices []usage.DeviceID) (plac
 	case *resourceapi.DeviceTaintRule:
 		return world.With(object), nil
 	case *v1alpha1.DeviceDrain:
-		drained := make(map[usage.DeviceID]bool, len(devices))
-		cordons := make([]any, 0, len(devices))
-		for _, id := range devices {
-			drained[id] = true
-			cordons = append(cordons, drain.Rule(object, v1alpha1.DeviceName(id)))
-		}
-		return world.Drained(cordons, func(id usage.DeviceID) bool { return drained[id] }), nil
+		return drained(world, object, devices), nil
+	case *v1alpha1.DeviceReaction: // its drains are one for each device, at the same time
+		return drained(world, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: object.Name}}, devices), nil
+	case *v1alpha1.DeviceRoll: // its drains are those of the nodes that it drains at a time
+		return drained(world, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: object.Name}}, devices), nil
 	}
-	return placement.Change{}, fmt.Errorf("no foresight for %T", object)
+	return placement.Change{}, errors.New("it is not computed for objects of this kind")
+}
+
+// drained is a world in which a drain has cordoned devices, and evicts from them.
+func drained(world placement.World, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) placement.Change {
+	drained := make(map[usage.DeviceID]bool, len(devices))
+	cordons := make([]any, 0, len(devices))
+	for _, id := range devices {
+		drained[id] = true
+		cordons = append(cordons, drain.Rule(d, v1alpha1.DeviceName(id)))
+	}
+	return world.Drained(cordons, func(id usage.DeviceID) bool { return drained[id] })
 }

@@ -112,6 +112,22 @@ func TestStranded(t *testing.T) {
 	if got := f.Stranded(t.Context(), drain, []usage.DeviceID{{Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"}}); got.NotComputed != "" || got.Pods != 0 {
 		t.Errorf("drain of one device: %+v", got)
 	}
+	// A reaction and a roll drain the devices that are counted for them.
+	for _, object := range []any{
+		&v1alpha1.DeviceReaction{ObjectMeta: metav1.ObjectMeta{Name: "xid"}}, &v1alpha1.DeviceRoll{ObjectMeta: metav1.ObjectMeta{Name: "kernel"}},
+	} {
+		one := []usage.DeviceID{{Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"}}
+		if got := f.Stranded(t.Context(), object, one); got.NotComputed != "" || got.Pods != 0 {
+			t.Errorf("%T, one device: %+v", object, got)
+		}
+		both := append(one, usage.DeviceID{Driver: "gpu.example.com", Pool: "a", Device: "gpu-1"})
+		if got := f.Stranded(t.Context(), object, both); got.NotComputed != "" || got.Pods != 1 || len(got.Names) != 1 {
+			t.Errorf("%T, two devices: %+v", object, got)
+		}
+	}
+	if got := f.Stranded(t.Context(), &v1alpha1.ResourceSlicePatch{}, nil); got.NotComputed != "it is not computed for objects of this kind" {
+		t.Errorf("another kind: %+v", got)
+	}
 }
 
 // TestStrandedGroups: the pods of a PodGroup land together or not at all. If PodGroups cannot be read,

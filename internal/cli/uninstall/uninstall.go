@@ -49,7 +49,8 @@ again. It stops the controller and waits until its Lease is released, deletes th
 and the Lease that were created at run time, and lists every DeviceTaintRule of dra-steward
 that is in force, with the command that deletes it. With --taint-rules keep they stay, and do
 not depend on their DeviceDrain any more: deleting the drain, or its
-CustomResourceDefinition, keeps them. With lift they are deleted.
+CustomResourceDefinition, keeps them. With lift they are deleted. It does the same for the cordons
+of nodes by a DeviceRoll: it lists them with the command that uncordons, or uncordons them.
 
 It also lists claims and templates whose tolerations dra-steward has rewritten: without
 dra-steward, the API server refuses their original manifests, because a spec is immutable.
@@ -74,7 +75,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.webhook, "webhook", "dra-steward", "name of the webhook's Deployment")
 	f.BoolVar(&o.restore, "restore-slices", true, "first remove patched values from ResourceSlices, and wait until none is left")
 	f.StringArrayVar(&o.configMaps, "config-map", nil, "additional ConfigMap to delete, created at run time (repeatable)")
-	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward: keep or lift")
+	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward, and with nodes that a DeviceRoll has cordoned: keep or lift")
 	cmdutil.DurationVar(f, &o.timeout, "timeout", time.Minute, "maximum time to wait for the controller to stop")
 	o.dryRun.AddFlag(c, "print the changes without making them")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
@@ -97,7 +98,7 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	if err := u.confirm(streams); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{u.restoreSlices, u.stopController, u.settleRules, u.listRewritten, u.deleteRuntime} {
+	for _, step := range []func(context.Context) error{u.restoreSlices, u.stopController, u.settleRules, u.settleNodes, u.listRewritten, u.deleteRuntime} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
@@ -145,8 +146,10 @@ func TestUninstallStrandsNothing(t *testing.T) {
 		t.Run(choice, func(t *testing.T) {
 			h := newHelm(t, "uninstall-"+choice)
 			// The webhook does not run here, and without an answer of the guard no drain is made.
-			h.must(h.install(current(t), with(values{"uninstall": values{"taintRules": choice}, "crds": values{"keep": false}, "guard": values{"enabled": false}})))
+			h.must(h.install(current(t), with(values{"uninstall": values{"taintRules": choice}, "crds": values{"keep": false}, "controller": values{"rolls": values{"enabled": true, "nodes": true}}, "guard": values{"enabled": false}})))
 			h.leave()
+			h.cordon("rolled-"+choice, map[string]string{v1alpha1.RollAnnotation: "kernel"})
+			h.cordon("by-hand-"+choice, nil)
 			runner := h.runHooks()
 			h.must(h.uninstall())
 			t.Logf("the hook said:\n%s", runner.said())
@@ -155,10 +158,36 @@ func TestUninstallStrandsNothing(t *testing.T) {
 				t.Errorf("the hook did not say %q", want)
 			}
 			h.wantTypesGone()
+			if want := map[bool]string{true: "kept; to uncordon it: kubectl uncordon rolled-keep", false: "uncordoned"}[kept]; !strings.Contains(runner.said(), "node rolled-"+choice+", cordoned by DeviceRoll kernel: "+want) || strings.Contains(runner.said(), "by-hand") {
+				t.Errorf("the hook did not say of the node %q", want)
+			}
+			h.wantCordoned("rolled-"+choice, kept)
+			h.wantCordoned("by-hand-"+choice, true)
 			h.wantRule("drain-firmware-0", kept)
 			h.wantRule("somebody-elses", true)
 			h.wantNothingLeft()
 		})
+	}
+}
+
+// cordon creates a node that takes no pods.
+func (h helm) cordon(name string, annotations map[string]string) {
+	h.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	if err := h.client.Create(h.t.Context(), node); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = h.client.Delete(context.Background(), node) })
+}
+
+func (h helm) wantCordoned(name string, want bool) {
+	h.t.Helper()
+	node := &corev1.Node{}
+	if err := h.client.Get(h.t.Context(), client.ObjectKey{Name: name}, node); err != nil {
+		h.t.Fatal(err)
+	}
+	if node.Spec.Unschedulable != want || !want && node.Annotations[v1alpha1.RollAnnotation] != "" {
+		h.t.Errorf("node %s is cordoned: %v, want %v; annotations %v", name, node.Spec.Unschedulable, want, node.Annotations)
 	}
 }
 
