@@ -43,6 +43,9 @@ type world struct {
 	driverPod func(v1alpha1.DeviceName) *corev1.Pod
 	restarts  bool
 	restart   func(*corev1.Pod)
+	// others are the devices of other drains, otherReactions how many of them are those of reactions.
+	others         map[v1alpha1.DeviceName]string
+	otherReactions int
 	// prepared are the claims that drivers have prepared, refused is why pods are not deleted.
 	prepared func(*corev1.Pod, string) []types.NamespacedName
 	refused  map[types.UID]string
@@ -83,6 +86,7 @@ func (w *world) input() reaction.Input {
 		Window: guard.Window{Length: guard.DefaultWindow, Thresholds: guard.DefaultThresholds()},
 	}
 	in.Healthy, in.DriverPod, in.Restarts = w.healthy, w.driverPod, w.restarts
+	in.Others, in.OtherReactions = w.others, w.otherReactions
 	in.Prepared, in.RestartRefused = w.prepared, w.refused
 	if w.jobs != nil {
 		in.Proofs = &reaction.Proofs{Namespace: "proofs", ServiceAccount: "prover", Jobs: w.jobs, Claims: w.claims, Outputs: w.outputs, Pin: w.pin}
