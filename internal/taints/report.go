@@ -13,10 +13,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -154,22 +154,18 @@ func toleratedUntil(claim *resourceapi.ResourceClaim, hit map[usage.DeviceID]boo
 	if claim == nil || claim.Status.Allocation == nil {
 		return nil
 	}
-	shortest := maxSeconds
+	// As the impact of the taint (pkg/usage) reads an empty effect.
+	evaluator, shortest := toleration.Evaluator{EmptyEffect: toleration.EmptyEffectNoSchedule}, maxSeconds
 	for _, result := range claim.Status.Allocation.Devices.Results {
 		if !hit[usage.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}] {
 			continue
 		}
-		tolerated := false
-		for _, t := range result.Tolerations {
-			if t.Effect == resourceapi.DeviceTaintEffectNoExecute && resourceclaim.ToleratesTaint(t, taint) {
-				tolerated = true
-				if t.TolerationSeconds != nil {
-					shortest = min(shortest, max(*t.TolerationSeconds, 0))
-				}
-			}
-		}
-		if !tolerated {
+		period := evaluator.Evaluate(result.Tolerations, taint)
+		if !period.Tolerated {
 			return nil
+		}
+		if period.Seconds != nil {
+			shortest = min(shortest, *period.Seconds)
 		}
 	}
 	return &metav1.Time{Time: taint.TimeAdded.Add(time.Duration(shortest) * time.Second)}

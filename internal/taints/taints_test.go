@@ -156,6 +156,36 @@ tolerated without limit by 1 more, first web/for-ever
 	}
 }
 
+// TestToleratedUntil: a toleration without seconds has no end, whatever others say of the same
+// device; the device whose time ends first counts for the claim.
+func TestToleratedUntil(t *testing.T) {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	lasting := func(seconds *int64) resourceapi.DeviceToleration {
+		return resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoExecute, TolerationSeconds: seconds}
+	}
+	result := func(device string, tolerations ...resourceapi.DeviceToleration) resourceapi.DeviceRequestAllocationResult {
+		return resourceapi.DeviceRequestAllocationResult{Request: "gpu", Driver: "gpu.example.com", Pool: "node-1", Device: device, Tolerations: tolerations}
+	}
+	name := "pair"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID(name)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	pod.Spec.NodeName = "node-1"
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID("claim")}}
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: pod.UID}}
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		result("gpu-0", lasting(new(int64(60))), lasting(nil)),
+		result("gpu-1", lasting(new(int64(600)))),
+	}}}
+	o := taints.Objects{Pods: []*corev1.Pod{pod}, Claims: []*resourceapi.ResourceClaim{claim}}
+	report := taints.NewReport(o, taints.Target{Driver: "gpu.example.com"}.Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now)
+	if len(report.Pods) != 1 {
+		t.Fatalf("pods are %v, want one", report.Pods)
+	}
+	if until := report.Pods[0].ToleratedUntil; until == nil || !until.Time.Equal(now.Add(10*time.Minute)) {
+		t.Errorf("tolerated until %v, want 10 minutes after %s: the end of gpu-1", until, now)
+	}
+}
+
 // TestOthers: a taint of the driver, and one of somebody else's rule, cannot be taken
 // back, and each says what can be done.
 func TestOthers(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -252,7 +252,7 @@ func originOf(claim *resourceapi.ResourceClaim, pod *corev1.Pod) origin {
 // tolerated reports whether a request tolerates a taint.
 func (a asked) tolerated(taint resourceapi.DeviceTaint) bool {
 	return slices.ContainsFunc(a.tolerations, func(t resourceapi.DeviceToleration) bool {
-		return resourceclaim.ToleratesTaint(t, taint)
+		return toleration.Evaluator{}.Tolerates(t, taint)
 	})
 }
 

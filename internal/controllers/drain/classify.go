@@ -9,9 +9,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
 // A candidate is a pod that uses devices of the drain.
@@ -157,7 +157,7 @@ func tolerates(claim *resourceapi.ResourceClaim, drain *v1alpha1.DeviceDrain, de
 	taint := Taint(drain)
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		_, ours := slices.BinarySearchFunc(devices, v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, compareNames)
-		if ours && slices.ContainsFunc(r.Tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) }) {
+		if ours && slices.ContainsFunc(r.Tolerations, func(t resourceapi.DeviceToleration) bool { return toleration.Evaluator{}.Tolerates(t, taint) }) {
 			return true
 		}
 	}
