@@ -74,8 +74,7 @@ func keptHere(ctx context.Context) (*kept, error) {
 	if err != nil {
 		return readKept("", "")
 	}
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
-	if err != nil || len(changes) > 0 {
+	if changed, err := changedHere(ctx); err != nil || changed {
 		return readKept("", "")
 	}
 	cache, err := os.UserCacheDir()

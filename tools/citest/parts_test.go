@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -78,5 +80,43 @@ func TestPartsRefuse(t *testing.T) {
 	cancel()
 	if failed, err := runParts(ctx, parts, "", empty, nil, new(strings.Builder), none); !failed || err != nil || len(empty.Parts) > 0 {
 		t.Errorf("interrupted: %v %v %v", failed, err, empty.Parts)
+	}
+}
+
+// TestRecordedPartsAreKept: the tables that a run records are no reason to run its parts again.
+func TestRecordedPartsAreKept(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	write := func(name, text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("main.go", "package main")
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "A tree"}} {
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args, err, out)
+		}
+	}
+	kept := func() bool {
+		t.Helper()
+		k, err := keptHere(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.file != ""
+	}
+	if !kept() {
+		t.Error("a tree without changes keeps no results")
+	}
+	write("test/results/parts.tsv", "part")
+	write("CONTRIBUTING.md", "| part |")
+	if !kept() {
+		t.Error("a tree with recorded results keeps no results")
+	}
+	write("main.go", "package other")
+	if kept() {
+		t.Error("a changed tree keeps results")
 	}
 }

@@ -53,15 +53,21 @@ func commitHere(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("recording needs the commit of the tree: %w", err)
 	}
-	// The tables that a run writes are no change of what it tests.
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ".", ":!test/results", ":!CONTRIBUTING.md", ":!docs/compatibility.md").Output()
+	changed, err := changedHere(ctx)
 	if err != nil {
 		return "", err
 	}
-	if len(changes) > 0 {
+	if changed {
 		return strings.TrimSpace(string(commit)) + "+", nil
 	}
 	return strings.TrimSpace(string(commit)), nil
+}
+
+// changedHere reports whether the tree differs from its commit. The tables that a run writes are no
+// change of what it tests.
+func changedHere(ctx context.Context) (bool, error) {
+	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ".", ":!test/results", ":!CONTRIBUTING.md", ":!docs/compatibility.md").Output()
+	return len(changes) > 0, err
 }
 
 // loadAverage is that of the last five minutes; empty where the system has none.

@@ -199,6 +199,12 @@ func long(modules []string) (steps []step) {
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(DriverPods|SharedClaim)$", "."},
 		})
 	}
+	if slices.Contains(modules, "test/node") {
+		steps = append(steps, step{
+			name: "image, chart and node agent in containerd", dir: "test/node", env: []string{"DRA_STEWARD_NODE_CONTAINERD=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(Containerd|Install)$", "."},
+		})
+	}
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, longControlPlane()...)
 	}
@@ -239,10 +245,10 @@ func campaigns(modules []string) (steps []step) {
 // longControlPlane are the tests on a control plane that take minutes each.
 func longControlPlane() []step {
 	return []step{
-		{
-			name: "long tests of drains, eviction, restarts, memory, patches in slices, capacity, uninstall, two profiles and builds", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=Test(Auto|Thousand|RollingRestart|Memory|TwoProfiles|NoFight|Long|Reproducible|UninstallWithPatches|Predictions)", "./capacity", "./drain", "./eviction", "./installed", "./materialize", "./scheduler", "./image"},
-		},
+		longTests("drains and eviction", "Test(Auto|Thousand|Long)", "./drain", "./eviction"),
+		longTests("restarts, memory, uninstall and patches in slices", "Test(RollingRestart|Memory|NoFight|UninstallWithPatches)", "./installed", "./materialize"),
+		longTests("two profiles and capacity", "Test(TwoProfiles|Predictions)", "./scheduler", "./capacity"),
+		longTests("builds that are reproducible", "TestReproducible", "./image"),
 		{
 			name: "upgrade of the cluster from 1.36 to 1.37", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1", "DRA_STEWARD_KUBERNETES=1.36"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestClusterUpgrade$", "./drain"},
@@ -259,6 +265,14 @@ func longControlPlane() []step {
 			name: "300 predictions of where pods land", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./foresight"},
 		},
+	}
+}
+
+// longTests are the long tests of some packages of test/envtest.
+func longTests(of, run string, packages ...string) step {
+	return step{
+		name: "long tests of " + of, dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+		args: slices.Concat([]string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=" + run}, packages),
 	}
 }
 
