@@ -2,6 +2,7 @@ package clusterread
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -11,9 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -67,7 +71,18 @@ func (s *Source) CompleteHolders(c *cobra.Command, _ []string, typed string) ([]
 	return s.CompleteWaiting(c, nil, typed)
 }
 
-// CompleteKind offers the names of a kind: class, driver, node.
+// CompleteReacted offers devices, and drains that DeviceReactions have made, as devicedrain/NAME.
+func (s *Source) CompleteReacted(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	names, directive := s.CompleteTargets(c, args, typed)
+	if kind, _, has := strings.Cut(typed, "/"); !has || kind == "devicedrain" {
+		for _, name := range s.names(c.Context(), "drain") {
+			names = append(names, "devicedrain/"+name)
+		}
+	}
+	return names, directive
+}
+
+// CompleteKind offers the names of a kind: class, driver, pool, node, drain, roll.
 func (s *Source) CompleteKind(kind string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return s.names(c.Context(), kind), cobra.ShellCompDirectiveNoFileComp
@@ -104,8 +119,12 @@ func (s *Source) names(ctx context.Context, kind string) (names []string) {
 		names = r.ruleNames(ctx)
 	case "claim":
 		names = namesOf[*resourceapi.ResourceClaim](ctx, r, r.client.ResourceV1().ResourceClaims(namespace))
+	case "drain":
+		names = r.ownNames(ctx, v1alpha1.DeviceDrainResource)
+	case "roll":
+		names = r.ownNames(ctx, v1alpha1.DeviceRollResource)
 	default:
-		names = r.deviceNames(ctx, kind == "driver")
+		names = r.deviceNames(ctx, kind)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -138,15 +157,39 @@ func (r *reading) ruleNames(ctx context.Context) (names []string) {
 	return names
 }
 
-// deviceNames are those of drivers, pools and devices.
-func (r *reading) deviceNames(ctx context.Context, drivers bool) (names []string) {
+// ownNames are those of a resource of dra-steward.io; none if its type is not installed.
+func (r *reading) ownNames(ctx context.Context, resource string) (names []string) {
+	client, err := ownclient.New(r.config)
+	if err != nil {
+		return nil
+	}
+	raw, err := client.Get().Resource(resource).Do(ctx).Raw()
+	if err != nil {
+		return nil
+	}
+	var all metav1.PartialObjectMetadataList
+	if json.Unmarshal(raw, &all) != nil {
+		return nil
+	}
+	for i := range all.Items {
+		names = append(names, all.Items[i].Name)
+	}
+	return names
+}
+
+// deviceNames are those of drivers, or of pools without their driver, or of drivers, pools and devices.
+func (r *reading) deviceNames(ctx context.Context, kind string) (names []string) {
 	all, err := list[*resourceapi.ResourceSlice](ctx, r, "names", r.client.ResourceV1().ResourceSlices())
 	if err != nil {
 		return nil
 	}
 	for _, slice := range all {
+		if kind == "pool" {
+			names = append(names, slice.Spec.Pool.Name)
+			continue
+		}
 		names = append(names, slice.Spec.Driver)
-		if drivers {
+		if kind == "driver" {
 			continue
 		}
 		pool := slice.Spec.Driver + "/" + slice.Spec.Pool.Name

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 )
@@ -23,7 +24,7 @@ const reasonMax = 512
 
 // AcknowledgeCommand returns the command that acknowledges devices of DeviceReactions.
 func AcknowledgeCommand(streams cmdutil.Streams) *cobra.Command {
-	var client cmdutil.Client
+	var read clusterread.Source
 	var reason string
 	c := &cobra.Command{
 		Use:   "acknowledge DEVICE...",
@@ -44,7 +45,7 @@ devicedrain/NAME.`,
 			case len(reason) > reasonMax:
 				return fmt.Errorf("--reason: must have at most %d bytes", reasonMax)
 			}
-			config, err := client.Config(streams)
+			config, err := read.Client.Config(streams)
 			if err != nil {
 				return err
 			}
@@ -55,7 +56,8 @@ devicedrain/NAME.`,
 			return acknowledge(c.Context(), streams, drains, args, reason)
 		},
 	}
-	client.AddFlags(c)
+	read.Client.AddFlags(c)
+	c.ValidArgsFunction = read.CompleteReacted
 	c.Flags().StringVar(&reason, "reason", "", "why the devices may be used again, such as what was replaced (required)")
 	return c
 }

@@ -111,6 +111,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("list", "pause", "resume", "cancel", "dry-run")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(listFormats()...))
 	cmdutil.CompleteWith(c, "driver", o.read.CompleteKind("driver"))
+	cmdutil.CompleteWith(c, "pool", o.read.CompleteKind("pool"))
 	cmdutil.Complete(c, "deadline-action", []string{string(v1alpha1.DeadlineKeep), string(v1alpha1.DeadlineDelete), string(v1alpha1.DeadlineFail)})
 	cmdutil.Complete(c, "via", []string{string(v1alpha1.ViaEviction), string(v1alpha1.ViaEvictionRequest)})
 	cmdutil.Complete(c, "order", []string{string(v1alpha1.OrderPriority), string(v1alpha1.OrderOwnerSpread)})

@@ -7,7 +7,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -91,24 +90,9 @@ func (o drainOptions) writeList(out io.Writer, list *v1alpha1.DeviceDrainList) e
 }
 
 // complete offers names of drains to the commands about drains, and targets else.
-func (o *drainOptions) complete(c *cobra.Command, args []string, typed string) (names []string, _ cobra.ShellCompDirective) {
+func (o *drainOptions) complete(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if !o.pause && !o.resume && !o.cancel {
 		return o.read.CompleteTargets(c, args, typed)
 	}
-	config, err := o.read.Client.Config(cmdutil.Streams{Out: io.Discard, Err: io.Discard})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	client, err := drain.NewClient(config)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	list, err := client.List(c.Context(), metav1.ListOptions{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return o.read.CompleteKind("drain")(c, args, typed)
 }

@@ -124,6 +124,8 @@ func (o *options) addFlags(c *cobra.Command) {
 	cmdutil.DurationVar(f, &o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
 	o.dry.AddFlag(c, "create nothing; show the order of the nodes, which pods leave, where they land, and how long it takes by former rolls")
 	cmdutil.CompleteWith(c, "nodes", o.CompleteKind("node"))
+	cmdutil.CompleteWith(c, "proof-class", o.CompleteKind("class"))
+	cmdutil.CompleteWith(c, "proof-namespace", o.CompleteKind("namespace"))
 }
 
 func (o *options) addTimeouts(f *pflag.FlagSet) {
@@ -139,12 +141,23 @@ func (o *options) addSteering(c *cobra.Command) {
 	f.BoolVar(&o.noHeaders, "no-headers", false, "with --list: leave out the headers of the columns")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(listFormats()...))
 	f.BoolVar(&o.proceed, "continue", false, "try the nodes again that have failed, or go on after the canary")
+	c.ValidArgsFunction = o.complete
 	f.StringArrayVar(&o.skip, "skip", nil, "leave this node out and take its cordon back (repeatable)")
 	f.BoolVar(&o.pause, "pause", false, "begin no further node and evict no further pods")
 	f.BoolVar(&o.resume, "resume", false, "undo --pause and --undo")
 	f.BoolVar(&o.undo, "undo", false, "take back all cordons of the roll, and begin no further node")
 	f.BoolVar(&o.remove, "delete", false, "delete the roll, which takes back its cordons")
 	c.MarkFlagsMutuallyExclusive("list", "continue", "skip", "pause", "resume", "undo", "delete", "dry-run")
+}
+
+// complete offers drivers, and rolls that exist.
+func (o *options) complete(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, directive := o.CompleteKind("driver")(c, args, typed)
+	rolls, _ := o.CompleteKind("roll")(c, args, typed)
+	return append(names, rolls...), directive
 }
 
 func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []string) error {

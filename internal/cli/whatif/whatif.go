@@ -66,9 +66,18 @@ func (o *options) addFlags(c *cobra.Command) {
 	cmdutil.Complete(c, "output", formats())
 }
 
+// completeFiles leaves manifests to the shell.
+func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
 // fileFlag adds -f.
 func (o *options) fileFlag(c *cobra.Command, what string) {
 	c.Flags().StringVarP(&o.file, "file", "f", "", "file with "+what+"; - is standard input")
+	cmdutil.CompleteWith(c, "file", completeFiles)
+	if c.ValidArgsFunction == nil {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
 }
 
 func formats() []string { return cmdutil.OutputFormats("table", "wide", "name") }
