@@ -172,7 +172,11 @@ func (s *Lister) check(ctx context.Context, all []Listing) error {
 	if s.checked = len(missing) == 0; s.checked {
 		return nil
 	}
-	return fmt.Errorf("the kubeconfig user is not allowed to list %s: grant the verb list, or use --namespace to audit one namespace", strings.Join(missing, ", "))
+	hint := "grant the verb list"
+	if s.namespace == "" {
+		hint += ", or use --namespace to audit one namespace"
+	}
+	return fmt.Errorf("you are not allowed to list %s: %s", strings.Join(missing, ", "), hint)
 }
 
 // Surroundings reads the objects that rules and policies read in addition to the checked ones,

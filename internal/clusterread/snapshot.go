@@ -35,6 +35,8 @@ type Snapshot struct {
 	// DeviceClasses.
 	Notes     []string
 	NoClasses bool
+	// NoRules is true if DeviceTaintRules could not be read, NoPods if pods could not.
+	NoRules, NoPods bool
 	// Before135 is true if the cluster is older than Kubernetes 1.35.
 	Before135 bool
 	// Minor is the minor version of the API server, 0 if it is not known.

@@ -206,7 +206,7 @@ func (r *reading) view(ctx context.Context, l *Snapshot) error {
 		return err
 	}
 	rules, err := r.rules(ctx)
-	if _, err = l.optional(tracker.RuleKind, err); err != nil {
+	if l.NoRules, err = l.optional(tracker.RuleKind, err); err != nil {
 		return err
 	}
 	patches, err := r.patches(ctx)

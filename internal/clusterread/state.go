@@ -2,6 +2,7 @@ package clusterread
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -39,8 +40,10 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 	s.Objects.Published = usage.PublishedDevices(s.View.PublishedSlices())
 	s.Objects.Thresholds = SiteThresholds(ctx, r.client)
 	err = s.read(ctx, r)
+	s.NoRules = l.NoRules
 	if apierrors.IsForbidden(err) {
 		l.Notes, err = append(l.Notes, "the impact is unknown: "+err.Error()), nil
+		s.Unread = errors.New("which pods use the devices is unknown: you are not allowed to list the claims, pods and PodDisruptionBudgets of all namespaces")
 	}
 	r.progress.End()
 	for _, note := range l.Notes {
@@ -57,6 +60,10 @@ type State struct {
 	Nodes []*corev1.Node
 	// Server is the version of the API server, empty if it is not known.
 	Server string
+	// NoRules is true if DeviceTaintRules could not be read.
+	NoRules bool
+	// Unread is an error if the claims, pods and budgets of Objects are not all that there are.
+	Unread error
 }
 
 // read lists claims, pods and budgets.

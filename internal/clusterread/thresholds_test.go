@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -19,6 +21,8 @@ func TestSiteThresholds(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "site", Labels: map[string]string{"app.kubernetes.io/name": "dra-steward"}},
 			Data: map[string]string{"config.yaml": "apiVersion: dra-steward.io/v1alpha1\nkind: StewardConfiguration\n" + text}}
 	}
+	named := site("dra-steward", "guard: {thresholds: {pods: 3}}").(*corev1.ConfigMap)
+	named.Name = "dra-steward"
 	usual := guard.DefaultThresholds()
 	for name, tt := range map[string]struct {
 		objects []runtime.Object
@@ -28,6 +32,7 @@ func TestSiteThresholds(t *testing.T) {
 	}{
 		"none":       {nil, nil, usual, "default; no release found"},
 		"forbidden":  {nil, errors.New("forbidden"), usual, "cannot be read: forbidden"},
+		"by name":    {[]runtime.Object{named}, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", nil), guard.Thresholds{Pods: 3, Namespaces: usual.Namespaces, Percent: usual.Percent}, "ConfigMap dra-steward/dra-steward"},
 		"nothing":    {[]runtime.Object{site("a", "")}, nil, usual, "ConfigMap a/site"},
 		"some":       {[]runtime.Object{site("a", "guard: {thresholds: {pods: 3}}")}, nil, guard.Thresholds{Pods: 3, Namespaces: usual.Namespaces, Percent: usual.Percent}, "ConfigMap a/site"},
 		"parameters": {[]runtime.Object{site("a", "policies: {parameters: {DRA-RULE-004: {maxPercent: 50}}}")}, nil, guard.Thresholds{Pods: usual.Pods, Namespaces: usual.Namespaces, Percent: 50}, "ConfigMap a/site"},

@@ -43,6 +43,7 @@ func (l *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string
 // a note.
 func (l *Snapshot) readWorld(ctx context.Context, r *reading) (err error) {
 	l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(""))
+	l.NoPods = apierrors.IsForbidden(err)
 	if err := l.denied(err, "pods of all namespaces cannot be read: which pods leave, and what they request, is unknown"); err != nil {
 		return err
 	}

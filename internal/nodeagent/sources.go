@@ -86,6 +86,9 @@ func (s Sources) Observe(ctx context.Context) (*Observation, error) {
 		return nil, err
 	}
 	defer options.Kubelet.Close()
+	if err := options.World.allowed(ctx); err != nil {
+		return nil, fmt.Errorf("node %s: %w", s.nodeName, err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	defer func() { cancel(); <-done }()

@@ -28,6 +28,7 @@ import (
 // on other nodes, but the slices of network pools if ReadNetworkPools is called.
 type World struct {
 	client  kubernetes.Interface
+	node    string
 	factory informers.SharedInformerFactory
 	pods    cache.SharedIndexInformer
 	tracker *tracker.Tracker
@@ -54,7 +55,7 @@ func NewWorld(config *rest.Config, node string, log logr.Logger) (*World, error)
 		return nil, err
 	}
 	w := &World{
-		client: client, changed: make(chan struct{}, 1), claims: map[string]knownClaim{},
+		client: client, node: node, changed: make(chan struct{}, 1), claims: map[string]knownClaim{},
 		factory: informers.NewSharedInformerFactoryWithOptions(client, 0, here, informers.WithTransform(trim)),
 		tracker: tracker.New(tracker.Options{Sources: sources, Logger: log}),
 	}
@@ -113,6 +114,22 @@ func (w *World) Ready() error {
 	}
 	return w.tracker.Ready()
 }
+
+// allowed returns an error if the user is not allowed to read the pods or the slices of the node, for
+// which informers would wait. Other problems are those of the informers.
+func (w *World) allowed(ctx context.Context) error {
+	here := fields.OneTermEqualSelector("spec.nodeName", w.node).String()
+	_, err := w.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: here, Limit: 1})
+	if err == nil || !refused(err) {
+		_, err = w.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: here, Limit: 1})
+	}
+	if refused(err) {
+		return err
+	}
+	return nil
+}
+
+func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 func (w *World) wait(ctx context.Context) error {
 	synced := []cache.InformerSynced{w.pods.HasSynced, w.tracker.HasSynced}

@@ -70,6 +70,9 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 	if err != nil {
 		return err
 	}
+	if state.Unread != nil {
+		return state.Unread
+	}
 	selectors, taint, err := o.asked(ctx, streams, state, args)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -130,7 +131,7 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	}
 	found, err := o.resolve(ctx, streams, state, state.Scope(), names)
 	if err != nil {
-		return err
+		return incomplete(state, err)
 	}
 	w, err := o.writer(streams)
 	if err != nil {
@@ -147,7 +148,7 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 		now := time.Now()
 		stored := state.View.Rule(taints.Name(target, taint.Key))
 		intent := o.asked().Intent(target, taint, stored, user, now)
-		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
+		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute && state.Unread == nil {
 			if err := w.show(taints.NewReport(state.Objects, target.Selector(), taint, now)); err != nil {
 				return err
 			}
@@ -176,6 +177,14 @@ func (o taintOptions) checkFaults(ctx context.Context, streams cmdutil.Streams) 
 	return o.faults.Check(ctx, streams, config, faults.RuleExists, o.dry != "")
 }
 
+// incomplete adds to an error about a target that not all claims and pods could be read.
+func incomplete(state *clusterread.State, err error) error {
+	if state.Unread == nil {
+		return err
+	}
+	return fmt.Errorf("%w; %w", err, state.Unread)
+}
+
 func untaintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, args []string) error {
 	names, rest, err := o.arguments(args, 1)
 	if err != nil {
@@ -189,11 +198,14 @@ func untaintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions
 	if err != nil {
 		return err
 	}
+	if state.NoRules {
+		return errors.New("which taints the devices have is unknown: you are not allowed to list DeviceTaintRules")
+	}
 	scope := state.Scope()
 	scope.Names = state.Tainted()
 	found, err := o.resolve(ctx, streams, state, scope, names)
 	if err != nil {
-		return err
+		return incomplete(state, err)
 	}
 	w, err := o.writer(streams)
 	if err != nil {

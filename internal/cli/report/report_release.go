@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -61,6 +62,12 @@ func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*r
 		return nil, err
 	}
 	maps, err := clusterread.List[*corev1.ConfigMap](ctx, &o.read, streams, "ConfigMaps of namespace "+o.namespace, client.CoreV1().ConfigMaps(o.namespace))
+	if apierrors.IsForbidden(err) {
+		if one, unread := clusterread.Configuration(ctx, client, o.namespace); unread == nil {
+			r.note("policies of ConfigMaps are unknown: you are not allowed to list the ConfigMaps of namespace %s", o.namespace)
+			maps, err = []*corev1.ConfigMap{one}, nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; set %s, or use --config", o.namespace, err, cmp.Or(o.flag, "--namespace"))
 	}

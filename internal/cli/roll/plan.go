@@ -3,6 +3,7 @@ package roll
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -35,6 +36,9 @@ func (o *options) plan(ctx context.Context, streams cmdutil.Streams, client *rol
 	l, err := o.Read(ctx, streams)
 	if err != nil {
 		return err
+	}
+	if l.Nodes == nil || l.NoPods || l.PartialClaims {
+		return errors.New("what the roll does is unknown: you are not allowed to list the nodes, and the pods and claims of all namespaces")
 	}
 	nodes, err := predict(ctx, l, wanted)
 	if err != nil {

@@ -34,6 +34,9 @@ the pods that wait. -f reads the rules from a file.
   dra-steward whatif taint -f rule.yaml --from-files cluster/`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, world placement.World) (placement.Change, error) {
+				if err := whole(l); err != nil {
+					return placement.Change{}, err
+				}
 				rules, err := o.rules(streams, l, args)
 				return world.With(rules...), err
 			})
@@ -87,6 +90,14 @@ func ofFile[T manifest.Object](streams cmdutil.Streams, file, kind string) (all 
 	return all, nil
 }
 
+// whole returns an error if pods that a change evicts may be missing from what was read.
+func whole(l *clusterread.Snapshot) error {
+	if l.NoPods || l.PartialClaims {
+		return errors.New("which pods leave is unknown: you are not allowed to list the pods and claims of all namespaces")
+	}
+	return nil
+}
+
 func drainCommand(streams cmdutil.Streams) *cobra.Command {
 	o := newOptions()
 	c := &cobra.Command{
@@ -111,6 +122,9 @@ them.
 }
 
 func (o *options) drain(l *clusterread.Snapshot, world placement.World, args []string) (placement.Change, error) {
+	if err := whole(l); err != nil {
+		return placement.Change{}, err
+	}
 	found, err := o.targets(l, args)
 	if err != nil {
 		return placement.Change{}, err
@@ -128,6 +142,9 @@ func nodeCommand(streams cmdutil.Streams) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, world placement.World) (placement.Change, error) {
+				if err := whole(l); err != nil {
+					return placement.Change{}, err
+				}
 				names, err := nodeNames(l, args)
 				if err != nil {
 					return placement.Change{}, err

@@ -34,6 +34,7 @@ func TestClient(t *testing.T) {
 	t.Run("console", testConsole)
 	t.Run("console of a tenant", testConsoleOfTenant)
 	t.Run("watch", testWatch)
+	t.Run("roles", testRoles)
 }
 
 // habits are the rows of docs/cli.md.
