@@ -90,7 +90,7 @@ func Known() []Fault {
 			Reference: "kubernetes#139034", Component: scheduler, Versions: []Range{{"1.34.0", "1.36.2"}},
 			Gate:   "DRAConsumableCapacity",
 			Effect: "it allocates partitions that exclude each other if one of them allows multiple allocations",
-			Remedy: "upgrade kube-scheduler to 1.36.2; until then do not publish shared counters for such devices",
+			Remedy: "upgrade kube-scheduler to 1.36.2, which has pull request #139040; until then do not publish shared counters for such devices",
 		},
 	}, distinct(), []Fault{
 		{

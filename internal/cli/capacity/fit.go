@@ -106,9 +106,6 @@ func (o *fitOptions) run(ctx context.Context, streams cmdutil.Streams) error {
 		return fmt.Errorf("--if-drained: %w", err)
 	}
 	question := o.question(found, asked, leaving)
-	if err != nil {
-		return err
-	}
 	room, err := question.Room(ctx)
 	if err != nil {
 		return err
