@@ -47,16 +47,24 @@ func exampleInput(t *testing.T) fleet.Input {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in.Drains = ofKind[v1alpha1.DeviceDrain](t, text, v1alpha1.DeviceDrainKind)
+	in.Rolls = ofKind[v1alpha1.DeviceRoll](t, text, v1alpha1.DeviceRollKind)
+	return in
+}
+
+// ofKind are the documents of a kind.
+func ofKind[T any](t *testing.T, text []byte, kind string) (all []*T) {
+	t.Helper()
 	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
-		if bytes.Contains(document, []byte("kind: DeviceDrain\n")) {
-			drain := &v1alpha1.DeviceDrain{}
-			if err := yaml.Unmarshal(document, drain); err != nil {
+		if bytes.Contains(document, []byte("kind: "+kind+"\n")) {
+			one := new(T)
+			if err := yaml.Unmarshal(document, one); err != nil {
 				t.Fatal(err)
 			}
-			in.Drains = append(in.Drains, drain)
+			all = append(all, one)
 		}
 	}
-	return in
+	return all
 }
 
 // events are those of the example.

@@ -214,27 +214,35 @@ func TestOtherOrigin(t *testing.T) {
 	}
 }
 
+// views are the pages that docs/console.md shows at both widths, light and dark, with their heights.
+func views() map[string]int64 {
+	return map[string]int64{"map": 620, "device": 900, "why": 820, "drains": 760, "drain": 760, "capacity": 330, "policies": 760, "report": 620}
+}
+
 // TestScreenshots: the pictures of docs/console.md show the pages as they are, within a tolerance.
 // DRA_STEWARD_RECORD=yes writes them.
 func TestScreenshots(t *testing.T) {
 	b := open(t)
 	s := serve(t, build(t, exampleInput(t), nil), now)
 	b.run(chromedp.Navigate(s.first))
-	for _, shot := range []struct {
-		name, page, scheme string
-		width, height      int64
-	}{
-		{"map-light", "map", "light", 1280, 620}, {"map-dark", "map", "dark", 1280, 620}, {"map-narrow", "map", "light", 390, 760}, {"device-light", "device", "light", 1280, 900}, {"device-dark-narrow", "device", "dark", 390, 900},
-		{"why-light", "why", "light", 1280, 820}, {"policies-light", "policies", "light", 1280, 760}, {"report-dark", "report", "dark", 1280, 620}, {"drain-dark", "drain", "dark", 1280, 760}, {"capacity-light", "capacity", "light", 1280, 330},
-	} {
-		b.size(shot.width, shot.height, shot.scheme)
-		b.run(chromedp.Navigate(s.base + pages()[shot.page]))
-		if shot.page == "map" {
-			b.await(`document.body.dataset.drawn !== undefined`)
+	for view, height := range views() {
+		for _, scheme := range []string{"light", "dark"} {
+			b.shoot(s, view, view+"-"+scheme, 1280, height, scheme)
+			b.shoot(s, view, view+"-"+scheme+"-narrow", 390, 760, scheme)
 		}
-		b.await(`document.getElementById("status-text").textContent === "live"`)
-		b.compare(shot.name)
 	}
+}
+
+// shoot compares a page with its picture.
+func (b tab) shoot(s site, view, name string, width, height int64, scheme string) {
+	b.t.Helper()
+	b.size(width, height, scheme)
+	b.run(chromedp.Navigate(s.base + pages()[view]))
+	if view == "map" {
+		b.await(`document.body.dataset.drawn !== undefined`)
+	}
+	b.await(`document.getElementById("status-text").textContent === "live"`)
+	b.compare(name)
 }
 
 // compare compares the page with a picture of the docs, or writes that.
