@@ -60,6 +60,9 @@ type Move struct {
 	// Node and Devices are where the pod lands, one possibility of several.
 	Node    string   `json:"node,omitempty"`
 	Devices []string `json:"devices,omitempty"`
+	// Again is how long it runs there before a taint that it tolerates for a while evicts it once
+	// more; nil if none does. Without another suitable device, that repeats until the taint is gone.
+	Again *metav1.Duration `json:"again,omitempty"`
 	// IfRestarted is true for a pod that keeps running, but would not land again.
 	IfRestarted bool `json:"ifRestarted,omitempty"`
 	// Reason is why it does not land.
@@ -143,8 +146,10 @@ type prediction struct {
 	// moves are the pods that are placed, by the UID of the pod that is created.
 	moves map[types.UID]*Move
 	// left are the devices that a pod had and has to leave.
-	left  map[types.UID]map[usage.DeviceID]bool
-	steps []step
+	left map[types.UID]map[usage.DeviceID]bool
+	// taints are those of devices after the change.
+	taints map[usage.DeviceID][]resourceapi.DeviceTaint
+	steps  []step
 	// waiting are the UIDs of pods that wait already.
 	waiting map[types.UID]bool
 	order   []types.UID
@@ -160,6 +165,7 @@ func (w World) prediction(change Change) *prediction {
 	p := &prediction{base: after.Begin(), moves: map[types.UID]*Move{}, left: map[types.UID]map[usage.DeviceID]bool{}, waiting: map[types.UID]bool{}}
 	p.answer = Answer{Moves: []Move{}, Notes: slices.Clone(after.Notes)}
 	taints := after.taints()
+	p.taints = taints
 	leaving := union(change.Leaving, newly(after.evicted(taints), w.Evicted()))
 	p.keep(slices.DeleteFunc(slices.Clone(leaving), func(l Leaving) bool { return slices.Contains(change.Gone, l.Pod.Spec.NodeName) }))
 	for _, pod := range after.Pods {
@@ -346,7 +352,7 @@ func (p *prediction) fill(results map[types.UID]Result) {
 		m := p.moves[uid]
 		m.Verdict, m.Reason = p.verdict(uid, r)
 		if m.Verdict == Lands {
-			m.Node = r.Node
+			m.Node, m.Again = r.Node, p.again(r)
 			for _, claim := range r.Claims {
 				m.Devices = append(m.Devices, DeviceNames(claim)...)
 			}
@@ -354,6 +360,20 @@ func (p *prediction) fill(results map[types.UID]Result) {
 	}
 	p.answer.Least = p.landed(results)
 	p.answer.Most = p.answer.Least
+}
+
+// again is how long a pod that lands tolerates the taints of its devices, nil if there is no end.
+func (p *prediction) again(r Result) (first *metav1.Duration) {
+	for _, claim := range r.Claims {
+		for id, result := range resultsOf(claim) {
+			for _, taint := range p.taints[id] {
+				if end, ends := endOf(result.Tolerations, taint); ends && taint.Effect == resourceapi.DeviceTaintEffectNoExecute && (first == nil || end < first.Duration) {
+					first = &metav1.Duration{Duration: end}
+				}
+			}
+		}
+	}
+	return first
 }
 
 // landed counts the moves that land.

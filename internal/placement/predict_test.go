@@ -125,6 +125,9 @@ func TestTolerationsEnd(t *testing.T) {
 	if answer.Moves[1].After.Duration != time.Minute {
 		t.Errorf("leaves after %s", answer.Moves[1].After)
 	}
+	if again := answer.Moves[1].Again; again == nil || again.Duration != time.Minute || answer.Moves[0].Again != nil {
+		t.Errorf("evicted again after %v, the other after %v", again, answer.Moves[0].Again)
+	}
 }
 
 func TestWhoCreatesThePodAgain(t *testing.T) {

@@ -77,6 +77,9 @@ func place(m placement.Move) string {
 }
 
 func reason(m placement.Move) string {
+	if m.Again != nil {
+		return fmt.Sprintf("for %s only: it tolerates the taint that long", m.Again.Duration)
+	}
 	if m.Reason == nil {
 		return "-"
 	}
