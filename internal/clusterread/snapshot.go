@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -142,6 +143,7 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 		case document.Ours():
 			var object manifest.Object
 			object, problems = manifest.Decode(document)
+			newer.DecodeAny(document.Raw, object)
 			switch typed := object.(type) {
 			case nil:
 			case *resourceapi.ResourceClaim:

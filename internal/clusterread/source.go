@@ -22,6 +22,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/remerge"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
@@ -292,6 +293,7 @@ func listAs[T any](ctx context.Context, r *reading, what string, client dynamic.
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
 				return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
 			}
+			newer.Convert(object.Object, into)
 		}
 		now[object] = into
 		all = append(all, into)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -123,6 +124,7 @@ func (s *State) decode(document *manifest.Document) (any, []manifest.Problem) {
 		return nil, nil
 	}
 	object, problems := manifest.Decode(document)
+	newer.DecodeAny(document.Raw, object)
 	if claim, is := object.(*resourceapi.ResourceClaim); is && claim != nil {
 		s.Objects.Claims = append(s.Objects.Claims, claim)
 	}

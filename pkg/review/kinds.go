@@ -12,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -27,7 +28,7 @@ var kinds = map[name]kind{
 	{"ResourceClaim", "status"}:   of(nil, apiserver.ResourceClaimStatusDrops(), validate.ResourceClaimStatus()).reads(apiserver.ResourceClaimDrops()),
 	{"ResourceClaimTemplate", ""}: of(mutate.ResourceClaimTemplate(), apiserver.ResourceClaimTemplateDrops(), validate.ResourceClaimTemplate()),
 	{"DeviceClass", ""}:           of(nil, apiserver.DeviceClassDrops(), validate.DeviceClass()),
-	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule(), apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRule(), "v1beta2", "v1alpha3").guarded(guard.Widens).reading(selectsAll),
+	{"DeviceTaintRule", ""}:       of(mutate.DeviceTaintRule(), apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRule(), "v1beta2", "v1alpha3").guarded(guard.Widens).reading(newer.Decode),
 	{"DeviceTaintRule", "status"}: of(nil, apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRuleStatus(), "v1beta2", "v1alpha3"),
 
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch()).own(validate.PatchEffect),

@@ -7,6 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -81,5 +82,22 @@ func TestPatchReports(t *testing.T) {
 	}
 	if got := strings.Join(got, ", "); got != "a 2 2 false, b 2 3 true" {
 		t.Error(got)
+	}
+}
+
+// TestConvertAll: a rule for "all" (kubernetes#142287), which the types of 1.37 do not have, is
+// kept as one for every device, so that no device counts less than the API server counts it.
+func TestConvertAll(t *testing.T) {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"kind": "DeviceTaintRule", "metadata": map[string]any{"name": "all"},
+		"spec": map[string]any{"deviceSelector": map[string]any{"all": true, "driver": "gpu.example.com"}},
+	}}
+	converted, err := convert[resourceapi.DeviceTaintRule](object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := converted.(*resourceapi.DeviceTaintRule).Spec.DeviceSelector
+	if got == nil || *got != (resourceapi.DeviceTaintSelector{}) {
+		t.Errorf("the selector is %+v, want that of every device", got)
 	}
 }

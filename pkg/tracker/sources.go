@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/newer"
 )
 
 // Sources are the informers that a tracker reads. The caller that sets the fields runs the
@@ -455,6 +456,7 @@ func convert[T any](object *unstructured.Unstructured) (runtime.Object, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, out); err != nil {
 		return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
 	}
+	newer.Convert(object.Object, out)
 	result, ok := any(out).(runtime.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T is no API type", out)

@@ -141,6 +141,7 @@ var Packages = map[string]Package{
 	"internal/ruleid":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/remerge":          {Floor: 1, Importers: []string{"internal/clusterread", "pkg/tracker"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/natural":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/newer":            {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/windows":          {Floor: 1, Beside: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},

@@ -14,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -165,6 +166,7 @@ func ruleOfFile(streams cmdutil.Streams, file string) (*resourceapi.DeviceTaintR
 		if rule == nil {
 			return nil, fmt.Errorf("%s: %s", file, problems[0].Message)
 		}
+		newer.Decode(document.Raw, rule)
 		return rule, nil
 	}
 	return nil, fmt.Errorf("%s: contains no DeviceTaintRule", file)

@@ -10,6 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -82,6 +83,7 @@ func ofFile[T manifest.Object](streams cmdutil.Streams, file, kind string) (all 
 		if !is || object == nil {
 			return nil, fmt.Errorf("%s: %s: %v", file, kind, problems)
 		}
+		newer.DecodeAny(document.Raw, object)
 		all = append(all, typed)
 	}
 	if len(all) == 0 {
