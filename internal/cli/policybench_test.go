@@ -77,10 +77,10 @@ func TestAuditOfFiles(t *testing.T) {
 		t.Errorf("%d %s%s", code, out, problems)
 	}
 	for want, args := range map[string][]string{
-		"cannot be read twice":        {"--from-files", "-"},
-		"neither a policy nor a rule": {"--from-files", file, "--raise", "DRA-X-1"},
-		"must be text, json or sarif": {"-o", "xml"},
-		"no such file":                {"--from-files", "missing.yaml"},
+		"cannot be read twice":             {"--from-files", "-"},
+		"neither a policy nor a rule":      {"--from-files", file, "--raise", "DRA-X-1"},
+		"must be one of text, sarif, json": {"-o", "xml"},
+		"no such file":                     {"--from-files", "missing.yaml"},
 	} {
 		if _, problems, code := ran(t, append([]string{"audit"}, args...)...); code != cmdutil.ExitFailed || !strings.Contains(problems, want) {
 			t.Errorf("%v: %d %s", args, code, problems)

@@ -199,12 +199,6 @@ func long(modules []string) (steps []step) {
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(DriverPods|SharedClaim)$", "."},
 		})
 	}
-	if slices.Contains(modules, "test/node") {
-		steps = append(steps, step{
-			name: "image, chart and node agent in containerd", dir: "test/node", env: []string{"DRA_STEWARD_NODE_CONTAINERD=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(Containerd|Install)$", "."},
-		})
-	}
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, longControlPlane()...)
 	}

@@ -61,15 +61,9 @@ func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*r
 	if err != nil {
 		return nil, err
 	}
-	maps, err := clusterread.List[*corev1.ConfigMap](ctx, &o.read, streams, "ConfigMaps of namespace "+o.namespace, client.CoreV1().ConfigMaps(o.namespace))
-	if apierrors.IsForbidden(err) {
-		if one, unread := clusterread.Configuration(ctx, client, o.namespace); unread == nil {
-			r.note("policies of ConfigMaps are unknown: you are not allowed to list the ConfigMaps of namespace %s", o.namespace)
-			maps, err = []*corev1.ConfigMap{one}, nil
-		}
-	}
+	maps, err := o.configMaps(ctx, streams, client, r)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; set %s, or use --config", o.namespace, err, cmp.Or(o.flag, "--namespace"))
+		return nil, err
 	}
 	found, err := r.configure(maps, o.config == "")
 	if err != nil {
@@ -91,6 +85,22 @@ func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*r
 		return r, nil
 	}
 	return r, r.ask(ctx, client, pods, maps)
+}
+
+// configMaps reads those of the release, or only the one with its configuration where the user is
+// not allowed to list them.
+func (o reportOptions) configMaps(ctx context.Context, streams cmdutil.Streams, client kubernetes.Interface, r *released) ([]*corev1.ConfigMap, error) {
+	maps, err := clusterread.List[*corev1.ConfigMap](ctx, &o.read, streams, "ConfigMaps of namespace "+o.namespace, client.CoreV1().ConfigMaps(o.namespace))
+	if apierrors.IsForbidden(err) {
+		if one, unread := clusterread.Configuration(ctx, client, o.namespace); unread == nil {
+			r.note("policies of ConfigMaps are unknown: you are not allowed to list the ConfigMaps of namespace %s", o.namespace)
+			maps, err = []*corev1.ConfigMap{one}, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the ConfigMaps of the release in namespace %s: %w; set %s, or use --config", o.namespace, err, cmp.Or(o.flag, "--namespace"))
+	}
+	return maps, nil
 }
 
 // expose notes which writes are admitted unchecked while the webhook is down, in the modes that
