@@ -3,7 +3,6 @@ package webhook
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"runtime"
@@ -31,8 +30,6 @@ type Bounds struct {
 	Bytes int64
 	// Connections limits the open connections; 0 means 1024.
 	Connections int
-	// Handshakes limits the connections whose TLS handshake is in progress; 0 means 128.
-	Handshakes int
 	// Streams limits the HTTP/2 streams of a connection; 0 means 100.
 	Streams int
 	// System reports whether a user is a component of Kubernetes. Requests of these are
@@ -47,7 +44,6 @@ const (
 	defaultTimeout     = 5 * time.Second
 	defaultBytes       = 64 << 20
 	defaultConnections = 1024
-	defaultHandshakes  = 128
 	defaultStreams     = 100
 	minSlots           = 4
 	// reservedSlots is how many requests of the guard, of components of Kubernetes, and of
@@ -126,7 +122,6 @@ func newLimiter(b Bounds, metrics *Metrics) *limiter {
 func (l *limiter) server(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
-		ConnState:         handshaken,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      20 * time.Second,
@@ -145,12 +140,7 @@ func (l *limiter) server(handler http.Handler) *http.Server {
 
 // listener limits the connections of another one.
 func (l *limiter) listener(listener net.Listener) net.Listener {
-	return limitedListener{
-		Listener:    listener,
-		connections: &fairqueue.Shares{Limit: int64(cmp.Or(l.Connections, defaultConnections))},
-		handshakes:  &fairqueue.Shares{Limit: int64(cmp.Or(l.Handshakes, defaultHandshakes))},
-		metrics:     l.metrics,
-	}
+	return limitedListener{listener, &fairqueue.Shares{Limit: int64(cmp.Or(l.Connections, defaultConnections))}, l.metrics}
 }
 
 // deadline is when a request is answered at the latest.
@@ -256,11 +246,11 @@ func addressOf(remote string) string {
 // opens many cannot keep the others out.
 type limitedListener struct {
 	net.Listener
-	connections, handshakes *fairqueue.Shares
-	metrics                 *Metrics
+	connections *fairqueue.Shares
+	metrics     *Metrics
 }
 
-// Accept returns the next connection within the limits.
+// Accept returns the next connection within the limit.
 func (l limitedListener) Accept() (net.Conn, error) {
 	for {
 		connection, err := l.Listener.Accept()
@@ -268,52 +258,21 @@ func (l limitedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		address := addressOf(connection.RemoteAddr().String())
-		limited := &limitedConnection{Conn: connection}
-		if limited.closed = taken(l.connections, address); limited.closed == nil {
-			l.refuse(connection, "connections")
-			continue
+		if l.connections.Take(address, 1) {
+			return &limitedConnection{connection, sync.OnceFunc(func() { l.connections.Return(address, 1) })}, nil
 		}
-		if limited.handshaken = taken(l.handshakes, address); limited.handshaken == nil {
-			limited.closed()
-			l.refuse(connection, "handshakes")
-			continue
-		}
-		return limited, nil
+		l.metrics.refuse("", "connections")
+		connection.Close()
 	}
-}
-
-func (l limitedListener) refuse(connection net.Conn, reason string) {
-	l.metrics.refuse("", reason)
-	connection.Close()
-}
-
-// taken takes one of shares. It returns a function that gives it back, nil if there is none.
-func taken(shares *fairqueue.Shares, holder string) (back func()) {
-	if !shares.Take(holder, 1) {
-		return nil
-	}
-	return sync.OnceFunc(func() { shares.Return(holder, 1) })
 }
 
 type limitedConnection struct {
 	net.Conn
-	closed, handshaken func()
+	closed func()
 }
 
 // Close closes the connection.
 func (c *limitedConnection) Close() error {
 	defer c.closed()
-	defer c.handshaken()
 	return c.Conn.Close()
-}
-
-// handshaken ends the share in handshakes of a connection that is used, or closed.
-func handshaken(connection net.Conn, state http.ConnState) {
-	secure, is := connection.(*tls.Conn)
-	if !is || state == http.StateNew {
-		return
-	}
-	if limited, is := secure.NetConn().(*limitedConnection); is {
-		limited.handshaken()
-	}
 }

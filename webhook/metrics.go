@@ -63,7 +63,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_refused_total",
-			Help: "Requests refused because of a limit of the server, by endpoint and reason (busy, deadline, size, address: too many requests from an address, connections: too many connections, handshakes: too many that have not finished their TLS handshake).",
+			Help: "Requests refused because of a limit of the server, by endpoint and reason (busy, deadline, size, address: too many requests from an address, connections: too many connections).",
 		}, []string{"endpoint", "reason"}),
 		passed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_admission_unchecked_total",
@@ -98,7 +98,6 @@ func (m *Metrics) begin() {
 		}
 	}
 	m.refused.WithLabelValues("", "connections")
-	m.refused.WithLabelValues("", "handshakes")
 }
 
 func (m *Metrics) observe(endpoint string, req admission.Request, verdict string, took time.Duration) {
