@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -27,50 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-
-	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/server"
 )
-
-const (
-	// arguments holds the arguments of serve for a process that is the program, group the
-	// control group that it enters.
-	arguments = "DRA_STEWARD_TEST_SERVE"
-	group     = "DRA_STEWARD_TEST_CGROUP"
-)
-
-func TestMain(m *testing.M) {
-	if args := os.Getenv(arguments); args != "" {
-		os.Exit(serve(strings.Fields(args)))
-	}
-	os.Exit(m.Run())
-}
-
-func serve(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := confine(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	command := server.Command(cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
-	command.SetArgs(args)
-	if err := command.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// confine has the kernel limit the memory of this process: by the control group that it is
-// told to enter, else by the limit of its data segment, which also counts memory that the
-// runtime has given back.
-func confine() error {
-	if file := os.Getenv(group); file != "" {
-		return os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600)
-	}
-	return syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: limit, Max: limit})
-}
 
 // The limit of the chart, and what its templates make of it for the Go runtime.
 const (
@@ -128,7 +84,8 @@ type process struct {
 	pid     int
 }
 
-// start starts the webhook as a process.
+// start starts the webhook as a process. The kernel limits its memory: by a control group, else by
+// the limit of its data segment, which also counts memory that the runtime has given back.
 func start(t *testing.T) *process {
 	t.Helper()
 	addresses := make([]string, 2)
@@ -140,16 +97,13 @@ func start(t *testing.T) *process {
 		addresses[i] = listener.Addr().String()
 		listener.Close()
 	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	log := &bytes.Buffer{}
-	command := exec.Command(program)
+	command := exec.Command("sh", "-c", `if [ -n "$0" ]; then echo $$ > "$0"; else ulimit -d "$1"; fi && shift && exec "$@"`,
+		limited(t), strconv.Itoa(limit>>10), build(t), "serve",
+		"--cert-dir="+t.TempDir(), "--self-signed=127.0.0.1", "--metrics-address=", "--shutdown-delay=0s", "--log-level=error",
+		"--address="+addresses[0], "--health-address="+addresses[1])
+	command.Env = append(os.Environ(), "GOMEMLIMIT="+goLimit)
 	command.Stdout, command.Stderr = log, log
-	procs := limited(t)
-	command.Env = append(os.Environ(), "GOMEMLIMIT="+goLimit, group+"="+procs,
-		arguments+"=--cert-dir="+t.TempDir()+" --self-signed=127.0.0.1 --metrics-address= --shutdown-delay=0s --log-level=error --address="+addresses[0]+" --health-address="+addresses[1])
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +115,7 @@ func start(t *testing.T) *process {
 			t.Errorf("the process ended: %v\n%s", err, log)
 		}
 	})
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		response, err := http.Get("http://" + addresses[1] + "/readyz")
 		if err != nil {
 			return false, nil
@@ -173,6 +127,18 @@ func start(t *testing.T) *process {
 		t.Fatal(err)
 	}
 	return &process{address: addresses[0], pid: command.Process.Pid}
+}
+
+// build builds the program as it is released: the race detector multiplies the memory.
+func build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "dra-steward")
+	command := exec.Command("go", "build", "-o", program, "../../cmd/dra-steward")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, output)
+	}
+	return program
 }
 
 // limited makes a control group with the limit and returns the file by which a process enters

@@ -98,8 +98,6 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 	switch o.output {
 	case "name":
 		writeNames(streams.Out, report)
-	default:
-		err = cmdutil.Print(streams.Out, o.output, report)
 	case "text", "wide":
 		subject := "pod " + report.Namespace + "/" + report.Pod
 		if claim != nil {
@@ -109,6 +107,8 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 		if o.Files == nil || o.output == "wide" {
 			fmt.Fprintf(streams.Out, "feature gates: %s\n", flat(report.FeatureGates.Source))
 		}
+	default:
+		err = cmdutil.Print(streams.Out, o.output, report)
 	}
 	if err == nil && (report.Cause != nil || !report.Satisfied()) {
 		err = cmdutil.ErrFindings
