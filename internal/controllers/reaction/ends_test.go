@@ -1,6 +1,7 @@
 package reaction_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -138,4 +139,34 @@ func TestUnknownKeepsAll(t *testing.T) {
 	}
 	w.run(15 * time.Second)
 	w.expect(waiting, v1alpha1.ReactionDraining)
+}
+
+// TestFlappingKeepsCordon: a device that flaps keeps its cordon while it is healthy for much longer than
+// spec.end.after, and its message says why; calm for an hour, or an acknowledgement, ends that.
+func TestFlappingKeepsCordon(t *testing.T) {
+	for _, acknowledged := range []bool{false, true} {
+		w := newWorld(t, 2, 8)
+		w.reaction.Spec.End.Uncordon = v1alpha1.UncordonWhenHealthy
+		sick := device("node-0", 0)
+		w.drained(sick)
+		for i := range 20 {
+			w.devices[sick] = i%2 == 1
+			w.run(30 * time.Second)
+		}
+		w.devices[sick] = false
+		w.run(45 * time.Minute)
+		w.expect(sick, v1alpha1.ReactionDrained)
+		if m := w.of(sick).Message; !strings.HasPrefix(m, "flapping: the cordon stays until it is acknowledged") || len(w.created) != 1 || len(w.drains) != 1 {
+			t.Fatalf("%q, created %v, %d drains", m, w.created, len(w.drains))
+		}
+		if acknowledged {
+			w.drains[w.of(sick).Drain].Annotations[v1alpha1.AcknowledgedAnnotation] = "the riser was loose"
+			w.run(time.Second)
+		} else {
+			w.run(20 * time.Minute)
+		}
+		if len(w.drains) != 0 {
+			t.Errorf("acknowledged: %t: the cordon stays", acknowledged)
+		}
+	}
 }
