@@ -32,8 +32,8 @@ func NewSecretCertificate(client kubernetes.Interface, namespace, name string, l
 	c.informer = cache.NewSharedIndexInformer(cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "secrets", namespace,
 		fields.OneTermEqualSelector(metav1.ObjectNameField, name)), &corev1.Secret{}, 0, cache.Indexers{})
 	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    c.look,
-		UpdateFunc: func(_, now any) { c.look(now) },
+		AddFunc:    c.secretChanged,
+		UpdateFunc: func(_, now any) { c.secretChanged(now) },
 		// One that is deleted is served until there is another.
 	})
 	return c, err
@@ -53,8 +53,8 @@ func (c *SecretCertificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certifica
 	return nil, fmt.Errorf("no certificate yet: Secret %s/%s has none in %s and %s", c.namespace, c.name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 }
 
-// look takes over the certificate of the Secret.
-func (c *SecretCertificate) look(object any) {
+// secretChanged takes over the certificate of the Secret.
+func (c *SecretCertificate) secretChanged(object any) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok || len(secret.Data[corev1.TLSCertKey]) == 0 {
 		return

@@ -201,14 +201,14 @@ func (f *filler) fill(ctx context.Context, s *placement.Simulation) (filled, err
 			}
 			found.pods++
 			found.byNode[node]++
-			found.look(f, results[0])
+			found.add(f, results[0])
 		}
 	}
 	return found, nil
 }
 
-// look notes what a pod has got.
-func (found *filled) look(f *filler, r placement.Result) {
+// add counts what a pod got.
+func (found *filled) add(f *filler, r placement.Result) {
 	for _, claim := range r.Claims {
 		if r.Kept(claim) {
 			continue

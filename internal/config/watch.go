@@ -12,11 +12,11 @@ import (
 // change: some network file systems never do.
 const pollEvery = 10 * time.Second
 
-// Watch calls look whenever the file at path may have changed, and from time to
+// Watch calls reload whenever the file at path may have changed, and from time to
 // time, until ctx ends. It watches the folder, since a mounted ConfigMap changes by
 // a link next to the file and editors replace the file. An error says that the system
-// does not report changes; then look is called now and then only.
-func Watch(ctx context.Context, path string, look func(), failed func(error)) {
+// does not report changes; then it calls reload from time to time only.
+func Watch(ctx context.Context, path string, reload func(), failed func(error)) {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	var events chan fsnotify.Event
@@ -27,18 +27,18 @@ func Watch(ctx context.Context, path string, look func(), failed func(error)) {
 		defer watcher.Close()
 		events, errs = watcher.Events, watcher.Errors
 	}
-	look() // what has changed since it was read
+	reload() // what has changed since it was read
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case err := <-errs:
 			failed(err)
-			look() // events may be lost
+			reload() // events may be lost
 		case <-events:
-			look()
+			reload()
 		case <-ticker.C:
-			look()
+			reload()
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (s *Server) Export(ctx context.Context, o ExportOptions) (Export, error) {
 	if err := e.begin(); err != nil {
 		return Export{}, err
 	}
-	e.look(ctx)
+	e.readPredictions(ctx)
 	e.plan()
 	var err error
 	if e.pages, err = newRenderer(links{files: e.known}); err != nil {

@@ -36,8 +36,8 @@ type predictions struct {
 	ofPods   []*corev1.Pod
 }
 
-// look reads what predictions need.
-func (e *exporter) look(ctx context.Context) {
+// readPredictions reads what predictions need.
+func (e *exporter) readPredictions(ctx context.Context) {
 	if e.in, e.err = e.server.world(ctx, e.now); e.err == nil && e.in.View != nil {
 		e.objects = objectsOf(e.in)
 	}

@@ -114,10 +114,10 @@ func (p planner) drainAsked(found []taints.Target) (_ *v1alpha1.DeviceDrain, fla
 func (p planner) addDrain(ctx context.Context, pl *plan, d *v1alpha1.DeviceDrain) {
 	w := preview{Title: "DeviceDrain " + d.Name, Error: p.unknown}
 	if !p.in.NoPods {
-		look, decision := decided(p.in, p.objects, d, p.options.Now)
+		input, decision := decided(p.in, p.objects, d, p.options.Now)
 		n := decision.Status.Counts
-		pl.Counts = guard.Counts{Devices: look.HeldDevices, DriverDevices: look.DriverDevices, Claims: int(n.Claims), Pods: int(n.Remaining), Namespaces: int(n.Namespaces)}
-		w.Error, w.Lines = "", p.noted(decidedLines(look, decision))
+		pl.Counts = guard.Counts{Devices: input.HeldDevices, DriverDevices: input.DriverDevices, Claims: int(n.Claims), Pods: int(n.Remaining), Namespaces: int(n.Namespaces)}
+		w.Error, w.Lines = "", p.noted(decidedLines(input, decision))
 		if over := p.in.Thresholds.Exceeded(pl.Counts, nil); len(over) > 0 {
 			w.Lines = append(w.Lines, "thresholds: "+p.in.Thresholds.From)
 			pl.Ceiling = guard.CeilingOf(pl.Counts).String()

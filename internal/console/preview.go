@@ -166,18 +166,18 @@ func decided(in fleet.Input, objects taints.Objects, wanted *v1alpha1.DeviceDrai
 	if wanted.UID == "" {
 		wanted.Name, wanted.UID = "preview", "preview"
 	}
-	look := drain.Look(wanted, in.View, objects.Index(), &patch.Compiler{})
-	look.Now, look.Thresholds = now(), in.Thresholds.Thresholds
-	return look, drain.Decide(look)
+	input := drain.Look(wanted, in.View, objects.Index(), &patch.Compiler{})
+	input.Now, input.Thresholds = now(), in.Thresholds.Thresholds
+	return input, drain.Decide(input)
 }
 
-func decidedLines(look drain.Input, decision drain.Decision) (lines []string) {
-	for _, name := range look.Devices.Names {
+func decidedLines(input drain.Input, decision drain.Decision) (lines []string) {
+	for _, name := range input.Devices.Names {
 		lines = append(lines, "cordon "+name.String())
 	}
 	lines = firstLines(lines)
-	if n := len(look.Siblings); n > 0 {
-		lines = append(lines, siblingsText(n, look.Siblings[0])+"; --with-partitions drains them")
+	if n := len(input.Siblings); n > 0 {
+		lines = append(lines, siblingsText(n, input.Siblings[0])+"; --with-partitions drains them")
 	}
 	var evictions []string
 	for i, pod := range decision.Order {

@@ -25,8 +25,8 @@ const (
 	defaultOutput = 64 << 20
 	// A goroutine whose stack would grow beyond 1 GB ends the process; a stack doubles.
 	maxStack = 256 << 20
-	// look is how often the memory is measured.
-	look = 10 * time.Millisecond
+	// checkEvery is how often the memory is measured.
+	checkEvery = 10 * time.Millisecond
 )
 
 // watch calls work, and returns without it when it exceeds a limit: neither a template nor
@@ -52,7 +52,7 @@ func (l Limits) watch(ctx context.Context, work func(context.Context) ([]File, e
 		}()
 		o.files, o.err = work(ctx)
 	}()
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
 	for {
 		select {

@@ -89,9 +89,9 @@ type HeldTaint struct {
 // An Agent looks at one node.
 type Agent struct {
 	Options
-	since map[Finding]time.Time // finding -> when it was seen first
-	told  map[Finding]bool      // those of which there was an event
-	admin map[string]bool       // claim UID and device -> held with adminAccess
+	since    map[Finding]time.Time // finding -> when it was seen first
+	reported map[Finding]bool      // those that have an event
+	admin    map[string]bool       // claim UID and device -> held with adminAccess
 
 	listing *podresources.Listing // the last one that counts
 }
@@ -99,7 +99,7 @@ type Agent struct {
 // NewAgent returns an agent.
 func NewAgent(o Options) *Agent {
 	o.Interval = cmp.Or(o.Interval, DefaultInterval)
-	return &Agent{Options: o, since: map[Finding]time.Time{}, told: map[Finding]bool{}, admin: map[string]bool{}}
+	return &Agent{Options: o, since: map[Finding]time.Time{}, reported: map[Finding]bool{}, admin: map[string]bool{}}
 }
 
 // Run looks at the node until ctx ends.
@@ -198,7 +198,7 @@ func (a *Agent) Look(ctx context.Context, now time.Time) *Observation {
 	a.fill(report, in.Input)
 	a.remember(report.Holdings)
 	report.Findings = a.lasting(Check(in, report.Holdings), now)
-	a.tell(in.Pods, report.Findings)
+	a.createEvents(in.Pods, report.Findings)
 	if a.Metrics != nil {
 		a.Metrics.report.Store(report)
 	}
@@ -281,12 +281,12 @@ func (a *Agent) lasting(findings []Finding, now time.Time) (lasting []Finding) {
 	return lasting
 }
 
-// tell makes an event of each new finding, on the pod if there is one.
-func (a *Agent) tell(pods []*corev1.Pod, findings []Finding) {
-	told := map[Finding]bool{}
+// createEvents creates an event for each new finding, on the pod if there is one.
+func (a *Agent) createEvents(pods []*corev1.Pod, findings []Finding) {
+	reported := map[Finding]bool{}
 	for _, f := range findings {
-		told[f] = true
-		if a.told[f] {
+		reported[f] = true
+		if a.reported[f] {
 			continue
 		}
 		a.Log.Info("found", "kind", f.Kind, "namespace", f.Namespace, "pod", f.Pod, "container", f.Container, "message", f.Message)
@@ -297,7 +297,7 @@ func (a *Agent) tell(pods []*corev1.Pod, findings []Finding) {
 			}
 		}
 	}
-	a.told = told
+	a.reported = reported
 }
 
 func kindOf(id string) Kind {

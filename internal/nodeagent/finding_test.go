@@ -116,7 +116,7 @@ func TestLasting(t *testing.T) {
 		{3 * time.Minute, nil, 0}, {4 * time.Minute, found, 0}, {5 * time.Minute, found, 1},
 	} {
 		lasting := a.lasting(step.findings, begin.Add(step.after))
-		a.tell([]*corev1.Pod{pod}, lasting)
+		a.createEvents([]*corev1.Pod{pod}, lasting)
 		if len(lasting) != step.reported {
 			t.Errorf("after %s: %v", step.after, lasting)
 		}

@@ -68,14 +68,14 @@ func NewConfigMaps(p *ConfigMaps, kubeconfig string) (*ConfigMaps, error) {
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = PolicyLabel + "=true" }))
 	p.Lister = p.factory.Core().V1().ConfigMaps().Lister()
 	p.changed = make(chan struct{}, 1)
-	tell := func(any) {
+	notify := func(any) {
 		select {
 		case p.changed <- struct{}{}:
 		default: // it is known already
 		}
 	}
 	_, err = p.factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: tell, UpdateFunc: func(any, any) { tell(nil) }, DeleteFunc: tell})
+		AddFunc: notify, UpdateFunc: func(any, any) { notify(nil) }, DeleteFunc: notify})
 	return p, err
 }
 
@@ -183,7 +183,7 @@ func (p *ConfigMaps) Ready(*http.Request) error {
 	return nil
 }
 
-// Metrics tell which policies are in force.
+// Metrics say which policies are in force.
 type Metrics struct {
 	failed, success prometheus.Gauge
 	info            *prometheus.GaugeVec

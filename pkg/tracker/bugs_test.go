@@ -153,8 +153,8 @@ func nTaints(object any) (n int) {
 func TestBug4DeletedWhileARuleChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := started(t)
-		var told recorder
-		tracker.AddEventHandler(&told)
+		var events recorder
+		tracker.AddEventHandler(&events)
 		s := slice("s", "d", "p", "dev")
 		tracker.put(s)
 		synctest.Wait()
@@ -163,7 +163,7 @@ func TestBug4DeletedWhileARuleChanges(t *testing.T) {
 		synctest.Wait()
 		tracker.inbox.handler(SliceKind).OnDelete(s) // a second time
 		synctest.Wait()
-		if got := told.all(); got != "add(s,0,false) delete(s,0)" {
+		if got := events.all(); got != "add(s,0,false) delete(s,0)" {
 			t.Error(got)
 		}
 	})
@@ -195,8 +195,8 @@ func TestBug6StatusOfRules(t *testing.T) {
 			tracker.put(taintRule("r"+strconv.Itoa(i), selector("d", "", "")))
 		}
 		synctest.Wait()
-		var told recorder
-		tracker.AddEventHandler(&told)
+		var events recorder
+		tracker.AddEventHandler(&events)
 		for i := range 100 {
 			written := taintRule("r3", selector("d", "", ""))
 			written.ResourceVersion = strconv.Itoa(i)
@@ -204,7 +204,7 @@ func TestBug6StatusOfRules(t *testing.T) {
 			tracker.put(written)
 			synctest.Wait()
 		}
-		if got := told.all(); got != "add(s,6,true)" {
+		if got := events.all(); got != "add(s,6,true)" {
 			t.Errorf("100 writes of a status gave: %s", got)
 		}
 		if got := tracker.Snapshot().Rule("r3").ResourceVersion; got != "99" {
@@ -217,14 +217,14 @@ func TestBug6StatusOfRules(t *testing.T) {
 func TestBug7DevicesChangePlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := started(t)
-		var told recorder
-		tracker.AddEventHandler(&told)
+		var events recorder
+		tracker.AddEventHandler(&events)
 		tracker.put(slice("s", "d", "p", "a", "b"))
 		tracker.put(taintRule("r", selector("", "", "a")))
 		synctest.Wait()
 		tracker.put(slice("s", "d", "p", "b", "a"))
 		synctest.Wait()
-		if got := told.all(); got != "add(s,1,false) update(s,1,1)" {
+		if got := events.all(); got != "add(s,1,false) update(s,1,1)" {
 			t.Error(got)
 		}
 		if device, _ := tracker.Snapshot().Device("d", "p", "b"); len(device.Taints()) != 0 {

@@ -132,7 +132,7 @@ func (h *Handle) deliver(ctx context.Context) {
 			if !ok {
 				break
 			}
-			n.tell(h.handler)
+			n.dispatch(h.handler)
 			h.count(n)
 		}
 		h.count(notice{})
@@ -151,9 +151,9 @@ func (h *Handle) count(n notice) {
 	}
 }
 
-// tell calls the handler: never for a slice that was added and deleted in between, and
+// dispatch calls the handler: never for a slice that was added and deleted in between, and
 // twice for a slice that was replaced by another one of its name.
-func (n notice) tell(handler cache.ResourceEventHandler) {
+func (n notice) dispatch(handler cache.ResourceEventHandler) {
 	switch {
 	case n.old == nil && n.new == nil:
 	case n.old == nil:

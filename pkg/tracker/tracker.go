@@ -88,13 +88,13 @@ func (t *Tracker) start(ctx context.Context) error {
 	}
 	t.run = ctx
 	for _, h := range t.handles {
-		t.tell(h)
+		t.startHandler(h)
 	}
 	return nil
 }
 
-// tell starts the goroutine that calls a handler.
-func (t *Tracker) tell(h *Handle) {
+// startHandler starts the goroutine that calls a handler.
+func (t *Tracker) startHandler(h *Handle) {
 	var ctx context.Context
 	ctx, h.stop = context.WithCancel(t.run)
 	t.delivering.Go(func() { h.deliver(ctx) })
@@ -252,7 +252,7 @@ func (t *Tracker) AddEventHandler(handler cache.ResourceEventHandler) *Handle {
 		h.list(t.Snapshot())
 	}
 	if t.run != nil {
-		t.tell(h)
+		t.startHandler(h)
 	}
 	return h
 }

@@ -49,8 +49,8 @@ func TestInformers(t *testing.T) {
 		tracker := New(Options{Sources: Sources{
 			Slices: resource.ResourceSlices().Informer(), Rules: resource.DeviceTaintRules().Informer(), Classes: resource.DeviceClasses().Informer(),
 		}})
-		var told recorder
-		early := tracker.AddEventHandler(&told)
+		var events recorder
+		early := tracker.AddEventHandler(&events)
 		var running sync.WaitGroup
 		defer running.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func TestInformers(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := told.all(); got != "add(s,1,true) update(s,1,0)" {
+		if got := events.all(); got != "add(s,1,true) update(s,1,0)" {
 			t.Errorf("told %q: no slice may be shown without the taints that it has", got)
 		}
 		for _, c := range tracker.Conditions() {
@@ -92,11 +92,11 @@ func TestSlowHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := started(t)
 		release := make(chan struct{})
-		var told recorder
+		var events recorder
 		slow := tracker.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc:    func(object any, initial bool) { told.OnAdd(object, initial); <-release },
-			UpdateFunc: told.OnUpdate,
-			DeleteFunc: told.OnDelete,
+			AddFunc:    func(object any, initial bool) { events.OnAdd(object, initial); <-release },
+			UpdateFunc: events.OnUpdate,
+			DeleteFunc: events.OnDelete,
 		})
 		step := func(object any) { tracker.put(object); synctest.Wait() }
 		step(slice("a", "d", "p", "dev")) // the handler hangs in this call
@@ -111,7 +111,7 @@ func TestSlowHandler(t *testing.T) {
 		step(replaced)
 		close(release)
 		synctest.Wait()
-		if got := told.all(); got != "add(a,0,false) update(a,0,5) add(c,0,false)" {
+		if got := events.all(); got != "add(a,0,false) update(a,0,5) add(c,0,false)" {
 			t.Error(got)
 		}
 		if !slow.HasSynced() {
@@ -120,7 +120,7 @@ func TestSlowHandler(t *testing.T) {
 		again := slice("c", "d", "p")
 		again.UID = "a third one"
 		step(again)
-		if got := told.all(); !strings.HasSuffix(got, "delete(c,0) add(c,0,false)") {
+		if got := events.all(); !strings.HasSuffix(got, "delete(c,0) add(c,0,false)") {
 			t.Errorf("%s: a slice that was replaced must be deleted and added", got)
 		}
 	})
@@ -134,10 +134,10 @@ func TestLateHandler(t *testing.T) {
 		tracker.put(slice("b", "d", "p"))
 		synctest.Wait()
 		release := make(chan struct{})
-		var told recorder
+		var events recorder
 		late := tracker.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc:    func(object any, initial bool) { <-release; told.OnAdd(object, initial) },
-			DeleteFunc: told.OnDelete,
+			AddFunc:    func(object any, initial bool) { <-release; events.OnAdd(object, initial) },
+			DeleteFunc: events.OnDelete,
 		})
 		synctest.Wait()
 		if late.HasSynced() {
@@ -148,10 +148,10 @@ func TestLateHandler(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		synctest.Wait()
-		if got := told.all(); got != "add(a,0,true) add(c,0,false)" || !late.HasSynced() {
+		if got := events.all(); got != "add(a,0,true) add(c,0,false)" || !late.HasSynced() {
 			t.Errorf("%s, synced %t", got, late.HasSynced())
 		}
-		if empty := started(t).AddEventHandler(&told); cache.IsDone(empty) {
+		if empty := started(t).AddEventHandler(&events); cache.IsDone(empty) {
 			t.Log("synced at once") // may be, there is nothing to tell
 		} else if synctest.Wait(); !empty.HasSynced() {
 			t.Error("a handler that has nothing to be told is not synced")
@@ -172,15 +172,15 @@ func TestWindow(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		var told recorder
-		tracker.AddEventHandler(&told)
+		var events recorder
+		tracker.AddEventHandler(&events)
 		synctest.Wait()
 		tracker.put(slice("s", "d", "p", "dev"))
 		synctest.Wait()
 		tracker.put(taintRule("r", selector("d", "", "")))
 		flush(t, tracker)
 		synctest.Wait()
-		if got := told.all(); got != "add(s,1,false)" {
+		if got := events.all(); got != "add(s,1,false)" {
 			t.Error(got)
 		}
 		if err := tracker.Run(ctx); err == nil {
@@ -191,7 +191,7 @@ func TestWindow(t *testing.T) {
 		if err := tracker.Flush(context.Background()); err == nil {
 			t.Error("a tracker that has ended cannot be flushed")
 		}
-		if h := tracker.AddEventHandler(&told); h.HasSynced() {
+		if h := tracker.AddEventHandler(&events); h.HasSynced() {
 			t.Error("a handler of a tracker that has ended cannot sync")
 		}
 	})
@@ -210,8 +210,8 @@ func TestInformerFace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told recorder
-		registration, err := informer.AddEventHandlerWithOptions(&told, cache.HandlerOptions{})
+		var events recorder
+		registration, err := informer.AddEventHandlerWithOptions(&events, cache.HandlerOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestInformerFace(t *testing.T) {
 			tracker.put(object)
 		}
 		synctest.Wait()
-		if got := told.all(); got != "add(before,0,true) add(after,0,false) update(after,0,1) update(before,0,1)" {
+		if got := events.all(); got != "add(before,0,true) add(after,0,false) update(after,0,1) update(before,0,1)" {
 			t.Error(got)
 		}
 		found, err := informer.GetIndexer().ByIndex("driver", "d")

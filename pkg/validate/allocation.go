@@ -88,8 +88,8 @@ func results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAlloca
 
 func allocationTolerations(claim *resourceapi.ResourceClaim, _ Pass) (errs field.ErrorList) {
 	for i, result := range results(claim) {
-		demand, known := demandOf(claim, result.Request)
-		if known && !sameTolerations(demand.Tolerations, result.Tolerations) {
+		deviceRequest, known := deviceRequestOf(claim, result.Request)
+		if known && !sameTolerations(deviceRequest.Tolerations, result.Tolerations) {
 			errs = append(errs, field.Invalid(allocationResults.Index(i).Child("tolerations"), len(result.Tolerations),
 				"must be the tolerations of the request "+result.Request))
 		}
@@ -97,9 +97,9 @@ func allocationTolerations(claim *resourceapi.ResourceClaim, _ Pass) (errs field
 	return errs
 }
 
-// demandOf finds the demand that a result satisfies: a request, or an alternative
+// deviceRequestOf finds the device request that a result satisfies: a request, or an alternative
 // named request/alternative.
-func demandOf(claim *resourceapi.ResourceClaim, name string) (walk.DeviceRequest, bool) {
+func deviceRequestOf(claim *resourceapi.ResourceClaim, name string) (walk.DeviceRequest, bool) {
 	request, alternative, isAlternative := strings.Cut(name, "/")
 	for i := range claim.Spec.Devices.Requests {
 		r := &claim.Spec.Devices.Requests[i]
@@ -152,9 +152,9 @@ func allocationDevices(claim *resourceapi.ResourceClaim, _ Pass) (errs field.Err
 		}
 		held[id] = true
 		counts[result.Request]++
-		demand, known := demandOf(claim, result.Request)
-		exact := cmp.Or(demand.Mode, resourceapi.DeviceAllocationModeExactCount) == resourceapi.DeviceAllocationModeExactCount
-		if known && exact && counts[result.Request] == cmp.Or(demand.Count, 1)+1 {
+		deviceRequest, known := deviceRequestOf(claim, result.Request)
+		exact := cmp.Or(deviceRequest.Mode, resourceapi.DeviceAllocationModeExactCount) == resourceapi.DeviceAllocationModeExactCount
+		if known && exact && counts[result.Request] == cmp.Or(deviceRequest.Count, 1)+1 {
 			errs = append(errs, field.Invalid(allocationResults.Index(i).Child("request"), result.Request, "has more devices than it asks for"))
 		}
 	}

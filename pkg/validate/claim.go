@@ -135,8 +135,8 @@ typing error, indefinitely. It only warns, because the class can be created late
 }
 
 func tolerationEmptyKey(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
-	for place, demand := range spec.DeviceRequests() {
-		for i, toleration := range walk.Bounded(demand.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
+	for place, deviceRequest := range spec.DeviceRequests() {
+		for i, toleration := range walk.Bounded(deviceRequest.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
 			if toleration.Key == "" && toleration.Operator != resourceapi.DeviceTolerationOpExists {
 				errs = append(errs, field.Required(place.At("tolerations").Index(i).Child("key"),
 					"without a key the operator must be Exists, which tolerates every taint; name the key of the taints to tolerate"))
@@ -147,8 +147,8 @@ func tolerationEmptyKey(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
 }
 
 func tolerationSeconds(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
-	for place, demand := range spec.DeviceRequests() {
-		for i, toleration := range walk.Bounded(demand.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
+	for place, deviceRequest := range spec.DeviceRequests() {
+		for i, toleration := range walk.Bounded(deviceRequest.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
 			problem := ""
 			switch seconds := toleration.TolerationSeconds; {
 			case seconds == nil:
@@ -196,17 +196,17 @@ func slashes(at *field.Path, attribute *resourceapi.FullyQualifiedName) field.Er
 const severalSlashes = "no device can have a name with more than one slash; write domain/name"
 
 func requestCapacity(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
-	for place, demand := range spec.DeviceRequests() {
-		if demand.Capacity == nil {
+	for place, deviceRequest := range spec.DeviceRequests() {
+		if deviceRequest.Capacity == nil {
 			continue
 		}
 		list := place.At("capacity", "requests")
-		for _, name := range slices.Sorted(maps.Keys(demand.Capacity.Requests)) {
+		for _, name := range slices.Sorted(maps.Keys(deviceRequest.Capacity.Requests)) {
 			if strings.Count(string(name), "/") > 1 {
 				errs = append(errs, field.Invalid(list, name, severalSlashes))
 			}
 			errs = append(errs, form.QualifiedName(list, string(name), c.walks)...)
-			if quantity := demand.Capacity.Requests[name]; quantity.Sign() < 0 {
+			if quantity := deviceRequest.Capacity.Requests[name]; quantity.Sign() < 0 {
 				errs = append(errs, field.Invalid(list.Key(string(name)), quantity.String(), "must not be negative"))
 			}
 		}
@@ -222,9 +222,9 @@ func claimEmpty(spec walk.ClaimSpec, _ Pass) field.ErrorList {
 }
 
 func selectorConstant(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
-	for place, demand := range spec.DeviceRequests() {
-		if len(demand.Selectors) > 0 {
-			errs = append(errs, constantSelectors(place.At("selectors"), demand.Selectors)...)
+	for place, deviceRequest := range spec.DeviceRequests() {
+		if len(deviceRequest.Selectors) > 0 {
+			errs = append(errs, constantSelectors(place.At("selectors"), deviceRequest.Selectors)...)
 		}
 	}
 	return errs
@@ -380,10 +380,10 @@ func claimDevicesMax(spec walk.ClaimSpec, c Pass) field.ErrorList {
 // fewest returns the smallest number of devices that satisfies request.
 func fewest(request *resourceapi.DeviceRequest) int64 {
 	var least int64
-	for _, demand := range walk.DeviceRequestsOf(request) {
+	for _, deviceRequest := range walk.DeviceRequestsOf(request) {
 		n := int64(1)
-		if demand.Mode != resourceapi.DeviceAllocationModeAll {
-			n = max(demand.Count, 1)
+		if deviceRequest.Mode != resourceapi.DeviceAllocationModeAll {
+			n = max(deviceRequest.Count, 1)
 		}
 		if least == 0 || n < least {
 			least = n
@@ -393,8 +393,8 @@ func fewest(request *resourceapi.DeviceRequest) int64 {
 }
 
 func requestTolerationsMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
-	for place, demand := range spec.DeviceRequests() {
-		if n, limit := len(demand.Tolerations), c.Limits.TolerationsPerRequest; n > limit {
+	for place, deviceRequest := range spec.DeviceRequests() {
+		if n, limit := len(deviceRequest.Tolerations), c.Limits.TolerationsPerRequest; n > limit {
 			errs = append(errs, field.TooMany(place.At("tolerations"), n, limit))
 		}
 	}
@@ -405,9 +405,9 @@ func classExists(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	if c.ClusterView == nil {
 		return nil
 	}
-	for place, demand := range spec.DeviceRequests() {
-		if demand.Class != "" && c.ClusterView.Class(demand.Class) == nil {
-			errs = append(errs, field.NotFound(place.At("deviceClassName"), demand.Class))
+	for place, deviceRequest := range spec.DeviceRequests() {
+		if deviceRequest.Class != "" && c.ClusterView.Class(deviceRequest.Class) == nil {
+			errs = append(errs, field.NotFound(place.At("deviceClassName"), deviceRequest.Class))
 		}
 	}
 	return errs

@@ -258,7 +258,7 @@ func selectorDevices[T any](check func(T, Pass) field.ErrorList) Rule[T] {
 	}
 }
 
-// A search looks for the devices of a demand.
+// A search looks for the devices of a device request.
 type search struct {
 	evaluations *Evaluations
 	effort      *effort
@@ -291,10 +291,10 @@ func claimSelectorDevices(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	effort := &effort{limiter: c.Limiter}
 	defer effort.end()
 	demands, left := 0, 0
-	for place, demand := range spec.DeviceRequests() {
+	for place, deviceRequest := range spec.DeviceRequests() {
 		demands++
-		class := c.ClusterView.Class(demand.Class)
-		selectors := walk.Bounded(demand.Selectors, resourceapi.DeviceSelectorsMaxSize)
+		class := c.ClusterView.Class(deviceRequest.Class)
+		selectors := walk.Bounded(deviceRequest.Selectors, resourceapi.DeviceSelectorsMaxSize)
 		if class == nil {
 			continue
 		}
@@ -342,7 +342,7 @@ func classSelectorDevices(class *resourceapi.DeviceClass, c Pass) field.ErrorLis
 func (s *search) run() {
 	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
 	for slice, device := range sample(s.world) {
-		if s.look(slice, device); s.effort.over {
+		if s.try(slice, device); s.effort.over {
 			return
 		}
 		if s.found > 0 && len(s.selectors)+len(s.class.Spec.Selectors) == 0 {
@@ -356,15 +356,15 @@ func (s *search) run() {
 	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
 	for slice := range s.world.Slices() {
 		for device := range slice.Spec.Devices {
-			if s.look(slice, device); s.found > 0 || s.effort.over {
+			if s.try(slice, device); s.found > 0 || s.effort.over {
 				return
 			}
 		}
 	}
 }
 
-// look holds the selectors against a device, as the scheduler does.
-func (s *search) look(slice *resourceapi.ResourceSlice, device int) {
+// try evaluates the selectors for a device, as the scheduler does.
+func (s *search) try(slice *resourceapi.ResourceSlice, device int) {
 	if s.slice != slice {
 		s.slice = slice
 		s.ofClass = s.evaluations.recall(classAuthor, s.class.Spec.Selectors, slice, s.ofClass[:0])
@@ -406,7 +406,7 @@ func (s *search) all(a author, selectors []resourceapi.DeviceSelector, known []*
 	return true
 }
 
-// findings returns the problems of a demand at a place.
+// findings returns the problems of a device request at a place.
 func (s *search) findings(at *field.Path) field.ErrorList {
 	errs := s.failing(at.Child("selectors"), s.fails)
 	for _, i := range slices.Sorted(maps.Keys(s.classFails)) {

@@ -83,9 +83,9 @@ func (f *foreign) isForeign(pod *corev1.Pod, now time.Time) bool {
 	return true
 }
 
-// handler calls tell for a pod that another scheduler has bound. synced reports whether a pod
+// handler calls notify for a pod that another scheduler has bound. synced reports whether a pod
 // was there before this process.
-func (f *foreign) handler(synced func() bool, tell func(*corev1.Pod)) cache.ResourceEventHandler {
+func (f *foreign) handler(synced func() bool, notify func(*corev1.Pod)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(old, object any) {
 			before, after := old.(*corev1.Pod), object.(*corev1.Pod)
@@ -93,7 +93,7 @@ func (f *foreign) handler(synced func() bool, tell func(*corev1.Pod)) cache.Reso
 				return
 			}
 			if synced() && f.isForeign(after, time.Now()) {
-				tell(after)
+				notify(after)
 			}
 			f.forget(after)
 		},

@@ -61,8 +61,8 @@ func TestForeignForgets(t *testing.T) {
 	f := newForeign(nil)
 	f.addPatched("patched")
 	f.leading.Store(true)
-	var told []types.UID
-	h := f.handler(func() bool { return true }, func(pod *corev1.Pod) { told = append(told, pod.UID) })
+	var calls []types.UID
+	h := f.handler(func() bool { return true }, func(pod *corev1.Pod) { calls = append(calls, pod.UID) })
 	for _, uid := range []types.UID{"bound", "deleted", "lost"} {
 		f.reserve(boundPod(uid, "patched", ""), "node-0")
 	}
@@ -71,15 +71,15 @@ func TestForeignForgets(t *testing.T) {
 	h.OnDelete(boundPod("deleted", "patched", ""))
 	h.OnDelete(cache.DeletedFinalStateUnknown{Obj: boundPod("lost", "patched", "")})
 	h.OnDelete(cache.DeletedFinalStateUnknown{})
-	if len(f.reserved) != 0 || len(told) != 0 {
-		t.Errorf("remembered %v, told %v; want neither", f.reserved, told)
+	if len(f.reserved) != 0 || len(calls) != 0 {
+		t.Errorf("remembered %v, told %v; want neither", f.reserved, calls)
 	}
 	extended := boundPod("extended", "other", "node-0")
 	extended.Spec.ResourceClaims, extended.Status.ExtendedResourceClaimStatus = nil, &corev1.PodExtendedResourceClaimStatus{}
 	before := extended.DeepCopy()
 	before.Spec.NodeName = ""
 	h.OnUpdate(before, extended)
-	if len(told) != 1 {
-		t.Errorf("told %v, want the pod with an extended resource", told)
+	if len(calls) != 1 {
+		t.Errorf("notified of %v, want the pod with an extended resource", calls)
 	}
 }

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked whether patches are read.
-	lookEvery = time.Second
+	// checkEvery is how often the plugin checks whether patches are read.
+	checkEvery = time.Second
 	// repeatEvery is how often it is said again that they are not.
 	repeatEvery = 10 * time.Minute
 )
@@ -58,14 +58,14 @@ func (r *report) run(ctx context.Context, p *patches) {
 			logger.Error(err, "A metric is missing")
 		}
 	}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
 	var state patchesState
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-look.C:
+		case now := <-ticker.C:
 			condition := p.reader.Condition()
 			number.Set(float64(r.patches.Load()))
 			if condition.Available {

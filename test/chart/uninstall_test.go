@@ -72,10 +72,10 @@ func TestUninstallHook(t *testing.T) {
 }
 
 // rightsOf lists what rules allow, "verb resource", and shows each of them to look.
-func rightsOf(rules []rbacv1.PolicyRule, look func(rbacv1.PolicyRule)) (rights []string) {
+func rightsOf(rules []rbacv1.PolicyRule, visit func(rbacv1.PolicyRule)) (rights []string) {
 	for _, rule := range rules {
-		if look != nil {
-			look(rule)
+		if visit != nil {
+			visit(rule)
 		}
 		for _, verb := range rule.Verbs {
 			for _, resource := range rule.Resources {

@@ -51,7 +51,7 @@ func (r *Rotator) reconcile(ctx context.Context, now time.Time) (time.Duration, 
 	if err := r.announce(ctx, state, hooks); err != nil {
 		return 0, err
 	}
-	seen := r.memory.look(state, hooks, now)
+	seen := r.memory.observe(state, hooks, now)
 	seen.Renew = lost
 	decision := r.Settings.Decide(state, seen)
 	if decision.Action == Wait {
@@ -119,8 +119,8 @@ func (r *Rotator) state(secret *corev1.Secret, hooks []hook) (state State, lost 
 	return state, false
 }
 
-// look notes what is trusted and served, and says since when.
-func (m *memory) look(state State, hooks []hook, now time.Time) Seen {
+// observe records which authority is trusted and which certificate is served, and since when.
+func (m *memory) observe(state State, hooks []hook, now time.Time) Seen {
 	bundle := state.Bundle()
 	switch {
 	case !trusted(hooks, bundle):

@@ -37,9 +37,9 @@ type survey struct {
 	namespaces map[string]bool
 }
 
-// look finds out who holds the devices. from is when the cordon took effect; zero if it
+// classify finds out who holds the devices. from is when the cordon took effect; zero if it
 // has not.
-func (d *Decision) look(in Input, from time.Time, force bool) survey {
+func (d *Decision) classify(in Input, from time.Time, force bool) survey {
 	s := survey{namespaces: map[string]bool{}}
 	byUID := map[types.UID]*candidate{}
 	for _, holder := range in.Holders {

@@ -154,13 +154,13 @@ func (c *Controller) Run(ctx context.Context) error {
 		}
 		running.Go(func() {
 			defer c.queue.Done(name)
-			c.look(ctx, name)
+			c.reconcile(ctx, name)
 		})
 	}
 }
 
-// look takes the next step of a drain, and comes back when the next is due.
-func (c *Controller) look(ctx context.Context, name string) {
+// reconcile takes the next step of a drain, and comes back when the next is due.
+func (c *Controller) reconcile(ctx context.Context, name string) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	wake, err := c.step(limited, name)

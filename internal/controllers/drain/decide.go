@@ -42,7 +42,7 @@ func Decide(in Input) Decision {
 	force := passed && action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused && closed == closure{}
 	kept := passed && action == v1alpha1.DeadlineKeep
 	d.follow(in, c, force || kept || closed != closure{} || in.Drain.Spec.Paused || in.Drain.Spec.DryRun || in.Drain.Spec.Via != v1alpha1.ViaEvictionRequest)
-	s := d.look(in, from, force)
+	s := d.classify(in, from, force)
 	d.counts(in, s)
 	for _, pod := range s.waiting {
 		d.Order = append(d.Order, pod.Pod)

@@ -165,8 +165,8 @@ func (l *PoolOriginals) take() (changed map[Pool]bool, all map[Pool]record.Origi
 // rules; the stored slice counts.
 func (l *PoolOriginals) Handler(view View, now func() time.Time) cache.ResourceEventHandler {
 	learn := func(object any) {
-		if told, is := object.(*resourceapi.ResourceSlice); is {
-			if slice := view.Snapshot().Stored(told.Name); slice != nil {
+		if changed, is := object.(*resourceapi.ResourceSlice); is {
+			if slice := view.Snapshot().Stored(changed.Name); slice != nil {
 				l.Learn(slice, now())
 			}
 		}

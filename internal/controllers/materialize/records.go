@@ -121,7 +121,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			begun, next = r.begin(ctx, now), now.Add(recordPause)
 		}
 		if begun {
-			r.look(ctx, now)
+			r.reconcile(ctx, now)
 		}
 		select {
 		case <-ctx.Done():
@@ -187,8 +187,8 @@ func (r *Recorder) mark(pool Pool, originals record.Originals) {
 	}
 }
 
-// look writes the ConfigMaps that are due.
-func (r *Recorder) look(ctx context.Context, now time.Time) {
+// reconcile writes the ConfigMaps that are due.
+func (r *Recorder) reconcile(ctx context.Context, now time.Time) {
 	changed, all := r.PoolOriginals.take()
 	for pool := range changed {
 		r.mark(pool, all[pool])

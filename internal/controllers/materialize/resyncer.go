@@ -120,7 +120,7 @@ func (t *Resyncer) Run(ctx context.Context) error {
 	ticker := time.NewTicker(t.options.Interval)
 	defer ticker.Stop()
 	for {
-		t.look(ctx, time.Now())
+		t.reconcile(ctx, time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -129,8 +129,8 @@ func (t *Resyncer) Run(ctx context.Context) error {
 	}
 }
 
-// look touches the pools that differ, as far as the rate allows.
-func (t *Resyncer) look(ctx context.Context, now time.Time) {
+// reconcile touches the pools that differ, as far as the rate allows.
+func (t *Resyncer) reconcile(ctx context.Context, now time.Time) {
 	t.ask(ctx, now)
 	differing := t.differing(t.options.View.Snapshot(), now)
 	if state := t.sum(); !reflect.DeepEqual(state, t.state.Load()) {

@@ -138,8 +138,8 @@ func TestDecide(t *testing.T) {
 			var events []string
 			for _, f := range faults(report, !tt.unreadable) {
 				events = append(events, string(f.reason)+": "+f.message)
-				if told(tt.patch, f.reason) {
-					t.Errorf("%s is told although there is no status", f.reason)
+				if hasEvent(tt.patch, f.reason) {
+					t.Errorf("%s has an event although there is no status", f.reason)
 				}
 			}
 			if got := strings.Join(events, "\n"); !strings.HasPrefix(got, tt.events) || (got == "") != (tt.events == "") || len(events) > 1 {
@@ -152,14 +152,14 @@ func TestDecide(t *testing.T) {
 				t.Errorf("not the same after it was written:\n%v\n%v", later, status)
 			}
 			for _, f := range faults(again, !tt.unreadable) {
-				if !told(stored, f.reason) {
-					t.Errorf("%s is not told although the status says it", f.reason)
+				if !hasEvent(stored, f.reason) {
+					t.Errorf("%s has no event although the status says it", f.reason)
 				}
 			}
 			stored.Generation++
 			for _, f := range faults(again, !tt.unreadable) {
-				if told(stored, f.reason) {
-					t.Errorf("%s is told of the next generation", f.reason)
+				if hasEvent(stored, f.reason) {
+					t.Errorf("%s has an event of the next generation", f.reason)
 				}
 			}
 		})

@@ -47,9 +47,9 @@ func faults(r tracker.PatchReport, classesRead bool) (all []fault) {
 	return all
 }
 
-// told reports whether a status has a reason of the generation of its patch already, so
+// hasEvent reports whether a status has a reason of the generation of its patch already, so
 // that an event, perhaps of an earlier writer, exists.
-func told(p *v1alpha1.ResourceSlicePatch, reason patch.Reason) bool {
+func hasEvent(p *v1alpha1.ResourceSlicePatch, reason patch.Reason) bool {
 	kind, of := v1alpha1.PatchConflicting, ""
 	switch reason {
 	case patch.ClassNotFound:

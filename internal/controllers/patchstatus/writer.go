@@ -82,9 +82,9 @@ type Writer struct {
 
 // A record is what the writer remembers of a patch.
 type record struct {
-	// generation is that of the last pass, told the reasons that have an event.
+	// generation is that of the last pass, reported the reasons that have an event.
 	generation int64
-	told       []patch.Reason
+	reported   []patch.Reason
 	// next is when the status may be written again, written when that was last done.
 	next, written time.Time
 	// version is the resource version that the last write has made, over the one that
@@ -123,7 +123,7 @@ func (w *Writer) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.options.Interval)
 	defer ticker.Stop()
 	for {
-		w.look(ctx, time.Now())
+		w.reconcile(ctx, time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -140,8 +140,8 @@ type due struct {
 	record *record
 }
 
-// look writes what differs in the newest view, as far as the rate allows.
-func (w *Writer) look(ctx context.Context, now time.Time) {
+// reconcile writes what differs in the newest view, as far as the rate allows.
+func (w *Writer) reconcile(ctx context.Context, now time.Time) {
 	snapshot, classesRead := w.options.View.Snapshot(), hasClasses(w.options.View)
 	version, written := w.options.Written()
 	if snapshot == w.seen && classesRead == w.classesRead && version == w.version && w.complete {
@@ -206,7 +206,7 @@ func hasClasses(view View) bool {
 
 // news returns the faults of which there has been no event.
 func (r *record) news(p *v1alpha1.ResourceSlicePatch, all []fault) []fault {
-	return slices.DeleteFunc(all, func(f fault) bool { return slices.Contains(r.told, f.reason) || told(p, f.reason) })
+	return slices.DeleteFunc(all, func(f fault) bool { return slices.Contains(r.reported, f.reason) || hasEvent(p, f.reason) })
 }
 
 // write creates the events first: a reason that the status has gets no event later.
@@ -221,7 +221,7 @@ func (w *Writer) write(ctx context.Context, d due, now metav1.Time) error {
 		default:
 			return err
 		}
-		d.record.told = append(d.record.told, f.reason)
+		d.record.reported = append(d.record.reported, f.reason)
 	}
 	if equality.Semantic.DeepEqual(d.status, d.report.Patch.Status) {
 		return nil

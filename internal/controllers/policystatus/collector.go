@@ -128,7 +128,7 @@ func (c *Collector) collect(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, event := range events {
-		c.tell(kept, event)
+		c.createEvent(kept, event)
 	}
 	return nil
 }
@@ -144,8 +144,8 @@ func (c *Collector) write(ctx context.Context, kept *corev1.ConfigMap, status St
 	return err
 }
 
-// tell creates an event about a ConfigMap.
-func (c *Collector) tell(status *corev1.ConfigMap, e Event) {
+// createEvent creates an event about a ConfigMap.
+func (c *Collector) createEvent(status *corev1.ConfigMap, e Event) {
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: e.ConfigMap, UID: e.UID}
 	if e.ConfigMap == "" {
 		about.Name, about.UID = status.Name, status.UID

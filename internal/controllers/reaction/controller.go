@@ -214,7 +214,7 @@ func (c *Controller) wake() {
 // pass takes the next step of all reactions. It returns when to come back though nothing changes.
 func (c *Controller) pass(ctx context.Context) time.Duration {
 	next := period
-	present, all := map[string]bool{}, c.look(time.Now())
+	present, all := map[string]bool{}, c.snapshot(time.Now())
 	for _, name := range c.options.Reactions.GetStore().ListKeys() {
 		r := c.newest(name)
 		if r == nil || r.DeletionTimestamp != nil {

@@ -36,8 +36,8 @@ type cluster struct {
 	starts   func() []guard.Start
 }
 
-// look finds out what the reactions of a pass share. Steps of the pass add their drains.
-func (c *Controller) look(now time.Time) *cluster {
+// snapshot reads what the reactions of a pass share. Steps of the pass add their drains.
+func (c *Controller) snapshot(now time.Time) *cluster {
 	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.allDrains()}
 	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)

@@ -65,8 +65,8 @@ func (m *model) newPod(node string, ready bool) Pod {
 	return Pod{NamespacedName: types.NamespacedName{Namespace: "gpu", Name: "driver-" + node}, UID: m.uid(), Ready: ready, Message: "CrashLoopBackOff"}
 }
 
-// look is what the controller reads.
-func (m *model) look() Input {
+// input is what the controller reads.
+func (m *model) input() Input {
 	in := Input{Roll: m.roll.DeepCopy(), Nodes: map[string]Node{}, Now: m.now, Window: guard.Window{Thresholds: m.limit, Length: 10 * time.Minute}}
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
 		n := m.nodes[name]
@@ -100,7 +100,7 @@ func (m *model) call() bool {
 
 // pass is one step of the controller, which may be killed in it.
 func (m *model) pass() {
-	in := m.look()
+	in := m.input()
 	d := Decide(in)
 	if !m.call() {
 		return

@@ -264,21 +264,21 @@ func dnsLabel(at *field.Path, child, name string) field.ErrorList {
 var modes = []resourceapi.DeviceAllocationMode{resourceapi.DeviceAllocationModeAll, resourceapi.DeviceAllocationModeExactCount}
 
 func requestMode(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
-	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
-		if demand.Mode != "" && demand.Mode != modes[0] && demand.Mode != modes[1] {
-			errs = append(errs, field.NotSupported(at.Child("allocationMode"), demand.Mode, modes))
+	for at, deviceRequest := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
+		if deviceRequest.Mode != "" && deviceRequest.Mode != modes[0] && deviceRequest.Mode != modes[1] {
+			errs = append(errs, field.NotSupported(at.Child("allocationMode"), deviceRequest.Mode, modes))
 		}
 	}
 	return errs
 }
 
 func requestCount(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
-	for at, demand := range spec.CheckedDeviceRequests(walk.Handwritten, c.server) {
+	for at, deviceRequest := range spec.CheckedDeviceRequests(walk.Handwritten, c.server) {
 		switch {
-		case demand.Mode == resourceapi.DeviceAllocationModeAll && demand.Count != 0:
-			errs = append(errs, field.Invalid(at.Child("count"), demand.Count, "must be absent: allocationMode All takes every device"))
-		case (demand.Mode == "" || demand.Mode == resourceapi.DeviceAllocationModeExactCount) && demand.Count < 0:
-			errs = append(errs, field.Invalid(at.Child("count"), demand.Count, "must be greater than zero"))
+		case deviceRequest.Mode == resourceapi.DeviceAllocationModeAll && deviceRequest.Count != 0:
+			errs = append(errs, field.Invalid(at.Child("count"), deviceRequest.Count, "must be absent: allocationMode All takes every device"))
+		case (deviceRequest.Mode == "" || deviceRequest.Mode == resourceapi.DeviceAllocationModeExactCount) && deviceRequest.Count < 0:
+			errs = append(errs, field.Invalid(at.Child("count"), deviceRequest.Count, "must be greater than zero"))
 		}
 	}
 	return errs
@@ -298,8 +298,8 @@ The scheduler evaluates each of them for every device that the class selects.`,
 }
 
 func requestSelectorsMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
-	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
-		errs = append(errs, form.AtMostIn(at, "selectors", len(demand.Selectors), resourceapi.DeviceSelectorsMaxSize)...)
+	for at, deviceRequest := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
+		errs = append(errs, form.AtMostIn(at, "selectors", len(deviceRequest.Selectors), resourceapi.DeviceSelectorsMaxSize)...)
 	}
 	return errs
 }

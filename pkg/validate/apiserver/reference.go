@@ -174,15 +174,15 @@ applies to each expression, and to all expressions of a claim together.`,
 }
 
 func derivedMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
-	for at, demand := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
-		if !hadDerived(spec, demand) {
-			errs = append(errs, form.AtMostIn(at, "derivedAttributes", len(demand.Derived), resourceapi.DeviceDerivedAttributesMaxSize)...)
+	for at, deviceRequest := range spec.CheckedDeviceRequests(walk.Declarative, c.server) {
+		if !hadDerived(spec, deviceRequest) {
+			errs = append(errs, form.AtMostIn(at, "derivedAttributes", len(deviceRequest.Derived), resourceapi.DeviceDerivedAttributesMaxSize)...)
 		}
 	}
 	return errs
 }
 
-// hadDerived reports whether the stored spec derives the same attributes for a demand.
+// hadDerived reports whether the stored spec derives the same attributes for a device request.
 // Declarative validation then does not look at them.
 func hadDerived(s walk.ClaimSpec, d walk.DeviceRequest) bool {
 	if s.Old == nil {
@@ -197,16 +197,16 @@ func hadDerived(s walk.ClaimSpec, d walk.DeviceRequest) bool {
 	return false
 }
 
-// derived walks the derived attributes of all demands, each with its demand.
+// derived walks the derived attributes of all device requests, each with its device request.
 func derivedOf(s walk.ClaimSpec, by walk.Reader, c Pass) iter.Seq2[*field.Path, derivedAttribute] {
 	return func(yield func(*field.Path, derivedAttribute) bool) {
-		for at, demand := range s.CheckedDeviceRequests(by, c.server) {
-			if len(demand.Derived) == 0 {
+		for at, deviceRequest := range s.CheckedDeviceRequests(by, c.server) {
+			if len(deviceRequest.Derived) == 0 {
 				continue
 			}
 			list := at.Child("derivedAttributes")
-			for i, attribute := range demand.Derived {
-				if !yield(list.Index(i), derivedAttribute{attribute, demand}) {
+			for i, attribute := range deviceRequest.Derived {
+				if !yield(list.Index(i), derivedAttribute{attribute, deviceRequest}) {
 					return
 				}
 			}
@@ -238,20 +238,20 @@ func derivedForm(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 
 func derivedUsed(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	compared := comparedBy(spec)
-	for at, demand := range spec.CheckedDeviceRequests(walk.Handwritten, c.server) {
-		if len(demand.Derived) == 0 {
+	for at, deviceRequest := range spec.CheckedDeviceRequests(walk.Handwritten, c.server) {
+		if len(deviceRequest.Derived) == 0 {
 			continue
 		}
 		list := at.Child("derivedAttributes")
-		request, _, _ := strings.Cut(demand.Name, "/")
+		request, _, _ := strings.Cut(deviceRequest.Name, "/")
 		seen := map[resourceapi.FullyQualifiedName]bool{}
-		for i, attribute := range demand.Derived {
+		for i, attribute := range deviceRequest.Derived {
 			name := attribute.Name
 			if seen[name] {
 				errs = append(errs, field.Duplicate(list.Index(i), name))
 			}
 			seen[name] = true
-			if name != "" && !compared[comparison{"", name}] && !compared[comparison{request, name}] && !compared[comparison{demand.Name, name}] {
+			if name != "" && !compared[comparison{"", name}] && !compared[comparison{request, name}] && !compared[comparison{deviceRequest.Name, name}] {
 				errs = append(errs, field.Invalid(list.Index(i).Child("name"), name, "no constraint for this request compares it"))
 			}
 		}

@@ -57,7 +57,7 @@ func TestPredictThenDo(t *testing.T) {
 				w := &world{T: t, plan: newPlan(seed), client: client}
 				defer w.remove()
 				w.create()
-				seen := w.look()
+				seen := w.read()
 				answer, err := seen.Predict(t.Context(), w.planned(seen))
 				w.must(err)
 				guess := w.guess(seen, answer)

@@ -52,7 +52,7 @@ func TestNamedClaims(t *testing.T) {
 			w := &world{T: t, plan: namedPlan("named-" + name), client: client}
 			defer w.remove()
 			w.named(want.create)
-			seen := w.look()
+			seen := w.read()
 			answer, err := seen.Predict(t.Context(), w.planned(seen))
 			w.must(err)
 			if len(answer.Moves) != 1 || answer.Moves[0].Verdict != want.verdict || want.kind != "" && answer.Moves[0].Reason.Kind != want.kind {

@@ -185,8 +185,8 @@ func (w *world) claims() (all []*resourceapi.ResourceClaim) {
 	return all
 }
 
-// look reads the world.
-func (w *world) look() placement.World {
+// read reads the world.
+func (w *world) read() placement.World {
 	ctx := w.Context()
 	var objects []any
 	for _, class := range w.classes {

@@ -20,7 +20,7 @@ import (
 // publishes one device and ends at the first error; its value is the driver's name.
 const fatalDriver = "FATAL_DRIVER"
 
-// fatalExit is the exit code of a driver that was told of an error.
+// fatalExit is the exit code of a driver that was reported of an error.
 const fatalExit = 3
 
 func runFatalDriver() int {
@@ -34,19 +34,19 @@ func runFatalDriver() int {
 		fmt.Println(err)
 		return 1
 	}
-	told := make(chan error, 100)
+	reported := make(chan error, 100)
 	sync := delay()
 	_, err = resourceslice.StartController(context.Background(), resourceslice.Options{
 		DriverName: os.Getenv(fatalDriver), KubeClient: c, SyncDelay: &sync,
 		Resources: &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{
 			"pool": {AllNodes: true, Slices: []resourceslice.Slice{{Devices: []resourceapi.Device{device("a", "x")}}}}}},
-		ErrorHandler: func(_ context.Context, err error, _ string) { told <- err },
+		ErrorHandler: func(_ context.Context, err error, _ string) { reported <- err },
 	})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	err = <-told
+	err = <-reported
 	dropped := (*resourceslice.DroppedFieldsError)(nil)
 	fmt.Printf("dropped fields: %t: %v\n", errors.As(err, &dropped), err)
 	return fatalExit

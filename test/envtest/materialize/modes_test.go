@@ -95,7 +95,7 @@ func TestBoth(t *testing.T) {
 	s.patch("rack", rack)
 	s.applied("rack", "False", "TwoModes", "a scheduler applies ResourceSlicePatches itself (Lease kube-system/dra-steward-scheduler)")
 	s.stays("a: model=z")
-	told := func(published string) {
+	shows := func(published string) {
 		t.Helper()
 		for _, want := range []string{"/model]: z, published " + published + " patch/" + s.named("model"), "dc.example.com/rack]: r1"} {
 			if got := s.devices(); !strings.Contains(got, want) {
@@ -103,17 +103,17 @@ func TestBoth(t *testing.T) {
 			}
 		}
 	}
-	told("x")
+	shows("x")
 	s.publish(one(device("a", "x2"))) // what is published meanwhile is stored as it is
 	s.shows("a: model=x2")
 	s.stays("a: model=x2")
-	told("x2")
+	shows("x2")
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-2 * time.Hour))) // it has ended
 	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.shows("a: dc.example.com/rack=r1 model=z")
-	told("x2")
+	shows("x2")
 	s.applied("rack", "True", "Patched", "1 of 1 matching devices")
 }
 

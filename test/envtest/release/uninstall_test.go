@@ -51,14 +51,14 @@ func (h helm) runHooks() *hookRunner {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				r.look(ctx, h)
+				r.observe(ctx, h)
 			}
 		}
 	})
 	return r
 }
 
-func (r *hookRunner) look(ctx context.Context, h helm) {
+func (r *hookRunner) observe(ctx context.Context, h helm) {
 	var pods corev1.PodList
 	if err := h.client.List(ctx, &pods, client.InNamespace(h.namespace), client.MatchingLabels{"app.kubernetes.io/component": "uninstall"}); err != nil {
 		return

@@ -141,23 +141,23 @@ func writes(t *testing.T, client dynamic.Interface, served map[string][]string, 
 	for i := range count {
 		gvr, u := object(t, r, served, fmt.Sprintf("written-%d", i))
 		c := of(client, gvr, u)
-		told := func(step string, err error) bool {
+		accepted := func(step string, err error) bool {
 			errs[fmt.Sprintf("%d %s %s %s", i, gvr.Version, u.GetKind(), step)] = text(err)
 			return err == nil
 		}
 		_, err := c.Create(t.Context(), u, metav1.CreateOptions{FieldValidation: "Strict"})
-		if told("create", err) {
-			change(t, c, u.GetName(), told)
+		if accepted("create", err) {
+			change(t, c, u.GetName(), accepted)
 		}
 		remove(t, c, u.GetName())
 		_, err = c.Apply(t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "one"})
-		if told("apply", err) {
+		if accepted("apply", err) {
 			label := &unstructured.Unstructured{Object: map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(),
 				"metadata": map[string]any{"name": u.GetName(), "labels": map[string]any{"example.com/second": "manager"}}}}
 			_, err = c.Apply(t.Context(), u.GetName(), label, metav1.ApplyOptions{FieldManager: "two"})
-			told("apply-second-manager", err)
+			accepted("apply-second-manager", err)
 			_, err = c.Apply(t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "one"})
-			told("apply-again", err)
+			accepted("apply-again", err)
 		}
 		remove(t, c, u.GetName())
 	}
@@ -165,7 +165,7 @@ func writes(t *testing.T, client dynamic.Interface, served map[string][]string, 
 }
 
 // change updates an object and its status.
-func change(t *testing.T, c dynamic.ResourceInterface, name string, told func(string, error) bool) {
+func change(t *testing.T, c dynamic.ResourceInterface, name string, accepted func(string, error) bool) {
 	t.Helper()
 	stored, err := c.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -173,7 +173,7 @@ func change(t *testing.T, c dynamic.ResourceInterface, name string, told func(st
 	}
 	stored.SetLabels(map[string]string{"example.com/team": "c"})
 	stored, err = c.Update(t.Context(), stored, metav1.UpdateOptions{})
-	if !told("update", err) {
+	if !accepted("update", err) {
 		return
 	}
 	var status map[string]any
@@ -194,7 +194,7 @@ func change(t *testing.T, c dynamic.ResourceInterface, name string, told func(st
 	}
 	stored.Object["status"] = status
 	_, err = c.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{})
-	told("status", err)
+	accepted("status", err)
 }
 
 func text(err error) string {

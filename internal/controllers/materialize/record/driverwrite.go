@@ -188,14 +188,14 @@ func (d *DriverWrite) decide(entry Entry, k Key, v Value, device string, old map
 	case !ours:
 		entry.Published = v
 	case changes && !(entry.InForce() && v.Equal(entry.Written)) && d.write.Old != nil:
-		entry.told(v, now)
+		entry.expireOthers(v, now)
 	}
 	return entry
 }
 
-// told notes that the driver has written a former value and receives another one in the
+// expireOthers records that the driver has written a former value and receives another one in the
 // answer.
-func (e Entry) told(v Value, now time.Time) {
+func (e Entry) expireOthers(v Value, now time.Time) {
 	if e.former(v, now) < 0 {
 		return
 	}

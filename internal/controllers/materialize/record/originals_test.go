@@ -187,17 +187,17 @@ func TestBelieved(t *testing.T) {
 	}
 	adopted := restored.DeepCopy()
 	adopted.Spec.Devices = patched.Spec.Devices
-	told := write(adopted, restored, &none)
-	if value(told) != "a" {
-		t.Errorf("the driver's adopted value stays: %s", value(told))
+	answered := write(adopted, restored, &none)
+	if value(answered) != "a" {
+		t.Errorf("the driver's adopted value stays: %s", value(answered))
 	}
-	adopted.Annotations = told.Annotations // drivers begin with what is stored
+	adopted.Annotations = answered.Annotations // drivers begin with what is stored
 	now = now.Add(record.Settling - time.Second)
-	if again := write(adopted, told, &none); value(again) != "a" {
+	if again := write(adopted, answered, &none); value(again) != "a" {
 		t.Errorf("the answer may have been lost: %s", value(again))
 	}
 	now = now.Add(time.Second)
-	if meant := write(adopted, told, &none); value(meant) != "patched 0" || meant.Annotations[record.Annotation] != "" {
+	if meant := write(adopted, answered, &none); value(meant) != "patched 0" || meant.Annotations[record.Annotation] != "" {
 		t.Errorf("the driver means it: %s %q", value(meant), meant.Annotations)
 	}
 }

@@ -225,8 +225,8 @@ type TolerationWalk iter.Seq2[*field.Path, *resourceapi.DeviceToleration]
 
 func (s ClaimSpec) findTolerations(by Reader, server Server) iter.Seq2[*field.Path, *resourceapi.DeviceToleration] {
 	return func(yield func(*field.Path, *resourceapi.DeviceToleration) bool) {
-		for at, demand := range s.CheckedDeviceRequests(by, server) {
-			tolerations := demand.Tolerations
+		for at, deviceRequest := range s.CheckedDeviceRequests(by, server) {
+			tolerations := deviceRequest.Tolerations
 			if len(tolerations) == 0 {
 				continue
 			}
@@ -304,11 +304,11 @@ func CheckedSelectors(list *field.Path, selectors []resourceapi.DeviceSelector, 
 
 func (s ClaimSpec) CheckedSelectors(server Server) SelectorWalk {
 	return func(yield func(*field.Path, *resourceapi.DeviceSelector) bool) {
-		for at, demand := range s.CheckedDeviceRequests(Handwritten, server) {
-			if len(demand.Selectors) == 0 {
+		for at, deviceRequest := range s.CheckedDeviceRequests(Handwritten, server) {
+			if len(deviceRequest.Selectors) == 0 {
 				continue
 			}
-			for at, selector := range CheckedSelectors(at.Child("selectors"), demand.Selectors, server) {
+			for at, selector := range CheckedSelectors(at.Child("selectors"), deviceRequest.Selectors, server) {
 				if !yield(at, selector) {
 					return
 				}
@@ -366,8 +366,8 @@ func (p Place) At(fields ...string) *field.Path {
 func (c ClaimSpec) DeviceRequests() iter.Seq2[Place, DeviceRequest] {
 	return func(yield func(Place, DeviceRequest) bool) {
 		for i, request := range c.Requests() {
-			for alternative, demand := range DeviceRequestsOf(request) {
-				if !yield(Place{c, i, alternative}, demand) {
+			for alternative, deviceRequest := range DeviceRequestsOf(request) {
+				if !yield(Place{c, i, alternative}, deviceRequest) {
 					return
 				}
 			}

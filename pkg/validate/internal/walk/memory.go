@@ -62,7 +62,7 @@ type claimWalk struct {
 	requests    []placed[*resourceapi.DeviceRequest]
 	demands     [2][]placed[DeviceRequest]
 	tolerations [2][]placed[*resourceapi.DeviceToleration]
-	// has are those of them that exist: requests, demands, tolerations.
+	// has are those of them that exist: requests, device requests, tolerations.
 	has struct {
 		requests             bool
 		demands, tolerations [2]bool

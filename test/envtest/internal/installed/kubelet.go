@@ -70,8 +70,8 @@ func StartKubelet(ctx context.Context, cluster *envtest.Cluster, namespace strin
 	}
 	informer := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { k.look(running, o) },
-		UpdateFunc: func(_, o any) { k.look(running, o) },
+		AddFunc:    func(o any) { k.podChanged(running, o) },
+		UpdateFunc: func(_, o any) { k.podChanged(running, o) },
 	}); err != nil {
 		cancel()
 		return nil, err
@@ -105,8 +105,8 @@ func (k *Kubelet) Pods(component string) []*Pod {
 	return found
 }
 
-// look starts a pod that is bound to a node, and tells one that it is being deleted.
-func (k *Kubelet) look(ctx context.Context, object any) {
+// podChanged starts a pod that is bound to a node, and tells one that it is being deleted.
+func (k *Kubelet) podChanged(ctx context.Context, object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName == "" {
 		return

@@ -208,23 +208,23 @@ func (p *Pod) probe(ctx context.Context) {
 	if probe.HTTPGet.Port.Type == intstr.Int {
 		url = fmt.Sprintf("http://%s:%d%s", p.Address, probe.HTTPGet.Port.IntVal, probe.HTTPGet.Path)
 	}
-	told, failures := false, int32(0)
+	marked, failures := false, int32(0)
 	_ = p.kubelet.status(ctx, p, false)
 	for {
 		good := asks(ctx, client, url)
 		switch {
-		case good && !told:
+		case good && !marked:
 			p.mutex.Lock()
 			if p.ready.IsZero() {
 				p.ready = time.Now()
 			}
 			p.mutex.Unlock()
-			failures, told = 0, p.kubelet.status(ctx, p, true) == nil
+			failures, marked = 0, p.kubelet.status(ctx, p, true) == nil
 		case good:
 			failures = 0
 		default:
-			if failures++; told && failures >= max(probe.FailureThreshold, 1) {
-				told = p.kubelet.status(ctx, p, false) != nil
+			if failures++; marked && failures >= max(probe.FailureThreshold, 1) {
+				marked = p.kubelet.status(ctx, p, false) != nil
 			}
 		}
 		select {
