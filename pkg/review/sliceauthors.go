@@ -1,7 +1,9 @@
 package review
 
 import (
+	"hash/maphash"
 	"sync"
+	"unique"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -9,36 +11,62 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// maxDrivers bounds the drivers whose authors are remembered. A cluster has a few. Those that
-// were seen first are kept, so that many other names do not displace them.
-const maxDrivers = 1024
+// maxDrivers and maxPools bound what is remembered. A cluster has a few drivers, and a pool of
+// each on each node. Those that were seen first are kept, so that many other names do not
+// displace them.
+const (
+	maxDrivers = 1024
+	maxPools   = 32768
+)
 
-// SliceAuthors remembers who was first seen to publish for a driver. The zero value is empty
-// and ready for use by several goroutines. See
-// docs/decisions/0025-who-publishes-for-a-driver.md.
+// SliceAuthors remembers who was first seen to publish for a driver, and in each of its pools.
+// The zero value is empty and ready for use by several goroutines. See
+// docs/decisions/0060-an-author-is-compared-by-driver-and-pool.md.
 type SliceAuthors struct {
 	mutex sync.Mutex
 	first map[string]string
+	// pools are kept by a hash, which users cannot predict.
+	pools map[uint64]unique.Handle[string]
+	seed  maphash.Seed
 }
 
 var _ validate.SliceAuthors = (*SliceAuthors)(nil)
 
-// First returns the identity that was first seen to publish for a driver.
-func (a *SliceAuthors) First(driver string) string {
+// First returns the identity that was first seen to publish in a pool of a driver, or, if the
+// pool is empty, for the driver.
+func (a *SliceAuthors) First(driver, pool string) string {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	return a.first[driver]
+	if pool == "" || a.first == nil {
+		return a.first[driver]
+	}
+	if identity, known := a.pools[a.keyOf(driver, pool)]; known {
+		return identity.Value()
+	}
+	return ""
 }
 
-// see remembers the author of a slice if the driver has none yet.
-func (a *SliceAuthors) see(driver, user string) {
+func (a *SliceAuthors) keyOf(driver, pool string) uint64 {
+	return maphash.Comparable(a.seed, [2]string{driver, pool})
+}
+
+// see remembers the author of a slice if its driver, or its pool, has none yet.
+func (a *SliceAuthors) see(driver, pool, user string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.first == nil {
-		a.first = map[string]string{}
+		a.first, a.pools, a.seed = map[string]string{}, map[uint64]unique.Handle[string]{}, maphash.MakeSeed()
 	}
-	if a.first[driver] == "" && len(a.first) < maxDrivers {
-		a.first[driver] = validate.SliceIdentity(user)
+	identity := validate.SliceIdentity(user)
+	if a.first[driver] == "" {
+		if len(a.first) >= maxDrivers {
+			return
+		}
+		a.first[driver] = identity
+	}
+	key := a.keyOf(driver, pool)
+	if _, known := a.pools[key]; !known && pool != "" && len(a.pools) < maxPools {
+		a.pools[key] = unique.Make(identity)
 	}
 }
 
@@ -50,7 +78,8 @@ func (k kindOf[T]) sliceAuthors(r Reviewer, object *T, old func() (*T, error), r
 	if !is || r.SliceAuthors == nil || req.User == nil || r.exemptions.system(req) {
 		return nil, nil
 	}
-	if r.SliceAuthors.First(slice.Spec.Driver) == validate.SliceIdentity(req.User.Username) {
+	identity := validate.SliceIdentity(req.User.Username)
+	if r.SliceAuthors.First(slice.Spec.Driver, "") == identity && r.SliceAuthors.First(slice.Spec.Driver, slice.Spec.Pool.Name) == identity {
 		return nil, nil
 	}
 	before, err := old()
@@ -82,6 +111,6 @@ func withoutValues(slice *resourceapi.ResourceSlice) resourceapi.ResourceSliceSp
 func (k kindOf[T]) learn(authors validate.SliceAuthors, object *T, req Request, answer Answer) {
 	known, is := authors.(*SliceAuthors)
 	if slice, isSlice := any(object).(*resourceapi.ResourceSlice); is && isSlice && !req.DryRun && !answer.Denied() {
-		known.see(slice.Spec.Driver, req.User.Username)
+		known.see(slice.Spec.Driver, slice.Spec.Pool.Name, req.User.Username)
 	}
 }

@@ -78,16 +78,72 @@ func TestSliceAuthors(t *testing.T) {
 	}
 }
 
-// TestSliceAuthorsAreBounded: names of drivers are bounded, and those that were seen first stay.
+// TestSliceAuthorsOfPools is an attack after a restart of the webhook: the identity of another
+// driver is the first that the webhook sees for a driver, and then writes into a pool in which
+// the driver itself has published.
+func TestSliceAuthorsOfPools(t *testing.T) {
+	const gpu, net = "system:serviceaccount:gpu:driver", "system:serviceaccount:net:driver"
+	r := review.Reviewer{InCluster: true, SliceAuthors: &review.SliceAuthors{}}
+	in := func(pool string) []byte {
+		return publishedSlice(t, "gpu.example.com", func(s *resourceapi.ResourceSlice) { s.Spec.Pool.Name = pool })
+	}
+	other := publishedSlice(t, "net.example.com", nil)
+	for _, step := range []struct {
+		what, user string
+		object     []byte
+		says       string
+	}{
+		{"the attacker is the first", net, in("forged"), ""},
+		{"the driver itself", gpu, in("node-1"), "spec.driver: Forbidden: " + net},
+		{"the attacker in the pool of the driver", net, in("node-1"), "spec.pool.name: Forbidden: " + gpu + " has published in the pool so far, and not " + net},
+		{"and again", net, in("node-1"), "spec.pool.name"},
+		{"the attacker in the own pool", net, in("forged"), ""},
+		{"a pool of the same name of another driver", net, other, ""},
+	} {
+		answer, err := r.Validate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), Object: step.object,
+			User: who(step.user), Now: time.Unix(1_800_000_000, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, finding := range answer.Findings {
+			if finding.Rule == "slice-author-changed" {
+				said += finding.Path + ": " + finding.Message
+			}
+		}
+		if (said == "") != (step.says == "") || !strings.Contains(said, step.says) || answer.Denied() {
+			t.Errorf("%s: denied %v, %q, want %q", step.what, answer.Denied(), said, step.says)
+		}
+	}
+}
+
+// TestSliceAuthorsAreBounded: names of drivers and pools are bounded, and those that were seen
+// first stay.
 func TestSliceAuthorsAreBounded(t *testing.T) {
 	r := review.Reviewer{InCluster: true, SliceAuthors: &review.SliceAuthors{}}
-	for n := range 2000 {
-		if _, err := r.Validate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), User: who("jane"), Now: time.Unix(1_800_000_000, 0),
-			Object: publishedSlice(t, fmt.Sprintf("driver-%d.example.com", n), nil)}); err != nil {
+	publish := func(driver, pool string) {
+		t.Helper()
+		object := publishedSlice(t, driver, func(s *resourceapi.ResourceSlice) { s.Spec.Pool.Name = pool })
+		if _, err := r.Validate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), User: who("jane"), Now: time.Unix(1_800_000_000, 0), Object: object}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if first, last := r.SliceAuthors.First("driver-0.example.com"), r.SliceAuthors.First("driver-1999.example.com"); first != "jane" || last != "" {
-		t.Errorf("first %q, last %q", first, last)
+	for n := range 2000 {
+		publish(fmt.Sprintf("driver-%d.example.com", n), "node-1")
+	}
+	for n := range 33000 {
+		publish("driver-0.example.com", fmt.Sprintf("pool-%d", n))
+	}
+	for at, want := range map[[2]string]string{
+		{"driver-0.example.com", ""}:           "jane",
+		{"driver-1999.example.com", ""}:        "",
+		{"driver-0.example.com", "node-1"}:     "jane",
+		{"driver-1999.example.com", "node-1"}:  "",
+		{"driver-0.example.com", "pool-0"}:     "jane",
+		{"driver-0.example.com", "pool-32999"}: "",
+	} {
+		if first := r.SliceAuthors.First(at[0], at[1]); first != want {
+			t.Errorf("%s: first %q, want %q", at, first, want)
+		}
 	}
 }

@@ -191,7 +191,7 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 // published is an identity that has published for every driver.
 type published string
 
-func (p published) First(string) string { return string(p) }
+func (p published) First(string, string) string { return string(p) }
 
 func schemas(t *testing.T) validate.Parameters {
 	t.Helper()

@@ -56,11 +56,11 @@ The rule does not check drivers that the site does not name.`,
 	},
 	{
 		ID: "slice-author-changed",
-		Doc: `The slices of a driver are written by one identity.
+		Doc: `The slices of a driver, and those of a pool, are written by one identity.
 
 A slice whose author differs from the one that the webhook has first seen to publish for the
-driver draws a warning: another driver, or a user, can publish devices that do not exist and
-taints that evict pods. An identity is a user name, such as that of a ServiceAccount, whatever
+driver, or in its pool, draws a warning: another driver, or a user, can publish devices that do
+not exist and taints that evict pods. An identity is a user name, such as that of a ServiceAccount, whatever
 the node of its pod; all kubelets are one. The rule never denies, because the webhook only
 knows the writes since its start. It does not check drivers whose identities the site names
 (drivers.<name>.users): slice-driver-author does.`,
@@ -75,9 +75,9 @@ knows the writes since its start. It does not check drivers whose identities the
 
 // SliceAuthors knows who publishes for a driver.
 type SliceAuthors interface {
-	// First returns the identity that was first seen to publish for a driver; empty if none
-	// was.
-	First(driver string) string
+	// First returns the identity that was first seen to publish in a pool of a driver, or, if
+	// the pool is empty, for the driver. It is empty if none was.
+	First(driver, pool string) string
 }
 
 // SliceIdentity is the identity of a user who publishes slices.
@@ -95,12 +95,19 @@ func sliceAuthorChanged(slice *resourceapi.ResourceSlice, c Pass) field.ErrorLis
 	if _, named := c.Publishers[slice.Spec.Driver]; named {
 		return nil
 	}
-	first := c.SliceAuthors.First(slice.Spec.Driver)
-	if first == "" || first == SliceIdentity(c.Author.Username) {
-		return nil
+	spec, author := field.NewPath("spec"), SliceIdentity(c.Author.Username)
+	if first := c.SliceAuthors.First(slice.Spec.Driver, ""); first != "" && first != author {
+		return field.ErrorList{authorChanged(spec.Child("driver"), first, "for the driver", c.Author.Username)}
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec", "driver"), first+" has published for the driver so far, and not "+
-		c.Author.Username+"; if both do, name them in the configuration of dra-steward (drivers)")}
+	if first := c.SliceAuthors.First(slice.Spec.Driver, slice.Spec.Pool.Name); first != "" && first != author {
+		return field.ErrorList{authorChanged(spec.Child("pool", "name"), first, "in the pool", c.Author.Username)}
+	}
+	return nil
+}
+
+func authorChanged(path *field.Path, first, where, author string) *field.Error {
+	return field.Forbidden(path, first+" has published "+where+" so far, and not "+author+
+		"; if both do, name them in the configuration of dra-steward (drivers)")
 }
 
 func sliceNodeAuthor(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
