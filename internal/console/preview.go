@@ -143,7 +143,7 @@ func reportLines(report taints.Report) (lines []string) {
 	}
 	lines = firstLines(lines)
 	var text bytes.Buffer
-	if err := report.WriteText(&text); err != nil {
+	if err := report.WriteText(&text, true); err != nil {
 		return []string{err.Error()}
 	}
 	all := splitLines(text.String())

@@ -180,9 +180,9 @@ func owner(pod *corev1.Pod) string {
 }
 
 // WriteText writes the report for people.
-func (r Report) WriteText(out io.Writer) error {
+func (r Report) WriteText(out io.Writer, headers bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if len(r.Pods) > 0 {
+	if headers && len(r.Pods) > 0 {
 		fmt.Fprintln(table, "NAMESPACE\tPOD\tOWNER\tNODE\tDEVICES\tBUDGET\tTOLERATED UNTIL")
 	}
 	for _, pod := range r.Pods {

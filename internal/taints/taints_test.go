@@ -141,7 +141,7 @@ func TestReport(t *testing.T) {
 		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "trainer"}}}}}
 	report := taints.NewReport(o, taints.Target{Driver: "gpu.example.com"}.Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now)
 	var text bytes.Buffer
-	if err := report.WriteText(&text); err != nil {
+	if err := report.WriteText(&text, true); err != nil {
 		t.Fatal(err)
 	}
 	want := `NAMESPACE  POD      OWNER                NODE    DEVICES                       BUDGET  TOLERATED UNTIL

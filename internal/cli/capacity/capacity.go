@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/capacity"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -123,11 +124,29 @@ func (o *capacityOptions) write(out io.Writer, r capacity.Report) error {
 		return table{Report: r, wide: o.output == "wide", headers: !o.noHeaders}.write(out)
 	case o.output == "name":
 		for _, row := range r.Rows {
-			fmt.Fprintln(out, row.Name)
+			fmt.Fprintln(out, nameOf(r.By, row.Name))
 		}
 		return nil
 	case cmdutil.HasRows(o.output):
 		return cmdutil.PrintTable(out, o.output, r.Rows, !o.noHeaders)
 	}
 	return cmdutil.Print(out, o.output, r)
+}
+
+// nameOf is the name of a row as kubectl writes it, or of a driver as our commands take it.
+func nameOf(by capacity.By, name string) string {
+	switch by {
+	case capacity.ByNode:
+		if name != capacity.SeveralNodes {
+			return "node/" + name
+		}
+	case capacity.ByClass:
+		return "deviceclass." + resourceapi.GroupName + "/" + name
+	case capacity.ByNamespace:
+		return "namespace/" + name
+	case capacity.ByDriver:
+		return "driver/" + name
+	case capacity.ByPool, capacity.ByModel: // which have no kind
+	}
+	return name
 }

@@ -23,6 +23,7 @@ import (
 type impactOptions struct {
 	file, output   string
 	withPartitions bool
+	noHeaders      bool
 	targets
 }
 
@@ -49,6 +50,7 @@ Exit codes: 0 the impact is within the thresholds, 1 it exceeds them, 2 the comm
 	f := c.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the DeviceTaintRule; - is standard input")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats(impactFormats()...), ", "))
+	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the headers of the columns")
 	f.BoolVar(&o.withPartitions, "with-partitions", false, "also count the devices that share counters with these, such as the other partitions of a GPU")
 	o.addFlags(c, true)
 	c.ValidArgsFunction = o.read.CompleteRules
@@ -93,7 +95,7 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 				report.Siblings = append(report.Siblings, target.String())
 			}
 		}
-		if err := writeReport(streams, report, o.output); err != nil {
+		if err := writeReport(streams, report, o.output, !o.noHeaders); err != nil {
 			return err
 		}
 		exceeded = exceeded || len(report.Exceeded) > 0
@@ -172,12 +174,12 @@ func ruleOfFile(streams cmdutil.Streams, file string) (*resourceapi.DeviceTaintR
 	return nil, fmt.Errorf("%s: contains no DeviceTaintRule", file)
 }
 
-func writeReport(streams cmdutil.Streams, report taints.Report, output string) error {
+func writeReport(streams cmdutil.Streams, report taints.Report, output string, headers bool) error {
 	switch output {
 	case "text":
-		return report.WriteText(streams.Out)
+		return report.WriteText(streams.Out, headers)
 	case "wide":
-		if err := report.WriteText(streams.Out); err != nil {
+		if err := report.WriteText(streams.Out, headers); err != nil {
 			return err
 		}
 		for _, claim := range report.Tolerating {
@@ -189,9 +191,9 @@ func writeReport(streams cmdutil.Streams, report taints.Report, output string) e
 		return nil
 	case "name":
 		for _, pod := range report.Pods {
-			fmt.Fprintf(streams.Out, "%s/%s\n", pod.Namespace, pod.Name)
+			fmt.Fprintf(streams.Out, "pod/%s\n", pod.Name)
 		}
 		return nil
 	}
-	return cmdutil.Print(streams.Out, output, report)
+	return cmdutil.PrintTable(streams.Out, output, report, headers)
 }

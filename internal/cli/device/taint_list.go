@@ -19,7 +19,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
-func ruleFormats() []string { return []string{"text", "name"} }
+func ruleFormats() []string { return []string{"text", "wide", "name"} }
 
 // listRules shows all DeviceTaintRules, with who wrote them and why.
 func (o taintOptions) listRules(ctx context.Context, streams cmdutil.Streams) error {

@@ -25,6 +25,7 @@ import (
 type upgradeOptions struct {
 	read             clusterread.Source
 	from, to, output string
+	noHeaders        bool
 }
 
 func upgradeCommand(streams cmdutil.Streams) *cobra.Command {
@@ -48,6 +49,7 @@ Exit codes: 0 the other version finds nothing more, 1 it does, 2 the command fai
 	f.StringVar(&o.to, "to", "", "version of Kubernetes to compare with, such as 1.37")
 	f.StringVar(&o.from, "from", "", "present version (default: that of the API server, or with --from-files the newest known)")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text"), ", "))
+	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the headers of the columns")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text"))
 	cmdutil.Complete(c, "to", lint.Minors())
 	cmdutil.Complete(c, "from", lint.Minors())
@@ -66,10 +68,10 @@ func (o upgradeOptions) run(ctx context.Context, streams cmdutil.Streams) error 
 		return err
 	}
 	if o.output != "text" {
-		if err := cmdutil.Print(streams.Out, o.output, d.found); err != nil {
+		if err := cmdutil.PrintTable(streams.Out, o.output, d.found, !o.noHeaders); err != nil {
 			return err
 		}
-	} else if err := d.write(streams.Out, o.to); err != nil {
+	} else if err := d.write(streams.Out, o.to, !o.noHeaders); err != nil {
 		return err
 	}
 	if len(d.found) > 0 {
@@ -188,10 +190,10 @@ func findings(text []byte, version string) (all []lint.Diagnostic, _ error) {
 	return all, nil
 }
 
-func (d *difference) write(out io.Writer, to string) error {
+func (d *difference) write(out io.Writer, to string, headers bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for i, f := range d.found {
-		if i == 0 {
+		if i == 0 && headers {
 			fmt.Fprintln(table, "KIND\tNAME\tFIELD\tRULE\tWHAT")
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", f.Kind, f.Name, f.Path, f.Rule, f.Message)

@@ -59,7 +59,7 @@ func newOptions() *options {
 func (o *options) addFlags(c *cobra.Command) {
 	o.AddFlags(c)
 	f := c.Flags()
-	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(formats(), ", "))
+	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(formats(), ", "))
 	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the headers of the columns")
 	f.BoolVar(&o.patched, "patched", false, "apply ResourceSlicePatches to the devices, as dra-steward-scheduler does")
 	o.Scheduler.AddFlags(f)
@@ -80,14 +80,14 @@ func (o *options) fileFlag(c *cobra.Command, what string) {
 	}
 }
 
-func formats() []string { return cmdutil.OutputFormats("table", "wide", "name") }
+func formats() []string { return cmdutil.OutputFormats("text", "wide", "name") }
 
 // A plan makes a change of a world.
 type plan func(l *clusterread.Snapshot, world placement.World) (placement.Change, error)
 
 // run reads the world, predicts the change and prints the answer.
 func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) error {
-	if err := cmdutil.CheckOutput(o.output, "table", "wide", "name"); err != nil {
+	if err := cmdutil.CheckOutput(o.output, "text", "wide", "name"); err != nil {
 		return err
 	}
 	l, err := o.Read(ctx, streams)

@@ -16,12 +16,12 @@ import (
 
 func write(out io.Writer, format string, headers bool, answer placement.Answer) error {
 	switch format {
-	case "table", "wide":
+	case "text", "wide":
 		return writeTable(out, answer, format == "wide", headers)
 	case "name":
 		for _, m := range answer.Moves {
 			if m.Verdict != placement.Lands {
-				if _, err := fmt.Fprintf(out, "%s/%s\n", m.Namespace, m.Pod); err != nil {
+				if _, err := fmt.Fprintf(out, "pod/%s\n", m.Pod); err != nil {
 					return err
 				}
 			}
