@@ -22,6 +22,7 @@ func Gaps() []Gap {
 		{"a toleration without a key that becomes Equal", []string{"toleration-empty-key"}, ""},
 		{"tolerations for every taint, for reserved keys, or without an end", nil, "policies, because it depends on the user: DRA-TOL-001 and the following"},
 		{"tolerationSeconds that are negative or ignored", []string{"toleration-seconds"}, ""},
+		{"tolerationSeconds longer than the site allows", []string{"toleration-seconds-max"}, "off unless defaults.tolerations has maxSeconds"},
 		{"tolerations in an allocation that its request does not have", []string{"allocation-tolerations"}, ""},
 		{"an allocation without the finalizer", []string{"allocation-finalizer", "claim-finalizer"}, ""},
 		{"every apply resets the time of a taint", []string{"taint-time-keep", "taint-time-set"}, ""},

@@ -44,6 +44,21 @@ func selects(rule *v1alpha1.TolerationRule, class, namespace string, author Auth
 	return named(rule.Namespaces, namespace) && named(rule.DeviceClasses, class) && writtenBy(rule, author)
 }
 
+// MaxTolerationSeconds returns the smallest maxSeconds of the rules of a site that select a
+// class, a namespace and an author, nil without any: no toleration that they have changed is longer.
+func MaxTolerationSeconds(site *v1alpha1.Tolerations, class, namespace string, author Author) (limit *int64) {
+	if site == nil || author.Component {
+		return nil
+	}
+	for i := range site.Rules {
+		rule := &site.Rules[i]
+		if rule.MaxSeconds != nil && (limit == nil || *rule.MaxSeconds < *limit) && selects(rule, class, namespace, author) {
+			limit = rule.MaxSeconds
+		}
+	}
+	return limit
+}
+
 func writtenBy(rule *v1alpha1.TolerationRule, author Author) bool {
 	return len(rule.Users)+len(rule.Groups) == 0 || slices.Contains(rule.Users, author.User) ||
 		slices.ContainsFunc(author.Groups, func(group string) bool { return slices.Contains(rule.Groups, group) })

@@ -73,3 +73,10 @@ func displayName(obj any) string {
 	}
 	return meta.GetName()
 }
+
+func namespaceOf(obj any) string {
+	if meta, ok := obj.(metav1.Object); ok {
+		return meta.GetNamespace()
+	}
+	return ""
+}

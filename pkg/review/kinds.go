@@ -274,6 +274,12 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	if r.exemptions.system(req) {
 		conditions.ClusterView = nil // rules about the cluster only warn, and components read no warnings
 	}
+	if site := r.Defaults.Tolerations; site != nil {
+		author, namespace := r.author(req), namespaceOf(obj)
+		conditions.MaxTolerationSeconds = func(class string) *int64 {
+			return mutate.MaxTolerationSeconds(site, class, namespace, author)
+		}
+	}
 	if r.SelectorTime > 0 {
 		conditions.Limiter = fairqueue.Allow(req.context(), r.SelectorTime)
 	}

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -64,6 +65,19 @@ because the API documents both.`,
 		Upstream: "accepts everything; pods are refused for the same",
 		Source:   "KEP-5055, DeviceToleration.TolerationSeconds",
 		Check:    tolerationSeconds,
+	},
+	{
+		ID: "toleration-seconds-max",
+		Doc: `A toleration for NoExecute ends no later than the site allows.
+
+Off unless a rule of defaults.tolerations has maxSeconds. The mutating webhook lowers what is
+longer, and sets what is missing. A write that it did not change, because it was down or because
+the change found no room, is refused. What is stored stays, and so do claims that the claim
+controller copies from a template.`,
+		Category: Gap,
+		Upstream: "has no maximum",
+		Source:   "KEP-5055, DeviceToleration.TolerationSeconds",
+		Check:    tolerationSecondsMax,
 	},
 	{
 		ID: "constraint-one-attribute",
@@ -159,6 +173,29 @@ func tolerationSeconds(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
 			}
 			if problem != "" {
 				errs = append(errs, field.Invalid(place.At("tolerations").Index(i).Child("tolerationSeconds"), *toleration.TolerationSeconds, problem))
+			}
+		}
+	}
+	return errs
+}
+
+func tolerationSecondsMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
+	if c.MaxTolerationSeconds == nil {
+		return nil
+	}
+	for place, demand := range spec.DeviceRequests() {
+		limit := c.MaxTolerationSeconds(demand.Class)
+		if limit == nil {
+			continue
+		}
+		for i, toleration := range walk.Bounded(demand.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
+			at := place.At("tolerations").Index(i).Child("tolerationSeconds")
+			switch {
+			case toleration.Effect != resourceapi.DeviceTaintEffectNoExecute:
+			case toleration.TolerationSeconds == nil:
+				errs = append(errs, field.Required(at, fmt.Sprintf("a toleration for NoExecute must end after at most %d seconds on this site", *limit)))
+			case *toleration.TolerationSeconds > *limit:
+				errs = append(errs, field.Invalid(at, *toleration.TolerationSeconds, fmt.Sprintf("must be at most %d on this site", *limit)))
 			}
 		}
 	}

@@ -28,6 +28,9 @@ type Conditions struct {
 	SliceAuthors SliceAuthors
 	// ForceDeleters are who may delete pods by force, in addition to the control plane.
 	ForceDeleters Deleters
+	// MaxTolerationSeconds is the longest tolerationSeconds for NoExecute in a request for a
+	// class, nil if there is no maximum; a nil function sets none for any class.
+	MaxTolerationSeconds func(class string) *int64 `json:"-"`
 	// DriverPods are what a site allows while a driver is in use.
 	DriverPods DriverPodSettings
 	// ClusterView has the other objects that exist; nil leaves out the rules that read it.

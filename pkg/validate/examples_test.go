@@ -136,6 +136,11 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 	if strings.HasPrefix(id, "parameters-") {
 		conditions.Parameters = schemas(t)
 	}
+	if id == "toleration-seconds-max" {
+		conditions.MaxTolerationSeconds = func(class string) *int64 {
+			return map[string]*int64{"gpu.example.com": new(int64(3600))}[class]
+		}
+	}
 	if c.User != nil {
 		conditions.Author = &authenticationv1.UserInfo{}
 		decode(t, c.User, conditions.Author)

@@ -185,3 +185,37 @@ func TestExtendedResourceStillSchedules(t *testing.T) {
 		return err == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.ExtendedResourceClaimStatus != nil, err
 	})
 }
+
+// TestMaxSecondsWithoutMutatingWebhook: a user who gets past the mutating webhook, which is
+// always Ignore, does not get past maxSeconds.
+func TestMaxSecondsWithoutMutatingWebhook(t *testing.T) {
+	_, c, _ := guarded(t, rewriting(3600))
+	configurations := c.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	all, err := configurations.List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=dra-steward"})
+	if err != nil || len(all.Items) == 0 {
+		t.Fatalf("%d mutating webhook configurations: %v", len(all.Items), err)
+	}
+	for i := range all.Items {
+		if err := configurations.Delete(t.Context(), all.Items[i].Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims := c.ResourceV1().ResourceClaims(namespace)
+	toleration := resourceapi.DeviceToleration{Key: "example.com/drained", Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoExecute}
+	eventually(t, "a toleration without an end is refused", func(ctx context.Context) (bool, error) {
+		_, err := claims.Create(ctx, claim("unlowered", toleration), metav1.CreateOptions{})
+		if err == nil { // the API server still calls the mutating webhook
+			deleteClaim(t, c, "unlowered")
+			return false, nil
+		}
+		if !strings.Contains(err.Error(), "at most 3600 seconds") {
+			return false, err
+		}
+		return true, nil
+	})
+	toleration.TolerationSeconds = new(int64(3600))
+	if _, err := claims.Create(t.Context(), claim("within", toleration), metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	deleteClaim(t, c, "within")
+}
