@@ -60,6 +60,9 @@ func (w *work) prove(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 	if d.Proof != nil && d.Proof.State == v1alpha1.ProofRunning {
 		w.followProof(d, drain)
 	}
+	if p := d.Proof; p != nil && (p.State == v1alpha1.ProofRunning || p.State == v1alpha1.ProofPassed) && w.stale(d) {
+		w.end(p, v1alpha1.ProofFailed, "the device became sick again since it began; the proof is repeated")
+	}
 	w.clean(d, drain)
 	if !w.proofDue(d) {
 		return
@@ -116,7 +119,7 @@ func (w *work) stale(d *v1alpha1.ReactionDevice) bool {
 
 // proven reports whether the proof lets the device be used again.
 func (w *work) proven(d *v1alpha1.ReactionDevice) bool {
-	return w.Reaction.Spec.Prove == nil || d.Proof != nil && d.Proof.State == v1alpha1.ProofPassed && !w.stale(d)
+	return w.Reaction.Spec.Prove == nil || d.Proof != nil && d.Proof.State == v1alpha1.ProofPassed
 }
 
 // followProof creates what is missing of a Job that runs, and notes its result.

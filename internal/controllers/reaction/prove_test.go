@@ -161,6 +161,40 @@ func TestProof(t *testing.T) {
 	}
 }
 
+// TestProofIsRepeated: a device that becomes sick again, if only for a moment, after its proof has passed or
+// while it runs, stays cordoned until it passes another one that began after that.
+func TestProofIsRepeated(t *testing.T) {
+	for _, passed := range []bool{true, false} {
+		w, sick := newProvingWorld(t), device("node-0", 3)
+		w.reaction.Spec.End.After = &metav1.Duration{Duration: 5 * time.Second}
+		w.drained(sick)
+		first := w.proof(sick).Job
+		w.devices[sick] = false
+		w.run(2 * time.Second)
+		if passed {
+			w.ends(first, batchv1.JobComplete, "all good")
+			w.run(time.Second)
+			w.expectProof(sick, v1alpha1.ProofPassed, "all good")
+		}
+		w.devices[sick] = true
+		w.run(time.Second)
+		w.devices[sick] = false
+		if !passed {
+			w.run(time.Second)
+			w.ends(first, batchv1.JobComplete, "all good")
+		}
+		w.run(time.Minute)
+		w.expect(sick, v1alpha1.ReactionDrained)
+		w.expectProof(sick, v1alpha1.ProofRunning, "runs")
+		if len(w.proofs) != 2 || len(w.drains) != 1 {
+			t.Fatalf("passed: %t: proofs %v, %d drains", passed, w.proofs, len(w.drains))
+		}
+		w.ends(w.proof(sick).Job, batchv1.JobComplete, "all good")
+		w.run(10 * time.Second)
+		w.expect(sick, v1alpha1.ReactionHealthy)
+	}
+}
+
 // TestProofs: the other ends of a proof.
 func TestProofs(t *testing.T) {
 	sick := device("node-0", 3)
