@@ -125,12 +125,7 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if strings.HasSuffix(err.Error(), "unknown flag: --selector") && c.Flags().Lookup("node-selector") != nil {
-			return fmt.Errorf("%w; for the labels of nodes, use -l (--node-selector)", err)
-		}
-		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(server.Command(streams), manager.Command(streams), lint.Command(streams), lint.ExplainCommand(streams),
 		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.HistoryCommand(streams), device.WhyCommand(streams), capacity.CapacityCommand(streams), capacity.FitCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
 		node.Command(streams), metricsCommand(streams), uninstall.Command(streams), versionCommand(streams))

@@ -52,6 +52,41 @@ func each(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
+// TestMeantFlag: a flag that a command does not have gets an error with the one to use, or with the
+// nearest one, before anything connects.
+func TestMeantFlag(t *testing.T) {
+	for args, want := range map[string]string{
+		"impact --selector rack=r7 a:NoExecute":                "for the labels of nodes, use 'dra-steward impact -l KEY=VALUE'",
+		"whatif drain --labels rack=r7":                        "use 'dra-steward whatif drain -l KEY=VALUE'",
+		"roll --label rack=r7 gpu.example.com":                 "use 'dra-steward roll -l KEY=VALUE'",
+		"capacity --selector rack=r7":                          "capacity selects no nodes by labels; 'dra-steward devices -l KEY=VALUE' does",
+		"drain --node node-1":                                  "for the devices of a node, use 'dra-steward drain node/NAME'",
+		"taint --nodes node-1 a:NoSchedule":                    "use 'dra-steward taint node/NAME'",
+		"roll --node node-1 gpu.example.com":                   "did you mean --nodes?",
+		"uninstall --time-out 10m":                             "did you mean --timeout?",
+		"uninstall --patience 10m":                             "see 'dra-steward uninstall --help'",
+		"uninstall --timeout 10":                               `invalid argument "10" for "--timeout" flag: "10": must be a duration such as 90m`,
+		"devices -x":                                           "see 'dra-steward devices --help'",
+		"drain --selector rack=r7":                             "use 'dra-steward drain -l rack=r7'",
+		"devices node-1 --from-files FILES":                    `no device, pool or driver "node-1": for the devices of the node, use node/node-1`,
+		"devices rack=r7 --from-files FILES":                   "for the labels of nodes, use -l 'rack=r7'",
+		"impact node-1 a/b:None --from-files FILES":            "for the devices of the node, use node/node-1",
+		"whatif drain pair-0 -n team-a --from-files FILES":     "for the devices of the pod, use pod/pair-0",
+		"whatif drain pair-0-gpu -n team-a --from-files FILES": "for the devices of the claim, use claim/pair-0-gpu",
+		"devices gpu-99 --from-files FILES":                    `no device, pool or driver "gpu-99"; "dra-steward devices" lists them`,
+	} {
+		var out bytes.Buffer
+		args := strings.Fields(strings.Replace(args, "FILES", "../../docs/foresight/cluster.yaml", 1))
+		if !slices.Contains(args, "--from-files") {
+			args = append(args, "--server=https://127.0.0.1:1")
+		}
+		code := Run(t.Context(), args, cmdutil.Streams{Out: &out, Err: &out})
+		if code != cmdutil.ExitFailed || !strings.Contains(out.String(), want) || strings.Count(out.String(), "\n") != 1 {
+			t.Errorf("%q: exit code %d, want 2 with one line that has %q:\n%s", args, code, want, &out)
+		}
+	}
+}
+
 // TestSelectorOfKubectl: --selector with labels, as kubectl takes it, names our flag for the labels of
 // nodes, before anything connects.
 func TestSelectorOfKubectl(t *testing.T) {
@@ -62,7 +97,7 @@ func TestSelectorOfKubectl(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		code := Run(t.Context(), append(strings.Fields(args), "--server=https://127.0.0.1:1"), cmdutil.Streams{Out: &out, Err: &out})
-		if code != cmdutil.ExitFailed || strings.Contains(out.String(), "use -l") != wants || strings.Contains(out.String(), "connection refused") == wants {
+		if code != cmdutil.ExitFailed || strings.Contains(out.String(), " -l ") != wants || strings.Contains(out.String(), "connection refused") == wants {
 			t.Errorf("%s: exit code %d\n%s", args, code, &out)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -60,6 +61,9 @@ func (s Scope) Resolve(name string) ([]Target, error) {
 	kind = Kinds()[kind]
 	if kind == "" || rest == "" || strings.Contains(rest, "/") {
 		target, err := Resolve(name, s.Names)
+		if meant := s.Meant(name); err != nil && meant != "" {
+			err = fmt.Errorf("no device, pool or driver %q: %s", name, meant)
+		}
 		return []Target{target}, err
 	}
 	switch kind {
@@ -76,6 +80,33 @@ func (s Scope) Resolve(name string) ([]Target, error) {
 	default:
 		return s.ofPod(rest)
 	}
+}
+
+// Meant says how to write what a name means that no device, pool or driver has: that of a node, a claim or a
+// pod without its type, or labels of nodes. It is empty if the name means none of these.
+func (s Scope) Meant(name string) string {
+	requirements, err := labels.ParseToRequirements(name)
+	switch {
+	case err == nil && strings.ContainsAny(name, "=(") && len(requirements) > 0:
+		return fmt.Sprintf("for the labels of nodes, use -l '%s'", name)
+	case s.hasNode(name):
+		return "for the devices of the node, use node/" + name
+	case s.Index == nil:
+	case s.Index.Claim(s.Namespace, name) != nil:
+		return "for the devices of the claim, use claim/" + name
+	case s.Index.Pod(s.Namespace, name) != nil:
+		return "for the devices of the pod, use pod/" + name
+	}
+	return ""
+}
+
+func (s Scope) hasNode(name string) bool {
+	for d := range s.View.Devices() {
+		if NodeOf(d) == name {
+			return true
+		}
+	}
+	return false
 }
 
 // OfNodes returns the devices that are on one of the nodes alone: a pool as a whole if all of

@@ -19,6 +19,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/why"
 )
 
 // drainOptions are the flags of drain.
@@ -129,7 +130,7 @@ func (o drainOptions) check() error {
 	case o.timeout != 0 && !o.wait:
 		return errors.New("--timeout: add --wait")
 	case selectsLabels(o.selector):
-		return fmt.Errorf("--selector %s: must be a CEL expression about devices; for the labels of nodes, use -l %[1]s (--node-selector)", o.selector)
+		return fmt.Errorf("--selector %s: must be a CEL expression about devices; for the labels of nodes, use '%s'", o.selector, why.Command("dra-steward", "drain", "-l", o.selector))
 	}
 	if err := (clusterwrite.Taint{Reason: &o.reason, Ticket: &o.ticket}).Check(); err != nil {
 		return err

@@ -78,6 +78,9 @@ func (o drainOptions) named(streams cmdutil.Streams, found *clusterread.Snapshot
 			continue
 		}
 		name, published, err := deviceNamed(found.View, arg)
+		if meant := scope.Meant(arg); err != nil && meant != "" {
+			return nil, fmt.Errorf("no published device %q: %s", arg, meant)
+		}
 		if err != nil {
 			return nil, err
 		}
