@@ -258,6 +258,68 @@ func TestProofFails(t *testing.T) {
 	m.clean()
 }
 
+// TestClaimInSpiteOfCordon: a claim that gets a device in spite of the cordon, when all others have gone,
+// keeps the driver in its place and the work undone, in each state before them.
+func TestClaimInSpiteOfCordon(t *testing.T) {
+	for what, change := range map[string]func(*v1alpha1.DeviceRollSpec){"driver": asIs, "work": ofNodes} {
+		m := newModel(t, 1, change)
+		n := m.nodes["node-0"]
+		n.consumers, n.works = 1, false
+		m.run(100, func() bool { return len(m.drains) == 1 })
+		m.tick() // the last consumer goes
+		n.consumers = 1
+		m.pass()
+		if got := m.node(0); got.State != v1alpha1.RollDraining || n.deletions != 0 {
+			t.Errorf("%s: %+v", what, got)
+		}
+		n.consumers = 0
+		m.pass()
+		n.consumers = 1
+		m.pass()
+		if got := m.node(0); got.State == v1alpha1.RollDraining || n.deletions != 0 || !strings.Contains(got.Message, "1 claim got a device in spite of the cordon: team/node-0-0") {
+			t.Errorf("%s: %+v", what, got)
+		}
+		n.consumers, n.works = 0, true
+		m.run(200, m.completed)
+	}
+}
+
+// TestDeletedOnce: a pod of the driver that ends is not deleted again.
+func TestDeletedOnce(t *testing.T) {
+	m := newModel(t, 1, asIs)
+	m.run(100, func() bool { return m.nodes["node-0"].Pods[0].Deleting })
+	if d := Decide(m.input()); len(d.DeletePods) != 0 {
+		t.Errorf("%+v", d.DeletePods)
+	}
+}
+
+// TestOthersCordon: a node that a person has cordoned stays so after the work on it.
+func TestOthersCordon(t *testing.T) {
+	m := newModel(t, 1, ofNodes)
+	n := m.nodes["node-0"]
+	n.Unschedulable = true
+	m.run(200, m.completed)
+	if !n.Unschedulable || n.cordons != 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestFailedNodeEvictsNothing: the drain of a node that has failed is paused.
+func TestFailedNodeEvictsNothing(t *testing.T) {
+	m := newModel(t, 1, func(spec *v1alpha1.DeviceRollSpec) { spec.Timeouts.Drain = &metav1.Duration{Duration: 5 * time.Second} })
+	n := m.nodes["node-0"]
+	n.consumers = 20
+	m.run(100, m.held(v1alpha1.HeldNodeFailed))
+	left := n.consumers
+	for range 30 {
+		m.pass()
+		m.tick()
+	}
+	if n.consumers < left-1 {
+		t.Errorf("%d consumers are left of %d", n.consumers, left)
+	}
+}
+
 // TestOperator: with Wait, the roll deletes no pod.
 func TestOperator(t *testing.T) {
 	m := newModel(t, 1, func(spec *v1alpha1.DeviceRollSpec) { spec.DriverPods.Replace = v1alpha1.ReplaceWait })
