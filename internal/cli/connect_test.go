@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,33 +23,59 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/cli/examples"
 )
 
-// connecting are a run of every command that connects to a cluster.
-func connecting() [][]string {
-	return [][]string{
-		{"acknowledge", "a/b/c", "--reason", "tested"}, {"audit"}, {"capacity"}, {"console"}, {"devices"}, {"drain", "a/b/c"}, {"drain", "--list"},
-		{"drain", "--cancel", "a"}, {"fit", "-f", "testdata/claim.yaml"}, {"history", "a/b/c"}, {"impact", "a/b/c", "example.com/broken"}, {"report"},
-		{"roll", "--list"}, {"roll", "a.example", "--driver-selector", "a/b=c"}, {"roll", "nodes", "--nodes", "a", "--until", "condition=Done"},
-		{"roll", "--continue", "a"}, {"taint", "a/b/c", "example.com/broken:None"}, {"taint", "--list"}, {"uninstall", "--dry-run"},
-		{"untaint", "a/b/c", "example.com/broken"}, {"whatif", "claims", "-f", "testdata/claim.yaml"}, {"whatif", "class", "-f", "testdata/class.yaml"},
-		{"whatif", "drain", "a/b/c"}, {"whatif", "node", "a"}, {"whatif", "patch", "-f", "testdata/patch.yaml"},
-		{"whatif", "taint", "a/b/c", "example.com/broken:NoExecute"}, {"whatif", "upgrade", "--to", "1.37"}, {"why", "pod/a"},
+// connecting are the runs in the examples of every command that connects to a cluster. Files are those of
+// testdata.
+func connecting(t *testing.T) (all [][]string) {
+	t.Helper()
+	of := examples.Of(Command(cmdutil.Streams{}), func(c *cobra.Command) bool { return c.Flags().Lookup("context") != nil })
+	if len(of) < 20 {
+		t.Errorf("only %d commands connect", len(of))
 	}
+	for _, path := range slices.Sorted(maps.Keys(of)) {
+		if len(of[path]) == 0 {
+			t.Errorf("%s connects to a cluster, and has no example without --from-files and other programs", path)
+		}
+		for _, run := range of[path] {
+			for i, word := range run {
+				if i > 0 && run[i-1] == "-f" {
+					run[i] = "testdata/claim.yaml"
+					if name := filepath.Join("testdata", word); slices.Contains([]string{"class.yaml", "patch.yaml"}, word) {
+						run[i] = name
+					}
+				}
+			}
+			if !slices.Contains(run, "--config") { // which needs a file of the site
+				all = append(all, run)
+			}
+		}
+	}
+	return all
 }
 
-// TestAllConnect: connecting has every command with the flags of a connection.
-func TestAllConnect(t *testing.T) {
-	var tested []string
-	for _, args := range connecting() {
-		tested = append(tested, strings.Join(args, " ")+" ")
-	}
-	each(Command(cmdutil.Streams{}), func(c *cobra.Command) {
-		path := strings.TrimPrefix(c.CommandPath(), "dra-steward ") + " "
-		if c.Flags().Lookup("context") != nil && !slices.ContainsFunc(tested, func(args string) bool { return strings.HasPrefix(args, path) }) {
-			t.Errorf("connecting does not have %s", path)
+// oneOfEach are the first of the runs of each command, and of each with another flag after the command, such as
+// --list.
+func oneOfEach(runs [][]string) (some [][]string) {
+	seen := map[string]bool{}
+	for _, run := range runs {
+		c, args, err := Command(cmdutil.Streams{}).Find(run)
+		if err != nil {
+			continue // it is a run that fails then
 		}
-	})
+		mode := c.CommandPath()
+		if len(args) > 0 && strings.HasPrefix(args[0], "--") {
+			if f := c.Flags().Lookup(strings.TrimPrefix(args[0], "--")); f != nil && f.NoOptDefVal == "true" {
+				mode += " " + args[0]
+			}
+		}
+		if !seen[mode] {
+			some = append(some, run)
+		}
+		seen[mode] = true
+	}
+	return some
 }
 
 // attempt runs the program and returns what it writes to standard error.
@@ -73,7 +100,7 @@ func TestSilent(t *testing.T) {
 	defer silent.Close()
 	program := filepath.Join(Program(t), "dra-steward")
 	var all sync.WaitGroup
-	for _, args := range connecting() {
+	for _, args := range oneOfEach(connecting(t)) {
 		all.Go(func() {
 			begin := time.Now()
 			out, err := exec.CommandContext(t.Context(), program, append(slices.Clone(args), "--server=https://"+silent.Addr().String())...).CombinedOutput()
@@ -125,7 +152,11 @@ func TestUnreachable(t *testing.T) {
 		"no TLS":       {strings.Replace(unencrypted.URL, "http:", "https:", 1), "it does not use TLS", 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, args := range connecting() {
+			runs := connecting(t)
+			if name == "black hole" {
+				runs = oneOfEach(runs) // each of which waits
+			}
+			for _, args := range runs {
 				code, stderr, took := attempt(t, append(slices.Clone(args), "--server="+tt.server))
 				want := "dra-steward: cannot connect to the API server " + tt.server + ": " + tt.want
 				if code != cmdutil.ExitFailed || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
@@ -258,7 +289,7 @@ func TestKubeconfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", tt.list)
-			for _, args := range connecting() {
+			for _, args := range connecting(t) {
 				code, stderr, _ := attempt(t, append(slices.Clone(args), tt.flags...))
 				if code != cmdutil.ExitFailed || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "\n") != 1 {
 					t.Errorf("%q: exit code %d, want 2 with one line that has %q:\n%s", args, code, tt.want, stderr)

@@ -41,6 +41,7 @@ var Packages = map[string]Package{
 	"internal/cli/config":   {Floor: 5},
 	"internal/cli/console":  {Floor: 5, Beside: []string{"internal/cli/report", "internal/nodeagent"}},
 	"internal/cli/device":   {Floor: 5},
+	"internal/cli/examples": {Floor: 1},
 	"internal/cli/drain":    {Floor: 5},
 	"internal/cli/lint":     {Floor: 5},
 	"internal/cli/node":     {Floor: 5, Beside: []string{"internal/nodeagent"}},
