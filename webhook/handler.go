@@ -102,7 +102,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 		if h.endpoint == guardEndpoint {
 			return admission.Allowed(""), verdictSkipped
 		}
-		reviewer.Policies, reviewer.World = reviewer.Policies.BoundsOnly(), nil
+		reviewer.Policies, reviewer.ClusterView = reviewer.Policies.BoundsOnly(), nil
 	}
 	answer, err := h.step(reviewer, review.Request{
 		Context:     ctx,

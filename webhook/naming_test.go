@@ -157,7 +157,7 @@ func (k *namer) reviewer(t *testing.T, mode v1alpha1.Mode, configuration []byte)
 func (k *namer) walk(t *testing.T, e example.Example, mode v1alpha1.Mode) {
 	t.Helper()
 	reviewer := k.reviewer(t, mode, e.Site)
-	reviewer.World = objectsOf(t, e.World)
+	reviewer.ClusterView = objectsOf(t, e.Existing)
 	sum := &guard.Sum{}
 	for _, reviewer.Impacts = range []review.Impacts{hits{}, hits{guard.Impact{Counts: guard.Counts{Pods: 99, Claims: 99, Devices: 99}, Sum: sum}, nil}, hits{err: errors.New("not read yet")}} {
 		for i := range e.Cases {

@@ -65,13 +65,13 @@ type DeviceDrainStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	Attempts []DrainAttempt `json:"attempts,omitempty"`
-	// Turns are how many pods of an owner had their turn, of owners that have pods left.
+	// EvictedByOwner says how many pods of each owner were evicted, for owners that have pods left.
 	// The first 512 are kept.
 	// +optional
 	// +listType=map
 	// +listMapKey=uid
 	// +kubebuilder:validation:MaxItems=512
-	Turns []DrainTurn `json:"turns,omitempty"`
+	EvictedByOwner []OwnerEvictions `json:"evictedByOwner,omitempty"`
 	// CompletionTime is when the drain came to its end, Drained or Failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
@@ -208,14 +208,14 @@ type DrainBlock struct {
 	RetryTime *metav1.Time `json:"retryTime,omitempty"`
 }
 
-// A DrainTurn says how often it was the turn of an owner.
+// OwnerEvictions counts the evictions of the pods of one owner.
 //
 // +kubebuilder:object:generate=true
-type DrainTurn struct {
+type OwnerEvictions struct {
 	// UID is that of the owner.
 	// +required
 	UID types.UID `json:"uid"`
-	// Count is how many of its pods had their turn.
+	// Count is how many of its pods were evicted.
 	// +required
 	Count int32 `json:"count"`
 }

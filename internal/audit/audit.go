@@ -25,9 +25,9 @@ type Options struct {
 	Configuration v1alpha1.StewardConfiguration
 	// Policies are the policies; nil is none.
 	Policies *policy.Set
-	// World and Facts are the other objects that exist; nil is none.
-	World validate.ClusterView
-	Facts policy.Facts
+	// ClusterView and ClusterData are the other objects that exist; nil is none.
+	ClusterView validate.ClusterView
+	ClusterData policy.ClusterData
 	// Minor is that of the API server, 0 if it is not known.
 	Minor int
 	// Raise are the codes of policies and IDs of rules that are raised to deny, also where
@@ -70,7 +70,7 @@ func (o Options) reviewer(c v1alpha1.StewardConfiguration) (review.Reviewer, err
 	if err != nil {
 		return r, err
 	}
-	r.InCluster, r.World, r.Facts = true, o.World, o.Facts
+	r.InCluster, r.ClusterView, r.ClusterData = true, o.ClusterView, o.ClusterData
 	if r.Profile.Minor == 0 {
 		r.Profile.Minor = o.Minor
 	}

@@ -40,7 +40,7 @@ func TestTaintKeysCount(t *testing.T) {
 
 // TestFactsOfNothing: who reads nothing knows nothing.
 func TestFactsOfNothing(t *testing.T) {
-	if known, sure := (Facts{}).TaintKey("a"); known || sure || (Facts{}).NamespaceLabels("a") != nil {
+	if known, sure := (Data{}).TaintKey("a"); known || sure || (Data{}).NamespaceLabels("a") != nil {
 		t.Error("no facts, but something is known")
 	}
 }

@@ -29,7 +29,7 @@ func (r *Release) AddFlags(f *pflag.FlagSet) {
 }
 
 // History reads the history of devices. An error names what is missing.
-func (s *Source) History(ctx context.Context, streams cmdutil.Streams, release Release, now time.Time) (*history.Ledger, error) {
+func (s *Source) History(ctx context.Context, streams cmdutil.Streams, release Release, now time.Time) (*history.Store, error) {
 	if s.Files != nil {
 		return historyOfFiles(streams, s.Files)
 	}
@@ -39,7 +39,7 @@ func (s *Source) History(ctx context.Context, streams cmdutil.Streams, release R
 	}
 	defer r.progress.End()
 	r.progress.Say("reading the history of devices")
-	ledger, found, err := devicehistory.Read(ctx, r.client.CoreV1().ConfigMaps(release.Namespace), devicehistory.Prefix(release.Controller), now)
+	store, found, err := devicehistory.Read(ctx, r.client.CoreV1().ConfigMaps(release.Namespace), devicehistory.Prefix(release.Controller), now)
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("cannot read the history: %w; the role dra-steward-oncall has the right", err)
@@ -49,12 +49,12 @@ func (s *Source) History(ctx context.Context, streams cmdutil.Streams, release R
 		return nil, fmt.Errorf("namespace %s has no ConfigMap %s: nothing records the history (controller.history.enabled), or the release is elsewhere (--release-namespace, --controller)",
 			release.Namespace, devicehistory.Name(devicehistory.Prefix(release.Controller), 0))
 	}
-	return ledger, nil
+	return store, nil
 }
 
 // historyOfFiles reads the ConfigMaps of files, however old, whatever the name of the controller is.
-func historyOfFiles(streams cmdutil.Streams, files []string) (*history.Ledger, error) {
-	ledger, found, shard := &history.Ledger{}, false, regexp.MustCompile(`^(.+-history)-\d+$`)
+func historyOfFiles(streams cmdutil.Streams, files []string) (*history.Store, error) {
+	store, found, shard := &history.Store{}, false, regexp.MustCompile(`^(.+-history)-\d+$`)
 	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(files...) {
 		if err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func historyOfFiles(streams cmdutil.Streams, files []string) (*history.Ledger, e
 		manifest.DecodeInto(document, object)
 		if named := shard.FindStringSubmatch(object.Name); named != nil {
 			found = true
-			if err := devicehistory.Add(ledger, named[1], object, time.Time{}); err != nil {
+			if err := devicehistory.Add(store, named[1], object, time.Time{}); err != nil {
 				return nil, fmt.Errorf("%s: %w", document.File, err)
 			}
 		}
@@ -74,5 +74,5 @@ func historyOfFiles(streams cmdutil.Streams, files []string) (*history.Ledger, e
 	if !found {
 		return nil, fmt.Errorf("--from-files: no ConfigMap with the history of devices, such as dra-steward-controller-history-0")
 	}
-	return ledger, nil
+	return store, nil
 }

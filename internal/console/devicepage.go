@@ -28,8 +28,8 @@ type deviceView struct {
 	Commands []command
 	// Findings are those of the agent of its node about the pods that hold it.
 	Findings happened
-	// Past is its history.
-	Past past
+	// History is what happened to it.
+	History deviceHistory
 	// Untaints are the taints that untaint removes from it.
 	Untaints []untaint
 }
@@ -51,7 +51,7 @@ func (s *Server) devicePage(ctx context.Context, r *http.Request, now *shown) (p
 	v.Previews, pods = s.previews(ctx, now, id)
 	v.setHealth(pods)
 	v.Findings = s.found(ctx, v.Holders)
-	v.Past = s.pastOf(ctx, id)
+	v.History = s.historyOf(ctx, id)
 	return page{Template: "device", Title: id.Device, Data: v}, nil
 }
 

@@ -215,7 +215,7 @@ func (e *exporter) devices(ctx context.Context) error {
 		v := e.server.newDeviceView(e.now.fleet, d)
 		v.Previews = e.previews(ctx, d.ID)
 		v.setHealth(e.in.Pods)
-		v.Findings, v.Past = e.foundOn(ctx, v.Holders), e.pastOf(ctx, d.ID)
+		v.Findings, v.History = e.foundOn(ctx, v.Holders), e.historyOf(ctx, d.ID)
 		if err := e.page(ctx, links{}.device(d.ID).URL, page{Template: "device", Title: d.ID.Device, Data: v}); err != nil {
 			return err
 		}

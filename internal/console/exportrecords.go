@@ -43,12 +43,12 @@ func (e *exporter) foundOn(ctx context.Context, holders []fleet.Holder) happened
 	return e.server.found(ctx, holders)
 }
 
-// pastOf reads the history of a device.
-func (e *exporter) pastOf(ctx context.Context, id usage.DeviceID) past {
+// historyOf reads the history of a device.
+func (e *exporter) historyOf(ctx context.Context, id usage.DeviceID) deviceHistory {
 	if e.server.options.History != nil && !e.records.more() {
-		return past{Asked: true, Error: leftRecords}
+		return deviceHistory{Asked: true, Error: leftRecords}
 	}
-	return e.server.pastOf(ctx, id)
+	return e.server.historyOf(ctx, id)
 }
 
 // ladder writes the policies and the report, which is made for it.

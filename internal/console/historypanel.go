@@ -15,8 +15,8 @@ import (
 // maxEvents is how many events of its history a page of a device shows.
 const maxEvents = 64
 
-// A past is the history of a device, the newest event first.
-type past struct {
+// A deviceHistory is the history of a device, the newest event first.
+type deviceHistory struct {
 	Events []history.Event
 	// More is how many older events there are, Notes are about what is not known.
 	More  int
@@ -27,8 +27,8 @@ type past struct {
 	Asked bool
 }
 
-// pastOf reads the history of a device.
-func (s *Server) pastOf(ctx context.Context, id usage.DeviceID) (p past) {
+// historyOf reads the history of a device.
+func (s *Server) historyOf(ctx context.Context, id usage.DeviceID) (p deviceHistory) {
 	if s.options.History == nil {
 		return p
 	}

@@ -39,10 +39,10 @@ func (s *Server) command(words ...string) string {
 
 // world is what is known of the cluster with its pods.
 func (s *Server) world(ctx context.Context, now *shown) (fleet.Input, error) {
-	if s.options.World == nil {
+	if s.options.FleetWithPods == nil {
 		return now.fleet.Input, nil
 	}
-	return s.options.World(ctx)
+	return s.options.FleetWithPods(ctx)
 }
 
 // previews are the answers of impact, drain --dry-run and whatif for one device. A bounded number

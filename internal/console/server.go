@@ -33,9 +33,9 @@ type Options struct {
 	Cluster string
 	// Now is the time; it is required.
 	Now func() time.Time
-	// World returns all that is known of the cluster, with pods: pages that predict need it. Nil
+	// FleetWithPods returns all that is known of the cluster, with pods: pages that predict need it. Nil
 	// takes the input of the fleet that is shown.
-	World func(context.Context) (fleet.Input, error)
+	FleetWithPods func(context.Context) (fleet.Input, error)
 	// Events returns the Kubernetes events of an object, in any order; pages leave them out if it is nil.
 	Events func(ctx context.Context, namespace, kind, name string) ([]*corev1.Event, error)
 	// Findings are the reasons of the events by which the agents of nodes report findings.

@@ -97,7 +97,7 @@ func (s *Server) explainClaim(ctx context.Context, in fleet.Input, claim *resour
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
-	v.answer(whyWorld(in).ExplainClaim(ctx, claim, user))
+	v.answer(whyCluster(in).ExplainClaim(ctx, claim, user))
 }
 
 func (s *Server) podPage(ctx context.Context, r *http.Request, now *shown) (page, error) {
@@ -133,7 +133,7 @@ func (s *Server) podView(ctx context.Context, now *shown, in fleet.Input, pod *c
 	v := s.newPodView(now.fleet, in, pod)
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
-	v.answer(whyWorld(in).ExplainPod(ctx, pod))
+	v.answer(whyCluster(in).ExplainPod(ctx, pod))
 	return v
 }
 
@@ -189,8 +189,8 @@ func chartOf(claim string, r why.Request) chart {
 	return c
 }
 
-func whyWorld(in fleet.Input) why.World {
-	return why.World{Now: time.Now(), View: in.View, Claims: in.Claims, Nodes: in.Nodes, NoClasses: in.NoClasses, IncompletePools: in.IncompletePools, Notes: in.Notes, Gates: in.Gates,
+func whyCluster(in fleet.Input) why.Cluster {
+	return why.Cluster{Now: time.Now(), View: in.View, Claims: in.Claims, Nodes: in.Nodes, NoClasses: in.NoClasses, IncompletePools: in.IncompletePools, Notes: in.Notes, Gates: in.Gates,
 		Surroundings: why.Surroundings{Pods: in.Pods, Templates: in.Templates, Groups: in.Groups, NoGroups: in.NoGroups}}
 }
 

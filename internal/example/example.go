@@ -23,8 +23,8 @@ type Example struct {
 	Comment string
 	// Site is the content of site.yaml, nil if there is none.
 	Site []byte
-	// World is the content of world.yaml, several documents, nil if there is none.
-	World []byte
+	// Existing is the content of world.yaml, several documents, nil if there is none.
+	Existing []byte
 	// Cases are in the order of the archive.
 	Cases []Case
 }
@@ -83,7 +83,7 @@ func (e *Example) attach(f txtar.File, at map[string]int) error {
 		e.Site = f.Data
 		return nil
 	case worldFile:
-		e.World = f.Data
+		e.Existing = f.Data
 		return nil
 	}
 	for _, suffix := range []string{oldSuffix, usrSuffix, wantEnd, objSuffix} {
@@ -117,7 +117,7 @@ func (e Example) Format() []byte {
 		}
 	}
 	add(siteFile, e.Site)
-	add(worldFile, e.World)
+	add(worldFile, e.Existing)
 	for _, c := range e.Cases {
 		add(c.Name+oldSuffix, c.Old)
 		add(c.Name+usrSuffix, c.User)

@@ -22,7 +22,7 @@ func heap() int64 {
 // 10,000 devices.
 func TestCost(t *testing.T) {
 	var memory history.Memory
-	var ledger history.Ledger
+	var store history.Store
 	before := heap()
 	device := func(i int) v1alpha1.DeviceName {
 		return v1alpha1.DeviceName{Driver: "gpu.example.com", Pool: fmt.Sprintf("node-%04d", i/8), Device: fmt.Sprintf("gpu-%d", i%8)}
@@ -45,21 +45,21 @@ func TestCost(t *testing.T) {
 		t.Errorf("the memory has %d MiB", (remembered-before)>>20)
 	}
 	for i := range 10_000 {
-		ledger.Observe(history.Observation{Device: device(i), Node: "node", Entries: []history.Entry{taint("example.com/xid=79:NoSchedule", at(3))}, Holders: memory.Holders(device(i)), Past: memory.Take(device(i))}, at(3))
+		store.Observe(history.Observation{Device: device(i), Node: "node", Entries: []history.Entry{taint("example.com/xid=79:NoSchedule", at(3))}, Holders: memory.Holders(device(i)), Previous: memory.Take(device(i))}, at(3))
 	}
 	recorded := heap()
 	begun = time.Now()
 	sum := 0
-	for _, shard := range ledger.Changed() {
-		data, err := ledger.Encode(shard)
+	for _, shard := range store.Changed() {
+		data, err := store.Encode(shard)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum += len(data)
 	}
 	t.Logf("records of 10,000 devices: %.1f MiB, stored in %d KiB, encoded in %s", float64(recorded-remembered)/(1<<20), sum>>10, time.Since(begun))
-	if ledger.Cut().Devices > 0 || sum > 10_000_000 {
-		t.Errorf("%d bytes, %v left out", sum, ledger.Cut())
+	if store.Cut().Devices > 0 || sum > 10_000_000 {
+		t.Errorf("%d bytes, %v left out", sum, store.Cut())
 	}
 	runtime.KeepAlive(&memory)
 }

@@ -1,10 +1,10 @@
 // Package history keeps what was done to devices, by whom and why, and who held them. It is pure:
 // it knows no client and no clock.
 //
-// A [Memory] has the holders of all devices, of which most are never asked for. A [Ledger] has a
+// A [Memory] has the holders of all devices, of which most are never asked for. A [Store] has a
 // [Record] of each device that had a taint, a drain or a reaction, with the holders before that. Both
 // are bounded, and a record names the number of what it has left out.
 //
-// [Ledger.Observe] compares the present state of a device with its record, so that what happened
+// [Store.Observe] compares the present state of a device with its record, so that what happened
 // while no controller ran is recorded as far as the state shows it.
 package history

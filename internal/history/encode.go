@@ -32,7 +32,7 @@ type header struct {
 }
 
 // Changed returns the shards that have changed since they were encoded.
-func (l *Ledger) Changed() (shards []int) {
+func (l *Store) Changed() (shards []int) {
 	for i := range l.shards {
 		if l.shards[i].changed {
 			shards = append(shards, i)
@@ -42,11 +42,11 @@ func (l *Ledger) Changed() (shards []int) {
 }
 
 // Change makes a shard one that has changed.
-func (l *Ledger) Change(shard int) { l.shards[shard].changed = true }
+func (l *Store) Change(shard int) { l.shards[shard].changed = true }
 
 // Encode returns a shard as it is stored, in at most [ShardBytes]. Records for which there is no room are left
-// out, in the ledger, too.
-func (l *Ledger) Encode(shard int) ([]byte, error) {
+// out, in the store, too.
+func (l *Store) Encode(shard int) ([]byte, error) {
 	s := &l.shards[shard]
 	s.shrink(maxShardText)
 	for {
@@ -85,9 +85,9 @@ func line(value any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// Decode adds a stored shard to a ledger. What has no place in the shard is passed over, and what ended long
+// Decode adds a stored shard to a store. What has no place in the shard is passed over, and what ended long
 // before now, if now is not the zero time.
-func (l *Ledger) Decode(shard int, data []byte, now time.Time) error {
+func (l *Store) Decode(shard int, data []byte, now time.Time) error {
 	text, err := packed.Text(data, 2*maxShardText)
 	if err != nil {
 		return fmt.Errorf("history: %w", err)
@@ -103,7 +103,7 @@ func (l *Ledger) Decode(shard int, data []byte, now time.Time) error {
 	if h.Format != format {
 		return fmt.Errorf("history: has the format %d, must be %d: another version of dra-steward has written it", h.Format, format)
 	}
-	read := &Ledger{Since: moment(h.Since, now)}
+	read := &Store{Since: moment(h.Since, now)}
 	s := &read.shards[shard]
 	s.cut = Cut{max(0, h.Cut.Devices), moment(h.Cut.Until, now)}
 	s.records = map[v1alpha1.DeviceName]*Record{}
@@ -125,12 +125,12 @@ func (l *Ledger) Decode(shard int, data []byte, now time.Time) error {
 }
 
 // Of returns the record of a device, nil if there is none.
-func (l *Ledger) Of(device v1alpha1.DeviceName) *Record {
+func (l *Store) Of(device v1alpha1.DeviceName) *Record {
 	return l.shards[ShardOf(device)].records[device]
 }
 
 // HeldBy returns the devices that a claim or a pod has or had, by the names in the records.
-func (l *Ledger) HeldBy(namespace, claim, pod string) (devices []v1alpha1.DeviceName) {
+func (l *Store) HeldBy(namespace, claim, pod string) (devices []v1alpha1.DeviceName) {
 	for r := range l.Records {
 		if slices.ContainsFunc(r.Holders, func(h Holder) bool {
 			return h.Namespace == namespace && (claim != "" && h.Claim == claim || pod != "" && slices.Contains(h.Pods, pod))

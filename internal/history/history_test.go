@@ -31,7 +31,7 @@ func holder(uid string, since time.Time, pods ...string) history.Holder {
 }
 
 // lines are the timeline of a device, with minutes.
-func lines(l *history.Ledger, device v1alpha1.DeviceName, since time.Time) (all []string) {
+func lines(l *history.Store, device v1alpha1.DeviceName, since time.Time) (all []string) {
 	r := l.Of(device)
 	if r == nil {
 		return nil
@@ -63,23 +63,23 @@ func expect(t *testing.T, got []string, want ...string) {
 // used again.
 func TestStory(t *testing.T) {
 	var memory history.Memory
-	var ledger history.Ledger
+	var store history.Store
 	memory.Hold(holder("1", at(1), "train-0"), []v1alpha1.DeviceName{gpu}, at(1))
 	memory.Release("1", at(3))
 	memory.Hold(holder("2", at(4), "train-1"), []v1alpha1.DeviceName{gpu}, at(4))
-	ledger.Observe(history.Observation{Device: gpu, Holders: memory.Holders(gpu)}, at(4))
-	if ledger.Has(gpu) {
+	store.Observe(history.Observation{Device: gpu, Holders: memory.Holders(gpu)}, at(4))
+	if store.Has(gpu) {
 		t.Fatal("a device without an entry has a record")
 	}
 	xid := taint("example.com/xid=79:NoSchedule", at(5))
-	ledger.Observe(history.Observation{Device: gpu, Node: "node-1", Entries: []history.Entry{xid}, Holders: memory.Holders(gpu), Past: memory.Take(gpu), HoldersSince: at(0)}, at(6))
+	store.Observe(history.Observation{Device: gpu, Node: "node-1", Entries: []history.Entry{xid}, Holders: memory.Holders(gpu), Previous: memory.Take(gpu), HoldersSince: at(0)}, at(6))
 	drain := history.Entry{Kind: history.Drain, Name: "gpu-3-1a2b", UID: "d", By: "jane", Reason: "xid 79", Ticket: "OPS-1", Begin: at(7)}
-	ledger.Observe(history.Observation{Device: gpu, Entries: []history.Entry{xid, drain}, Holders: memory.Holders(gpu)}, at(7))
+	store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{xid, drain}, Holders: memory.Holders(gpu)}, at(7))
 	memory.Release("2", at(8))
 	drain.Steps = []history.Step{{Time: at(8), State: "Drained"}}
-	ledger.Observe(history.Observation{Device: gpu, Entries: []history.Entry{xid, drain}, Past: memory.Take(gpu)}, at(9))
-	ledger.Observe(history.Observation{Device: gpu, Entries: []history.Entry{drain}}, at(20))
-	ledger.Observe(history.Observation{Device: gpu}, at(30))
+	store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{xid, drain}, Previous: memory.Take(gpu)}, at(9))
+	store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{drain}}, at(20))
+	store.Observe(history.Observation{Device: gpu}, at(30))
 	story := []string{
 		"1 held by team-a/claim-1 (pod train-0)",
 		"3 released by team-a/claim-1 (pod train-0)",
@@ -91,17 +91,17 @@ func TestStory(t *testing.T) {
 		"20 taint example.com/xid=79:NoSchedule removed",
 		"30 drain gpu-3-1a2b deleted",
 	}
-	expect(t, lines(&ledger, gpu, time.Time{}), story...)
-	expect(t, lines(&ledger, gpu, at(8)), story[5:]...)
-	if got := ledger.Taken(at(10), at(40), nil); got != 10*time.Minute {
+	expect(t, lines(&store, gpu, time.Time{}), story...)
+	expect(t, lines(&store, gpu, at(8)), story[5:]...)
+	if got := store.Taken(at(10), at(40), nil); got != 10*time.Minute {
 		t.Errorf("taints took %s", got)
 	}
-	if pods := ledger.HeldBy("team-a", "", "train-0"); len(pods) != 1 || pods[0] != gpu {
+	if pods := store.HeldBy("team-a", "", "train-0"); len(pods) != 1 || pods[0] != gpu {
 		t.Errorf("train-0 had %v", pods)
 	}
-	expect(t, ledger.Of(gpu).Notes(), "who released it before 2026-11-24T06:00:00Z is not known: the controller started then")
-	ledger.Expire(at(30).Add(history.Age + time.Minute))
-	if ledger.Has(gpu) {
+	expect(t, store.Of(gpu).Notes(), "who released it before 2026-11-24T06:00:00Z is not known: the controller started then")
+	store.Expire(at(30).Add(history.Age + time.Minute))
+	if store.Has(gpu) {
 		t.Error("what ended long ago is kept")
 	}
 }
@@ -110,18 +110,18 @@ func TestStory(t *testing.T) {
 // not put it first.
 func TestUsesInOneSecond(t *testing.T) {
 	var memory history.Memory
-	var ledger history.Ledger
+	var store history.Store
 	memory.Hold(holder("b", at(1)), []v1alpha1.DeviceName{gpu}, at(1))
 	memory.Release("b", at(1))
 	memory.Hold(holder("a", at(1)), []v1alpha1.DeviceName{gpu}, at(1))
-	ledger.Observe(history.Observation{Device: gpu, Entries: []history.Entry{taint("example.com/xid=79:NoSchedule", at(2))}, Holders: memory.Holders(gpu), Past: memory.Take(gpu)}, at(2))
-	expect(t, lines(&ledger, gpu, time.Time{}),
+	store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{taint("example.com/xid=79:NoSchedule", at(2))}, Holders: memory.Holders(gpu), Previous: memory.Take(gpu)}, at(2))
+	expect(t, lines(&store, gpu, time.Time{}),
 		"1 held by team-a/claim-b", "1 released by team-a/claim-b", "1 held by team-a/claim-a", "2 taint example.com/xid=79:NoSchedule added; driver/gpu.example.com")
 }
 
 // TestRestart: what ended or began while no controller ran is found, and nothing is recorded twice.
 func TestRestart(t *testing.T) {
-	var before, after history.Ledger
+	var before, after history.Store
 	xid := taint("a:NoSchedule", at(1))
 	before.Observe(history.Observation{Device: gpu, Entries: []history.Entry{xid}, Holders: []history.Holder{holder("1", at(0), "a")}}, at(2))
 	data, err := before.Encode(history.ShardOf(gpu))
@@ -155,22 +155,22 @@ func TestRestart(t *testing.T) {
 
 // TestFlapping: a taint that comes and goes is one entry.
 func TestFlapping(t *testing.T) {
-	var ledger history.Ledger
+	var store history.Store
 	for i := range 100 {
 		when := begin.Add(time.Duration(i) * 6 * time.Second)
 		o := history.Observation{Device: gpu}
 		if i%2 == 0 {
 			o.Entries = []history.Entry{taint("a:NoSchedule", when)}
 		}
-		ledger.Observe(o, when)
+		store.Observe(o, when)
 	}
-	expect(t, lines(&ledger, gpu, time.Time{}), "0 taint a:NoSchedule added (50 times); driver/gpu.example.com", "9 taint a:NoSchedule removed")
+	expect(t, lines(&store, gpu, time.Time{}), "0 taint a:NoSchedule added (50 times); driver/gpu.example.com", "9 taint a:NoSchedule removed")
 }
 
 // TestBounds: a record, a shard and a memory have at most what they may have, and say what is left
 // out.
 func TestBounds(t *testing.T) {
-	var ledger history.Ledger
+	var store history.Store
 	long := strings.Repeat("x", 250)
 	for i := range 40 {
 		e := taint(fmt.Sprintf("%s%d:NoExecute", long, i), at(i))
@@ -184,10 +184,10 @@ func TestBounds(t *testing.T) {
 			h.Claim = long
 			all = append(all, h)
 		}
-		ledger.Observe(history.Observation{Device: gpu, Entries: []history.Entry{e}, Holders: all}, at(i))
-		ledger.Observe(history.Observation{Device: gpu, Entries: []history.Entry{e}, Holders: all}, at(i))
+		store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{e}, Holders: all}, at(i))
+		store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{e}, Holders: all}, at(i))
 	}
-	r := ledger.Of(gpu)
+	r := store.Of(gpu)
 	text, err := json.Marshal(r)
 	if err != nil || len(text) > 20<<10 || len(r.Entries) > history.MaxEntries || len(r.Holders) > history.MaxHolders {
 		t.Errorf("%d bytes, %d entries, %d holders, %v", len(text), len(r.Entries), len(r.Holders), err)
@@ -200,31 +200,31 @@ func TestBounds(t *testing.T) {
 // TestStorm: a driver taints 10,000 devices again and again, with values of its own making. The record of
 // another driver stays, all is stored in 10 MB, and what was left out is counted.
 func TestStorm(t *testing.T) {
-	var ledger history.Ledger
+	var store history.Store
 	random := rand.New(rand.NewPCG(1, 2))
 	other := v1alpha1.DeviceName{Driver: "other.example.com", Pool: "p", Device: "d"}
-	ledger.Observe(history.Observation{Device: other, Entries: []history.Entry{taint("a:NoSchedule", at(0))}}, at(0))
+	store.Observe(history.Observation{Device: other, Entries: []history.Entry{taint("a:NoSchedule", at(0))}}, at(0))
 	for round := range 8 {
 		for i := range 10_000 {
 			device := v1alpha1.DeviceName{Driver: "gpu.example.com", Pool: fmt.Sprint("node-", i/8), Device: fmt.Sprint("gpu-", i%8)}
 			e := taint(fmt.Sprintf("example.com/%x%x%x:NoExecute", random.Uint64(), random.Uint64(), random.Uint64()), at(round))
 			e.Reason = fmt.Sprintf("%x%x%x%x", random.Uint64(), random.Uint64(), random.Uint64(), random.Uint64())
-			ledger.Observe(history.Observation{Device: device, Entries: []history.Entry{e},
+			store.Observe(history.Observation{Device: device, Entries: []history.Entry{e},
 				Holders: []history.Holder{holder(fmt.Sprintf("%x%x", random.Uint64(), random.Uint64()), at(round), fmt.Sprintf("pod-%x", random.Uint64()))}}, at(round))
 		}
 	}
 	sum := 0
-	for _, shard := range ledger.Changed() {
-		data, err := ledger.Encode(shard)
+	for _, shard := range store.Changed() {
+		data, err := store.Encode(shard)
 		if err != nil || len(data) > history.ShardBytes {
 			t.Fatalf("shard %d: %d bytes, %v", shard, len(data), err)
 		}
 		sum += len(data)
 	}
-	cut := ledger.Cut()
+	cut := store.Cut()
 	t.Logf("%d bytes, %d devices left out", sum, cut.Devices)
-	if sum > 10_000_000 || cut.Devices == 0 || cut.Until.IsZero() || !ledger.Has(other) {
-		t.Errorf("%d bytes, cut %v, the other driver: %v", sum, cut, ledger.Has(other))
+	if sum > 10_000_000 || cut.Devices == 0 || cut.Until.IsZero() || !store.Has(other) {
+		t.Errorf("%d bytes, cut %v, the other driver: %v", sum, cut, store.Has(other))
 	}
 }
 
@@ -280,14 +280,14 @@ func TestWrong(t *testing.T) {
 		"cannot unmarsha": pack(`{"format":1}`, `{"entries":3}`),
 		"larger than":     pack(`{"format":1}`, strings.Repeat(" ", 9<<20)),
 	} {
-		var ledger history.Ledger
-		if err := ledger.Decode(0, data, at(0)); err == nil || !strings.Contains(err.Error(), text) {
+		var store history.Store
+		if err := store.Decode(0, data, at(0)); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	var ledger history.Ledger
+	var store history.Store
 	record := fmt.Sprintf(`{"driver":%q,"pool":%q,"device":%q,"entries":[{"kind":"taint","name":"a:NoSchedule","begin":"2026-11-24T06:00:00Z"}]}`, gpu.Driver, gpu.Pool, gpu.Device)
-	if err := ledger.Decode((history.ShardOf(gpu)+1)%history.Shards, pack(`{"format":1}`, record), at(0)); err != nil || ledger.Has(gpu) {
+	if err := store.Decode((history.ShardOf(gpu)+1)%history.Shards, pack(`{"format":1}`, record), at(0)); err != nil || store.Has(gpu) {
 		t.Errorf("a record in the wrong place counts: %v", err)
 	}
 }
@@ -295,9 +295,9 @@ func TestWrong(t *testing.T) {
 // FuzzDecode: nothing that is stored stops the program, and what is read is within the bounds and is written the
 // same again.
 func FuzzDecode(f *testing.F) {
-	var ledger history.Ledger
-	ledger.Observe(history.Observation{Device: gpu, Entries: []history.Entry{taint("a:NoSchedule", at(0))}, Holders: []history.Holder{holder("1", at(0), "a", "b")}}, at(1))
-	for r := range ledger.Records {
+	var store history.Store
+	store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{taint("a:NoSchedule", at(0))}, Holders: []history.Holder{holder("1", at(0), "a", "b")}}, at(1))
+	for r := range store.Records {
 		text, err := json.Marshal(r)
 		if err != nil {
 			f.Fatal(err)
@@ -310,7 +310,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || len(data) == 0 {
 			return
 		}
-		var read, again history.Ledger
+		var read, again history.Store
 		shard := history.ShardOf(gpu)
 		if err := read.Decode(shard, data, at(100)); err != nil {
 			return
@@ -339,7 +339,7 @@ func FuzzDecode(f *testing.F) {
 func FuzzObserve(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0xff, 0, 7})
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		var ledger history.Ledger
+		var store history.Store
 		now := begin
 		for i, op := range ops[:min(len(ops), 500)] {
 			now = now.Add(time.Duration(op) * time.Second)
@@ -354,17 +354,17 @@ func FuzzObserve(f *testing.F) {
 					o.Holders = append(o.Holders, holder(fmt.Sprint(bit), now.Add(-time.Minute), fmt.Sprint("pod-", i)))
 				}
 			}
-			ledger.Observe(o, now)
-			for _, shard := range ledger.Changed() {
-				if _, err := ledger.Encode(shard); err != nil {
+			store.Observe(o, now)
+			for _, shard := range store.Changed() {
+				if _, err := store.Encode(shard); err != nil {
 					t.Fatal(err)
 				}
 			}
-			ledger.Observe(o, now)
-			if len(ledger.Changed()) > 0 {
-				t.Fatalf("the same state is a change: %+v", ledger.Of(gpu))
+			store.Observe(o, now)
+			if len(store.Changed()) > 0 {
+				t.Fatalf("the same state is a change: %+v", store.Of(gpu))
 			}
-			r := ledger.Of(gpu)
+			r := store.Of(gpu)
 			if r == nil {
 				continue
 			}

@@ -7,16 +7,16 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// MaxPast bounds the holders of before that a memory has, of all devices together.
-const MaxPast = 1 << 16
+// MaxPrevious bounds the holders of before that a memory has, of all devices together.
+const MaxPrevious = 1 << 16
 
 // A Memory has the holders of all devices: those of now, and of each device the last ones before.
 // With many devices it has fewer of each. The zero value is ready for use.
 type Memory struct {
-	now  map[string]*holding // by UID of the claim
-	on   map[v1alpha1.DeviceName][]*holding
-	past map[v1alpha1.DeviceName][]Holder
-	// held is how many there are in past, depth how many of each device; 0 is MaxHolders.
+	now      map[string]*holding // by UID of the claim
+	on       map[v1alpha1.DeviceName][]*holding
+	previous map[v1alpha1.DeviceName][]Holder
+	// held is how many there are in previous, depth how many of each device; 0 is MaxHolders.
 	held, depth int
 }
 
@@ -55,25 +55,25 @@ func (m *Memory) Release(uid string, now time.Time) {
 	}
 	delete(m.now, uid)
 	h.Until = later(h.Since, moment(now, now))
-	if m.past == nil {
-		m.past = map[v1alpha1.DeviceName][]Holder{}
+	if m.previous == nil {
+		m.previous = map[v1alpha1.DeviceName][]Holder{}
 	}
 	for _, device := range h.devices {
 		if m.on[device] = slices.DeleteFunc(m.on[device], func(other *holding) bool { return other == h }); len(m.on[device]) == 0 {
 			delete(m.on, device)
 		}
-		m.past[device] = append(m.past[device], h.Holder)
+		m.previous[device] = append(m.previous[device], h.Holder)
 		m.held++
 		m.shorten(device, m.most())
 	}
-	for m.held > MaxPast && m.most() > 1 {
+	for m.held > MaxPrevious && m.most() > 1 {
 		m.depth = m.most() / 2
-		for device := range m.past {
+		for device := range m.previous {
 			m.shorten(device, m.depth)
 		}
 	}
-	for device := range m.past { // more devices than there is room for: any of them goes
-		if m.held <= MaxPast {
+	for device := range m.previous { // more devices than there is room for: any of them goes
+		if m.held <= MaxPrevious {
 			break
 		}
 		m.forget(device)
@@ -89,18 +89,18 @@ func (m *Memory) most() int {
 
 // shorten keeps the newest holders of a device.
 func (m *Memory) shorten(device v1alpha1.DeviceName, most int) {
-	all := m.past[device]
+	all := m.previous[device]
 	over := len(all) - most
 	if over <= 0 {
 		return
 	}
 	m.held -= over
-	m.past[device] = append([]Holder(nil), all[over:]...)
+	m.previous[device] = append([]Holder(nil), all[over:]...)
 }
 
 func (m *Memory) forget(device v1alpha1.DeviceName) {
-	m.held -= len(m.past[device])
-	delete(m.past, device)
+	m.held -= len(m.previous[device])
+	delete(m.previous, device)
 }
 
 // Holders returns the holders of now of a device.
@@ -113,24 +113,24 @@ func (m *Memory) Holders(device v1alpha1.DeviceName) (all []Holder) {
 
 // Take returns the holders of before of a device, and forgets them.
 func (m *Memory) Take(device v1alpha1.DeviceName) []Holder {
-	past := m.past[device]
+	past := m.previous[device]
 	m.forget(device)
 	return past
 }
 
 // Expire forgets what ended long ago.
 func (m *Memory) Expire(now time.Time) {
-	for device, all := range m.past {
+	for device, all := range m.previous {
 		old := 0
 		for old < len(all) && now.Sub(all[old].Until) > Age {
 			old++
 		}
 		m.shorten(device, len(all)-old)
-		if len(m.past[device]) == 0 {
-			delete(m.past, device)
+		if len(m.previous[device]) == 0 {
+			delete(m.previous, device)
 		}
 	}
-	if m.held < MaxPast/4 {
+	if m.held < MaxPrevious/4 {
 		m.depth = 0
 	}
 }

@@ -137,7 +137,7 @@ func wasWere(n int, one, many string) string {
 
 // Taken is for how long devices had a taint with the effect NoSchedule or NoExecute between two
 // times, all together. A taint that returns within ten minutes counts without a break.
-func (l *Ledger) Taken(since, until time.Time, keep func(*Record) bool) (sum time.Duration) {
+func (l *Store) Taken(since, until time.Time, keep func(*Record) bool) (sum time.Duration) {
 	for r := range l.Records {
 		if keep == nil || keep(r) {
 			sum += r.taken(since, until)

@@ -27,8 +27,8 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 		return err
 	}
 	stranded, siblings := i.stranded(ctx, write.Object, devices), i.siblings(write.Object, devices)
-	i.turn.Lock()
-	defer i.turn.Unlock()
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("other writes are checked: %w", err)
 	}

@@ -57,8 +57,8 @@ type Estimator struct {
 	view       View
 	conditions cache.SharedIndexInformer
 
-	// turn is held while a write is counted, decided and remembered in the beginnings.
-	turn       sync.Mutex
+	// mutex is held while a write is counted, decided and remembered in the beginnings.
+	mutex      sync.Mutex
 	beginnings beginnings
 }
 

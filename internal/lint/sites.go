@@ -75,8 +75,8 @@ type Sites struct {
 	// KubernetesVersion and FeatureGates outrank those of configuration files.
 	KubernetesVersion string
 	FeatureGates      map[string]bool
-	// World has the other objects that the rules see; nil means none.
-	World validate.ClusterView
+	// ClusterView has the other objects that the rules see; nil means none.
+	ClusterView validate.ClusterView
 	// Schemas are folders with schemas of opaque parameters, in addition to those of
 	// configuration files.
 	Schemas []fs.FS
@@ -183,7 +183,7 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	reviewer.World = s.World
+	reviewer.ClusterView = s.ClusterView
 	if s.Policies != nil {
 		settings, err := review.PolicySettings(c)
 		if err != nil {

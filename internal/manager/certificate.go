@@ -27,7 +27,7 @@ func (o *certificateOptions) flags(c *cobra.Command) {
 	f.StringSliceVar(&o.settings.Hosts, "certificate-hosts", nil, "host names of the webhook's certificate, with --certificate-secret")
 	cmdutil.DurationVar(f, &o.settings.Validity, "certificate-validity", 90*24*time.Hour, "validity of the webhook's certificate (at least 2h)")
 	cmdutil.DurationVar(f, &o.settings.RenewBefore, "certificate-renew-before", 30*24*time.Hour, "how long before its expiry the webhook's certificate is replaced")
-	cmdutil.DurationVar(f, &o.settings.Settle, "certificate-settle", 2*time.Minute, "how long a new authority is announced before its use, and an old one after its use")
+	cmdutil.DurationVar(f, &o.settings.WaitAfterChange, "certificate-wait-after-change", 2*time.Minute, "how long a new authority is announced before its use, and an old one after its use")
 }
 
 // validate looks at the settings if certificates are kept at all.

@@ -46,7 +46,7 @@ type Options struct {
 	namespace, Name                    string
 	policyStatus, webhookSelector      string
 	patches, patchRecords              string
-	patchSettle, statusGap             time.Duration
+	patchDelay, statusGap              time.Duration
 	poolsPerSecond                     float64
 	kubeconfig                         string
 	healthAddress, metricsAddress      string

@@ -40,7 +40,7 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prom
 	view.AddEventHandler(pools.Handler(view, time.Now))
 	e.resyncer = materialize.NewResyncer(materialize.ResyncOptions{
 		View: view, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, PoolOriginals: pools,
-		Interval: o.patchSettle, Settle: o.patchSettle, PoolsPerSecond: o.poolsPerSecond, Metrics: metrics, Logger: log,
+		Interval: o.patchDelay, Delay: o.patchDelay, PoolsPerSecond: o.poolsPerSecond, Metrics: metrics, Logger: log,
 	})
 	e.add("materialize", e.resyncer.Run)
 	e.add("materialize", func(ctx context.Context) error {
@@ -57,7 +57,7 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prom
 
 func (o *Options) patchFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.patchRecords, "patch-records", "", "with --patches, prefix of the ConfigMaps that record the original values of drivers; empty: in memory only")
-	cmdutil.DurationVar(f, &o.patchSettle, "patch-settle", materialize.DefaultSettle, "how long a slice may differ from the result of patches before it is updated: replicas of the webhook also need to observe a patch")
+	cmdutil.DurationVar(f, &o.patchDelay, "patch-delay", materialize.DefaultDelay, "how long a slice may differ from the result of patches before it is updated: replicas of the webhook also need to observe a patch")
 	cmdutil.DurationVar(f, &o.statusGap, "patch-status-gap", patchstatus.DefaultGap, "minimum time between two status writes for one generation of a ResourceSlicePatch")
 }
 

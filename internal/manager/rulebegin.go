@@ -32,7 +32,7 @@ func (o Options) addRuleBegin(e *eviction, config *rest.Config, _ *prometheus.Re
 // A ruleStatus writes conditions of DeviceTaintRules in the version that the API server serves.
 type ruleStatus struct {
 	config *rest.Config
-	turn   sync.Mutex
+	mutex  sync.Mutex
 	client dynamic.ResourceInterface
 	served string
 }
@@ -57,8 +57,8 @@ func (s *ruleStatus) write(ctx context.Context, rule *resourceapi.DeviceTaintRul
 
 // connect asks once which version is served.
 func (s *ruleStatus) connect() (dynamic.ResourceInterface, string, error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	if s.client != nil {
 		return s.client, s.served, nil
 	}

@@ -30,15 +30,15 @@ const claimTime = 5 * time.Second
 // A site is the configuration and the policies of the webhook, for a controller that checks what
 // is stored. A configuration or policy that the webhook refuses is refused here, too.
 type site struct {
-	path     string
-	log      logr.Logger
-	world    view
-	facts    clusterdata.Facts
-	policies *policyload.ConfigMaps
+	path        string
+	log         logr.Logger
+	world       view
+	clusterData clusterdata.Data
+	policies    *policyload.ConfigMaps
 
 	inForce atomic.Pointer[review.Reviewer]
-	// turn guards the fields below.
-	turn    sync.Mutex
+	// mutex guards the fields below.
+	mutex   sync.Mutex
 	file    config.File
 	files   policyload.Files
 	refused string
@@ -57,7 +57,7 @@ func newSite(ctx context.Context, o Options, e *eviction, log logr.Logger) (*sit
 	if err != nil {
 		return nil, err
 	}
-	s := &site{path: o.config, log: log, world: view{e.evictor.Tracker}, facts: clusterdata.Facts{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(e.evictor.Tracker)}}
+	s := &site{path: o.config, log: log, world: view{e.evictor.Tracker}, clusterData: clusterdata.Data{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(e.evictor.Tracker)}}
 	sources, err := policyload.Sources(nil)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func newSite(ctx context.Context, o Options, e *eviction, log logr.Logger) (*sit
 func (s *site) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { s.facts.Namespaces.Run(ctx) })
+	running.Go(func() { s.clusterData.Namespaces.Run(ctx) })
 	if s.policies != nil {
 		running.Go(func() { _ = s.policies.Run(ctx) }) // it returns nil
 	}
@@ -95,7 +95,7 @@ func (s *site) ready() error {
 	if s.inForce.Load() == nil {
 		return errors.New("no valid configuration has been read")
 	}
-	if err := s.facts.Namespaces.Ready(); err != nil {
+	if err := s.clusterData.Namespaces.Ready(); err != nil {
 		return err
 	}
 	if s.policies != nil {
@@ -112,7 +112,7 @@ func (s *site) use(file config.File) error {
 	if err != nil {
 		return err
 	}
-	reviewer.InCluster, reviewer.World, reviewer.Facts, reviewer.SelectorTime = true, s.world, s.facts, claimTime
+	reviewer.InCluster, reviewer.ClusterView, reviewer.ClusterData, reviewer.SelectorTime = true, s.world, s.clusterData, claimTime
 	s.file = file
 	s.inForce.Store(&reviewer)
 	return nil
@@ -120,8 +120,8 @@ func (s *site) use(file config.File) error {
 
 // usePolicies puts other policies and schemas into force.
 func (s *site) usePolicies(files policyload.Files, _ time.Time) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	before := s.files
 	s.files = files
 	err := s.use(s.file)
@@ -133,8 +133,8 @@ func (s *site) usePolicies(files policyload.Files, _ time.Time) error {
 
 // reload reads the file and takes it over if it has changed.
 func (s *site) reload() {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	file, err := config.Load(s.path)
 	if err == nil && (file.Revision != s.file.Revision || s.inForce.Load() == nil) {
 		err = s.use(file)

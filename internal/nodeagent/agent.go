@@ -29,10 +29,10 @@ const (
 	pause           = time.Second
 )
 
-// Options are what an Agent needs. World and Kubelet are required.
+// Options are what an Agent needs. NodeView and Kubelet are required.
 type Options struct {
-	World   *World
-	Kubelet *podresources.Client
+	NodeView *NodeView
+	Kubelet  *podresources.Client
 	// Checkpoint and Plugins are the files of the kubelet; empty leaves them out.
 	Checkpoint, Plugins string
 	// Registry is the folder of the sockets at which plugins register with the kubelet; empty
@@ -109,7 +109,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer watcher.Close()
-	if err := a.World.wait(ctx); err != nil {
+	if err := a.NodeView.wait(ctx); err != nil {
 		return err
 	}
 	for {
@@ -123,7 +123,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		// Agents of a thousand nodes do not look at the same time.
 		next := a.Interval + rand.N(a.Interval/5+1)
-		if !wait(ctx, next, watcher.Events, a.World.changed) {
+		if !wait(ctx, next, watcher.Events, a.NodeView.changed) {
 			return nil
 		}
 	}
@@ -227,8 +227,8 @@ func (a *Agent) fill(report *Observation, in podresources.Input) {
 		if ofPlugin(h) {
 			continue
 		}
-		report.Attributes[deviceOf(h)] = a.World.Attributes(h.Driver, h.Pool, h.Device, a.Attributes)
-		for _, taint := range a.World.Taints(h.Driver, h.Pool, h.Device) {
+		report.Attributes[deviceOf(h)] = a.NodeView.Attributes(h.Driver, h.Pool, h.Device, a.Attributes)
+		for _, taint := range a.NodeView.Taints(h.Driver, h.Pool, h.Device) {
 			report.Taints = append(report.Taints, HeldTaint{h, taint, isTolerated(h.Tolerations, taint, report.At), i})
 		}
 	}

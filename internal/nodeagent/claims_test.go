@@ -41,7 +41,7 @@ func TestClaimsAreReadOnce(t *testing.T) {
 		reads++
 		return away != nil, nil, away
 	})
-	w := &World{client: client}
+	w := &NodeView{client: client}
 	a, b := podOf("a", "own", "group", "free", "absent"), podOf("b", "group")
 	begin := time.Unix(1000, 0)
 	for i, step := range []struct {

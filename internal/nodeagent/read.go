@@ -14,7 +14,7 @@ import (
 // Read reads what the corrected PodResources server needs. Claims that cannot be read are as
 // they were: see Input.AsOf.
 func (a *Agent) Read(ctx context.Context) (podresources.Input, error) {
-	if err := a.World.Ready(); err != nil {
+	if err := a.NodeView.Ready(); err != nil {
 		return podresources.Input{}, err
 	}
 	now := time.Now()
@@ -22,8 +22,8 @@ func (a *Agent) Read(ctx context.Context) (podresources.Input, error) {
 	if err != nil {
 		return podresources.Input{}, err
 	}
-	in := podresources.Input{Listing: listing, Pods: a.World.Pods()}
-	in.Claims, in.AsOf, err = a.World.Claims(ctx, in.Pods, now)
+	in := podresources.Input{Listing: listing, Pods: a.NodeView.Pods()}
+	in.Claims, in.AsOf, err = a.NodeView.Claims(ctx, in.Pods, now)
 	if err != nil {
 		a.Log.Error(err, "claims cannot be read; those read before count", "asOf", in.AsOf)
 	}
@@ -49,8 +49,8 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 	if in.TooLarge = errors.Is(err, podresources.ErrTooLarge); in.Listing != nil {
 		report.Bytes, _ = sizeOf(in.Listing)
 	}
-	in.Pods = a.World.Pods()
-	in.Claims, in.AsOf, err = a.World.Claims(ctx, in.Pods, now)
+	in.Pods = a.NodeView.Pods()
+	in.Claims, in.AsOf, err = a.NodeView.Claims(ctx, in.Pods, now)
 	note("api", err)
 	if a.Checkpoint != "" {
 		in.Checkpoint, err = checkpoint.ReadDRA(a.Checkpoint)

@@ -89,7 +89,7 @@ func (a *Agent) servedDevice(devices map[string]string) func(podresources.Holdin
 			if driver, _, _ := strings.Cut(attribute, "/"); driver != h.Driver {
 				continue
 			}
-			if id := a.World.Attributes(h.Driver, h.Pool, h.Device, []string{attribute})[attribute]; id != "" {
+			if id := a.NodeView.Attributes(h.Driver, h.Pool, h.Device, []string{attribute})[attribute]; id != "" {
 				return resource, id
 			}
 		}

@@ -98,7 +98,7 @@ func TestLargeAnswer(t *testing.T) {
 // checkServed reads the corrected answer with a client that has gRPC's default limit.
 func checkServed(t *testing.T, in podresources.Input) {
 	t.Helper()
-	in.Listing.Settled = true
+	in.Listing.Complete = true
 	socket := listen(t, newPodResourcesServer(&podresources.Server{Read: func(context.Context) (podresources.Input, error) { return in, nil }}))
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -118,7 +118,7 @@ func checkServed(t *testing.T, in podresources.Input) {
 
 // TestServedSocketIsLimited: a noisy client of our socket is rejected as by the kubelet.
 func TestServedSocketIsLimited(t *testing.T) {
-	in := podresources.Input{Listing: &podresources.Listing{Settled: true}}
+	in := podresources.Input{Listing: &podresources.Listing{Complete: true}}
 	reads := 0
 	socket := listen(t, newPodResourcesServer(&podresources.Server{Read: func(context.Context) (podresources.Input, error) { reads++; return in, nil }}))
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))

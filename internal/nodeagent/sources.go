@@ -61,7 +61,7 @@ func (s Sources) options(log logr.Logger) (Options, error) {
 	if err != nil {
 		return Options{}, err
 	}
-	world, err := NewWorld(config, s.nodeName, log)
+	world, err := NewNodeView(config, s.nodeName, log)
 	if err != nil {
 		return Options{}, err
 	}
@@ -70,7 +70,7 @@ func (s Sources) options(log logr.Logger) (Options, error) {
 			return Options{}, err
 		}
 	}
-	o := Options{World: world, Kubelet: podresources.New(podresources.Options{Socket: s.socket}), Attributes: s.attributes, Log: log}
+	o := Options{NodeView: world, Kubelet: podresources.New(podresources.Options{Socket: s.socket}), Attributes: s.attributes, Log: log}
 	if s.kubeletRoot != "" {
 		o.Checkpoint = filepath.Join(s.kubeletRoot, checkpoint.DRAFile)
 		o.Registry = filepath.Join(s.kubeletRoot, "plugins_registry")
@@ -86,15 +86,15 @@ func (s Sources) Observe(ctx context.Context) (*Observation, error) {
 		return nil, err
 	}
 	defer options.Kubelet.Close()
-	if err := options.World.allowed(ctx); err != nil {
+	if err := options.NodeView.allowed(ctx); err != nil {
 		return nil, fmt.Errorf("node %s: %w", s.nodeName, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	defer func() { cancel(); <-done }()
-	go func() { defer close(done); _ = options.World.Run(ctx) }()
-	if err := options.World.wait(ctx); err != nil {
-		if reason := options.World.Ready(); reason != nil {
+	go func() { defer close(done); _ = options.NodeView.Run(ctx) }()
+	if err := options.NodeView.wait(ctx); err != nil {
+		if reason := options.NodeView.Ready(); reason != nil {
 			err = reason
 		}
 		return nil, fmt.Errorf("node %s: %w", s.nodeName, err)

@@ -111,9 +111,9 @@ func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions)
 		return fmt.Errorf("--metrics-secure: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return agent.World.Run(ctx) })
+	group.Go(func() error { return agent.NodeView.Run(ctx) })
 	group.Go(func() error { return agent.Run(ctx) })
-	group.Go(func() error { return daemon.ServeHTTP(ctx, at["--health-address"], worldHealth(agent.World)) })
+	group.Go(func() error { return daemon.ServeHTTP(ctx, at["--health-address"], worldHealth(agent.NodeView)) })
 	group.Go(func() error { return daemon.ServeHTTP(ctx, metrics, handler) })
 	if o.serveSocket != "" {
 		group.Go(func() error { return servePodResources(ctx, o.serveSocket, o.serveDevices, agent) })
@@ -159,13 +159,13 @@ func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Re
 	}
 	if o.events {
 		broadcaster := record.NewBroadcaster()
-		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: options.World.client.CoreV1().Events("")})
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: options.NodeView.client.CoreV1().Events("")})
 		options.Events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dra-steward", Host: o.nodeName})
 	}
 	return NewAgent(options), registry, nil
 }
 
-func worldHealth(world *World) http.Handler {
+func worldHealth(world *NodeView) http.Handler {
 	ready := func(*http.Request) error { return world.Ready() }
 	mux := http.NewServeMux()
 	for path, check := range map[string]healthz.Checker{"/healthz": healthz.Ping, "/readyz": ready} {

@@ -26,8 +26,8 @@ func (e Entry) Markdown() string {
 	if e.Example.Site != nil {
 		fmt.Fprintf(&b, "\nConfiguration:\n\n%s", fence("yaml", e.Example.Site))
 	}
-	if e.Example.World != nil {
-		fmt.Fprintf(&b, "\nOther objects in the cluster:\n\n%s", fence("yaml", e.Example.World))
+	if e.Example.Existing != nil {
+		fmt.Fprintf(&b, "\nOther objects in the cluster:\n\n%s", fence("yaml", e.Example.Existing))
 	}
 	for _, c := range e.Example.Cases {
 		b.WriteString(caseMarkdown(c))

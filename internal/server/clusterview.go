@@ -30,10 +30,10 @@ type ClusterView struct {
 	rules cache.SharedIndexInformer
 	// patches are read by themselves: rules look at devices as they were published, so
 	// that merging would be for nothing.
-	patches   *tracker.PatchReader
-	facts     clusterdata.Facts
-	templates *clusterdata.Templates
-	server    serverVersion
+	patches     *tracker.PatchReader
+	clusterData clusterdata.Data
+	templates   *clusterdata.Templates
+	server      serverVersion
 	// runnables are the other readers of the cluster, each until ctx ends; also returns what it
 	// has not read yet, and may be nil.
 	runnables []func(ctx context.Context)
@@ -83,7 +83,7 @@ func newClusterView(kubeconfig string, registerer prometheus.Registerer, log log
 	}
 	w := &ClusterView{rules: sources.Rules, patches: patches, templates: clusterdata.NewTemplates(client, log),
 		tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics})}
-	w.facts = clusterdata.Facts{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(w.tracked)}
+	w.clusterData = clusterdata.Data{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(w.tracked)}
 	w.server.client = client.Discovery()
 	return w, nil
 }
@@ -94,7 +94,7 @@ func (w *ClusterView) run(ctx context.Context) error {
 	defer running.Wait()
 	running.Go(func() { w.server.run(ctx) })
 	running.Go(func() { w.patches.Run(ctx) })
-	running.Go(func() { w.facts.Namespaces.Run(ctx) })
+	running.Go(func() { w.clusterData.Namespaces.Run(ctx) })
 	for _, run := range w.runnables {
 		running.Go(func() { run(ctx) })
 	}
@@ -103,7 +103,7 @@ func (w *ClusterView) run(ctx context.Context) error {
 
 // ready is nil once everything has been read for the first time that can be.
 func (w *ClusterView) ready(*http.Request) error {
-	err := errors.Join(w.tracked.Ready(), w.patches.Ready(), w.facts.Namespaces.Ready())
+	err := errors.Join(w.tracked.Ready(), w.patches.Ready(), w.clusterData.Namespaces.Ready())
 	if w.also != nil {
 		err = errors.Join(err, w.also())
 	}

@@ -36,8 +36,8 @@ type reloader struct {
 
 	inForce atomic.Pointer[review.Reviewer]
 
-	// turn guards the fields below.
-	turn sync.Mutex
+	// mutex guards the fields below.
+	mutex sync.Mutex
 	// files are the policies, and the schemas of opaque parameters that ConfigMaps hold.
 	files policyload.Files
 	// policies are those of ConfigMaps; nil for none.
@@ -121,8 +121,8 @@ func (c *reloader) unknownPolicies(file config.File) error {
 // usePolicies puts other policies and schemas into force, all at once, if the
 // configuration agrees with them.
 func (c *reloader) usePolicies(files policyload.Files, now time.Time) error {
-	c.turn.Lock()
-	defer c.turn.Unlock()
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	before := c.files
 	c.files = files
 	err := c.use(c.file, now)
@@ -135,9 +135,9 @@ func (c *reloader) usePolicies(files policyload.Files, now time.Time) error {
 // agrees reports whether the configuration agrees with policies: with their parameters and
 // the schemas of these.
 func (c *reloader) agrees(files policyload.Files) error {
-	c.turn.Lock()
+	c.mutex.Lock()
 	file := c.file
-	c.turn.Unlock()
+	c.mutex.Unlock()
 	if file.Name != "" {
 		file.Name = filepath.Base(file.Name) // the author of a ConfigMap does not know our folders
 	}
@@ -158,8 +158,8 @@ func (c *reloader) run(ctx context.Context) error {
 
 // reload reads the file and takes it over if it has changed.
 func (c *reloader) reload() {
-	c.turn.Lock()
-	defer c.turn.Unlock()
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	file, err := config.Load(c.path)
 	if err == nil && file.Revision == c.seen {
 		return

@@ -174,10 +174,10 @@ func (o serveOptions) newServer(site *reloader, world *ClusterView, certificate 
 func tenant(site *reloader, world *ClusterView) func(namespace string) string {
 	return func(namespace string) string {
 		label := site.reviewer().TenantLabel()
-		if label == "" || world == nil || world.facts.Namespaces == nil {
+		if label == "" || world == nil || world.clusterData.Namespaces == nil {
 			return ""
 		}
-		return world.facts.Namespaces.Known(namespace)[label]
+		return world.clusterData.Namespaces.Known(namespace)[label]
 	}
 }
 
@@ -199,7 +199,7 @@ func (o serveOptions) site(ctx context.Context, world *ClusterView, registry *pr
 		evaluations := &validate.Evaluations{CacheBytes: cacheMemory(o.memory)}
 		site.minor = world.server.minor
 		site.complete = func(r *review.Reviewer) {
-			r.World, r.Facts, r.Templates, r.Evaluations = world, world.facts, world.templates, evaluations
+			r.ClusterView, r.ClusterData, r.Templates, r.Evaluations = world, world.clusterData, world.templates, evaluations
 			r.SelectorTime = evaluationTime
 		}
 	}

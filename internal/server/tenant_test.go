@@ -38,7 +38,7 @@ func TestTenant(t *testing.T) {
 	}); err != nil {
 		t.Fatal(errors.Join(err, namespaces.Ready()))
 	}
-	world := &ClusterView{facts: clusterdata.Facts{Namespaces: namespaces}}
+	world := &ClusterView{clusterData: clusterdata.Data{Namespaces: namespaces}}
 	for label, want := range map[string]map[string]string{
 		"":                   {"a1": "", "b": "", "unknown": ""},
 		"example.com/tenant": {"a1": "a", "b": "", "unknown": ""},

@@ -190,7 +190,7 @@ func TestNotMade(t *testing.T) {
 		"no claim": {pod: waits(corev1.PodResourceClaim{ResourceClaimName: new("train")}), kind: ClaimMissing, message: "ResourceClaim train does not exist", remedy: "create ResourceClaim train in namespace team-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := World{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Surroundings: Surroundings{Events: tt.events}}
+			w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Surroundings: Surroundings{Events: tt.events}}
 			for _, name := range tt.templates {
 				w.Templates = append(w.Templates, &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name}})
 			}
@@ -215,7 +215,7 @@ func TestNoSingleChange(t *testing.T) {
 	hot := gpus(2)
 	hot[0].Taints = []resourceapi.DeviceTaint{{Key: "example.com/hot", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 	other := holding("other", "n1", "gpu-1")
-	r, err := World{View: tracker.Merge(class(), slice("n1", hot...)), Claims: []*resourceapi.ResourceClaim{c, other}}.Explain(t.Context(), c, nil)
+	r, err := Cluster{View: tracker.Merge(class(), slice("n1", hot...)), Claims: []*resourceapi.ResourceClaim{c, other}}.Explain(t.Context(), c, nil)
 	if err != nil || len(r.Causes) < 2 || r.Causes[0].Sufficient || r.Causes[0].Kind != TaintNotTolerated || r.Causes[1].Kind != DevicesTaken {
 		t.Errorf("%v %+v", err, r.Causes)
 	}

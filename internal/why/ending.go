@@ -17,7 +17,7 @@ const slicesEnd = time.Minute
 // ending are the drivers without which a pod that is being deleted cannot end: the time of its
 // grace period is over, and a driver of one of its claims publishes nothing for the node. The
 // kubelet deletes the slices of a driver that is not registered any more.
-func (w World) ending(a *Answer, pod *corev1.Pod) (all []Cause) {
+func (w Cluster) ending(a *Answer, pod *corev1.Pod) (all []Cause) {
 	if w.Now.IsZero() || pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" || hasEnded(pod) {
 		return nil
 	}
@@ -49,7 +49,7 @@ func hasEnded(pod *corev1.Pod) bool {
 
 // goneDrivers are the drivers of a claim that publish neither for a node nor the pool of the
 // claim.
-func (w World) goneDrivers(claim *resourceapi.ResourceClaim, node string) (drivers []string) {
+func (w Cluster) goneDrivers(claim *resourceapi.ResourceClaim, node string) (drivers []string) {
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		if !slices.Contains(drivers, r.Driver) && !w.publishes(r, node) {
 			drivers = append(drivers, r.Driver)
@@ -58,7 +58,7 @@ func (w World) goneDrivers(claim *resourceapi.ResourceClaim, node string) (drive
 	return drivers
 }
 
-func (w World) publishes(r resourceapi.DeviceRequestAllocationResult, node string) bool {
+func (w Cluster) publishes(r resourceapi.DeviceRequestAllocationResult, node string) bool {
 	for slice := range w.View.PublishedSlices() {
 		if slice.Spec.Driver == r.Driver && (slice.Spec.Pool.Name == r.Pool || ptr.Deref(slice.Spec.NodeName, "") == node) {
 			return true

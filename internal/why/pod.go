@@ -39,12 +39,12 @@ type Answer struct {
 }
 
 // answer begins an answer.
-func (w World) answer(namespace string) Answer {
+func (w Cluster) answer(namespace string) Answer {
 	return Answer{Namespace: namespace, Claims: []Report{}, FeatureGates: placement.Known(w.Gates).Used()}
 }
 
 // ExplainClaim returns why a claim waits. pod is one that uses it, nil if none is known.
-func (w World) ExplainClaim(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Answer, error) {
+func (w Cluster) ExplainClaim(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Answer, error) {
 	report, err := w.Explain(ctx, claim, pod)
 	a := w.answer(claim.Namespace)
 	a.Claims = append(a.Claims, report)
@@ -57,7 +57,7 @@ func (w World) ExplainClaim(ctx context.Context, claim *resourceapi.ResourceClai
 }
 
 // ExplainPod returns why a pod waits: for its claims, or for something else.
-func (w World) ExplainPod(ctx context.Context, pod *corev1.Pod) (Answer, error) {
+func (w Cluster) ExplainPod(ctx context.Context, pod *corev1.Pod) (Answer, error) {
 	a := w.answer(pod.Namespace)
 	for i := range pod.Spec.ResourceClaims {
 		reference := &pod.Spec.ResourceClaims[i]
@@ -81,7 +81,7 @@ func (w World) ExplainPod(ctx context.Context, pod *corev1.Pod) (Answer, error) 
 }
 
 // named explains a claim that the pod names.
-func (w World) named(ctx context.Context, a *Answer, pod *corev1.Pod, reference *corev1.PodResourceClaim, name string) error {
+func (w Cluster) named(ctx context.Context, a *Answer, pod *corev1.Pod, reference *corev1.PodResourceClaim, name string) error {
 	claim := w.claim(pod.Namespace, name)
 	if claim == nil {
 		a.Claims = append(a.Claims, w.missing(pod, reference, name))
@@ -92,7 +92,7 @@ func (w World) named(ctx context.Context, a *Answer, pod *corev1.Pod, reference 
 	return err
 }
 
-func (w World) claim(namespace, name string) *resourceapi.ResourceClaim {
+func (w Cluster) claim(namespace, name string) *resourceapi.ResourceClaim {
 	for _, claim := range w.Claims {
 		if claim.Name == name && claim.Namespace == namespace {
 			return claim
@@ -103,7 +103,7 @@ func (w World) claim(namespace, name string) *resourceapi.ResourceClaim {
 
 // extended explains the claim that kube-scheduler makes for the extended resources of a
 // pod. Before it does, its requests are known.
-func (w World) extended(ctx context.Context, a *Answer, pod *corev1.Pod) error {
+func (w Cluster) extended(ctx context.Context, a *Answer, pod *corev1.Pod) error {
 	if made := pod.Status.ExtendedResourceClaimStatus; made != nil {
 		return w.named(ctx, a, pod, nil, made.ResourceClaimName)
 	}
@@ -139,7 +139,7 @@ func pathOf(path string) extendedPath {
 
 // classOf returns the DeviceClass of an extended resource. Resources that a device plugin
 // provides have none.
-func (w World) classOf(resource corev1.ResourceName) string {
+func (w Cluster) classOf(resource corev1.ResourceName) string {
 	if w.offered(resource) {
 		return ""
 	}
@@ -159,7 +159,7 @@ func (w World) classOf(resource corev1.ResourceName) string {
 }
 
 // surround adds what does not depend on devices, and ranks all causes.
-func (w World) surround(a *Answer, pod *corev1.Pod) {
+func (w Cluster) surround(a *Answer, pod *corev1.Pod) {
 	a.Pod = pod.Name
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
@@ -197,7 +197,7 @@ func (a *Answer) Satisfied() bool {
 }
 
 // bound are the claims that are allocated where the pod cannot run.
-func (w World) bound(a *Answer, pod *corev1.Pod) (all []Cause) {
+func (w Cluster) bound(a *Answer, pod *corev1.Pod) (all []Cause) {
 	for _, report := range a.Claims {
 		claim := w.claim(pod.Namespace, report.Claim)
 		if report.Verdict != Allocated || claim == nil || claim.Status.Allocation.NodeSelector == nil || len(w.Nodes) == 0 {
@@ -236,7 +236,7 @@ func (a *Answer) allocated() bool {
 }
 
 // binding are the conditions that drivers have not set on allocated devices.
-func (w World) binding(a *Answer, pod *corev1.Pod) (all []Cause) {
+func (w Cluster) binding(a *Answer, pod *corev1.Pod) (all []Cause) {
 	for _, report := range a.Claims {
 		claim := w.claim(pod.Namespace, report.Claim)
 		if report.Verdict != Allocated || claim == nil {

@@ -17,13 +17,13 @@ import (
 // TestPodCauses: causes that are not about the devices of a claim. The cases of the real
 // scheduler are in test/envtest/why/causes.
 func TestPodCauses(t *testing.T) {
-	refused := func(message string) func(*corev1.Pod, *World) {
-		return func(pod *corev1.Pod, _ *World) {
+	refused := func(message string) func(*corev1.Pod, *Cluster) {
+		return func(pod *corev1.Pod, _ *Cluster) {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
 		}
 	}
-	allocated := func(change func(*resourceapi.DeviceRequestAllocationResult, *resourceapi.ResourceClaim)) func(*corev1.Pod, *World) {
-		return func(_ *corev1.Pod, w *World) {
+	allocated := func(change func(*resourceapi.DeviceRequestAllocationResult, *resourceapi.ResourceClaim)) func(*corev1.Pod, *Cluster) {
+		return func(_ *corev1.Pod, w *Cluster) {
 			c := holding("train", "n1", "gpu-0")
 			c.Namespace = "team-a"
 			change(&c.Status.Allocation.Devices.Results[0], c)
@@ -31,8 +31,8 @@ func TestPodCauses(t *testing.T) {
 		}
 	}
 	// stuck is a pod of a node whose grace period was over five minutes ago.
-	stuck := func(node string) func(*corev1.Pod, *World) {
-		return func(pod *corev1.Pod, w *World) {
+	stuck := func(node string) func(*corev1.Pod, *Cluster) {
+		return func(pod *corev1.Pod, w *Cluster) {
 			allocated(func(*resourceapi.DeviceRequestAllocationResult, *resourceapi.ResourceClaim) {})(pod, w)
 			pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
 			w.Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -41,18 +41,18 @@ func TestPodCauses(t *testing.T) {
 	}
 	const extended = corev1.ResourceName("example.com/gpu")
 	for name, tt := range map[string]struct {
-		change          func(*corev1.Pod, *World)
+		change          func(*corev1.Pod, *Cluster)
 		kind            Kind // empty for no cause
 		message, remedy string
 		command         string
 	}{
-		"available": {change: func(*corev1.Pod, *World) {}},
+		"available": {change: func(*corev1.Pod, *Cluster) {}},
 		"stale":     {change: refused("0/1 nodes are available: 1 cannot allocate all claims.")},
-		"gate": {change: func(pod *corev1.Pod, _ *World) {
+		"gate": {change: func(pod *corev1.Pod, _ *Cluster) {
 			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/queue"}}
 		},
 			kind: SchedulingGate, message: "the pod has the scheduling gate example.com/queue"},
-		"named twice": {change: func(pod *corev1.Pod, _ *World) {
+		"named twice": {change: func(pod *corev1.Pod, _ *Cluster) {
 			pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "again", ResourceClaimName: new("train")})
 			uses := func(names ...string) (all []corev1.ResourceClaim) {
 				for _, name := range names {
@@ -64,14 +64,14 @@ func TestPodCauses(t *testing.T) {
 		}, kind: ClaimNamedTwice, message: "the pod has claim train under two names, gpu and again; kube-scheduler cannot reserve a claim twice for a pod",
 			remedy:  "remove the name again, and let the containers use gpu",
 			command: `kubectl patch pod train-0 -n team-a --type=json -p '[{"op":"replace","path":"/spec/containers/0/resources/claims/0/name","value":"gpu"},{"op":"remove","path":"/spec/containers/1/resources/claims/1"},{"op":"remove","path":"/spec/resourceClaims/1"}]'`},
-		"no group": {change: func(pod *corev1.Pod, _ *World) {
+		"no group": {change: func(pod *corev1.Pod, _ *Cluster) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
 		}, kind: GroupIncomplete, message: "PodGroup train does not exist"},
-		"unknown group": {change: func(pod *corev1.Pod, w *World) {
+		"unknown group": {change: func(pod *corev1.Pod, w *Cluster) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
 			w.NoGroups = true
 		}},
-		"group with ended pods": {change: func(pod *corev1.Pod, w *World) {
+		"group with ended pods": {change: func(pod *corev1.Pod, w *Cluster) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
 			group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train"}}
 			group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: 2}
@@ -80,7 +80,7 @@ func TestPodCauses(t *testing.T) {
 			w.Groups, w.Pods = []*schedulingapi.PodGroup{group}, []*corev1.Pod{pod, ended}
 		}, kind: GroupIncomplete, message: "PodGroup train needs 2 pods at once; 1 exist", command: "kubectl patch podgroup.scheduling.k8s.io train -n team-a"},
 		"node taints": {change: refused("0/1 nodes are available: 1 node(s) had untolerated taint(s)."), kind: OtherScheduling, message: "1 node(s) had untolerated taint(s)"},
-		"memory": {change: func(pod *corev1.Pod, w *World) {
+		"memory": {change: func(pod *corev1.Pod, w *Cluster) {
 			refused("0/1 nodes are available: 1 Insufficient memory.")(pod, w)
 			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
 			w.Nodes[0].Status.Allocatable = corev1.ResourceList{"memory": resource.MustParse("2Gi")}
@@ -93,16 +93,16 @@ func TestPodCauses(t *testing.T) {
 			r.BindingConditions = []string{"attached"}
 			c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{Type: "attached", Status: metav1.ConditionTrue}}}}
 		})},
-		"no devices": {change: func(_ *corev1.Pod, w *World) { w.View = tracker.Merge(class()) }, kind: NoDevices, message: "no driver publishes a device"},
-		"other devices": {change: func(_ *corev1.Pod, w *World) { w.View = tracker.Merge(class("false"), slice("n1", gpus(2)...)) },
+		"no devices": {change: func(_ *corev1.Pod, w *Cluster) { w.View = tracker.Merge(class()) }, kind: NoDevices, message: "no driver publishes a device"},
+		"other devices": {change: func(_ *corev1.Pod, w *Cluster) { w.View = tracker.Merge(class("false"), slice("n1", gpus(2)...)) },
 			kind: NoDevices, message: "DeviceClass gpu selects none of the 2 devices of 1 driver"},
-		"class fails": {change: func(_ *corev1.Pod, w *World) {
+		"class fails": {change: func(_ *corev1.Pod, w *Cluster) {
 			w.View = tracker.Merge(class(`device.attributes["gpu.example.com"].kind == "gpu"`), slice("n1", gpus(1)...))
 		}, kind: SelectorError, message: "selector 0 of DeviceClass gpu fails on gpu-0 on n1", command: `kubectl patch deviceclass gpu --type=json -p '[{"op":"replace","path":"/spec/selectors/0/cel/expression","value":"\"kind\" in device.attributes`},
-		"no attribute": {change: func(_ *corev1.Pod, w *World) {
+		"no attribute": {change: func(_ *corev1.Pod, w *Cluster) {
 			w.Claims[0].Spec.Devices.Requests[0].Exactly.Selectors = cel(`"kind" in device.attributes["gpu.example.com"] && device.attributes["gpu.example.com"].kind == "gpu"`)
 		}, kind: SelectorFalse},
-		"extended, another name": {change: func(pod *corev1.Pod, w *World) {
+		"extended, another name": {change: func(pod *corev1.Pod, w *Cluster) {
 			refused("0/1 nodes are available: 1 Insufficient example.com/gpu.")(pod, w)
 			c := class()
 			c.Spec.ExtendedResourceName = new("example.com/gpus")
@@ -111,25 +111,25 @@ func TestPodCauses(t *testing.T) {
 			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
 		}, kind: ResourceUnknown, message: `did you mean "example.com/gpus"?`, remedy: "request example.com/gpus",
 			command: `kubectl patch pod train-0 -n team-a --type=json -p '[{"op":"remove","path":"/spec/containers/0/resources/limits/example.com~1gpu"},{"op":"add","path":"/spec/containers/0/resources/limits/example.com~1gpus","value":"1"}`},
-		"driver gone": {change: func(pod *corev1.Pod, w *World) {
+		"driver gone": {change: func(pod *corev1.Pod, w *Cluster) {
 			stuck("n1")(pod, w)
 			w.View = tracker.Merge(class(), slice("n2", gpus(1)...))
 		}, kind: DriverGone, message: "the pod is Terminating, 5m0s longer than its grace period: driver gpu.example.com, which has to unprepare claim train, is gone from node n1",
 			remedy: "start a pod of driver gpu.example.com on node n1: the kubelet then unprepares the claim, and the pod ends; a deletion by force leaves the device prepared"},
 		"driver there": {change: stuck("n1")},
-		"driver gone, pod in its grace period": {change: func(pod *corev1.Pod, w *World) {
+		"driver gone, pod in its grace period": {change: func(pod *corev1.Pod, w *Cluster) {
 			stuck("n1")(pod, w)
 			w.View, w.Now = tracker.Merge(class(), slice("n2", gpus(1)...)), pod.DeletionTimestamp.Add(30*time.Second)
 		}},
-		"driver gone, pod ended": {change: func(pod *corev1.Pod, w *World) {
+		"driver gone, pod ended": {change: func(pod *corev1.Pod, w *Cluster) {
 			stuck("n1")(pod, w)
 			w.View, pod.Status.Phase = tracker.Merge(class(), slice("n2", gpus(1)...)), corev1.PodFailed
 		}},
-		"driver gone, pod runs": {change: func(pod *corev1.Pod, w *World) {
+		"driver gone, pod runs": {change: func(pod *corev1.Pod, w *Cluster) {
 			stuck("n1")(pod, w)
 			w.View, pod.DeletionTimestamp = tracker.Merge(class(), slice("n2", gpus(1)...)), nil
 		}},
-		"extended, of a device plugin": {change: func(pod *corev1.Pod, w *World) {
+		"extended, of a device plugin": {change: func(pod *corev1.Pod, w *Cluster) {
 			one := corev1.ResourceList{extended: resource.MustParse("1")}
 			pod.Spec.Containers[0].Resources.Requests = one
 			w.Nodes[0].Status.Allocatable = one
@@ -138,7 +138,7 @@ func TestPodCauses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := waits(corev1.PodResourceClaim{ResourceClaimName: new("train")})
 			pod.Spec.Containers = []corev1.Container{{Name: "train"}}
-			w := World{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Nodes: []*corev1.Node{node("n1")}, Claims: []*resourceapi.ResourceClaim{claim("train", nil)}}
+			w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Nodes: []*corev1.Node{node("n1")}, Claims: []*resourceapi.ResourceClaim{claim("train", nil)}}
 			tt.change(pod, &w)
 			a, err := w.ExplainPod(t.Context(), pod)
 			if err != nil {

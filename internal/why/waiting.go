@@ -21,7 +21,7 @@ import (
 const creationFailed = "FailedResourceClaimCreation"
 
 // notMade explains a claim that kube-controller-manager has not created from its template.
-func (w World) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Report {
+func (w Cluster) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Report {
 	report := Report{Namespace: pod.Namespace, Claim: reference.Name, Verdict: NotMade, Message: "kube-controller-manager has not created the claim", Notes: slices.Clone(w.Notes)}
 	c := Cause{Kind: CreationFailed, Claim: reference.Name, Message: "kube-controller-manager has not created the claim of the pod yet", Remedy: "check that kube-controller-manager runs"}
 	prefix := "PodResourceClaim " + reference.Name + ": "
@@ -58,7 +58,7 @@ func (w World) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Repo
 	return report
 }
 
-func (w World) templateMissing(pod *corev1.Pod, reference, template string, templates []string) Cause {
+func (w Cluster) templateMissing(pod *corev1.Pod, reference, template string, templates []string) Cause {
 	c := Cause{Kind: TemplateMissing, Claim: reference, Remedy: fmt.Sprintf("create ResourceClaimTemplate %s in namespace %s", template, pod.Namespace)}
 	c.Message = fmt.Sprintf("ResourceClaimTemplate %s does not exist%s", template, didYouMean(template, templates))
 	if near := nearest(template, templates); near != "" {
@@ -97,7 +97,7 @@ func amounts(text string) map[string]resource.Quantity {
 }
 
 // missing explains a claim that the pod names and that does not exist.
-func (w World) missing(pod *corev1.Pod, reference *corev1.PodResourceClaim, name string) Report {
+func (w Cluster) missing(pod *corev1.Pod, reference *corev1.PodResourceClaim, name string) Report {
 	report := Report{Namespace: pod.Namespace, Claim: name, Verdict: NotMade, Message: fmt.Sprintf("claim %s does not exist", name), Notes: slices.Clone(w.Notes)}
 	var names []string
 	for _, claim := range w.Claims {
@@ -167,7 +167,7 @@ func rename(containers []corev1.Container, field, second, first string) (all []o
 }
 
 // waiting are the conditions for kube-scheduler to process the pod at all.
-func (w World) waiting(a *Answer, pod *corev1.Pod) (all []Cause) {
+func (w Cluster) waiting(a *Answer, pod *corev1.Pod) (all []Cause) {
 	var gates []string
 	for _, gate := range pod.Spec.SchedulingGates {
 		gates = append(gates, gate.Name)
@@ -195,7 +195,7 @@ func processed(pod *corev1.Pod) bool {
 }
 
 // group compares the pods of a PodGroup with the number that it needs.
-func (w World) group(pod *corev1.Pod) []Cause {
+func (w Cluster) group(pod *corev1.Pod) []Cause {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil || w.NoGroups {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (w World) group(pod *corev1.Pod) []Cause {
 }
 
 // unknownResources are the extended resources that no node and no DeviceClass has.
-func (w World) unknownResources(a *Answer, pod *corev1.Pod) (all []Cause) {
+func (w Cluster) unknownResources(a *Answer, pod *corev1.Pod) (all []Cause) {
 	requested := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	var known []string
 	for class := range w.View.Classes() {
@@ -254,7 +254,7 @@ func (w World) unknownResources(a *Answer, pod *corev1.Pod) (all []Cause) {
 	return all
 }
 
-func (w World) offered(name corev1.ResourceName) bool {
+func (w Cluster) offered(name corev1.ResourceName) bool {
 	return slices.ContainsFunc(w.Nodes, func(node *corev1.Node) bool {
 		quantity, ok := node.Status.Allocatable[name]
 		return ok && !quantity.IsZero()
@@ -282,7 +282,7 @@ func renameResource(pod *corev1.Pod, name corev1.ResourceName, to string) string
 }
 
 // elsewhere is what kube-scheduler reports of a pod whose devices are available.
-func (w World) elsewhere(a *Answer, pod *corev1.Pod) []Cause {
+func (w Cluster) elsewhere(a *Answer, pod *corev1.Pod) []Cause {
 	if a.Scheduler == "" || !a.Satisfied() || len(w.unknownResources(a, pod)) > 0 {
 		return nil
 	}
@@ -301,7 +301,7 @@ func (w World) elsewhere(a *Answer, pod *corev1.Pod) []Cause {
 }
 
 // tooSmall compares a request of the pod with the nodes.
-func (w World) tooSmall(pod *corev1.Pod, name corev1.ResourceName, requested resource.Quantity) Cause {
+func (w Cluster) tooSmall(pod *corev1.Pod, name corev1.ResourceName, requested resource.Quantity) Cause {
 	var largest resource.Quantity
 	for _, node := range w.Nodes {
 		if quantity := node.Status.Allocatable[name]; quantity.Cmp(largest) > 0 {

@@ -22,9 +22,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// A World is what is known of a cluster. What the asker may not read is left out, and
+// A Cluster is what is known of a cluster. What the asker may not read is left out, and
 // said in Notes.
-type World struct {
+type Cluster struct {
 	// View has the devices, taints and classes.
 	View *tracker.Snapshot
 	// Claims are all that the asker may see.
@@ -68,7 +68,7 @@ type Surroundings struct {
 
 // Explain returns why a claim is or is not satisfied. pod is one that uses it, nil if none
 // is known: then it may run on any node.
-func (w World) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Report, error) {
+func (w Cluster) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Report, error) {
 	report := Report{Namespace: claim.Namespace, Claim: claim.Name, Notes: slices.Clone(w.Notes)}
 	if allocation := claim.Status.Allocation; allocation != nil {
 		report.Verdict = Allocated
@@ -136,7 +136,7 @@ func consumers(claim *resourceapi.ResourceClaim) string {
 
 // A question is about one claim.
 type question struct {
-	world World
+	world Cluster
 	claim *resourceapi.ResourceClaim
 	// pod is the one that waits, nil if none is known.
 	pod *corev1.Pod
@@ -163,7 +163,7 @@ type question struct {
 	features structured.Features
 }
 
-func (w World) question(claim *resourceapi.ResourceClaim) *question {
+func (w Cluster) question(claim *resourceapi.ResourceClaim) *question {
 	q := &question{world: w, claim: claim, features: placement.Known(w.Gates).Features}
 	q.cache = placement.NewCache(q.features)
 	q.holders, q.users = map[usage.DeviceID]*resourceapi.ResourceClaim{}, map[usage.DeviceID][]*resourceapi.ResourceClaim{}

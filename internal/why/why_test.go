@@ -155,7 +155,7 @@ func TestExplain(t *testing.T) {
 		"allocated": {holding("c", "n1", "gpu-0"), []any{class(), slice("n1", half...)}, nil, nil, "Allocated"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := World{View: tracker.Merge(tt.objects...), Claims: append(tt.claims, tt.claim), Nodes: tt.nodes}
+			w := Cluster{View: tracker.Merge(tt.objects...), Claims: append(tt.claims, tt.claim), Nodes: tt.nodes}
 			report, err := w.Explain(t.Context(), tt.claim, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -183,7 +183,7 @@ func TestIncompletePools(t *testing.T) {
 		{all, incomplete, "Unsatisfiable gpu=Count 2PoolIncomplete"},
 		{claim("c", nil), twice, "Unsatisfiable gpu=Count 2PoolIncomplete"},
 	} {
-		r, err := World{View: tracker.Merge(class(), tt.slice), IncompletePools: true}.Explain(t.Context(), tt.claim, nil)
+		r, err := Cluster{View: tracker.Merge(class(), tt.slice), IncompletePools: true}.Explain(t.Context(), tt.claim, nil)
 		if err != nil || text(r) != tt.want {
 			t.Errorf("got %s, %v, want %s", text(r), err, tt.want)
 		}
@@ -203,7 +203,7 @@ func TestPod(t *testing.T) {
 		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimName: &name})
 	}
 	a, b := claim("a", nil), claim("b", nil)
-	w := World{View: tracker.Merge(class(), slice("n1", gpus(1)...), slice("n2", gpus(2)...)), Claims: []*resourceapi.ResourceClaim{a, b}, Nodes: []*corev1.Node{node("n1"), node("n2")}}
+	w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(1)...), slice("n2", gpus(2)...)), Claims: []*resourceapi.ResourceClaim{a, b}, Nodes: []*corev1.Node{node("n1"), node("n2")}}
 	ask := func() Report {
 		t.Helper()
 		r, err := w.Explain(t.Context(), a, pod)
@@ -244,7 +244,7 @@ func TestMessages(t *testing.T) {
 		other.Status.ReservedFor = append(other.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: fmt.Sprint("p", i)})
 	}
 	c := claim("c", nil)
-	r, err := World{View: tracker.Merge(class(), slice("n1", hot...)), Claims: []*resourceapi.ResourceClaim{c, other}, Notes: []string{"a note"}}.Explain(t.Context(), c, nil)
+	r, err := Cluster{View: tracker.Merge(class(), slice("n1", hot...)), Claims: []*resourceapi.ResourceClaim{c, other}, Notes: []string{"a note"}}.Explain(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestMessages(t *testing.T) {
 
 // BenchmarkExplain is a claim in a cluster in which all devices are allocated.
 func BenchmarkExplain(b *testing.B) {
-	w, objects := World{}, []any{class(`device.driver == "gpu.example.com"`)}
+	w, objects := Cluster{}, []any{class(`device.driver == "gpu.example.com"`)}
 	for i := range 1000 {
 		name := fmt.Sprintf("n%04d", i)
 		objects, w.Nodes = append(objects, slice(name, gpus(4)...)), append(w.Nodes, node(name))

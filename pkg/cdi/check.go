@@ -124,12 +124,12 @@ func (r *Registry) whyNot(kind, name string) Problem {
 // check looks for what edits need of the host, as far as it can be seen.
 func (r *Registry) check(edits specs.ContainerEdits) (problems []Problem) {
 	for _, node := range edits.DeviceNodes {
-		if r.sees(cmp.Or(node.HostPath, node.Path)) {
+		if r.covers(cmp.Or(node.HostPath, node.Path)) {
 			problems = append(problems, r.root.checkNode(*node)...)
 		}
 	}
 	for _, mount := range edits.Mounts {
-		if !binds(mount) || !r.sees(mount.HostPath) {
+		if !binds(mount) || !r.covers(mount.HostPath) {
 			continue
 		}
 		if _, err := r.root.stat(mount.HostPath); err != nil {
@@ -137,7 +137,7 @@ func (r *Registry) check(edits specs.ContainerEdits) (problems []Problem) {
 		}
 	}
 	for _, hook := range edits.Hooks {
-		if !r.sees(hook.Path) {
+		if !r.covers(hook.Path) {
 			continue
 		}
 		info, err := r.root.stat(hook.Path)
@@ -151,8 +151,8 @@ func (r *Registry) check(edits specs.ContainerEdits) (problems []Problem) {
 	return problems
 }
 
-// sees reports whether a path of the host is below the host root, whether it exists or not.
-func (r *Registry) sees(path string) bool {
+// covers reports whether a path of the host is below the host root, whether it exists or not.
+func (r *Registry) covers(path string) bool {
 	return len(r.visible) == 0 || slices.ContainsFunc(r.visible, func(folder string) bool {
 		below, err := filepath.Rel(folder, filepath.Clean(path))
 		return err == nil && filepath.IsLocal(below)
@@ -185,7 +185,7 @@ func (h hostRoot) checkNode(node specs.DeviceNode) []Problem {
 
 // ignored returns a file that has the device where runtimes do not look, if any.
 func (r *Registry) ignored(kind, name string) string {
-	for _, path := range r.beside {
+	for _, path := range r.unreadFiles {
 		f := r.readFile(path, -1)
 		if f.spec != nil && f.kind == kind && slices.Contains(f.devices, name) {
 			return path

@@ -41,13 +41,13 @@ func Newest() string { return specs.CurrentVersion }
 // A Registry is what was in the directories when they were read. It does not change,
 // and any number of goroutines may use it.
 type Registry struct {
-	root       hostRoot
-	visible    []string
-	maxVersion string
-	disabled   bool
-	files      []file
-	beside     []string  // like specifications, but where runtimes do not look
-	problems   []Problem // of directories
+	root        hostRoot
+	visible     []string
+	maxVersion  string
+	disabled    bool
+	files       []file
+	unreadFiles []string  // like specifications, but where runtimes do not look
+	problems    []Problem // of directories
 }
 
 // A file is one specification. Of those that do not load, kind and devices are what
@@ -106,7 +106,7 @@ func (r *Registry) readDir(dir string, priority int) error {
 		if ext := filepath.Ext(entry.Name()); !entry.IsDir() && (ext == ".json" || ext == ".yaml") {
 			r.files = append(r.files, r.readFile(filepath.Join(dir, entry.Name()), priority))
 		} else {
-			r.beside = append(r.beside, r.unread(dir, entry)...)
+			r.unreadFiles = append(r.unreadFiles, r.unread(dir, entry)...)
 		}
 	}
 	return nil

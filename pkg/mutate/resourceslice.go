@@ -72,7 +72,7 @@ func warnOfPastTimes(w Write[resourceapi.ResourceSlice], _ Settings) (result Res
 	if old == nil {
 		return Result{}, nil
 	}
-	past := pastTaints{}
+	past := previousTaints{}
 	switch stored, err := w.Old(); {
 	case err != nil:
 		return Result{}, err
@@ -192,7 +192,7 @@ func filledIn(added *metav1.Time, stored metav1.Time, now time.Time, window time
 
 // staleTimes warns about the taints among added that replace one with another
 // effect and took over its time.
-func staleTimes(added []placedTaint, past pastTaints) (warnings []Warning) {
+func staleTimes(added []placedTaint, past previousTaints) (warnings []Warning) {
 	for _, a := range added {
 		was := past.otherEffect(a.device, *a.taint)
 		if was == "" {

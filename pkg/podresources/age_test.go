@@ -24,7 +24,7 @@ import (
 func TestServerKeepsItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := recorded(t)
-		in.Listing.Settled = true
+		in.Listing.Complete = true
 		var away error
 		s := &podresources.Server{Read: func(context.Context) (podresources.Input, error) { return in, away }}
 		if _, err := s.List(t.Context(), nil); err != nil {
@@ -45,7 +45,7 @@ func TestServerKeepsItsAnswer(t *testing.T) {
 // TestServerAge: an answer that is not of now has its age in a header.
 func TestServerAge(t *testing.T) {
 	in := recorded(t)
-	in.Listing.Settled = true
+	in.Listing.Complete = true
 	socket := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {

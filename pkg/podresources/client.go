@@ -25,10 +25,10 @@ import (
 // restart of the kubelet it is another file.
 const DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
-// defaultSettle is how long after its start a kubelet may not know its pods yet. An
+// defaultStartupGrace is how long after its start a kubelet may not know its pods yet. An
 // empty list was seen for half a second; a kubelet that waits for its API server, or
 // for drivers, takes longer.
-const defaultSettle = time.Minute
+const defaultStartupGrace = time.Minute
 
 // maxAnswer is the largest answer that is read. The kubelet's own client reads half of it.
 // One pod with a driver that fails can make the answer grow without bound
@@ -48,9 +48,9 @@ const retries = `{"methodConfig": [{"name": [{"service": "v1.PodResourcesLister"
 type Options struct {
 	// Socket is the path of the socket; empty means DefaultSocket.
 	Socket string
-	// Settle is how long after the start of the kubelet a missing pod means nothing;
+	// StartupGrace is how long after the start of the kubelet a missing pod means nothing;
 	// zero means a minute.
-	Settle time.Duration
+	StartupGrace time.Duration
 }
 
 // A Client asks the kubelet of this node. Its methods are safe for concurrent use.
@@ -67,7 +67,7 @@ type Client struct {
 // New returns a client. It connects with the first call.
 func New(o Options) *Client {
 	o.Socket = cmp.Or(o.Socket, DefaultSocket)
-	o.Settle = cmp.Or(o.Settle, defaultSettle)
+	o.StartupGrace = cmp.Or(o.StartupGrace, defaultStartupGrace)
 	return &Client{options: o}
 }
 
@@ -76,9 +76,9 @@ type Listing struct {
 	Pods []*v1.PodResources
 	// Started is when the kubelet made its socket.
 	Started time.Time
-	// Settled says that the kubelet has been running for Options.Settle. Before, a pod
+	// Complete says that the kubelet has been running for Options.Settle. Before, a pod
 	// that is not listed may still hold all of its devices.
-	Settled bool
+	Complete bool
 }
 
 // List returns what the kubelet says about all of its pods at the time now. It is
@@ -93,7 +93,7 @@ func (c *Client) List(ctx context.Context, now time.Time) (*Listing, error) {
 	if err != nil {
 		return nil, c.explain("List", err)
 	}
-	return &Listing{Pods: answer.GetPodResources(), Started: started, Settled: now.Sub(started) >= c.options.Settle}, nil
+	return &Listing{Pods: answer.GetPodResources(), Started: started, Complete: now.Sub(started) >= c.options.StartupGrace}, nil
 }
 
 // Get returns what the kubelet says about one pod. That there is no such pod is an

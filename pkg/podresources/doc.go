@@ -13,7 +13,7 @@
 //  5. After a restart the kubelet answers with an empty list, as if everything had
 //     been released.
 //
-// [Client] asks the API, and tells 5 apart: see [Listing.Settled]. [Attribute] corrects
+// [Client] asks the API, and tells 5 apart: see [Listing.Complete]. [Attribute] corrects
 // the rest. It joins the answer with pods and claims of the API server and with the
 // kubelet's checkpoint (package checkpoint), and works with whatever of these there is;
 // each [Holding] says where it comes from and whether it is exact. [Server] answers

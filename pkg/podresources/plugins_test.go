@@ -44,7 +44,7 @@ func TestPlugins(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	in.Listing.Settled = true
+	in.Listing.Complete = true
 	if answer, err := serve(in).List(t.Context(), nil); err != nil || len(answer.GetPodResources()[0].GetContainers()[0].GetDynamicResources()) != 0 {
 		t.Errorf("a device of a device plugin is no claim: %v, %v", answer, err)
 	}

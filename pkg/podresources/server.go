@@ -210,9 +210,9 @@ func appendDevice(resources []*v1.DynamicResource, h Holding) []*v1.DynamicResou
 
 // Missing names a pod that holds devices for all we know, while the kubelet that has
 // just started does not list it. It is empty if nothing is missing; if the pods of the
-// API server are not known, a list counts once the kubelet has settled.
+// API server are not known, a list counts once it is complete.
 func Missing(in Input) string {
-	if in.Listing == nil || in.Listing.Settled {
+	if in.Listing == nil || in.Listing.Complete {
 		return ""
 	}
 	if in.Pods == nil {

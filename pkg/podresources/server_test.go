@@ -22,7 +22,7 @@ func serve(in podresources.Input) *podresources.Server {
 // TestServer: an agent that reads the corrected answer sees what each container has.
 func TestServer(t *testing.T) {
 	in := recorded(t)
-	in.Listing.Settled = true
+	in.Listing.Complete = true
 	answer, err := serve(in).List(t.Context(), &v1.ListPodResourcesRequest{})
 	if err != nil || len(answer.GetPodResources()) != len(in.Listing.Pods) {
 		t.Fatalf("%v, %v", answer, err)
@@ -49,7 +49,7 @@ func TestServer(t *testing.T) {
 	}
 	// Its own answer is not corrected twice.
 	again := in
-	again.Listing = &podresources.Listing{Pods: answer.GetPodResources(), Settled: true}
+	again.Listing = &podresources.Listing{Pods: answer.GetPodResources(), Complete: true}
 	twice, err := serve(again).List(t.Context(), nil)
 	if diff := cmp.Diff(answer, twice, protocmp.Transform()); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
@@ -64,7 +64,7 @@ func TestServerInitContainers(t *testing.T) {
 		devices int
 	}{"waiting": {corev1.ContainerState{}, 2}, "running": {running, 2}, "finished": {finished, 0}} {
 		in := recorded(t)
-		in.Listing.Settled = true
+		in.Listing.Complete = true
 		initContainer(pod(in, "requests"), test.state, "a")
 		one, err := serve(in).Get(t.Context(), &v1.GetPodResourcesRequest{PodName: "requests", PodNamespace: "default"})
 		if err != nil {
@@ -87,7 +87,7 @@ func TestServerInitContainers(t *testing.T) {
 // TestServerGroups: the devices of one claim are one DynamicResource.
 func TestServerGroups(t *testing.T) {
 	in := recorded(t)
-	in.Listing.Settled = true
+	in.Listing.Complete = true
 	answer, err := serve(in).List(t.Context(), &v1.ListPodResourcesRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestServerGroups(t *testing.T) {
 // plugins.
 func TestServerDevices(t *testing.T) {
 	in := recorded(t)
-	in.Listing.Settled = true
+	in.Listing.Complete = true
 	s := serve(in)
 	s.Devices = func(h podresources.Holding) (resource, id string) {
 		if h.AdminAccess {
@@ -142,7 +142,7 @@ func TestServerDevices(t *testing.T) {
 
 func TestServerErrors(t *testing.T) {
 	in := recorded(t)
-	in.Listing.Settled = true
+	in.Listing.Complete = true
 	_, err := serve(in).Get(t.Context(), &v1.GetPodResourcesRequest{PodName: "absent", PodNamespace: "default"})
 	if status.Code(err) != codes.NotFound {
 		t.Errorf("%v, want NotFound", err)

@@ -157,7 +157,7 @@ func BenchmarkNamespaces(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("evaluate/namespaces=%d", n), func(b *testing.B) {
 			req := writing(demanding(false))
-			req.Namespace, req.Facts = fmt.Sprintf("team-%d", n-1), facts{"team": "a"}
+			req.Namespace, req.ClusterData = fmt.Sprintf("team-%d", n-1), facts{"team": "a"}
 			b.ReportAllocs()
 			for b.Loop() {
 				e.Evaluate(b.Context(), req)

@@ -93,8 +93,8 @@ func (k *keyWriter) write(req Request, g *group) bool {
 	if named {
 		k.text(req.Name)
 	}
-	if req.Facts != nil {
-		k.labels(req.Facts.NamespaceLabels(req.Namespace))
+	if req.ClusterData != nil {
+		k.labels(req.ClusterData.NamespaceLabels(req.Namespace))
 	}
 	return k.world(req)
 }
@@ -150,10 +150,10 @@ func (k *keyWriter) labels(labels map[string]string) {
 func (k *keyWriter) world(req Request) bool {
 	spec, _ := specOf(req.Object)
 	class := func(name string) bool {
-		if req.World == nil {
+		if req.ClusterView == nil {
 			return true
 		}
-		class := req.World.Class(name)
+		class := req.ClusterView.Class(name)
 		k.truth(class != nil)
 		if class != nil {
 			k.text(string(class.UID))
@@ -162,8 +162,8 @@ func (k *keyWriter) world(req Request) bool {
 		return class == nil || class.ResourceVersion != ""
 	}
 	key := func(name string) {
-		if req.Facts != nil {
-			known, sure := req.Facts.TaintKey(name)
+		if req.ClusterData != nil {
+			known, sure := req.ClusterData.TaintKey(name)
 			k.truth(known)
 			k.truth(sure)
 		}

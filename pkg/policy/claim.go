@@ -76,7 +76,7 @@ type devices struct {
 // than a map.
 const maxSearched = 32
 
-func devicesOf(object any, world validate.ClusterView, facts Facts) *devices {
+func devicesOf(object any, world validate.ClusterView, data ClusterData) *devices {
 	d := &devices{world: world}
 	d.spec, d.base = specOf(object)
 	if d.spec == nil {
@@ -94,8 +94,8 @@ func devicesOf(object any, world validate.ClusterView, facts Facts) *devices {
 		}
 	}
 	for i := range d.tolerations {
-		if t := &d.tolerations[i]; facts != nil {
-			if known, sure := facts.TaintKey(t.key); sure {
+		if t := &d.tolerations[i]; data != nil {
+			if known, sure := data.TaintKey(t.key); sure {
 				t.known = truthOf(known)
 			}
 		}

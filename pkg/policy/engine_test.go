@@ -157,7 +157,7 @@ func TestLabelledScopes(t *testing.T) {
 			req := writing(asking(resourceapi.DeviceToleration{}))
 			var tier string
 			req.Namespace, tier, _ = strings.Cut(namespace, " ")
-			req.Facts = facts{"tier": tier}
+			req.ClusterData = facts{"tier": tier}
 			modes := []policy.Mode{}
 			for _, v := range decide(t, e, req).Violations {
 				modes = append(modes, v.Mode)
@@ -209,7 +209,7 @@ func TestCacheKnowsWhatMatters(t *testing.T) {
 		"dry run":   func(r *policy.Request) { r.DryRun = true },
 		"update":    func(r *policy.Request) { r.Old = asking() },
 		"author":    func(r *policy.Request) { r.GeneratedBy = policy.Scheduler },
-		"labels":    func(r *policy.Request) { r.Facts = facts{"a": "b"} },
+		"labels":    func(r *policy.Request) { r.ClusterData = facts{"a": "b"} },
 		"spec":      func(r *policy.Request) { r.Object = asking(resourceapi.DeviceToleration{Value: "x"}) },
 		"template": func(r *policy.Request) {
 			r.Kind, r.Object = "ResourceClaimTemplate", &resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{Spec: asking(resourceapi.DeviceToleration{}).Spec}}

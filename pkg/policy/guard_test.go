@@ -209,9 +209,9 @@ func anyPolicy(random *rand.Rand, i int) string {
 func anyWrite(random *rand.Rand) Request {
 	one := func(of ...string) string { return of[random.IntN(len(of))] }
 	req := Request{Kind: "ResourceClaim", Name: "some", Namespace: one("team-a", "team-b", "gpu"), User: one("jane", "joe", "17"), Groups: []string{one("x", "y")},
-		DryRun: random.IntN(2) == 0, Now: time.Unix(1e9, 0), Facts: anyFacts{known: one("a.example/x", "b.example/y"), sure: random.IntN(2) == 0}}
+		DryRun: random.IntN(2) == 0, Now: time.Unix(1e9, 0), ClusterData: anyFacts{known: one("a.example/x", "b.example/y"), sure: random.IntN(2) == 0}}
 	if random.IntN(2) == 0 {
-		req.World = anyWorld{}
+		req.ClusterView = anyWorld{}
 	}
 	spec := resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: anyRequests(random, one)}}
 	switch random.IntN(3) {

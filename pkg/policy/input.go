@@ -158,7 +158,7 @@ type subject struct {
 }
 
 func subjectOf(req Request, in scope) *subject {
-	return &subject{Request: req, in: in, devices: devicesOf(req.Object, req.World, req.Facts)}
+	return &subject{Request: req, in: in, devices: devicesOf(req.Object, req.ClusterView, req.ClusterData)}
 }
 
 func (s *subject) operation() string {
@@ -176,16 +176,16 @@ func (s *subject) author() Author {
 }
 
 func (s *subject) namespaceLabels() map[string]string {
-	if s.Facts == nil || s.Namespace == "" {
+	if s.ClusterData == nil || s.Namespace == "" {
 		return nil
 	}
-	return s.Facts.NamespaceLabels(s.Namespace)
+	return s.ClusterData.NamespaceLabels(s.Namespace)
 }
 
 // classes are those that the requests name.
 func (s *subject) classes() *ast.Term {
 	object := ast.NewObjectWithCapacity(len(s.requests))
-	if s.World == nil {
+	if s.ClusterView == nil {
 		return ast.NewTerm(object)
 	}
 	for i := range s.requests {

@@ -34,7 +34,7 @@ func claimOf(requests, tolerations int, distinct bool) *resourceapi.ResourceClai
 	return claim
 }
 
-// classes is a World with the class that the claims name.
+// classes is a ClusterView with the class that the claims name.
 func classes() validate.ClusterView {
 	world := &validate.Objects{}
 	class := &resourceapi.DeviceClass{Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
@@ -87,7 +87,7 @@ func BenchmarkLibrary(b *testing.B) {
 			b.Run(bench.name+"/"+cache.name, func(b *testing.B) {
 				e := engine(b, policy.Settings{CacheBytes: int64(cache.size), Timeout: time.Minute}, policy.Library())
 				req := writing(bench.claim)
-				req.World, req.Parameters = classes(), schemas
+				req.ClusterView, req.Parameters = classes(), schemas
 				b.ReportAllocs()
 				begin := cpuTime(b)
 				for b.Loop() {
@@ -114,7 +114,7 @@ func BenchmarkPolicy(b *testing.B) {
 			e := engine(b, settings, policy.Library())
 			req := writing(claimOf(1, 1, false))
 			b.ReportAllocs()
-			req.World = classes()
+			req.ClusterView = classes()
 			begin := cpuTime(b)
 			for b.Loop() {
 				decide(b, e, req)

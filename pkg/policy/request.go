@@ -29,10 +29,10 @@ type Request struct {
 	Object, Old any
 	// Raw is the object as JSON.
 	Raw []byte
-	// World is what else exists in the cluster; nil is nothing.
-	World validate.ClusterView
-	// Facts are other data of the cluster; nil is nothing.
-	Facts Facts
+	// ClusterView is what else exists in the cluster; nil is nothing.
+	ClusterView validate.ClusterView
+	// ClusterData is other data of the cluster; nil is nothing.
+	ClusterData ClusterData
 	// Parameters know the schemas of opaque parameters; nil knows none.
 	Parameters validate.Parameters
 	// Impact is what the write affects; nil if it is not known.
@@ -51,8 +51,8 @@ const (
 	ControllerManager Author = "controller-manager"
 )
 
-// Facts are data of the cluster other than classes and slices.
-type Facts interface {
+// ClusterData is the data of the cluster other than classes and slices.
+type ClusterData interface {
 	// NamespaceLabels returns the labels of a namespace, nil if it is not known.
 	NamespaceLabels(name string) map[string]string
 	// TaintKey returns whether a slice or taint rule has the key. sure is false while

@@ -200,8 +200,8 @@ func (s scopes) of(req Request) scope {
 		return s.named(req.Namespace)
 	}
 	var known labels.Set
-	if req.Facts != nil {
-		known = req.Facts.NamespaceLabels(req.Namespace)
+	if req.ClusterData != nil {
+		known = req.ClusterData.NamespaceLabels(req.Namespace)
 	}
 	apply := make([]byte, len(s.overrides))
 	for i, override := range s.overrides {

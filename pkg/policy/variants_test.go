@@ -152,7 +152,7 @@ func TestVariants(t *testing.T) {
 
 func variant(t *testing.T, e *policy.Engine, code string, req policy.Request, path string, mode policy.Mode) {
 	t.Helper()
-	req.World, req.Facts = classes(), unknownTaints{"queued": "yes"}
+	req.ClusterView, req.ClusterData = classes(), unknownTaints{"queued": "yes"}
 	d := decide(t, e, req)
 	if !slices.ContainsFunc(d.Violations, func(v policy.Violation) bool {
 		return v.Code == code && v.Mode == mode && slices.ContainsFunc(v.Paths, func(p string) bool { return strings.HasPrefix(p, path) })

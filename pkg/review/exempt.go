@@ -154,10 +154,10 @@ func (r Reviewer) inNamespace(place int, namespace string) bool {
 	if slices.Contains(e.Namespaces, namespace) {
 		return true
 	}
-	if selector == nil || r.Facts == nil {
+	if selector == nil || r.ClusterData == nil {
 		return false
 	}
-	known := r.Facts.NamespaceLabels(namespace)
+	known := r.ClusterData.NamespaceLabels(namespace)
 	return known != nil && selector.Matches(labels.Set(known))
 }
 

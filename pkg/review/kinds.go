@@ -155,7 +155,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	answer.sort()
 	k.learn(authors, obj, req, answer)
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
-		if answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.World, Expressions: r.expressions}); answer.Effect != "" {
+		if answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.ClusterView, Expressions: r.expressions}); answer.Effect != "" {
 			answer.EffectRule = ruleid.PatchEffect
 		}
 	}
@@ -270,7 +270,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 		return nil, nil, err
 	}
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
-		ClusterView: r.World, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings()}
+		ClusterView: r.ClusterView, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings()}
 	if r.exemptions.system(req) {
 		conditions.ClusterView = nil // rules about the cluster only warn, and components read no warnings
 	}

@@ -70,7 +70,7 @@ func newLegitimate(t *testing.T, seed uint64, policies *policy.Engine) *legitima
 		t.Fatal(err)
 	}
 	c.inCluster.InCluster, c.inCluster.Policies = true, policies
-	c.inCluster.Profile, c.inCluster.World, c.inCluster.SliceAuthors = apiserver.Profile{Minor: g.minor}, c.world, &review.SliceAuthors{}
+	c.inCluster.Profile, c.inCluster.ClusterView, c.inCluster.SliceAuthors = apiserver.Profile{Minor: g.minor}, c.world, &review.SliceAuthors{}
 	c.offline = review.Reviewer{Profile: apiserver.Profile{Minor: g.minor}}
 	return c
 }
@@ -224,13 +224,13 @@ func (c *legitimate) publish(p publisher, node int) (pool []*resourceapi.Resourc
 	for chunk := range slices.Chunk(devices, most) {
 		add(resourceapi.ResourceSliceSpec{Devices: chunk})
 	}
-	c.settle(p, pool, make([]*resourceapi.ResourceSlice, len(pool)))
+	c.writePool(p, pool, make([]*resourceapi.ResourceSlice, len(pool)))
 	return pool
 }
 
-// settle writes the slices of a pool one after the other. Until the last one is written the pool
+// writePool writes the slices of a pool one after the other. Until the last one is written the pool
 // has fewer than it says.
-func (c *legitimate) settle(p publisher, pool, old []*resourceapi.ResourceSlice) {
+func (c *legitimate) writePool(p publisher, pool, old []*resourceapi.ResourceSlice) {
 	c.t.Helper()
 	for i, slice := range pool {
 		slice.Spec.Pool.ResourceSliceCount = int64(len(pool))
@@ -262,7 +262,7 @@ func (c *legitimate) republish(p publisher, pool []*resourceapi.ResourceSlice) {
 		}
 		next = append(next, slice)
 	}
-	c.settle(p, next, pool)
+	c.writePool(p, next, pool)
 }
 
 // request is what a user asks of a class.

@@ -63,11 +63,11 @@ func (r Reviewer) classOfResource(name corev1.ResourceName) string {
 	if class := extendedresource.ImplicitClass(name); class != "" {
 		return class
 	}
-	if r.World == nil || !strings.Contains(string(name), "/") {
+	if r.ClusterView == nil || !strings.Contains(string(name), "/") {
 		return ""
 	}
 	var used *resourceapi.DeviceClass
-	for class := range r.World.Classes() {
+	for class := range r.ClusterView.Classes() {
 		if own := class.Spec.ExtendedResourceName; own != nil && *own == string(name) && (used == nil || extendedresource.Supersedes(class, used)) {
 			used = class
 		}

@@ -31,7 +31,7 @@ func TestExtendedResources(t *testing.T) {
 	name := "example.com/secret"
 	world := &validate.Objects{}
 	world.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: &name}})
-	r.World = world
+	r.ClusterView = world
 	pod := func(resources string) string {
 		return `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "b", "resources": {"requests": ` + resources + `}}]}}`
 	}

@@ -65,7 +65,7 @@ func TestSelectedByLabel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := withPolicies(t, tt.site)
-			r.Facts = tt.labels
+			r.ClusterData = tt.labels
 			req := request("v1", "ResourceClaim", "", tolerant, "")
 			req.Namespace, req.User = "b", who("jane")
 			for range 2 { // the second time it is remembered

@@ -55,21 +55,21 @@ type Reviewer struct {
 	Defaults mutate.Settings
 	// Profile is the API server that the mirror rules repeat.
 	Profile apiserver.Profile
-	// World has the other objects that rules see; nil leaves out the rules that
+	// ClusterView has the other objects that rules see; nil leaves out the rules that
 	// read it.
-	World validate.ClusterView
+	ClusterView validate.ClusterView
 	// Parameters is what the rules know about the opaque parameters of drivers; nil
 	// stands for the schemas that come with dra-steward.
 	Parameters validate.Parameters
 	// SelectorTime is how long the selectors of one write may be evaluated on the devices of
-	// the World; 0 sets no limit.
+	// the ClusterView; 0 sets no limit.
 	SelectorTime time.Duration
 	// Evaluations caches their results; nil evaluates again for each write.
 	Evaluations *validate.Evaluations
 	// Policies are evaluated after the rules; nil means none.
 	Policies *policy.Engine
-	// Facts are what the policies know of the cluster; nil is nothing.
-	Facts policy.Facts
+	// ClusterData is what the policies know of the cluster; nil is nothing.
+	ClusterData policy.ClusterData
 	// Templates return the age of ResourceClaimTemplates; nil knows none.
 	Templates Templates
 	// PoliciesSince says since when a policy denies what it denies now, by its code; nil
@@ -115,7 +115,7 @@ type Answer struct {
 	Findings []Finding
 	// Exempted are the problems that an exemption lets pass, for the audit log.
 	Exempted []Exempted
-	// Effect is what the object does to others, as far as the World shows; empty for
+	// Effect is what the object does to others, as far as the ClusterView shows; empty for
 	// most kinds.
 	Effect string
 	// EffectRule is the ID under which "explain" describes the Effect; empty with it.

@@ -55,7 +55,7 @@ func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored fun
 	return nil
 }
 
-// hasLedger is quick, and may be wrong in that it finds one.
+// hasOriginals is quick. It may report true for a slice without originals.
 func hasOriginals(object []byte) bool { return bytes.Contains(object, []byte(record.Annotation)) }
 
 // AcceptableSlice says why the newest API server would refuse a merged slice although it

@@ -138,7 +138,7 @@ func (t *Tracker) listen(ctx context.Context, running *sync.WaitGroup) (feeds []
 // write is the single writer.
 func (t *Tracker) write(ctx context.Context, feeds []feed) {
 	s := newState()
-	if !t.settle(ctx, feeds) {
+	if !t.waitForSync(ctx, feeds) {
 		return
 	}
 	for {
@@ -160,8 +160,8 @@ func (t *Tracker) write(ctx context.Context, feeds []feed) {
 	}
 }
 
-// settle waits until everything has been read that can be; false if ctx ended before.
-func (t *Tracker) settle(ctx context.Context, feeds []feed) bool {
+// waitForSync waits until everything has been read that can be; false if ctx ended before.
+func (t *Tracker) waitForSync(ctx context.Context, feeds []feed) bool {
 	for _, f := range feeds {
 		select {
 		case <-ctx.Done():

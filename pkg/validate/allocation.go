@@ -73,7 +73,7 @@ claim holds.`,
 		CrossObject: true,
 		Upstream:    "checks neither",
 		Source:      "KEP-4381, DeviceAllocationResult.Results",
-		Check:       allocationWorld,
+		Check:       allocationInCluster,
 	},
 }
 
@@ -161,11 +161,11 @@ func allocationDevices(claim *resourceapi.ResourceClaim, _ Pass) (errs field.Err
 	return errs
 }
 
-func allocationWorld(claim *resourceapi.ResourceClaim, c Pass) (errs field.ErrorList) {
+func allocationInCluster(claim *resourceapi.ResourceClaim, c Pass) (errs field.ErrorList) {
 	if c.ClusterView == nil || claim.Status.Allocation == nil {
 		return nil
 	}
-	holders := holdersBeside(claim, c.ClusterView)
+	holders := otherHolders(claim, c.ClusterView)
 	for i, result := range results(claim) {
 		published := c.ClusterView.Pool(result.Driver, result.Pool)
 		if len(published) == 0 {
@@ -200,8 +200,8 @@ func deviceIn(published []*resourceapi.ResourceSlice, name string) *resourceapi.
 	return nil
 }
 
-// holdersBeside are the claims other than claim that hold devices, without admin access.
-func holdersBeside(claim *resourceapi.ResourceClaim, world ClusterView) map[v1alpha1.DeviceName]string {
+// otherHolders are the claims other than claim that hold devices, without admin access.
+func otherHolders(claim *resourceapi.ResourceClaim, world ClusterView) map[v1alpha1.DeviceName]string {
 	holders := map[v1alpha1.DeviceName]string{}
 	for other := range world.Claims() {
 		if other.Namespace == claim.Namespace && other.Name == claim.Name {

@@ -129,7 +129,7 @@ func judge(t *testing.T, id string, e example.Example, c *example.Case) string {
 	t.Helper()
 	conditions := validate.Conditions{Now: writeTime}
 	decode(t, e.Site, &conditions)
-	conditions.ClusterView = world(t, e.World)
+	conditions.ClusterView = world(t, e.Existing)
 	if id == "slice-author-changed" {
 		conditions.SliceAuthors = published("system:serviceaccount:gpu:driver")
 	}

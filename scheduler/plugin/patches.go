@@ -36,7 +36,7 @@ type patches struct {
 	reader    *tracker.PatchReader
 	published fwk.ResourceSliceLister
 	classes   resourcelisters.DeviceClassLister
-	settled   chan struct{} // closed once the view need not be waited for
+	synced    chan struct{} // closed once the view need not be waited for
 	report    *report
 
 	mutex    sync.Mutex // of what follows
@@ -56,7 +56,7 @@ func startPatches(ctx context.Context, handle fwk.Handle, election *Election, re
 	classes := handle.SharedInformerFactory().Resource().V1().DeviceClasses()
 	p := &patches{
 		reader: reader, published: handle.SharedDRAManager().ResourceSlices(), classes: classes.Lister(),
-		settled: make(chan struct{}), wake: make(chan struct{}, 1), changed: map[string]bool{}, written: map[string]bool{},
+		synced: make(chan struct{}), wake: make(chan struct{}, 1), changed: map[string]bool{}, written: map[string]bool{},
 		report: report,
 	}
 	noted, err := reader.Informer.AddEventHandler(handlers(func(object any) { p.note(nameOf(object)) }))
@@ -148,7 +148,7 @@ func (p *patches) noteClass(class string) {
 func (p *patches) run(ctx context.Context, patches, slices cache.ResourceEventHandlerRegistration) {
 	p.wait(ctx, patches, slices)
 	p.work(ctx)
-	close(p.settled)
+	close(p.synced)
 	p.requeue()
 	for {
 		select {
@@ -227,7 +227,7 @@ func (p *patches) take(name string) bool {
 // isSettled reports whether the view is complete, so that nothing waits for it.
 func (p *patches) isSettled() bool {
 	select {
-	case <-p.settled:
+	case <-p.synced:
 		return true
 	default:
 		return false

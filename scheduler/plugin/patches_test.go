@@ -18,7 +18,7 @@ import (
 // Until patches have been read, pods that may use devices do not come into the queue, where
 // each of them would fail, with an event and a status; the others do.
 func TestPreEnqueue(t *testing.T) {
-	p := &Plugin{&dynamicresources.DynamicResources{}, &patches{settled: make(chan struct{})}}
+	p := &Plugin{&dynamicresources.DynamicResources{}, &patches{synced: make(chan struct{})}}
 	plain, claim := &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu"}}}}
 	if status := p.PreEnqueue(t.Context(), plain); !status.IsSuccess() {
 		t.Errorf("a pod without devices: %v", status)
@@ -29,7 +29,7 @@ func TestPreEnqueue(t *testing.T) {
 	if _, err := p.patches.list(nil); err != errNotRead {
 		t.Errorf("slices: %v", err)
 	}
-	close(p.patches.settled)
+	close(p.patches.synced)
 	if status := p.PreEnqueue(context.Background(), claim); status.Message() == errNotRead.Error() {
 		t.Errorf("a pod with a claim, then: %v", status)
 	}

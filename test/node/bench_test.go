@@ -81,7 +81,7 @@ func fullAgent(b *testing.B) (*steward.Agent, *prometheus.Registry) {
 	}
 	socket := filepath.Join(dir, "kubelet.sock")
 	serveFull(b, socket, pods)
-	world, err := steward.NewWorld(config, fullNode, logr.Discard())
+	world, err := steward.NewNodeView(config, fullNode, logr.Discard())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func fullAgent(b *testing.B) (*steward.Agent, *prometheus.Registry) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	agent := steward.NewAgent(steward.Options{World: world, Kubelet: kubelet, Checkpoint: file, CDI: cdi.Options{Dirs: []string{filepath.Join(dir, "cdi")}}, Metrics: metrics})
+	agent := steward.NewAgent(steward.Options{NodeView: world, Kubelet: kubelet, Checkpoint: file, CDI: cdi.Options{Dirs: []string{filepath.Join(dir, "cdi")}}, Metrics: metrics})
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		return world.Ready() == nil && len(world.Pods()) == fullPods, nil
 	})

@@ -81,13 +81,13 @@ func TestClient(t *testing.T) {
 	}
 	first := startServer(t, socket, pod("default", "one", nil, container("main")))
 	listing, err := client.List(t.Context(), time.Now())
-	if err != nil || len(listing.Pods) != 1 || listing.Settled {
+	if err != nil || len(listing.Pods) != 1 || listing.Complete {
 		t.Fatalf("%+v, %v", listing, err)
 	}
 	if id := listing.Pods[0].GetContainers()[0].GetDynamicResources()[0].GetClaimResources()[0].GetShareId(); id != "share-1" {
 		t.Errorf("share id is %q", id)
 	}
-	if settled, err := client.List(t.Context(), time.Now().Add(time.Minute)); err != nil || !settled.Settled {
+	if settled, err := client.List(t.Context(), time.Now().Add(time.Minute)); err != nil || !settled.Complete {
 		t.Errorf("%+v, %v; want it settled after a minute", settled, err)
 	}
 	if one, err := client.Get(t.Context(), "default", "one"); err != nil || one.GetName() != "one" {
@@ -103,7 +103,7 @@ func TestClient(t *testing.T) {
 	// The new kubelet's socket counts at once, even while the old one still answers.
 	startServer(t, socket)
 	again, err := client.List(t.Context(), time.Now())
-	if err != nil || len(again.Pods) != 0 || again.Settled || again.Started.Before(listing.Started) {
+	if err != nil || len(again.Pods) != 0 || again.Complete || again.Started.Before(listing.Started) {
 		t.Errorf("%+v, %v; want the new kubelet, which knows no pods yet", again, err)
 	}
 	first.Stop()

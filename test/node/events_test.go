@@ -40,7 +40,7 @@ func checkRestart(w *world, client *podresources.Client, truth map[string]string
 		if !listing.Started.After(before.Started) {
 			return false, "the socket is the old one"
 		}
-		if listing.Settled {
+		if listing.Complete {
 			w.Errorf("settled %s after its start", time.Since(listing.Started))
 		}
 		fewest = min(fewest, len(listing.Pods))
@@ -51,7 +51,7 @@ func checkRestart(w *world, client *podresources.Client, truth map[string]string
 		w.Errorf("after the restart:\n%s", diff)
 	}
 	later, err := client.List(w.Context(), time.Now().Add(time.Minute))
-	if err != nil || !later.Settled {
+	if err != nil || !later.Complete {
 		w.Errorf("a minute later it must be settled: %v", err)
 	}
 }

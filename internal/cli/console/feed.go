@@ -103,7 +103,7 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 // what is watched.
 func (f *feed) options(ctx context.Context, o *options) console.Options {
 	reader := report.Reader{Source: o.read, Namespace: o.release, Flag: "--release-namespace", Config: o.config}
-	options := console.Options{Cluster: f.cluster, Now: time.Now, World: f.worldFor(ctx), Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
+	options := console.Options{Cluster: f.cluster, Now: time.Now, FleetWithPods: f.worldFor(ctx), Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
 		Report: reader.Report, Policies: reader.Policies}
 	if f.typed != nil {
 		options.History = f.history

@@ -76,11 +76,11 @@ history reads ConfigMaps in the namespace of the release, or files (--from-files
 }
 
 func (o historyOptions) run(ctx context.Context, streams cmdutil.Streams, args []string, now time.Time) error {
-	ledger, err := o.History(ctx, streams, o.release, now)
+	store, err := o.History(ctx, streams, o.release, now)
 	if err != nil {
 		return err
 	}
-	keep, err := o.choose(ctx, streams, ledger, args)
+	keep, err := o.choose(ctx, streams, store, args)
 	if err != nil {
 		return err
 	}
@@ -89,20 +89,20 @@ func (o historyOptions) run(ctx context.Context, streams cmdutil.Streams, args [
 		since = now.Add(-o.since)
 	}
 	found := []*history.Record{}
-	for r := range ledger.Records {
+	for r := range store.Records {
 		if r = r.After(since); keep(usage.DeviceID(r.DeviceName)) && len(r.Entries)+len(r.Holders) > 0 {
 			found = append(found, r)
 		}
 	}
 	if len(found) == 0 {
-		fmt.Fprintf(streams.Err, "no taint, drain or reaction is recorded; the records begin at %s\n", stamp(ledger.Since))
+		fmt.Fprintf(streams.Err, "no taint, drain or reaction is recorded; the records begin at %s\n", stamp(store.Since))
 	}
 	switch o.output {
 	case "text", "wide":
 		if len(found) == 0 {
 			return nil
 		}
-		return o.write(streams.Out, ledger, found, since)
+		return o.write(streams.Out, store, found, since)
 	case "name":
 		for _, r := range found {
 			fmt.Fprintln(streams.Out, r.DeviceName)
@@ -113,7 +113,7 @@ func (o historyOptions) run(ctx context.Context, streams cmdutil.Streams, args [
 }
 
 // choose finds the devices that are asked for.
-func (o historyOptions) choose(ctx context.Context, streams cmdutil.Streams, ledger *history.Ledger, args []string) (keep func(usage.DeviceID) bool, _ error) {
+func (o historyOptions) choose(ctx context.Context, streams cmdutil.Streams, store *history.Store, args []string) (keep func(usage.DeviceID) bool, _ error) {
 	if len(args) == 0 && o.labels == "" {
 		return func(usage.DeviceID) bool { return true }, nil
 	}
@@ -127,10 +127,10 @@ func (o historyOptions) choose(ctx context.Context, streams cmdutil.Streams, led
 	if err != nil {
 		return nil, err
 	}
-	past := recorded{now.Scope(namespace), ledger}
+	past := recorded{now.Scope(namespace), store}
 	published := past.Names
 	past.Names = func(yield func(usage.DeviceID) bool) {
-		for r := range ledger.Records {
+		for r := range store.Records {
 			if !yield(usage.DeviceID(r.DeviceName)) {
 				return
 			}
@@ -164,7 +164,7 @@ func (o historyOptions) choose(ctx context.Context, streams cmdutil.Streams, led
 // recorded is what names of targets can refer to, now and in records.
 type recorded struct {
 	taints.Scope
-	ledger *history.Ledger
+	store *history.Store
 }
 
 // resolve finds the devices of a target: those of now, and those of before.
@@ -174,11 +174,11 @@ func (s recorded) resolve(name string) ([]taints.Target, error) {
 	var devices []v1alpha1.DeviceName
 	switch taints.Kinds()[kind] {
 	case "claim":
-		devices = s.ledger.HeldBy(s.Namespace, rest, "")
+		devices = s.store.HeldBy(s.Namespace, rest, "")
 	case "pod":
-		devices = s.ledger.HeldBy(s.Namespace, "", rest)
+		devices = s.store.HeldBy(s.Namespace, "", rest)
 	case "node":
-		for r := range s.ledger.Records {
+		for r := range s.store.Records {
 			if r.Node == rest {
 				devices = append(devices, r.DeviceName)
 			}
@@ -203,7 +203,7 @@ type row struct {
 }
 
 // write writes the events of all devices in the order of time, and what is not known.
-func (o historyOptions) write(out io.Writer, ledger *history.Ledger, found []*history.Record, since time.Time) error {
+func (o historyOptions) write(out io.Writer, store *history.Store, found []*history.Record, since time.Time) error {
 	var rows []row
 	for _, r := range found {
 		for _, e := range r.Timeline(since) {
@@ -233,7 +233,7 @@ func (o historyOptions) write(out io.Writer, ledger *history.Ledger, found []*hi
 			fmt.Fprintf(out, "%s: %s\n", r.DeviceName, note)
 		}
 	}
-	if cut := ledger.Cut(); cut.Devices > 0 {
+	if cut := store.Cut(); cut.Devices > 0 {
 		fmt.Fprintf(out, "the history of %s was left out, because there is room for 10 MB; the last of them changed at %s\n", plural.Of(cut.Devices, "device"), stamp(cut.Until))
 	}
 	return nil

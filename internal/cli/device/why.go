@@ -131,7 +131,7 @@ func faultNotes(l *clusterread.Snapshot, program string) (notes []string) {
 
 // answer explains a claim with a pod that uses it, or a pod.
 func answer(ctx context.Context, streams cmdutil.Streams, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (why.Answer, error) {
-	world := why.World{
+	world := why.Cluster{
 		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Gates: l.Gates, Now: time.Now(),
 		Surroundings: why.Surroundings{Pods: l.Pods, Events: l.Events, Templates: l.Templates, Groups: l.Groups, NoGroups: l.NoGroups},
 	}

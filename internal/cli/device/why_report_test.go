@@ -52,11 +52,11 @@ func TestWhyLarge(t *testing.T) {
 // fleet is a cluster in which no device is suitable for the claim: every fifth node has
 // devices of another driver, devices of another model, tainted devices, devices that are in
 // use, or an incomplete pool.
-func fleet(nodes, devices int) (why.World, *resourceapi.ResourceClaim) {
+func fleet(nodes, devices int) (why.Cluster, *resourceapi.ResourceClaim) {
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
 	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "gpu.example.com"`}}}
 	objects := []any{class}
-	w := why.World{}
+	w := why.Cluster{}
 	for i := range nodes {
 		node, driver, model := fmt.Sprintf("node-%04d", i), "gpu.example.com", "A100"
 		var taints []resourceapi.DeviceTaint

@@ -185,11 +185,11 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 		return audit.Report{}, errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
-	world, err := lint.World(reader, o.read.Files)
+	world, err := lint.ClusterView(reader, o.read.Files)
 	if err != nil {
 		return audit.Report{}, fmt.Errorf("--from-files: %w", err)
 	}
-	options.World = world
+	options.ClusterView = world
 	found, err := newCollected(options)
 	if err != nil {
 		return audit.Report{}, err
@@ -237,7 +237,7 @@ func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, 
 	if o.namespace != "" && !around.HasNamespace(o.namespace) {
 		return audit.Report{}, fmt.Errorf("--namespace %s: the cluster has no such namespace", o.namespace)
 	}
-	options.World, options.Facts = &around.Objects, around
+	options.ClusterView, options.ClusterData = &around.Objects, around
 	found, err := newCollected(options)
 	if err != nil {
 		return audit.Report{}, err

@@ -225,7 +225,7 @@ func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, 
 	if err != nil {
 		return err
 	}
-	options.World, options.Facts = &around.Objects, around
+	options.ClusterView, options.ClusterData = &around.Objects, around
 	visit, err := begin()
 	if err != nil {
 		return err
@@ -248,11 +248,11 @@ func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, opti
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
 	var world validate.ClusterView
-	world, err := lint.World(reader, o.read.Files)
+	world, err := lint.ClusterView(reader, o.read.Files)
 	if err != nil {
 		return fmt.Errorf("--from-files: %w", err)
 	}
-	options.World = world
+	options.ClusterView = world
 	visit, err := begin()
 	if err != nil {
 		return err

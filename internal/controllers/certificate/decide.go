@@ -14,11 +14,11 @@ type Times struct {
 	// Validity is how long a certificate is valid, RenewBefore how long before its end
 	// the next one is made. 0 < RenewBefore < Validity.
 	Validity, RenewBefore time.Duration
-	// Settle is how long API servers have to learn of an authority before something
+	// WaitAfterChange is how long API servers have to learn of an authority before something
 	// that it signed is served, and webhooks to take up a certificate before the
 	// authority of the former one is dropped. Not negative, and twice as long fits into
 	// RenewBefore.
-	Settle time.Duration
+	WaitAfterChange time.Duration
 }
 
 // MinValidity is the shortest Validity: certificates are made an hour old, for clocks
@@ -37,8 +37,8 @@ func (s Times) Validate() error {
 	if s.RenewBefore <= 0 || s.RenewBefore >= s.Validity-time.Hour {
 		errs = append(errs, fmt.Errorf("renewal %s before the end of the certificate: must be more than 0 and at least an hour shorter than the validity, %s", s.RenewBefore, s.Validity))
 	}
-	if s.Settle < 0 || 2*s.Settle > s.RenewBefore {
-		errs = append(errs, fmt.Errorf("time to settle %s: must be between 0 and half of the renewal time, %s", s.Settle, s.RenewBefore))
+	if s.WaitAfterChange < 0 || 2*s.WaitAfterChange > s.RenewBefore {
+		errs = append(errs, fmt.Errorf("time to wait after a change %s: must be between 0 and half of the renewal time, %s", s.WaitAfterChange, s.RenewBefore))
 	}
 	return errors.Join(errs...)
 }
@@ -99,7 +99,7 @@ func (s Times) Decide(state State, seen Seen) Decision {
 	case seen.Trusted.IsZero():
 		return Decision{Action: Wait, Reason: "not all webhooks trust the authorities yet", Until: due}
 	}
-	if drop := seen.Served.Add(s.Settle); seen.Now.Before(drop) {
+	if drop := seen.Served.Add(s.WaitAfterChange); seen.Now.Before(drop) {
 		return Decision{Action: Wait, Reason: "webhooks load the new certificate", Until: drop}
 	}
 	return Decision{Action: Retire, Reason: "nothing is served that these authorities signed"}
@@ -108,11 +108,11 @@ func (s Times) Decide(state State, seen Seen) Decision {
 // promote decides about a next pair that is good. Without another pair to serve there is
 // nothing to wait for.
 func (s Times) promote(alone bool, seen Seen) Decision {
-	switch settled := seen.Trusted.Add(s.Settle); {
+	switch trusted := seen.Trusted.Add(s.WaitAfterChange); {
 	case seen.Trusted.IsZero():
 		return Decision{Action: Wait, Reason: "not all webhooks trust the next authority yet"}
-	case !alone && seen.Now.Before(settled):
-		return Decision{Action: Wait, Reason: "API servers observe the next authority", Until: settled}
+	case !alone && seen.Now.Before(trusted):
+		return Decision{Action: Wait, Reason: "API servers observe the next authority", Until: trusted}
 	}
 	return Decision{Action: Promote, Reason: "the next authority is trusted"}
 }

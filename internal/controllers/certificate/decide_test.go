@@ -13,7 +13,7 @@ import (
 
 const host = "dra-steward.dra-steward.svc"
 
-var settings = Times{Hosts: []string{host}, Validity: 90 * 24 * time.Hour, RenewBefore: 30 * 24 * time.Hour, Settle: 2 * time.Minute}
+var settings = Times{Hosts: []string{host}, Validity: 90 * 24 * time.Hour, RenewBefore: 30 * 24 * time.Hour, WaitAfterChange: 2 * time.Minute}
 
 // pair makes one as it is made for a cluster.
 func pair(t *testing.T, hosts ...string) Pair {
@@ -41,21 +41,21 @@ func TestDecide(t *testing.T) {
 		"for another host":                {State{}.Prepare(foreign).Promote(), trusted(time.Hour), Issue, time.Time{}},
 		"first, not yet trusted":          {State{}.Prepare(old), Seen{Now: now}, Wait, time.Time{}},
 		"first, trusted: nothing to lose": {State{}.Prepare(old), trusted(0), Promote, time.Time{}},
-		"first, beside an unknown one":    {State{}.Trusting(serving.Bundle()).Prepare(next), trusted(0), Wait, now.Add(settings.Settle)},
-		"and settled":                     {State{}.Trusting(serving.Bundle()).Prepare(next), trusted(settings.Settle), Promote, time.Time{}},
+		"first, beside an unknown one":    {State{}.Trusting(serving.Bundle()).Prepare(next), trusted(0), Wait, now.Add(settings.WaitAfterChange)},
+		"and waited":                      {State{}.Trusting(serving.Bundle()).Prepare(next), trusted(settings.WaitAfterChange), Promote, time.Time{}},
 		"good":                            {serving, trusted(time.Hour), Wait, old.Expires().Add(-settings.RenewBefore)},
 		"good, but a new one is wanted":   {serving, Seen{Now: now, Renew: true}, Issue, time.Time{}},
 		"wanted, and on its way":          {both, Seen{Now: now, Renew: true}, Wait, time.Time{}},
 		"about to expire":                 {serving, Seen{Now: old.Expires().Add(-settings.RenewBefore)}, Issue, time.Time{}},
 		"expired":                         {serving, Seen{Now: old.Expires().Add(time.Second)}, Issue, time.Time{}},
 		"next not trusted":                {both, Seen{Now: now}, Wait, time.Time{}},
-		"next trusted just now":           {both, trusted(0), Wait, now.Add(settings.Settle)},
-		"next settled":                    {both, trusted(settings.Settle), Promote, time.Time{}},
+		"next trusted just now":           {both, trusted(0), Wait, now.Add(settings.WaitAfterChange)},
+		"next waited for":                 {both, trusted(settings.WaitAfterChange), Promote, time.Time{}},
 		"next expired too":                {both, Seen{Now: next.Expires().Add(time.Second), Trusted: now}, Issue, time.Time{}},
-		"promoted just now":               {both.Promote(), trusted(0), Wait, now.Add(settings.Settle)},
+		"promoted just now":               {both.Promote(), trusted(0), Wait, now.Add(settings.WaitAfterChange)},
 		"promoted, caBundle is behind":    {both.Promote(), Seen{Now: now, Served: now.Add(-time.Hour)}, Wait, next.Expires().Add(-settings.RenewBefore)},
-		"taken up everywhere":             {both.Promote(), trusted(settings.Settle), Retire, time.Time{}},
-		"retired":                         {both.Promote().Retire(), trusted(settings.Settle), Wait, next.Expires().Add(-settings.RenewBefore)},
+		"taken up everywhere":             {both.Promote(), trusted(settings.WaitAfterChange), Retire, time.Time{}},
+		"retired":                         {both.Promote().Retire(), trusted(settings.WaitAfterChange), Wait, next.Expires().Add(-settings.RenewBefore)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := settings.Decide(tt.state, tt.seen)
@@ -100,14 +100,14 @@ func TestState(t *testing.T) {
 }
 
 // TestNothingIsServedUntrusted follows three years day by day: at every moment the
-// serving pair is valid and its authority has been trusted for the time to settle, and no
+// serving pair is valid and its authority has been trusted for the time to wait, and no
 // more than two authorities are trusted.
 func TestNothingIsServedUntrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var state State
 		var trusted, served time.Time
 		s, rotations := settings, 0
-		s.Settle = 2 * 24 * time.Hour
+		s.WaitAfterChange = 2 * 24 * time.Hour
 		announced := map[string]time.Time{}
 		for start := time.Now(); time.Since(start) < 3*365*24*time.Hour; <-time.After(24 * time.Hour) {
 			now := time.Now()
@@ -126,7 +126,7 @@ func TestNothingIsServedUntrusted(t *testing.T) {
 				first := state.Serving.empty()
 				state, served = state.Promote(), now
 				chain, err := state.Serving.chain()
-				if at, ok := announced[string(chain[1].Raw)]; err != nil || !ok || !first && now.Sub(at) < s.Settle {
+				if at, ok := announced[string(chain[1].Raw)]; err != nil || !ok || !first && now.Sub(at) < s.WaitAfterChange {
 					t.Fatalf("%v: served %v after it was announced: %v", now, now.Sub(at), err)
 				}
 				rotations++
@@ -153,8 +153,8 @@ func TestSettings(t *testing.T) {
 		"at least 2h0m0s":    func(s *Times) { s.Validity = time.Hour },
 		"at least an hour":   func(s *Times) { s.RenewBefore = s.Validity },
 		"more than 0":        func(s *Times) { s.RenewBefore = 0 },
-		"half of the":        func(s *Times) { s.Settle = s.RenewBefore },
-		"time to settle -1s": func(s *Times) { s.Settle = -time.Second },
+		"half of the":        func(s *Times) { s.WaitAfterChange = s.RenewBefore },
+		"after a change -1s": func(s *Times) { s.WaitAfterChange = -time.Second },
 	} {
 		s := settings
 		change(&s)

@@ -54,9 +54,9 @@ type Controller struct {
 
 	mutex  sync.Mutex
 	memory history.Memory
-	// ledger is nil while another replica leads.
-	ledger *history.Ledger
-	dirty  map[v1alpha1.DeviceName]struct{}
+	// store is nil while another replica leads.
+	store *history.Store
+	dirty map[v1alpha1.DeviceName]struct{}
 	// drains and reactions are the entries of each device; drainsChanged and reactionsChanged are
 	// true if they are to be found again.
 	drains, reactions               map[v1alpha1.DeviceName][]history.Entry
@@ -101,11 +101,11 @@ func (c *Controller) claim(old, now any) {
 		}
 		c.memory.Hold(h, has, time.Now())
 	}
-	if c.ledger == nil {
+	if c.store == nil {
 		return
 	}
 	for _, device := range slices.Concat(had, has) {
-		if c.ledger.Has(device) {
+		if c.store.Has(device) {
 			c.dirty[device] = struct{}{}
 		}
 	}
@@ -129,7 +129,7 @@ func (c *Controller) slice(objects ...any) {
 		for i := range slice.Spec.Devices {
 			d := &slice.Spec.Devices[i]
 			name := v1alpha1.DeviceName{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: d.Name}
-			if len(d.Taints) > 0 || c.ledger.Has(name) {
+			if len(d.Taints) > 0 || c.store.Has(name) {
 				c.dirty[name] = struct{}{}
 			}
 		}
@@ -179,22 +179,22 @@ func (c *Controller) Run(ctx context.Context) error {
 // begin reads what is stored; until it has, nothing is written.
 func (c *Controller) begin(ctx context.Context) bool {
 	c.mutex.Lock()
-	c.ledger = &history.Ledger{}
+	c.store = &history.Store{}
 	c.mutex.Unlock()
 	for shard := range history.Shards {
 		if err := c.fetch(ctx, shard); err != nil {
 			c.report(ctx, err)
 			c.mutex.Lock()
-			c.ledger, c.stored = nil, [history.Shards]stored{}
+			c.store, c.stored = nil, [history.Shards]stored{}
 			c.mutex.Unlock()
 			return false
 		}
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.ledger.Since.IsZero() {
-		c.ledger.Since = time.Now().UTC().Truncate(time.Second)
-		c.ledger.Change(0)
+	if c.store.Since.IsZero() {
+		c.store.Since = time.Now().UTC().Truncate(time.Second)
+		c.store.Change(0)
 	}
 	c.drainsChanged, c.reactionsChanged = true, true
 	return true
@@ -254,16 +254,16 @@ func (c *Controller) pass(now time.Time) {
 	}
 	view := c.Tracker.Snapshot()
 	for device := range c.dirty {
-		c.ledger.Observe(c.observe(device, view), now)
+		c.store.Observe(c.observe(device, view), now)
 	}
 	clear(c.dirty)
-	c.Metrics.state(c.ledger)
+	c.Metrics.state(c.store)
 }
 
 func (c *Controller) expire(now time.Time) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.ledger.Expire(now)
+	c.store.Expire(now)
 	c.memory.Expire(now)
 }
 
@@ -275,13 +275,13 @@ func (c *Controller) observe(name v1alpha1.DeviceName, view *tracker.Snapshot) h
 		o.Entries = append(o.Entries, taintsOf(d, view)...)
 	}
 	if !synced(c.Drains) {
-		o.Entries = append(o.Entries, c.ledger.Standing(name, history.Drain)...)
+		o.Entries = append(o.Entries, c.store.Standing(name, history.Drain)...)
 	}
 	if !synced(c.Reactions) {
-		o.Entries = append(o.Entries, c.ledger.Standing(name, history.Reaction)...)
+		o.Entries = append(o.Entries, c.store.Standing(name, history.Reaction)...)
 	}
-	if len(o.Entries) > 0 || c.ledger.Has(name) {
-		o.Holders, o.Past = c.memory.Holders(name), c.memory.Take(name)
+	if len(o.Entries) > 0 || c.store.Has(name) {
+		o.Holders, o.Previous = c.memory.Holders(name), c.memory.Take(name)
 	}
 	return o
 }
@@ -289,7 +289,7 @@ func (c *Controller) observe(name v1alpha1.DeviceName, view *tracker.Snapshot) h
 // replace takes over new entries, and marks the devices whose entries differ.
 func (c *Controller) replace(had *map[v1alpha1.DeviceName][]history.Entry, now map[v1alpha1.DeviceName][]history.Entry) {
 	if *had == nil { // what ended while no controller ran
-		for _, device := range c.ledger.Open() {
+		for _, device := range c.store.Open() {
 			c.dirty[device] = struct{}{}
 		}
 	}
@@ -309,7 +309,7 @@ func (c *Controller) replace(had *map[v1alpha1.DeviceName][]history.Entry, now m
 // writeOne writes the shard that has changed and was written the longest ago. It reports whether there is one.
 func (c *Controller) writeOne(ctx context.Context) bool {
 	c.mutex.Lock()
-	changed := c.ledger.Changed()
+	changed := c.store.Changed()
 	slices.SortFunc(changed, func(a, b int) int { return c.stored[a].written.Compare(c.stored[b].written) })
 	c.mutex.Unlock()
 	if len(changed) == 0 {

@@ -144,11 +144,11 @@ func (w *world) release(name string) {
 // lines are what the stored history of a device says.
 func (w *world) lines(pool, device string) (all []string) {
 	w.Helper()
-	ledger, found, err := devicehistory.Read(w.Context(), w.client.CoreV1().ConfigMaps("dra-steward"), "a-history", time.Now())
+	store, found, err := devicehistory.Read(w.Context(), w.client.CoreV1().ConfigMaps("dra-steward"), "a-history", time.Now())
 	if err != nil || found == 0 {
 		w.Fatal(found, err)
 	}
-	r := ledger.Of(v1alpha1.DeviceName{Driver: driver, Pool: pool, Device: device})
+	r := store.Of(v1alpha1.DeviceName{Driver: driver, Pool: pool, Device: device})
 	if r == nil {
 		return nil
 	}
@@ -234,7 +234,7 @@ func TestOthers(t *testing.T) {
 		wait(20 * time.Second)
 		other := v1alpha1.DeviceName{Driver: driver, Pool: "node-1", Device: "gpu-7"}
 		shard := history.ShardOf(other)
-		var theirs history.Ledger
+		var theirs history.Store
 		theirs.Observe(history.Observation{Device: other, Entries: []history.Entry{{Kind: history.Drain, Name: "theirs", Begin: time.Now()}}}, time.Now())
 		data, err := theirs.Encode(shard)
 		w.do(nil, err)

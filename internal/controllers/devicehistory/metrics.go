@@ -41,7 +41,7 @@ func (m *Metrics) wrote(err error) {
 	m.writes.WithLabelValues(result).Inc()
 }
 
-func (m *Metrics) state(l *history.Ledger) {
+func (m *Metrics) state(l *history.Store) {
 	if m == nil {
 		return
 	}

@@ -26,11 +26,11 @@ func Prefix(controller string) string { return controller + "-history" }
 // Name is the name of one of the ConfigMaps, from 0 to [history.Shards].
 func Name(prefix string, shard int) string { return fmt.Sprintf("%s-%d", prefix, shard) }
 
-// Add adds what a ConfigMap has to a ledger; one that is not of the history adds nothing.
-func Add(ledger *history.Ledger, prefix string, object *corev1.ConfigMap, now time.Time) error {
+// Add adds what a ConfigMap has to a store; one that is not of the history adds nothing.
+func Add(store *history.Store, prefix string, object *corev1.ConfigMap, now time.Time) error {
 	for shard := range history.Shards {
 		if object.Name == Name(prefix, shard) {
-			if err := ledger.Decode(shard, object.BinaryData[key], now); err != nil {
+			if err := store.Decode(shard, object.BinaryData[key], now); err != nil {
 				return fmt.Errorf("ConfigMap %s/%s: %w", object.Namespace, object.Name, err)
 			}
 		}
@@ -39,22 +39,22 @@ func Add(ledger *history.Ledger, prefix string, object *corev1.ConfigMap, now ti
 }
 
 // Read reads all ConfigMaps. It needs the verb get, by name. found is how many there are.
-func Read(ctx context.Context, client coreclient.ConfigMapInterface, prefix string, now time.Time) (ledger *history.Ledger, found int, _ error) {
-	ledger = &history.Ledger{}
+func Read(ctx context.Context, client coreclient.ConfigMapInterface, prefix string, now time.Time) (store *history.Store, found int, _ error) {
+	store = &history.Store{}
 	for shard := range history.Shards {
 		object, err := client.Get(ctx, Name(prefix, shard), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err == nil {
-			err = Add(ledger, prefix, object, now)
+			err = Add(store, prefix, object, now)
 		}
 		if err != nil {
 			return nil, 0, err
 		}
 		found++
 	}
-	return ledger, found, nil
+	return store, found, nil
 }
 
 // ReadOne reads the record of one device, nil if there is none.
@@ -66,11 +66,11 @@ func ReadOne(ctx context.Context, client coreclient.ConfigMapInterface, prefix s
 	if err != nil {
 		return nil, err
 	}
-	ledger := &history.Ledger{}
-	if err := Add(ledger, prefix, object, now); err != nil {
+	store := &history.Store{}
+	if err := Add(store, prefix, object, now); err != nil {
 		return nil, err
 	}
-	return ledger.Of(device), nil
+	return store.Of(device), nil
 }
 
 // A stored shard is as the API server has it.
@@ -81,14 +81,14 @@ type stored struct {
 	written time.Time
 }
 
-// fetch reads a shard. What another has written since is merged into the ledger.
+// fetch reads a shard. What another has written since is merged into the store.
 func (c *Controller) fetch(ctx context.Context, shard int) error {
 	object, err := c.ConfigMaps.Get(ctx, Name(c.Prefix, shard), metav1.GetOptions{})
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if apierrors.IsNotFound(err) {
 		if c.stored[shard].version != "" {
-			c.ledger.Change(shard)
+			c.store.Change(shard)
 		}
 		c.stored[shard].version = ""
 		return nil
@@ -101,14 +101,14 @@ func (c *Controller) fetch(ctx context.Context, shard int) error {
 	}
 	first := c.stored[shard].version == ""
 	c.stored[shard].version = object.ResourceVersion
-	err = Add(c.ledger, c.Prefix, object, time.Now())
+	err = Add(c.store, c.Prefix, object, time.Now())
 	if err != nil {
 		c.Logger.Error(err, "Cannot read a part of the history of devices: it is written again, without what it had")
 	}
 	if err != nil || !first {
-		c.ledger.Change(shard)
+		c.store.Change(shard)
 	}
-	for _, device := range c.ledger.Open() {
+	for _, device := range c.store.Open() {
 		if history.ShardOf(device) == shard {
 			c.dirty[device] = struct{}{}
 		}
@@ -119,7 +119,7 @@ func (c *Controller) fetch(ctx context.Context, shard int) error {
 // write stores a shard. Another leader's write is read first, and merged.
 func (c *Controller) write(ctx context.Context, shard int) error {
 	c.mutex.Lock()
-	data, err := c.ledger.Encode(shard)
+	data, err := c.store.Encode(shard)
 	at := &c.stored[shard]
 	at.written = time.Now()
 	version := at.version
@@ -144,7 +144,7 @@ func (c *Controller) write(ctx context.Context, shard int) error {
 		return nil
 	}
 	c.mutex.Lock()
-	c.ledger.Change(shard)
+	c.store.Change(shard)
 	c.mutex.Unlock()
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return c.fetch(ctx, shard)

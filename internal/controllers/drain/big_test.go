@@ -99,7 +99,7 @@ func TestBig(t *testing.T) {
 // publishes another device, which no rule may select; then never again.
 func TestWholePools(t *testing.T) {
 	w := bigWorld(t, 40, 10)
-	settled := func() {
+	idle := func() {
 		t.Helper()
 		w.run(15*time.Second, never)
 		w.expect("Cordoned=True Cordoned")
@@ -107,7 +107,7 @@ func TestWholePools(t *testing.T) {
 	w.drain.Spec.Paused = true
 	count := func(want int) {
 		t.Helper()
-		settled()
+		idle()
 		if len(w.rules) != want {
 			t.Errorf("%d rules, want %d", len(w.rules), want)
 		}

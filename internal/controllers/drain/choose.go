@@ -50,7 +50,7 @@ func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
 			d.Evict = append(d.Evict, v1alpha1.DrainPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Delete: force})
 		}
 		d.beginAll(in, pod, from)
-		d.takeTurn(pod)
+		d.countOwner(pod)
 	}
 	if taken > 0 {
 		d.Status.Evicting = d.Evict
@@ -95,9 +95,9 @@ func (l *limits) take(pod *candidate, regardless bool) bool {
 	return true
 }
 
-// settle adds the outcomes of the pending evictions to the counts. An unknown outcome is
+// schedulerSync adds the outcomes of the pending evictions to the counts. An unknown outcome is
 // taken from the pod: one that exists and is not being deleted was not evicted.
-func (d *Decision) settle(in Input) {
+func (d *Decision) countPending(in Input) {
 	there := map[types.UID]bool{}
 	for _, holder := range in.Holders {
 		for _, pod := range holder.Pods {

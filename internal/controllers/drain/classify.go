@@ -19,8 +19,8 @@ type candidate struct {
 	Pod
 	// claims are those of the drain that it uses.
 	claims []*resourceapi.ResourceClaim
-	// turn is how many pods of its owner come before it.
-	turn int
+	// rank is how many pods of its owner come before it.
+	rank int
 	// block is why it cannot be evicted now; nil if it can be.
 	block *v1alpha1.DrainBlock
 }
@@ -28,7 +28,7 @@ type candidate struct {
 // A survey is who holds the devices, and what can be done about it.
 type survey struct {
 	// pods are all, in the order of their names; those that can be evicted are waiting,
-	// in the order of their turn.
+	// in the order of their rank.
 	pods, waiting []*candidate
 	// leaving are on their way out, blocked cannot be evicted now.
 	leaving, blocked []*candidate
@@ -74,8 +74,8 @@ func (d *Decision) classify(in Input, from time.Time, force bool) survey {
 			}
 		}
 	}
-	d.dropTurns(s.pods)
-	order(s.waiting, in.Drain.Spec.Order, d.turns())
+	d.dropOwners(s.pods)
+	order(s.waiting, in.Drain.Spec.Order, d.evictedByOwner())
 	return s
 }
 
@@ -98,25 +98,25 @@ func reserved(claim *resourceapi.ResourceClaim) (blocks []v1alpha1.DrainBlock) {
 }
 
 // order sorts by the criteria, the first first, then by name. had is how many pods of an
-// owner had their turn before.
+// owner were evicted before.
 func order(pods []*candidate, criteria []v1alpha1.DrainOrder, had map[types.UID]int) {
 	if criteria == nil {
 		criteria = []v1alpha1.DrainOrder{v1alpha1.OrderPriority, v1alpha1.OrderOwnerSpread}
 	}
-	// The turn within an owner follows the other criteria.
+	// The rank within an owner follows the other criteria.
 	byPriority := func(a, b *candidate) int { return cmp.Compare(priority(a.Pod), priority(b.Pod)) }
 	if slices.Contains(criteria, v1alpha1.OrderPriority) {
 		slices.SortStableFunc(pods, byPriority)
 	}
 	for _, pod := range pods {
 		if owner := metav1.GetControllerOf(pod); owner != nil {
-			pod.turn = had[owner.UID]
+			pod.rank = had[owner.UID]
 			had[owner.UID]++
 		}
 	}
 	slices.SortStableFunc(pods, func(a, b *candidate) int {
 		for _, criterion := range criteria {
-			by := cmp.Compare(a.turn, b.turn)
+			by := cmp.Compare(a.rank, b.rank)
 			if criterion == v1alpha1.OrderPriority {
 				by = byPriority(a, b)
 			}

@@ -144,7 +144,7 @@ func (d *Decision) cordon(in Input, wanted iter.Seq[*resourceapi.DeviceTaintRule
 		case !same(is, rule):
 			corrected := is.DeepCopy()
 			corrected.Spec = rule.Spec
-			corrected.Spec.Taint.TimeAdded = &metav1.Time{Time: in.Now.Truncate(time.Second)} // it has to settle again
+			corrected.Spec.Taint.TimeAdded = &metav1.Time{Time: in.Now.Truncate(time.Second)} // the scheduler has to observe it again
 			metav1.SetMetaDataLabel(&corrected.ObjectMeta, DrainLabel, in.Drain.Name)
 			metav1.SetMetaDataAnnotation(&corrected.ObjectMeta, UIDAnnotation, string(in.Drain.UID))
 			d.Correct = append(d.Correct, corrected)
@@ -212,7 +212,7 @@ func (d *Decision) cordonCondition(in Input, groups []v1alpha1.DrainDevices) (fr
 		c.set(v1alpha1.DrainCordoned, false, "Cordoning", fmt.Sprintf("the DeviceTaintRules of %s are being written", plural.Of(len(in.Devices.Names), "device")))
 		return time.Time{}, false
 	}
-	if due := since.Add(in.Settings.settle()); due.After(in.Now) {
+	if due := since.Add(in.Settings.schedulerSync()); due.After(in.Now) {
 		c.set(v1alpha1.DrainCordoned, false, "Settling", fmt.Sprintf("the rules are written; the scheduler has observed them by %s", clock(due)))
 		d.wakeAt(due)
 		return time.Time{}, false

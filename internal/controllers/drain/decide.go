@@ -17,7 +17,7 @@ import (
 func Decide(in Input) Decision {
 	d := Decision{Status: *in.Drain.Status.DeepCopy()}
 	d.Status.ObservedGeneration = in.Drain.Generation
-	d.settle(in)
+	d.countPending(in)
 	c := conditions{&d.Status, in.Now}
 	c.knownFault(in.Version)
 	groups := in.chosen()

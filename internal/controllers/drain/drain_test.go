@@ -29,7 +29,7 @@ func TestDrain(t *testing.T) {
 	w.run(9*time.Second, never)
 	w.expect("Cordoned=False Settling")
 	if len(w.times) > 0 {
-		t.Errorf("evicted before the cordon has settled: %v", w.times)
+		t.Errorf("evicted before the scheduler observed the cordon: %v", w.times)
 	}
 	w.run(time.Minute, never)
 	w.expect("Cordoned=True Cordoned", "Draining=False Drained", "Blocked=False NotBlocked", "Drained=True Drained")

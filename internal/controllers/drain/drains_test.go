@@ -443,7 +443,7 @@ func TestRules(t *testing.T) {
 				})
 				p.pass(9 * time.Second)
 				if order, _ := p.went(); len(before) != 1 || len(order) != 1 {
-					t.Errorf("evicted %v, and then %v before the rule has settled", before, order)
+					t.Errorf("evicted %v, and then %v before the scheduler observed the rule", before, order)
 				}
 				p.expect("firmware", "Cordoned=False Settling")
 				p.pass(time.Minute)

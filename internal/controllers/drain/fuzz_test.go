@@ -66,7 +66,7 @@ func FuzzDecide(f *testing.F) {
 				}
 			}
 		}
-		if len(got.Status.Evicting) > 128 || len(got.Status.Blocked) > 64 || len(got.Status.Attempts) > 512 || len(got.Status.Turns) > 512 {
+		if len(got.Status.Evicting) > 128 || len(got.Status.Blocked) > 64 || len(got.Status.Attempts) > 512 || len(got.Status.EvictedByOwner) > 512 {
 			t.Errorf("lists of %d, %d and %d", len(got.Status.Evicting), len(got.Status.Blocked), len(got.Status.Attempts))
 		}
 	})

@@ -96,15 +96,15 @@ type Refusal struct {
 
 // Delays are the times that drains keep. Zero values are replaced by the defaults.
 type Delays struct {
-	// Settle is how long after a rule was written the scheduler has surely seen it, 10 s
+	// SchedulerSync is how long after a rule was written the scheduler has surely seen it, 10 s
 	// by default.
-	Settle time.Duration
+	SchedulerSync time.Duration
 	// Backoff is how long pods that came back are left alone, 5 minutes by default; it
 	// doubles each time, up to BackoffMax, an hour by default.
 	Backoff, BackoffMax time.Duration
 }
 
-func (s Delays) settle() time.Duration { return orElse(s.Settle, 10*time.Second) }
+func (s Delays) schedulerSync() time.Duration { return orElse(s.SchedulerSync, 10*time.Second) }
 
 // backoff is how long to wait after a number of attempts.
 func (s Delays) backoff(attempts int32) time.Duration {

@@ -9,41 +9,41 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// maxTurns is how many owners are remembered; the schema has the number, too. Pods of the
-// owners beyond have the first turn.
-const maxTurns = 512
+// maxOwners is how many owners are remembered; the schema has the number, too. Pods of the
+// owners beyond count as having no evicted pod.
+const maxOwners = 512
 
-// turns are how many pods of an owner had their turn.
-func (d *Decision) turns() map[types.UID]int {
-	turns := map[types.UID]int{}
-	for _, turn := range d.Status.Turns {
-		turns[turn.UID] = int(turn.Count)
+// evictedByOwner returns how many pods of each owner were evicted.
+func (d *Decision) evictedByOwner() map[types.UID]int {
+	evicted := map[types.UID]int{}
+	for _, owner := range d.Status.EvictedByOwner {
+		evicted[owner.UID] = int(owner.Count)
 	}
-	return turns
+	return evicted
 }
 
-// takeTurn notes the turn of a pod's owner.
-func (d *Decision) takeTurn(pod *candidate) {
+// countOwner counts an eviction for the owner of a pod.
+func (d *Decision) countOwner(pod *candidate) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
 		return
 	}
-	i := slices.IndexFunc(d.Status.Turns, func(t v1alpha1.DrainTurn) bool { return t.UID == owner.UID })
+	i := slices.IndexFunc(d.Status.EvictedByOwner, func(t v1alpha1.OwnerEvictions) bool { return t.UID == owner.UID })
 	switch {
 	case i >= 0:
-		d.Status.Turns[i].Count++
-	case len(d.Status.Turns) < maxTurns:
-		d.Status.Turns = append(d.Status.Turns, v1alpha1.DrainTurn{UID: owner.UID, Count: 1})
+		d.Status.EvictedByOwner[i].Count++
+	case len(d.Status.EvictedByOwner) < maxOwners:
+		d.Status.EvictedByOwner = append(d.Status.EvictedByOwner, v1alpha1.OwnerEvictions{UID: owner.UID, Count: 1})
 	}
 }
 
-// dropTurns forgets owners that have no pods left.
-func (d *Decision) dropTurns(pods []*candidate) {
+// dropOwners forgets owners that have no pods left.
+func (d *Decision) dropOwners(pods []*candidate) {
 	owners := map[types.UID]bool{}
 	for _, pod := range pods {
 		if owner := metav1.GetControllerOf(pod); owner != nil {
 			owners[owner.UID] = true
 		}
 	}
-	d.Status.Turns = slices.DeleteFunc(d.Status.Turns, func(t v1alpha1.DrainTurn) bool { return !owners[t.UID] })
+	d.Status.EvictedByOwner = slices.DeleteFunc(d.Status.EvictedByOwner, func(t v1alpha1.OwnerEvictions) bool { return !owners[t.UID] })
 }

@@ -28,7 +28,7 @@ type View interface {
 // The defaults of [ResyncOptions], and the pace of touches.
 const (
 	DefaultInterval = time.Second
-	DefaultSettle   = time.Second
+	DefaultDelay    = time.Second
 	DefaultPools    = 100.0
 	// maxPause is the longest time between two touches of a pool that do not help.
 	maxPause = time.Minute
@@ -50,9 +50,9 @@ type ResyncOptions struct {
 	PoolOriginals *PoolOriginals
 	// Interval is how often the view is looked at, DefaultInterval if zero.
 	Interval time.Duration
-	// Settle is how long a slice differs before it is touched, DefaultSettle if zero: the
+	// Delay is how long a slice differs before it is touched, DefaultDelay if zero: the
 	// webhook's replicas have to learn of a patch, too.
-	Settle time.Duration
+	Delay time.Duration
 	// PoolsPerSecond is the largest number of pools that are touched, DefaultPools if zero.
 	// There are fewer while the API server answers slowly.
 	PoolsPerSecond float64
@@ -98,8 +98,8 @@ func NewResyncer(options ResyncOptions) *Resyncer {
 	if options.Interval <= 0 {
 		options.Interval = DefaultInterval
 	}
-	if options.Settle <= 0 {
-		options.Settle = DefaultSettle
+	if options.Delay <= 0 {
+		options.Delay = DefaultDelay
 	}
 	if options.PoolsPerSecond <= 0 {
 		options.PoolsPerSecond = DefaultPools
@@ -166,7 +166,7 @@ func (t *Resyncer) touchAll(ctx context.Context, differing map[Pool][]string, no
 		}
 		running++
 		go func() { answers <- t.touch(ctx, pool, differing[pool]) }()
-		length := min(max(2*t.pauses[pool].length, 2*t.options.Settle), maxPause)
+		length := min(max(2*t.pauses[pool].length, 2*t.options.Delay), maxPause)
 		t.pauses[pool] = pause{now.Add(length), length}
 	}
 }
@@ -174,7 +174,7 @@ func (t *Resyncer) touchAll(ctx context.Context, differing map[Pool][]string, no
 // due returns the pools to touch, first those that were touched the least without success.
 func (t *Resyncer) due(differing map[Pool][]string, now time.Time) (pools []Pool) {
 	for pool, names := range differing {
-		if !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < t.options.Settle }) {
+		if !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < t.options.Delay }) {
 			pools = append(pools, pool)
 		}
 	}

@@ -251,7 +251,7 @@ func installRoles(t *testing.T) {
 		}
 	}
 	shard := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dra-steward-controller-history-0"},
-		BinaryData: map[string][]byte{"history.json.gz": must((&history.Ledger{}).Encode(0))(t)}}
+		BinaryData: map[string][]byte{"history.json.gz": must((&history.Store{}).Encode(0))(t)}}
 	must(c.CoreV1().ConfigMaps(release).Create(t.Context(), shard, metav1.CreateOptions{}))(t)
 	apply(t, people)
 }

@@ -147,7 +147,7 @@ func codesIn(text string) (codes []string) {
 
 // ours leaves out what cannot be exported.
 func ours(engine *policy.Engine, object, old metav1.Object) (codes []string) {
-	request := policy.Request{Name: object.GetName(), Namespace: object.GetNamespace(), User: "admin", Now: time.Now(), Object: object, Facts: labels{}}
+	request := policy.Request{Name: object.GetName(), Namespace: object.GetNamespace(), User: "admin", Now: time.Now(), Object: object, ClusterData: labels{}}
 	switch object := object.(type) {
 	case *resourceapi.ResourceClaim:
 		request.Kind = "ResourceClaim"

@@ -126,7 +126,7 @@ func TestFactsWithoutRights(t *testing.T) {
 
 // observedFacts are facts that follow the cluster.
 type observedFacts struct {
-	clusterdata.Facts
+	clusterdata.Data
 	ready func() error
 }
 
@@ -153,7 +153,7 @@ func factsOf(t *testing.T, user string) (observedFacts, *proc.Log) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := clusterdata.Facts{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(tracked)}
+	f := clusterdata.Data{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(tracked)}
 	go namespaces.Run(t.Context())
 	go func() { _ = tracked.Run(t.Context()) }()
 	return observedFacts{f, func() error {

@@ -27,7 +27,7 @@ import (
 func strict(more map[string]any) map[string]any {
 	values := map[string]any{
 		"mode":         "enforce",
-		"certificates": map[string]any{"selfManaged": map[string]any{"settle": "3s"}},
+		"certificates": map[string]any{"selfManaged": map[string]any{"waitAfterChange": "3s"}},
 		"policies": map[string]any{
 			"modes": map[string]any{"DRA-TOL-001": "deny", "DRA-TOL-002": "deny", "DRA-CLAIM-003": "deny", "DRA-CLAIM-004": "deny"},
 			"parameters": map[string]any{

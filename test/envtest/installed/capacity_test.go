@@ -24,7 +24,7 @@ func TestCapacityMetrics(t *testing.T) {
 	values := quick()
 	c, clients := install(t, values)
 	h := newHelm(t, clients)
-	t.Cleanup(func() { restore(t, h, quick()); settle(t, c) })
+	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
 	const driver = "left.example.com"
 	for name, status := range map[string]corev1.ConditionStatus{"left-ready": corev1.ConditionTrue, "left-lost": corev1.ConditionFalse} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

@@ -62,7 +62,7 @@ func TestPodSecurity(t *testing.T) {
 
 // quick are values with which a rotation takes seconds.
 func quick() map[string]any {
-	return failClosed(map[string]any{"certificates": map[string]any{"selfManaged": map[string]any{"settle": "3s"}}})
+	return failClosed(map[string]any{"certificates": map[string]any{"selfManaged": map[string]any{"waitAfterChange": "3s"}}})
 }
 
 // TestRotationUnderLoad replaces the certificate while claims are written: no request is
@@ -192,7 +192,7 @@ func TestApplyAgainUnderLoad(t *testing.T) {
 		upgrading(t, func() {
 			objects, err := installed.Apply(t.Context(), cluster, values, chart.Options{})
 			must(t, err)
-			settle(t, c)
+			waitReady(t, c)
 			eventually(t, "every webhook has the authority", func(ctx context.Context) error { return allTrust(ctx, c, objects, before["ca.crt"]) })
 		})
 		writes.sent(t, 25)

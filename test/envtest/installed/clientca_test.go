@@ -93,7 +93,7 @@ func TestClientCA(t *testing.T) {
 	values["certificates"].(map[string]any)["clientCA"] = apiServerClient.authority
 	c, clients := install(t, values)
 	h := newHelm(t, clients)
-	t.Cleanup(func() { restore(t, h, quick()); settle(t, c) })
+	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
 	for name, test := range map[string]struct {
 		certificates []tls.Certificate

@@ -26,7 +26,7 @@ func TestSlippedThrough(t *testing.T) {
 	}})
 	c, clients := install(t, values)
 	h := newHelm(t, clients)
-	t.Cleanup(func() { restore(t, h, quick()); settle(t, c) })
+	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
 	devices(t, clients)
 	const extended = resourceapi.ResourceDeviceClassPrefix + driver
@@ -50,7 +50,7 @@ func TestSlippedThrough(t *testing.T) {
 		must(t, clients.CoreV1().Pods(namespace).Delete(t.Context(), pod.Object.Name, metav1.DeleteOptions{}))
 	}
 	scale(t, clients, 2)
-	settle(t, c)
+	waitReady(t, c)
 	eventually(t, "the new controller has checked the claim", func(context.Context) error {
 		for _, pod := range kubelet.Pods("controller") {
 			if strings.Contains(kubelet.Log(pod.Object.Name), "a claim for extended resources is refused by rules or policies") {

@@ -25,7 +25,7 @@ func TestExtendedResources(t *testing.T) {
 	values := enforcing(map[string]any{"extendedResources": map[string]any{"limits": map[string]any{implicit: 1, declared: 1}}})
 	c, clients := install(t, values)
 	h := newHelm(t, clients)
-	t.Cleanup(func() { restore(t, h, quick()); settle(t, c) })
+	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
 	extended := declared
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: &extended}}
@@ -52,7 +52,7 @@ func TestExtendedResources(t *testing.T) {
 		})
 	}
 	scale(t, clients, 2)
-	settle(t, c)
+	waitReady(t, c)
 	must(t, clients.ResourceV1().DeviceClasses().Delete(t.Context(), driver, metav1.DeleteOptions{}))
 	eventually(t, "the webhook for declared names is removed", func(ctx context.Context) error {
 		if err := lists(ctx, clients, declared); !errors.Is(err, errNotListed) {

@@ -19,7 +19,7 @@ import (
 
 // enforcing are values of the strictest mode, with which a rotation takes seconds.
 func enforcing(more map[string]any) map[string]any {
-	values := map[string]any{"mode": "enforce", "certificates": map[string]any{"selfManaged": map[string]any{"settle": "3s"}}}
+	values := map[string]any{"mode": "enforce", "certificates": map[string]any{"selfManaged": map[string]any{"waitAfterChange": "3s"}}}
 	for key, value := range more {
 		values[key] = value
 	}
@@ -32,7 +32,7 @@ func enforcing(more map[string]any) map[string]any {
 func TestFailClosed(t *testing.T) {
 	c, clients := install(t, enforcing(nil))
 	h := newHelm(t, clients)
-	t.Cleanup(func() { restore(t, h, quick()); settle(t, c) })
+	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
 	devices(t, clients)
 
@@ -57,7 +57,7 @@ func TestFailClosed(t *testing.T) {
 		eventually(t, "no webhook runs", func(context.Context) error { return count(0) })
 		refusedWhileDown(t, clients)
 		scale(t, clients, 2)
-		settle(t, c)
+		waitReady(t, c)
 		eventually(t, "guarded again", func(ctx context.Context) error { return guarded(ctx, clients) })
 	})
 	t.Run("first install", func(t *testing.T) {

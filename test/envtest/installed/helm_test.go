@@ -78,7 +78,7 @@ func TestUpgradeAndRollbackUnderLoad(t *testing.T) {
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
 	h := newHelm(t, clients)
 	first := h.release(t, quick())
-	settle(t, c)
+	waitReady(t, c)
 	before := secretData(t, clients)
 	writes := startLoad(t, 50)
 	for _, step := range []struct {
@@ -93,7 +93,7 @@ func TestUpgradeAndRollbackUnderLoad(t *testing.T) {
 			objects, err := chart.Render(step.values, chart.Options{KubeVersion: cluster.Version()})
 			must(t, err)
 			step.do()
-			settle(t, c)
+			waitReady(t, c)
 			eventually(t, step.what, func(ctx context.Context) error { return allTrust(ctx, c, objects, before["ca.crt"]) })
 		})
 		writes.sent(t, 25)

@@ -73,7 +73,7 @@ func TestLadder(t *testing.T) {
 	for _, mode := range []string{"warn", "default", "enforce"} {
 		upgrading(t, func() {
 			revisions = append(revisions, h.release(t, step(mode)))
-			settle(t, c)
+			waitReady(t, c)
 		})
 		eventually(t, mode, func(ctx context.Context) error { return onStep(ctx, mode) })
 		if mode == "warn" {
@@ -83,13 +83,13 @@ func TestLadder(t *testing.T) {
 	for i, mode := range []string{"default", "warn"} {
 		upgrading(t, func() {
 			h.rollback(t, revisions[1-i])
-			settle(t, c)
+			waitReady(t, c)
 		})
 		eventually(t, "back on "+mode, func(ctx context.Context) error { return onStep(ctx, mode) })
 	}
 	upgrading(t, func() {
 		h.release(t, quick()) // as the other tests expect it
-		settle(t, c)
+		waitReady(t, c)
 	})
 }
 

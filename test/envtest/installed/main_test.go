@@ -110,7 +110,7 @@ func install(t *testing.T, values map[string]any) (client.Client, kubernetes.Int
 	})
 	upgrading(t, func() {
 		newHelm(t, clients).release(t, values)
-		settle(t, c)
+		waitReady(t, c)
 		eventually(t, "a controller leads", func(ctx context.Context) error { return leads(ctx, clients) })
 	})
 	return c, clients
@@ -133,7 +133,7 @@ func leads(ctx context.Context, clients kubernetes.Interface) error {
 	return errors.New("the controller that runs does not lead yet")
 }
 
-func settle(t *testing.T, c client.Client) {
+func waitReady(t *testing.T, c client.Client) {
 	t.Helper()
 	eventually(t, "the release runs", func(ctx context.Context) error { return installed.Available(ctx, c, namespace) })
 }

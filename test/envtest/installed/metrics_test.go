@@ -27,7 +27,7 @@ func TestSecureMetrics(t *testing.T) {
 	values["monitoring"] = map[string]any{"secure": true}
 	c, clients := install(t, values)
 	h := newHelm(t, clients)
-	t.Cleanup(func() { restore(t, h, quick()); settle(t, c) })
+	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
 	stranger, reader := account(t, clients, "stranger"), account(t, clients, "prometheus")
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reads-metrics"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
 	_, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})

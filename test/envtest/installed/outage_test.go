@@ -52,7 +52,7 @@ func TestOutage(t *testing.T) {
 			outage.up(t)
 			eventually(t, "guarded again", func(ctx context.Context) error { return guarded(ctx, clients) })
 			t.Logf("back: guarded after %v", time.Since(start).Round(time.Millisecond))
-			settle(t, c)
+			waitReady(t, c)
 		})
 	}
 }

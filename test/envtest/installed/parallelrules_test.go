@@ -26,7 +26,7 @@ func TestParallelRules(t *testing.T) {
 	c, clients := install(t, quick())
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
 	eventually(t, "two replicas run", func(context.Context) error { return count(replicas) })
-	settle(t, c)
+	waitReady(t, c)
 	manyDevices(t, clients, 256)
 	held := holders(t, clients, rules)
 	authors := []kubernetes.Interface{author(t, "jane"), author(t, "joe")}

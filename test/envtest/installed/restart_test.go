@@ -36,7 +36,7 @@ func TestRollingRestart(t *testing.T) {
 	_, err := clients.AppsV1().Deployments(namespace).Patch(t.Context(), "dra-steward", types.StrategicMergePatchType,
 		fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339)), metav1.PatchOptions{})
 	must(t, err)
-	settle(t, c)
+	waitReady(t, c)
 	eventually(t, "the former ones are gone", func(context.Context) error { return count(2) })
 	writes.sent(t, 3*rate())
 	writes.end(t, fmt.Sprintf("a rolling restart at %d writes a second", rate()))

@@ -57,7 +57,7 @@ func TestKilledRewrite(t *testing.T) {
 	values["patches"] = map[string]any{"mode": "materialize", "poolsPerSecond": 10}
 	c, clients := install(t, values)
 	h := newHelm(t, clients)
-	t.Cleanup(func() { restore(t, h, quick()); settle(t, c) })
+	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
 	for i := range slices {
 		node, model := "node-1", "own"
@@ -93,7 +93,7 @@ func killWhile(t *testing.T, c client.Client, clients kubernetes.Interface, slic
 			must(t, clients.CoreV1().Pods(namespace).Delete(t.Context(), pod.Object.Name, metav1.DeleteOptions{}))
 		}
 	}
-	settle(t, c)
+	waitReady(t, c)
 	eventually(t, "all slices are "+model, func(ctx context.Context) error { return haveModel(ctx, clients, slices, model) })
 }
 

@@ -87,7 +87,7 @@ type installation struct {
 
 // quick makes the controller write slices at once: too early now and then for the webhook, so
 // that it writes them again. Tests that count writes do without.
-const quick = "--patch-settle=200ms"
+const quick = "--patch-delay=200ms"
 
 // use installs dra-steward in a mode, if it is not, and starts what does not run. The
 // controller has these arguments beside those of the chart.

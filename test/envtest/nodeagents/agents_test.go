@@ -159,12 +159,12 @@ func measure(t *testing.T, client kubernetes.Interface, n int) (most share) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	traffics, worlds := make([]*traffic, n), make([]*nodeagent.World, n)
+	traffics, worlds := make([]*traffic, n), make([]*nodeagent.NodeView, n)
 	for i := range n {
 		traffics[i] = &traffic{}
 		config := cluster.Config()
 		config.Wrap(traffics[i].wrap)
-		world, err := nodeagent.NewWorld(config, nodeName(i), logr.Discard())
+		world, err := nodeagent.NewNodeView(config, nodeName(i), logr.Discard())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func measure(t *testing.T, client kubernetes.Interface, n int) (most share) {
 }
 
 // knows waits until an agent has its pod and claim.
-func knows(t *testing.T, world *nodeagent.World, name string) {
+func knows(t *testing.T, world *nodeagent.NodeView, name string) {
 	t.Helper()
 	var seen string
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
@@ -202,7 +202,7 @@ func knows(t *testing.T, world *nodeagent.World, name string) {
 
 // taint makes a rule for a device of one node, in the version that is served, and waits
 // until its agent shows it.
-func taint(t *testing.T, worlds []*nodeagent.World, n int) {
+func taint(t *testing.T, worlds []*nodeagent.NodeView, n int) {
 	t.Helper()
 	name := fmt.Sprintf("rule-%d", n)
 	defer createRule(t, name, nodeName(0))()

@@ -61,9 +61,9 @@ func TestNetworkPools(t *testing.T) {
 }
 
 // networkWorld runs the view of an agent, with or without network pools, until it is ready.
-func networkWorld(t *testing.T, pools bool) *nodeagent.World {
+func networkWorld(t *testing.T, pools bool) *nodeagent.NodeView {
 	t.Helper()
-	world, err := nodeagent.NewWorld(cluster.Config(), "network-node", logr.Discard())
+	world, err := nodeagent.NewNodeView(cluster.Config(), "network-node", logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func networkWorld(t *testing.T, pools bool) *nodeagent.World {
 }
 
 // expectTaints waits until dev-0 of a pool has taints with these keys.
-func expectTaints(t *testing.T, world *nodeagent.World, pool, want string) {
+func expectTaints(t *testing.T, world *nodeagent.NodeView, pool, want string) {
 	t.Helper()
 	var got string
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {

@@ -9,7 +9,7 @@
 //
 // A value stays in the record after its patch is gone, as a tombstone: the driver may write
 // it once more. The answer to that write corrects the driver, and some time later
-// ([Settling]) the value counts as the driver's own again.
+// ([GracePeriod]) the value counts as the driver's own again.
 //
 // One case cannot be detected: a driver that begins to publish the very value that a patch
 // has written. Until the patch is gone, and the driver has published again after that, the

@@ -201,7 +201,7 @@ func (e Entry) expireOthers(v Value, now time.Time) {
 	}
 	for i := range e.Former { // it holds this one, and so none of the others any more
 		if e.Former[i].Until == 0 {
-			e.Former[i].Until = now.Add(Settling).Unix()
+			e.Former[i].Until = now.Add(GracePeriod).Unix()
 		}
 	}
 }

@@ -204,7 +204,7 @@ func (d *DriverWrite) next(published *resourceapi.Device, entries map[Key]Entry)
 	}
 	before, _ := d.recorded(published.Name)
 	if before.counts(d.write.Now) {
-		before.Until = d.write.Now.Add(Settling).Unix()
+		before.Until = d.write.Now.Add(GracePeriod).Unix()
 	}
 	return Device{View: viewOf(published), Until: before.Until}, before.Until != 0 && before.Until > d.write.Now.Unix()
 }

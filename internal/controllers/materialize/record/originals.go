@@ -62,9 +62,9 @@ type FormerValue struct {
 	Until int64
 }
 
-// Settling is how long a value of ours still counts as ours after a driver was corrected,
+// GracePeriod is how long a value of ours still counts as ours after a driver was corrected,
 // in case the driver did not receive the answer.
-const Settling = 5 * time.Minute
+const GracePeriod = 5 * time.Minute
 
 // maxFormer bounds the former values of one entry; the oldest go.
 const maxFormer = 8

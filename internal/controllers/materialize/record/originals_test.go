@@ -192,7 +192,7 @@ func TestBelieved(t *testing.T) {
 		t.Errorf("the driver's adopted value stays: %s", value(answered))
 	}
 	adopted.Annotations = answered.Annotations // drivers begin with what is stored
-	now = now.Add(record.Settling - time.Second)
+	now = now.Add(record.GracePeriod - time.Second)
 	if again := write(adopted, answered, &none); value(again) != "a" {
 		t.Errorf("the answer may have been lost: %s", value(again))
 	}

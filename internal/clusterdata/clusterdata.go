@@ -4,26 +4,26 @@ package clusterdata
 
 import "github.com/dra-steward/dra-steward/pkg/policy"
 
-// Facts are those of a cluster. Either part may be nil, and is then not known.
-type Facts struct {
+// Data are those of a cluster. Either part may be nil, and is then not known.
+type Data struct {
 	Namespaces *Namespaces
 	TaintKeys  *TaintKeys
 }
 
-var _ policy.Facts = Facts{}
+var _ policy.ClusterData = Data{}
 
 // NamespaceLabels returns the labels of a namespace, nil if it is not known.
-func (f Facts) NamespaceLabels(name string) map[string]string {
-	if f.Namespaces == nil {
+func (d Data) NamespaceLabels(name string) map[string]string {
+	if d.Namespaces == nil {
 		return nil
 	}
-	return f.Namespaces.Labels(name)
+	return d.Namespaces.Labels(name)
 }
 
 // TaintKey reports whether a slice or taint rule has the key, and whether all have been read.
-func (f Facts) TaintKey(key string) (known, sure bool) {
-	if f.TaintKeys == nil {
+func (d Data) TaintKey(key string) (known, sure bool) {
+	if d.TaintKeys == nil {
 		return false, false
 	}
-	return f.TaintKeys.Known(key)
+	return d.TaintKeys.Known(key)
 }

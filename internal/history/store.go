@@ -10,17 +10,17 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// Shards is in how many parts a ledger is stored. A pool is in one part as a whole.
+// Shards is in how many parts a store is stored. A pool is in one part as a whole.
 const Shards = 10
 
-// A Ledger has the records of devices. The zero value is ready for use.
-type Ledger struct {
+// A Store has the records of devices. The zero value is ready for use.
+type Store struct {
 	// Since is when the recording began.
 	Since  time.Time
 	shards [Shards]shard
 }
 
-// A shard is a part of a ledger.
+// A shard is a part of a store.
 type shard struct {
 	records map[v1alpha1.DeviceName]*Record
 	// size is that of all records.
@@ -45,13 +45,13 @@ type Observation struct {
 	// Entries are what is done to it now, Holders who holds it now.
 	Entries []Entry
 	Holders []Holder
-	// Past are holders of before that the record does not have.
-	Past []Holder
+	// Previous are holders of before that the record does not have.
+	Previous []Holder
 	// HoldersSince is since when holders are watched.
 	HoldersSince time.Time
 }
 
-// ShardOf is the part of a ledger that has a device.
+// ShardOf is the part of a store that has a device.
 func ShardOf(device v1alpha1.DeviceName) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(device.Driver + "/" + device.Pool)) // never fails
@@ -59,12 +59,12 @@ func ShardOf(device v1alpha1.DeviceName) int {
 }
 
 // Has reports whether there is a record of a device.
-func (l *Ledger) Has(device v1alpha1.DeviceName) bool {
+func (l *Store) Has(device v1alpha1.DeviceName) bool {
 	return l.shards[ShardOf(device)].records[device] != nil
 }
 
 // Observe compares a device with its record. A record begins with the first entry.
-func (l *Ledger) Observe(o Observation, now time.Time) {
+func (l *Store) Observe(o Observation, now time.Time) {
 	s := &l.shards[ShardOf(o.Device)]
 	r := s.records[o.Device]
 	if r == nil {
@@ -106,8 +106,8 @@ func (r *Record) observe(o Observation, now time.Time) (changed bool) {
 			e.End, changed = later(e.Begin, moment(now, now)), true
 		}
 	}
-	for i := range o.Past {
-		h := o.Past[i]
+	for i := range o.Previous {
+		h := o.Previous[i]
 		h.Pods = slices.Clone(h.Pods)
 		h.clean(now)
 		changed = r.hold(h) || changed
@@ -223,7 +223,7 @@ func (s *shard) ranked() []*Record {
 }
 
 // Expire leaves out what ended long ago.
-func (l *Ledger) Expire(now time.Time) {
+func (l *Store) Expire(now time.Time) {
 	for i := range l.shards {
 		s := &l.shards[i]
 		if now.Sub(s.cut.Until) > Age && s.cut != (Cut{}) {
@@ -241,8 +241,8 @@ func (l *Ledger) Expire(now time.Time) {
 	}
 }
 
-// Merge adds records of another ledger, such as a stored one. Of what both have, the own one stays.
-func (l *Ledger) Merge(other *Ledger, now time.Time) {
+// Merge adds records of another store, such as a stored one. Of what both have, the own one stays.
+func (l *Store) Merge(other *Store, now time.Time) {
 	if !other.Since.IsZero() && (l.Since.IsZero() || other.Since.Before(l.Since)) {
 		l.Since = other.Since
 	}
@@ -293,7 +293,7 @@ func overlap(begin, end, otherBegin, otherEnd time.Time) bool {
 }
 
 // Open returns the devices with an entry or a holder that has not ended.
-func (l *Ledger) Open() (devices []v1alpha1.DeviceName) {
+func (l *Store) Open() (devices []v1alpha1.DeviceName) {
 	for r := range l.Records {
 		if slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.open() }) || slices.ContainsFunc(r.Holders, func(h Holder) bool { return h.Until.IsZero() }) {
 			devices = append(devices, r.DeviceName)
@@ -303,7 +303,7 @@ func (l *Ledger) Open() (devices []v1alpha1.DeviceName) {
 }
 
 // Standing returns the entries of a kind that have not ended.
-func (l *Ledger) Standing(device v1alpha1.DeviceName, kind Kind) (all []Entry) {
+func (l *Store) Standing(device v1alpha1.DeviceName, kind Kind) (all []Entry) {
 	r := l.Of(device)
 	if r == nil {
 		return nil
@@ -317,7 +317,7 @@ func (l *Ledger) Standing(device v1alpha1.DeviceName, kind Kind) (all []Entry) {
 }
 
 // Len is how many records there are.
-func (l *Ledger) Len() (n int) {
+func (l *Store) Len() (n int) {
 	for i := range l.shards {
 		n += len(l.shards[i].records)
 	}
@@ -325,7 +325,7 @@ func (l *Ledger) Len() (n int) {
 }
 
 // Records yields the records, by device.
-func (l *Ledger) Records(yield func(*Record) bool) {
+func (l *Store) Records(yield func(*Record) bool) {
 	var all []*Record
 	for i := range l.shards {
 		all = slices.AppendSeq(all, maps.Values(l.shards[i].records))
@@ -341,7 +341,7 @@ func (l *Ledger) Records(yield func(*Record) bool) {
 }
 
 // Cut is what was left out for lack of room, of the devices of all shards or of one.
-func (l *Ledger) Cut(shards ...int) (cut Cut) {
+func (l *Store) Cut(shards ...int) (cut Cut) {
 	for i := range l.shards {
 		if len(shards) == 0 || slices.Contains(shards, i) {
 			cut.Devices += l.shards[i].cut.Devices

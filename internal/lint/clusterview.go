@@ -9,13 +9,13 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// worldly are the kinds that other objects are checked by.
-var worldly = []string{"DeviceClass", "ResourceSlice", v1alpha1.ResourceSlicePatchKind, "ResourceClaim"}
+// crossObjectKinds are the kinds that other objects are checked by.
+var crossObjectKinds = []string{"DeviceClass", "ResourceSlice", v1alpha1.ResourceSlicePatchKind, "ResourceClaim"}
 
-// World reads the DeviceClasses, ResourceSlices, ResourceSlicePatches and ResourceClaims in
+// ClusterView reads the DeviceClasses, ResourceSlices, ResourceSlicePatches and ResourceClaims in
 // files: what exists, for the rules that look beyond one object. What cannot be read is an error, since everything would
 // look as if it were not there. No files are no world.
-func World(reader manifest.Reader, files []string) (validate.ClusterView, error) {
+func ClusterView(reader manifest.Reader, files []string) (validate.ClusterView, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
@@ -24,7 +24,7 @@ func World(reader manifest.Reader, files []string) (validate.ClusterView, error)
 		if err != nil {
 			return nil, err
 		}
-		if !document.Ours() || !slices.Contains(worldly, document.Kind) {
+		if !document.Ours() || !slices.Contains(crossObjectKinds, document.Kind) {
 			continue
 		}
 		object, problems := manifest.Decode(document)

@@ -5,17 +5,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pastTaints are the taints of a stored slice that no taint of its update has been
+// previousTaints are the taints of a stored slice that no taint of its update has been
 // matched with yet: device name and taint -> times, in the order of the slice.
-type pastTaints map[taintOfDevice][]*metav1.Time
+type previousTaints map[taintOfDevice][]*metav1.Time
 
 type taintOfDevice struct {
 	device, key, value string
 	effect             resourceapi.DeviceTaintEffect
 }
 
-func rememberTaints(slice *resourceapi.ResourceSlice) pastTaints {
-	past := pastTaints{}
+func rememberTaints(slice *resourceapi.ResourceSlice) previousTaints {
+	past := previousTaints{}
 	for _, device := range taintedDevices(slice) {
 		for _, taint := range device.Taints {
 			if taint.TimeAdded != nil {
@@ -28,7 +28,7 @@ func rememberTaints(slice *resourceapi.ResourceSlice) pastTaints {
 }
 
 // take returns the time of the same taint and forgets it; nil if there is no such taint.
-func (p pastTaints) take(device string, taint resourceapi.DeviceTaint) *metav1.Time {
+func (p previousTaints) take(device string, taint resourceapi.DeviceTaint) *metav1.Time {
 	id := taintOfDevice{device, taint.Key, taint.Value, taint.Effect}
 	times := p[id]
 	if len(times) == 0 {
@@ -40,7 +40,7 @@ func (p pastTaints) take(device string, taint resourceapi.DeviceTaint) *metav1.T
 
 // otherEffect returns the effect of a taint that is left over, equals taint in all
 // else and has its time; "" if there is none.
-func (p pastTaints) otherEffect(device string, taint resourceapi.DeviceTaint) resourceapi.DeviceTaintEffect {
+func (p previousTaints) otherEffect(device string, taint resourceapi.DeviceTaint) resourceapi.DeviceTaintEffect {
 	if taint.TimeAdded == nil {
 		return ""
 	}

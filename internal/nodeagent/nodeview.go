@@ -23,10 +23,10 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
-// A World is what the API server says about one node: its pods and slices, watched; the
+// A NodeView is what the API server says about one node: its pods and slices, watched; the
 // claims of its pods, read by name; and the taint rules of the cluster. Never what is
 // on other nodes, but the slices of network pools if ReadNetworkPools is called.
-type World struct {
+type NodeView struct {
 	client  kubernetes.Interface
 	node    string
 	factory informers.SharedInformerFactory
@@ -40,9 +40,9 @@ type World struct {
 	asOf   time.Time             // when all claims were read last
 }
 
-// NewWorld prepares the view of a node. DeviceTaintRules are read in whatever version the
+// NewNodeView prepares the view of a node. DeviceTaintRules are read in whatever version the
 // API server has them.
-func NewWorld(config *rest.Config, node string, log logr.Logger) (*World, error) {
+func NewNodeView(config *rest.Config, node string, log logr.Logger) (*NodeView, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func NewWorld(config *rest.Config, node string, log logr.Logger) (*World, error)
 	if err != nil {
 		return nil, err
 	}
-	w := &World{
+	w := &NodeView{
 		client: client, node: node, changed: make(chan struct{}, 1), claims: map[string]knownClaim{},
 		factory: informers.NewSharedInformerFactoryWithOptions(client, 0, here, informers.WithTransform(trim)),
 		tracker: tracker.New(tracker.Options{Sources: sources, Logger: log}),
@@ -67,7 +67,7 @@ func NewWorld(config *rest.Config, node string, log logr.Logger) (*World, error)
 
 // ReadNetworkPools makes the view contain the drivers' taints on devices of network pools. Call
 // it before Run.
-func (w *World) ReadNetworkPools() (err error) {
+func (w *NodeView) ReadNetworkPools() (err error) {
 	if w.network, err = newNetworkPools(w.client); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (w *World) ReadNetworkPools() (err error) {
 }
 
 // signal handles any event: something has changed.
-func (w *World) signal() cache.ResourceEventHandler {
+func (w *NodeView) signal() cache.ResourceEventHandler {
 	signal := func(any) {
 		select {
 		case w.changed <- struct{}{}:
@@ -94,7 +94,7 @@ func trim(object any) (any, error) {
 }
 
 // Run keeps the view up to date until ctx ends.
-func (w *World) Run(ctx context.Context) error {
+func (w *NodeView) Run(ctx context.Context) error {
 	w.factory.StartWithContext(ctx)
 	defer w.factory.Shutdown()
 	if w.network != nil {
@@ -105,7 +105,7 @@ func (w *World) Run(ctx context.Context) error {
 }
 
 // Ready is nil once everything has been read for the first time.
-func (w *World) Ready() error {
+func (w *NodeView) Ready() error {
 	if !w.pods.HasSynced() {
 		return errors.New("the pods of the node are not read yet")
 	}
@@ -117,7 +117,7 @@ func (w *World) Ready() error {
 
 // allowed returns an error if the user is not allowed to read the pods or the slices of the node, for
 // which informers would wait. Other problems are those of the informers.
-func (w *World) allowed(ctx context.Context) error {
+func (w *NodeView) allowed(ctx context.Context) error {
 	here := fields.OneTermEqualSelector("spec.nodeName", w.node).String()
 	_, err := w.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: here, Limit: 1})
 	if err == nil || !refused(err) {
@@ -131,7 +131,7 @@ func (w *World) allowed(ctx context.Context) error {
 
 func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
-func (w *World) wait(ctx context.Context) error {
+func (w *NodeView) wait(ctx context.Context) error {
 	synced := []cache.InformerSynced{w.pods.HasSynced, w.tracker.HasSynced}
 	if w.network != nil {
 		synced = append(synced, w.network.slices.HasSynced)
@@ -143,7 +143,7 @@ func (w *World) wait(ctx context.Context) error {
 }
 
 // Pods returns the pods of the node; never nil.
-func (w *World) Pods() []*corev1.Pod {
+func (w *NodeView) Pods() []*corev1.Pod {
 	pods := []*corev1.Pod{}
 	for _, object := range w.pods.GetStore().List() {
 		if pod, ok := object.(*corev1.Pod); ok {
@@ -157,7 +157,7 @@ func (w *World) Pods() []*corev1.Pod {
 // pools that are read, these are the taints of its driver and of rules. Of others, those whose
 // slice is gone and those in network pools that are not read, the taints of rules, which name
 // the device.
-func (w *World) Taints(driver, pool, device string) []resourceapi.DeviceTaint {
+func (w *NodeView) Taints(driver, pool, device string) []resourceapi.DeviceTaint {
 	return taintsOf(w.tracker.Snapshot(), w.network, driver, pool, device)
 }
 
@@ -182,7 +182,7 @@ func taintsOf(snapshot *tracker.Snapshot, network *networkPools, driver, pool, d
 
 // Attributes returns the attributes of a device of this node by name; nil if it has none of
 // them, or is in no slice of this node.
-func (w *World) Attributes(driver, pool, device string, names []string) map[string]string {
+func (w *NodeView) Attributes(driver, pool, device string, names []string) map[string]string {
 	known, ok := w.tracker.Snapshot().Device(driver, pool, device)
 	if !ok || len(names) == 0 {
 		return nil
@@ -206,7 +206,7 @@ func (k knownClaim) covers(pod types.UID) bool {
 // Claims returns the claims of pods. A claim that is allocated and reserved is read once for
 // each of its pods. One that does not exist is left out; one that cannot be read is as it
 // was. An error comes with the time at which all claims were read last.
-func (w *World) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time) (all []*resourceapi.ResourceClaim, asOf time.Time, err error) {
+func (w *NodeView) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time) (all []*resourceapi.ResourceClaim, asOf time.Time, err error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	kept := map[string]knownClaim{}
@@ -235,7 +235,7 @@ func (w *World) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time) (
 }
 
 // claim returns a claim of a pod: as it is known, or read.
-func (w *World) claim(ctx context.Context, pod *corev1.Pod, name string, kept map[string]knownClaim) (knownClaim, error) {
+func (w *NodeView) claim(ctx context.Context, pod *corev1.Pod, name string, kept map[string]knownClaim) (knownClaim, error) {
 	key := pod.Namespace + "/" + name
 	known, read := kept[key]
 	if !read {
