@@ -305,3 +305,133 @@ const (
 	DeadlineDelete DeadlineAction = "Delete"
 	DeadlineFail   DeadlineAction = "Fail"
 )
+
+// DrainSettings are those of the DeviceDrains that DeviceReactions and DeviceRolls create. The fields
+// are those of a DeviceDrain.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:validation:XValidation:rule="!has(self.deadline) || !has(self.deadline.time)",message="the deadline must have after: a time is that of one drain"
+type DrainSettings struct {
+	// WithPartitions drains the devices, too, that consume counters of the same counter sets.
+	// +optional
+	WithPartitions bool `json:"withPartitions,omitempty"`
+	// Via is how pods are asked to leave.
+	// +optional
+	Via DrainVia `json:"via,omitempty"`
+	// EvictionsPerMinute bounds the rate of evictions. Absent is 60.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=6000
+	EvictionsPerMinute *int32 `json:"evictionsPerMinute,omitempty"`
+	// MaxPerNamespace bounds how many pods of one namespace are on their way out at a time.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxPerNamespace *int32 `json:"maxPerNamespace,omitempty"`
+	// Order is the eviction order.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	Order []DrainOrder `json:"order,omitempty"`
+	// PodsWithoutController is the treatment of pods that no controller replaces.
+	// +optional
+	PodsWithoutController PodsWithoutController `json:"podsWithoutController,omitempty"`
+	// Windows are the times in which pods are evicted. Absent is at any time.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Windows []Window `json:"windows,omitempty"`
+	// Deadline is the maximum duration of the drain, and what happens at its end.
+	// +optional
+	Deadline *DrainDeadline `json:"deadline,omitempty"`
+}
+
+// Of returns the spec of a drain of devices, which keeps the cordon until it is deleted.
+func (s DrainSettings) Of(devices ...DeviceName) DeviceDrainSpec {
+	return DeviceDrainSpec{
+		Devices: devices, WithPartitions: s.WithPartitions, Via: s.Via, EvictionsPerMinute: s.EvictionsPerMinute,
+		MaxPerNamespace: s.MaxPerNamespace, Order: s.Order, PodsWithoutController: s.PodsWithoutController,
+		Windows: s.Windows, Deadline: s.Deadline, AtEnd: EndHold,
+	}
+}
+
+// WindowsMax is how many windows an object can have.
+const WindowsMax = 16
+
+// A Window is a time of the week in which pods are evicted.
+//
+// +kubebuilder:object:generate=true
+type Window struct {
+	// Days are the days on which the window opens. Absent is every day.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=7
+	Days []Weekday `json:"days,omitempty"`
+	// From is the time of day at which the window opens, as HH:MM.
+	// +required
+	// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`
+	// +kubebuilder:validation:MaxLength=5
+	From string `json:"from"`
+	// To is the time of day at which the window closes, as HH:MM: on the next day unless it is
+	// later than from. A window from 00:00 to 00:00 is a whole day.
+	// +required
+	// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`
+	// +kubebuilder:validation:MaxLength=5
+	To string `json:"to"`
+	// TimeZone is the name of the time zone of days, from and to in the database of the IANA,
+	// such as Europe/Berlin. Absent is UTC.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// Weekday is a day of the week.
+//
+// +kubebuilder:validation:Enum=Monday;Tuesday;Wednesday;Thursday;Friday;Saturday;Sunday
+type Weekday string
+
+// The days of the week.
+const (
+	Monday    Weekday = "Monday"
+	Tuesday   Weekday = "Tuesday"
+	Wednesday Weekday = "Wednesday"
+	Thursday  Weekday = "Thursday"
+	Friday    Weekday = "Friday"
+	Saturday  Weekday = "Saturday"
+	Sunday    Weekday = "Sunday"
+)
+
+// TolerationsAnnotation records, on a claim or template whose tolerations were changed
+// when it was created, what they were: a JSON object with the lists by the name of
+// their request ("gpu", "gpu/small" for an alternative) and the hash of the lists.
+const TolerationsAnnotation = "dra-steward.io/original-tolerations"
+
+// Tolerations change the tolerations of new claims and templates.
+type Tolerations struct {
+	// ExpandEmptyEffect replaces a toleration without an effect, which stands for all
+	// effects, by one for NoSchedule and one for NoExecute, both without seconds. The
+	// API server's own evictor (1.37) passes over tolerations without an effect.
+	ExpandEmptyEffect bool `json:"expandEmptyEffect,omitempty"`
+	// Rules apply in their order: all of them add, then all of them set seconds.
+	Rules []TolerationRule `json:"rules,omitempty"`
+}
+
+// TolerationRule changes the tolerations of the requests that it selects. A criterion
+// that is left out holds for all.
+type TolerationRule struct {
+	// Namespaces are the names of namespaces.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Users and Groups are those of the author; one of either is enough.
+	Users  []string `json:"users,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// DeviceClasses are the names of the classes that a request asks for.
+	DeviceClasses []string `json:"deviceClasses,omitempty"`
+	// Add are tolerations for every request that has none with the same key, operator,
+	// value and effect.
+	Add []resourceapi.DeviceToleration `json:"add,omitempty"`
+	// DefaultSeconds is set in a toleration for NoExecute that has no
+	// tolerationSeconds and so has no end.
+	DefaultSeconds *int64 `json:"defaultSeconds,omitempty"`
+	// MaxSeconds caps the tolerationSeconds of tolerations for NoExecute. One without
+	// gets DefaultSeconds, or this if there are none.
+	MaxSeconds *int64 `json:"maxSeconds,omitempty"`
+}

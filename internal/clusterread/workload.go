@@ -2,14 +2,18 @@ package clusterread
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -122,4 +126,47 @@ func User(namespace, name string, reference corev1.PodResourceClaim) *corev1.Pod
 	reference.Name = "devices"
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "c"}}, ResourceClaims: []corev1.PodResourceClaim{reference}}}
+}
+
+const (
+	// maxEvents is how many events are read at a time: an object has fewer, since the API server drops
+	// them after an hour.
+	maxEvents = 500
+	// eventsTime bounds the reading of events.
+	eventsTime = 5 * time.Second
+)
+
+// EventsAbout reads the events about an object, at most 500, in no order. They are not watched.
+func EventsAbout(ctx context.Context, client kubernetes.Interface, namespace, kind, name string) ([]*corev1.Event, error) {
+	return eventsOf(ctx, client, namespace, fields.Set{"involvedObject.kind": kind, "involvedObject.name": name})
+}
+
+// EventsBecause reads the events of a namespace with a reason, at most 500, in no order.
+func EventsBecause(ctx context.Context, client kubernetes.Interface, namespace, reason string) ([]*corev1.Event, error) {
+	return eventsOf(ctx, client, namespace, fields.Set{"reason": reason})
+}
+
+func eventsOf(ctx context.Context, client kubernetes.Interface, namespace string, selected fields.Set) ([]*corev1.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, eventsTime)
+	defer cancel()
+	found, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.SelectorFromSet(selected).String(), Limit: maxEvents})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*corev1.Event, 0, len(found.Items))
+	for i := range found.Items {
+		all = append(all, &found.Items[i])
+	}
+	return all, nil
+}
+
+// EventsOfFiles are the events about an object among those of files.
+func (l *Snapshot) EventsOfFiles(namespace, kind, name string) (all []*corev1.Event) {
+	for _, event := range l.Events {
+		about := event.InvolvedObject
+		if about.Kind == kind && about.Name == name && about.Namespace == namespace {
+			all = append(all, event)
+		}
+	}
+	return all
 }

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +15,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dra-steward/dra-steward/internal/version"
 )
 
 // ListenAll opens the addresses of the flags, all or none; an empty one is left out.
@@ -102,4 +104,15 @@ func MetricsHandler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	return mux
+}
+
+// RegisterBuildInfo registers the metric with the version of the program.
+func RegisterBuildInfo(registerer prometheus.Registerer) error {
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "dra_steward_build_info",
+		Help: "1 for the version and commit of dra-steward, and the version of Go with which it was built.",
+	}, []string{"version", "commit", "go_version"})
+	v := version.Get()
+	build.WithLabelValues(cmp.Or(v.Version, "unknown"), cmp.Or(v.Commit, "unknown"), v.GoVersion).Set(1)
+	return registerer.Register(build)
 }

@@ -177,3 +177,74 @@ func (q *Queue) leave(name string, took, charged time.Duration) {
 	q.running--
 	q.dispatch()
 }
+
+// An Allowance is the time that one request may spend on something, in several parts.
+type Allowance struct {
+	ctx context.Context
+
+	mu   sync.Mutex
+	left time.Duration
+}
+
+// Allow returns an allowance that ends with ctx.
+func Allow(ctx context.Context, d time.Duration) *Allowance { return &Allowance{ctx: ctx, left: d} }
+
+// Take starts a part. It returns a context that ends with the allowance, and a function
+// that ends the part, to be called once; false if nothing is left.
+func (a *Allowance) Take() (part context.Context, done func(), ok bool) {
+	a.mu.Lock()
+	left := a.left
+	a.mu.Unlock()
+	if left <= 0 || a.ctx.Err() != nil {
+		return nil, nil, false
+	}
+	start := time.Now()
+	part, cancel := context.WithTimeout(a.ctx, left)
+	return part, func() {
+		cancel()
+		a.mu.Lock()
+		a.left -= time.Since(start)
+		a.mu.Unlock()
+	}, true
+}
+
+// Shares bound an amount that several holders use at the same time, such as bytes. Up to
+// Limit everybody gets what it asks for. Beyond, a holder still gets its fair share, Limit
+// divided by the number of holders, so that those who came first cannot keep it for
+// themselves. All together never hold more than twice the Limit.
+type Shares struct {
+	Limit int64
+
+	mu   sync.Mutex
+	used int64
+	held map[string]int64
+}
+
+// Take adds n to what a holder uses; false if that is too much now.
+func (s *Shares) Take(holder string, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	holders := int64(len(s.held))
+	if s.held[holder] == 0 {
+		holders++
+	}
+	if s.used+n > s.Limit && s.held[holder]+n > s.Limit/holders {
+		return false
+	}
+	if s.held == nil {
+		s.held = map[string]int64{}
+	}
+	s.used += n
+	s.held[holder] += n
+	return true
+}
+
+// Return gives back n of what a holder uses.
+func (s *Shares) Return(holder string, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used -= n
+	if s.held[holder] -= n; s.held[holder] <= 0 {
+		delete(s.held, holder)
+	}
+}

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -320,4 +323,52 @@ func (h Hit) Pace(perMinute int, window time.Duration) Hit {
 	h = h.AtRate(perMinute, window)
 	h.Paced = perMinute <= v1alpha1.DrainRate
 	return h
+}
+
+// BeganCondition is the condition of a DeviceTaintRule whose time is since when the rule evicts
+// what it evicts now. The controller writes it.
+const BeganCondition = "dra-steward.io/Evicts"
+
+// Began returns since when a rule evicts what it evicts now. A rule that was never changed began
+// when it was created; one that was changed, when the controller saw that. known is false while
+// the controller has not written it. The time of the taint does not count: authors set it.
+func Began(rule *resourceapi.DeviceTaintRule) (began time.Time, known bool) {
+	if rule.Generation <= 1 {
+		return rule.CreationTimestamp.Time, true
+	}
+	written := apimeta.FindStatusCondition(rule.Status.Conditions, BeganCondition)
+	if written == nil || written.Status != metav1.ConditionTrue || written.ObservedGeneration != rule.Generation ||
+		written.LastTransitionTime.Before(&rule.CreationTimestamp) {
+		return time.Time{}, false
+	}
+	return written.LastTransitionTime.Time, true
+}
+
+// A Step is an eviction that a controller is about to begin.
+type Step struct {
+	// Object is what evicts, such as "DeviceDrain gpu", and Does how a message names that, such as "a
+	// drain of node-1".
+	Object, Does string
+	Hit          Hit
+	// Acknowledged is what the object of the controller acknowledges, nil for nothing, and Annotate
+	// its name, such as "the roll".
+	Acknowledged *Ceiling
+	Annotate     string
+}
+
+// Refuse asks the thresholds about a step of a controller, by itself and with the evictions of the
+// window. It returns why the step may not begin, empty if it may, and when it may if waiting helps.
+func (w Window) Refuse(now time.Time, s Step, starts []Start) (why string, until time.Time) {
+	counts := Counts{Devices: len(s.Hit.Devices), Claims: len(s.Hit.Claims), Pods: len(s.Hit.Pods), Namespaces: s.Hit.Namespaces()}
+	if excess := w.Thresholds.Exceeded(counts, s.Acknowledged); len(excess) > 0 {
+		var texts []string
+		for _, e := range excess {
+			texts = append(texts, e.String())
+		}
+		return s.Does + " evicts too many pods: " + strings.Join(texts, ", ") + "; if this is intended, annotate " + s.Annotate + " with " + CeilingOf(counts).Annotate(), time.Time{}
+	}
+	if sum, exceeds := w.Exceeds(now, s.Hit, s.Acknowledged, starts); exceeds {
+		return s.Does + ", " + sum.String(), sum.Until
+	}
+	return "", time.Time{}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/usage"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // guardPatience is how long the webhook is not ready while the guard reads the cluster for the
@@ -277,4 +278,14 @@ func (i *Estimator) resolve(d *v1alpha1.DeviceDrain) ([]usage.DeviceID, error) {
 		devices = append(devices, usage.DeviceID(name))
 	}
 	return devices, err
+}
+
+// Prepared returns the claims that drivers have prepared on a node.
+func (i *Estimator) Prepared(node string, drivers []string) (all []validate.PreparedClaim, _ error) {
+	for _, driver := range drivers {
+		for _, p := range i.Index.Prepared(node, driver) {
+			all = append(all, validate.PreparedClaim{Namespace: p.Claim.Namespace, Claim: p.Claim.Name, Pod: p.Pod.Name, Driver: driver})
+		}
+	}
+	return all, i.complete()
 }

@@ -4,12 +4,17 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
+	"iter"
+	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -169,4 +174,113 @@ func subresources(object manifest.Object) []string {
 		return []string{"", "status"}
 	}
 	return []string{""}
+}
+
+// compilerError matches one error in what the CEL compiler prints about an expression.
+var compilerError = regexp.MustCompile(`(?m)ERROR: <input>:(\d+):(\d+): (.*)$`)
+
+// compilation reports a finding about an expression that does not compile: every error of
+// the compiler at its own place in the file. It reports nothing and returns false for other
+// findings, and if the place of an error is not known.
+func (j *judgement) compilation(finding review.Finding) bool {
+	type place struct{ line, column int }
+	var places []place
+	found := compilerError.FindAllStringSubmatch(finding.Message, -1)
+	for _, match := range found {
+		line, lineErr := strconv.Atoi(match[1])
+		column, columnErr := strconv.Atoi(match[2])
+		if lineErr != nil || columnErr != nil {
+			return false
+		}
+		line, column, ok := j.document.PositionIn(finding.Path, line, column)
+		if !ok {
+			return false
+		}
+		places = append(places, place{line, column})
+	}
+	for i, at := range places {
+		one := finding
+		one.Message = "the expression does not compile: " + found[i][3]
+		j.addAt(at.line, at.column, one)
+	}
+	return len(places) > 0
+}
+
+// inOrder yields work(item) for every item, in the order of the items, while up to
+// workers of them are worked on at once. It takes no more than a few items ahead.
+func inOrder[In, Out any](items iter.Seq[In], workers int, work func(In) Out) iter.Seq[Out] {
+	return func(yield func(Out) bool) {
+		results := make(chan chan Out, 2*workers)
+		stop := make(chan struct{})
+		go func() {
+			defer close(results)
+			busy := make(chan struct{}, workers)
+			for item := range items {
+				select {
+				case busy <- struct{}{}:
+				case <-stop:
+					return
+				}
+				result := make(chan Out, 1)
+				go func() {
+					result <- work(item)
+					<-busy
+				}()
+				select {
+				case results <- result:
+				case <-stop:
+					return
+				}
+			}
+		}()
+		defer close(stop)
+		for result := range results {
+			if !yield(<-result) {
+				return
+			}
+		}
+	}
+}
+
+// A Progress shows on a terminal that a long run goes on. Its zero value shows nothing.
+type Progress struct {
+	// Out is the terminal.
+	Out io.Writer
+	// Now returns the time.
+	Now func() time.Time
+
+	documents   int
+	start, next time.Time
+	shown       bool
+}
+
+// Timing of a Progress: when the first line appears, and how often it changes.
+const (
+	progressDelay    = 2 * time.Second
+	progressInterval = 200 * time.Millisecond
+)
+
+// Count counts an object of a file.
+func (p *Progress) Count(file string) {
+	if p.Out == nil {
+		return
+	}
+	p.documents++
+	now := p.Now()
+	if p.start.IsZero() {
+		p.start, p.next = now, now.Add(progressDelay)
+	}
+	if now.Before(p.next) {
+		return
+	}
+	p.next, p.shown = now.Add(progressInterval), true
+	fmt.Fprintf(p.Out, "\r\033[K%d objects in %.0f s, now %s", p.documents, now.Sub(p.start).Seconds(), printable.Text(file))
+}
+
+// Hide takes the line away, for something else to be written.
+func (p *Progress) Hide() {
+	if p.shown {
+		fmt.Fprint(p.Out, "\r\033[K")
+		p.shown = false
+	}
 }

@@ -3,9 +3,13 @@ package reconcile
 
 import (
 	"context"
+	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 )
 
 // Queue returns a queue whose keys are tried again after a pause when they fail: first, then
@@ -36,4 +40,46 @@ func Loop[K comparable](ctx context.Context, queue workqueue.TypedRateLimitingIn
 		}
 		queue.Done(key)
 	}
+}
+
+// Passes calls pass until ctx ends: when something has changed, and when the pass before asked for
+// it, but at most once in each gap, so that changes are gathered.
+func Passes(ctx context.Context, changed <-chan struct{}, gap time.Duration, pass func(context.Context) (next time.Duration)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		next := pass(ctx)
+		timer.Reset(gap)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		timer.Reset(max(next-gap, 0))
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Reset(0)
+	}
+}
+
+// RefusedForNow reports whether a webhook refused a deletion with the status of a conflict, as
+// dra-steward does for the pod of a driver that has prepared claims. All other conflicts of a deletion
+// say that another object has the name by now: what was to go has gone.
+func RefusedForNow(err error) bool {
+	return apierrors.IsConflict(err) && strings.HasPrefix(err.Error(), "admission webhook ")
+}
+
+// WaitFor waits until informers have what there is, and returns false if ctx ends before. Only a log of
+// level debug names them.
+func WaitFor(ctx context.Context, what string, checkers ...cache.DoneChecker) bool {
+	return cache.WaitFor(klog.NewContext(ctx, klog.FromContext(ctx).V(1)), what, checkers...)
 }

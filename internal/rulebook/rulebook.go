@@ -10,6 +10,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/example"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -73,4 +74,19 @@ func (b Book) Find(id string) (Entry, error) {
 		return Entry{}, fmt.Errorf("there is no rule %q; \"dra-steward explain\" lists all", id)
 	}
 	return Entry{}, fmt.Errorf("there is no rule %q; did you mean %s?", id, strings.Join(near, ", "))
+}
+
+// Policies are entries for the policies of a set; none for nil.
+func Policies(set *policy.Set) (book Book) {
+	if set == nil {
+		return nil
+	}
+	for _, p := range set.Policies() {
+		book = append(book, Entry{
+			ID: p.Code, What: fmt.Sprintf("policy (%s, severity %s)", p.Mode, p.Severity),
+			Doc: p.Title + ".\n\n" + strings.TrimSpace(p.Description), Upstream: "does not check it",
+			Source: strings.Join(p.Related, ", "), Kinds: p.Kinds,
+		})
+	}
+	return book
 }

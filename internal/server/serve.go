@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
@@ -25,7 +29,6 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/webhook"
-	"github.com/spf13/pflag"
 )
 
 type serveOptions struct {
@@ -304,4 +307,54 @@ func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap in that namespace in which the controller reports the state of the policies")
 	f.StringVar(&o.patches, "patches", string(materialize.None), "write patched values into published slices: none, materialize (needs --live-data), or restore to remove them")
 	f.StringVar(&o.patchRecords, "patch-records", "", "ConfigMaps (namespace/prefix) in which the controller records the original values of drivers")
+}
+
+// certificate is that of the Secret of --certificate-secret, nil for the files of
+// --cert-dir.
+func (o serveOptions) certificate(log logr.Logger) (webhook.Certificate, error) {
+	if o.certificateSecret == "" {
+		return nil, nil
+	}
+	namespace, name, ok := strings.Cut(o.certificateSecret, "/")
+	if !ok || namespace == "" || name == "" {
+		return nil, fmt.Errorf("--certificate-secret %q: must be namespace/name", o.certificateSecret)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w; outside a cluster, name a file or use --cert-dir", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return webhook.NewSecretCertificate(client, namespace, name, log)
+}
+
+// RegisterExpiry tells when the certificate that is served ends.
+func RegisterExpiry(registry prometheus.Registerer, server *webhook.Server) error {
+	return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "dra_steward_serving_certificate_expiry_timestamp_seconds",
+		Help: "Expiry of the certificate that is served to API servers, as Unix time; 0 while there is none.",
+	}, func() float64 {
+		if at := server.Expires(); !at.IsZero() {
+			return float64(at.Unix())
+		}
+		return 0
+	}))
+}
+
+// healthHandler serves /healthz, which succeeds as long as the process lives, and
+// /readyz, which succeeds while API servers may send requests.
+func healthHandler(server *webhook.Server, world *ClusterView, site *reloader) http.Handler {
+	ready := map[string]healthz.Checker{"admission": server.Ready}
+	if world != nil {
+		ready["live-data"] = world.ready
+	}
+	if site.policies != nil {
+		ready["policies"] = site.policies.Ready
+	}
+	if site.guard != nil {
+		ready["guard"] = site.guard.Ready
+	}
+	return daemon.Probes(ready)
 }

@@ -55,7 +55,7 @@ func TestMemoryOfOneEvaluation(t *testing.T) {
 	e := engine(t, policy.Settings{Timeout: time.Minute, CacheBytes: -1}, policy.Library())
 	for name, claim := range widest() {
 		req := writing(claim)
-		req.World = classes()
+		req.ClusterView = classes()
 		var d policy.Decision
 		took := allocated(func() { d = e.Evaluate(t.Context(), req) })
 		t.Logf("%s: %d KiB of claim, %d KiB allocated, %d violations", name, claim.Size()>>10, took>>10, len(d.Violations))

@@ -2,6 +2,8 @@ package validate
 
 import (
 	"embed"
+	"fmt"
+	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -186,3 +188,88 @@ func lift[Whole, Part any](part func(Whole, Pass) Part, rules Table[Part]) Table
 //
 //go:embed examples
 var Examples embed.FS
+
+// ratchet divides found into what is worse than before and what is not.
+//
+// Problems are the same when rule, place and offending value agree; a place is a
+// path whose list indexes are ignored, since an item moves when one before it
+// goes. A count (an int BadValue) may shrink or stay, never grow. Every old
+// problem excuses one new one, the smallest that it still covers.
+// See docs/decisions/0001-rules-are-values-and-the-table-ratchets.md.
+func ratchet(before, found field.ErrorList) (errs, tolerated field.ErrorList) {
+	past := map[problem][]int{}
+	for _, err := range before {
+		key, size := identify(err)
+		at, _ := slices.BinarySearch(past[key], size)
+		past[key] = slices.Insert(past[key], at, size)
+	}
+	for _, err := range found {
+		key, size := identify(err)
+		at, _ := slices.BinarySearch(past[key], size)
+		if at == len(past[key]) {
+			errs = append(errs, err)
+			continue
+		}
+		past[key] = slices.Delete(past[key], at, at+1)
+		tolerated = append(tolerated, err)
+	}
+	return errs, tolerated
+}
+
+// problem is what makes two errors the same problem.
+type problem struct {
+	rule, place, value string
+	kind               field.ErrorType
+}
+
+// identify returns what err is about and, for a count, how large it is.
+func identify(err *field.Error) (problem, int) {
+	p := problem{rule: err.Origin, place: listIndex.ReplaceAllString(err.Field, "[]"), kind: err.Type}
+	if size, counts := err.BadValue.(int); counts {
+		return p, size
+	}
+	p.value = fmt.Sprint(err.BadValue)
+	return p, 0
+}
+
+var listIndex = regexp.MustCompile(`\[\d+\]`)
+
+// Severity is the effect of a finding on a write, the most severe first.
+type Severity int
+
+const (
+	// Error denies the write.
+	Error Severity = iota
+	// Warning admits it with a warning to the author.
+	Warning
+	// Audit admits it and records the finding in the audit log, the log and the metrics.
+	Audit
+	// Off disables the rule.
+	Off
+)
+
+var severities = [...]string{"error", "warning", "audit", "off"}
+
+// String returns "error", "warning", "audit" or "off".
+func (s Severity) String() string {
+	if s < Error || s > Off {
+		return fmt.Sprintf("severity %d", int(s))
+	}
+	return severities[s]
+}
+
+// MarshalText writes a severity as its name.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// SeverityNames are what ParseSeverity reads.
+func SeverityNames() []string { return slices.Clone(severities[:]) }
+
+// ParseSeverity reads what String writes.
+func ParseSeverity(name string) (Severity, error) {
+	for s, known := range severities {
+		if name == known {
+			return Severity(s), nil
+		}
+	}
+	return Error, fmt.Errorf("severity %q: must be error, warning, audit or off", name)
+}

@@ -63,7 +63,7 @@ func report(t *testing.T, problems []string) {
 func TestCheckGraph(t *testing.T) {
 	table := map[string]Package{
 		"high": {Floor: 2, Never: []string{"example.com/net"}},
-		"twin": {Floor: 2, Beside: []string{"high"}},
+		"twin": {Floor: 2, Peers: []string{"high"}},
 		"low":  {Floor: 1},
 		"own":  {Floor: 1, Importers: []string{"twin"}},
 	}

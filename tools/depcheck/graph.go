@@ -71,7 +71,7 @@ func (g Graph) upward(name string, p Package, table map[string]Package) (problem
 			continue
 		}
 		below := table[imported]
-		if below.Floor >= p.Floor && !slices.Contains(p.Beside, imported) {
+		if below.Floor >= p.Floor && !slices.Contains(p.Peers, imported) {
 			problems = append(problems, fmt.Sprintf("%s (floor %d) must not import %s (floor %d): an arrow only points down",
 				name, p.Floor, imported, below.Floor))
 		}

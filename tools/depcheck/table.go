@@ -14,8 +14,8 @@ const (
 type Package struct {
 	// Floor is its height. It imports what is on lower floors.
 	Floor int
-	// Beside are packages of the same floor that it may import all the same.
-	Beside []string
+	// Peers are packages of the same floor that it may import all the same.
+	Peers []string
 	// Importers are the only packages that may import it; none means all above.
 	Importers []string
 	// Never are import paths that it must not reach, not even through others.
@@ -32,24 +32,24 @@ type Package struct {
 //	2  deciding on one       validate, mutate, policy, patch, toleration, parameters, config, manifest
 //	1  saying                api, policies, charts, cdi, guard
 var Packages = map[string]Package{
-	"cmd/dra-steward": {Floor: 5, Beside: []string{"internal/cli", "internal/cli/cmdutil"}},
+	"cmd/dra-steward": {Floor: 5, Peers: []string{"internal/cli", "internal/cli/cmdutil"}},
 	// The list of all commands, and nothing else, knows every program.
-	"internal/cli": {Floor: 5, Beside: []string{"internal/cli/capacity", "internal/cli/cmdutil", "internal/cli/config", "internal/cli/console", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
+	"internal/cli": {Floor: 5, Peers: []string{"internal/cli/capacity", "internal/cli/cmdutil", "internal/cli/config", "internal/cli/console", "internal/cli/device", "internal/cli/drain", "internal/cli/lint",
 		"internal/cli/node", "internal/cli/policy", "internal/cli/report", "internal/cli/roll", "internal/cli/uninstall", "internal/cli/whatif", "internal/manager", "internal/nodeagent", "internal/server"}},
-	"internal/cli/cmdutil":  {Floor: 4, Beside: []string{"internal/policyload"}},
+	"internal/cli/cmdutil":  {Floor: 4, Peers: []string{"internal/policyload"}},
 	"internal/cli/capacity": {Floor: 5},
 	"internal/cli/config":   {Floor: 5},
-	"internal/cli/console":  {Floor: 5, Beside: []string{"internal/cli/report", "internal/nodeagent"}},
+	"internal/cli/console":  {Floor: 5, Peers: []string{"internal/cli/report", "internal/nodeagent"}},
 	"internal/cli/device":   {Floor: 5},
 	"internal/cli/examples": {Floor: 1},
 	"internal/cli/drain":    {Floor: 5},
 	"internal/cli/lint":     {Floor: 5},
-	"internal/cli/node":     {Floor: 5, Beside: []string{"internal/nodeagent"}},
+	"internal/cli/node":     {Floor: 5, Peers: []string{"internal/nodeagent"}},
 	"internal/cli/policy":   {Floor: 5},
 	// It reads the flags of a running controller as that reads them.
-	"internal/cli/report": {Floor: 5, Beside: []string{"internal/manager"}},
+	"internal/cli/report": {Floor: 5, Peers: []string{"internal/manager"}},
 	// It deletes what the controller keeps, by the names that it gives.
-	"internal/cli/uninstall": {Floor: 5, Beside: []string{"internal/manager"}},
+	"internal/cli/uninstall": {Floor: 5, Peers: []string{"internal/manager"}},
 	"internal/cli/roll":      {Floor: 5},
 	"internal/cli/whatif":    {Floor: 5},
 	"internal/manager":       {Floor: 5},
@@ -63,64 +63,64 @@ var Packages = map[string]Package{
 	"internal/controllers":                   {Floor: 1, Pure: true},
 	"internal/controllers/capacitymetrics":   {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/certificate":       {Floor: 4, Never: []string{controllerRuntime}},
-	"internal/controllers/devicehistory":     {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/taints"}, Never: []string{controllerRuntime, opa}},
+	"internal/controllers/devicehistory":     {Floor: 4, Peers: []string{"internal/controllers/drain", "internal/taints"}, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/drain":             {Floor: 4},
 	"internal/controllers/extendedclaims":    {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/extendedresources": {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/materialize":       {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/patchstatus":       {Floor: 4},
 	"internal/controllers/policystatus":      {Floor: 4, Never: []string{controllerRuntime}},
-	"internal/controllers/reaction":          {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/placement"}, Never: []string{controllerRuntime, opa}},
-	"internal/controllers/roll":              {Floor: 4, Beside: []string{"internal/controllers/drain"}, Never: []string{controllerRuntime, opa}},
+	"internal/controllers/reaction":          {Floor: 4, Peers: []string{"internal/controllers/drain", "internal/placement"}, Never: []string{controllerRuntime, opa}},
+	"internal/controllers/roll":              {Floor: 4, Peers: []string{"internal/controllers/drain"}, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/rulebegin":         {Floor: 4, Never: []string{controllerRuntime, opa}},
-	"internal/controllers/ruleexpiry":        {Floor: 4, Beside: []string{"internal/taints"}},
+	"internal/controllers/ruleexpiry":        {Floor: 4, Peers: []string{"internal/taints"}},
 
 	"internal/clusterdata":  {Floor: 4, Never: []string{controllerRuntime}},
-	"internal/clusterread":  {Floor: 4, Beside: []string{"internal/cli/cmdutil", "internal/controllers/devicehistory", "internal/taints"}},
-	"internal/clusterwrite": {Floor: 4, Beside: []string{"internal/clusterread", "internal/controllers/drain", "internal/taints"}},
-	"internal/policyload":   {Floor: 4, Beside: []string{"internal/controllers/policystatus"}},
-	"internal/impact":       {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/controllers/reaction", "internal/controllers/roll"}},
+	"internal/clusterread":  {Floor: 4, Peers: []string{"internal/cli/cmdutil", "internal/controllers/devicehistory", "internal/taints"}},
+	"internal/clusterwrite": {Floor: 4, Peers: []string{"internal/clusterread", "internal/controllers/drain", "internal/taints"}},
+	"internal/policyload":   {Floor: 4, Peers: []string{"internal/controllers/policystatus"}},
+	"internal/impact":       {Floor: 4, Peers: []string{"internal/controllers/drain", "internal/controllers/reaction", "internal/controllers/roll"}},
 	"internal/daemon":       {Floor: 4},
 	"internal/taints":       {Floor: 4, Pure: true},
 	"internal/ownclient":    {Floor: 2},
-	"internal/fleet":        {Floor: 4, Beside: []string{"internal/controllers/drain", "internal/taints"}, Pure: true},
-	"internal/console":      {Floor: 4, Beside: []string{"internal/cli/cmdutil", "internal/clusterwrite", "internal/controllers/drain", "internal/fleet", "internal/report", "internal/taints"}},
+	"internal/fleet":        {Floor: 4, Peers: []string{"internal/controllers/drain", "internal/taints"}, Pure: true},
+	"internal/console":      {Floor: 4, Peers: []string{"internal/cli/cmdutil", "internal/clusterwrite", "internal/controllers/drain", "internal/fleet", "internal/report", "internal/taints"}},
 	"internal/lint":         {Floor: 4, Never: []string{controllerRuntime}},
-	"internal/audit":        {Floor: 4, Beside: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/report":       {Floor: 4, Beside: []string{"internal/audit", "internal/taints", "pkg/evictor"}, Never: []string{controllerRuntime}, Pure: true},
+	"internal/audit":        {Floor: 4, Peers: []string{"internal/lint"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/report":       {Floor: 4, Peers: []string{"internal/audit", "internal/taints", "pkg/evictor"}, Never: []string{controllerRuntime}, Pure: true},
 
 	"pkg/review":               {Floor: 3, Never: []string{controllerRuntime}, Pure: true},
-	"pkg/usage":                {Floor: 3, Beside: []string{"pkg/tracker"}},
+	"pkg/usage":                {Floor: 3, Peers: []string{"pkg/tracker"}},
 	"pkg/tracker":              {Floor: 3},
-	"internal/health":          {Floor: 3, Beside: []string{"pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
-	"internal/siblings":        {Floor: 3, Beside: []string{"pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
-	"internal/capacity":        {Floor: 3, Beside: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
-	"internal/placement":       {Floor: 3, Beside: []string{"pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
-	"internal/why":             {Floor: 3, Beside: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Pure: true},
+	"internal/health":          {Floor: 3, Peers: []string{"pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
+	"internal/siblings":        {Floor: 3, Peers: []string{"pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
+	"internal/capacity":        {Floor: 3, Peers: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
+	"internal/placement":       {Floor: 3, Peers: []string{"pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
+	"internal/why":             {Floor: 3, Peers: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Pure: true},
 	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/gates":           {Floor: 2, Beside: []string{"pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/gates":           {Floor: 2, Peers: []string{"pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	// Its library is that of Helm, which imports client-go.
 	"internal/helmchart": {Floor: 3, Importers: []string{"internal/cli/lint"}, Never: []string{controllerRuntime, opa}},
 	"internal/fix":       {Floor: 3, Never: []string{clientGo, controllerRuntime}},
 	"internal/rulebook":  {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
 	"pkg/validate/apiserver":     {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/validate/internal/form": {Floor: 1, Beside: []string{"pkg/validate/internal/walk"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate/internal/form": {Floor: 1, Peers: []string{"pkg/validate/internal/walk"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/validate/internal/walk": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/validate":               {Floor: 2, Beside: []string{"pkg/patch", "pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/validate":               {Floor: 2, Peers: []string{"pkg/patch", "pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/mutate":                 {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/patch":                  {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/toleration":             {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"pkg/policy":                 {Floor: 2, Beside: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"pkg/policy":                 {Floor: 2, Peers: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/parameters":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
-	"internal/config":            {Floor: 2, Beside: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
+	"internal/config":            {Floor: 2, Peers: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest":          {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 
 	"internal/history": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
 	// What a rewritten slice remembers of its driver's values. The tracker and the
 	// scheduler read it.
-	"internal/controllers/materialize/record": {Floor: 2, Beside: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/controllers/materialize/record": {Floor: 2, Peers: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
 	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"policies":                    {Floor: 1, Importers: []string{"pkg/policy"}},
@@ -129,7 +129,7 @@ var Packages = map[string]Package{
 	"pkg/cdi":                     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/podresources/checkpoint": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
-	"internal/guard":            {Floor: 1, Beside: []string{"internal/plural", "api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/guard":            {Floor: 1, Peers: []string{"internal/plural", "api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/extendedresource": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/printable":        {Floor: 1, Pure: true},
 	"internal/sizedcache":       {Floor: 1, Pure: true},
@@ -143,7 +143,7 @@ var Packages = map[string]Package{
 	"internal/remerge":          {Floor: 1, Importers: []string{"internal/clusterread", "pkg/tracker"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/natural":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/newer":            {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/windows":          {Floor: 1, Beside: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/windows":          {Floor: 1, Peers: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
@@ -167,7 +167,7 @@ var Packages = map[string]Package{
 // they are given the time.
 var PureFiles = map[string][]string{
 	"internal/controllers/certificate":   {"decide.go"},
-	"internal/controllers/drain":         {"block.go", "choose.go", "classify.go", "conditions.go", "cordon.go", "decide.go", "input.go", "request.go", "resolve.go", "returns.go", "turns.go"},
+	"internal/controllers/drain":         {"block.go", "choose.go", "classify.go", "cordon.go", "decide.go", "input.go", "request.go", "resolve.go", "returns.go"},
 	"internal/controllers/patchstatus":   {"decide.go"},
 	"internal/controllers/devicehistory": {"observe.go"},
 	"internal/controllers/reaction":      {"begin.go", "binding.go", "brake.go", "cause.go", "decide.go", "input.go", "job.go", "pin.go", "prove.go", "restart.go", "status.go"},

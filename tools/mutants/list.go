@@ -201,7 +201,7 @@ func requests() []mutant {
 }
 
 func nodes() []mutant {
-	const agent, holdings, attribute = "internal/nodeagent/agent.go", "internal/nodeagent/holdings.go", "pkg/podresources/attribute.go"
+	const agent, holdings, attribute = "internal/nodeagent/agent.go", "internal/nodeagent/read.go", "pkg/podresources/attribute.go"
 	return []mutant{
 		{name: "a toleration on a node never ends", file: agent, old: `int64(now.Sub(added)/time.Second) < *period.Seconds`, new: `int64(now.Sub(added)/time.Second) >= 0`},
 		{name: "holders of deleted pods stay after a failed read", file: agent, old: `			return p.Name == listed.GetName() && p.Namespace == listed.GetNamespace()`, new: `			return true`},

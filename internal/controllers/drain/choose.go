@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -141,4 +142,43 @@ func deadline(d *v1alpha1.DeviceDrain) (time.Time, v1alpha1.DeadlineAction) {
 
 func deadlineText(at time.Time) string {
 	return fmt.Sprintf("the deadline passed at %s", clock(at))
+}
+
+// maxOwners is how many owners are remembered; the schema has the number, too. Pods of the
+// owners beyond count as having no evicted pod.
+const maxOwners = 512
+
+// evictedByOwner returns how many pods of each owner were evicted.
+func (d *Decision) evictedByOwner() map[types.UID]int {
+	evicted := map[types.UID]int{}
+	for _, owner := range d.Status.EvictedByOwner {
+		evicted[owner.UID] = int(owner.Count)
+	}
+	return evicted
+}
+
+// countOwner counts an eviction for the owner of a pod.
+func (d *Decision) countOwner(pod *candidate) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return
+	}
+	i := slices.IndexFunc(d.Status.EvictedByOwner, func(t v1alpha1.OwnerEvictions) bool { return t.UID == owner.UID })
+	switch {
+	case i >= 0:
+		d.Status.EvictedByOwner[i].Count++
+	case len(d.Status.EvictedByOwner) < maxOwners:
+		d.Status.EvictedByOwner = append(d.Status.EvictedByOwner, v1alpha1.OwnerEvictions{UID: owner.UID, Count: 1})
+	}
+}
+
+// dropOwners forgets owners that have no pods left.
+func (d *Decision) dropOwners(pods []*candidate) {
+	owners := map[types.UID]bool{}
+	for _, pod := range pods {
+		if owner := metav1.GetControllerOf(pod); owner != nil {
+			owners[owner.UID] = true
+		}
+	}
+	d.Status.EvictedByOwner = slices.DeleteFunc(d.Status.EvictedByOwner, func(t v1alpha1.OwnerEvictions) bool { return !owners[t.UID] })
 }

@@ -5,11 +5,14 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/windows"
 )
 
 // Decide returns the next step. Called again after that step with nothing else changed, it
@@ -275,4 +278,59 @@ func (d *Decision) draining(in Input, c conditions, s survey, p pauses) bool {
 	}
 	c.set(v1alpha1.DrainDraining, true, "Evicting", d.result())
 	return true
+}
+
+// conditions sets the conditions of a status.
+type conditions struct {
+	status *v1alpha1.DeviceDrainStatus
+	now    time.Time
+}
+
+// set sets a condition; its transition time changes only with its status.
+func (c conditions) set(kind string, is bool, reason, message string) metav1.Condition {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&c.status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: bounded(message, 2048),
+		ObservedGeneration: c.status.ObservedGeneration, LastTransitionTime: metav1.NewTime(c.now.Truncate(time.Second)),
+	})
+	return *meta.FindStatusCondition(c.status.Conditions, kind)
+}
+
+// knownFault warns of faults of a version of Kubernetes that the rules of a drain set off.
+func (c conditions) knownFault(version string) {
+	var texts []string
+	for _, fault := range faults.Of(version, faults.RuleExists) {
+		texts = append(texts, fault.String())
+	}
+	switch {
+	case version == "": // it is not known now, and may have been
+	case texts == nil:
+		meta.RemoveStatusCondition(&c.status.Conditions, v1alpha1.DrainKnownFault)
+	default:
+		c.set(v1alpha1.DrainKnownFault, true, "KnownFault", "the API server is "+version+": "+strings.Join(texts, "; "))
+	}
+}
+
+// A closure is why no window of a drain is open; its zero value says that one is.
+type closure struct{ reason, message string }
+
+// closed reports why pods are left alone at this time, and decides again when that changes.
+func (d *Decision) closed(in Input) closure {
+	state, err := windows.At(in.Drain.Spec.Windows, in.Now)
+	if err != nil {
+		return closure{v1alpha1.WindowNotValid, "no pods are evicted: spec." + err.Error()}
+	}
+	if !state.Until.IsZero() {
+		d.wakeAt(state.Until)
+	}
+	switch {
+	case state.Open:
+		return closure{}
+	case state.Until.IsZero():
+		return closure{v1alpha1.OutsideWindow, "no window opens within a week"}
+	}
+	return closure{v1alpha1.OutsideWindow, "the next window opens at " + state.Until.UTC().Format(time.RFC3339)}
 }

@@ -2,6 +2,8 @@ package patchstatus
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,6 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -246,4 +251,96 @@ func (w *Writer) record(d due, now time.Time, err error) {
 		w.options.Logger.Error(err, "Cannot write the status", "patch", d.report.Patch.Name)
 	}
 	d.record.failure = failure
+}
+
+type apiClient struct {
+	patches dynamic.ResourceInterface
+	events  kubernetes.Interface
+}
+
+// NewClient returns a client that needs the verbs patch for resourceslicepatches/status
+// and create for events.
+func NewClient(config *rest.Config) (Client, error) {
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for ResourceSlicePatches: %w", err)
+	}
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for events: %w", err)
+	}
+	return apiClient{untyped.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource)), typed}, nil
+}
+
+// WriteStatus sends a merge patch, in which a list replaces the list and null removes.
+func (c apiClient) WriteStatus(ctx context.Context, p *v1alpha1.ResourceSlicePatch, status v1alpha1.ResourceSlicePatchStatus) (string, error) {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": p.UID},
+		"status": map[string]any{
+			"conditions": status.Conditions, "matchedSlices": status.MatchedSlices, "matchedDevices": status.MatchedDevices,
+			"skippedKeys": status.SkippedKeys,
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	written, err := c.patches.Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: FieldManager}, "status")
+	if err != nil {
+		return "", err
+	}
+	return written.GetResourceVersion(), nil
+}
+
+func (c apiClient) CreateEvent(ctx context.Context, e *corev1.Event) error {
+	_, err := c.events.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{FieldManager: FieldManager})
+	return err
+}
+
+// Written is how far a patch is written into slices, where that is done. The zero value is
+// a patch that is in all of them, or a cluster in which that is not done.
+type Written struct {
+	// Differing is the number of slices that are not what patches make of them.
+	Differing int
+	// Refused is the number of slices that are published without patches, which would
+	// break a limit, Why what is wrong with one.
+	Refused int
+	Why     string
+	// Blocked is the number of values that are not written into devices, What says why of
+	// one.
+	Blocked int
+	What    string
+	// Elsewhere is what else applies patches, so that none is written, or "".
+	Elsewhere string
+}
+
+// Reasons of Applied where patches are written into slices.
+const (
+	// ReasonNotWritten: slices do not have it yet.
+	ReasonNotWritten = "NotWritten"
+	// ReasonRefused: slices cannot have it.
+	ReasonRefused = "Refused"
+	// ReasonTwoModes: a scheduler applies patches, too.
+	ReasonTwoModes = "TwoModes"
+)
+
+func (w Written) applied(c metav1.Condition) metav1.Condition {
+	if c.Status != metav1.ConditionTrue {
+		return c
+	}
+	switch {
+	case w.Elsewhere != "":
+		return condition(v1alpha1.PatchApplied, false, ReasonTwoModes, "ResourceSlices are not written: "+w.Elsewhere)
+	case w.Refused > 0:
+		return condition(v1alpha1.PatchApplied, false, ReasonRefused, fmt.Sprintf("%d ResourceSlices cannot have it: %s", w.Refused, w.Why))
+	case w.Differing > 0:
+		return condition(v1alpha1.PatchApplied, false, ReasonNotWritten, fmt.Sprintf("%d ResourceSlices do not have it yet", w.Differing))
+	}
+	return c
+}
+
+func (w Written) conflicting(c metav1.Condition) metav1.Condition {
+	if c.Status == metav1.ConditionTrue || w.Blocked == 0 {
+		return c
+	}
+	return condition(v1alpha1.PatchConflicting, true, string(patch.LimitReached), fmt.Sprintf("%d values cannot be written into slices, such as %s", w.Blocked, w.What))
 }

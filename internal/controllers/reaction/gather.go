@@ -10,8 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -232,4 +236,35 @@ func (c *Controller) allDrains() (all []*v1alpha1.DeviceDrain) {
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
+}
+
+// NodeConditions is an informer of nodes with their names and conditions only; the caller runs
+// it.
+func NodeConditions(client kubernetes.Interface) cache.SharedIndexInformer {
+	nodes := coreinformers.NewNodeInformer(client, 0, cache.Indexers{})
+	_ = nodes.SetTransform(keepConditions) // it fails for an informer that runs
+	return nodes
+}
+
+// mostMessage is how many bytes of the message of a condition are kept.
+const mostMessage = 1024
+
+// keepConditions drops the times of conditions, too: they change with each heartbeat.
+func keepConditions(object any) (any, error) {
+	node, is := object.(*corev1.Node)
+	if !is {
+		return object, nil
+	}
+	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion}}
+	for _, c := range node.Status.Conditions {
+		kept.Status.Conditions = append(kept.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: strings.Clone(bounded(c.Message, mostMessage))})
+	}
+	return kept, nil
+}
+
+// sameConditions reports whether an update of a node changed no condition.
+func sameConditions(old, object any) bool {
+	a, is := old.(*corev1.Node)
+	b, also := object.(*corev1.Node)
+	return is && also && slices.Equal(a.Status.Conditions, b.Status.Conditions)
 }

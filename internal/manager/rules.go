@@ -10,11 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers/rulebegin"
+	"github.com/dra-steward/dra-steward/internal/controllers/ruleexpiry"
 )
 
 // addRuleBegin lets the leader write since when taint rules evict, if the options ask for it.
@@ -67,4 +69,26 @@ func (s *ruleStatus) connect() (dynamic.ResourceInterface, string, error) {
 		s.client, s.served = client, served
 	}
 	return client, served, err
+}
+
+// addExpiry lets the leader delete the taint rules whose time is over.
+func (o Options) addExpiry(e *eviction, config *rest.Config, _ *prometheus.Registry, log logr.Logger) error {
+	if !o.expireRules {
+		return nil
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	resource := resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource()
+	controller := ruleexpiry.New(ruleexpiry.Options{Rules: e.evictor.Rules, Logger: log, Delete: func(ctx context.Context, name string, uid types.UID, version string) error {
+		_, served, err := clusterread.ServedRules(config)
+		if err != nil {
+			return err
+		}
+		return client.Resource(resource.WithVersion(served)).Delete(ctx, name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	}})
+	e.add("ruleexpiry", controller.Run)
+	return nil
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,8 +14,34 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 )
+
+// addHistory lets the leader record the history of devices, if the options ask for it, with the
+// informers of drains and reactions, if there are any. It is added after these.
+func (o Options) addHistory(e *eviction, _ *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
+	switch {
+	case !o.history:
+		return nil
+	case o.namespace == "":
+		return errors.New("--history: needs --namespace, where the ConfigMaps are")
+	}
+	metrics, err := devicehistory.NewMetrics(registry)
+	if err != nil {
+		return err
+	}
+	controller, err := devicehistory.New(devicehistory.Options{
+		ConfigMaps: e.quiet.CoreV1().ConfigMaps(o.namespace), Prefix: devicehistory.Prefix(o.Name),
+		Tracker: e.evictor.Tracker, Claims: e.claims, Pods: e.pods, Drains: e.drains, Reactions: e.reactions,
+		Metrics: metrics, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	e.add("devicehistory", controller.Run)
+	return nil
+}
 
 // policyStatusInterval is how often the replicas of the webhook are asked for their
 // policies: as long as a person waits for the effect of an edit.
