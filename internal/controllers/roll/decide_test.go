@@ -284,6 +284,25 @@ func TestClaimInSpiteOfCordon(t *testing.T) {
 	}
 }
 
+// TestWindows: no node begins while no window is open, and the roll says when one is; it comes back then.
+func TestWindows(t *testing.T) {
+	m := newModel(t, 2, func(spec *v1alpha1.DeviceRollSpec) {
+		spec.Drain.Windows = []v1alpha1.Window{{From: "00:10", To: "01:00"}} // it is 00:00
+	})
+	m.pass()
+	if d := Decide(m.input()); len(m.drains) != 0 || !m.held(v1alpha1.HeldWindow)() || !d.Wake.Equal(m.now.Add(10*time.Minute)) {
+		t.Errorf("%d drains, come back at %s, %+v", len(m.drains), d.Wake, m.roll.Status.Conditions)
+	}
+	for range 9 * 60 {
+		m.tick()
+		m.pass()
+	}
+	if len(m.drains) != 0 {
+		t.Error("a drain was created")
+	}
+	m.run(300, m.completed)
+}
+
 // TestDeletedOnce: a pod of the driver that ends is not deleted again.
 func TestDeletedOnce(t *testing.T) {
 	m := newModel(t, 1, asIs)
