@@ -303,6 +303,18 @@ func TestWindows(t *testing.T) {
 	m.run(300, m.completed)
 }
 
+// TestNotReady: a node that is not Ready waits, and the others go first; if none is left, the roll says so.
+func TestNotReady(t *testing.T) {
+	m := newModel(t, 2, asIs)
+	m.nodes["node-0"].Ready = false
+	m.run(200, m.held(v1alpha1.HeldNotReady))
+	if m.node(0).State != v1alpha1.RollWaiting || m.node(1).State != v1alpha1.RollDone || m.nodes["node-0"].deletions != 0 {
+		t.Errorf("%+v", m.roll.Status)
+	}
+	m.nodes["node-0"].Ready = true
+	m.run(200, m.completed)
+}
+
 // TestDeletedOnce: a pod of the driver that ends is not deleted again.
 func TestDeletedOnce(t *testing.T) {
 	m := newModel(t, 1, asIs)
