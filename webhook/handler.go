@@ -124,7 +124,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	}
 	h.metrics.count(answer)
 	h.decisions.record(h.endpoint, req, answer)
-	told(span, answer)
+	addAnswer(span, answer)
 	if answer.Denied() {
 		return annotated(ctx, denied(req, answer), answer), verdictDenied
 	}

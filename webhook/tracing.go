@@ -31,8 +31,8 @@ func (h handler) begin(ctx context.Context, req admission.Request) trace.Span {
 	return span
 }
 
-// told adds the content of an answer to a span, which may be nil.
-func told(span trace.Span, answer review.Answer) {
+// addAnswer adds the content of an answer to a span, which may be nil.
+func addAnswer(span trace.Span, answer review.Answer) {
 	if span == nil || !span.IsRecording() {
 		return
 	}

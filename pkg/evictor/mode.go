@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	resourceapi "k8s.io/api/resource/v1"
-
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
@@ -39,83 +37,9 @@ func (m Mode) Validate() error {
 	return fmt.Errorf("mode %q: must be %q, %q, %q or %q", m, ModeObserve, ModeAuto, ModeSupplement, ModeFull)
 }
 
-// shares returns those of a fixed mode, and the initial ones of auto.
-func (m Mode) shares() shares {
-	switch m {
-	case ModeSupplement:
-		return shares{Slices: presentShare, Rules: presentShare}
-	case ModeFull:
-		return shares{Slices: absentShare, Rules: absentShare}
-	}
-	return shares{}
-}
-
-// A share is the part of the evictions that this controller carries out.
-type share uint8
-
-const (
-	// shareNone is the zero value: no share.
-	shareNone share = iota
-	// shareMissed are those that have not begun [supplementGrace] after they are due.
-	shareMissed
-	// shareAll are all of them.
-	shareAll
-)
-
-// String returns the name in metrics and logs.
-func (s share) String() string { return [...]string{"none", "missed", "all"}[s] }
-
-// classShares has the shares of two classes of pods.
-type classShares struct {
-	// Ordinary pods name claims. Extended ones have devices for extended resources, which
-	// the in-tree controller of Kubernetes 1.37 misses.
-	Ordinary, Extended share
-}
-
-// shares has the shares for each source of taints.
-type shares struct{ Slices, Rules classShares }
-
-// presentShare and absentShare apply where the in-tree controller is present, and absent.
-var (
-	presentShare = classShares{Ordinary: shareNone, Extended: shareMissed}
-	absentShare  = classShares{Ordinary: shareAll, Extended: shareAll}
-)
-
-// of returns the share of evictions for a reason.
-func (s shares) of(r Reason) share {
-	classes := s.Slices
-	if r.Taint.FromRule() {
-		classes = s.Rules
-	}
-	if r.ExtendedResource {
-		return classes.Extended
-	}
-	return classes.Ordinary
-}
-
-// ours returns the reasons with a share other than none, or all if all shares are none.
-func (s shares) ours(v Verdict) Verdict {
-	if s == (shares{}) {
-		return v
-	}
-	return v.Only(func(r Reason) bool { return s.of(r) != shareNone })
-}
-
 // ownCondition is the condition of rules that replaces EvictionInProgress where that
 // belongs to the in-tree controller.
 const ownCondition = "dra-steward.io/EvictionInProgress"
-
-// condition returns the type of the condition that the controller writes to rules, empty
-// for none.
-func (s shares) condition() string {
-	switch {
-	case s.Rules.Ordinary == shareAll:
-		return resourceapi.DeviceTaintConditionEvictionInProgress
-	case s.Rules != classShares{}:
-		return ownCondition
-	}
-	return ""
-}
 
 // Settings select the semantics where the API documentation and its implementations
 // differ. The zero value is what the API documents.

@@ -86,17 +86,6 @@ func (r Reviewer) Expired(now time.Time) (places []int) {
 	return places
 }
 
-// exempt takes out of the findings those that do not count for this write.
-func (a *Answer) exempt(r Reviewer, req Request) {
-	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
-		reason, place := r.reason(f.Rule, req)
-		if place != "" {
-			a.Exempted = append(a.Exempted, Exempted{f, reason, place})
-		}
-		return place != ""
-	})
-}
-
 // reason returns why a rule does not count for a write, and the place of that in the
 // configuration; no place if it counts. What policies say of a claim from a template has
 // been weighed already.

@@ -80,22 +80,3 @@ func ruleIDs() []string {
 // a claim whose tolerations were rewritten must not be refused, and a DeviceDrain, which
 // is our own, keeps the settings that it began with.
 var always = []string{"toleration-rewrite", "drain-settings"}
-
-// setAside keeps the findings that are for the audit log only out of the answer, and who
-// observes, what would be changed.
-func (a *Answer) setAside(observes bool) {
-	if observes {
-		for _, change := range a.Changes {
-			if !slices.Contains(always, change.Default) {
-				a.Withheld = append(a.Withheld, change)
-			}
-		}
-		a.Changes = slices.DeleteFunc(a.Changes, func(c mutate.Change) bool { return !slices.Contains(always, c.Default) })
-	}
-	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
-		if f.Severity == validate.Audit {
-			a.Audited = append(a.Audited, f)
-		}
-		return f.Severity == validate.Audit
-	})
-}

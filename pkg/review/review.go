@@ -1,16 +1,22 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/json"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/fairqueue"
+	"github.com/dra-steward/dra-steward/internal/quantity"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -170,24 +176,312 @@ func (r Reviewer) Server(req Request) (field.ErrorList, error) {
 	return k.server(r, req)
 }
 
-// UnknownKindError says that there are no rules for an object of this kind.
-type UnknownKindError struct {
-	Kind        schema.GroupVersionKind
-	Subresource string
-}
-
-func (e UnknownKindError) Error() string {
-	what := e.Kind.GroupKind().String()
-	if e.Subresource != "" {
-		what += "/" + e.Subresource
-	}
-	return fmt.Sprintf("dra-steward has no rules for %s (%s); it checks ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice and DeviceTaintRule of %s and ResourceSlicePatch, DeviceDrain, DeviceReaction and DeviceRoll of %s: correct the rules of the webhook configuration",
-		what, e.Kind.GroupVersion(), resourceapi.GroupName, v1alpha1.Group)
-}
-
 func lookup(req Request) (kind, error) {
 	if k, known := kinds[name{req.Kind.Kind, req.Subresource}]; known && k.serves(req.Kind.GroupVersion()) {
 		return k, nil
 	}
 	return nil, UnknownKindError{req.Kind, req.Subresource}
+}
+
+// A Finding is one thing that is wrong.
+type Finding struct {
+	// Rule is the ID of the rule or default that found it.
+	Rule     string
+	Severity validate.Severity
+	// Type is the kind of the problem as the API server names it.
+	Type field.ErrorType
+	// Path is the place in the notation of field.Path, list items by their names.
+	Path string
+	// Message is the problem and its remedy, without the path.
+	Message string
+}
+
+// sort puts errors before warnings.
+func (a *Answer) sort() {
+	slices.SortStableFunc(a.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+}
+
+// add appends what rules have found. Those that warnOnly names never weigh more than a
+// warning.
+func (a *Answer) add(errs field.ErrorList, warnOnly map[string]bool, severities severities) {
+	for _, err := range errs {
+		severity := severities.of(err.Origin)
+		if warnOnly[err.Origin] {
+			severity = max(severity, validate.Warning)
+		}
+		a.append(err, severity)
+	}
+}
+
+// addTolerated appends what was there before and is no worse now: at most a warning.
+func (a *Answer) addTolerated(errs field.ErrorList, severities severities) {
+	for _, err := range errs {
+		a.append(err, max(severities.of(err.Origin), validate.Warning))
+	}
+}
+
+func (a *Answer) append(err *field.Error, severity validate.Severity) {
+	if severity != validate.Off {
+		a.Findings = append(a.Findings, Finding{err.Origin, severity, err.Type, err.Field, err.ErrorBody()})
+	}
+}
+
+// addWarnings appends what defaults have found.
+func (a *Answer) addWarnings(warnings []mutate.Warning, severities severities) {
+	for _, w := range warnings {
+		if max(severities.of(w.Default), validate.Warning) != validate.Off {
+			a.Findings = append(a.Findings, Finding{w.Default, validate.Warning, field.ErrorTypeInvalid, w.Path, w.Message})
+		}
+	}
+}
+
+func displayName(obj any) string {
+	meta, ok := obj.(metav1.Object)
+	if !ok {
+		return ""
+	}
+	if meta.GetName() == "" && meta.GetGenerateName() != "" {
+		return meta.GetGenerateName() + "*"
+	}
+	return meta.GetName()
+}
+
+func namespaceOf(obj any) string {
+	if meta, ok := obj.(metav1.Object); ok {
+		return meta.GetNamespace()
+	}
+	return ""
+}
+
+// written is object, with the fields that the type does not have.
+func (k kindOf[T]) written(r Reviewer, req Request) (*T, error) {
+	obj, err := k.object(r, req)
+	if err == nil && k.newer != nil {
+		k.newer(req.Object, obj)
+	}
+	return obj, err
+}
+
+// read is decode, with the fields that the type does not have.
+func (k kindOf[T]) read(r Reviewer, what string, data []byte) (*T, error) {
+	obj, err := k.decode(r, what, data)
+	if obj != nil && k.newer != nil {
+		k.newer(data, obj)
+	}
+	return obj, err
+}
+
+func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, error) {
+	obj, err := k.written(r, req)
+	if err != nil {
+		return Answer{}, err
+	}
+	old := func() (*T, error) { return k.read(r, "stored object", req.Old) }
+	answer := Answer{Name: displayName(obj)}
+	severities := r.severities
+	if severities == nil {
+		severities = ownSeverities
+	}
+	if fill {
+		result, err := k.defaults.Apply(mutate.Write[T]{Object: obj, Old: old, Now: req.Now, Author: r.author(req)}, r.Defaults)
+		if err != nil {
+			return Answer{}, err
+		}
+		answer.Changes = result.Changes
+		answer.addWarnings(result.Warnings, severities)
+	}
+	if fill && !check && r.InCluster {
+		if err := k.inCluster(r, &answer, obj, req, old, severities); err != nil {
+			return Answer{}, err
+		}
+	}
+	if check && !r.InCluster {
+		if err := k.drop(r, &answer, obj, old, severities); err != nil {
+			return Answer{}, err
+		}
+	}
+	var authors validate.SliceAuthors
+	if check {
+		if authors, err = k.sliceAuthors(r, obj, old, req); err == nil {
+			err = k.examine(r, &answer, obj, old, req, authors, severities)
+		}
+		if err != nil {
+			return Answer{}, err
+		}
+	}
+	answer.exempt(r, req)
+	answer.setAside(r.observes)
+	answer.sort()
+	k.learn(authors, obj, req, answer)
+	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
+		if answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.ClusterView, Expressions: r.expressions}); answer.Effect != "" {
+			answer.EffectRule = ruleid.PatchEffect
+		}
+	}
+	return answer, nil
+}
+
+// examine adds what rules and policies find.
+func (k kindOf[T]) examine(r Reviewer, answer *Answer, obj *T, old func() (*T, error), req Request, authors validate.SliceAuthors, severities severities) error {
+	errs, tolerated, err := k.check(r, obj, old, req, authors)
+	if err != nil {
+		return err
+	}
+	answer.add(errs, k.warnOnly, severities)
+	answer.addTolerated(tolerated, severities)
+	return k.policies(r, answer, obj, old, req)
+}
+
+// policies asks those that apply.
+func (k kindOf[T]) policies(r Reviewer, answer *Answer, obj *T, old func() (*T, error), req Request) error {
+	asked := r.policyRequest(req, answer.Name, obj)
+	if r.Policies == nil || req.Subresource != "" || !r.Policies.Applies(asked) {
+		return nil
+	}
+	stored, err := old()
+	if err != nil {
+		return err
+	}
+	asked.Old = stored
+	answer.evaluate(req.context(), r.Policies, r.onError(), asked, r.copied(req, asked.Object))
+	if req.Kind.Kind == "ResourceSlice" {
+		answer.warnOfPolicies()
+	}
+	return nil
+}
+
+func (k kindOf[T]) object(r Reviewer, req Request) (*T, error) {
+	obj, err := k.decode(r, "object", req.Object)
+	if err == nil && obj == nil {
+		err = fmt.Errorf("the request has no object: a %s is expected as JSON", req.Kind.Kind)
+	}
+	return obj, err
+}
+
+// decode reads an object without what the API server of the profile does not read.
+func (k kindOf[T]) decode(r Reviewer, what string, data []byte) (*T, error) {
+	obj, err := decode[T](what, data)
+	if err == nil {
+		return obj, nil
+	}
+	unknown := append(k.drops.Unknown(r.Profile), k.others.Unknown(r.Profile)...)
+	if len(unknown) > 0 {
+		return decode[T](what, without(data, unknown))
+	}
+	return nil, err
+}
+
+// drop does what no webhook has to: the server behind it drops fields itself.
+func (k kindOf[T]) drop(r Reviewer, answer *Answer, obj *T, old func() (*T, error), severities severities) error {
+	if !slices.ContainsFunc(k.drops, func(d apiserver.Drop[*T]) bool { return d.Uses(obj) }) {
+		return nil
+	}
+	stored, err := old()
+	if err != nil {
+		return err
+	}
+	findings, err := drop(k.drops, stored, obj, r.Profile)
+	if severity := severities.of(ruleid.FieldDropped); severity != validate.Off {
+		for i := range findings {
+			findings[i].Severity = severity
+		}
+		answer.Findings = append(answer.Findings, findings...)
+	}
+	return err
+}
+
+// check decodes the old object only if a rule needs it.
+func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request, authors validate.SliceAuthors) (errs, tolerated field.ErrorList, err error) {
+	rules := k.rules
+	if r.InCluster {
+		rules = k.clusterRules
+	}
+	parameters, err := r.parameters()
+	if err != nil {
+		return nil, nil, err
+	}
+	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
+		ClusterView: r.ClusterView, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings()}
+	if r.exemptions.system(req) {
+		conditions.ClusterView = nil // rules about the cluster only warn, and components read no warnings
+	}
+	if site := r.Defaults.Tolerations; site != nil {
+		author, namespace := r.author(req), namespaceOf(obj)
+		conditions.MaxTolerationSeconds = func(class string) *int64 {
+			return mutate.MaxTolerationSeconds(site, class, namespace, author)
+		}
+	}
+	if r.SelectorTime > 0 {
+		conditions.Limiter = fairqueue.Allow(req.context(), r.SelectorTime)
+	}
+	found := rules.Validate(obj, conditions)
+	if len(found) == 0 && (len(req.Old) == 0 || !comparing(rules)) {
+		return nil, nil, nil
+	}
+	stored, err := old()
+	if err != nil || stored == nil {
+		return found, nil, err
+	}
+	errs, tolerated = rules.ValidateUpdate(stored, obj, conditions)
+	return errs, tolerated, nil
+}
+
+// comparing reports whether a rule checks an update without checking the object itself.
+func comparing[T any](rules validate.Table[T]) bool {
+	for i := range rules {
+		if rules[i].Check == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// decode reads JSON as the API server does: case-sensitive, and blind for fields
+// that this version does not know. It returns nil for no data.
+func decode[T any](what string, data []byte) (*T, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if quantity.MayStall(data) {
+		return nil, fmt.Errorf("the %s has a number with an exponent or a length that no quantity needs; write it in a shorter form", what)
+	}
+	obj := new(T)
+	if fastDecode(data, obj) {
+		return obj, nil
+	}
+	obj = new(T)
+	if err := json.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+		return nil, fmt.Errorf("the %s is no %T: %w", what, *obj, err)
+	}
+	return obj, nil
+}
+
+// exempt takes out of the findings those that do not count for this write.
+func (a *Answer) exempt(r Reviewer, req Request) {
+	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
+		reason, place := r.reason(f.Rule, req)
+		if place != "" {
+			a.Exempted = append(a.Exempted, Exempted{f, reason, place})
+		}
+		return place != ""
+	})
+}
+
+// setAside keeps the findings that are for the audit log only out of the answer, and who
+// observes, what would be changed.
+func (a *Answer) setAside(observes bool) {
+	if observes {
+		for _, change := range a.Changes {
+			if !slices.Contains(always, change.Default) {
+				a.Withheld = append(a.Withheld, change)
+			}
+		}
+		a.Changes = slices.DeleteFunc(a.Changes, func(c mutate.Change) bool { return !slices.Contains(always, c.Default) })
+	}
+	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
+		if f.Severity == validate.Audit {
+			a.Audited = append(a.Audited, f)
+		}
+		return f.Severity == validate.Audit
+	})
 }

@@ -108,15 +108,15 @@ func drains() []mutant {
 }
 
 func patches() []mutant {
-	const merge, write = "internal/controllers/materialize/record/merge.go", "internal/controllers/materialize/record/driverwrite.go"
+	const write = "internal/controllers/materialize/record/driverwrite.go"
 	return []mutant{
-		{name: "a value below its policy is written", file: merge, old: `case key.PolicyViolated:`, new: `case false:`},
+		{name: "a value below its policy is written", file: write, old: `case key.PolicyViolated:`, new: `case false:`},
 		{name: "a changed class is not followed in slices", file: "internal/controllers/materialize/merger.go", old: `m.stale.Swap(false) || m.classChanged()`, new: `m.stale.Swap(false)`},
-		{name: "lists are written", file: merge, old: `case v.isList():`, new: `case false:`},
-		{name: "an unacceptable slice is written", file: merge, old: "		refused = acceptable(slice)\n", new: "		_ = acceptable(slice)\n"},
-		{name: "former values are forgotten", file: merge, old: `if e.InForce() && (patch == "" || !e.Written.Equal(written)) {`, new: `if false {`},
-		{name: "former values are kept without a bound", file: merge, old: `n > maxFormer {`, new: `n > 100*maxFormer {`},
-		{name: "annotations are too large", file: merge, old: `text != "" && size > annotationsLimit`, new: `text != "" && size > 2*annotationsLimit`},
+		{name: "lists are written", file: write, old: `case v.isList():`, new: `case false:`},
+		{name: "an unacceptable slice is written", file: write, old: "		refused = acceptable(slice)\n", new: "		_ = acceptable(slice)\n"},
+		{name: "former values are forgotten", file: write, old: `if e.InForce() && (patch == "" || !e.Written.Equal(written)) {`, new: `if false {`},
+		{name: "former values are kept without a bound", file: write, old: `n > maxFormer {`, new: `n > 100*maxFormer {`},
+		{name: "annotations are too large", file: write, old: `text != "" && size > annotationsLimit`, new: `text != "" && size > 2*annotationsLimit`},
 		{name: "a dropped value comes back", file: write, old: `if !d.again && d.newPublication(old) {`, new: `if false {`},
 		{name: "the second call of a write is another write", file: write, old: `if d.again = len(incoming) > 0; !d.again {`, new: `if d.again = false; !d.again {`,
 			survives: "the originals that the first call wrote decide in the same way: no history of TestHistories differs"},
