@@ -11,14 +11,18 @@ import (
 )
 
 // Lister returns a lister of one namespace, or of all if that is empty. With a watcher, it
-// reads what that keeps, which is all namespaces.
+// reads what that keeps, which is all namespaces. The caller ends the progress.
 func (s *Source) Lister(streams cmdutil.Streams, namespace string) (*Lister, error) {
 	if s.Watcher == nil {
 		config, err := s.Client.Config(streams)
 		if err != nil {
 			return nil, err
 		}
-		return NewLister(config, namespace)
+		l, err := NewLister(config, namespace)
+		if err == nil {
+			l.Progress = s.Client.Progress(streams, "connecting to "+config.Host)
+		}
+		return l, err
 	}
 	r, err := s.begin(streams)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -30,6 +31,8 @@ type Lister struct {
 	namespace string
 	// Rules is the version of DeviceTaintRules that is served, empty for none.
 	Rules string
+	// Progress shows what is read; nil shows nothing.
+	Progress *cmdutil.Progress
 	// watched is where a watcher keeps the objects.
 	watched *reading
 	checked bool
@@ -125,6 +128,13 @@ func (s *Lister) Each(ctx context.Context, l Listing, visit func([]byte) error) 
 	if s.watched != nil {
 		return s.watched.each(ctx, l, visit)
 	}
+	visited, one := 0, visit
+	visit = func(object []byte) error {
+		visited++
+		s.Progress.Say("reading %s: %d", l.resource, visited)
+		return one(object)
+	}
+	s.Progress.Say("reading %s: %d", l.resource, visited)
 	if read, is := s.around[l]; is {
 		for _, object := range read {
 			if err := visit(object); err != nil {

@@ -97,7 +97,7 @@ func (s *Source) connect(streams cmdutil.Streams) (*reading, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	return &reading{config: config, client: client, progress: streams.Progress("connecting to " + config.Host), converted: map[string]map[*unstructured.Unstructured]any{},
+	return &reading{config: config, client: client, progress: s.Client.Progress(streams, "connecting to "+config.Host), converted: map[string]map[*unstructured.Unstructured]any{},
 		version: sync.OnceValues(func() (string, error) {
 			info, err := client.Discovery().ServerVersion()
 			if err != nil {

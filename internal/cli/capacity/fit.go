@@ -106,7 +106,7 @@ func (o *fitOptions) run(ctx context.Context, streams cmdutil.Streams) error {
 		return fmt.Errorf("--if-drained: %w", err)
 	}
 	question := o.question(found, asked, leaving)
-	room, err := question.Room(ctx)
+	room, err := cmdutil.While(streams, "placing the pods", func() (capacity.Room, error) { return question.Room(ctx) })
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -44,6 +46,8 @@ type connection struct {
 	overrides clientcmd.ConfigOverrides
 	verbose   int
 	config    *rest.Config
+	// login is closed when a credential plugin has ended, or there is none.
+	login chan struct{}
 }
 
 // AddFlags adds kubectl's flags to a command. A command whose --namespace has another
@@ -117,8 +121,32 @@ func (c *Client) Config(streams Streams) (*rest.Config, error) {
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.WarningHandler = rest.NewWarningWriter(streams.Err, rest.WarningWriterOptions{Deduplicate: true})
 	config.Dial = (&dialer{encrypted: encrypted(config)}).dial
+	c.login = make(chan struct{})
+	if loggedIn := sync.OnceFunc(func() { close(c.login) }); config.ExecProvider == nil {
+		loggedIn()
+	} else {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return requests{next, loggedIn} })
+	}
 	c.config = config
 	return rest.CopyConfig(config), nil
+}
+
+// Progress is that of the streams for a command that connects. It begins when the credentials are at hand: a
+// plugin can ask questions on the terminal.
+func (c *Client) Progress(streams Streams, text string) *Progress {
+	return streams.progress(text, c.login)
+}
+
+// requests tells of each request, for which the credentials are at hand: client-go asks a credential plugin
+// before it calls what Wrap adds.
+type requests struct {
+	http.RoundTripper
+	begun func()
+}
+
+func (r requests) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.begun()
+	return r.RoundTripper.RoundTrip(request)
 }
 
 // kubeconfigError says where a wrong configuration of the connection comes from.

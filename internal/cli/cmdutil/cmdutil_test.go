@@ -2,6 +2,7 @@ package cmdutil
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,5 +54,55 @@ func TestProgress(t *testing.T) {
 	}
 	var none *Progress = Streams{}.Progress("connecting")
 	none.Say("nothing")
+	none.Clear()
 	none.End()
+}
+
+// TestProgressMakesRoom: what a command writes meanwhile has a line for itself, and the progress goes on
+// below it.
+func TestProgressMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var terminal bytes.Buffer
+		said, err := While(Streams{Terminal: &terminal}, "waiting", func() (string, error) {
+			<-time.After(2100 * time.Millisecond)
+			return "done", nil
+		})
+		if want := "\r\x1b[Kwaiting (2 s)\r\x1b[K"; said != "done" || err != nil || terminal.String() != want {
+			t.Errorf("%q, %v, %q, want %q", said, err, &terminal, want)
+		}
+		terminal.Reset()
+		p := Streams{Terminal: &terminal}.Progress("waiting")
+		<-time.After(2100 * time.Millisecond)
+		p.Clear()
+		fmt.Fprintln(&terminal, "one")
+		p.Clear()
+		fmt.Fprintln(&terminal, "two")
+		<-time.After(200 * time.Millisecond)
+		p.End()
+		if want := "\r\x1b[Kwaiting (2 s)\r\x1b[Kone\ntwo\n\r\x1b[Kwaiting (2 s)\r\x1b[K"; terminal.String() != want {
+			t.Errorf("%q, want %q", &terminal, want)
+		}
+	})
+}
+
+// TestProgressAfterLogin: a credential plugin has the terminal for itself, however long it takes.
+func TestProgressAfterLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var terminal bytes.Buffer
+		login := make(chan struct{})
+		p := Streams{Terminal: &terminal}.progress("connecting", login)
+		<-time.After(5 * time.Minute)
+		synctest.Wait()
+		if terminal.Len() > 0 {
+			t.Errorf("%q while the user logs in", &terminal)
+		}
+		close(login)
+		<-time.After(2100 * time.Millisecond)
+		p.End()
+		if want := "\r\x1b[Kconnecting (2 s)\r\x1b[K"; terminal.String() != want {
+			t.Errorf("%q, want %q", &terminal, want)
+		}
+		p = Streams{Terminal: &terminal}.progress("connecting", make(chan struct{}))
+		p.End() // of a login that failed
+	})
 }

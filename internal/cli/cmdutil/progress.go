@@ -16,9 +16,12 @@ const (
 // A Progress shows on a terminal what a command waits for, once that takes long. A nil
 // Progress shows nothing.
 type Progress struct {
-	out   io.Writer
+	out io.Writer
+	// login ends before anything is shown: the terminal is that of a credential plugin until then.
+	login <-chan struct{}
 	mutex sync.Mutex
 	text  string
+	shown bool
 	ended chan struct{}
 	end   sync.Once
 	done  sync.WaitGroup
@@ -26,12 +29,25 @@ type Progress struct {
 
 // Progress starts to show text on the terminal, if there is one, until End.
 func (s Streams) Progress(text string) *Progress {
+	begun := make(chan struct{})
+	close(begun)
+	return s.progress(text, begun)
+}
+
+func (s Streams) progress(text string, login <-chan struct{}) *Progress {
 	if s.Terminal == nil {
 		return nil
 	}
-	p := &Progress{out: s.Terminal, text: text, ended: make(chan struct{})}
+	p := &Progress{out: s.Terminal, login: login, text: text, ended: make(chan struct{})}
 	p.done.Go(p.show)
 	return p
+}
+
+// While shows text on the terminal, if there is one and do takes long.
+func While[T any](s Streams, text string, do func() (T, error)) (T, error) {
+	p := s.Progress(text)
+	defer p.End()
+	return do()
 }
 
 // Say changes the text.
@@ -44,6 +60,19 @@ func (p *Progress) Say(format string, args ...any) {
 	p.text = fmt.Sprintf(format, args...)
 }
 
+// Clear removes the line from the terminal until it changes, so that something else can be written.
+func (p *Progress) Clear() {
+	if p == nil {
+		return
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.shown {
+		fmt.Fprint(p.out, clearLine)
+	}
+	p.shown = false
+}
+
 // End removes the line from the terminal. It can be called again.
 func (p *Progress) End() {
 	if p == nil {
@@ -53,21 +82,27 @@ func (p *Progress) End() {
 	p.done.Wait()
 }
 
+// clearLine moves to the begin of a line and removes it.
+const clearLine = "\r\033[K"
+
 func (p *Progress) show() {
-	begin, wait, shown := time.Now(), progressDelay, false
+	defer p.Clear()
+	select {
+	case <-p.ended:
+		return
+	case <-p.login:
+	}
+	begin, wait := time.Now(), progressDelay
 	for {
 		select {
 		case <-p.ended:
-			if shown {
-				fmt.Fprint(p.out, "\r\033[K")
-			}
 			return
 		case <-time.After(wait):
 		}
-		wait, shown = progressInterval, true
+		wait = progressInterval
 		p.mutex.Lock()
-		text := p.text
+		p.shown = true
+		fmt.Fprintf(p.out, "%s%s (%.0f s)", clearLine, p.text, time.Since(begin).Seconds())
 		p.mutex.Unlock()
-		fmt.Fprintf(p.out, "\r\033[K%s (%.0f s)", text, time.Since(begin).Seconds())
 	}
 }

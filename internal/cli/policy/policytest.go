@@ -37,7 +37,7 @@ error or took too long.`,
 			if err != nil {
 				return err
 			}
-			return o.test(c, streams.Out, set)
+			return o.test(c, streams, set)
 		},
 	}
 	c.Flags().StringVar(&o.run, "run", "", "run only tests whose name, such as dra.site_test.test_passes, matches this regular expression")
@@ -48,7 +48,7 @@ error or took too long.`,
 	return c
 }
 
-func (o testOptions) test(c *cobra.Command, out io.Writer, set *policy.Set) error {
+func (o testOptions) test(c *cobra.Command, streams cmdutil.Streams, set *policy.Set) error {
 	if err := cmdutil.CheckOutput(o.output, "text"); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (o testOptions) test(c *cobra.Command, out io.Writer, set *policy.Set) erro
 	if err != nil {
 		return fmt.Errorf("--run %q: %w", o.run, err)
 	}
-	report, err := set.Test(c.Context(), run)
+	report, err := cmdutil.While(streams, "running the tests of the policies", func() (policy.TestReport, error) { return set.Test(c.Context(), run) })
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func (o testOptions) test(c *cobra.Command, out io.Writer, set *policy.Set) erro
 		report.Untested = nil
 	}
 	if o.output == "text" {
-		o.print(out, report)
-	} else if err := cmdutil.Print(out, o.output, report); err != nil {
+		o.print(streams.Out, report)
+	} else if err := cmdutil.Print(streams.Out, o.output, report); err != nil {
 		return err
 	}
 	switch {

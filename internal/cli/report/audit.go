@@ -98,7 +98,7 @@ func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now t
 	if err != nil {
 		return audit.Report{}, nil, err
 	}
-	set, err := policyload.Compile(ctx, sources)
+	set, err := cmdutil.While(streams, "compiling the policies", func() (*policy.Set, error) { return policyload.Compile(ctx, sources) })
 	if err != nil {
 		return audit.Report{}, nil, err
 	}
@@ -227,6 +227,7 @@ func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, 
 	if err != nil {
 		return audit.Report{}, err
 	}
+	defer s.Progress.End()
 	if options.Minor, err = s.Minor(); err != nil {
 		return audit.Report{}, err
 	}

@@ -218,6 +218,7 @@ func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, 
 	if err != nil {
 		return err
 	}
+	defer s.Progress.End()
 	if options.Minor, err = s.Minor(); err != nil {
 		return err
 	}

@@ -36,6 +36,10 @@ type uninstall struct {
 	stored  *clusterread.Lister
 	server  string
 	out     io.Writer
+	// progress shows what is read or waited for.
+	progress *cmdutil.Progress
+	// found is true if there was something to prepare.
+	found bool
 }
 
 func (o uninstallOptions) newUninstall(streams cmdutil.Streams) (*uninstall, error) {
@@ -53,13 +57,22 @@ func (o uninstallOptions) newUninstall(streams cmdutil.Streams) (*uninstall, err
 	if u.stored, err = clusterread.NewLister(config, ""); err != nil {
 		return nil, err
 	}
+	u.stored.Progress = o.cluster.Progress(streams, "connecting to "+config.Host)
+	defer u.stored.Progress.End() // before the question
 	_, err = u.stored.Minor()
 	return u, err
 }
 
 // say writes a line about a write.
 func (u *uninstall) say(format string, args ...any) {
-	fmt.Fprintf(u.out, format+u.dryRun.Suffix()+"\n", args...)
+	u.note(format+u.dryRun.Suffix(), args...)
+}
+
+// note writes a line about what there is.
+func (u *uninstall) note(format string, args ...any) {
+	u.found = true
+	u.progress.Clear()
+	fmt.Fprintf(u.out, format+"\n", args...)
 }
 
 // stopController ends the controller before its objects change, since it would make again
@@ -72,6 +85,7 @@ func (u *uninstall) stopController(ctx context.Context) error {
 	if u.dryRun != "" {
 		return nil
 	}
+	u.progress.Say("waiting for the controller to stop")
 	holder := ""
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, u.timeout, true, func(ctx context.Context) (bool, error) {
 		lease, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, u.controller, metav1.GetOptions{})
@@ -122,6 +136,7 @@ func (u *uninstall) settleRules(ctx context.Context) error {
 		return nil
 	}
 	rules := u.dynamic.Resource(resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource().WithVersion(u.stored.Rules))
+	u.progress.Say("reading DeviceTaintRules")
 	all, err := rules.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("cannot list DeviceTaintRules: %w", err)
@@ -146,7 +161,7 @@ func (u *uninstall) settleRules(ctx context.Context) error {
 		}
 	}
 	if kept > 0 {
-		fmt.Fprintf(u.out, "%s kept; while a rule exists, its devices stay out of use\n", plural.Of(kept, "DeviceTaintRule"))
+		u.note("%s kept; while a rule exists, its devices stay out of use", plural.Of(kept, "DeviceTaintRule"))
 	}
 	return nil
 }
@@ -203,7 +218,7 @@ func (u *uninstall) listRewritten(ctx context.Context) error {
 				return nil
 			}
 			if found++; found <= most {
-				fmt.Fprintf(u.out, "%s %s/%s has tolerations that dra-steward rewrote: delete it before you apply its manifest again\n", l.Kind, object.Namespace, object.Name)
+				u.note("%s %s/%s has tolerations that dra-steward rewrote: delete it before you apply its manifest again", l.Kind, object.Namespace, object.Name)
 			}
 			return nil
 		})
@@ -212,13 +227,14 @@ func (u *uninstall) listRewritten(ctx context.Context) error {
 		}
 	}
 	if found > most {
-		fmt.Fprintf(u.out, "and %d more with rewritten tolerations\n", found-most)
+		u.note("and %d more with rewritten tolerations", found-most)
 	}
 	return nil
 }
 
 // deleteRuntime deletes what was made at run time and helm does not know.
 func (u *uninstall) deleteRuntime(ctx context.Context) error {
+	u.progress.Say("deleting what was created at run time")
 	maps, leases := u.client.CoreV1().ConfigMaps(u.namespace), u.client.CoordinationV1().Leases(u.namespace)
 	names := append([]string{u.controller, manager.JournalName(u.controller)}, u.configMaps...)
 	for i := range materialize.RecordConfigMaps {

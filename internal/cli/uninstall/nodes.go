@@ -18,6 +18,7 @@ import (
 // that a person has cordoned has no annotation of a roll, and stays as it is.
 func (u *uninstall) settleNodes(ctx context.Context) error {
 	kept := 0
+	u.progress.Say("reading nodes")
 	for options := (metav1.ListOptions{Limit: 500}); ; {
 		list, err := u.client.CoreV1().Nodes().List(ctx, options)
 		if err != nil {
@@ -45,7 +46,7 @@ func (u *uninstall) settleNodes(ctx context.Context) error {
 		}
 	}
 	if kept > 0 {
-		fmt.Fprintf(u.out, "%s kept cordoned; the work of a roll may not be done\n", plural.Of(kept, "node"))
+		u.note("%s kept cordoned; the work of a roll may not be done", plural.Of(kept, "node"))
 	}
 	return nil
 }

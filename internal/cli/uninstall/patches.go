@@ -33,6 +33,7 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 	if !u.restore {
 		return nil
 	}
+	u.progress.Say("reading ResourceSlices")
 	n, _, err := u.patchedSlices(ctx)
 	if err != nil || n == (record.Count{}) {
 		return err
@@ -62,6 +63,7 @@ func (u *uninstall) awaitDrivers(ctx context.Context) (n record.Count, err error
 		if err != nil {
 			return false, err
 		}
+		u.progress.Say("waiting for %s in ResourceSlices, and for %d that drivers can publish again", plural.Of(count.InForce, "patched value"), count.Waiting)
 		if n = count; now != versions {
 			versions, since = now, time.Now()
 		}

@@ -56,7 +56,9 @@ It also lists claims and templates whose tolerations dra-steward has rewritten: 
 dra-steward, the API server refuses their original manifests, because a spec is immutable.
 The finalizer of the scheduler on claims belongs to Kubernetes, whose controller removes it.
 
-Exit codes: 0 done, 2 the command failed.`
+Where there is nothing to prepare, for example because the release is in another namespace, it says so.
+
+Exit codes: 0 done, or nothing to do; 2 the command failed.`
 
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o uninstallOptions
@@ -98,14 +100,25 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	if err := u.confirm(streams); err != nil {
 		return err
 	}
+	u.progress = o.cluster.Progress(streams, "preparing "+u.server)
+	u.stored.Progress = u.progress
+	defer u.progress.End()
 	for _, step := range []func(context.Context) error{u.restoreSlices, u.stopController, u.settleRules, u.settleNodes, u.listRewritten, u.deleteRuntime} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
+	if !u.found {
+		u.note(nothing, u.namespace, u.controller)
+		return nil
+	}
 	u.say("done; helm uninstall deletes the rest")
 	return nil
 }
+
+// nothing is what uninstall says if there is nothing to prepare, such as in the wrong namespace.
+const nothing = "nothing to prepare: namespace %s has no Deployment %s and nothing that dra-steward created at run time, and no DeviceTaintRule and no " +
+	"cordon of a node is from dra-steward; for a release in another namespace, set --namespace"
 
 // confirm asks whether this is the right cluster.
 func (u *uninstall) confirm(streams cmdutil.Streams) error {

@@ -110,6 +110,7 @@ func (o upgradeOptions) walk(ctx context.Context, streams cmdutil.Streams, d *di
 	if err != nil {
 		return err
 	}
+	defer s.Progress.End()
 	minor, err := s.Minor()
 	if err != nil {
 		return err

@@ -99,7 +99,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) e
 	if err != nil {
 		return err
 	}
-	answer, err := world.Predict(ctx, change)
+	answer, err := cmdutil.While(streams, "placing the pods", func() (placement.Answer, error) { return world.Predict(ctx, change) })
 	if err != nil {
 		return err
 	}
