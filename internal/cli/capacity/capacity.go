@@ -126,7 +126,14 @@ func (o *capacityOptions) write(out io.Writer, r capacity.Report) error {
 		for _, row := range r.Rows {
 			fmt.Fprintln(out, nameOf(r.By, row.Name))
 		}
+		if r.By == capacity.ByNamespace { // which has holders, and no rows
+			for _, h := range r.Holders {
+				fmt.Fprintln(out, nameOf(r.By, h.Namespace))
+			}
+		}
 		return nil
+	case r.By == capacity.ByNamespace && cmdutil.HasRows(o.output):
+		return cmdutil.PrintTable(out, o.output, r.Holders, !o.noHeaders)
 	case cmdutil.HasRows(o.output):
 		return cmdutil.PrintTable(out, o.output, r.Rows, !o.noHeaders)
 	}

@@ -35,6 +35,7 @@ func TestCapacityOutput(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"-o name", "driver/gpu.example.com\ndriver/mig.example.com\n"},
 		{"--by class -o name", "deviceclass.resource.k8s.io/gpu\ndeviceclass.resource.k8s.io/half-gpu\n"},
+		{"--by namespace -o custom-columns=NS:.namespace,N:.devices", "NS       N\nteam-a   1\nteam-b   1\n"},
 		{"--by namespace -o name", "namespace/team-a\nnamespace/team-b\n"},
 		{"--by node --no-headers --class gpu", "node-1   4   3   1   0   0   3   1   0   0\nnode-2   3   2   0   1   0   2   1   0   0\nnode-3   1   0   0   0   1   0   0   0   0\n"},
 		{"--by class -o custom-columns=CLASS:.name,LEFT:.allocatable", "CLASS      LEFT\ngpu        5\nhalf-gpu   1\n"},
