@@ -33,7 +33,7 @@ const (
 	all      = `, "allocationMode": "All"`
 )
 
-func judged(t *testing.T, o audit.Options, objects ...audit.Object) (audit.Report, []string) {
+func judged(t *testing.T, o audit.Options, objects ...audit.Object) (audit.Result, []string) {
 	t.Helper()
 	set, err := policy.Parse(t.Context(), policy.Library())
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// A Report is what an audit has found. It has no times and is in one order, so that two
+// A Result is what an audit has found. It has no times and is in one order, so that two
 // of the same objects are the same.
-type Report struct {
+type Result struct {
 	// Objects are the numbers of the objects that were checked, by kind.
 	Objects map[string]int `json:"objects"`
 	// Codes are in the order of their names, and so are their namespaces.
@@ -46,10 +46,10 @@ type NamespaceSummary struct {
 }
 
 // Make puts together what was found of objects, of which there are so many of each kind.
-func Make(objects map[string]int, findings []Finding) Report {
+func Make(objects map[string]int, findings []Finding) Result {
 	findings = slices.Clone(findings)
 	slices.SortFunc(findings, compare)
-	r := Report{Objects: objects, Codes: []CodeSummary{}, Findings: append([]Finding{}, slices.Compact(findings)...)}
+	r := Result{Objects: objects, Codes: []CodeSummary{}, Findings: append([]Finding{}, slices.Compact(findings)...)}
 	type object struct{ kind, namespace, name string }
 	for start := 0; start < len(r.Findings); {
 		code, objects, modes := r.Findings[start].Code, map[object]bool{}, map[policy.Mode]bool{}
@@ -88,7 +88,7 @@ func comparePaths(a, b string) int {
 func Outputs() []string { return []string{"text", "json", "sarif"} }
 
 // Write writes the report in one of Outputs.
-func (r Report) Write(output string, out io.Writer, o lint.Options) error {
+func (r Result) Write(output string, out io.Writer, o lint.Options) error {
 	switch output {
 	case "text":
 		return r.text(out)
@@ -103,7 +103,7 @@ func (r Report) Write(output string, out io.Writer, o lint.Options) error {
 	return fmt.Errorf("--output %q: must be text, json or sarif", output)
 }
 
-func (r Report) text(out io.Writer) error {
+func (r Result) text(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	next := 0
 	for _, code := range r.Codes {
@@ -158,7 +158,7 @@ func (c CodeSummary) counts() string {
 	return fmt.Sprintf("would refuse %s (%s)", counted(c.Objects, "object"), strings.Join(where, ", "))
 }
 
-func (r Report) summary() string {
+func (r Result) summary() string {
 	all := 0
 	for _, n := range r.Objects {
 		all += n
@@ -191,7 +191,7 @@ func (f Finding) String() string {
 }
 
 // sarif has the place of an object in the API for that of a file.
-func (r Report) sarif(out io.Writer, o lint.Options) error {
+func (r Result) sarif(out io.Writer, o lint.Options) error {
 	printer, err := lint.NewPrinter("sarif", out, o)
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ func text(r capacity.Row) string {
 	return out
 }
 
-func report(t *testing.T, c capacity.Cluster, scope capacity.Scope, by capacity.By) capacity.Report {
+func report(t *testing.T, c capacity.Cluster, scope capacity.Scope, by capacity.By) capacity.Inventory {
 	t.Helper()
 	r, err := c.Report(t.Context(), scope, by)
 	if err != nil {

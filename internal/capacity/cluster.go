@@ -266,7 +266,7 @@ type Device struct {
 }
 
 // Devices returns all devices with their states, in the order of their slices. Their states
-// are those that [Cluster.Report] counts without a class.
+// are those that [Cluster.Inventory] counts without a class.
 func (c Cluster) Devices(ctx context.Context) ([]Device, error) {
 	s, err := c.survey(ctx)
 	if err != nil {

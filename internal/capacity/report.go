@@ -29,8 +29,8 @@ func Bys() []string {
 	return []string{string(ByClass), string(ByDriver), string(ByModel), string(ByNamespace), string(ByNode), string(ByPool)}
 }
 
-// A Report is the capacity of the devices of a scope.
-type Report struct {
+// An Inventory is the capacity of the devices of a scope.
+type Inventory struct {
 	Class  string `json:"class,omitempty"`
 	Driver string `json:"driver,omitempty"`
 	By     By     `json:"by"`
@@ -97,9 +97,9 @@ type Holder struct {
 // maxEvaluations bounds how many times a class is compared with a device.
 const maxEvaluations = 4_000_000
 
-// Report counts the devices of a scope, in rows.
-func (c Cluster) Report(ctx context.Context, scope Scope, by By) (Report, error) {
-	r := Report{Class: scope.Class, Driver: scope.Driver, By: by, Partial: c.Partial, Rows: []Row{}, Holders: []Holder{}, Notes: slices.Clone(c.Notes)}
+// Inventory counts the devices of a scope, in rows.
+func (c Cluster) Report(ctx context.Context, scope Scope, by By) (Inventory, error) {
+	r := Inventory{Class: scope.Class, Driver: scope.Driver, By: by, Partial: c.Partial, Rows: []Row{}, Holders: []Holder{}, Notes: slices.Clone(c.Notes)}
 	s, err := c.survey(ctx)
 	if err != nil {
 		return r, err
@@ -332,7 +332,7 @@ func (d *device) in(by By) string {
 }
 
 // classRows has a row for each class.
-func (s *survey) classRows(ctx context.Context, scope Scope, r *Report) error {
+func (s *survey) classRows(ctx context.Context, scope Scope, r *Inventory) error {
 	var names []string
 	for class := range s.View.Classes() {
 		if scope.Class == "" || class.Name == scope.Class {

@@ -15,7 +15,7 @@ import (
 type capacityView struct {
 	By      string
 	Bys     []string
-	Report  capacity.Report
+	Report  capacity.Inventory
 	Rows    []capacityRow
 	Total   capacityRow
 	Command string

@@ -125,7 +125,7 @@ func (p planner) addImpact(ctx context.Context, pl *plan, target taints.Target, 
 			w.Lines = append(w.Lines, "new claims do not get the devices, unless they tolerate the taint")
 		}
 	default:
-		report := taints.NewReport(p.objects, target.Selector(), taint, p.options.Now())
+		report := taints.NewPodImpact(p.objects, target.Selector(), taint, p.options.Now())
 		w.Lines, pl.Counts = p.noted(reportLines(report)), report.Counts
 		if report.Counts.Pods > 0 {
 			pl.Ceiling = guard.CeilingOf(report.Counts).String()

@@ -129,11 +129,11 @@ func objectsOf(in fleet.Input) taints.Objects {
 
 // impactOf is the answer of impact.
 func impactOf(objects taints.Objects, id usage.DeviceID, now clock) []string {
-	return reportLines(taints.NewReport(objects, taints.Target(id).Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now()))
+	return reportLines(taints.NewPodImpact(objects, taints.Target(id).Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now()))
 }
 
 // reportLines are the lines of a report: its pods, and what it says of them all.
-func reportLines(report taints.Report) (lines []string) {
+func reportLines(report taints.PodImpact) (lines []string) {
 	for _, pod := range report.Pods {
 		line := fmt.Sprintf("evicts %s/%s (%s) from %s", pod.Namespace, pod.Name, pod.Owner, pod.Node)
 		if pod.ToleratedUntil != nil {

@@ -53,8 +53,8 @@ func (o Objects) Index() *usage.Index {
 	return index
 }
 
-// A Report lists the pods that a taint evicts.
-type Report struct {
+// A PodImpact lists the pods that a taint evicts.
+type PodImpact struct {
 	Selector *resourceapi.DeviceTaintSelector `json:"selector"`
 	Taint    resourceapi.DeviceTaint          `json:"taint"`
 	Counts   guard.Counts                     `json:"counts"`
@@ -84,16 +84,16 @@ type Pod struct {
 	ToleratedUntil *metav1.Time `json:"toleratedUntil"`
 }
 
-// NewReport returns what a taint affects: as if its effect was NoExecute from now on, if
+// NewPodImpact returns what a taint affects: as if its effect was NoExecute from now on, if
 // it has no time of its own.
-func NewReport(o Objects, selector *resourceapi.DeviceTaintSelector, taint resourceapi.DeviceTaint, now time.Time) Report {
+func NewPodImpact(o Objects, selector *resourceapi.DeviceTaintSelector, taint resourceapi.DeviceTaint, now time.Time) PodImpact {
 	taint.Effect = resourceapi.DeviceTaintEffectNoExecute
 	if taint.TimeAdded == nil {
 		taint.TimeAdded = &metav1.Time{Time: now}
 	}
 	index := o.Index()
 	impact := index.Impact(selector, &taint)
-	r := Report{Selector: selector, Taint: taint, Budgets: impact.Budgets, Tolerating: impact.Tolerating, Thresholds: o.Thresholds}
+	r := PodImpact{Selector: selector, Taint: taint, Budgets: impact.Budgets, Tolerating: impact.Tolerating, Thresholds: o.Thresholds}
 	r.summary = impact.Summary(func(driver string) int { return o.Published[driver] })
 	r.Counts = r.summary.Counts
 	for _, over := range r.Thresholds.Exceeded(r.Counts, nil) {
@@ -118,7 +118,7 @@ func NewReport(o Objects, selector *resourceapi.DeviceTaintSelector, taint resou
 }
 
 // addPods adds the pods of an impact.
-func (r *Report) addPods(o Objects, index *usage.Index, impact usage.Impact, hit map[usage.DeviceID]bool, until map[types.NamespacedName]*metav1.Time) {
+func (r *PodImpact) addPods(o Objects, index *usage.Index, impact usage.Impact, hit map[usage.DeviceID]bool, until map[types.NamespacedName]*metav1.Time) {
 	for _, pod := range o.Pods {
 		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 		if _, is := slices.BinarySearchFunc(impact.Pods, name, compareNames); !is {
@@ -180,7 +180,7 @@ func owner(pod *corev1.Pod) string {
 }
 
 // WriteText writes the report for people.
-func (r Report) WriteText(out io.Writer, headers bool) error {
+func (r PodImpact) WriteText(out io.Writer, headers bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if headers && len(r.Pods) > 0 {
 		fmt.Fprintln(table, "NAMESPACE\tPOD\tOWNER\tNODE\tDEVICES\tBUDGET\tTOLERATED UNTIL")

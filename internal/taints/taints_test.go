@@ -139,7 +139,7 @@ func TestReport(t *testing.T) {
 	add("web", "for-ever", "", "gpu-2", lasting(nil))
 	o.Budgets = []*policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "budget"},
 		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "trainer"}}}}}
-	report := taints.NewReport(o, taints.Target{Driver: "gpu.example.com"}.Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now)
+	report := taints.NewPodImpact(o, taints.Target{Driver: "gpu.example.com"}.Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now)
 	var text bytes.Buffer
 	if err := report.WriteText(&text, true); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestToleratedUntil(t *testing.T) {
 		result("gpu-1", lasting(new(int64(600)))),
 	}}}
 	o := taints.Objects{Pods: []*corev1.Pod{pod}, Claims: []*resourceapi.ResourceClaim{claim}}
-	report := taints.NewReport(o, taints.Target{Driver: "gpu.example.com"}.Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now)
+	report := taints.NewPodImpact(o, taints.Target{Driver: "gpu.example.com"}.Selector(), resourceapi.DeviceTaint{Key: "example.com/broken"}, now)
 	if len(report.Pods) != 1 {
 		t.Fatalf("pods are %v, want one", report.Pods)
 	}
@@ -231,12 +231,12 @@ func TestReportGrowsWithThePods(t *testing.T) {
 			budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: pod.Labels}
 			o.Pods, o.Claims, o.Budgets = append(o.Pods, pod), append(o.Claims, claim), append(o.Budgets, budget)
 		}
-		report := taints.NewReport(o, &resourceapi.DeviceTaintSelector{}, resourceapi.DeviceTaint{Key: "k"}, time.Now())
+		report := taints.NewPodImpact(o, &resourceapi.DeviceTaintSelector{}, resourceapi.DeviceTaint{Key: "k"}, time.Now())
 		if len(report.Pods) != n || !slices.Equal(report.Pods[0].Budgets, []string{"train"}) {
 			t.Fatalf("%d of %d pods, the first with the budgets %v", len(report.Pods), n, report.Pods[0].Budgets)
 		}
 		return testing.AllocsPerRun(1, func() {
-			taints.NewReport(o, &resourceapi.DeviceTaintSelector{}, resourceapi.DeviceTaint{Key: "k"}, time.Now())
+			taints.NewPodImpact(o, &resourceapi.DeviceTaintSelector{}, resourceapi.DeviceTaint{Key: "k"}, time.Now())
 		})
 	}
 	if few, many := allocations(100), allocations(800); many > 12*few {

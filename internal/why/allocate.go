@@ -13,7 +13,7 @@ import (
 )
 
 // verdict asks the allocator of kube-scheduler, node by node.
-func (q *question) verdict(ctx context.Context, report *Report) error {
+func (q *question) verdict(ctx context.Context, report *Explanation) error {
 	report.Verdict = Unsatisfiable
 	for _, r := range report.Requests {
 		// The scheduler does not look at devices before all classes exist.
@@ -100,7 +100,7 @@ func names(claims []*resourceapi.ResourceClaim) string {
 }
 
 // together explains a request for which enough devices are suitable each by itself.
-func (q *question) together(report *Report) {
+func (q *question) together(report *Explanation) {
 	if len(q.nodes) == 0 {
 		report.Message = "the pod cannot run on any node"
 		return

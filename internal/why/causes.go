@@ -28,7 +28,7 @@ type hypothesis struct {
 
 // causes finds out what keeps the claim from being allocated, by changing one thing at a
 // time.
-func (q *question) causes(ctx context.Context, report *Report) []Cause {
+func (q *question) causes(ctx context.Context, report *Explanation) []Cause {
 	var all []Cause
 	for i, r := range q.requests {
 		switch report.Requests[i].Reason {
@@ -59,7 +59,7 @@ func (q *question) causes(ctx context.Context, report *Report) []Cause {
 
 // changes tries what could be changed, and returns for each kind the first change that
 // suffices, or else the first of all.
-func (q *question) changes(ctx context.Context, report *Report) (all []Cause) {
+func (q *question) changes(ctx context.Context, report *Explanation) (all []Cause) {
 	for i, r := range q.requests {
 		request := &report.Requests[i]
 		for _, find := range []func(context.Context, asked, *Request) []hypothesis{

@@ -14,6 +14,6 @@
 // process.
 //
 // A [World] holds the objects. Its methods are pure: they know no client and no clock. What
-// the user is not allowed to read is missing in the Cluster, and the notes of a [Report] name
+// the user is not allowed to read is missing in the Cluster, and the notes of an [Explanation] name
 // it.
 package why

@@ -33,14 +33,14 @@ type Answer struct {
 	// its claims.
 	Scheduler string   `json:"scheduler,omitempty"`
 	Events    []string `json:"events,omitempty"`
-	Claims    []Report `json:"claims"`
+	Claims    []Explanation `json:"claims"`
 	// FeatureGates are those that the allocator used.
 	FeatureGates gates.Used `json:"featureGates"`
 }
 
 // answer begins an answer.
 func (w Cluster) answer(namespace string) Answer {
-	return Answer{Namespace: namespace, Claims: []Report{}, FeatureGates: placement.Known(w.Gates).Used()}
+	return Answer{Namespace: namespace, Claims: []Explanation{}, FeatureGates: placement.Known(w.Gates).Used()}
 }
 
 // ExplainClaim returns why a claim waits. pod is one that uses it, nil if none is known.
@@ -193,7 +193,7 @@ func (a *Answer) rank(causes []Cause) {
 
 // Satisfied reports whether all claims are allocated or could be.
 func (a *Answer) Satisfied() bool {
-	return !slices.ContainsFunc(a.Claims, func(r Report) bool { return r.Verdict != Allocated && r.Verdict != Allocatable })
+	return !slices.ContainsFunc(a.Claims, func(r Explanation) bool { return r.Verdict != Allocated && r.Verdict != Allocatable })
 }
 
 // bound are the claims that are allocated where the pod cannot run.
@@ -232,7 +232,7 @@ func (w Cluster) bound(a *Answer, pod *corev1.Pod) (all []Cause) {
 
 // allocated reports whether all claims are allocated.
 func (a *Answer) allocated() bool {
-	return !slices.ContainsFunc(a.Claims, func(r Report) bool { return r.Verdict != Allocated })
+	return !slices.ContainsFunc(a.Claims, func(r Explanation) bool { return r.Verdict != Allocated })
 }
 
 // binding are the conditions that drivers have not set on allocated devices.

@@ -49,8 +49,8 @@ const (
 	Fits Reason = ""
 )
 
-// A Report is why a claim is or is not satisfied.
-type Report struct {
+// An Explanation is why a claim is or is not satisfied.
+type Explanation struct {
 	Namespace string  `json:"namespace"`
 	Claim     string  `json:"claim"`
 	Verdict   Verdict `json:"verdict"`

@@ -21,8 +21,8 @@ import (
 const creationFailed = "FailedResourceClaimCreation"
 
 // notMade explains a claim that kube-controller-manager has not created from its template.
-func (w Cluster) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Report {
-	report := Report{Namespace: pod.Namespace, Claim: reference.Name, Verdict: NotMade, Message: "kube-controller-manager has not created the claim", Notes: slices.Clone(w.Notes)}
+func (w Cluster) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Explanation {
+	report := Explanation{Namespace: pod.Namespace, Claim: reference.Name, Verdict: NotMade, Message: "kube-controller-manager has not created the claim", Notes: slices.Clone(w.Notes)}
 	c := Cause{Kind: CreationFailed, Claim: reference.Name, Message: "kube-controller-manager has not created the claim of the pod yet", Remedy: "check that kube-controller-manager runs"}
 	prefix := "PodResourceClaim " + reference.Name + ": "
 	for _, e := range w.Events {
@@ -97,8 +97,8 @@ func amounts(text string) map[string]resource.Quantity {
 }
 
 // missing explains a claim that the pod names and that does not exist.
-func (w Cluster) missing(pod *corev1.Pod, reference *corev1.PodResourceClaim, name string) Report {
-	report := Report{Namespace: pod.Namespace, Claim: name, Verdict: NotMade, Message: fmt.Sprintf("claim %s does not exist", name), Notes: slices.Clone(w.Notes)}
+func (w Cluster) missing(pod *corev1.Pod, reference *corev1.PodResourceClaim, name string) Explanation {
+	report := Explanation{Namespace: pod.Namespace, Claim: name, Verdict: NotMade, Message: fmt.Sprintf("claim %s does not exist", name), Notes: slices.Clone(w.Notes)}
 	var names []string
 	for _, claim := range w.Claims {
 		if claim.Namespace == pod.Namespace {

@@ -68,8 +68,8 @@ type Surroundings struct {
 
 // Explain returns why a claim is or is not satisfied. pod is one that uses it, nil if none
 // is known: then it may run on any node.
-func (w Cluster) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Report, error) {
-	report := Report{Namespace: claim.Namespace, Claim: claim.Name, Notes: slices.Clone(w.Notes)}
+func (w Cluster) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (Explanation, error) {
+	report := Explanation{Namespace: claim.Namespace, Claim: claim.Name, Notes: slices.Clone(w.Notes)}
 	if allocation := claim.Status.Allocation; allocation != nil {
 		report.Verdict = Allocated
 		report.Message = allocated(claim)
@@ -81,8 +81,8 @@ func (w Cluster) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, 
 }
 
 // explain checks each device, asks the allocator, and finds causes if it has no answer.
-func (q *question) explain(ctx context.Context) (Report, error) {
-	report := Report{Namespace: q.claim.Namespace, Claim: q.claim.Name, Notes: slices.Clone(q.world.Notes)}
+func (q *question) explain(ctx context.Context) (Explanation, error) {
+	report := Explanation{Namespace: q.claim.Namespace, Claim: q.claim.Name, Notes: slices.Clone(q.world.Notes)}
 	if err := q.candidates(); err != nil {
 		return report, err
 	}

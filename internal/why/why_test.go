@@ -73,7 +73,7 @@ func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.Obj
 
 // text writes a report in a line: the verdict, and of each request its reason and those
 // of its devices.
-func text(r Report) string {
+func text(r Explanation) string {
 	all := []string{string(r.Verdict)}
 	for _, request := range r.Requests {
 		all = append(all, fmt.Sprintf("%s=%s", request.Name, request.Reason))
@@ -204,7 +204,7 @@ func TestPod(t *testing.T) {
 	}
 	a, b := claim("a", nil), claim("b", nil)
 	w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(1)...), slice("n2", gpus(2)...)), Claims: []*resourceapi.ResourceClaim{a, b}, Nodes: []*corev1.Node{node("n1"), node("n2")}}
-	ask := func() Report {
+	ask := func() Explanation {
 		t.Helper()
 		r, err := w.Explain(t.Context(), a, pod)
 		if err != nil {

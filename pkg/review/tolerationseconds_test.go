@@ -60,4 +60,3 @@ func TestMaxSecondsWithoutDefaults(t *testing.T) {
 		}
 	}
 }
-

@@ -118,10 +118,10 @@ func clusterOf(l *clusterread.Snapshot, patched bool) capacity.Cluster {
 		IncompletePools: l.Before135, Gates: l.Gates, Notes: l.Notes}
 }
 
-func (o *capacityOptions) write(out io.Writer, r capacity.Report) error {
+func (o *capacityOptions) write(out io.Writer, r capacity.Inventory) error {
 	switch {
 	case o.output == "text" || o.output == "wide":
-		return table{Report: r, wide: o.output == "wide", headers: !o.noHeaders}.write(out)
+		return table{Inventory: r, wide: o.output == "wide", headers: !o.noHeaders}.write(out)
 	case o.output == "name":
 		for _, row := range r.Rows {
 			fmt.Fprintln(out, nameOf(r.By, row.Name))

@@ -16,7 +16,7 @@ import (
 
 // A table is a report as text.
 type table struct {
-	capacity.Report
+	capacity.Inventory
 	wide, headers bool
 }
 

@@ -17,9 +17,9 @@ func TestTaintedMinutes(t *testing.T) {
 		"taints took 0 device-minutes in the last 24 hours\n":  &none,
 		"": nil,
 	} {
-		report := capacity.Report{TaintedMinutes: minutes}
+		report := capacity.Inventory{TaintedMinutes: minutes}
 		var text, document strings.Builder
-		if err := (table{Report: report}).writeDetails(&text); err != nil || text.String() != want {
+		if err := (table{Inventory: report}).writeDetails(&text); err != nil || text.String() != want {
 			t.Errorf("%q, %v, want %q", text.String(), err, want)
 		}
 		o := capacityOptions{output: "json"}

@@ -89,7 +89,7 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 	}
 	exceeded := false
 	for i, selector := range selectors {
-		report := taints.NewReport(state.Objects, selector, taint, time.Now())
+		report := taints.NewPodImpact(state.Objects, selector, taint, time.Now())
 		if i == len(selectors)-1 {
 			for _, target := range left {
 				report.Siblings = append(report.Siblings, target.String())
@@ -174,7 +174,7 @@ func ruleOfFile(streams cmdutil.Streams, file string) (*resourceapi.DeviceTaintR
 	return nil, fmt.Errorf("%s: contains no DeviceTaintRule", file)
 }
 
-func writeReport(streams cmdutil.Streams, report taints.Report, output string, headers bool) error {
+func writeReport(streams cmdutil.Streams, report taints.PodImpact, output string, headers bool) error {
 	switch output {
 	case "text":
 		return report.WriteText(streams.Out, headers)

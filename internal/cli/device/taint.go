@@ -149,7 +149,7 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 		stored := state.View.Rule(taints.Name(target, taint.Key))
 		intent := o.asked().Intent(target, taint, stored, user, now)
 		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute && state.Unread == nil {
-			if err := w.show(taints.NewReport(state.Objects, target.Selector(), taint, now)); err != nil {
+			if err := w.show(taints.NewPodImpact(state.Objects, target.Selector(), taint, now)); err != nil {
 				return err
 			}
 		}

@@ -56,7 +56,7 @@ func (o taintOptions) writer(streams cmdutil.Streams) (*ruleWriter, error) {
 }
 
 // show prints the impact of the next write.
-func (w *ruleWriter) show(report taints.Report) error {
+func (w *ruleWriter) show(report taints.PodImpact) error {
 	var shown strings.Builder
 	err := report.WriteText(io.MultiWriter(w.streams.Out, &shown), true)
 	w.shown = shown.String()

@@ -80,7 +80,7 @@ func writeCause(out io.Writer, subject string, answer why.Answer) {
 	}
 }
 
-func verdict(r why.Report) string {
+func verdict(r why.Explanation) string {
 	text := map[why.Verdict]string{
 		why.Allocated:     "allocated",
 		why.Allocatable:   "can be allocated now on " + r.Node,

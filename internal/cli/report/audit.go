@@ -86,21 +86,21 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 }
 
 // report audits what the options name.
-func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now time.Time) (audit.Report, *policy.Set, error) {
+func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now time.Time) (audit.Result, *policy.Set, error) {
 	if err := cmdutil.CheckOutput(o.output, "text", "sarif"); err != nil {
-		return audit.Report{}, nil, err
+		return audit.Result{}, nil, err
 	}
 	file, err := config.Load(o.config)
 	if err != nil {
-		return audit.Report{}, nil, err
+		return audit.Result{}, nil, err
 	}
 	sources, err := policyload.Sources(o.policies)
 	if err != nil {
-		return audit.Report{}, nil, err
+		return audit.Result{}, nil, err
 	}
 	set, err := cmdutil.While(streams, "compiling the policies", func() (*policy.Set, error) { return policyload.Compile(ctx, sources) })
 	if err != nil {
-		return audit.Report{}, nil, err
+		return audit.Result{}, nil, err
 	}
 	options := audit.Options{Configuration: file.StewardConfiguration, Policies: set, Raise: o.raise, Now: now}
 	read := o.readCluster
@@ -112,7 +112,7 @@ func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now t
 }
 
 // write writes a report, and returns errFindings if there is something in it.
-func (o auditOptions) write(streams cmdutil.Streams, report audit.Report, set *policy.Set) error {
+func (o auditOptions) write(streams cmdutil.Streams, report audit.Result, set *policy.Set) error {
 	if !slices.Contains(audit.Outputs(), o.output) {
 		if err := cmdutil.Print(streams.Out, o.output, report); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (o auditOptions) write(streams cmdutil.Streams, report audit.Report, set *p
 }
 
 // ended is the end of the command for a report that is written.
-func ended(report audit.Report) error {
+func ended(report audit.Result) error {
 	if n := len(report.Errors); n > 0 {
 		return fmt.Errorf("objects that policies could not evaluate: %d", n)
 	}
@@ -172,7 +172,7 @@ func (c *collected) check(object audit.Object) error {
 	return err
 }
 
-func (c *collected) report() audit.Report {
+func (c *collected) report() audit.Result {
 	report := audit.Make(c.objects, c.findings)
 	slices.Sort(c.errors)
 	report.Errors = c.errors
@@ -180,24 +180,24 @@ func (c *collected) report() audit.Report {
 }
 
 // readFiles audits what files hold. Their classes and slices are what exists.
-func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, options audit.Options) (audit.Report, error) {
+func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, options audit.Options) (audit.Result, error) {
 	if slices.Contains(o.read.Files, "-") {
-		return audit.Report{}, errors.New("--from-files -: standard input cannot be read twice; name a file")
+		return audit.Result{}, errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
 	world, err := lint.ClusterView(reader, o.read.Files)
 	if err != nil {
-		return audit.Report{}, fmt.Errorf("--from-files: %w", err)
+		return audit.Result{}, fmt.Errorf("--from-files: %w", err)
 	}
 	options.ClusterView = world
 	found, err := newCollected(options)
 	if err != nil {
-		return audit.Report{}, err
+		return audit.Result{}, err
 	}
 	checked := 0
 	for document, err := range reader.Walk(o.read.Files...) {
 		if err != nil {
-			return audit.Report{}, err
+			return audit.Result{}, err
 		}
 		if !document.Ours() || o.namespace != "" && document.Namespace != o.namespace {
 			continue
@@ -205,43 +205,43 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 		checked++
 		object, problems := manifest.Decode(document)
 		if object == nil {
-			return audit.Report{}, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
+			return audit.Result{}, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
 		}
 		data, err := json.Marshal(object)
 		if err == nil {
 			err = found.check(audit.Object{Kind: object.GetObjectKind().GroupVersionKind(), JSON: data})
 		}
 		if err != nil {
-			return audit.Report{}, fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
+			return audit.Result{}, fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
 		}
 	}
 	if checked == 0 && o.namespace != "" {
-		return audit.Report{}, fmt.Errorf("--namespace %s: the files have no object of resource.k8s.io in this namespace", o.namespace)
+		return audit.Result{}, fmt.Errorf("--namespace %s: the files have no object of resource.k8s.io in this namespace", o.namespace)
 	}
 	return found.report(), nil
 }
 
 // readCluster audits a cluster.
-func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, options audit.Options) (audit.Report, error) {
+func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, options audit.Options) (audit.Result, error) {
 	s, err := o.read.Lister(streams, o.namespace)
 	if err != nil {
-		return audit.Report{}, err
+		return audit.Result{}, err
 	}
 	defer s.Progress.End()
 	if options.Minor, err = s.Minor(); err != nil {
-		return audit.Report{}, err
+		return audit.Result{}, err
 	}
 	all, around, err := s.Surroundings(ctx)
 	if err != nil {
-		return audit.Report{}, err
+		return audit.Result{}, err
 	}
 	if o.namespace != "" && !around.HasNamespace(o.namespace) {
-		return audit.Report{}, fmt.Errorf("--namespace %s: the cluster has no such namespace", o.namespace)
+		return audit.Result{}, fmt.Errorf("--namespace %s: the cluster has no such namespace", o.namespace)
 	}
 	options.ClusterView, options.ClusterData = &around.Objects, around
 	found, err := newCollected(options)
 	if err != nil {
-		return audit.Report{}, err
+		return audit.Result{}, err
 	}
 	for _, l := range all {
 		if l.Kind == "Namespace" || o.namespace != "" && !l.Namespaced {
@@ -249,7 +249,7 @@ func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, 
 		}
 		err := s.Each(ctx, l, func(data []byte) error { return found.check(audit.Object{Kind: l.Gvk(), JSON: data}) })
 		if err != nil {
-			return audit.Report{}, err
+			return audit.Result{}, err
 		}
 	}
 	return found.report(), nil

@@ -132,7 +132,7 @@ func (r *run) predict() (room capacity.Room, upper *capacity.Fit) {
 		r.Fatal(err)
 	}
 	r.command(&room, "fit", "-f", file)
-	var report capacity.Report
+	var report capacity.Inventory
 	r.command(&report, "capacity", "--class", r.name())
 	request := r.spec.Devices.Requests[0].Exactly
 	if request == nil || len(request.Selectors)+len(request.Tolerations)+len(r.spec.Devices.Constraints) > 0 || request.Capacity != nil {
