@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -26,18 +25,9 @@ const reactionProofs = "reaction-proofs"
 // identify lets the driver publish a UUID for each device of a node.
 func (s site) identify(node int) {
 	s.Helper()
-	api := c.ResourceV1().ResourceSlices()
-	do(s, retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		slice, err := api.Get(s.Context(), fmt.Sprintf("%s-node-%d", s.name, node), metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		slice.Spec.Pool.Generation++
-		for i := range slice.Spec.Devices {
-			slice.Spec.Devices[i].Attributes["uuid"] = resourceapi.DeviceAttribute{StringValue: ptr.To(fmt.Sprintf("GPU-%d-%d", node, i))}
-		}
-		return s.create(api.Update(s.Context(), slice, metav1.UpdateOptions{}))
-	}))
+	s.republish(node, func(i int, device *resourceapi.Device) {
+		device.Attributes["uuid"] = resourceapi.DeviceAttribute{StringValue: ptr.To(fmt.Sprintf("GPU-%d-%d", node, i))}
+	})
 }
 
 // proveBy adds a proof to a reaction.

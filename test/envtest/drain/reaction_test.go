@@ -87,6 +87,23 @@ func (s site) state(node, device int, state v1alpha1.ReactionState) (found v1alp
 // sick lets the driver taint devices of a node, and no others.
 func (s site) sick(node int, devices ...int) {
 	s.Helper()
+	s.taint(node, resourceapi.DeviceTaint{Key: "example.com/xid", Value: "79", Effect: resourceapi.DeviceTaintEffectNoSchedule}, devices...)
+}
+
+// taint lets the driver publish a taint on devices of a node, and no other taint.
+func (s site) taint(node int, taint resourceapi.DeviceTaint, devices ...int) {
+	s.Helper()
+	s.republish(node, func(i int, device *resourceapi.Device) {
+		device.Taints = nil
+		if slices.Contains(devices, i) {
+			device.Taints = []resourceapi.DeviceTaint{taint}
+		}
+	})
+}
+
+// republish lets the driver change the devices of a node.
+func (s site) republish(node int, change func(i int, device *resourceapi.Device)) {
+	s.Helper()
 	api := c.ResourceV1().ResourceSlices()
 	do(s, retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		slice, err := api.Get(s.Context(), fmt.Sprintf("%s-node-%d", s.name, node), metav1.GetOptions{})
@@ -95,13 +112,9 @@ func (s site) sick(node int, devices ...int) {
 		}
 		slice.Spec.Pool.Generation++
 		for i := range slice.Spec.Devices {
-			slice.Spec.Devices[i].Taints = nil
-			if slices.Contains(devices, i) {
-				slice.Spec.Devices[i].Taints = []resourceapi.DeviceTaint{{Key: "example.com/xid", Value: "79", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
-			}
+			change(i, &slice.Spec.Devices[i])
 		}
-		_, err = api.Update(s.Context(), slice, metav1.UpdateOptions{})
-		return err
+		return s.create(api.Update(s.Context(), slice, metav1.UpdateOptions{}))
 	}))
 }
 

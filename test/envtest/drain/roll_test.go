@@ -45,8 +45,8 @@ type playedDriver struct {
 	site
 	mutex sync.Mutex
 	// broken are nodes on which new pods never become ready; fewer those on which they publish one
-	// device.
-	broken, fewer map[string]bool
+	// device, late those on which they are ready and publish a part of the pool only.
+	broken, fewer, late map[string]bool
 	// published is the pod that has published last, by node, and order what has gone wrong.
 	published map[string]types.UID
 	order     []string
@@ -75,7 +75,7 @@ func (s site) drive() *playedDriver {
 		Containers:                    []corev1.Container{{Name: "driver", Image: "registry.example.com/driver:1"}},
 	}
 	do(s, s.create(c.AppsV1().DaemonSets(driversNamespace).Create(s.Context(), set, metav1.CreateOptions{})))
-	d := &playedDriver{site: s, broken: map[string]bool{}, fewer: map[string]bool{}, published: map[string]types.UID{}, first: map[string]types.UID{}}
+	d := &playedDriver{site: s, broken: map[string]bool{}, fewer: map[string]bool{}, late: map[string]bool{}, published: map[string]types.UID{}, first: map[string]types.UID{}}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -123,7 +123,7 @@ func (d *playedDriver) play(ctx context.Context) error {
 		pod := &pods.Items[i]
 		node := pod.Spec.NodeName
 		d.mutex.Lock()
-		known, broken := d.published[node] == pod.UID, d.broken[node]
+		known, broken, late := d.published[node] == pod.UID, d.broken[node], d.late[node]
 		devices := perNode
 		if d.fewer[node] {
 			devices = 1
@@ -141,6 +141,12 @@ func (d *playedDriver) play(ctx context.Context) error {
 			_, err := c.CoreV1().Pods(driversNamespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 			if err != nil {
 				return err
+			}
+			if late {
+				if err := d.publishPart(ctx, node); err != nil {
+					return err
+				}
+				continue
 			}
 			if err := d.tryPublish(ctx, node, time.Now().UnixNano(), devices); err != nil {
 				return err
