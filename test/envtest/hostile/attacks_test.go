@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -19,10 +21,24 @@ const (
 	tier     = "example.com/tier"
 	// maxDevices is what one claim, or one pod with an extended resource, may ask for.
 	maxDevices = 2
-	// mark is replaced in the body of an attack, so that none is like another one.
+	// mark is replaced in an attack, so that none is like another one, self by the name of
+	// the tenant's namespace.
 	mark = "m0000000000"
-	// violation begins the name of each object that must not be stored.
+	self = "tenant-self"
+	// violation begins the name of each object that must not be stored, violated is a label
+	// that no update may have set.
 	violation = "violation-"
+	violated  = "example.com/violated"
+	// target begins the names of the objects that a tenant has stored, to change them.
+	target = "target"
+)
+
+// The types of patches and of other bodies.
+const (
+	asJSON  = "application/json"
+	merge   = string(types.MergePatchType)
+	patch   = string(types.JSONPatchType)
+	applied = string(types.ApplyYAMLPatchType)
 )
 
 // An attack is a write that a tenant repeats.
@@ -32,11 +48,21 @@ type attack struct {
 	body     []byte
 	// violates says that the object must not be stored, whatever it costs.
 	violates bool
+	// version is that of the API, v1 by default.
+	version string
+	// object and subresource are what it changes; without them it creates.
+	verb, content, object, subresource string
+	// frozen says that the API server itself refuses the change.
+	frozen bool
+	// open says that it is not denied while a replica that was killed is asked: the webhooks for
+	// classes and for rules that the guard lets through are always Ignore.
+	open bool
 }
 
-// numbered is the body of an attack, unlike the ones with other numbers.
-func (a attack) numbered(n int64) []byte {
-	return bytes.ReplaceAll(a.body, []byte(mark), fmt.Appendf(nil, "m%010d", n))
+// of is the body or a name in an attack, unlike those with other numbers.
+func (a attack) of(text []byte, n int64, namespace string) []byte {
+	text = bytes.ReplaceAll(text, []byte(self), []byte(namespace))
+	return bytes.ReplaceAll(text, []byte(mark), fmt.Appendf(nil, "m%010d", n))
 }
 
 func toleration(key string, effect resourceapi.DeviceTaintEffect, seconds *int64) resourceapi.DeviceToleration {
@@ -145,14 +171,20 @@ func encode(object any) []byte {
 	return body
 }
 
+func evicting(from resourceapi.DeviceTaintSelector) *resourceapi.DeviceTaintRule {
+	return &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{GenerateName: violation}, Spec: resourceapi.DeviceTaintRuleSpec{
+		DeviceSelector: &from, Taint: resourceapi.DeviceTaint{Key: "example.com/mine", Effect: resourceapi.DeviceTaintEffectNoExecute}}}
+}
+
 // attacks are all kinds of writes that a tenant has the right to.
-func attacks() (costly, violating []attack) {
+// served are the resources of each version of the API beside v1.
+func attacks(served map[string][]string) (costly, violating []attack) {
 	both := func(name, prefix string, spec resourceapi.ResourceClaimSpec, violates bool) []attack {
 		meta := metav1.ObjectMeta{GenerateName: prefix}
 		return []attack{
-			{"claim: " + name, "resourceclaims", encode(&resourceapi.ResourceClaim{ObjectMeta: meta, Spec: spec}), violates},
-			{"template: " + name, "resourceclaimtemplates", encode(&resourceapi.ResourceClaimTemplate{ObjectMeta: meta,
-				Spec: resourceapi.ResourceClaimTemplateSpec{Spec: spec}}), violates},
+			{name: "claim: " + name, resource: "resourceclaims", body: encode(&resourceapi.ResourceClaim{ObjectMeta: meta, Spec: spec}), violates: violates},
+			{name: "template: " + name, resource: "resourceclaimtemplates", body: encode(&resourceapi.ResourceClaimTemplate{ObjectMeta: meta,
+				Spec: resourceapi.ResourceClaimTemplateSpec{Spec: spec}}), violates: violates},
 		}
 	}
 	for name, spec := range costlySpecs() {
@@ -168,17 +200,16 @@ func attacks() (costly, violating []attack) {
 	for i := range resourceapi.DeviceSelectorsMaxSize {
 		class.Spec.Selectors = append(class.Spec.Selectors, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: costlyCEL(i)}})
 	}
-	costly = append(costly, attack{"class: selectors at the cost limit", "deviceclasses", encode(class), false})
+	costly = append(costly, attack{name: "class: selectors at the cost limit", resource: "deviceclasses", body: encode(class)}, changedClass(class.Spec), changedLabel())
 	for name, spec := range violatingSpecs() {
 		violating = append(violating, both(name, violation, spec, true)...)
 	}
 	amount := corev1.ResourceList{corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + driver): *resource.NewQuantity(maxDevices+1, resource.DecimalSI)}
 	violating = append(violating,
-		attack{"pod: extended resource", "pods", encode(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: violation}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Limits: amount, Requests: amount}}}}}), true},
-		attack{"rule: all devices", "devicetaintrules", encode(&resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{GenerateName: violation}, Spec: resourceapi.DeviceTaintRuleSpec{
-			DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new(driver)}, Taint: resourceapi.DeviceTaint{Key: "example.com/mine", Effect: resourceapi.DeviceTaintEffectNoExecute}}}), true},
-		attack{"namespace: protected label", "namespaces", []byte(`{"metadata":{"labels":{"` + tier + `":"gold"}}}`), true},
+		attack{name: "pod: extended resource", resource: "pods", violates: true, body: encode(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: violation}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Limits: amount, Requests: amount}}}}})},
+		attack{name: "rule: every device", resource: "devicetaintrules", violates: true, body: encode(evicting(resourceapi.DeviceTaintSelector{}))},
+		attack{name: "rule: every device of a driver", resource: "devicetaintrules", violates: true, open: true, body: encode(evicting(resourceapi.DeviceTaintSelector{Driver: new(driver)}))},
 	)
-	return costly, violating
+	return costly, slices.Concat(violating, older(violating, served), updates(), labels())
 }

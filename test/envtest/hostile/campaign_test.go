@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +19,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -43,26 +44,43 @@ func strict(more map[string]any) map[string]any {
 	return values
 }
 
+// A breach is a violation that was admitted.
+type breach struct {
+	attack     attack
+	dry        bool
+	start, end time.Time
+}
+
+func (b breach) String() string {
+	return fmt.Sprintf("%s to %s %s (dry run: %v)", b.start.Format("05.000"), b.end.Format("05.000"), b.attack.name, b.dry)
+}
+
 // A tally counts the answers to attacks, by what they say.
 type tally struct {
-	mu      sync.Mutex
-	answers map[string]int
-	// breaches are violations that were admitted.
-	breaches []string
+	mu       sync.Mutex
+	answers  map[string]int
+	breaches []breach
+	// violating counts the answers to violations.
+	violating map[string]int
 	// took is how long the answers to each kind of attack took.
 	took map[string][]time.Duration
 }
 
-func (y *tally) count(a attack, dry bool, took time.Duration, err error) {
+func (y *tally) count(a attack, dry bool, start time.Time, err error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.answers == nil {
-		y.answers, y.took = map[string]int{}, map[string][]time.Duration{}
+		y.answers, y.violating, y.took = map[string]int{}, map[string]int{}, map[string][]time.Duration{}
 	}
+	end := time.Now()
 	y.answers[answerOf(err)]++
-	y.took[a.name] = append(y.took[a.name], took)
+	y.took[a.name] = append(y.took[a.name], end.Sub(start))
+	if a.violates {
+		kind, _, _ := strings.Cut(a.name, ":")
+		y.violating[strings.TrimSpace(strings.Join([]string{kind, a.verb, a.version}, " "))]++
+	}
 	if err == nil && a.violates {
-		y.breaches = append(y.breaches, fmt.Sprintf("%s %s (dry run: %v)", time.Now().Format("05.000"), a.name, dry))
+		y.breaches = append(y.breaches, breach{a, dry, start, end})
 	}
 }
 
@@ -89,7 +107,11 @@ func (y *tally) String() string {
 	for _, answer := range slices.Sorted(maps.Keys(y.answers)) {
 		parts = append(parts, fmt.Sprintf("%d %s", y.answers[answer], answer))
 	}
-	return strings.Join(parts, ", ")
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(y.violating)) {
+		kinds = append(kinds, fmt.Sprintf("%d %s", y.violating[kind], kind))
+	}
+	return strings.Join(parts, ", ") + "; violations tried: " + strings.Join(kinds, ", ")
 }
 
 // answerOf says in a few words how the API server answered.
@@ -124,46 +146,59 @@ type tenant struct {
 	tally     *tally
 	// dry makes each write a dry run.
 	dry bool
+	// costly and violating are what it writes.
+	costly, violating []attack
 }
 
 func (n *tenant) attack(ctx context.Context, a attack, dry bool) {
 	start := time.Now()
 	err := n.write(ctx, a, dry)
 	if ctx.Err() == nil {
-		n.tally.count(a, dry, time.Since(start), err)
+		n.tally.count(a, dry, start, err)
 	}
 }
 
 func (n *tenant) write(ctx context.Context, a attack, dry bool) error {
-	body := a.numbered(n.serial.Add(1))
-	var client rest.Interface
-	request := func(verb string) *rest.Request {
-		r := client.Verb(verb).Timeout(30 * time.Second)
-		if dry {
-			r = r.Param("dryRun", metav1.DryRunAll)
-		}
-		return r
-	}
-	client = n.clients.ResourceV1().RESTClient()
+	serial := n.serial.Add(1)
+	request := n.client(a).Verb(cmp.Or(a.verb, "POST")).Timeout(30*time.Second).Resource(a.resource).SubResource(a.subresource).
+		SetHeader("Content-Type", cmp.Or(a.content, asJSON)).Body(a.of(a.body, serial, n.namespace))
 	switch a.resource {
-	case "namespaces":
-		client = n.clients.CoreV1().RESTClient()
-		return request("PATCH").Resource(a.resource).Name(n.namespace).SetHeader("Content-Type", string(types.MergePatchType)).Body(body).Do(ctx).Error()
-	case "devicetaintrules", "deviceclasses":
-		return request("POST").Resource(a.resource).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
-	case "pods":
-		client = n.clients.CoreV1().RESTClient()
+	case "namespaces", "devicetaintrules", "deviceclasses":
+	default:
+		request = request.Namespace(n.namespace)
 	}
-	return request("POST").Namespace(n.namespace).Resource(a.resource).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	if a.object != "" {
+		request = request.Name(string(a.of([]byte(a.object), serial, n.namespace)))
+	}
+	if a.content == applied {
+		request = request.Param("fieldManager", "hostile").Param("force", "true")
+	}
+	if dry {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	return request.Do(ctx).Error()
+}
+
+// client is that of the resource and the version.
+func (n *tenant) client(a attack) rest.Interface {
+	switch {
+	case a.resource == "namespaces", a.resource == "pods":
+		return n.clients.CoreV1().RESTClient()
+	case a.version == "v1beta1":
+		return n.clients.ResourceV1beta1().RESTClient()
+	case a.version == "v1beta2":
+		return n.clients.ResourceV1beta2().RESTClient()
+	}
+	return n.clients.ResourceV1().RESTClient()
 }
 
 // run attacks until ctx ends: two of three writes are costly, a third are small, and half
 // of all are dry runs.
-func (n *tenant) run(ctx context.Context, costly, violating []attack) {
+func (n *tenant) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		kinds := costly
+		kinds := n.costly
 		if n.random.IntN(3) == 0 {
-			kinds = violating
+			kinds = n.violating
 		}
 		n.attack(ctx, kinds[n.random.IntN(len(kinds))], n.dry || n.random.IntN(2) == 0)
 	}
@@ -173,25 +208,28 @@ func (n *tenant) run(ctx context.Context, costly, violating []attack) {
 // store nothing.
 func tenants(t *testing.T, admin kubernetes.Interface, n int, dry bool) (made []*tenant) {
 	t.Helper()
+	costly, violating := attacks(olderServed(admin))
+	byName := func(a, b attack) int { return cmp.Or(cmp.Compare(a.name, b.name), bytes.Compare(a.body, b.body)) }
+	slices.SortFunc(costly, byName)
+	slices.SortFunc(violating, byName)
 	serial := &atomic.Int64{}
 	serial.Store(time.Now().Unix() % 1e6 * 1e4)
 	for i := range n {
 		name := fmt.Sprint("tenant-", i)
 		made = append(made, &tenant{clients: tenantOf(t, admin, name), namespace: name,
-			random: rand.New(rand.NewPCG(uint64(n), uint64(i))), serial: serial, dry: dry})
+			random: rand.New(rand.NewPCG(uint64(n), uint64(i))), serial: serial, dry: dry, costly: costly, violating: violating})
+		made[i].targets(t)
 	}
 	return made
 }
 
 // flood lets tenants write until ctx ends; wait returns the answers when all have stopped.
 func flood(ctx context.Context, tenants []*tenant) (wait func() *tally) {
-	costly, violating := attacks()
-	slices.SortFunc(costly, func(a, b attack) int { return strings.Compare(a.name, b.name) })
 	answers := &tally{}
 	var group sync.WaitGroup
 	for _, n := range tenants {
 		n.tally = answers
-		group.Go(func() { n.run(ctx, costly, violating) })
+		group.Go(func() { n.run(ctx) })
 	}
 	return func() *tally {
 		group.Wait()
@@ -199,8 +237,19 @@ func flood(ctx context.Context, tenants []*tenant) (wait func() *tally) {
 	}
 }
 
+// A kill is the time from a SIGKILL until the API server asks the replica no more.
+type kill struct{ from, to time.Time }
+
+// settled is how long an API server may take to see that an endpoint is gone.
+const settled = time.Second
+
+// during reports whether a write was answered while the replica that was killed could be asked.
+func (k kill) during(b breach) bool {
+	return b.end.After(k.from) && b.start.Before(k.to.Add(settled))
+}
+
 // disturb restarts and kills the replicas in turn until ctx ends, each when all are ready.
-func disturb(ctx context.Context, t *testing.T, admin kubernetes.Interface, kill bool) (restarts, kills int) {
+func disturb(ctx context.Context, t *testing.T, admin kubernetes.Interface, killing bool) (restarts int, kills []kill) {
 	always := context.WithoutCancel(ctx)
 	for i := 0; ; i++ {
 		select {
@@ -212,11 +261,11 @@ func disturb(ctx context.Context, t *testing.T, admin kubernetes.Interface, kill
 		if len(pods) == 0 {
 			continue
 		}
-		pod := pods[0]
-		if kill && i%2 == 1 {
+		pod, from, killed := pods[0], time.Now(), false
+		if killing && i%2 == 1 {
 			if err := pod.Kill(); !errors.Is(err, os.ErrProcessDone) { // it may be ending already
 				must(t, err)
-				kills++
+				killed = true
 			}
 		} else {
 			restarts++
@@ -224,57 +273,135 @@ func disturb(ctx context.Context, t *testing.T, admin kubernetes.Interface, kill
 		if err := admin.CoreV1().Pods(namespace).Delete(always, pod.Object.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 			must(t, err)
 		}
+		if killed {
+			gone(t, admin, pod.Address)
+			kills = append(kills, kill{from, time.Now()})
+		}
 		settle(t)
 	}
 }
 
+// gone waits until no Service of the release leads to an address.
+func gone(t *testing.T, admin kubernetes.Interface, address string) {
+	t.Helper()
+	eventually(t, "the endpoint of a killed replica is gone", func(ctx context.Context) error {
+		list, err := admin.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, slice := range list.Items {
+			for _, endpoint := range slice.Endpoints {
+				if slices.Contains(endpoint.Addresses, address) && (endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready) {
+					return fmt.Errorf("%s has %s", slice.Name, address)
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // TestCampaign: in mode enforce no violation is stored, nor admitted as a dry run, whatever
-// tenants flood the webhook with, also while replicas restart and are killed.
+// tenants flood the webhook with, also while replicas restart and are killed. Meanwhile the
+// claim controller makes the claims of templates that are costly to check.
 func TestCampaign(t *testing.T) {
+	legacy(t)
 	admin := install(t, strict(nil))
 	stored := watchViolations(t, admin)
 	publish(t, admin)
 	all := tenants(t, admin, 16, false)
+	all[0].reach(t)
+	killed := 0
 	for _, writers := range []int{1, 4, 16} {
 		t.Run(fmt.Sprint(writers, " writers"), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), lasts(t, 1.0/3))
 			defer cancel()
+			pods := startPods(ctx, t, all[0])
 			wait := flood(ctx, all[:writers])
 			restarts, kills := disturb(ctx, t, admin, true)
+			killed += len(kills)
 			answers := wait()
-			t.Logf("%d writers, %d restarts, %d kills: %s", writers, restarts, kills, answers)
+			t.Logf("%d writers, %d restarts, %d kills: %s", writers, restarts, len(kills), answers)
 			t.Logf("slowest: %s", answers.slowest(8))
-			for _, breach := range answers.breaches {
-				t.Errorf("admitted: %s", breach)
+			t.Logf("claims of costly templates: %s", pods())
+			for _, b := range answers.breaches {
+				if !b.attack.open || !slices.ContainsFunc(kills, func(k kill) bool { return k.during(b) }) {
+					t.Errorf("admitted: %s", b)
+				}
 			}
 			peaks(t)
 		})
 	}
 	for _, object := range stored() {
-		t.Errorf("stored: %s", object)
+		t.Logf("stored: %s", object)
+		if !object.open || killed == 0 {
+			t.Errorf("stored: %s", object)
+		}
 	}
 }
 
 // TestIgnore: with failurePolicy Ignore no violation is stored while both replicas live and
-// while they restart. When one is killed, at most the requests that it was checking pass.
+// while they restart. When one is killed, at most the requests that it was checking pass, and
+// the API server counts each.
 func TestIgnore(t *testing.T) {
 	admin := install(t, strict(map[string]any{"webhooks": map[string]any{
 		"claims": map[string]any{"failurePolicy": "Ignore"}, "templates": map[string]any{"failurePolicy": "Ignore"}}}))
 	publish(t, admin)
 	const writers = 4
-	for name, kill := range map[string]bool{"restarts": false, "kills": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		restarts, kill bool
+	}{{"both live", false, false}, {"restarts", true, false}, {"kills", true, true}} {
+		t.Run(tt.name, func(t *testing.T) {
 			stored, all := watchViolations(t, admin), tenants(t, admin, writers, false)
-			ctx, cancel := context.WithTimeout(t.Context(), lasts(t, 0.2))
+			before := failedOpen(t, admin)
+			ctx, cancel := context.WithTimeout(t.Context(), lasts(t, 0.15))
 			defer cancel()
 			wait := flood(ctx, all)
-			restarts, kills := disturb(ctx, t, admin, kill)
-			answers, passed := wait(), stored()
-			t.Logf("%d writers, %d restarts, %d kills: %s; %d stored", writers, restarts, kills, answers, len(passed))
-			if allowed := 2 * writers * kills; len(answers.breaches) > allowed {
-				t.Errorf("%d violations were admitted, at most %d requests were in flight: %s", len(answers.breaches), allowed, strings.Join(answers.breaches, "; "))
+			var restarts int
+			var kills []kill
+			if tt.restarts {
+				restarts, kills = disturb(ctx, t, admin, tt.kill)
+			}
+			answers, passed, counted := wait(), stored(), failedOpen(t, admin)-before
+			t.Logf("%d writers, %d restarts, %d kills: %s; %d admitted, %d stored, %d failed open", writers, restarts, len(kills), answers, len(answers.breaches), len(passed), counted)
+			checkBreaches(t, answers.breaches, kills, 2*writers*len(kills), counted)
+			if len(passed) > len(answers.breaches) {
+				t.Errorf("%d violations were stored, %d admitted: %v", len(passed), len(answers.breaches), passed)
 			}
 			peaks(t)
 		})
 	}
+}
+
+// checkBreaches: all were admitted while a killed replica could be asked, they are not more than
+// were in flight, and the API server counts at least as many.
+func checkBreaches(t *testing.T, breaches []breach, kills []kill, inFlight, counted int) {
+	t.Helper()
+	for _, b := range breaches {
+		if !slices.ContainsFunc(kills, func(k kill) bool { return k.during(b) }) {
+			t.Errorf("admitted while no replica was killed: %s", b)
+		}
+	}
+	if len(breaches) > inFlight {
+		t.Errorf("%d violations were admitted, at most %d requests were in flight: %v", len(breaches), inFlight, breaches)
+	}
+	if len(breaches) > counted {
+		t.Errorf("%d violations were admitted, the API server counts %d that failed open", len(breaches), counted)
+	}
+}
+
+// failedOpen is how often the API server has ignored that a webhook failed.
+func failedOpen(t *testing.T, admin kubernetes.Interface) (all int) {
+	t.Helper()
+	text, err := admin.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "apiserver_admission_webhook_fail_open_count{"); found {
+			_, value, _ = strings.Cut(value, "} ")
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			must(t, err)
+			all += int(n)
+		}
+	}
+	return all
 }

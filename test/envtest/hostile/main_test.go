@@ -32,8 +32,12 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	older := map[string]bool{}
+	for _, version := range olderVersions() {
+		older[resourceapi.GroupName+"/"+version] = true
+	}
 	ctrllog.SetLogger(logr.Discard())
-	os.Exit(installed.Main(tests{m}, envtest.Options{Scheduler: true}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err }))
+	os.Exit(installed.Main(tests{m}, envtest.Options{Scheduler: true, RuntimeConfig: older}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err }))
 }
 
 // tests end the pods before the control plane.

@@ -30,7 +30,7 @@ type latency struct {
 }
 
 func (l latency) String() string {
-	return fmt.Sprintf("a claim p50 %v p99 %v; from a pod to its claim p50 %v p99 %v", at(l.claims, 50), at(l.claims, 99), at(l.controller, 50), at(l.controller, 99))
+	return fmt.Sprintf("%d of each; a claim p50 %v p99 %v; from a pod to its claim p50 %v p99 %v", len(l.claims), at(l.claims, 50), at(l.claims, 99), at(l.controller, 50), at(l.controller, 99))
 }
 
 func at(took []time.Duration, percent int) time.Duration {
@@ -38,36 +38,71 @@ func at(took []time.Duration, percent int) time.Duration {
 	return took[min(len(took)-1, len(took)*percent/100)].Round(100 * time.Microsecond)
 }
 
-// TestOrdinary: while tenants flood the API server, the claims of another tenant and those
-// of the claim controller are admitted, and take at most twice as long as beside a webhook
-// that admits everything, which leaves the same flood to the API server.
-func TestOrdinary(t *testing.T) {
-	admin := install(t, strict(nil))
-	publish(t, admin)
-	tenant := tenantOf(t, admin, "ordinary")
-	_, err := tenant.ResourceV1().ResourceClaimTemplates("ordinary").Create(t.Context(), &resourceapi.ResourceClaimTemplate{
-		ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: ordinary().Spec}}, metav1.CreateOptions{})
-	mustExist(t, err)
+// rounds are how often the comparison is repeated, because other programs make noise.
+const rounds = 3
 
-	quiet, flooded := compare(t, admin, tenant)
-	t.Logf("dra-steward: quiet: %v", quiet)
-	t.Logf("dra-steward: flooded: %v", flooded)
-	replaceWebhooks(t, admin)
-	noopQuiet, noopFlooded := compare(t, admin, tenant)
-	t.Logf("no-op webhook: quiet: %v", noopQuiet)
-	t.Logf("no-op webhook: flooded: %v", noopFlooded)
+// fewest are the writes of each kind that a p99 needs. In the minute of make test there are
+// fewer, and p90 is compared.
+const fewest = 100
+
+// TestOrdinary: while tenants flood the API server, the claims of another tenant and those
+// of the claim controller are admitted. The flood makes their p99 longer by at most twice the
+// factor that it does beside a webhook that admits everything, which leaves the same flood to
+// the API server. One of three rounds has to show it.
+func TestOrdinary(t *testing.T) {
+	var problem string
+	for round := range rounds {
+		admin := install(t, strict(nil))
+		publish(t, admin)
+		tenant := tenantOf(t, admin, "ordinary")
+		_, err := tenant.ResourceV1().ResourceClaimTemplates("ordinary").Create(t.Context(), &resourceapi.ResourceClaimTemplate{
+			ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: ordinary().Spec}}, metav1.CreateOptions{})
+		mustExist(t, err)
+		t.Run(fmt.Sprint("round ", round+1), func(t *testing.T) {
+			ours, noop := flooded{}, flooded{}
+			ours.quiet, ours.flood = compare(t, admin, tenant)
+			t.Logf("dra-steward: quiet: %v", ours.quiet)
+			t.Logf("dra-steward: flooded: %v", ours.flood)
+			replaceWebhooks(t, admin)
+			noop.quiet, noop.flood = compare(t, admin, tenant)
+			t.Logf("no-op webhook: quiet: %v", noop.quiet)
+			t.Logf("no-op webhook: flooded: %v", noop.flood)
+			problem = slower(t, ours, noop)
+		})
+		if problem == "" || t.Failed() {
+			return
+		}
+		t.Log(problem)
+	}
+	t.Errorf("in each of %d rounds: %s", rounds, problem)
+}
+
+// flooded is what a tenant saw without and with a flood.
+type flooded struct{ quiet, flood latency }
+
+// slower says what the flood slowed down more than twice as much as beside the no-op webhook,
+// and nothing if that is nothing.
+func slower(t *testing.T, ours, noop flooded) (problem string) {
+	t.Helper()
 	for what, of := range map[string]func(latency) []time.Duration{
 		"a claim":               func(l latency) []time.Duration { return l.claims },
 		"from a pod to a claim": func(l latency) []time.Duration { return l.controller },
 	} {
-		p99 := func(l latency) float64 { return float64(at(of(l), 99)) }
-		t.Logf("%s: the flood makes p99 %.1f times as long, %.1f times beside the no-op webhook", what, p99(flooded)/p99(quiet), p99(noopFlooded)/p99(noopQuiet))
-		ratio := p99(flooded) / p99(noopFlooded)
-		t.Logf("%s: p99 in the flood is %.2f times that beside the no-op webhook", what, ratio)
-		if ratio > 2 && os.Getenv(campaign) != "" { // a minute has too few writes for a p99
-			t.Errorf("%s: p99 in the flood is %.2f times that beside a no-op webhook, want at most 2", what, ratio)
+		percent := 99
+		for _, l := range []latency{ours.quiet, ours.flood, noop.quiet, noop.flood} {
+			if len(of(l)) < fewest {
+				percent = 90
+			}
+		}
+		late := func(l latency) float64 { return float64(at(of(l), percent)) }
+		us, them := late(ours.flood)/late(ours.quiet), late(noop.flood)/late(noop.quiet)
+		t.Logf("%s: the flood makes p%d %.1f times as long, %.1f times beside the no-op webhook: %.2f; in the flood it is %.2f times that beside the no-op webhook",
+			what, percent, us, them, us/them, late(ours.flood)/late(noop.flood))
+		if us > 2*them {
+			problem = fmt.Sprintf("%s: the flood makes p%d %.1f times as long, more than twice the %.1f times beside a no-op webhook", what, percent, us, them)
 		}
 	}
+	return problem
 }
 
 // compare measures without and with a flood.
@@ -85,7 +120,8 @@ func compare(t *testing.T, admin, tenant kubernetes.Interface) (quiet, flooded l
 	return quiet, flooded
 }
 
-// measure writes claims, and pods whose claims the claim controller makes, for so long.
+// measure writes claims, and pods whose claims the claim controller makes, for so long, and, in
+// a campaign, until there are enough.
 func measure(t *testing.T, tenant kubernetes.Interface, lasts time.Duration) (l latency) {
 	t.Helper()
 	const namespace = "ordinary"
@@ -93,7 +129,7 @@ func measure(t *testing.T, tenant kubernetes.Interface, lasts time.Duration) (l 
 	made, err := claims.Watch(t.Context(), metav1.ListOptions{})
 	must(t, err)
 	defer made.Stop()
-	for end := time.Now().Add(lasts); time.Now().Before(end); {
+	for end := time.Now().Add(lasts); time.Now().Before(end) || os.Getenv(campaign) != "" && len(l.claims) < fewest; {
 		start := time.Now()
 		_, err := claims.Create(t.Context(), ordinary(), dryRun)
 		if err != nil {

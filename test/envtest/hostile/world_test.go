@@ -35,7 +35,7 @@ func tenantOf(t *testing.T, admin kubernetes.Interface, name string) kubernetes.
 	_, err = admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"*"}},
 		{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims", "resourceclaimtemplates", "devicetaintrules", "deviceclasses"}, Verbs: []string{"*"}},
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces", "namespaces/status", "namespaces/finalize"}, Verbs: []string{"get", "patch", "update"}},
 	}}, metav1.CreateOptions{})
 	mustExist(t, err)
 	_, err = admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: role, Subjects: subjects}, metav1.CreateOptions{})
@@ -77,39 +77,57 @@ func publish(t *testing.T, admin kubernetes.Interface) {
 	mustExist(t, err)
 }
 
+// A sighting is a violation that was stored.
+type sighting struct {
+	object string
+	// open is set for what is not denied while a killed replica is asked.
+	open bool
+}
+
+func (s sighting) String() string { return s.object }
+
+type sightings struct {
+	mu  sync.Mutex
+	all []sighting
+}
+
+func (s *sightings) note(object any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	meta, is := object.(metav1.Object)
+	if !is {
+		return
+	}
+	_, open := object.(*resourceapi.DeviceClass)
+	if rule, is := object.(*resourceapi.DeviceTaintRule); is {
+		open = rule.Spec.DeviceSelector != nil && rule.Spec.DeviceSelector.Driver != nil
+	}
+	s.all = append(s.all, sighting{fmt.Sprintf("%T %s/%s, created %s", object, meta.GetNamespace(), meta.GetName(), meta.GetCreationTimestamp()), open})
+}
+
 // watchViolations notes each violation that is stored, also one that its author deletes at
 // once. The function it returns waits for what was stored before, ends the watch, and returns
 // what was seen.
-func watchViolations(t *testing.T, admin kubernetes.Interface) func() []string {
+func watchViolations(t *testing.T, admin kubernetes.Interface) func() []sighting {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
-	var mu sync.Mutex
-	var seen []string
-	note := func(object any) {
-		meta, is := object.(metav1.Object)
-		if !is || !strings.HasPrefix(meta.GetName(), violation) && meta.GetLabels()[tier] == "" {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		seen = append(seen, fmt.Sprintf("%T %s/%s, created %s", object, meta.GetNamespace(), meta.GetName(), meta.GetCreationTimestamp()))
-	}
+	seen := &sightings{}
 	began := time.Now().Add(-time.Second)
 	factory := informers.NewSharedInformerFactory(admin, 0)
 	for _, informer := range []cache.SharedIndexInformer{
 		factory.Resource().V1().ResourceClaims().Informer(), factory.Resource().V1().ResourceClaimTemplates().Informer(),
-		factory.Resource().V1().DeviceTaintRules().Informer(), factory.Core().V1().Pods().Informer(), factory.Core().V1().Namespaces().Informer(),
+		factory.Resource().V1().DeviceTaintRules().Informer(), factory.Resource().V1().DeviceClasses().Informer(), factory.Core().V1().Pods().Informer(), factory.Core().V1().Namespaces().Informer(),
 	} {
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(object any) {
-				if meta, is := object.(metav1.Object); is && meta.GetCreationTimestamp().After(began) {
-					note(object)
+				if meta, is := object.(metav1.Object); is && meta.GetCreationTimestamp().After(began) && (strings.HasPrefix(meta.GetName(), violation) || labelledBy(object)) {
+					seen.note(object)
 				}
 			},
-			UpdateFunc: func(_, object any) {
-				if namespace, is := object.(*corev1.Namespace); is {
-					note(namespace)
+			UpdateFunc: func(old, object any) {
+				if !labelledBy(old) && labelledBy(object) {
+					seen.note(object)
 				}
 			},
 		})
@@ -117,7 +135,7 @@ func watchViolations(t *testing.T, admin kubernetes.Interface) func() []string {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	return func() []string {
+	return func() []sighting {
 		last, err := admin.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(context.WithoutCancel(t.Context()), ordinary(), metav1.CreateOptions{})
 		must(t, err)
 		claims := factory.Resource().V1().ResourceClaims().Lister().ResourceClaims(last.Namespace)
@@ -127,10 +145,16 @@ func watchViolations(t *testing.T, admin kubernetes.Interface) func() []string {
 		})
 		cancel()
 		factory.Shutdown()
-		mu.Lock()
-		defer mu.Unlock()
-		return seen
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		return seen.all
 	}
+}
+
+// labelledBy reports whether an object has a label that no tenant may have set.
+func labelledBy(object any) bool {
+	meta, is := object.(metav1.Object)
+	return is && (meta.GetLabels()[tier] != "" || meta.GetLabels()[violated] != "")
 }
 
 // peaks fails the test if a replica had more in RAM than its container may have.
