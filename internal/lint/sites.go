@@ -32,7 +32,7 @@ import (
 const ConfigurationFile = ".dra-steward.yaml"
 
 // evaluationTime is how long the selectors of one document are evaluated on the devices
-// of the world, so that no file makes lint stop.
+// of the ClusterView, so that no file makes lint stop.
 const evaluationTime = time.Second
 
 // A Site is what was decided for some files.
@@ -258,12 +258,12 @@ var crossObjectKinds = []string{"DeviceClass", "ResourceSlice", v1alpha1.Resourc
 
 // ClusterView reads the DeviceClasses, ResourceSlices, ResourceSlicePatches and ResourceClaims in
 // files: what exists, for the rules that look beyond one object. What cannot be read is an error, since everything would
-// look as if it were not there. No files are no world.
+// look as if it were not there. Without files there is no ClusterView.
 func ClusterView(reader manifest.Reader, files []string) (validate.ClusterView, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
-	world := &validate.Objects{}
+	clusterView := &validate.Objects{}
 	for document, err := range reader.Walk(files...) {
 		if err != nil {
 			return nil, err
@@ -275,7 +275,7 @@ func ClusterView(reader manifest.Reader, files []string) (validate.ClusterView, 
 		if object == nil {
 			return nil, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
 		}
-		world.Add(object)
+		clusterView.Add(object)
 	}
-	return world, nil
+	return clusterView, nil
 }

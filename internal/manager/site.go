@@ -32,7 +32,7 @@ const claimTime = 5 * time.Second
 type site struct {
 	path        string
 	log         logr.Logger
-	world       view
+	clusterView view
 	clusterData clusterdata.Data
 	policies    *policyload.ConfigMaps
 
@@ -57,7 +57,7 @@ func newSite(ctx context.Context, o Options, e *eviction, log logr.Logger) (*sit
 	if err != nil {
 		return nil, err
 	}
-	s := &site{path: o.config, log: log, world: view{e.evictor.Tracker}, clusterData: clusterdata.Data{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(e.evictor.Tracker)}}
+	s := &site{path: o.config, log: log, clusterView: view{e.evictor.Tracker}, clusterData: clusterdata.Data{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(e.evictor.Tracker)}}
 	sources, err := policyload.Sources(nil)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *site) ready() error {
 			return err
 		}
 	}
-	return s.world.tracked.Ready()
+	return s.clusterView.tracked.Ready()
 }
 
 // use puts a file into force with the policies that there are.
@@ -112,7 +112,7 @@ func (s *site) use(file config.File) error {
 	if err != nil {
 		return err
 	}
-	reviewer.InCluster, reviewer.ClusterView, reviewer.ClusterData, reviewer.SelectorTime = true, s.world, s.clusterData, claimTime
+	reviewer.InCluster, reviewer.ClusterView, reviewer.ClusterData, reviewer.SelectorTime = true, s.clusterView, s.clusterData, claimTime
 	s.file = file
 	s.inForce.Store(&reviewer)
 	return nil

@@ -54,13 +54,13 @@ func TestAdminAccessIsRemembered(t *testing.T) {
 
 // TestReadKnowsAdminAccess: what the agent remembers of admin access is part of what it judges.
 func TestReadKnowsAdminAccess(t *testing.T) {
-	world, err := NewNodeView(&rest.Config{Host: "127.0.0.1:1"}, "node-1", logr.Discard())
+	nodeView, err := NewNodeView(&rest.Config{Host: "127.0.0.1:1"}, "node-1", logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
 	kubelet := podresources.New(podresources.Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
 	defer kubelet.Close()
-	a := NewAgent(Options{Kubelet: kubelet, NodeView: world, CDI: cdi.Options{Dirs: []string{t.TempDir()}}, Log: logr.Discard()})
+	a := NewAgent(Options{Kubelet: kubelet, NodeView: nodeView, CDI: cdi.Options{Dirs: []string{t.TempDir()}}, Log: logr.Discard()})
 	admin := holding("monitor", "all", "gpu-0", func(h *podresources.Holding) { h.AdminAccess = true })
 	a.remember([]podresources.Holding{admin})
 	in := a.read(t.Context(), time.Unix(1000, 0), &Observation{Sources: map[string]bool{}})

@@ -67,16 +67,16 @@ func (s Sources) options(log logr.Logger) (Options, error) {
 	if err != nil {
 		return Options{}, err
 	}
-	world, err := NewNodeView(config, s.nodeName, log)
+	nodeView, err := NewNodeView(config, s.nodeName, log)
 	if err != nil {
 		return Options{}, err
 	}
 	if s.networkPools {
-		if err := world.ReadNetworkPools(); err != nil {
+		if err := nodeView.ReadNetworkPools(); err != nil {
 			return Options{}, err
 		}
 	}
-	o := Options{NodeView: world, Kubelet: podresources.New(podresources.Options{Socket: s.socket}), Attributes: s.attributes, Log: log}
+	o := Options{NodeView: nodeView, Kubelet: podresources.New(podresources.Options{Socket: s.socket}), Attributes: s.attributes, Log: log}
 	if s.kubeletRoot != "" {
 		o.Checkpoint = filepath.Join(s.kubeletRoot, checkpoint.DRAFile)
 		o.Registry = filepath.Join(s.kubeletRoot, "plugins_registry")

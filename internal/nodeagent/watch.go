@@ -165,8 +165,8 @@ func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Re
 	return NewAgent(options), registry, nil
 }
 
-func worldHealth(world *NodeView) http.Handler {
-	ready := func(*http.Request) error { return world.Ready() }
+func worldHealth(nodeView *NodeView) http.Handler {
+	ready := func(*http.Request) error { return nodeView.Ready() }
 	mux := http.NewServeMux()
 	for path, check := range map[string]healthz.Checker{"/healthz": healthz.Ping, "/readyz": ready} {
 		mux.Handle("GET "+path, http.StripPrefix(path, &healthz.Handler{Checks: map[string]healthz.Checker{"node": check}}))

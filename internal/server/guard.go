@@ -12,26 +12,26 @@ import (
 )
 
 // count gives the reloader the claims and pods of the cluster where a handler needs them.
-func (o serveOptions) count(site *reloader, world *ClusterView) (err error) {
+func (o serveOptions) count(site *reloader, clusterView *ClusterView) (err error) {
 	if o.guard || o.podDeletions || o.driverPods {
 		site.guards, site.deletions = o.guard, o.podDeletions
 		var published func() iter.Seq[*resourceapi.ResourceSlice]
-		if world != nil {
-			published = world.Slices
+		if clusterView != nil {
+			published = clusterView.Slices
 		}
 		options := impact.Options{Kubeconfig: o.kubeconfig, Published: published, Guards: o.guard, Conditions: o.guard && o.reactions}
-		if world != nil {
-			options.View = world
+		if clusterView != nil {
+			options.View = clusterView
 		}
 		if o.foresight {
-			if world == nil || !o.guard {
+			if clusterView == nil || !o.guard {
 				return errors.New("--guard-foresight: needs --guard and --live-data")
 			}
 			options.Foresight = true
 		}
 		site.guard, err = impact.New(options)
-		if err == nil && o.guard && world != nil {
-			err = site.guard.FollowRules(world.rules)
+		if err == nil && o.guard && clusterView != nil {
+			err = site.guard.FollowRules(clusterView.rules)
 		}
 		if err == nil && o.driverPods {
 			site.drivers, err = newDriverPods(o.kubeconfig, site.guard)

@@ -18,18 +18,18 @@ import (
 )
 
 // furnish gives a site what counts and what merges.
-func (o serveOptions) furnish(site *reloader, world *ClusterView, registry *prometheus.Registry, log logr.Logger) (err error) {
-	if err := o.count(site, world); err != nil {
+func (o serveOptions) furnish(site *reloader, clusterView *ClusterView, registry *prometheus.Registry, log logr.Logger) (err error) {
+	if err := o.count(site, clusterView); err != nil {
 		return err
 	}
-	merger, err := o.merger(world, registry, log)
+	merger, err := o.merger(clusterView, registry, log)
 	site.slices = merger
 	return err
 }
 
 // merger writes ResourceSlicePatches into slices at admission, as far as --patches says;
 // without that it restores slices that hold some still.
-func (o serveOptions) merger(world *ClusterView, registry *prometheus.Registry, log logr.Logger) (*materialize.Merger, error) {
+func (o serveOptions) merger(clusterView *ClusterView, registry *prometheus.Registry, log logr.Logger) (*materialize.Merger, error) {
 	mode := materialize.Mode(o.patches)
 	if err := mode.Validate(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (o serveOptions) merger(world *ClusterView, registry *prometheus.Registry, 
 	if err != nil {
 		return nil, err
 	}
-	if world == nil {
+	if clusterView == nil {
 		if mode == materialize.Materialize {
 			return nil, errors.New("--patches materialize needs --live-data")
 		}
@@ -47,18 +47,18 @@ func (o serveOptions) merger(world *ClusterView, registry *prometheus.Registry, 
 	pools := &materialize.PoolOriginals{}
 	begun := &beginning{}
 	merger := materialize.NewMerger(mode, materialize.Patches{
-		All: world.Patches, Class: world.Class,
-		Known: func() bool { return world.patches.Informer.HasSynced() && begun.err() == nil },
+		All: clusterView.Patches, Class: clusterView.Class,
+		Known: func() bool { return clusterView.patches.Informer.HasSynced() && begun.err() == nil },
 	}, pools, metrics, log)
-	world.tracked.AddEventHandler(pools.Handler(world.tracked, time.Now))
-	world.runnables = append(world.runnables, func(ctx context.Context) { pools.Run(ctx, world.tracked) })
-	world.also = begun.err
+	clusterView.tracked.AddEventHandler(pools.Handler(clusterView.tracked, time.Now))
+	clusterView.runnables = append(clusterView.runnables, func(ctx context.Context) { pools.Run(ctx, clusterView.tracked) })
+	clusterView.also = begun.err
 	if merger.Active() {
-		if err := o.remember(world, merger, pools, begun, log); err != nil {
+		if err := o.remember(clusterView, merger, pools, begun, log); err != nil {
 			return nil, err
 		}
 	}
-	_, err = world.patches.Informer.AddEventHandler(merger.Handler())
+	_, err = clusterView.patches.Informer.AddEventHandler(merger.Handler())
 	return merger, err
 }
 
@@ -74,7 +74,7 @@ func (b *beginning) err() error {
 
 // remember reads what drivers said of slices that are gone, and asks whether a scheduler
 // applies patches.
-func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, pools *materialize.PoolOriginals, begun *beginning, log logr.Logger) error {
+func (o serveOptions) remember(clusterView *ClusterView, merger *materialize.Merger, pools *materialize.PoolOriginals, begun *beginning, log logr.Logger) error {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -86,8 +86,8 @@ func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, p
 			return fmt.Errorf("client for ConfigMaps: %w", err)
 		}
 		begun.left.Add(1)
-		world.runnables = append(world.runnables, func(ctx context.Context) {
-			if err := pools.Load(ctx, client.ConfigMaps(namespace), prefix, world.tracked); err != nil && ctx.Err() == nil {
+		clusterView.runnables = append(clusterView.runnables, func(ctx context.Context) {
+			if err := pools.Load(ctx, client.ConfigMaps(namespace), prefix, clusterView.tracked); err != nil && ctx.Err() == nil {
 				log.Error(err, "Cannot read the recorded values of drivers")
 			}
 			begun.left.Add(-1)
@@ -103,7 +103,7 @@ func (o serveOptions) remember(world *ClusterView, merger *materialize.Merger, p
 		return err
 	}
 	begun.left.Add(1)
-	world.runnables = append(world.runnables, func(ctx context.Context) {
+	clusterView.runnables = append(clusterView.runnables, func(ctx context.Context) {
 		merger.Follow(ctx, elsewhere, sync.OnceFunc(func() { begun.left.Add(-1) }))
 	})
 	return nil

@@ -128,30 +128,30 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 		return err
 	}
 	defer recorded.end()
-	world, err := o.world(registry, log)
+	clusterView, err := o.world(registry, log)
 	if err != nil {
 		return err
 	}
-	site, err := o.site(ctx, world, registry, log)
+	site, err := o.site(ctx, clusterView, registry, log)
 	if err != nil {
 		return err
 	}
-	if err := o.furnish(site, world, registry, log); err != nil {
+	if err := o.furnish(site, clusterView, registry, log); err != nil {
 		return err
 	}
 	certificate, err := o.certificate(log)
 	if err != nil {
 		return err
 	}
-	server := o.newServer(site, world, certificate, recorded, log)
+	server := o.newServer(site, clusterView, certificate, recorded, log)
 	if err := RegisterExpiry(registry, server); err != nil {
 		return err
 	}
-	return serveAll(ctx, server, world, site, registry, o, log)
+	return serveAll(ctx, server, clusterView, site, registry, o, log)
 }
 
 // newServer is the server of the webhook with all its handlers.
-func (o serveOptions) newServer(site *reloader, world *ClusterView, certificate webhook.Certificate, recorded recording, log logr.Logger) *webhook.Server {
+func (o serveOptions) newServer(site *reloader, clusterView *ClusterView, certificate webhook.Certificate, recorded recording, log logr.Logger) *webhook.Server {
 	return &webhook.Server{
 		Mutating:      webhook.Mutating(site.reviewer, recorded.options),
 		Validating:    site.validating(recorded.options),
@@ -165,7 +165,7 @@ func (o serveOptions) newServer(site *reloader, world *ClusterView, certificate 
 			Timeout: o.requestTimeout,
 			Bytes:   bodyMemory(o.memory),
 			System:  func(user string) bool { return site.reviewer().SystemUser(user) },
-			Tenant:  tenant(site, world),
+			Tenant:  tenant(site, clusterView),
 		},
 		Metrics: recorded.options.Metrics,
 		Log:     log,
@@ -174,17 +174,17 @@ func (o serveOptions) newServer(site *reloader, world *ClusterView, certificate 
 
 // tenant returns the tenant of a namespace, by the label that the configuration names. It reads
 // no namespace from the API server: it is called before a request has a slot.
-func tenant(site *reloader, world *ClusterView) func(namespace string) string {
+func tenant(site *reloader, clusterView *ClusterView) func(namespace string) string {
 	return func(namespace string) string {
 		label := site.reviewer().TenantLabel()
-		if label == "" || world == nil || world.clusterData.Namespaces == nil {
+		if label == "" || clusterView == nil || clusterView.clusterData.Namespaces == nil {
 			return ""
 		}
-		return world.clusterData.Namespaces.Known(namespace)[label]
+		return clusterView.clusterData.Namespaces.Known(namespace)[label]
 	}
 }
 
-// world has the other objects that the rules see, nil without --live-data.
+// clusterView has the other objects that the rules see, nil without --live-data.
 func (o serveOptions) world(registry *prometheus.Registry, log logr.Logger) (*ClusterView, error) {
 	if !o.liveData {
 		return nil, nil
@@ -196,13 +196,13 @@ func (o serveOptions) world(registry *prometheus.Registry, log logr.Logger) (*Cl
 const evaluationTime = 50 * time.Millisecond
 
 // site returns the reloader of the configuration file.
-func (o serveOptions) site(ctx context.Context, world *ClusterView, registry *prometheus.Registry, log logr.Logger) (*reloader, error) {
+func (o serveOptions) site(ctx context.Context, clusterView *ClusterView, registry *prometheus.Registry, log logr.Logger) (*reloader, error) {
 	site := &reloader{path: o.config, log: log, cacheBytes: cacheMemory(o.memory), complete: func(*review.Reviewer) {}, minor: func() int { return 0 }}
-	if world != nil {
+	if clusterView != nil {
 		evaluations := &validate.Evaluations{CacheBytes: cacheMemory(o.memory)}
-		site.minor = world.server.minor
+		site.minor = clusterView.server.minor
 		site.complete = func(r *review.Reviewer) {
-			r.ClusterView, r.ClusterData, r.Templates, r.Evaluations = world, world.clusterData, world.templates, evaluations
+			r.ClusterView, r.ClusterData, r.Templates, r.Evaluations = clusterView, clusterView.clusterData, clusterView.templates, evaluations
 			r.SelectorTime = evaluationTime
 		}
 	}
@@ -238,7 +238,7 @@ func (o serveOptions) configMaps(site *reloader, sources []policy.Collection, re
 
 // serveAll serves admission, health and metrics. The latter two stay up until
 // admission is done, so that probes see how it ends.
-func serveAll(ctx context.Context, server *webhook.Server, world *ClusterView, site *reloader, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
+func serveAll(ctx context.Context, server *webhook.Server, clusterView *ClusterView, site *reloader, registry *prometheus.Registry, o serveOptions, log logr.Logger) error {
 	at, err := daemon.ListenAll(map[string]string{
 		"--address": o.address, "--health-address": o.healthAddress, "--metrics-address": o.metricsAddress,
 	})
@@ -253,12 +253,12 @@ func serveAll(ctx context.Context, server *webhook.Server, world *ClusterView, s
 	defer stop()
 	group, failed := errgroup.WithContext(background)
 	group.Go(func() error {
-		return daemon.ServeHTTP(failed, at["--health-address"], healthHandler(server, world, site))
+		return daemon.ServeHTTP(failed, at["--health-address"], healthHandler(server, clusterView, site))
 	})
 	group.Go(func() error { return daemon.ServeHTTP(failed, metrics, handler) })
 	group.Go(func() error { return site.run(failed) })
-	if world != nil {
-		group.Go(func() error { return world.run(failed) })
+	if clusterView != nil {
+		group.Go(func() error { return clusterView.run(failed) })
 	}
 	if site.policies != nil {
 		group.Go(func() error { return site.policies.Run(failed) })
@@ -345,10 +345,10 @@ func RegisterExpiry(registry prometheus.Registerer, server *webhook.Server) erro
 
 // healthHandler serves /healthz, which succeeds as long as the process lives, and
 // /readyz, which succeeds while API servers may send requests.
-func healthHandler(server *webhook.Server, world *ClusterView, site *reloader) http.Handler {
+func healthHandler(server *webhook.Server, clusterView *ClusterView, site *reloader) http.Handler {
 	ready := map[string]healthz.Checker{"admission": server.Ready}
-	if world != nil {
-		ready["live-data"] = world.ready
+	if clusterView != nil {
+		ready["live-data"] = clusterView.ready
 	}
 	if site.policies != nil {
 		ready["policies"] = site.policies.Ready

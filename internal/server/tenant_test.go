@@ -38,7 +38,7 @@ func TestTenant(t *testing.T) {
 	}); err != nil {
 		t.Fatal(errors.Join(err, namespaces.Ready()))
 	}
-	world := &ClusterView{clusterData: clusterdata.Data{Namespaces: namespaces}}
+	clusterView := &ClusterView{clusterData: clusterdata.Data{Namespaces: namespaces}}
 	for label, want := range map[string]map[string]string{
 		"":                   {"a1": "", "b": "", "unknown": ""},
 		"example.com/tenant": {"a1": "a", "b": "", "unknown": ""},
@@ -51,7 +51,7 @@ func TestTenant(t *testing.T) {
 		site.inForce.Store(&reviewer)
 		client.ClearActions()
 		for namespace, want := range want {
-			if got := tenant(site, world)(namespace); got != want {
+			if got := tenant(site, clusterView)(namespace); got != want {
 				t.Errorf("label %q: namespace %s is of tenant %q, want %q", label, namespace, got, want)
 			}
 			if got := tenant(site, nil)(namespace); got != "" {

@@ -145,7 +145,7 @@ func (k *keyWriter) labels(labels map[string]string) {
 	}
 }
 
-// world writes what the cluster has of the classes and keys that the specification
+// clusterView writes what the cluster has of the classes and keys that the specification
 // names. It returns false if that has no revision.
 func (k *keyWriter) world(req Request) bool {
 	spec, _ := specOf(req.Object)

@@ -76,8 +76,8 @@ type devices struct {
 // than a map.
 const maxSearched = 32
 
-func devicesOf(object any, world validate.ClusterView, data ClusterData) *devices {
-	d := &devices{world: world}
+func devicesOf(object any, clusterView validate.ClusterView, data ClusterData) *devices {
+	d := &devices{world: clusterView}
 	d.spec, d.base = specOf(object)
 	if d.spec == nil {
 		return d

@@ -201,9 +201,9 @@ func deviceIn(published []*resourceapi.ResourceSlice, name string) *resourceapi.
 }
 
 // otherHolders are the claims other than claim that hold devices, without admin access.
-func otherHolders(claim *resourceapi.ResourceClaim, world ClusterView) map[v1alpha1.DeviceName]string {
+func otherHolders(claim *resourceapi.ResourceClaim, clusterView ClusterView) map[v1alpha1.DeviceName]string {
 	holders := map[v1alpha1.DeviceName]string{}
-	for other := range world.Claims() {
+	for other := range clusterView.Claims() {
 		if other.Namespace == claim.Namespace && other.Name == claim.Name {
 			continue
 		}

@@ -18,16 +18,16 @@ const sampledDevices = 256
 
 // sample walks devices of every driver, evenly spread over its slices: the slice and the
 // index of the device.
-func sample(world ClusterView) iter.Seq2[*resourceapi.ResourceSlice, int] {
-	switch world := world.(type) {
+func sample(clusterView ClusterView) iter.Seq2[*resourceapi.ResourceSlice, int] {
+	switch clusterView := clusterView.(type) {
 	case *Objects:
-		return world.order().sampled
+		return clusterView.order().sampled
 	case sampler:
-		if kept, ok := world.Sample(func(all iter.Seq[*resourceapi.ResourceSlice]) any { return orderOf(all) }).(*order); ok {
+		if kept, ok := clusterView.Sample(func(all iter.Seq[*resourceapi.ResourceSlice]) any { return orderOf(all) }).(*order); ok {
 			return kept.sampled
 		}
 	}
-	return sampleOf(world.Slices())
+	return sampleOf(clusterView.Slices())
 }
 
 // A sampler is a ClusterView that keeps what choose returns until its slices change. Without

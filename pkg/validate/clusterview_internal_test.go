@@ -13,27 +13,27 @@ import (
 // TestOrderOnce: the slices are sorted once for all claims that are checked, until another is
 // added, and the sample that is kept is that of the slices.
 func TestOrderOnce(t *testing.T) {
-	var world Objects
+	var clusterView Objects
 	add := func(driver string, i int) {
-		world.Add(&resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%03d", driver, i)}, Spec: resourceapi.ResourceSliceSpec{
+		clusterView.Add(&resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%03d", driver, i)}, Spec: resourceapi.ResourceSliceSpec{
 			Driver: driver, Pool: resourceapi.ResourcePool{Name: fmt.Sprintf("node-%03d", i)}, Devices: []resourceapi.Device{{Name: "a"}, {Name: "b"}}}})
 	}
 	for i := range 300 {
 		add("b.example.com", i)
 	}
-	first := world.order()
-	if world.order() != first {
+	first := clusterView.order()
+	if clusterView.order() != first {
 		t.Error("the slices were sorted twice")
 	}
 	add("a.example.com", 0)
-	if names := slices.Collect(world.Slices()); len(names) != 301 || names[0].Spec.Driver != "a.example.com" {
+	if names := slices.Collect(clusterView.Slices()); len(names) != 301 || names[0].Spec.Driver != "a.example.com" {
 		t.Errorf("%d slices, the first of %s; want 301, the first of the driver that was added", len(names), names[0].Spec.Driver)
 	}
 	var want, got []sampled
-	for slice, device := range sampleOf(world.Slices()) {
+	for slice, device := range sampleOf(clusterView.Slices()) {
 		want = append(want, sampled{slice, device})
 	}
-	for slice, device := range sample(&world) {
+	for slice, device := range sample(&clusterView) {
 		got = append(got, sampled{slice, device})
 	}
 	if len(got) != sampledDevices+2 || !slices.Equal(got, want) {

@@ -15,21 +15,21 @@ func member(name, pool string) *resourceapi.ResourceSlice {
 }
 
 func TestObjects(t *testing.T) {
-	var world Objects
-	if world.Class("a") != nil || len(world.Pool("d", "p")) > 0 {
+	var clusterView Objects
+	if clusterView.Class("a") != nil || len(clusterView.Pool("d", "p")) > 0 {
 		t.Error("an empty world has something")
 	}
 	for _, object := range []any{member("b", "p"), member("a", "p"), member("c", "q"), member("a", "p"), "of no kind"} {
-		world.Add(object)
+		clusterView.Add(object)
 	}
 	for _, name := range []string{"y", "x"} {
-		world.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		clusterView.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	var names []string
-	for _, slice := range world.Pool("d", "p") {
+	for _, slice := range clusterView.Pool("d", "p") {
 		names = append(names, slice.Name)
 	}
-	for class := range world.Classes() {
+	for class := range clusterView.Classes() {
 		names = append(names, class.Name)
 	}
 	if got := len(names); got != 4 || names[0] != "a" || names[1] != "b" || names[2] != "x" || names[3] != "y" {

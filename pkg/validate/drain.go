@@ -184,10 +184,10 @@ func drainDevicesExist(d *v1alpha1.DeviceDrain, c Pass) (errs field.ErrorList) {
 }
 
 // published reports whether a slice of the highest generation of a pool has a device.
-func published(world ClusterView, name v1alpha1.DeviceName) bool {
+func published(clusterView ClusterView, name v1alpha1.DeviceName) bool {
 	var newest int64
 	found := false
-	for _, slice := range world.Pool(name.Driver, name.Pool) {
+	for _, slice := range clusterView.Pool(name.Driver, name.Pool) {
 		if slice.Spec.Pool.Generation < newest {
 			continue
 		}

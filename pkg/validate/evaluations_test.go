@@ -28,13 +28,13 @@ func liveSlice(name string, n int) *resourceapi.ResourceSlice {
 
 // liveWorld has a class for the driver, and slices of 100 devices.
 func liveWorld(slices int) *Objects {
-	world := &Objects{}
-	world.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{
+	clusterView := &Objects{}
+	clusterView.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{
 		Selectors: selecting(`device.driver == "` + liveDriver + `"`)}})
 	for i := range slices {
-		world.Add(liveSlice(fmt.Sprintf("node-%04d", i), 100))
+		clusterView.Add(liveSlice(fmt.Sprintf("node-%04d", i), 100))
 	}
-	return world
+	return clusterView
 }
 
 func selecting(expressions ...string) (selectors []resourceapi.DeviceSelector) {
@@ -65,7 +65,7 @@ func TestSelectorDevices(t *testing.T) {
 	small, large := liveWorld(2), liveWorld(50)
 	for _, test := range []struct {
 		name, expression string
-		world            *Objects
+		clusterView      *Objects
 		want             string
 	}{
 		{"matches some", number + " > 97", small, ""},
@@ -79,7 +79,7 @@ func TestSelectorDevices(t *testing.T) {
 		{"fails where a sample looks", number + ` == 3 || device.attributes["gpu.example.com"].size > 1`, large, "devices (a sample: 5000 exist)"},
 		{"of a class that is not there", "true", &Objects{}, ""},
 	} {
-		errs := live(asking(test.expression), Conditions{ClusterView: test.world})
+		errs := live(asking(test.expression), Conditions{ClusterView: test.clusterView})
 		if (test.want == "") != (len(errs) == 0) || test.want != "" && !strings.Contains(errs[0].Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", test.name, errs, test.want)
 		}
@@ -89,8 +89,8 @@ func TestSelectorDevices(t *testing.T) {
 // TestEvaluationsBound: no more evaluations than allowed, and the finding says so; what
 // is remembered costs none.
 func TestEvaluationsBound(t *testing.T) {
-	world := liveWorld(maxEvaluations/100/2 + 1) // a class and a selector for each device
-	c := Conditions{ClusterView: world, Evaluations: &Evaluations{}}
+	clusterView := liveWorld(maxEvaluations/100/2 + 1) // a class and a selector for each device
+	c := Conditions{ClusterView: clusterView, Evaluations: &Evaluations{}}
 	errs := live(asking(number+" == 100"), c)
 	if len(errs) == 0 || !strings.Contains(errs[0].Error(), "(not fully evaluated: 5100 exist)") {
 		t.Fatalf("got %v", errs)
@@ -141,15 +141,15 @@ func TestNoTurn(t *testing.T) {
 // TestChangedSlice: a slice that changes is looked at again, all others are not.
 func TestChangedSlice(t *testing.T) {
 	given := 0
-	world := liveWorld(1)
-	c := Conditions{ClusterView: world, Evaluations: &Evaluations{}, Limiter: &turnsOf{left: 1, given: &given}}
+	clusterView := liveWorld(1)
+	c := Conditions{ClusterView: clusterView, Evaluations: &Evaluations{}, Limiter: &turnsOf{left: 1, given: &given}}
 	if errs := live(asking(number+" == 99"), c); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	if errs := live(asking(number+" == 99"), c); len(errs) > 0 { // there is no turn left
 		t.Errorf("forgotten: %v", errs)
 	}
-	world.Add(liveSlice("node-0000", 99))
+	clusterView.Add(liveSlice("node-0000", 99))
 	c.Limiter = nil
 	if errs := live(asking(number+" == 99"), c); len(errs) != 1 {
 		t.Errorf("the change was not seen: %v", errs)

@@ -207,13 +207,13 @@ func schemas(t *testing.T) validate.Parameters {
 	return library
 }
 
-// world returns the objects of a file, nil if there is no file.
+// clusterView returns the objects of a file, nil if there is no file.
 func world(t *testing.T, documents []byte) validate.ClusterView {
 	t.Helper()
 	if documents == nil {
 		return nil
 	}
-	world := &validate.Objects{}
+	clusterView := &validate.Objects{}
 	for document := range strings.SplitSeq(string(documents), "---\n") {
 		var kind metav1.TypeMeta
 		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
@@ -223,24 +223,24 @@ func world(t *testing.T, documents []byte) validate.ClusterView {
 		case "DeviceClass":
 			class := &resourceapi.DeviceClass{}
 			decode(t, []byte(document), class)
-			world.Add(class)
+			clusterView.Add(class)
 		case "ResourceSlice":
 			slice := &resourceapi.ResourceSlice{}
 			decode(t, []byte(document), slice)
-			world.Add(slice)
+			clusterView.Add(slice)
 		case "ResourceSlicePatch":
 			patch := &v1alpha1.ResourceSlicePatch{}
 			decode(t, []byte(document), patch)
-			world.Add(patch)
+			clusterView.Add(patch)
 		case "ResourceClaim":
 			claim := &resourceapi.ResourceClaim{}
 			decode(t, []byte(document), claim)
-			world.Add(claim)
+			clusterView.Add(claim)
 		default:
 			t.Fatalf("a world has no %q", kind.Kind)
 		}
 	}
-	return world
+	return clusterView
 }
 
 func run[T any](t *testing.T, c *example.Case, conditions validate.Conditions, rules validate.Table[*T]) (errs, tolerated field.ErrorList) {

@@ -115,8 +115,8 @@ type trial struct {
 	more  bool
 }
 
-// try applies a patch to the slices of the world, together with the other patches. ok is
-// false without a world, and for a patch that other rules refuse.
+// try applies a patch to the slices of the cluster, together with the other patches. ok is
+// false without a ClusterView, and for a patch that other rules refuse.
 func try(p *v1alpha1.ResourceSlicePatch, c Conditions) (t trial, ok bool) {
 	if c.ClusterView == nil {
 		return t, false

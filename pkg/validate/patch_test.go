@@ -12,7 +12,7 @@ import (
 
 // rack is a world of slices with 100 devices each, which have an attribute n.
 func rack(slices int) *Objects {
-	world := &Objects{}
+	clusterView := &Objects{}
 	for i := range slices {
 		s := &resourceapi.ResourceSlice{}
 		s.Name, s.Spec.Driver, s.Spec.Pool.Name = fmt.Sprintf("slice-%03d", i), "gpu.example.com", fmt.Sprintf("node-%03d", i)
@@ -21,9 +21,9 @@ func rack(slices int) *Objects {
 			s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", j),
 				Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"n": {IntValue: &n}}})
 		}
-		world.Add(s)
+		clusterView.Add(s)
 	}
-	return world
+	return clusterView
 }
 
 func patched(expression string) *v1alpha1.ResourceSlicePatch {

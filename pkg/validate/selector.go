@@ -262,7 +262,7 @@ func selectorDevices[T any](check func(T, Pass) field.ErrorList) Rule[T] {
 type search struct {
 	evaluations *Evaluations
 	effort      *effort
-	world       ClusterView
+	clusterView ClusterView
 	class       *resourceapi.DeviceClass
 	selectors   []resourceapi.DeviceSelector
 
@@ -302,7 +302,7 @@ func claimSelectorDevices(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 			left++
 			continue
 		}
-		s := search{evaluations: c.evaluations(), effort: effort, world: c.ClusterView, class: class, selectors: selectors}
+		s := search{evaluations: c.evaluations(), effort: effort, clusterView: c.ClusterView, class: class, selectors: selectors}
 		s.run()
 		found := s.findings(place.At())
 		if effort.over && found == nil {
@@ -324,7 +324,7 @@ func classSelectorDevices(class *resourceapi.DeviceClass, c Pass) field.ErrorLis
 	effort := &effort{limiter: c.Limiter}
 	defer effort.end()
 	own := *class
-	s := search{evaluations: c.evaluations(), effort: effort, world: c.ClusterView, class: &own}
+	s := search{evaluations: c.evaluations(), effort: effort, clusterView: c.ClusterView, class: &own}
 	own.Spec.Selectors = walk.Bounded(class.Spec.Selectors, resourceapi.DeviceSelectorsMaxSize)
 	s.run()
 	list := field.NewPath("spec", "selectors")
@@ -341,7 +341,7 @@ func classSelectorDevices(class *resourceapi.DeviceClass, c Pass) field.ErrorLis
 // run looks at the sample, and at all others while nothing is found.
 func (s *search) run() {
 	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
-	for slice, device := range sample(s.world) {
+	for slice, device := range sample(s.clusterView) {
 		if s.try(slice, device); s.effort.over {
 			return
 		}
@@ -354,7 +354,7 @@ func (s *search) run() {
 	}
 	s.looked, s.members = 0, 0
 	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
-	for slice := range s.world.Slices() {
+	for slice := range s.clusterView.Slices() {
 		for device := range slice.Spec.Devices {
 			if s.try(slice, device); s.found > 0 || s.effort.over {
 				return
@@ -450,7 +450,7 @@ func (s *search) rest() string {
 
 // total is how many devices exist.
 func (s *search) total() (n int) {
-	for slice := range s.world.Slices() {
+	for slice := range s.clusterView.Slices() {
 		n += len(slice.Spec.Devices)
 	}
 	return n

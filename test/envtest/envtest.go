@@ -39,7 +39,7 @@ import (
 	ctrlenvtest "sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
-	"github.com/dra-steward/dra-steward/test/envtest/nodes"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/nodes"
 )
 
 // Options describe a control plane. The zero value is etcd and the API server

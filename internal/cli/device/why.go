@@ -131,18 +131,18 @@ func faultNotes(l *clusterread.Snapshot, program string) (notes []string) {
 
 // answer explains a claim with a pod that uses it, or a pod.
 func answer(ctx context.Context, streams cmdutil.Streams, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (why.Answer, error) {
-	world := why.Cluster{
+	cluster := why.Cluster{
 		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Gates: l.Gates, Now: time.Now(),
 		Surroundings: why.Surroundings{Pods: l.Pods, Events: l.Events, Templates: l.Templates, Groups: l.Groups, NoGroups: l.NoGroups},
 	}
-	world.Lift = func(rule *resourceapi.DeviceTaintRule) string { return streams.Called(lift(rule)) }
+	cluster.Lift = func(rule *resourceapi.DeviceTaintRule) string { return streams.Called(lift(rule)) }
 	if claim == nil {
-		return world.ExplainPod(ctx, pod)
+		return cluster.ExplainPod(ctx, pod)
 	}
 	if users := l.UsersOf(claim); len(users) > 0 {
 		pod = users[0]
 	}
-	return world.ExplainClaim(ctx, claim, pod)
+	return cluster.ExplainClaim(ctx, claim, pod)
 }
 
 // lift returns the command of dra-steward that ends the taint of a rule, empty for a rule

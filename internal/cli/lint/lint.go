@@ -210,11 +210,11 @@ func (o lintOptions) linter(ctx context.Context, streams cmdutil.Streams, config
 		return l, err
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: int(size.Value())}
-	world, err := lint.ClusterView(reader, o.world)
+	clusterView, err := lint.ClusterView(reader, o.world)
 	if err != nil {
 		return l, fmt.Errorf("--world: %w", err)
 	}
-	sites := &lint.Sites{ClusterView: world, KubernetesVersion: o.kubernetes, FeatureGates: gates, Policies: set, Book: book}
+	sites := &lint.Sites{ClusterView: clusterView, KubernetesVersion: o.kubernetes, FeatureGates: gates, Policies: set, Book: book}
 	for _, folder := range o.schemas {
 		sites.Schemas = append(sites.Schemas, os.DirFS(folder))
 	}

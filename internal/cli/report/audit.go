@@ -185,11 +185,11 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 		return audit.Result{}, errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
-	world, err := lint.ClusterView(reader, o.read.Files)
+	clusterView, err := lint.ClusterView(reader, o.read.Files)
 	if err != nil {
 		return audit.Result{}, fmt.Errorf("--from-files: %w", err)
 	}
-	options.ClusterView = world
+	options.ClusterView = clusterView
 	found, err := newCollected(options)
 	if err != nil {
 		return audit.Result{}, err

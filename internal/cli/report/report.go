@@ -248,12 +248,12 @@ func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, opti
 		return errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
-	var world validate.ClusterView
-	world, err := lint.ClusterView(reader, o.read.Files)
+	var clusterView validate.ClusterView
+	clusterView, err := lint.ClusterView(reader, o.read.Files)
 	if err != nil {
 		return fmt.Errorf("--from-files: %w", err)
 	}
-	options.ClusterView = world
+	options.ClusterView = clusterView
 	visit, err := begin()
 	if err != nil {
 		return err

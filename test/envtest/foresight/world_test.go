@@ -20,7 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
-	"github.com/dra-steward/dra-steward/test/envtest/nodes"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/nodes"
 )
 
 // A world is a plan that exists.

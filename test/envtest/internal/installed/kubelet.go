@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/nodes"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/nodes"
 )
 
 // A Kubelet runs the pods of one namespace as processes.

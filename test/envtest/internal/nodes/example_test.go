@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 
-	"github.com/dra-steward/dra-steward/test/envtest/nodes"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/nodes"
 )
 
 // A node for many pods, on which deleted pods live for a tenth of their grace

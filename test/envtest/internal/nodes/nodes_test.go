@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/nodes"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/nodes"
 )
 
 // cluster is shared by the tests; each uses a node of its own.
