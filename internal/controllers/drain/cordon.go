@@ -213,7 +213,7 @@ func (d *Decision) cordonCondition(in Input, groups []v1alpha1.DrainDevices) (fr
 		return time.Time{}, false
 	}
 	if due := since.Add(in.Settings.schedulerSync()); due.After(in.Now) {
-		c.set(v1alpha1.DrainCordoned, false, "Settling", fmt.Sprintf("the rules are written; the scheduler has observed them by %s", clock(due)))
+		c.set(v1alpha1.DrainCordoned, false, "WaitingForScheduler", fmt.Sprintf("the rules are written; the scheduler has observed them by %s", clock(due)))
 		d.wakeAt(due)
 		return time.Time{}, false
 	}

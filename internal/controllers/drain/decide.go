@@ -173,8 +173,8 @@ func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 	case !cordoned:
 		c.set(v1alpha1.DrainDrained, false, "NotCordoned", "no claim holds a device, but a new claim can get one at any time")
 	case d.mayReturn(in, c):
-		c.set(v1alpha1.DrainDrained, false, "Settling", fmt.Sprintf("no claim holds one of %s; pods that tolerate the cordon may still return", plural.Of(int(n.Devices), "device")))
-		c.set(v1alpha1.DrainDraining, false, "Settling", d.result())
+		c.set(v1alpha1.DrainDrained, false, "WaitingForReturns", fmt.Sprintf("no claim holds one of %s; pods that tolerate the cordon may still return", plural.Of(int(n.Devices), "device")))
+		c.set(v1alpha1.DrainDraining, false, "WaitingForReturns", d.result())
 		return true
 	default:
 		c.set(v1alpha1.DrainDrained, true, "Drained", fmt.Sprintf("no claim holds one of %s; %s", plural.Of(int(n.Devices), "device"), d.result()))
@@ -195,7 +195,7 @@ func (d *Decision) mayReturn(in Input, c conditions) bool {
 		return false
 	}
 	free := in.Now
-	if draining := c.is(v1alpha1.DrainDraining); draining.Reason == "Settling" {
+	if draining := c.is(v1alpha1.DrainDraining); draining.Reason == "WaitingForReturns" {
 		free = draining.LastTransitionTime.Time
 	}
 	until := free.Add(returnTime)

@@ -27,7 +27,7 @@ func TestDrain(t *testing.T) {
 	w.step(never)
 	w.expect("Cordoned=False Cordoning", "Draining=False Cordoning", "Blocked=False NotBlocked", "Drained=False PodsRemain")
 	w.run(9*time.Second, never)
-	w.expect("Cordoned=False Settling")
+	w.expect("Cordoned=False WaitingForScheduler")
 	if len(w.times) > 0 {
 		t.Errorf("evicted before the scheduler observed the cordon: %v", w.times)
 	}
@@ -144,7 +144,7 @@ func TestReturnsLate(t *testing.T) {
 		w.run(time.Second, never)
 	}
 	w.run(2*time.Second, never)
-	w.expect("Drained=False Settling", "Draining=False Settling")
+	w.expect("Drained=False WaitingForReturns", "Draining=False WaitingForReturns")
 	w.pod("monitor", nil, 0)
 	w.claims[len(w.claims)-1].Status.Allocation.Devices.Results[0].Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
 	w.run(time.Minute, never)
@@ -295,7 +295,7 @@ func TestRuleByHand(t *testing.T) {
 			before := len(w.times)
 			spoil(w)
 			w.run(9*time.Second, never)
-			w.expect("Cordoned=False Settling", "Draining=False Cordoning")
+			w.expect("Cordoned=False WaitingForScheduler", "Draining=False Cordoning")
 			if before == 0 || len(w.times) != before || len(w.rules) != 2 {
 				t.Errorf("%d evictions, then %d; %d rules", before, len(w.times), len(w.rules))
 			}

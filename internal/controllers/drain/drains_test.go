@@ -28,7 +28,7 @@ func TestPhases(t *testing.T) {
 		})
 		p.drain("firmware", 3, nil)
 		p.pass(5 * time.Second)
-		p.expect("firmware", "Cordoned=False Settling", "Draining=False Cordoning", "Blocked=False NotBlocked", "Drained=False PodsRemain")
+		p.expect("firmware", "Cordoned=False WaitingForScheduler", "Draining=False Cordoning", "Blocked=False NotBlocked", "Drained=False PodsRemain")
 		p.pass(6 * time.Second)
 		p.expect("firmware", "Cordoned=True Cordoned", "Draining=True Evicting")
 		p.pass(time.Minute)
@@ -445,7 +445,7 @@ func TestRules(t *testing.T) {
 				if order, _ := p.went(); len(before) != 1 || len(order) != 1 {
 					t.Errorf("evicted %v, and then %v before the scheduler observed the rule", before, order)
 				}
-				p.expect("firmware", "Cordoned=False Settling")
+				p.expect("firmware", "Cordoned=False WaitingForScheduler")
 				p.pass(time.Minute)
 				p.expect("firmware", "Drained=True Drained")
 				for name, rule := range p.rules {

@@ -27,7 +27,7 @@ func TestBudget(t *testing.T) {
 	s.budget("web", "web", 2)
 	fewest := s.watched("web")
 	name := s.drain("", s.all(0))
-	s.wait(name, "Cordoned=False Settling")
+	s.wait(name, "Cordoned=False WaitingForScheduler")
 	s.wait(name, "PodsLand=True AllLand")
 	created := s.get(name, t.Context()).CreationTimestamp
 	if out, err := cluster.Kubectl(t.Context(), "wait", "--for=condition=Drained", "--timeout=180s", "devicedrain/"+name).CombinedOutput(); err != nil {
@@ -327,7 +327,7 @@ func TestKilled(t *testing.T) {
 	do(s, steward.kill())
 	name := s.drain("", spec)
 	do(s, steward.start())
-	s.wait(name, "Cordoned=False Settling")
+	s.wait(name, "Cordoned=False WaitingForScheduler")
 	again()
 	for _, n := range []int{1, 3, 5} {
 		s.eventually("some are evicted", func(context.Context) (bool, error) { return len(evicted(t, s.name)) >= n, nil })
