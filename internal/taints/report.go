@@ -194,8 +194,8 @@ func (r PodImpact) WriteText(out io.Writer, headers bool) error {
 			strings.Join(pod.Devices, ","), orDash(pod.Budgets), until)
 	}
 	fmt.Fprintln(table, r.summary)
-	for _, over := range r.Exceeded {
-		fmt.Fprintf(table, "refused by the guard: %s (%s); drain the devices instead, or acknowledge the impact with %s\n", over, r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
+	if len(r.Exceeded) > 0 {
+		fmt.Fprintf(table, "refused by the guard: %s (%s); drain the devices instead, or acknowledge the impact with %s\n", strings.Join(r.Exceeded, ", "), r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
 	}
 	if n := len(r.Siblings); n > 0 {
 		fmt.Fprintf(table, "%s that share counters with the selected ones can still be allocated: %s; --with-partitions takes them along\n", plural.Of(n, "device"), plural.List(r.Siblings, 8, n))
