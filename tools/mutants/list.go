@@ -17,7 +17,7 @@ type mutant struct {
 // all returns the mutants by part.
 func all() []mutant {
 	var list []mutant
-	for _, part := range [][]mutant{tolerations(), evictions(), trackers(), drains(), patches(), policies(), webhooks(), commands(), requests(), nodes(), versions(), schedulers()} {
+	for _, part := range [][]mutant{tolerations(), evictions(), trackers(), drains(), reactions(), rolls(), patches(), policies(), webhooks(), commands(), requests(), nodes(), versions(), schedulers()} {
 		list = append(list, part...)
 	}
 	return list

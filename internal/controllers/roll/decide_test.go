@@ -315,6 +315,32 @@ func TestNotReady(t *testing.T) {
 	m.run(200, m.completed)
 }
 
+// TestFormerSlices: the slices of the former driver say nothing about the new one: a node waits for others,
+// or for 35 s, after which the kubelet has removed those of a driver that is away.
+func TestFormerSlices(t *testing.T) {
+	for _, publishes := range []bool{true, false} {
+		m := newModel(t, 1, asIs)
+		n := m.nodes["node-0"]
+		m.run(100, func() bool {
+			n.publishes = false // the new pod is ready, and publishes later
+			return m.node(0).State == v1alpha1.RollPublishing
+		})
+		since := m.node(0).ReadySince.Time
+		for m.now.Before(since.Add(30 * time.Second)) {
+			m.now = m.now.Add(time.Second)
+			m.pass()
+		}
+		if got := m.node(0); got.State != v1alpha1.RollPublishing || got.Message != "waits for the driver to publish its devices" {
+			t.Fatalf("%+v", got)
+		}
+		n.publishes = publishes
+		m.run(10, m.completed)
+		if done := m.node(0).CompletionTime.Sub(since); publishes != (done < 35*time.Second) {
+			t.Errorf("publishes: %t: done after %s", publishes, done)
+		}
+	}
+}
+
 // TestDeletedOnce: a pod of the driver that ends is not deleted again.
 func TestDeletedOnce(t *testing.T) {
 	m := newModel(t, 1, asIs)
