@@ -31,8 +31,8 @@ type Answer struct {
 	OtherCauses []Cause `json:"otherCauses,omitempty"`
 	// Scheduler is the last message of kube-scheduler about the pod, Events are those about
 	// its claims.
-	Scheduler string   `json:"scheduler,omitempty"`
-	Events    []string `json:"events,omitempty"`
+	Scheduler string        `json:"scheduler,omitempty"`
+	Events    []string      `json:"events,omitempty"`
 	Claims    []Explanation `json:"claims"`
 	// FeatureGates are those that the allocator used.
 	FeatureGates gates.Used `json:"featureGates"`
