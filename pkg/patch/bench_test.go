@@ -22,9 +22,9 @@ func fullSlice() *resourceapi.ResourceSlice {
 	return s
 }
 
-// beside measures apply and a plain copy of the slice alternately, so that the ratio of
+// compare measures apply and a plain copy of the slice alternately, so that the ratio of
 // their medians is stable on a busy machine.
-func beside(b *testing.B, s *resourceapi.ResourceSlice, apply func()) {
+func compare(b *testing.B, s *resourceapi.ResourceSlice, apply func()) {
 	var ours, copies []time.Duration
 	for b.Loop() {
 		start := time.Now()
@@ -63,12 +63,12 @@ func BenchmarkApply(b *testing.B) {
 			}
 			patches := compile(objects...)
 			b.Run(fmt.Sprintf("%s/%d patches", kind.name, n), func(b *testing.B) {
-				beside(b, s, func() { Apply(s, patches) })
+				compare(b, s, func() { Apply(s, patches) })
 			})
 			if kind.name == "expression" && n == 10 {
 				e := NewEvaluation(s)
 				b.Run("expression remembered/10 patches", func(b *testing.B) {
-					beside(b, s, func() {
+					compare(b, s, func() {
 						matches := make([]Match, 0, n)
 						for _, p := range patches {
 							matches = append(matches, p.match(e))

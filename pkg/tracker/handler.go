@@ -25,7 +25,7 @@ type Handle struct {
 	pending map[string]notice
 	// order are the names of pending, in the order of the first change.
 	order []string
-	// wake holds a token when there is something in order or initial is settled.
+	// wake holds a token when there is something in order or the initial slices are queued.
 	wake chan struct{}
 	// listed is set once the slices of the first snapshot are in pending, left then
 	// counts those of them that have not been delivered.

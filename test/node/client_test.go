@@ -87,8 +87,8 @@ func TestClient(t *testing.T) {
 	if id := listing.Pods[0].GetContainers()[0].GetDynamicResources()[0].GetClaimResources()[0].GetShareId(); id != "share-1" {
 		t.Errorf("share id is %q", id)
 	}
-	if settled, err := client.List(t.Context(), time.Now().Add(time.Minute)); err != nil || !settled.Complete {
-		t.Errorf("%+v, %v; want it settled after a minute", settled, err)
+	if later, err := client.List(t.Context(), time.Now().Add(time.Minute)); err != nil || !later.Complete {
+		t.Errorf("%+v, %v; want it complete after a minute", later, err)
 	}
 	if one, err := client.Get(t.Context(), "default", "one"); err != nil || one.GetName() != "one" {
 		t.Errorf("%v, %v", one, err)

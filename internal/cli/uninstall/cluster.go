@@ -130,8 +130,8 @@ func heldBy(lease *coordinationv1.Lease, now time.Time) string {
 	return *s.HolderIdentity
 }
 
-// settleRules keeps or lifts the rules that are ours, and lists them.
-func (u *uninstall) settleRules(ctx context.Context) error {
+// cleanRules keeps or lifts the rules that are ours, and lists them.
+func (u *uninstall) cleanRules(ctx context.Context) error {
 	if u.stored.Rules == "" {
 		return nil
 	}

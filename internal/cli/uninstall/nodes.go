@@ -14,9 +14,9 @@ import (
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
-// settleNodes uncordons the nodes that rolls have cordoned, where rules are lifted, or lists them. A node
+// cleanNodes uncordons the nodes that rolls have cordoned, where rules are lifted, or lists them. A node
 // that a person has cordoned has no annotation of a roll, and stays as it is.
-func (u *uninstall) settleNodes(ctx context.Context) error {
+func (u *uninstall) cleanNodes(ctx context.Context) error {
 	kept := 0
 	u.progress.Say("reading nodes")
 	for options := (metav1.ListOptions{Limit: 500}); ; {

@@ -103,7 +103,7 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	u.progress = o.cluster.Progress(streams, "preparing "+u.server)
 	u.stored.Progress = u.progress
 	defer u.progress.End()
-	for _, step := range []func(context.Context) error{u.restoreSlices, u.stopController, u.settleRules, u.settleNodes, u.listRewritten, u.deleteRuntime} {
+	for _, step := range []func(context.Context) error{u.restoreSlices, u.stopController, u.cleanRules, u.cleanNodes, u.listRewritten, u.deleteRuntime} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -240,12 +240,12 @@ func flood(ctx context.Context, tenants []*tenant) (wait func() *tally) {
 // A kill is the time from a SIGKILL until the API server asks the replica no more.
 type kill struct{ from, to time.Time }
 
-// settled is how long an API server may take to see that an endpoint is gone.
-const settled = time.Second
+// endpointDelay is how long an API server may take to see that an endpoint is gone.
+const endpointDelay = time.Second
 
 // during reports whether a write was answered while the replica that was killed could be asked.
 func (k kill) during(b breach) bool {
-	return b.end.After(k.from) && b.start.Before(k.to.Add(settled))
+	return b.end.After(k.from) && b.start.Before(k.to.Add(endpointDelay))
 }
 
 // disturb restarts and kills the replicas in turn until ctx ends, each when all are ready.
@@ -277,7 +277,7 @@ func disturb(ctx context.Context, t *testing.T, admin kubernetes.Interface, kill
 			gone(t, admin, pod.Address)
 			kills = append(kills, kill{from, time.Now()})
 		}
-		settle(t)
+		waitReady(t)
 	}
 }
 

@@ -91,7 +91,7 @@ func install(t *testing.T, values map[string]any) kubernetes.Interface {
 	})
 	_, err := installed.Apply(t.Context(), cluster, values, chart.Options{})
 	must(t, err)
-	settle(t)
+	waitReady(t)
 	eventually(t, "the policies deny", func(ctx context.Context) error {
 		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}, Spec: violatingSpecs()["reserved key"]}
 		_, err := clients.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(ctx, claim, dryRun)
@@ -105,8 +105,8 @@ func install(t *testing.T, values map[string]any) kubernetes.Interface {
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// settle waits until all replicas are ready.
-func settle(t *testing.T) {
+// waitReady waits until all replicas are ready.
+func waitReady(t *testing.T) {
 	t.Helper()
 	c, err := client.New(cluster.Config(), client.Options{})
 	must(t, err)
