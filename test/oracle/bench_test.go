@@ -32,17 +32,17 @@ func BenchmarkBesideUpstream(b *testing.B) {
 
 func benchmarkSlice(b *testing.B, name string, slice *resourceapi.ResourceSlice) {
 	b.Helper()
-	compare(b, name, slice, func() field.ErrorList { return mirrorSlice.Validate(slice, apiserver.Conditions{}) })
+	measureBoth(b, name, slice, func() field.ErrorList { return mirrorSlice.Validate(slice, apiserver.Conditions{}) })
 }
 
 func benchmarkClaim(b *testing.B, name string, claim *resourceapi.ResourceClaim) {
 	b.Helper()
-	compare(b, name, claim, func() field.ErrorList { return mirrorClaim.Validate(claim, apiserver.Conditions{}) })
+	measureBoth(b, name, claim, func() field.ErrorList { return mirrorClaim.Validate(claim, apiserver.Conditions{}) })
 }
 
 var mirrorSlice, mirrorClaim = validate.ResourceSlice().Upstream(), validate.ResourceClaim().Upstream()
 
-func compare(b *testing.B, name string, object any, ours func() field.ErrorList) {
+func measureBoth(b *testing.B, name string, object any, ours func() field.ErrorList) {
 	b.Helper()
 	b.Run(name, func(b *testing.B) {
 		o, err := newest()
