@@ -184,12 +184,13 @@ func (p *Pod) complete(ctx context.Context, command *exec.Cmd, ended <-chan erro
 	}
 }
 
-// end gives the process its grace period, and removes the pod.
+// end gives the process its grace period, and removes the pod. How a process ended that was told
+// nothing, or that did not handle signals yet, says nothing of how it ends.
 func (p *Pod) end(ctx context.Context, command *exec.Cmd, ended <-chan error) error {
-	_ = command.Process.Signal(syscall.SIGTERM)
+	told := command.Process.Signal(syscall.SIGTERM) == nil
 	select {
 	case err := <-ended:
-		if err != nil && !p.wasKilled() {
+		if err != nil && told && !p.wasKilled() && !unhandled(command) {
 			return fmt.Errorf("pod %s did not end well: %w\n%s", p.Object.Name, err, p.kubelet.Log(p.Object.Name))
 		}
 	case <-time.After(time.Duration(*p.Object.Spec.TerminationGracePeriodSeconds) * time.Second):
@@ -198,6 +199,12 @@ func (p *Pod) end(ctx context.Context, command *exec.Cmd, ended <-chan error) er
 		return fmt.Errorf("pod %s outlived its grace period\n%s", p.Object.Name, p.kubelet.Log(p.Object.Name))
 	}
 	return p.kubelet.remove(context.WithoutCancel(ctx), p.Object)
+}
+
+// unhandled reports whether SIGTERM ended the process, which the program handles once it runs.
+func unhandled(command *exec.Cmd) bool {
+	status, is := command.ProcessState.Sys().(syscall.WaitStatus)
+	return is && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
 // probe asks the readiness probe for as long as the pod lives.
