@@ -190,7 +190,7 @@ func (p *Pod) end(ctx context.Context, command *exec.Cmd, ended <-chan error) er
 	told := command.Process.Signal(syscall.SIGTERM) == nil
 	select {
 	case err := <-ended:
-		if err != nil && told && !p.wasKilled() && !unhandled(command) {
+		if err != nil && told && !p.wasKilled() && !(unhandled(command) && strings.TrimSpace(p.kubelet.Log(p.Object.Name)) == "") {
 			return fmt.Errorf("pod %s did not end well: %w\n%s", p.Object.Name, err, p.kubelet.Log(p.Object.Name))
 		}
 	case <-time.After(time.Duration(*p.Object.Spec.TerminationGracePeriodSeconds) * time.Second):
