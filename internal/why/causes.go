@@ -134,10 +134,12 @@ func (q *question) noDevices(r asked) Cause {
 		drivers[slice.Spec.Driver] = true
 		devices += len(slice.Spec.Devices)
 	}
-	c.Message = fmt.Sprintf("DeviceClass %s selects none of the %s of %s", r.class, plural.Of(devices, "device"), plural.Of(len(drivers), "driver"))
 	if devices == 0 {
-		c.Message = "no driver publishes a device"
+		c.Message, c.Remedy = "no driver publishes a device", "install or restart the driver of these devices"
+		return c
 	}
+	c.Message = fmt.Sprintf("DeviceClass %s selects none of the %s of %s", r.class, plural.Of(devices, "device"), plural.Of(len(drivers), "driver"))
+	c.Command = editClass(r.class)
 	return c
 }
 

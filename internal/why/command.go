@@ -64,6 +64,9 @@ func mergePatch(resource, namespace, name string, fields any) string {
 	return command + " --type=merge -p " + quote(marshal(fields))
 }
 
+// editClass returns the command that opens a class in an editor, where only a person knows what is right.
+func editClass(name string) string { return "kubectl edit deviceclass " + word(name) }
+
 func marshal(value any) string {
 	text := &strings.Builder{}
 	encoder := json.NewEncoder(text)

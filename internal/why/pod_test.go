@@ -95,10 +95,13 @@ func TestPodCauses(t *testing.T) {
 		})},
 		"no devices": {change: func(_ *corev1.Pod, w *Cluster) { w.View = tracker.Merge(class()) }, kind: NoDevices, message: "no driver publishes a device"},
 		"other devices": {change: func(_ *corev1.Pod, w *Cluster) { w.View = tracker.Merge(class("false"), slice("n1", gpus(2)...)) },
-			kind: NoDevices, message: "DeviceClass gpu selects none of the 2 devices of 1 driver"},
+			kind: NoDevices, message: "DeviceClass gpu selects none of the 2 devices of 1 driver", command: "kubectl edit deviceclass gpu"},
 		"class fails": {change: func(_ *corev1.Pod, w *Cluster) {
 			w.View = tracker.Merge(class(`device.attributes["gpu.example.com"].kind == "gpu"`), slice("n1", gpus(1)...))
 		}, kind: SelectorError, message: "selector 0 of DeviceClass gpu fails on gpu-0 on n1", command: `kubectl patch deviceclass gpu --type=json -p '[{"op":"replace","path":"/spec/selectors/0/cel/expression","value":"\"kind\" in device.attributes`},
+		"class compares a text with a number": {change: func(_ *corev1.Pod, w *Cluster) {
+			w.View = tracker.Merge(class(`device.attributes["gpu.example.com"].model > 3`), slice("n1", gpus(1)...))
+		}, kind: SelectorError, message: "selector 0 of DeviceClass gpu fails on gpu-0 on n1", command: "kubectl edit deviceclass gpu"},
 		"no attribute": {change: func(_ *corev1.Pod, w *Cluster) {
 			w.Claims[0].Spec.Devices.Requests[0].Exactly.Selectors = cel(`"kind" in device.attributes["gpu.example.com"] && device.attributes["gpu.example.com"].kind == "gpu"`)
 		}, kind: SelectorFalse},

@@ -45,7 +45,7 @@ func (q *question) failingClass(ctx context.Context, r asked, broken []place) hy
 	h := hypothesis{cause: Cause{Kind: SelectorError, Devices: len(broken)}, change: func(*question) {}}
 	i, guarded, message := q.guard(ctx, q.world.View.Class(r.class).Spec.Selectors, broken)
 	h.cause.Message = fmt.Sprintf("selector %d of DeviceClass %s fails on %s, and kube-scheduler stops: %s", i, r.class, broken[0], message)
-	h.cause.Remedy = "correct the expression" + q.knownAttributes(broken)
+	h.cause.Remedy, h.cause.Command = "correct the expression"+q.knownAttributes(broken), editClass(r.class)
 	if guarded != "" {
 		h.cause.Remedy = "check that the device has the attribute"
 		h.cause.Command = "kubectl patch deviceclass " + word(r.class) + " --type=json -p " + quote(marshal([]operation{{"replace", pointer("spec", "selectors", i, "cel", "expression"), guarded}}))

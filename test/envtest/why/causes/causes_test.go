@@ -198,6 +198,20 @@ func devices() []waiting {
 		{"alternatives", why.ClassMissing, `DeviceClass alternativess does not exist; did you mean "alternatives"?`,
 			all(slice("node-0", gpu("gpu-0", "A100")), pod("waits", named+"wants", ""),
 				claimSpec("wants", `{requests: [{name: gpu, firstAvailable: [{name: best, deviceClassName: $s}, {name: other, deviceClassName: $}]}]}`)), nil},
+		{"typo", why.NoDevices, "DeviceClass typo-typo selects none of the ",
+			all(slice("node-0", gpu("gpu-0", "A100")), claim("wants", "-typo"), pod("waits", named+"wants", ""), `
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: $-typo}
+spec: {selectors: [{cel: {expression: 'device.driver == "$.example.org"'}}]}`), nil},
+		{"number", why.SelectorError, "selector 0 of DeviceClass number-number fails on gpu-0 on node-0, and kube-scheduler stops: ",
+			all(slice("node-0", gpu("gpu-0", "A100")), claim("wants", "-number"), pod("waits", named+"wants", ""), `
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: $-number}
+spec: {selectors: [{cel: {expression: 'device.driver == "$.example.com" && device.attributes["$.example.com"].model > 3'}}]}`), nil},
 		{"selector", why.SelectorFalse, "model is A100×2, T4×1: the selector asks for H100",
 			all(slice("node-0", gpu("gpu-0", "A100")+","+gpu("gpu-1", "T4")+","+gpu("gpu-2", "A100")), claim("wants", selector(model+`"H100"`)), pod("waits", named+"wants", "")), nil},
 		{"failing", why.SelectorError, "selector 0 of request gpu fails on gpu-0 on node-0, and kube-scheduler stops: no such key: model",

@@ -168,11 +168,14 @@ func (w *world) why(args ...string) (out string, code int) {
 	return stdout.String(), code
 }
 
+// typing is the editor of a person who corrects a class: a domain, and an attribute that is no number.
+const typing = "KUBE_EDITOR=sed -i -e s/example.org/example.com/ -e s/>.3/!=string(3)/"
+
 // shell runs a remedy as a person would type it.
 func (w *world) shell(command string) {
 	w.Helper()
 	c := exec.CommandContext(w.Context(), "sh", "-e", "-c", command)
-	c.Env = append(os.Environ(), "PATH="+w.path, "KUBECONFIG="+cluster.Kubeconfig(), "KUBERC=off", "KUBECACHEDIR="+w.TempDir())
+	c.Env = append(os.Environ(), "PATH="+w.path, "KUBECONFIG="+cluster.Kubeconfig(), "KUBERC=off", "KUBECACHEDIR="+w.TempDir(), typing)
 	if out, err := c.CombinedOutput(); err != nil {
 		w.Fatalf("%s\n%v\n%s", command, err, out)
 	}
