@@ -156,6 +156,9 @@ func (n *tenant) attack(ctx context.Context, a attack, dry bool) {
 	if ctx.Err() == nil {
 		n.tally.count(a, dry, start, err)
 	}
+	if err == nil && a.open && !dry {
+		n.restore(context.WithoutCancel(ctx))
+	}
 }
 
 func (n *tenant) write(ctx context.Context, a attack, dry bool) error {

@@ -1,14 +1,18 @@
 package hostile
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -131,12 +135,25 @@ func (n *tenant) targets(t *testing.T) {
 	_, err = resources.ResourceClaimTemplates(n.namespace).Create(ctx, &resourceapi.ResourceClaimTemplate{ObjectMeta: meta,
 		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: ordinary().Spec}}, metav1.CreateOptions{})
 	mustExist(t, err)
-	_, err = resources.DeviceClasses().Create(ctx, &resourceapi.DeviceClass{ObjectMeta: global}, metav1.CreateOptions{})
-	mustExist(t, err)
+	n.restore(ctx)
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: global, Spec: resourceapi.DeviceTaintRuleSpec{
 		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new(driver)}, Taint: resourceapi.DeviceTaint{Key: "example.com/" + n.namespace, Effect: resourceapi.DeviceTaintEffectNone}}}
 	_, err = resources.DeviceTaintRules().Create(ctx, rule, metav1.CreateOptions{})
 	mustExist(t, err)
+}
+
+// restore makes the tenant's class again: one that is stored with wrong parameters already may be
+// stored with the same ones again.
+func (n *tenant) restore(ctx context.Context) {
+	classes := n.clients.ResourceV1().DeviceClasses()
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: target + "-" + n.namespace}}
+	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		if err := classes.Delete(ctx, class.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		_, err := classes.Create(ctx, class, metav1.CreateOptions{})
+		return err == nil, nil
+	})
 }
 
 // reach fails the test unless each violation of a tenant is refused while nothing floods, and
