@@ -30,7 +30,7 @@ type StewardConfiguration struct {
 	// Drivers are the identities that publish for a driver, by its name.
 	Drivers map[string]Driver `json:"drivers,omitempty"`
 	// SystemUsers are the components of Kubernetes whose writes are never denied, by
-	// the name under which the API server authenticates them. Absent they are the
+	// the name under which the API server authenticates them. Defaults to the
 	// scheduler, the resource claim controller and the controller manager; an empty
 	// list exempts none.
 	SystemUsers []string `json:"systemUsers,omitempty"`
@@ -189,11 +189,11 @@ type Defaults struct {
 	// Finalizer is create, repair or off; empty is create.
 	Finalizer FinalizerMode `json:"finalizer,omitempty"`
 	// TimeAddedWindow is how close to the write a taint's time has to lie to be
-	// taken for one that the API server filled in. Absent is 5s, 0s never restores
+	// taken for one that the API server filled in. Defaults to 5s, 0s never restores
 	// a time; at most 1m.
 	TimeAddedWindow *metav1.Duration `json:"timeAddedWindow,omitempty"`
-	// Tolerations change the tolerations of new claims and templates. Absent leaves
-	// them as they are.
+	// Tolerations change the tolerations of new claims and templates. If not set, they stay
+	// as they are.
 	Tolerations *Tolerations `json:"tolerations,omitempty"`
 }
 
@@ -262,16 +262,16 @@ type Guard struct {
 	// Thresholds are what passes without an acknowledgement.
 	Thresholds GuardThresholds `json:"thresholds,omitempty"`
 	// Window is how long an eviction counts against the thresholds together with those that
-	// begin after it. Absent is 10m; at most 1h; 0s counts each object by itself.
+	// begin after it. Defaults to 10m; at most 1h; 0s counts each object by itself.
 	Window *metav1.Duration `json:"window,omitempty"`
 }
 
-// GuardThresholds are how much one object may hit without an acknowledgement. Absent are
+// GuardThresholds are how much one object may hit without an acknowledgement. Defaults to
 // 20 pods, 5 namespaces and 25 percent.
 type GuardThresholds struct {
 	Pods       *int `json:"pods,omitempty"`
 	Namespaces *int `json:"namespaces,omitempty"`
-	// Stranded are pods that do not land again. Absent sets no limit; the webhook computes it
+	// Stranded are pods that do not land again. If not set, there is no limit; the webhook computes it
 	// with --guard-foresight only.
 	Stranded *int `json:"stranded,omitempty"`
 	// Percent is the share of the devices of the drivers that are hit, 0 to 100.

@@ -115,24 +115,24 @@ type DeviceDrainSpec struct {
 	// move; the condition ViaEvictionRequest has the reason.
 	// +optional
 	Via DrainVia `json:"via,omitempty"`
-	// EvictionsPerMinute bounds the rate of evictions. Absent is 60.
+	// EvictionsPerMinute bounds the rate of evictions. Defaults to 60.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=6000
 	EvictionsPerMinute *int32 `json:"evictionsPerMinute,omitempty"`
 	// MaxPerNamespace bounds how many pods of one namespace are on their way out at a
-	// time. Absent is no bound.
+	// time. If not set, there is no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxPerNamespace *int32 `json:"maxPerNamespace,omitempty"`
 	// MaxPerNode bounds how many pods of one node are on their way out at a time.
-	// Absent is no bound.
+	// If not set, there is no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxPerNode *int32 `json:"maxPerNode,omitempty"`
 	// Order is the eviction order, the most significant criterion first: Priority takes
 	// pods of the lowest priority first, OwnerSpread one pod of each owner before a second
-	// of the same owner. Absent is both, in this order. Ties are broken by name.
+	// of the same owner. Defaults to both, in this order. Ties are broken by name.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2
@@ -143,14 +143,14 @@ type DeviceDrainSpec struct {
 	PodsWithoutController PodsWithoutController `json:"podsWithoutController,omitempty"`
 
 	// Windows are the times in which pods are evicted. Outside of them, the drain keeps the
-	// cordon, and evicts and deletes no pods. Absent is at any time.
+	// cordon, and evicts and deletes no pods. If not set, pods are evicted at any time.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Windows []Window `json:"windows,omitempty"`
 
-	// Deadline is the maximum duration of the drain, and what happens at its end. Absent
-	// is no limit.
+	// Deadline is the maximum duration of the drain, and what happens at its end. If
+	// not set, there is no limit.
 	// +optional
 	Deadline *DrainDeadline `json:"deadline,omitempty"`
 	// AtEnd is the state of the cordon when the devices are drained: Hold, the default,
@@ -215,11 +215,11 @@ type DrainSelector struct {
 //
 // +kubebuilder:object:generate=true
 type DrainCordon struct {
-	// Key of the taint. Absent is dra-steward.io/drain.
+	// Key of the taint. Defaults to dra-steward.io/drain.
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
 	Key string `json:"key,omitempty"`
-	// Value of the taint. Absent is the name of the drain.
+	// Value of the taint. Defaults to the name of the drain.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Value string `json:"value,omitempty"`
@@ -318,7 +318,7 @@ type DrainSettings struct {
 	// Via is how pods are asked to leave.
 	// +optional
 	Via DrainVia `json:"via,omitempty"`
-	// EvictionsPerMinute bounds the rate of evictions. Absent is 60.
+	// EvictionsPerMinute bounds the rate of evictions. Defaults to 60.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=6000
@@ -335,7 +335,7 @@ type DrainSettings struct {
 	// PodsWithoutController is the treatment of pods that no controller replaces.
 	// +optional
 	PodsWithoutController PodsWithoutController `json:"podsWithoutController,omitempty"`
-	// Windows are the times in which pods are evicted. Absent is at any time.
+	// Windows are the times in which pods are evicted. If not set, pods are evicted at any time.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -361,7 +361,7 @@ const WindowsMax = 16
 //
 // +kubebuilder:object:generate=true
 type Window struct {
-	// Days are the days on which the window opens. Absent is every day.
+	// Days are the days on which the window opens. Defaults to every day.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=7
@@ -378,7 +378,7 @@ type Window struct {
 	// +kubebuilder:validation:MaxLength=5
 	To string `json:"to"`
 	// TimeZone is the name of the time zone of days, from and to in the database of the IANA,
-	// such as Europe/Berlin. Absent is UTC.
+	// such as Europe/Berlin. Defaults to UTC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`

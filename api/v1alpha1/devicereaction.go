@@ -92,7 +92,7 @@ type DeviceReactionSpec struct {
 	// When is the cause that makes a device sick.
 	// +required
 	When ReactionCause `json:"when"`
-	// Selector selects the published devices that the reaction is about. Absent is all.
+	// Selector selects the published devices that the reaction is about. If not set, all of them.
 	// +optional
 	Selector *DrainSelector `json:"selector,omitempty"`
 	// Then is how a sick device is drained.
@@ -101,7 +101,7 @@ type DeviceReactionSpec struct {
 	// Brake limits how many devices are out of use at a time because of the reaction.
 	// +optional
 	Brake ReactionBrake `json:"brake,omitempty,omitzero"`
-	// Prove is a test of a drained device. Absent is none.
+	// Prove is a test of a drained device. If not set, there is none.
 	// +optional
 	Prove *ReactionProve `json:"prove,omitempty"`
 	// End is when a device is used again.
@@ -144,7 +144,7 @@ type ReactionCause struct {
 	// was sick stays sick until a pod is bound with it.
 	// +optional
 	BindingConditions *CauseBindingConditions `json:"bindingConditions,omitempty"`
-	// For is how long the cause must stand without a break, from 5s to 24h. Absent is 1m.
+	// For is how long the cause must stand without a break, from 5s to 24h. Defaults to 1m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
@@ -162,16 +162,16 @@ type CauseTaint struct {
 	// +kubebuilder:validation:MaxLength=316
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('dra-steward.io/')",message="must not be a key of dra-steward.io: drains write these taints themselves"
 	Key string `json:"key"`
-	// Value of the taint. Absent is any.
+	// Value of the taint. If not set, any matches.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Value *string `json:"value,omitempty"`
-	// Effect of the taint. Absent is any.
+	// Effect of the taint. If not set, any matches.
 	// +optional
 	// +kubebuilder:validation:Enum=None;NoSchedule;NoExecute
 	Effect string `json:"effect,omitempty"`
 	// From is where the taint is: Driver, in the slice as its driver published it, or Rule, in a
-	// DeviceTaintRule. Absent is either.
+	// DeviceTaintRule. If not set, either matches.
 	// +optional
 	// +kubebuilder:validation:Enum=Driver;Rule
 	From TaintSource `json:"from,omitempty"`
@@ -196,17 +196,17 @@ type CauseNodeCondition struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
 	Type string `json:"type"`
-	// Status of the condition. Absent is True.
+	// Status of the condition. Defaults to True.
 	// +optional
 	// +kubebuilder:validation:Enum="True";"False";Unknown
 	Status string `json:"status,omitempty"`
-	// Reason of the condition. Absent is any.
+	// Reason of the condition. If not set, any matches.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 	// Devices is a CEL expression that selects the devices of the node that the condition is about.
 	// It is that of a selector of claims; the domain condition.dra-steward.io of the attributes has
-	// the strings type, reason and message of the condition, at most 1024 bytes each. Absent is all
+	// the strings type, reason and message of the condition, at most 1024 bytes each. If not set, all
 	// devices of the node.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
@@ -217,8 +217,8 @@ type CauseNodeCondition struct {
 //
 // +kubebuilder:object:generate=true
 type CauseBindingConditions struct {
-	// Types are those of the failure conditions (bindingFailureConditions of the device). Absent
-	// is any of them.
+	// Types are those of the failure conditions (bindingFailureConditions of the device). Defaults
+	// to all of them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
@@ -231,7 +231,7 @@ type CauseBindingConditions struct {
 //
 // +kubebuilder:object:generate=true
 type CauseDeviceHealth struct {
-	// Status is the health. Absent is Unhealthy.
+	// Status is the health. Defaults to Unhealthy.
 	// +optional
 	// +kubebuilder:validation:Enum=Unhealthy;Unknown
 	Status string `json:"status,omitempty"`
@@ -259,19 +259,19 @@ const ReactionBrakeMax = 256
 //
 // +kubebuilder:object:generate=true
 type ReactionBrake struct {
-	// DevicesPerPool is the limit for each pool. Absent is 1.
+	// DevicesPerPool is the limit for each pool. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	DevicesPerPool *int32 `json:"devicesPerPool,omitempty"`
 	// PercentOfDriver is the limit for the devices that each driver publishes, rounded down, and at
-	// least one device. Absent is 10.
+	// least one device. Defaults to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	PercentOfDriver *int32 `json:"percentOfDriver,omitempty"`
-	// Devices is the limit for all devices, with those of the drains of other reactions. Absent
-	// is 10.
+	// Devices is the limit for all devices, with those of the drains of other reactions. Defaults
+	// to 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
@@ -290,12 +290,12 @@ type ReactionProve struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	DeviceClassName string `json:"deviceClassName"`
-	// Runs is how many pods must succeed, one after the other. Absent is 1.
+	// Runs is how many pods must succeed, one after the other. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Runs *int32 `json:"runs,omitempty"`
-	// Timeout is for all runs together, from 10s to 24h. Absent is 15m.
+	// Timeout is for all runs together, from 10s to 24h. Defaults to 15m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
@@ -324,7 +324,7 @@ type ReactionEnd struct {
 	// cause has been gone for the time in after and, with spec.prove, the device has passed its proof.
 	// +optional
 	Uncordon ReactionUncordon `json:"uncordon,omitempty"`
-	// After is how long the cause must be gone without a break, from 5s to 720h. Absent is 10m.
+	// After is how long the cause must be gone without a break, from 5s to 720h. Defaults to 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration

@@ -81,7 +81,8 @@ type DeviceRollList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.nodeWork) == has(oldSelf.nodeWork) && (!has(self.nodeWork) || self.nodeWork == oldSelf.nodeWork)",message="nodeWork cannot be changed: create another roll"
 // +kubebuilder:validation:XValidation:rule="has(self.nodes) == has(oldSelf.nodes) && (!has(self.nodes) || self.nodes == oldSelf.nodes)",message="nodes cannot be changed: create another roll"
 type DeviceRollSpec struct {
-	// Driver is the driver whose devices are drained. Absent is all drivers, which nodeWork allows.
+	// Driver is the driver whose devices are drained. If not set, those of all drivers; only
+	// nodeWork allows that.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -92,11 +93,11 @@ type DeviceRollSpec struct {
 	// NodeWork is work on the nodes themselves, such as on kernel or firmware.
 	// +optional
 	NodeWork *RollNodeWork `json:"nodeWork,omitempty"`
-	// Nodes selects nodes among those that have devices. Absent is all that have devices of the
+	// Nodes selects nodes among those that have devices. If not set, all that have devices of the
 	// driver. They are found once, when the roll begins.
 	// +optional
 	Nodes *RollNodes `json:"nodes,omitempty"`
-	// AtATime is how many nodes are in work at a time. Absent is 1.
+	// AtATime is how many nodes are in work at a time. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=32
@@ -106,8 +107,8 @@ type DeviceRollSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
 	PerLabel string `json:"perLabel,omitempty"`
-	// Canary is after how many nodes the roll waits until somebody continues it. Absent or 0 does not
-	// wait.
+	// Canary is after how many nodes the roll waits until a user continues it. Defaults
+	// to 0: it does not wait.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -206,7 +207,7 @@ type RollNodeCondition struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
 	Type string `json:"type"`
-	// Status of the condition. Absent is True.
+	// Status of the condition. Defaults to True.
 	// +optional
 	// +kubebuilder:validation:Enum="True";"False";Unknown
 	Status corev1.ConditionStatus `json:"status,omitempty"`
@@ -266,7 +267,7 @@ type RollProof struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
-	// Command of the container. Absent is that of the image.
+	// Command of the container. Defaults to that of the image.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -282,23 +283,23 @@ type RollProof struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.work) || (duration(self.work) >= duration('5s') && duration(self.work) <= duration('720h'))",message="work must be at least 5s and at most 720h"
 // +kubebuilder:validation:XValidation:rule="!has(self.proof) || (duration(self.proof) >= duration('5s') && duration(self.proof) <= duration('720h'))",message="proof must be at least 5s and at most 720h"
 type RollTimeouts struct {
-	// Drain bounds how long the devices are drained. Absent is 1h.
+	// Drain bounds how long the devices are drained. Defaults to 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
 	Drain *metav1.Duration `json:"drain,omitempty"`
 	// Driver bounds how long the pods of the driver take to be replaced, and how long the devices take
-	// to be published again. Absent is 10m.
+	// to be published again. Defaults to 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
 	Driver *metav1.Duration `json:"driver,omitempty"`
-	// Work bounds nodeWork. Absent is 2h.
+	// Work bounds nodeWork. Defaults to 2h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
 	Work *metav1.Duration `json:"work,omitempty"`
-	// Proof bounds the proof. Absent is 10m.
+	// Proof bounds the proof. Defaults to 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration

@@ -25,7 +25,7 @@ type Policies struct {
 	// Limits bound the work that one object can cause. An object that exceeds them is not
 	// evaluated, which OnError decides about.
 	Limits PolicyLimits `json:"limits,omitzero"`
-	// Timeout ends the evaluation for one write. Absent is 1s; at most 2s, for API
+	// Timeout ends the evaluation for one write. Defaults to 1s; at most 2s, for API
 	// servers wait three seconds for an answer.
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }

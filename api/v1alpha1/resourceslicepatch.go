@@ -77,7 +77,7 @@ type DevicePatch struct {
 
 	// Priority decides between patches that set the same attribute or capacity of the
 	// same device: the highest wins. If priorities are equal, the older patch wins by
-	// its creationTimestamp, and within one second the first by name. Absent is 0.
+	// its creationTimestamp, and within one second the first by name. Defaults to 0.
 	// Updates do not change the creation time: set different priorities to avoid
 	// ambiguities.
 	// +optional

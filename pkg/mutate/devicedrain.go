@@ -8,7 +8,7 @@ func DeviceDrain() Table[v1alpha1.DeviceDrain] {
 	return Table[v1alpha1.DeviceDrain]{
 		{
 			ID: "drain-settings",
-			Doc: `Absent settings of a drain get their defaults.
+			Doc: `Settings of a drain that are not set get their defaults.
 
 The defaults are 60 evictions per minute, order by Priority and then OwnerSpread, pods
 without a controller stay, the cordon stays at the end, and evictions stop at the deadline.
