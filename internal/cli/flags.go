@@ -23,7 +23,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 }
 
-// meantFlag says what to write instead of a flag that a command does not have.
+// meantFlag names the flag to write instead of one that a command does not have.
 func meantFlag(c *cobra.Command, name string) string {
 	labels := c.Flags().Lookup("node-selector") != nil
 	switch {
