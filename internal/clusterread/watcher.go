@@ -1,11 +1,13 @@
 package clusterread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -152,7 +154,7 @@ func (w *Watcher) events(ctx context.Context, k *watched, version string) error 
 			return gone, nil
 		}
 		if ctx.Err() == nil && !apierrors.IsForbidden(err) {
-			w.note(k.what, err)
+			w.note(k.what, cmp.Or(err, unanswered(begun)))
 		}
 		return begun, err
 	}})
@@ -170,6 +172,15 @@ func (w *Watcher) events(ctx context.Context, k *watched, version string) error 
 		w.signal()
 	}
 	return ctx.Err()
+}
+
+// unanswered is an error if a watch has ended before an answer. The client returns an empty watch then,
+// as from a load balancer without an API server behind it.
+func unanswered(begun watch.Interface) error {
+	if reflect.TypeOf(begun) == reflect.TypeOf(watch.NewEmptyWatch()) {
+		return errors.New("the connection ends before the API server answers")
+	}
+	return nil
 }
 
 // ended is a watch that says that its version is too old. RetryWatcher repeats such a request

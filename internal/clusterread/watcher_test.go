@@ -24,6 +24,8 @@ type server struct {
 	lists   int
 	watches []string // the versions from which watches go on
 	events  *watch.FakeWatcher
+	// unanswered ends watches before an answer.
+	unanswered bool
 }
 
 func node(name, version string) *corev1.Node {
@@ -43,6 +45,9 @@ func (s *server) Watch(_ context.Context, options metav1.ListOptions) (watch.Int
 	s.watches = append(s.watches, options.ResourceVersion)
 	if s.refused != nil {
 		return nil, s.refused
+	}
+	if s.unanswered {
+		return watch.NewEmptyWatch(), nil
 	}
 	s.events = watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10})
 	return s.events, nil
@@ -159,4 +164,26 @@ func TestWatcherErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWatcherUnanswered: connections that end before an answer, as those of a load balancer without an
+// API server behind it, are the loss of the API server; the client makes empty watches of them.
+func TestWatcherUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var warn bytes.Buffer
+		s := &server{nodes: []string{"a"}, unanswered: true}
+		read, w := reads(t, s, &warn)
+		if got, err := read(); got != "a" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		<-time.After(10 * time.Second)
+		if w.Failing() != "nodes" || strings.Count(warn.String(), "warning: not current since ") != 1 {
+			t.Errorf("failing %q, said %q", w.Failing(), warn.String())
+		}
+		s.unanswered = false
+		<-time.After(time.Minute)
+		if w.Failing() != "" {
+			t.Errorf("with the API server back, failing %q", w.Failing())
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,10 @@ type apiServer struct {
 	lists map[string][]byte
 	// events are sent to who watches DeviceTaintRules.
 	events chan any
+	// away makes it end each connection without an answer.
+	away atomic.Bool
+	// listening is set once a console uses it.
+	listening *httptest.Server
 }
 
 const rulesPath = "/apis/resource.k8s.io/v1/devicetaintrules"
@@ -78,6 +83,9 @@ func encoded(t *testing.T, value any) []byte {
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.away.Load() {
+		panic(http.ErrAbortHandler)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	list, known := s.lists[r.URL.Path]
 	switch {
@@ -113,6 +121,7 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 func runConsole(t *testing.T, server *apiServer) string {
 	t.Helper()
 	listening := httptest.NewServer(server)
+	server.listening = listening
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: [{name: a, cluster: {server: %q}}]\nusers: [{name: a, user: {}}]\n", listening.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
@@ -168,6 +177,33 @@ func TestFollowsAPIServer(t *testing.T) {
 	if middle > 300*time.Millisecond {
 		t.Errorf("an update takes %v", middle)
 	}
+	if got := b.problems.all(); len(got) > 0 {
+		t.Errorf("problems: %q", got)
+	}
+}
+
+// TestAPIServerAway: while the API server is away, the page keeps what it shows and says since when that is not
+// current. It follows the next event once the API server is back, without a reload.
+func TestAPIServerAway(t *testing.T) {
+	b := open(t)
+	server := newAPIServer(t, newLargeOf(20))
+	b.run(chromedp.Navigate(runConsole(t, server)))
+	b.await(`document.body.dataset.drawn !== undefined && document.getElementById("status-text").textContent.startsWith("live")`)
+	counted := `document.querySelector('[data-count="noexecute"]').textContent`
+	before := eval[string](b, counted)
+	server.away.Store(true)
+	server.listening.CloseClientConnections()
+	b.await(`document.getElementById("stale").textContent.startsWith("Not current since ")`)
+	if got := eval[string](b, counted); got != before {
+		t.Errorf("while the API server is away, %s devices have NoExecute, before %s", got, before)
+	}
+	server.away.Store(false)
+	b.await(`document.getElementById("stale").hidden`)
+	rule := taints.Intent{Target: taints.Target{Driver: scale.GPUDriver, Pool: scale.NodeName(0), Device: "gpu-0"},
+		Taint: resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}}.Rule()
+	rule.APIVersion, rule.Kind, rule.ResourceVersion = "resource.k8s.io/v1", "DeviceTaintRule", "20"
+	server.events <- map[string]any{"type": "ADDED", "object": rule}
+	b.await(fmt.Sprintf("%s !== %q", counted, before))
 	if got := b.problems.all(); len(got) > 0 {
 		t.Errorf("problems: %q", got)
 	}

@@ -29,7 +29,9 @@ type large struct {
 	merged  remerge.Memory
 }
 
-func newLarge() *large {
+func newLarge() *large { return newLargeOf(nodes) }
+
+func newLargeOf(nodes int) *large {
 	w, l := scale.World{Nodes: nodes, Seed: 1}, &large{}
 	l.objects = append(l.objects, &l.merged)
 	for i := range w.Nodes {
