@@ -219,7 +219,6 @@ func TestSlowCredentials(t *testing.T) {
 	closed.Close()
 	for name, address := range map[string]string{"refused": closed.Addr().String(), "black hole": blackHole(t)} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			kubeconfig, given := filepath.Join(t.TempDir(), "kubeconfig"), filepath.Join(t.TempDir(), "given")
 			text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
 "clusters": [{"name": "a", "cluster": {"server": "https://%s"}}],
