@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,7 @@ type server struct {
 	watches []string // the versions from which watches go on
 	events  *watch.FakeWatcher
 	// unanswered ends watches before an answer.
-	unanswered bool
+	unanswered atomic.Bool
 }
 
 func node(name, version string) *corev1.Node {
@@ -46,7 +47,7 @@ func (s *server) Watch(_ context.Context, options metav1.ListOptions) (watch.Int
 	if s.refused != nil {
 		return nil, s.refused
 	}
-	if s.unanswered {
+	if s.unanswered.Load() {
 		return watch.NewEmptyWatch(), nil
 	}
 	s.events = watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10})
@@ -171,17 +172,20 @@ func TestWatcherErrors(t *testing.T) {
 func TestWatcherUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var warn bytes.Buffer
-		s := &server{nodes: []string{"a"}, unanswered: true}
+		s := &server{nodes: []string{"a"}}
+		s.unanswered.Store(true)
 		read, w := reads(t, s, &warn)
 		if got, err := read(); got != "a" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
-		<-time.After(10 * time.Second)
+		<-time.After(10*time.Second + time.Millisecond)
+		synctest.Wait()
 		if w.Failing() != "nodes" || strings.Count(warn.String(), "warning: not current since ") != 1 {
 			t.Errorf("failing %q, said %q", w.Failing(), warn.String())
 		}
-		s.unanswered = false
+		s.unanswered.Store(false)
 		<-time.After(time.Minute)
+		synctest.Wait()
 		if w.Failing() != "" {
 			t.Errorf("with the API server back, failing %q", w.Failing())
 		}
