@@ -70,13 +70,19 @@ func lasts(t *testing.T, share float64) time.Duration {
 	return time.Duration(share * float64(all))
 }
 
-// install installs or upgrades the release with values, and waits until it runs and denies.
-func install(t *testing.T, values map[string]any) kubernetes.Interface {
+// admin is the client of an administrator. It skips the test where there is no cluster.
+func admin(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	if refusal != nil {
 		t.Skip(refusal)
 	}
-	clients := as(t, cluster.Config())
+	return as(t, cluster.Config())
+}
+
+// install installs or upgrades the release with values, and waits until it runs and denies.
+func install(t *testing.T, values map[string]any) kubernetes.Interface {
+	t.Helper()
+	clients := admin(t)
 	if kubelet == nil {
 		var err error
 		kubelet, err = installed.StartKubelet(context.Background(), cluster, namespace, "node-1", "node-2")

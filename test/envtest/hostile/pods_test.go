@@ -40,10 +40,7 @@ func preexisting() map[string]resourceapi.ResourceClaimSpec {
 // legacy stores these templates where no webhook looks.
 func legacy(t *testing.T) {
 	t.Helper()
-	if refusal != nil {
-		t.Skip(refusal)
-	}
-	admin, ctx := as(t, cluster.Config()), t.Context()
+	admin, ctx := admin(t), t.Context()
 	ours := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=dra-steward"}
 	must(t, admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, ours))
 	must(t, admin.AdmissionregistrationV1().MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, ours))
