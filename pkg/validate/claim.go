@@ -183,12 +183,12 @@ func tolerationSecondsMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	if c.MaxTolerationSeconds == nil {
 		return nil
 	}
-	for place, demand := range spec.DeviceRequests() {
-		limit := c.MaxTolerationSeconds(demand.Class)
+	for place, deviceRequest := range spec.DeviceRequests() {
+		limit := c.MaxTolerationSeconds(deviceRequest.Class)
 		if limit == nil {
 			continue
 		}
-		for i, toleration := range walk.Bounded(demand.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
+		for i, toleration := range walk.Bounded(deviceRequest.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
 			at := place.At("tolerations").Index(i).Child("tolerationSeconds")
 			switch {
 			case toleration.Effect != resourceapi.DeviceTaintEffectNoExecute:
