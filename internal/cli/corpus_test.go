@@ -14,23 +14,10 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 )
-
-// corpus returns the folder with public manifests and skips the test if it is not
-// there.
-func corpus(t testing.TB) string {
-	t.Helper()
-	folder := os.Getenv("DRA_STEWARD_CORPUS")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "..", "shared", "corpus")
-	}
-	if _, err := os.Stat(filepath.Join(folder, "EXPECTATIONS.tsv")); err != nil {
-		t.Skipf("no corpus of public manifests: %v; set DRA_STEWARD_CORPUS to its folder", err)
-	}
-	return folder
-}
 
 // finding is what programs read of "lint -o json".
 type finding struct {
@@ -56,7 +43,7 @@ func lintJSON(t testing.TB, args ...string) []finding {
 // manifests: nothing that it accepts is an error, and what it cannot read, or would
 // lose a field of, is one.
 func TestLintCorpus(t *testing.T) {
-	folder := corpus(t)
+	folder := corpus.Folder(t)
 	start := time.Now()
 	findings := lintJSON(t, folder)
 	if took := time.Since(start); took > 5*time.Second {
@@ -95,7 +82,7 @@ var notYet = map[string]string{}
 // 1.37.0 say, row by row, but for the rows of notYet, which have to be taken out of
 // there as soon as they are right.
 func TestVerdicts(t *testing.T) {
-	folder := corpus(t)
+	folder := corpus.Folder(t)
 	want := map[string]string{}
 	for _, row := range expectations(t, folder) {
 		want[row[0]+"#"+row[1]] = strings.Join(row[2:6], " ")
@@ -137,7 +124,7 @@ func TestFindingsAreExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range lintJSON(t, corpus(t)) {
+	for _, f := range lintJSON(t, corpus.Folder(t)) {
 		if _, err := book.Find(f.Rule); err != nil {
 			t.Errorf("%s:%d: %v", f.File, f.Line, err)
 		}
@@ -183,7 +170,7 @@ func expectations(t testing.TB, folder string) [][]string {
 
 // BenchmarkLintCorpus is one run of lint over all public manifests.
 func BenchmarkLintCorpus(b *testing.B) {
-	folder := corpus(b)
+	folder := corpus.Folder(b)
 	for b.Loop() {
 		cli.Run(b.Context(), []string{"lint", folder}, cmdutil.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
 	}

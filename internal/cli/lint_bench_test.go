@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
 
@@ -107,7 +108,7 @@ func scheduled(process int) (sum time.Duration) {
 func spread(b *testing.B, documents int, folder, all string) (size int64) {
 	b.Helper()
 	var texts [][]byte
-	for document, err := range (manifest.Reader{}).Walk(corpus(b)) {
+	for document, err := range (manifest.Reader{}).Walk(corpus.Folder(b)) {
 		if err == nil && document.Ours() {
 			text, err := yaml.JSONToYAML(document.Raw)
 			if err != nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dra-steward/dra-steward/internal/corpus"
 )
 
 // left are the findings that no change of a manifest removes, by project and rule.
@@ -22,18 +24,15 @@ var left = map[string]string{
 // change for each in which lint finds something, and leaves nothing that lint finds but what no
 // change removes.
 func TestManifestPatches(t *testing.T) {
-	corpus := os.Getenv("DRA_STEWARD_CORPUS")
-	if corpus == "" {
-		t.Skip("no corpus of public manifests: set DRA_STEWARD_CORPUS to its folder")
-	}
-	sources := readSources(t, corpus)
-	before := reportsOf(t, corpus)
+	folder := corpus.Folder(t)
+	sources := readSources(t, folder)
+	before := reportsOf(t, folder)
 	patched := t.TempDir()
 	for _, project := range sources.projects {
 		changes := readPatch(t, project)
 		for _, file := range slices.Sorted(maps.Keys(sources.path)) {
 			if strings.HasPrefix(file, project+"/") {
-				patchFile(t, filepath.Join(corpus, file), filepath.Join(patched, file), changes[sources.path[file]])
+				patchFile(t, filepath.Join(folder, file), filepath.Join(patched, file), changes[sources.path[file]])
 				delete(changes, sources.path[file])
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -49,12 +50,9 @@ var changesToSend = map[string]string{
 // TestManifestsPage: the page has each document of the public manifests that lint refuses or
 // warns about, and a change for each of these rules.
 func TestManifestsPage(t *testing.T) {
-	corpus := os.Getenv("DRA_STEWARD_CORPUS")
-	if corpus == "" {
-		t.Skip("no corpus of public manifests: set DRA_STEWARD_CORPUS to its folder")
-	}
-	sources := readSources(t, corpus)
-	reports := reportsOf(t, corpus)
+	folder := corpus.Folder(t)
+	sources := readSources(t, folder)
+	reports := reportsOf(t, folder)
 	page := manifestsHead
 	for _, rule := range slices.Sorted(maps.Keys(changesToSend)) {
 		documents := map[string]bool{}
@@ -102,9 +100,9 @@ type manifestSources struct {
 
 // readSources reads SOURCES.md: a heading for each project, "### name — repository @ commit
 // (license)", and below it a table whose rows have the file and its path in the repository.
-func readSources(t *testing.T, corpus string) manifestSources {
+func readSources(t *testing.T, folder string) manifestSources {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(corpus, "SOURCES.md"))
+	text, err := os.ReadFile(filepath.Join(folder, "SOURCES.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

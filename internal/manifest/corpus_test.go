@@ -9,22 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
-
-// corpus returns the folder with public manifests and skips the test if it is
-// not there.
-func corpus(t testing.TB) string {
-	t.Helper()
-	folder := os.Getenv("DRA_STEWARD_CORPUS")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	if _, err := os.Stat(filepath.Join(folder, "EXPECTATIONS.tsv")); err != nil {
-		t.Skipf("no corpus of public manifests: %v; set DRA_STEWARD_CORPUS to its folder", err)
-	}
-	return folder
-}
 
 type expectation struct{ verdict, detail string }
 
@@ -62,7 +49,7 @@ func form(problems []manifest.Problem) string {
 }
 
 func TestCorpus(t *testing.T) {
-	folder := corpus(t)
+	folder := corpus.Folder(t)
 	expected := expectations(t, folder)
 	count := map[string]int{}
 	for document, err := range (manifest.Reader{}).Walk(folder) {
@@ -124,7 +111,7 @@ func checkPaths(t *testing.T, key, detail string, problems []manifest.Problem) {
 }
 
 func BenchmarkCorpus(b *testing.B) {
-	folder := corpus(b)
+	folder := corpus.Folder(b)
 	for b.Loop() {
 		documents := 0
 		for document, err := range (manifest.Reader{}).Walk(folder) {

@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/parameters"
 )
@@ -167,7 +168,7 @@ func (m mutation) apply(object map[string]any) bool {
 // configurations are those of the claims, templates and classes in the public manifests
 // that EXPECTATIONS.tsv calls valid.
 func configurations(t *testing.T) (all []configuration) {
-	folder := corpus(t)
+	folder := corpus.Folder(t)
 	valid := expectations(t, folder)
 	ours := map[string]int{}
 	for document, err := range (manifest.Reader{}).Walk(folder) {
@@ -221,17 +222,6 @@ func configs(object any) (configs []resourceapi.DeviceConfiguration) {
 		configs = append(configs, config.DeviceConfiguration)
 	}
 	return configs
-}
-
-func corpus(t *testing.T) string {
-	folder := os.Getenv("DRA_STEWARD_CORPUS")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	if _, err := os.Stat(filepath.Join(folder, "EXPECTATIONS.tsv")); err != nil {
-		t.Skipf("no corpus of public manifests: %v; set DRA_STEWARD_CORPUS to its folder", err)
-	}
-	return folder
 }
 
 func expectations(t *testing.T, folder string) map[string]bool {

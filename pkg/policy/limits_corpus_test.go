@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // TestDefaultLimitsAreFarAboveManifests: the default limits admit 50 times of what public
-// manifests have, and not the claim of TestCostlyClaims. With DRA_STEWARD_CORPUS, the
+// manifests have, and not the claim of TestCostlyClaims. Where the corpus is, the
 // manifests themselves are within what is recorded.
 func TestDefaultLimitsAreFarAboveManifests(t *testing.T) {
 	e := engine(t, policy.Settings{}, policy.Library()).BoundsOnly()
@@ -40,8 +41,8 @@ func TestDefaultLimitsAreFarAboveManifests(t *testing.T) {
 	if d := e.Evaluate(t.Context(), writing(costly(4))); len(d.Failures) != 1 || !d.Failures[0].TooLarge {
 		t.Errorf("the claim of a campaign: %+v", d)
 	}
-	folder := os.Getenv("DRA_STEWARD_CORPUS")
-	if folder == "" {
+	folder, err := corpus.Find()
+	if err != nil {
 		return
 	}
 	within := engine(t, policy.Settings{Limits: policy.Limits{Tolerations: corpusTolerations, DistinctTolerations: corpusDistinct, Bytes: corpusBytes}}, policy.Library()).BoundsOnly()

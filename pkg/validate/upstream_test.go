@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 
@@ -129,15 +130,9 @@ func verdict(t *testing.T, r record, c apiserver.Conditions) []string {
 
 // records reads the tables, and skips the test where they are not.
 func records(t *testing.T) (rows []record) {
-	folder := os.Getenv("DRA_STEWARD_CORPUS")
-	for up := ".."; folder == "" && len(up) < len("../../../../.."); up = filepath.Join(up, "..") {
-		if _, err := os.Stat(filepath.Join(up, "shared", "corpus")); err == nil {
-			folder = filepath.Join(up, "shared", "corpus")
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "upstream-*-tables.jsonl"))
-	if folder == "" || len(files) == 0 || err != nil {
-		t.Skip("upstream's tables are not there; set DRA_STEWARD_CORPUS to the folder of the corpus")
+	files, err := filepath.Glob(filepath.Join(corpus.Folder(t), "upstream-*-tables.jsonl"))
+	if len(files) == 0 || err != nil {
+		t.Skip("the corpus has no tables of upstream")
 	}
 	for _, file := range files {
 		rows = append(rows, recordsOf(t, file)...)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/campaign"
 	"github.com/dra-steward/dra-steward/test/oracle/compare"
@@ -31,17 +32,17 @@ func start(t *testing.T) *oracle.Oracle {
 	return o
 }
 
-// corpus returns the folder of the corpus and skips the test if there is none.
-func corpus(t *testing.T) string {
+// folder returns the folder of the corpus and skips the test if there is none.
+func folder(t *testing.T) string {
 	t.Helper()
-	folder, err := inputs.Folder()
-	if errors.Is(err, inputs.ErrNoCorpus) {
+	found, err := inputs.Folder()
+	if errors.Is(err, corpus.ErrMissing) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return folder
+	return found
 }
 
 func judge(t *testing.T, o *oracle.Oracle, cases []wire.Case) []wire.Answer {
@@ -76,7 +77,7 @@ func hold(t *testing.T, minor int, cases []wire.Case, answers []wire.Answer) {
 }
 
 func TestCorpus(t *testing.T) {
-	cases, err := inputs.Corpus(corpus(t))
+	cases, err := inputs.Corpus(folder(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func found(t *testing.T, o *oracle.Oracle) {
 
 // TestTables: rows of upstream's own tests, of whatever kinds, functions and versions a file has.
 func TestTables(t *testing.T) {
-	rows, err := inputs.Tables(corpus(t))
+	rows, err := inputs.Tables(folder(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/golden"
@@ -22,7 +23,7 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	public, err := inputs.Public()
-	if err != nil && !errors.Is(err, inputs.ErrNoCorpus) {
+	if err != nil && !errors.Is(err, corpus.ErrMissing) {
 		t.Fatal(err)
 	}
 	cases = append(cases, public...)

@@ -17,6 +17,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/example"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -24,34 +25,19 @@ import (
 	"github.com/dra-steward/dra-steward/test/oracle/wire"
 )
 
-// CorpusVariable is the environment variable that names the folder of the corpus.
-const CorpusVariable = "DRA_STEWARD_CORPUS"
-
 // tables are the files of the corpus with upstream's tables, by the version that they are of.
 const tables = "upstream-*-tables.jsonl"
 
 // named is the version of the tables whose answers are recorded under the line alone.
 const named = "1.37.0"
 
-// ErrNoCorpus says that the corpus is not there.
-var ErrNoCorpus = errors.New("no corpus of public manifests; set " + CorpusVariable + " to its folder")
-
-// Folder returns the folder of the corpus: what CorpusVariable names, or shared/corpus
-// beside the repository, looked for from the working directory upwards.
+// Folder returns the folder of the corpus, or [corpus.ErrMissing] if it has no tables of upstream.
 func Folder() (string, error) {
-	if folder := os.Getenv(CorpusVariable); folder != "" {
-		if len(tableFiles(folder)) == 0 {
-			return "", fmt.Errorf("%w: %s has no %s", ErrNoCorpus, folder, tables)
-		}
-		return folder, nil
+	folder, err := corpus.Find()
+	if err == nil && len(tableFiles(folder)) == 0 {
+		return "", fmt.Errorf("%w: %s has no %s", corpus.ErrMissing, folder, tables)
 	}
-	for up := ".."; len(up) < len("../../../../../.."); up = filepath.Join(up, "..") {
-		folder := filepath.Join(up, "shared", "corpus")
-		if len(tableFiles(folder)) > 0 {
-			return folder, nil
-		}
-	}
-	return "", ErrNoCorpus
+	return folder, err
 }
 
 // Corpus returns the manifests of the corpus that can be read, each as a creation of

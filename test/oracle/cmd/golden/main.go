@@ -16,6 +16,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/golden"
@@ -51,7 +52,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		return err
 	}
 	public, err := inputs.Public()
-	if err != nil && !errors.Is(err, inputs.ErrNoCorpus) {
+	if err != nil && !errors.Is(err, corpus.ErrMissing) {
 		return err
 	}
 	all := slices.Concat(own, public)

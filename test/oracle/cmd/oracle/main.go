@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/campaign"
@@ -76,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (agreed b
 	}
 	if public, err := inputs.Public(); err == nil {
 		cases = append(cases, public...)
-	} else if !errors.Is(err, inputs.ErrNoCorpus) {
+	} else if !errors.Is(err, corpus.ErrMissing) {
 		return false, err
 	}
 	if err := c.Varied(ctx, *seed, *count/variedShare, cases); err != nil {
