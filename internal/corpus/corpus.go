@@ -15,7 +15,7 @@ const Variable = "DRA_STEWARD_CORPUS"
 // ErrMissing says that there is no such folder.
 var ErrMissing = errors.New("no corpus of public manifests; set " + Variable + " to its folder")
 
-// Find returns the folder: what Variable names, or shared/corpus beside the repository, looked
+// Find returns the folder: what Variable names, or shared/corpus next to the repository, looked
 // for from the working directory upwards.
 func Find() (string, error) {
 	if folder := os.Getenv(Variable); folder != "" {

@@ -145,6 +145,7 @@ var Packages = map[string]Package{
 	"internal/newer":            {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/windows":          {Floor: 1, Peers: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/condition":        {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/corpus":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 

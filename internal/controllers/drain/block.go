@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -27,7 +28,7 @@ func (d *Decision) block(in Input, pod *candidate, from time.Time, force bool) *
 		if refusal.Budget {
 			return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedBudget, Budgets: budgetNames(pod)}
 		}
-		return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedRefused, Message: bounded(refusal.Message, 512)}
+		return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedRefused, Message: condition.Bounded(refusal.Message, 512)}
 	}
 	if force {
 		return nil
@@ -171,12 +172,4 @@ func podsText(b v1alpha1.DrainBlock) string {
 		names = append(names, b.Namespace+"/"+name)
 	}
 	return plural.List(names, len(names), int(b.Count))
-}
-
-// bounded cuts a text to a number of bytes.
-func bounded(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-3], "") + "…"
 }

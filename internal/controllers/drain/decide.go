@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
@@ -288,14 +289,7 @@ type conditions struct {
 
 // set sets a condition; its transition time changes only with its status.
 func (c conditions) set(kind string, is bool, reason, message string) metav1.Condition {
-	status := metav1.ConditionFalse
-	if is {
-		status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&c.status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: bounded(message, 2048),
-		ObservedGeneration: c.status.ObservedGeneration, LastTransitionTime: metav1.NewTime(c.now.Truncate(time.Second)),
-	})
+	condition.Set(&c.status.Conditions, c.status.ObservedGeneration, c.now, condition.Condition{Type: kind, Is: is, Reason: reason, Message: message})
 	return *meta.FindStatusCondition(c.status.Conditions, kind)
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 )
 
 // Requester is the requester of the EvictionRequests. Kubernetes makes it a label of the
@@ -98,10 +99,10 @@ func hasStatus(r *lifecycleapi.EvictionRequest) bool {
 
 func stored(r *lifecycleapi.EvictionRequest) Request {
 	s := Request{Namespace: r.Namespace, Name: r.Name, Answered: hasStatus(r)}
-	for _, condition := range r.Status.Conditions {
-		s.move(&condition.LastTransitionTime)
-		if condition.Type == string(lifecycleapi.EvictionConditionFailed) && condition.Status == metav1.ConditionTrue {
-			s.Failed = bounded(condition.Reason+": "+condition.Message, 512)
+	for _, c := range r.Status.Conditions {
+		s.move(&c.LastTransitionTime)
+		if c.Type == string(lifecycleapi.EvictionConditionFailed) && c.Status == metav1.ConditionTrue {
+			s.Failed = condition.Bounded(c.Reason+": "+c.Message, 512)
 		}
 	}
 	return s
@@ -190,7 +191,7 @@ func (c *Controller) ask(ctx context.Context, d *v1alpha1.DeviceDrain, pod v1alp
 	}
 	c.locked(func() {
 		if outcome == Refused {
-			c.answers.unasked[pod.UID] = bounded(err.Error(), 512)
+			c.answers.unasked[pod.UID] = condition.Bounded(err.Error(), 512)
 			c.answers.names[pod.UID] = at
 		}
 		c.options.Metrics.answered(callRequest, outcome, refusal)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
@@ -38,7 +39,7 @@ func (w *work) begin() string {
 			w.wakeAt(w.Now)
 		default:
 			if over := w.check(d.DeviceName); over != "" {
-				d.Message = bounded("the guard: "+over, 1024)
+				d.Message = condition.Bounded("the guard: "+over, 1024)
 				return over
 			}
 			for _, s := range scopes(d.DeviceName) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 )
 
 // A BindingFailure is a binding condition of a device that has failed (KEP-5007).
@@ -116,5 +117,5 @@ func failedBinding(want *v1alpha1.CauseBindingConditions, from *Bindings) map[v1
 
 // oneLine makes one line of a text that others write.
 func oneLine(text string, most int) string {
-	return bounded(strings.Join(strings.Fields(text), " "), most)
+	return condition.Bounded(strings.Join(strings.Fields(text), " "), most)
 }

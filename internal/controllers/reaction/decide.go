@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
@@ -103,7 +104,7 @@ func (w *work) observe(d *v1alpha1.ReactionDevice) {
 			w.changed(d, d.HealthySince != nil)
 			d.SickSince, d.HealthySince = w.stamp(), nil
 		}
-		d.Cause = bounded(cause, 512)
+		d.Cause = condition.Bounded(cause, 512)
 	case w.Published(d.DeviceName):
 		if d.HealthySince == nil && (w.Healthy == nil || w.Healthy(d.DeviceName)) {
 			w.changed(d, d.SickSince != nil)
@@ -191,7 +192,7 @@ func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDra
 	d.State = v1alpha1.ReactionDraining
 	switch failed := meta.FindStatusCondition(drain.Status.Conditions, v1alpha1.DrainFailed); {
 	case failed != nil && failed.Status == metav1.ConditionTrue:
-		d.Message = bounded("the drain has failed: "+failed.Message, 1024)
+		d.Message = condition.Bounded("the drain has failed: "+failed.Message, 1024)
 	case drain.Status.CompletionTime != nil:
 		d.State = v1alpha1.ReactionDrained
 	}
@@ -230,16 +231,8 @@ func (w *work) endDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain)
 
 // acknowledge leaves a device alone until its cause has gone.
 func (w *work) acknowledge(d *v1alpha1.ReactionDevice, message string) {
-	d.State, d.Drain, d.DrainUID, d.Message = v1alpha1.ReactionAcknowledged, "", "", bounded(message, 1024)
+	d.State, d.Drain, d.DrainUID, d.Message = v1alpha1.ReactionAcknowledged, "", "", condition.Bounded(message, 1024)
 }
 
 // acts reports whether the reaction writes drains.
 func (w *work) acts() bool { return w.Reaction.Spec.Mode == v1alpha1.ReactionAct }
-
-// bounded cuts a text after a number of bytes, between two characters.
-func bounded(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
-}

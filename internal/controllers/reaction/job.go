@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 )
 
 // jobName is the name of an attempt: that of the reaction, a hash of the drain, and a number.
@@ -27,7 +28,7 @@ func runs(p *v1alpha1.ReactionProve) int32 { return max(ptr.Deref(p.Runs, 1), 1)
 func (w *work) createJob(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 	pin, err := w.Proofs.Pin(d.DeviceName, drain)
 	if err != nil {
-		d.Proof.Message = bounded("waits: "+err.Error(), 1024)
+		d.Proof.Message = condition.Bounded("waits: "+err.Error(), 1024)
 		return
 	}
 	template, err := v1alpha1.ProofTemplate(w.Reaction.Spec.Prove)
@@ -83,7 +84,7 @@ func bindTo(spec *corev1.PodSpec, node string) {
 func (w *work) createClaim(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain, job *batchv1.Job) {
 	pin, err := w.Proofs.Pin(d.DeviceName, drain)
 	if err != nil {
-		d.Proof.Message = bounded("waits: "+err.Error(), 1024)
+		d.Proof.Message = condition.Bounded("waits: "+err.Error(), 1024)
 		return
 	}
 	owner := metav1.OwnerReference{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job.Name, UID: job.UID}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -81,7 +82,7 @@ func (w *work) prove(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 
 // unprovable keeps the number of attempts.
 func unprovable(p *v1alpha1.ReactionProof, why string) *v1alpha1.ReactionProof {
-	result := &v1alpha1.ReactionProof{State: v1alpha1.ProofUnprovable, Message: bounded(why, 1024)}
+	result := &v1alpha1.ReactionProof{State: v1alpha1.ProofUnprovable, Message: condition.Bounded(why, 1024)}
 	if p != nil {
 		result.Attempt, result.Job, result.EndTime = p.Attempt, p.Job, p.EndTime
 	}
@@ -180,7 +181,7 @@ func (w *work) clean(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 
 // end notes a result.
 func (w *work) end(p *v1alpha1.ReactionProof, state v1alpha1.ReactionProofState, message string) {
-	p.State, p.EndTime, p.Message = state, w.stamp(), bounded(message, 1024)
+	p.State, p.EndTime, p.Message = state, w.stamp(), condition.Bounded(message, 1024)
 }
 
 // output is a result with the end of the log.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -39,17 +40,17 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 	case d.Restart != nil && d.Restart.UID != pod.UID && ready(pod):
 		d.Message = fmt.Sprintf("pod %s was restarted as %s, and the cause stands", d.Restart.Pod, pod.Name)
 	case d.Restart != nil && d.Restart.UID == pod.UID && pod.DeletionTimestamp == nil && used != "":
-		d.Message = bounded("pod "+name+used, 1024)
+		d.Message = condition.Bounded("pod "+name+used, 1024)
 	case d.Restart != nil && w.RestartRefused[pod.UID] != "":
-		d.Message = bounded("pod "+name+" does not restart: "+w.RestartRefused[pod.UID], 1024)
+		d.Message = condition.Bounded("pod "+name+" does not restart: "+w.RestartRefused[pod.UID], 1024)
 	case d.Restart != nil:
 		d.Message = "pod " + d.Restart.Pod + " restarts"
 	case !w.Reaction.Spec.End.RestartDriver:
-		d.Message = bounded("if the driver takes the taint back only when it restarts, restart pod "+name, 1024)
+		d.Message = condition.Bounded("if the driver takes the taint back only when it restarts, restart pod "+name, 1024)
 	case !w.Restarts:
-		d.Message = bounded("restart pod "+name+": the controller has no right to do it (controller.reactions.restartDrivers in the values of the chart)", 1024)
+		d.Message = condition.Bounded("restart pod "+name+": the controller has no right to do it (controller.reactions.restartDrivers in the values of the chart)", 1024)
 	case used != "":
-		d.Message = bounded("pod "+name+used, 1024)
+		d.Message = condition.Bounded("pod "+name+used, 1024)
 	case other != "":
 		d.Message = "waits until pod " + other + " has restarted"
 	default:

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -118,12 +118,5 @@ func (c conditions) drop(kind string) { meta.RemoveStatusCondition(&c.status.Con
 
 // set sets a condition; its transition time changes only with its status.
 func (c conditions) set(kind string, is bool, reason, message string) {
-	status := metav1.ConditionFalse
-	if is {
-		status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&c.status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: bounded(message, 2048),
-		ObservedGeneration: c.status.ObservedGeneration, LastTransitionTime: metav1.NewTime(c.now.Truncate(time.Second)),
-	})
+	condition.Set(&c.status.Conditions, c.status.ObservedGeneration, c.now, condition.Condition{Type: kind, Is: is, Reason: reason, Message: message})
 }

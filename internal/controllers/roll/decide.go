@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
@@ -152,7 +153,9 @@ func (w *work) fail(n *v1alpha1.RollNode, message string) {
 }
 
 // note says why a node waits.
-func (w *work) note(n *v1alpha1.RollNode, message string) { n.Message = bounded(message, 1024) }
+func (w *work) note(n *v1alpha1.RollNode, message string) {
+	n.Message = condition.Bounded(message, 1024)
+}
 
 // count counts the nodes in a state.
 func (w *work) count(states ...v1alpha1.RollState) (count int32) {
@@ -206,12 +209,4 @@ func (w *work) acknowledged() (ceiling *guard.Ceiling, wrong string) {
 		return nil, fmt.Sprintf("the annotation %s is not used: %v", v1alpha1.AcknowledgementAnnotation, err)
 	}
 	return ceiling, ""
-}
-
-// bounded cuts a text after a number of bytes, between two characters.
-func bounded(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }

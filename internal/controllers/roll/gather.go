@@ -100,7 +100,7 @@ func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *cor
 		return cmp.Or(strings.Compare(a.Driver, b.Driver), strings.Compare(a.Name, b.Name))
 	})
 	n := Node{
-		Ready: condition(node, string(corev1.NodeReady)) == corev1.ConditionTrue, Unschedulable: node.Spec.Unschedulable,
+		Ready: nodeCondition(node, string(corev1.NodeReady)) == corev1.ConditionTrue, Unschedulable: node.Spec.Unschedulable,
 		CordonedBy: node.Annotations[v1alpha1.RollAnnotation], Group: node.Labels[r.Spec.PerLabel],
 		Devices: found.devices, Pools: found.pools[:min(len(found.pools), maxPools)], Incomplete: found.incomplete, WorkDone: workDone(r, node),
 		Refused: c.refused[r.Name+"/"+node.Name],
@@ -162,7 +162,7 @@ func workDone(r *v1alpha1.DeviceRoll, node *corev1.Node) bool {
 	case work == nil:
 		return false
 	case work.Condition != nil:
-		return condition(node, work.Condition.Type) == cmp.Or(work.Condition.Status, corev1.ConditionTrue)
+		return nodeCondition(node, work.Condition.Type) == cmp.Or(work.Condition.Status, corev1.ConditionTrue)
 	case work.Annotation != nil:
 		return node.Annotations[work.Annotation.Key] == work.Annotation.Value
 	}

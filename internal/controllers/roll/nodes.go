@@ -46,7 +46,7 @@ func sameNode(old, object any) bool {
 }
 
 // condition is the status of a condition of a node.
-func condition(node *corev1.Node, kind string) corev1.ConditionStatus {
+func nodeCondition(node *corev1.Node, kind string) corev1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
 		if string(c.Type) == kind {
 			return c.Status

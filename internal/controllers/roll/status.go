@@ -3,12 +3,12 @@ package roll
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -57,14 +57,7 @@ func (w *work) allFree() bool {
 
 // set sets a condition; its transition time changes only with its status.
 func (w *work) set(kind string, is bool, reason, message string) {
-	status := metav1.ConditionFalse
-	if is {
-		status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: bounded(message, 2048),
-		ObservedGeneration: w.Status.ObservedGeneration, LastTransitionTime: metav1.NewTime(w.Now.Truncate(time.Second)),
-	})
+	condition.Set(&w.Status.Conditions, w.Status.ObservedGeneration, w.Now, condition.Condition{Type: kind, Is: is, Reason: reason, Message: message})
 }
 
 // are is such as "1 node is" and "2 nodes are".

@@ -1,0 +1,41 @@
+// Package condition writes the conditions of our own types.
+package condition
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// messageBytes limits the message of a condition.
+const messageBytes = 2048
+
+// A Condition is one that is true or false.
+type Condition struct {
+	Type            string
+	Is              bool
+	Reason, Message string
+}
+
+// Set sets a condition of a status that is of a generation. Its transition time, in whole
+// seconds, changes only with its status.
+func Set(all *[]metav1.Condition, generation int64, now time.Time, c Condition) {
+	status := metav1.ConditionFalse
+	if c.Is {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(all, metav1.Condition{
+		Type: c.Type, Status: status, Reason: c.Reason, Message: Bounded(c.Message, messageBytes),
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+	})
+}
+
+// Bounded cuts a text after a number of bytes, at least 3, between two characters.
+func Bounded(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}
