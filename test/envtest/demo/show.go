@@ -15,8 +15,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
-	"github.com/dra-steward/dra-steward/test/envtest/internal/controller"
 )
 
 const (

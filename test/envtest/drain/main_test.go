@@ -24,7 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
-	"github.com/dra-steward/dra-steward/test/envtest/internal/controller"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
 const (

@@ -28,7 +28,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
-	"github.com/dra-steward/dra-steward/test/envtest/internal/controller"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
 const (

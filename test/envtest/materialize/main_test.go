@@ -26,8 +26,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
-	"github.com/dra-steward/dra-steward/test/envtest/internal/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 

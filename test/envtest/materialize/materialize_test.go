@@ -10,7 +10,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/test/envtest/internal/controller"
+	"github.com/dra-steward/dra-steward/test/envtest/controller"
 )
 
 const rack = `{attributes: {dc.example.com/rack: {string: r1}}}`
