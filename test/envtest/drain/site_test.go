@@ -117,16 +117,28 @@ func (s site) request(tolerations ...resourceapi.DeviceToleration) (spec resourc
 func (s site) replicas(name string, n int32, claim string) {
 	s.Helper()
 	s.replicasOf(name, n, func(pod *corev1.PodSpec) {
-		pod.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
-		pod.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
+		fromTemplate(pod)
 		if claim != "" {
 			pod.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: &claim}
 		}
 	})
 }
 
+// fromTemplate gives a pod a claim from the template of the site.
+func fromTemplate(pod *corev1.PodSpec) {
+	pod.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	pod.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
+}
+
 // replicasOf runs pods of a ReplicaSet that get their devices as needs says.
 func (s site) replicasOf(name string, n int32, needs func(pod *corev1.PodSpec)) {
+	s.Helper()
+	s.replicaSet(name, n, needs)
+	s.ready(name, n)
+}
+
+// replicaSet creates a ReplicaSet, and does not wait for its pods.
+func (s site) replicaSet(name string, n int32, needs func(pod *corev1.PodSpec)) {
 	s.Helper()
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	set.Spec.Replicas = &n
@@ -138,6 +150,11 @@ func (s site) replicasOf(name string, n int32, needs func(pod *corev1.PodSpec)) 
 	pod.Containers = []corev1.Container{{Name: "train", Image: "registry.example.com/train:1"}}
 	needs(pod)
 	do(s, s.create(c.AppsV1().ReplicaSets(s.name).Create(s.Context(), set, metav1.CreateOptions{})))
+}
+
+// ready waits until so many pods of a ReplicaSet are.
+func (s site) ready(name string, n int32) {
+	s.Helper()
 	s.eventually("the replicas are ready", func(ctx context.Context) (bool, error) {
 		set, err := c.AppsV1().ReplicaSets(s.name).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && set.Status.ReadyReplicas == n, nil
