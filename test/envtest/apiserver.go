@@ -26,6 +26,8 @@ const (
 	// startTimeout is generous, for machines that also compile.
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 30 * time.Second
+	// etcdStopTimeout is longer than the 7 s that etcd waits for requests before it ends them.
+	etcdStopTimeout = 12 * time.Second
 	// startAttempts covers a port that something else took just before us.
 	startAttempts = 3
 	// logLines is how much of a log an error repeats.
@@ -61,7 +63,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 		}
 		if err = plane.Start(); err == nil {
 			c.plane = plane
-			c.cleanup = append(c.cleanup, plane.Stop)
+			c.cleanup = append(c.cleanup, c.stopControlPlane)
 			return nil
 		}
 		portTaken := strings.Contains(c.logTails(), "address already in use")
@@ -72,12 +74,24 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 	}
 }
 
+// stopControlPlane stops the API server, then etcd. etcd 3.7 at times does not end after its API server
+// has gone. It is killed then, without an error: its data are those of a cluster that ends.
+func (c *Cluster) stopControlPlane() error {
+	if err := c.plane.APIServer.Stop(); err != nil {
+		return errors.Join(fmt.Errorf("%w; the ends of the logs:\n%s", err, c.logTails()), c.plane.Etcd.Stop())
+	}
+	if err := c.plane.Etcd.Stop(); err != nil && !strings.HasPrefix(err.Error(), "timeout waiting for process") {
+		return err
+	}
+	return nil
+}
+
 func (c *Cluster) logTails() string {
 	return proc.Tail(c.Log(assets.Etcd), logLines) + "\n" + proc.Tail(c.Log(assets.APIServer), logLines)
 }
 
 func (c *Cluster) newControlPlane(o Options) (*ctrlenvtest.ControlPlane, error) {
-	etcd := &ctrlenvtest.Etcd{Path: c.set.Load().Path(assets.Etcd), StartTimeout: startTimeout, StopTimeout: stopTimeout}
+	etcd := &ctrlenvtest.Etcd{Path: c.set.Load().Path(assets.Etcd), StartTimeout: startTimeout, StopTimeout: etcdStopTimeout}
 	api := &ctrlenvtest.APIServer{Path: c.set.Load().Path(assets.APIServer), StartTimeout: startTimeout, StopTimeout: stopTimeout}
 	var err error
 	if etcd.DataDir, err = os.MkdirTemp(c.dir.path, "etcd-"); err != nil {
