@@ -168,7 +168,7 @@ func TestNotMade(t *testing.T) {
 	const gone = `resource claim template "train": not found`
 	templated := waits(corev1.PodResourceClaim{ResourceClaimTemplateName: new("train")})
 	owned := templated.DeepCopy()
-	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "train", Controller: new(true)}}
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", Controller: new(true)}}
 	for name, tt := range map[string]struct {
 		pod                      *corev1.Pod
 		events                   []*corev1.Event
@@ -184,7 +184,8 @@ func TestNotMade(t *testing.T) {
 		"another template": {pod: templated, events: []*corev1.Event{event(gone)}, templates: []string{"trian"}, kind: TemplateMissing,
 			message: `did you mean "trian"?`, remedy: "use trian", command: "kubectl patch pod train-0 -n team-a"},
 		"in a Job": {pod: owned, events: []*corev1.Event{event(gone)}, templates: []string{"trian"}, kind: TemplateMissing,
-			message: `did you mean "trian"?`, remedy: "use trian, in the pod template of Job train"},
+			message: `did you mean "trian"?`, remedy: "use trian, in the pod template of Job train",
+			command: `kubectl patch job train -n team-a -p '{"spec":{"template":{"spec":{"resourceClaims":[{"name":"gpu","resourceClaimTemplateName":"trian"}]}}}}' --dry-run=client -o yaml | kubectl replace --force -f -`},
 		"quota": {pod: templated, events: []*corev1.Event{event(`create ResourceClaim : resourceclaims is forbidden: exceeded quota: claims, requested: a/b=1,c=2, used: a/b=3,c=4, limited: a/b=3,c=5`)},
 			kind: QuotaExceeded, message: "ResourceQuota claims refuses the claim", command: `kubectl patch resourcequota claims -n team-a --type=merge -p '{"spec":{"hard":{"a/b":"4","c":"6"}}}'`},
 		"no claim": {pod: waits(corev1.PodResourceClaim{ResourceClaimName: new("train")}), kind: ClaimMissing, message: "ResourceClaim train does not exist", remedy: "create ResourceClaim train in namespace team-a"},

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
@@ -200,28 +199,6 @@ func noun(r asked) string {
 		}
 	}
 	return r.class
-}
-
-// editable reports whether a pod can be replaced by a changed one: one that a controller
-// owns is created again as it was.
-func editable(pod *corev1.Pod) (ok bool, owner string) {
-	for _, o := range pod.OwnerReferences {
-		if o.Controller != nil && *o.Controller {
-			return false, o.Kind + " " + o.Name
-		}
-	}
-	return true, ""
-}
-
-// editPod returns the command that changes a pod, or the remedy in words for one that a
-// controller owns.
-func editPod(c *Cause, pod *corev1.Pod, remedy string, operations ...operation) {
-	c.Remedy = remedy
-	if ok, owner := editable(pod); !ok {
-		c.Remedy += ", in the pod template of " + owner
-		return
-	}
-	c.Command = replaceObject("pod", pod.Namespace, pod.Name, operations...)
 }
 
 func joinCommands(commands []string) string {

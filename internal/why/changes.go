@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
@@ -169,7 +170,7 @@ func (q *question) elsewhere(_ context.Context, r asked, request *Request) (all 
 	if here > 0 {
 		which = fmt.Sprintf("only %d", here)
 	}
-	add := func(what, remedy string, change func(*corev1.PodSpec), operations ...operation) {
+	add := func(what, remedy string, change func(*corev1.PodSpec)) {
 		h := hypothesis{cause: Cause{Kind: WrongNode, Devices: len(away)}, change: func(q *question) {
 			pod := q.pod.DeepCopy()
 			change(&pod.Spec)
@@ -178,23 +179,23 @@ func (q *question) elsewhere(_ context.Context, r asked, request *Request) (all 
 			}
 		}}
 		h.cause.Message = fmt.Sprintf("%d of %d %s devices are free, %s on the nodes where the pod may run (%s)", free+here, request.Matching, noun(r), which, what)
-		editPod(&h.cause, q.pod, remedy, operations...)
+		editNodes(&h.cause, q.pod, remedy, change)
 		all = append(all, h)
 	}
 	selector, affinity := len(q.pod.Spec.NodeSelector) > 0, requiredAffinity(q.pod)
-	removeSelector, removeAffinity := operation{Op: "remove", Path: "/spec/nodeSelector"}, operation{Op: "remove", Path: "/spec/affinity/nodeAffinity"}
 	if selector {
-		add("nodeSelector "+labelText(q.pod.Spec.NodeSelector), "remove the node selector", func(s *corev1.PodSpec) { s.NodeSelector = nil }, removeSelector)
+		add("nodeSelector "+labelText(q.pod.Spec.NodeSelector), "remove the node selector", func(s *corev1.PodSpec) { s.NodeSelector = nil })
 	}
 	if affinity {
-		add("its node affinity", "remove the node affinity", func(s *corev1.PodSpec) { s.Affinity.NodeAffinity = nil }, removeAffinity)
+		add("its node affinity", "remove the node affinity", func(s *corev1.PodSpec) { s.Affinity.NodeAffinity = nil })
 	}
 	if selector && affinity {
-		add("its node selector and affinity", "remove the node selector and affinity", func(s *corev1.PodSpec) { s.NodeSelector, s.Affinity.NodeAffinity = nil, nil }, removeSelector, removeAffinity)
+		add("its node selector and affinity", "remove the node selector and affinity", func(s *corev1.PodSpec) { s.NodeSelector, s.Affinity.NodeAffinity = nil, nil })
 	}
 	if !selector && !affinity {
-		add("the devices of its other claims are there", "delete the pod and those claims", func(s *corev1.PodSpec) { s.ResourceClaims = nil })
-		all[0].cause.Command = ""
+		const remedy = "delete the pod and those claims"
+		add("the devices of its other claims are there", remedy, func(s *corev1.PodSpec) { s.ResourceClaims = nil })
+		all[0].cause.Remedy, all[0].cause.Command = remedy, ""
 	}
 	return all
 }
@@ -256,8 +257,9 @@ func (q *question) editCount(c *Cause, r asked, n int64) {
 		c.Command = q.origin.edit(operation{"replace", r.path + "/count", n})
 		return
 	}
-	at := q.extended[r.request]
-	editPod(c, q.pod, c.Remedy, operation{"replace", at.requests, fmt.Sprint(n)}, operation{"replace", at.limits, fmt.Sprint(n)})
+	editPod(c, q.pod, c.Remedy, func(spec *corev1.PodSpec) {
+		q.extended[r.request].set(spec, *resource.NewQuantity(n, resource.DecimalSI))
+	})
 }
 
 // constraint is the question without one of the constraints of the claim.

@@ -40,20 +40,12 @@ func (o origin) edit(operations ...operation) string {
 	return command
 }
 
-// again returns the command that creates a pod again, with other claims. If a controller
-// owns it, that creates it.
-func again(pod *corev1.Pod) string {
-	at := word(pod.Name) + " -n " + word(pod.Namespace)
-	if ok, _ := editable(pod); !ok {
-		return "kubectl delete pod " + at
-	}
-	return "kubectl get pod " + at + " -o yaml | kubectl replace --force -f -"
+func replaceObject(resource, namespace, name string, operations ...operation) string {
+	return fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p %s", resource, word(name), word(namespace), quote(marshal(operations))) + replaced
 }
 
-func replaceObject(resource, namespace, name string, operations ...operation) string {
-	return fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p %s --dry-run=client -o yaml | kubectl replace --force -f -",
-		resource, word(name), word(namespace), quote(marshal(operations)))
-}
+// replaced deletes what a command before it prints, and creates it again.
+const replaced = " --dry-run=client -o yaml | kubectl replace --force -f -"
 
 // mergePatch returns the command that changes fields of an object.
 func mergePatch(resource, namespace, name string, fields any) string {

@@ -21,7 +21,7 @@ func (q *question) held(ctx context.Context, r asked, request *Request) (all []h
 	add := func(kind Kind, what string, holder *resourceapi.ResourceClaim, n int) {
 		h := hypothesis{cause: Cause{Kind: kind, Devices: n}, change: func(q *question) { q.release(holder) }}
 		h.cause.Message = fmt.Sprintf("%s claim %s/%s, used by %s", what, holder.Namespace, holder.Name, consumers(holder))
-		h.cause.Remedy, h.cause.Command = end(holder)
+		h.cause.Remedy, h.cause.Command = q.end(holder)
 		all = append(all, h)
 	}
 	holders := map[*resourceapi.ResourceClaim]place{}
@@ -52,8 +52,8 @@ func (q *question) held(ctx context.Context, r asked, request *Request) (all []h
 	return all
 }
 
-// inOrder returns the holders that are easiest to end first: those in the namespace of the
-// claim, then those with few pods.
+// inOrder returns the holders that are easiest to end first: those of other owners than the
+// waiting pod, those in the namespace of the claim, then those with few pods.
 func (q *question) inOrder(holders map[*resourceapi.ResourceClaim]place) []*resourceapi.ResourceClaim {
 	foreign := func(c *resourceapi.ResourceClaim) int {
 		if c.Namespace == q.claim.Namespace {
@@ -61,8 +61,14 @@ func (q *question) inOrder(holders map[*resourceapi.ResourceClaim]place) []*reso
 		}
 		return 1
 	}
+	related := func(c *resourceapi.ResourceClaim) int {
+		if q.related(q.holding(c)) {
+			return 1
+		}
+		return 0
+	}
 	return slices.SortedFunc(maps.Keys(holders), func(a, b *resourceapi.ResourceClaim) int {
-		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(len(a.Status.ReservedFor), len(b.Status.ReservedFor)),
+		return cmp.Or(cmp.Compare(related(a), related(b)), cmp.Compare(foreign(a), foreign(b)), cmp.Compare(len(a.Status.ReservedFor), len(b.Status.ReservedFor)),
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 }
@@ -70,24 +76,6 @@ func (q *question) inOrder(holders map[*resourceapi.ResourceClaim]place) []*reso
 // release takes the devices of a claim back.
 func (q *question) release(holder *resourceapi.ResourceClaim) {
 	q.world.Claims = slices.DeleteFunc(slices.Clone(q.world.Claims), func(c *resourceapi.ResourceClaim) bool { return c == holder })
-}
-
-// end returns what ends the use of a claim.
-func end(holder *resourceapi.ResourceClaim) (remedy, command string) {
-	var pods []string
-	for _, r := range holder.Status.ReservedFor {
-		if r.APIGroup != "" || r.Resource != "pods" {
-			return "wait until " + consumers(holder) + " ends", ""
-		}
-		pods = append(pods, word(r.Name))
-	}
-	switch {
-	case len(pods) == 0:
-		return "no pod uses that claim: delete it", "kubectl delete resourceclaim " + word(holder.Name) + " -n " + word(holder.Namespace)
-	case len(pods) > 5:
-		return fmt.Sprintf("wait until the %d pods of that claim end", len(pods)), ""
-	}
-	return "wait until that pod ends, or delete it", "kubectl delete pod " + strings.Join(pods, " ") + " -n " + word(holder.Namespace)
 }
 
 // results yields what a claim has of a device.

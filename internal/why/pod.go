@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -118,7 +119,7 @@ func (w Cluster) extended(ctx context.Context, a *Answer, pod *corev1.Pod) error
 	var at []extendedPath
 	for _, r := range requests {
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, r.DeviceRequest)
-		at = append(at, pathOf(r.Path.String()))
+		at = append(at, extendedPath(r.Path.String()))
 	}
 	q := w.question(placement.Defaulted(claim))
 	q.pod, q.origin, q.extended = pod, origin{resource: podResource, namespace: pod.Namespace, name: pod.Name}, at
@@ -127,14 +128,24 @@ func (w Cluster) extended(ctx context.Context, a *Answer, pod *corev1.Pod) error
 	return err
 }
 
-// An extendedPath is where a pod requests an extended resource, as JSON pointers.
-type extendedPath struct{ requests, limits string }
+// An extendedPath is where a pod requests an extended resource:
+// spec.containers[0].resources.requests[NAME], or without the container.
+type extendedPath string
 
-func pathOf(path string) extendedPath {
-	container, key, _ := strings.Cut(path, "resources.requests[")
-	container = "/" + strings.NewReplacer("].", "/", "[", "/", ".", "/").Replace(container)
-	key = pointer(strings.TrimSuffix(key, "]"))
-	return extendedPath{container + "resources/requests" + key, container + "resources/limits" + key}
+// set changes the request, and the limit with it.
+func (p extendedPath) set(spec *corev1.PodSpec, quantity resource.Quantity) {
+	_, name, _ := strings.Cut(strings.TrimSuffix(string(p), "]"), "resources.requests[")
+	resources, i := spec.Resources, 0
+	if n, _ := fmt.Sscanf(string(p), "spec.containers[%d]", &i); n == 1 {
+		resources = &spec.Containers[i].Resources
+	} else if n, _ := fmt.Sscanf(string(p), "spec.initContainers[%d]", &i); n == 1 {
+		resources = &spec.InitContainers[i].Resources
+	}
+	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
+		if _, asks := list[corev1.ResourceName(name)]; asks {
+			list[corev1.ResourceName(name)] = quantity
+		}
+	}
 }
 
 // classOf returns the DeviceClass of an extended resource. Resources that a device plugin
@@ -221,7 +232,7 @@ func (w Cluster) bound(a *Answer, pod *corev1.Pod) (all []Cause) {
 		switch {
 		case len(pod.Spec.NodeSelector) > 0 && !requiredAffinity(pod):
 			c.Message += " (nodeSelector " + labelText(pod.Spec.NodeSelector) + ")"
-			editPod(&c, pod, "remove the node selector", operation{Op: "remove", Path: "/spec/nodeSelector"})
+			editNodes(&c, pod, "remove the node selector", func(s *corev1.PodSpec) { s.NodeSelector = nil })
 		case requiredAffinity(pod):
 			c.Remedy = "correct the node affinity of the pod, or end the other pods of the claim"
 		}

@@ -63,7 +63,7 @@ func TestPodCauses(t *testing.T) {
 			pod.Spec.Containers = []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Claims: uses("again")}}, {Name: "b", Resources: corev1.ResourceRequirements{Claims: uses("gpu", "again")}}}
 		}, kind: ClaimNamedTwice, message: "the pod has claim train under two names, gpu and again; kube-scheduler cannot reserve a claim twice for a pod",
 			remedy:  "remove the name again, and let the containers use gpu",
-			command: `kubectl patch pod train-0 -n team-a --type=json -p '[{"op":"replace","path":"/spec/containers/0/resources/claims/0/name","value":"gpu"},{"op":"remove","path":"/spec/containers/1/resources/claims/1"},{"op":"remove","path":"/spec/resourceClaims/1"}]'`},
+			command: `kubectl patch pod train-0 -n team-a -p '{"spec":{"containers":[{"name":"a","resources":{"claims":[{"name":"gpu"}]}},{"name":"b","resources":{"claims":[{"name":"gpu"}]}}],"resourceClaims":[{"$patch":"delete","name":"again"}]}}'`},
 		"no group": {change: func(pod *corev1.Pod, _ *Cluster) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
 		}, kind: GroupIncomplete, message: "PodGroup train does not exist"},
@@ -113,7 +113,7 @@ func TestPodCauses(t *testing.T) {
 			one := corev1.ResourceList{extended: resource.MustParse("1")}
 			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
 		}, kind: ResourceUnknown, message: `did you mean "example.com/gpus"?`, remedy: "request example.com/gpus",
-			command: `kubectl patch pod train-0 -n team-a --type=json -p '[{"op":"remove","path":"/spec/containers/0/resources/limits/example.com~1gpu"},{"op":"add","path":"/spec/containers/0/resources/limits/example.com~1gpus","value":"1"}`},
+			command: `kubectl patch pod train-0 -n team-a -p '{"spec":{"containers":[{"name":"train","resources":{"limits":{"example.com/gpu":null,"example.com/gpus":"1"},"requests":{"example.com/gpu":null,"example.com/gpus":"1"}}}]}}'`},
 		"driver gone": {change: func(pod *corev1.Pod, w *Cluster) {
 			stuck("n1")(pod, w)
 			w.View = tracker.Merge(class(), slice("n2", gpus(1)...))

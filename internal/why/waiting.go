@@ -63,7 +63,7 @@ func (w Cluster) templateMissing(pod *corev1.Pod, reference, template string, te
 	c.Message = fmt.Sprintf("ResourceClaimTemplate %s does not exist%s", template, didYouMean(template, templates))
 	if near := nearest(template, templates); near != "" {
 		i := slices.IndexFunc(pod.Spec.ResourceClaims, func(r corev1.PodResourceClaim) bool { return r.Name == reference })
-		editPod(&c, pod, "use "+near, operation{"replace", pointer("spec", "resourceClaims", i, "resourceClaimTemplateName"), near})
+		editPod(&c, pod, "use "+near, func(s *corev1.PodSpec) { s.ResourceClaims[i].ResourceClaimTemplateName = &near })
 	}
 	return c
 }
@@ -113,7 +113,7 @@ func (w Cluster) missing(pod *corev1.Pod, reference *corev1.PodResourceClaim, na
 		c.Remedy, c.Command = "create the pod again: it gets another claim", again(pod)
 	case near != "":
 		i := slices.IndexFunc(pod.Spec.ResourceClaims, func(r corev1.PodResourceClaim) bool { return r.Name == reference.Name })
-		editPod(&c, pod, "use "+near, operation{"replace", pointer("spec", "resourceClaims", i, "resourceClaimName"), near})
+		editPod(&c, pod, "use "+near, func(s *corev1.PodSpec) { s.ResourceClaims[i].ResourceClaimName = &near })
 	}
 	report.Causes = []Cause{c}
 	return report
@@ -140,30 +140,30 @@ func namedTwice(pod *corev1.Pod) (all []Cause) {
 		claim, first := *reference.ResourceClaimName, pod.Spec.ResourceClaims[at].Name
 		c := Cause{Kind: ClaimNamedTwice, Claim: claim, Message: fmt.Sprintf(
 			"the pod has claim %s under two names, %s and %s; kube-scheduler cannot reserve a claim twice for a pod", claim, first, reference.Name)}
-		operations := rename(pod.Spec.InitContainers, "initContainers", reference.Name, first)
-		operations = append(operations, rename(pod.Spec.Containers, "containers", reference.Name, first)...)
-		editPod(&c, pod, fmt.Sprintf("remove the name %s, and let the containers use %s", reference.Name, first),
-			append(operations, operation{Op: "remove", Path: pointer("spec", "resourceClaims", i)})...)
+		editPod(&c, pod, fmt.Sprintf("remove the name %s, and let the containers use %s", reference.Name, first), func(s *corev1.PodSpec) {
+			rename(s.InitContainers, reference.Name, first)
+			rename(s.Containers, reference.Name, first)
+			s.ResourceClaims = slices.Delete(s.ResourceClaims, i, i+1)
+		})
 		return []Cause{c} // the next one has another place once this is removed
 	}
 	return nil
 }
 
 // rename lets containers that use a claim by its second name use the first.
-func rename(containers []corev1.Container, field, second, first string) (all []operation) {
-	for i, c := range containers {
-		for j, used := range slices.Backward(c.Resources.Claims) {
-			at := pointer("spec", field, i, "resources", "claims", j)
+func rename(containers []corev1.Container, second, first string) {
+	for i := range containers {
+		claims := &containers[i].Resources.Claims
+		for j, used := range slices.Backward(*claims) {
 			switch {
 			case used.Name != second:
-			case slices.ContainsFunc(c.Resources.Claims, func(r corev1.ResourceClaim) bool { return r.Name == first && r.Request == used.Request }):
-				all = append(all, operation{Op: "remove", Path: at})
+			case slices.ContainsFunc(*claims, func(r corev1.ResourceClaim) bool { return r.Name == first && r.Request == used.Request }):
+				*claims = slices.Delete(*claims, j, j+1)
 			default:
-				all = append(all, operation{"replace", at + "/name", first})
+				(*claims)[j].Name = first
 			}
 		}
 	}
-	return all
 }
 
 // waiting are the conditions for kube-scheduler to process the pod at all.
@@ -177,7 +177,7 @@ func (w Cluster) waiting(a *Answer, pod *corev1.Pod) (all []Cause) {
 	}
 	if name := pod.Spec.SchedulerName; name != "" && name != corev1.DefaultSchedulerName && !processed(pod) {
 		c := Cause{Kind: SchedulerMissing, Message: fmt.Sprintf("no scheduler %s has processed the pod", name)}
-		editPod(&c, pod, "start that scheduler, or use "+corev1.DefaultSchedulerName, operation{"replace", "/spec/schedulerName", corev1.DefaultSchedulerName})
+		editPod(&c, pod, "start that scheduler, or use "+corev1.DefaultSchedulerName, func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName })
 		all = append(all, c)
 	}
 	return append(append(all, w.group(pod)...), w.unknownResources(a, pod)...)
@@ -239,10 +239,7 @@ func (w Cluster) unknownResources(a *Answer, pod *corev1.Pod) (all []Cause) {
 		class := w.View.Class(last)
 		switch near := nearest(string(name), known); {
 		case near != "":
-			c.Remedy = "request " + near
-			if ok, _ := editable(pod); ok {
-				c.Command = renameResource(pod, name, near)
-			}
+			editPod(&c, pod, "request "+near, func(s *corev1.PodSpec) { renameResource(s, name, corev1.ResourceName(near)) })
 		case class != nil && class.Spec.ExtendedResourceName == nil:
 			c.Remedy = "let DeviceClass " + last + " provide it"
 			c.Command = mergePatch("deviceclass", "", last, map[string]any{"spec": map[string]any{"extendedResourceName": name}})
@@ -261,24 +258,18 @@ func (w Cluster) offered(name corev1.ResourceName) bool {
 	})
 }
 
-// renameResource returns the command that requests another resource in each container.
-func renameResource(pod *corev1.Pod, name corev1.ResourceName, to string) string {
-	var operations []operation
-	add := func(containers []corev1.Container, field string) {
-		for i, c := range containers {
-			for part, resources := range map[string]corev1.ResourceList{"limits": c.Resources.Limits, "requests": c.Resources.Requests} {
-				if quantity, ok := resources[name]; ok {
-					operations = append(operations,
-						operation{"add", pointer("spec", field, i, "resources", part, to), quantity.String()},
-						operation{Op: "remove", Path: pointer("spec", field, i, "resources", part, name)})
+// renameResource requests another resource in each container.
+func renameResource(spec *corev1.PodSpec, name, to corev1.ResourceName) {
+	for _, containers := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for _, c := range containers {
+			for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+				if quantity, ok := list[name]; ok {
+					list[to] = quantity
+					delete(list, name)
 				}
 			}
 		}
 	}
-	add(pod.Spec.Containers, "containers")
-	add(pod.Spec.InitContainers, "initContainers")
-	slices.SortStableFunc(operations, func(a, b operation) int { return strings.Compare(a.Path, b.Path) })
-	return replaceObject("pod", pod.Namespace, pod.Name, operations...)
 }
 
 // elsewhere is what kube-scheduler reports of a pod whose devices are available.
@@ -315,14 +306,15 @@ func (w Cluster) tooSmall(pod *corev1.Pod, name corev1.ResourceName, requested r
 	}
 	c.Message = fmt.Sprintf("the devices are available, but the pod requests %s %s and the largest node has %s", requested.String(), name, largest.String())
 	c.Remedy = "request less " + string(name)
-	limit, limited := pod.Spec.Containers[0].Resources.Limits[name]
 	if len(pod.Spec.Containers) > 1 || len(pod.Spec.InitContainers) > 0 || pod.Spec.Resources != nil || pod.Spec.Overhead != nil {
 		return c
 	}
-	operations := []operation{{"replace", pointer("spec", "containers", 0, "resources", "requests", name), largest.String()}}
-	if limited && limit.Cmp(largest) > 0 {
-		operations = append(operations, operation{"replace", pointer("spec", "containers", 0, "resources", "limits", name), largest.String()})
-	}
-	editPod(&c, pod, fmt.Sprintf("request at most %s", largest.String()), operations...)
+	editPod(&c, pod, fmt.Sprintf("request at most %s", largest.String()), func(s *corev1.PodSpec) {
+		resources := s.Containers[0].Resources
+		resources.Requests[name] = largest
+		if limit, limited := resources.Limits[name]; limited && limit.Cmp(largest) > 0 {
+			resources.Limits[name] = largest
+		}
+	})
 	return c
 }

@@ -77,11 +77,13 @@ func (w *world) must(err error) {
 func resources() map[string]schema.GroupVersionResource {
 	dra := schema.GroupVersion{Group: "resource.k8s.io", Version: "v1"}
 	core := schema.GroupVersion{Version: "v1"}
+	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
 	return map[string]schema.GroupVersionResource{
 		"DeviceClass": dra.WithResource("deviceclasses"), "ResourceSlice": dra.WithResource("resourceslices"), "DeviceTaintRule": dra.WithResource("devicetaintrules"),
 		"ResourceClaim": dra.WithResource("resourceclaims"), "ResourceClaimTemplate": dra.WithResource("resourceclaimtemplates"),
 		"Pod": core.WithResource("pods"), "ResourceQuota": core.WithResource("resourcequotas"), "Namespace": core.WithResource("namespaces"),
-		"PodGroup": {Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"},
+		"Deployment": apps.WithResource("deployments"), "ReplicaSet": apps.WithResource("replicasets"), "StatefulSet": apps.WithResource("statefulsets"),
+		"Job": {Group: "batch", Version: "v1", Resource: "jobs"}, "PodGroup": {Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"},
 	}
 }
 
