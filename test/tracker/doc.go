@@ -5,6 +5,8 @@
 //
 //	go test -run '^$' -bench . -benchtime 3x
 //
+// TestPanic runs the trackers of older versions, too.
+//
 // It is a module of its own so that the root module does not depend on what only
 // upstream's tracker needs.
 package tracker

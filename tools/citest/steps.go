@@ -27,6 +27,9 @@ var buildsFirst = []string{"test/certmanager", "test/evictor", "test/node", orac
 // oracle is the module that asks the API server's own code.
 const oracle = "test/oracle"
 
+// tracking is the module that compares trackers.
+const tracking = "test/tracker"
+
 // scaling is the module that measures clusters of many nodes.
 const scaling = "test/scale"
 
@@ -192,7 +195,7 @@ func long(modules []string) (steps []step) {
 		})
 	}
 	steps = append(steps, longRelease(modules)...)
-	steps = append(steps, campaigns(modules)...)
+	steps = append(steps, slices.Concat(campaigns(modules), oldTrackers(modules))...)
 	if slices.Contains(modules, "test/node") {
 		steps = append(steps, step{
 			name: "drivers that end before their pods", dir: "test/node", env: []string{"DRA_STEWARD_LONG=1"},
@@ -215,7 +218,7 @@ func long(modules []string) (steps []step) {
 func campaigns(modules []string) (steps []step) {
 	for _, one := range []struct{ module, name, length, run, at string }{
 		{".", "histories of patches in slices", "10m", "^TestHistories$", "./internal/controllers/materialize/record"},
-		{"test/tracker", "tracker compared with that of kube-scheduler", "50m", "^TestDifferential$", "."},
+		{tracking, "tracker compared with that of kube-scheduler", "50m", "^TestDifferential$", "."},
 		{"test/envtest", "hostile tenants", "10m", "", "./hostile"},
 	} {
 		if !slices.Contains(modules, one.module) {
@@ -234,6 +237,17 @@ func campaigns(modules []string) (steps []step) {
 		})
 	}
 	return steps
+}
+
+// oldTrackers run the trackers of Kubernetes' modules before and after a fix.
+func oldTrackers(modules []string) []step {
+	if !slices.Contains(modules, tracking) {
+		return nil
+	}
+	return []step{{
+		name: "the panic of older trackers", dir: tracking, env: []string{"DRA_STEWARD_LONG=1"},
+		args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestPanic$", "."},
+	}}
 }
 
 // longControlPlane are the tests on a control plane that take minutes each.
