@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,8 +23,13 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
-// worlds is how many are tried; the long test tries ten times that.
-const worlds = 10
+const (
+	// worlds is how many are tried; the long test tries ten times that.
+	worlds = 10
+	// seedVariable is the seed of the first world, and with worldsVariable of how many.
+	seedVariable   = "DRA_STEWARD_SEED"
+	worldsVariable = "DRA_STEWARD_WORLDS"
+)
 
 // TestPredictions: the number of pods that kube-scheduler places is one that fit and capacity
 // predict, and the very one where they call it exact.
@@ -36,17 +42,35 @@ func TestPredictions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := uint64(worlds)
-	if os.Getenv("DRA_STEWARD_LONG") != "" {
-		n *= 10
+	first, count := number(t, seedVariable, 0), uint64(worlds)
+	switch {
+	case os.Getenv("DRA_STEWARD_LONG") != "":
+		count *= 10
+	case os.Getenv(seedVariable) != "":
+		count = 1
 	}
-	for seed := range n {
+	count = number(t, worldsVariable, count)
+	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			w := &run{T: t, world: newWorld(seed, cluster.Minor() >= "1.36"), client: client, kubeconfig: kubeconfig}
 			w.compare()
 		})
 	}
+}
+
+// number is the value of a variable.
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
 }
 
 // A run is one world in the cluster.
