@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -21,7 +23,13 @@ const definition = v1alpha1.DeviceDrainResource + "." + v1alpha1.Group
 // cordon. Deleting the type, also by helm, does not: the devices stay out of use, and an
 // event on the rule has the command that puts them back.
 func (c *Controller) orphans(ctx context.Context, name string) error {
-	rules := c.orphaned(name)
+	rules, replaced := c.orphaned(name)
+	for _, rule := range replaced {
+		if err := named(rule, "delete", c.rules.remove(ctx, rule)); err != nil {
+			return err
+		}
+		c.options.Logger.Info("Deleted the cordon of a former drain of the name; the present drain has its own", "rule", rule.Name, "drain", name)
+	}
 	if len(rules) == 0 {
 		return nil
 	}
@@ -42,18 +50,49 @@ func (c *Controller) orphans(ctx context.Context, name string) error {
 	return nil
 }
 
-// orphaned returns the rules of drains of a name that are gone, without those kept.
-func (c *Controller) orphaned(name string) (rules []*resourceapi.DeviceTaintRule) {
+// orphaned returns the rules of drains of a name that are gone, without those kept, and those that a
+// present drain of the name has replaced by its own.
+func (c *Controller) orphaned(name string) (rules, replaced []*resourceapi.DeviceTaintRule) {
 	c.deciding.Lock()
 	defer c.deciding.Unlock()
 	d := c.newest(name)
+	present := d != nil && d.DeletionTimestamp == nil
+	own := map[cordonOf]bool{}
+	var former []*resourceapi.DeviceTaintRule
 	for rule := range c.storedRules() {
 		of, uid := OwnerOf(rule)
-		if of == name && rule.DeletionTimestamp == nil && !c.kept[rule.UID] && (d == nil || d.DeletionTimestamp != nil || d.UID != uid) {
+		switch {
+		case of != name || rule.DeletionTimestamp != nil:
+		case present && d.UID == uid:
+			own[effectOf(rule)] = true
+		default:
+			former = append(former, rule)
+		}
+	}
+	cordoned := present && meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainCordoned)
+	for _, rule := range former {
+		switch {
+		case cordoned && own[effectOf(rule)]:
+			replaced = append(replaced, rule)
+		case !c.kept[rule.UID]:
 			rules = append(rules, rule)
 		}
 	}
-	return rules
+	return rules, replaced
+}
+
+// A cordonOf is what a rule taints, and how.
+type cordonOf struct {
+	driver, pool, device, key, value string
+	effect                           resourceapi.DeviceTaintEffect
+}
+
+func effectOf(rule *resourceapi.DeviceTaintRule) cordonOf {
+	of := cordonOf{key: rule.Spec.Taint.Key, value: rule.Spec.Taint.Value, effect: rule.Spec.Taint.Effect}
+	if s := rule.Spec.DeviceSelector; s != nil {
+		of.driver, of.pool, of.device = ptr.Deref(s.Driver, ""), ptr.Deref(s.Pool, ""), ptr.Deref(s.Device, "")
+	}
+	return of
 }
 
 // readDefinition returns the type of drains, or nil if it does not exist.
