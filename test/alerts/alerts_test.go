@@ -2,19 +2,13 @@ package alerts
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
-	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/promqltest"
-	"github.com/prometheus/prometheus/rules"
 
 	"github.com/dra-steward/dra-steward/test/chart"
 )
@@ -249,24 +243,15 @@ func TestAlerts(t *testing.T) {
 // fires; empty if none does.
 func fired(t *testing.T, rule rulefmt.Rule, series string) string {
 	t.Helper()
-	storage := promqltest.LoadedStorage(t, "load 1m\n  "+strings.TrimSpace(series)+"\n")
-	defer storage.Close()
-	query := rules.EngineQueryFunc(promqltest.NewTestEngine(t, false, 0, 100_000), storage)
-	expression, err := parser.NewParser(parser.Options{}).ParseExpr(rule.Expr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	alerting := rules.NewAlertingRule(rule.Alert, expression, time.Duration(rule.For), time.Duration(rule.KeepFiringFor),
-		labels.FromMap(rule.Labels), labels.FromMap(rule.Annotations), labels.EmptyLabels(), "", true, slog.New(slog.DiscardHandler))
+	alerting := newAlerting(t, rule, load(t, time.Minute, series))
 	for minute := range 80 {
-		at := time.Unix(0, 0).Add(time.Duration(minute) * time.Minute)
-		if _, err := alerting.Eval(t.Context(), 0, at, query, &url.URL{}, 0); err != nil {
+		if err := alerting.eval(t.Context(), time.Unix(0, 0).Add(time.Duration(minute)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		// The series end after an hour: what is absent from then on says nothing.
-		for _, alert := range alerting.ActiveAlerts() {
-			if alert.State == rules.StateFiring && (minute <= 60 || strings.Contains(series, "x80")) {
-				return alert.Annotations.Get("description")
+		for _, alert := range alerting.active {
+			if alert.firing && (minute <= 60 || strings.Contains(series, "x80")) {
+				return alert.annotations["description"]
 			}
 		}
 	}

@@ -11,8 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/promqltest"
-	"github.com/prometheus/prometheus/storage"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
@@ -44,8 +42,7 @@ func TestJoinWithDevices(t *testing.T) {
 		}
 		return fmt.Sprintf("  %s{%s} 1x10\n", holderInfo, strings.Join(set, ","))
 	}
-	storage := promqltest.LoadedStorage(t, "load 1m\n"+
-		holder("alone", "GPU-1", "false", "")+
+	series := load(t, time.Minute, holder("alone", "GPU-1", "false", "")+
 		holder("shares", "GPU-2", "false", "a")+holder("shares-too", "GPU-2", "false", "b")+
 		holder("monitor", "GPU-1", "true", "")+ // sees the device, and does not use it
 		holder("no-uuid", "", "false", "")+
@@ -54,9 +51,8 @@ func TestJoinWithDevices(t *testing.T) {
   DCGM_FI_DEV_GPU_UTIL{UUID="GPU-2",gpu="1",device="nvidia1",instance="new"} 30x10
   DCGM_FI_DEV_GPU_UTIL{UUID="GPU-3",gpu="2",device="nvidia2",instance="new"} 9x10
 `)
-	defer storage.Close()
 	var got []string
-	for _, sample := range evaluate(t, storage, block(t, section, "promql"), 5*time.Minute) {
+	for _, sample := range evaluate(t, series, block(t, section, "promql"), 5*time.Minute) {
 		got = append(got, fmt.Sprintf("%s/%s %s: %v", sample.Metric.Get("namespace"), sample.Metric.Get("pod"), sample.Metric.Get("claim"), sample.F))
 	}
 	slices.Sort(got)
@@ -78,19 +74,18 @@ func TestDeviceMinutes(t *testing.T) {
 	}
 	recipe := block(t, section, "promql")
 	check(t, "docs/capacity.md", recipe)
-	series := func(driver, state, pod, samples string) string {
+	of := func(driver, state, pod, samples string) string {
 		return fmt.Sprintf("  dra_steward_capacity_devices{driver=%q,state=%q,pod=%q} %s\n", driver, state, pod, samples)
 	}
-	storage := promqltest.LoadedStorage(t, "load 30s\n"+
+	series := load(t, 30*time.Second,
 		// Two devices for 100 minutes, and three from the 160th to the 220th, in both for a while.
-		series("gpu", "tainted", "a", "2x199 stale")+series("gpu", "tainted", "b", "_x320 3x119 0x3000")+
-		series("gpu", "tainted", "c", "_x420 3x19 stale")+
-		series("gpu", "held", "a", "8x3000")+
-		// All of the time, of which 24 hours count.
-		series("nic", "tainted", "a", "1x3500"))
-	defer storage.Close()
+		of("gpu", "tainted", "a", "2x199 stale")+of("gpu", "tainted", "b", "_x320 3x119 0x3000")+
+			of("gpu", "tainted", "c", "_x420 3x19 stale")+
+			of("gpu", "held", "a", "8x3000")+
+			// All of the time, of which 24 hours count.
+			of("nic", "tainted", "a", "1x3500"))
 	var got []string
-	for _, sample := range evaluate(t, storage, recipe, 25*time.Hour) {
+	for _, sample := range evaluate(t, series, recipe, 25*time.Hour) {
 		got = append(got, fmt.Sprintf("%s: %v", sample.Metric.Get("driver"), sample.F))
 	}
 	slices.Sort(got)
@@ -101,18 +96,13 @@ func TestDeviceMinutes(t *testing.T) {
 }
 
 // evaluate runs a query at a time after the epoch.
-func evaluate(t *testing.T, storage storage.Queryable, query string, at time.Duration) promql.Vector {
+func evaluate(t *testing.T, series memory, expression string, at time.Duration) promql.Vector {
 	t.Helper()
-	prepared, err := promqltest.NewTestEngine(t, false, 0, 100_000).NewInstantQuery(t.Context(), storage, nil, query, time.Unix(0, 0).Add(at))
+	vector, err := query(t.Context(), newEngine(t), series, expression, time.Unix(0, 0).Add(at))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer prepared.Close()
-	vector, err := prepared.Exec(t.Context()).Vector()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.Clone(vector)
+	return vector
 }
 
 // block is the first block of a page in a language.
