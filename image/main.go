@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dra-steward/dra-steward/image/chart"
 	"github.com/dra-steward/dra-steward/image/krew"
 	"github.com/dra-steward/dra-steward/image/notes"
 	"github.com/dra-steward/dra-steward/image/oci"
@@ -20,7 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
-const usage = `usage: image root|save|push|krew|describe|notes [flags] TARGET
+const usage = `usage: image root|save|push|krew|describe|notes|chart [flags] TARGET
 
   root TARGET   write what goes into the image of one platform into the folder
   save TARGET   write the image into the folder, in the OCI layout
@@ -29,6 +30,7 @@ const usage = `usage: image root|save|push|krew|describe|notes [flags] TARGET
   describe TARGET
                 write the bill of materials and the licenses of the program -built into the folder
   notes TARGET  print the section of the version TARGET in CHANGELOG.md
+  chart TARGET  copy the chart into the folder, and add what Artifact Hub shows of a release
 
 `
 
@@ -60,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	if len(args) == 0 {
 		flags.Usage()
-		return errors.New("want root, save, push, krew, describe or notes")
+		return errors.New("want root, save, push, krew, describe, notes or chart")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -92,10 +94,12 @@ func run(ctx context.Context, args []string) error {
 		return rootfs.Describe(ctx, *built, of)
 	case "notes":
 		return printNotes(*tree, target)
+	case "chart":
+		return chart.Write(target, *tree, strings.Split(*platforms, ","))
 	case "save", "push":
 		return publish(ctx, args[0], target, strings.Split(*platforms, ","), of)
 	}
-	return fmt.Errorf("%s: want root, save, push, krew, describe or notes", args[0])
+	return fmt.Errorf("%s: want root, save, push, krew, describe, notes or chart", args[0])
 }
 
 func set(flags *flag.FlagSet, name string) (is bool) {

@@ -2,6 +2,7 @@ package notes_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,5 +39,18 @@ func TestChangelog(t *testing.T) {
 	got, err := notes.Of(renamed, "v0.1.0", "https://git.example.com/steward")
 	if err != nil || !strings.Contains(got, "### Added") || strings.Contains(got, "](docs/") {
 		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	text := "## [0.2.0] - 2027-01-02\n\nNew.\n\n### Added\n\n#### Webhook\n\n- Less `words`, see\n  [operations](docs/a.md#install) and\n  [Go](https://go.dev).\n- Two\n\nNot a change.\n\n### Security\n\n- Three\n" +
+		"## [0.1.0] - 2027-01-01\n\n- One\n"
+	got, err := notes.Changes(text, "v0.2.0")
+	want := []notes.Change{{"added", "Less words, see operations and Go."}, {"added", "Two"}, {"security", "Three"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v\n%+v\nwant\n%+v", err, got, want)
+	}
+	if got, err := notes.Changes(text, "v0.1.0"); err == nil || !strings.Contains(err.Error(), "none of the headings") {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
