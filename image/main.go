@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,10 +19,11 @@ import (
 	"github.com/dra-steward/dra-steward/image/notes"
 	"github.com/dra-steward/dra-steward/image/oci"
 	"github.com/dra-steward/dra-steward/image/rootfs"
+	"github.com/dra-steward/dra-steward/image/vex"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
-const usage = `usage: image root|save|push|krew|describe|notes|chart [flags] TARGET
+const usage = `usage: image root|save|push|krew|describe|notes|chart|vex [flags] TARGET
 
   root TARGET   write what goes into the image of one platform into the folder
   save TARGET   write the image into the folder, in the OCI layout
@@ -31,6 +33,8 @@ const usage = `usage: image root|save|push|krew|describe|notes|chart [flags] TAR
                 write the bill of materials and the licenses of the program -built into the folder
   notes TARGET  print the section of the version TARGET in CHANGELOG.md
   chart TARGET  copy the chart into the folder, and add what Artifact Hub shows of a release
+  vex TARGET    write an OpenVEX document, if there is something to say: standard input is the
+                output of govulncheck -format openvex
 
 `
 
@@ -62,7 +66,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	if len(args) == 0 {
 		flags.Usage()
-		return errors.New("want root, save, push, krew, describe, notes or chart")
+		return errors.New("want root, save, push, krew, describe, notes, chart or vex")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -96,10 +100,12 @@ func run(ctx context.Context, args []string) error {
 		return printNotes(*tree, target)
 	case "chart":
 		return chart.Write(target, *tree, strings.Split(*platforms, ","))
+	case "vex":
+		return writeVEX(target, stamp.Version)
 	case "save", "push":
 		return publish(ctx, args[0], target, strings.Split(*platforms, ","), of)
 	}
-	return fmt.Errorf("%s: want root, save, push, krew, describe, notes or chart", args[0])
+	return fmt.Errorf("%s: want root, save, push, krew, describe, notes, chart or vex", args[0])
 }
 
 func set(flags *flag.FlagSet, name string) (is bool) {
@@ -119,6 +125,19 @@ func printNotes(tree, version string) error {
 	}
 	fmt.Print(text)
 	return nil
+}
+
+// writeVEX writes an OpenVEX document, or says why there is none.
+func writeVEX(target, version string) error {
+	govulncheck, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
+	written, err := vex.Write(target, govulncheck, strings.TrimPrefix(oci.Source, "https://"), version, "The dra-steward authors")
+	if err == nil && !written {
+		fmt.Println("no module has a known vulnerability: there is nothing to say in an OpenVEX document")
+	}
+	return err
 }
 
 // plugin writes the archives for all platforms, and their manifest, into the folder.
