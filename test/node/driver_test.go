@@ -36,11 +36,12 @@ type driver struct {
 	reports chan kubeletplugin.DeviceHealthReport
 
 	mutex sync.Mutex
-	calls int // of NodePrepareResources
+	calls int                 // of NodePrepareResources
+	given map[string][]string // "namespace/claim" -> the devices that were prepared for it at last
 }
 
 func newDriver(name, cdiDir string) *driver {
-	return &driver{name: name, cdiDir: cdiDir, reports: make(chan kubeletplugin.DeviceHealthReport, 1)}
+	return &driver{name: name, cdiDir: cdiDir, reports: make(chan kubeletplugin.DeviceHealthReport, 1), given: map[string][]string{}}
 }
 
 func startDriver(t testing.TB, client kubernetes.Interface, cdiDir string) *driver {
@@ -71,6 +72,11 @@ func (d *driver) start(ctx context.Context, client kubernetes.Interface, count i
 		name := fmt.Sprintf("dev-%d", i)
 		devices = append(devices, resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"name": {StringValue: &name}}})
 	}
+	return d.publish(ctx, devices)
+}
+
+// publish makes devices those of the node.
+func (d *driver) publish(ctx context.Context, devices []resourceapi.Device) error {
 	pools := map[string]resourceslice.Pool{nodeName: {Slices: []resourceslice.Slice{{Devices: devices}}}}
 	return d.helper.PublishResources(ctx, resourceslice.DriverResources{Pools: pools})
 }
@@ -106,11 +112,19 @@ func (d *driver) prepared() int {
 	return d.calls
 }
 
+// gave are the devices that it has prepared for a claim.
+func (d *driver) gave(namespace, claim string) []string {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	return d.given[namespace+"/"+claim]
+}
+
 func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplugin.Device, err error) {
 	if claim.Name == failingClaim {
 		return nil, errors.New("this claim fails in this test")
 	}
 	var specs []map[string]any
+	var given []string
 	for _, result := range claim.Status.Allocation.Devices.Results {
 		if result.Driver != d.name {
 			continue
@@ -118,11 +132,13 @@ func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplu
 		name := string(claim.UID) + "-" + result.Device
 		variable := "DEVICE_" + strings.ReplaceAll(result.Device, "-", "_") + "=" + claim.Namespace + "/" + claim.Name + "/" + result.Request
 		specs = append(specs, map[string]any{"name": name, "containerEdits": map[string]any{"env": []string{variable}}})
+		given = append(given, result.Device)
 		devices = append(devices, kubeletplugin.Device{
 			Requests: []string{result.Request}, PoolName: result.Pool, DeviceName: result.Device, ShareID: result.ShareID,
 			CDIDeviceIDs: []string{d.name + "/device=" + name},
 		})
 	}
+	d.given[claim.Namespace+"/"+claim.Name] = given
 	content, err := json.Marshal(map[string]any{"cdiVersion": "0.6.0", "kind": d.name + "/device", "devices": specs})
 	if err != nil {
 		return nil, err

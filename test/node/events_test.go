@@ -119,13 +119,20 @@ func checkBroken(w *world, in podresources.Input, watch *watch) {
 	})
 }
 
-// end ends a container as if its process had.
-func (w *world) end(pod, container string) {
+// end ends a container as if its process had failed.
+func (w *world) end(pod, container string) { w.exit(pod, container, 1, "") }
+
+// exit ends a container as if its process had, with a code, after it had printed a line.
+func (w *world) exit(pod, container string, code int32, line string) {
+	w.Helper()
 	w.runtime.RuntimeService.Lock()
 	defer w.runtime.RuntimeService.Unlock()
 	for _, c := range w.runtime.RuntimeService.Containers {
 		if c.Labels["io.kubernetes.pod.name"] == pod && c.Metadata.Name == container {
-			c.State, c.FinishedAt, c.ExitCode = cri.ContainerState_CONTAINER_EXITED, time.Now().UnixNano(), 1
+			if line != "" {
+				w.must(os.WriteFile(c.LogPath, fmt.Appendf(nil, "%s stdout F %s\n", time.Now().Format(time.RFC3339Nano), line), 0o600))
+			}
+			c.State, c.FinishedAt, c.ExitCode = cri.ContainerState_CONTAINER_EXITED, time.Now().UnixNano(), code
 		}
 	}
 }

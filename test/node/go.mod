@@ -19,6 +19,7 @@ require (
 	k8s.io/dynamic-resource-allocation v0.37.0
 	k8s.io/kubelet v0.37.0
 	k8s.io/kubernetes v1.37.0
+	sigs.k8s.io/controller-runtime v0.25.2
 	tags.cncf.io/container-device-interface v1.1.1
 )
 
@@ -81,7 +82,6 @@ require (
 	helm.sh/helm/v3 v3.22.0 // indirect
 	helm.sh/helm/v4 v4.3.0 // indirect
 	k8s.io/component-helpers v0.37.0 // indirect
-	sigs.k8s.io/controller-runtime v0.25.2 // indirect
 )
 
 require (

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,7 +31,7 @@ func buildTool(ctx context.Context, module, name string) (string, error) {
 
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: 127.0.0.1
+address: %s
 healthzBindAddress: 127.0.0.1
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
@@ -62,7 +63,7 @@ func newKubelet(t testing.TB, path, kubeconfig, runtime string) *kubelet {
 	if err := os.Mkdir(k.cwd, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(k.config, fmt.Appendf(nil, kubeletConfig, runtime), 0o644); err != nil {
+	if err := os.WriteFile(k.config, fmt.Appendf(nil, kubeletConfig, nodeAddress, runtime), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return k
@@ -105,6 +106,62 @@ func (k *kubelet) stop(t testing.TB) {
 		t.Error("the kubelet does not end")
 	}
 	k.command = nil
+}
+
+// useCgroups lets it keep a cgroup for each pod, below one of its own, from its next start on. Without
+// these, a kubelet of 1.37 crashes when it resizes a container.
+func (k *kubelet) useCgroups(t testing.TB) {
+	t.Helper()
+	name := filepath.Base(filepath.Dir(k.config))
+	content, err := os.ReadFile(k.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(content), "cgroupsPerQOS: false", "cgroupsPerQOS: true\ncgroupRoot: /"+name, 1)
+	if err := os.WriteFile(k.config, []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, parent := range hierarchies(t) {
+		own := filepath.Join(parent, name)
+		if err := os.Mkdir(own, 0o755); err != nil {
+			t.Skipf("the kubelet cannot have cgroups of its own here: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := removeCgroup(own); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// hierarchies are the mount points of cgroups: one, or one for each controller.
+func hierarchies(t testing.TB) (all []string) {
+	const root = "/sys/fs/cgroup"
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		return []string{root}
+	}
+	controllers, err := filepath.Glob(filepath.Join(root, "*", "cgroup.procs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range controllers {
+		// The name of one controller is a link where two share a hierarchy.
+		if info, err := os.Lstat(filepath.Dir(file)); err == nil && info.IsDir() {
+			all = append(all, filepath.Dir(file))
+		}
+	}
+	return all
+}
+
+// removeCgroup removes a cgroup with those below it.
+func removeCgroup(path string) error {
+	entries, err := os.ReadDir(path)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			err = errors.Join(err, removeCgroup(filepath.Join(path, entry.Name())))
+		}
+	}
+	return errors.Join(err, syscall.Rmdir(path))
 }
 
 // forget removes what it keeps about pods; the next one starts without it.

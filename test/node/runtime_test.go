@@ -27,6 +27,7 @@ type containerRuntime struct {
 	mutex        sync.Mutex                   // guards what follows
 	environments map[string]map[string]string // "pod/container" -> its latest environment
 	failures     map[string]string            // "pod/container" -> why it was not created at last
+	resizes      int
 }
 
 func startRuntime(t testing.TB, cdiDir string) *containerRuntime {
@@ -76,7 +77,38 @@ func (r *containerRuntime) CreateContainer(ctx context.Context, request *cri.Cre
 		key, value, _ := strings.Cut(variable, "=")
 		r.environments[name][key] = value
 	}
-	return r.RemoteRuntime.CreateContainer(ctx, request)
+	response, err := r.RemoteRuntime.CreateContainer(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	r.RuntimeService.Lock()
+	defer r.RuntimeService.Unlock()
+	c := r.RuntimeService.Containers[response.GetContainerId()]
+	c.LogPath = filepath.Join(request.GetSandboxConfig().GetLogDirectory(), request.GetConfig().GetLogPath())
+	c.Resources = &cri.ContainerResources{Linux: request.GetConfig().GetLinux().GetResources()}
+	return response, nil
+}
+
+// UpdateContainerResources resizes a container, whose status has what it was told.
+func (r *containerRuntime) UpdateContainerResources(_ context.Context, request *cri.UpdateContainerResourcesRequest) (*cri.UpdateContainerResourcesResponse, error) {
+	r.RuntimeService.Lock()
+	defer r.RuntimeService.Unlock()
+	c := r.RuntimeService.Containers[request.GetContainerId()]
+	if c == nil {
+		return nil, fmt.Errorf("container %q not found", request.GetContainerId())
+	}
+	c.Resources = &cri.ContainerResources{Linux: request.GetLinux()}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.resizes++
+	return &cri.UpdateContainerResourcesResponse{}, nil
+}
+
+// resized is how often the kubelet has resized containers.
+func (r *containerRuntime) resized() int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.resizes
 }
 
 func (r *containerRuntime) failure(pod, container string) string {

@@ -34,7 +34,7 @@ func runInside(m *testing.M, kubelet string) int {
 	inside.kubelet = kubelet
 	return envtest.Main(m, envtest.Options{
 		ControllerManager: true, Scheduler: true, Kubectl: true,
-		APIServerArgs: map[string][]string{"authorization-mode": {"Node", "RBAC"}},
+		APIServerArgs: map[string][]string{"authorization-mode": {"Node", "RBAC"}, "kubelet-preferred-address-types": {"InternalIP"}},
 	}, func(c *envtest.Cluster) { inside.cluster = c })
 }
 
