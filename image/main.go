@@ -5,13 +5,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dra-steward/dra-steward/image/chart"
@@ -22,21 +22,6 @@ import (
 	"github.com/dra-steward/dra-steward/image/vex"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
-
-const usage = `usage: image root|save|push|krew|describe|notes|chart|vex [flags] TARGET
-
-  root TARGET   write what goes into the image of one platform into the folder
-  save TARGET   write the image into the folder, in the OCI layout
-  push TARGET   push the image to the reference, such as registry.example.com/dra-steward:v0.1.0
-  krew TARGET   write the archives from which krew installs, and their manifest, into the folder
-  describe TARGET
-                write the bill of materials and the licenses of the program -built into the folder
-  notes TARGET  print the section of the version TARGET in CHANGELOG.md
-  chart TARGET  copy the chart into the folder, and add what Artifact Hub shows of a release
-  vex TARGET    write an OpenVEX document, if there is something to say: standard input is the
-                output of govulncheck -format openvex
-
-`
 
 // What the platforms are unless -platforms names others.
 const (
@@ -54,19 +39,54 @@ func main() {
 	}
 }
 
+// A request is a command with its flags and target.
+type request struct {
+	target, built string
+	// platforms are those of the flag, nil without it.
+	platforms []string
+	of        rootfs.Options
+}
+
+func (r request) platformsOr(otherwise string) []string {
+	if r.platforms == nil {
+		return strings.Split(otherwise, ",")
+	}
+	return r.platforms
+}
+
+// A command is the first argument of the program.
+type command struct {
+	name, help string
+	run        func(context.Context, request) error
+}
+
+func commands() []command {
+	return []command{
+		{"root", "write what goes into the image of one platform into the folder", root},
+		{"save", "write the image into the folder, in the OCI layout", save},
+		{"push", "push the image to the reference, such as registry.example.com/dra-steward:v0.1.0", push},
+		{"krew", "write the archives from which krew installs, and their manifest, into the folder", plugin},
+		{"describe", "write the bill of materials and the licenses of the program -built into the folder", describe},
+		{"notes", "print the section of the version in CHANGELOG.md", printNotes},
+		{"chart", "copy the chart into the folder, and add what Artifact Hub shows of a release", writeChart},
+		{"vex", "write an OpenVEX document into the file, if there is something to say: standard input is the output of govulncheck -format openvex", writeVEX},
+	}
+}
+
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	tree := flags.String("tree", "..", "root of the repository")
 	program := flags.String("program", build.Steward, "program: "+build.Steward+" or "+build.Scheduler)
-	platforms := flags.String("platforms", imagePlatforms, "platforms, separated by commas; root takes one, by default that of this machine; krew by default "+pluginPlatforms)
+	platforms := flags.String("platforms", "", "platforms, separated by commas (default: "+imagePlatforms+"; of krew "+pluginPlatforms+"; of root, which takes one, that of this machine)")
 	built := flags.String("built", "", "file of a program, for describe")
-	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), usage)
-		flags.PrintDefaults()
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
 	}
-	if len(args) == 0 {
+	flags.Usage = func() { printUsage(flags, names) }
+	if len(args) == 0 || !slices.Contains(names, args[0]) {
 		flags.Usage()
-		return errors.New("want root, save, push, krew, describe, notes, chart or vex")
+		return fmt.Errorf("want %s as the first argument", strings.Join(names, ", "))
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -79,47 +99,47 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	target := flags.Arg(0)
-	of := rootfs.Options{Tree: *tree, Program: *program, Stamp: stamp}
-	switch args[0] {
-	case "root":
-		if chosen := set(flags, "platforms"); chosen {
-			of.OS, of.Arch, _ = strings.Cut(*platforms, "/")
-		}
-		of.Dir = target
-		return rootfs.Write(ctx, of)
-	case "krew":
-		if chosen := set(flags, "platforms"); !chosen {
-			*platforms = pluginPlatforms
-		}
-		return plugin(ctx, target, strings.Split(*platforms, ","), of)
-	case "describe":
-		of.Dir = target
-		return rootfs.Describe(ctx, *built, of)
-	case "notes":
-		return printNotes(*tree, target)
-	case "chart":
-		return chart.Write(target, *tree, strings.Split(*platforms, ","))
-	case "vex":
-		return writeVEX(target, stamp.Version)
-	case "save", "push":
-		return publish(ctx, args[0], target, strings.Split(*platforms, ","), of)
+	r := request{target: flags.Arg(0), built: *built, of: rootfs.Options{Tree: *tree, Program: *program, Stamp: stamp}}
+	if *platforms != "" {
+		r.platforms = strings.Split(*platforms, ",")
 	}
-	return fmt.Errorf("%s: want root, save, push, krew, describe, notes, chart or vex", args[0])
+	return commands()[slices.Index(names, args[0])].run(ctx, r)
 }
 
-func set(flags *flag.FlagSet, name string) (is bool) {
-	flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
-	return is
+func printUsage(flags *flag.FlagSet, names []string) {
+	fmt.Fprintf(flags.Output(), "usage: image %s [flags] TARGET\n\n", strings.Join(names, "|"))
+	for _, c := range commands() {
+		fmt.Fprintf(flags.Output(), "  %-9s %s\n", c.name, c.help)
+	}
+	fmt.Fprintln(flags.Output())
+	flags.PrintDefaults()
+}
+
+// root writes the root file system of one platform.
+func root(ctx context.Context, r request) error {
+	if len(r.platforms) > 1 {
+		return fmt.Errorf("-platforms %s: root takes one", strings.Join(r.platforms, ","))
+	}
+	if len(r.platforms) == 1 {
+		r.of.OS, r.of.Arch, _ = strings.Cut(r.platforms[0], "/")
+	}
+	r.of.Dir = r.target
+	return rootfs.Write(ctx, r.of)
+}
+
+// describe writes what goes beside a program into other archives.
+func describe(ctx context.Context, r request) error {
+	r.of.Dir = r.target
+	return rootfs.Describe(ctx, r.built, r.of)
 }
 
 // printNotes prints the notes of a release.
-func printNotes(tree, version string) error {
-	changelog, err := os.ReadFile(filepath.Join(tree, "CHANGELOG.md"))
+func printNotes(_ context.Context, r request) error {
+	changelog, err := os.ReadFile(filepath.Join(r.of.Tree, "CHANGELOG.md"))
 	if err != nil {
 		return err
 	}
-	text, err := notes.Of(string(changelog), version, oci.Source)
+	text, err := notes.Of(string(changelog), r.target, oci.Source)
 	if err != nil {
 		return err
 	}
@@ -127,13 +147,18 @@ func printNotes(tree, version string) error {
 	return nil
 }
 
+// writeChart writes the chart of a release.
+func writeChart(_ context.Context, r request) error {
+	return chart.Write(r.target, r.of.Tree, r.platformsOr(imagePlatforms))
+}
+
 // writeVEX writes an OpenVEX document, or says why there is none.
-func writeVEX(target, version string) error {
+func writeVEX(_ context.Context, r request) error {
 	govulncheck, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return err
 	}
-	written, err := vex.Write(target, govulncheck, strings.TrimPrefix(oci.Source, "https://"), version, "The dra-steward authors")
+	written, err := vex.Write(r.target, govulncheck, strings.TrimPrefix(oci.Source, "https://"), r.of.Stamp.Version, "The dra-steward authors")
 	if err == nil && !written {
 		fmt.Println("no module has a known vulnerability: there is nothing to say in an OpenVEX document")
 	}
@@ -141,13 +166,13 @@ func writeVEX(target, version string) error {
 }
 
 // plugin writes the archives for all platforms, and their manifest, into the folder.
-func plugin(ctx context.Context, target string, platforms []string, of rootfs.Options) error {
-	roots, remove, err := writeRoots(ctx, platforms, of)
+func plugin(ctx context.Context, r request) error {
+	roots, remove, err := writeRoots(ctx, r.platformsOr(pluginPlatforms), r.of)
 	defer remove()
 	if err != nil {
 		return err
 	}
-	return krew.Write(target, of.Stamp, roots)
+	return krew.Write(r.target, r.of.Stamp, roots)
 }
 
 // writeRoots writes a root file system for each platform into temporary folders, until remove.
@@ -171,29 +196,42 @@ func writeRoots(ctx context.Context, platforms []string, of rootfs.Options) (roo
 	return roots, remove, nil
 }
 
-// publish makes the image for all platforms, and writes it to the target.
-func publish(ctx context.Context, how, target string, platforms []string, of rootfs.Options) error {
-	roots, remove, err := writeRoots(ctx, platforms, of)
+// save writes the image for all platforms into a folder, and prints its digest.
+func save(ctx context.Context, r request) error {
+	image, remove, err := newImage(ctx, r)
 	defer remove()
 	if err != nil {
 		return err
 	}
-	image, err := oci.New(of.Program, of.Stamp, roots)
+	if err := image.Save(r.target, r.of.Stamp.Version); err != nil {
+		return err
+	}
+	digest, err := image.Digest()
+	fmt.Println(digest)
+	return err
+}
+
+// push pushes the image for all platforms, and prints its reference with the digest.
+func push(ctx context.Context, r request) error {
+	image, remove, err := newImage(ctx, r)
+	defer remove()
 	if err != nil {
 		return err
 	}
-	if how == "save" {
-		if err := image.Save(target, of.Stamp.Version); err != nil {
-			return err
-		}
-		digest, err := image.Digest()
-		fmt.Println(digest)
-		return err
-	}
-	reference, err := image.Push(ctx, target)
+	reference, err := image.Push(ctx, r.target)
 	if err != nil {
 		return err
 	}
 	fmt.Println(reference)
 	return nil
+}
+
+// newImage makes the image for all platforms from files that are there until remove.
+func newImage(ctx context.Context, r request) (_ *oci.Image, remove func(), err error) {
+	roots, remove, err := writeRoots(ctx, r.platformsOr(imagePlatforms), r.of)
+	if err != nil {
+		return nil, remove, err
+	}
+	image, err := oci.New(r.of.Program, r.of.Stamp, roots)
+	return image, remove, err
 }
