@@ -39,9 +39,10 @@ snapshot: ## build a release without publishing it, below bin/dist
 	  goreleaser=$$(cd tools/release && CGO_ENABLED=0 go tool -n goreleaser) && "$$goreleaser" release --snapshot --clean --skip=sign
 
 SITE ?= bin/site
+HUGO_FLAGS ?=
 
 docs: ## the site with this documentation, below bin/site: static files for any path of a server
-	@hugo=$$(cd tools/site && CGO_ENABLED=0 go tool -n hugo) && "$$hugo" --source tools/site --destination "$(abspath $(SITE))" --cleanDestinationDir --noBuildLock --quiet --panicOnWarning
+	@hugo=$$(cd tools/site && CGO_ENABLED=0 go tool -n hugo) && "$$hugo" --source tools/site --destination "$(abspath $(SITE))" --cleanDestinationDir --noBuildLock --quiet --panicOnWarning $(HUGO_FLAGS)
 
 demo: ## run dra-steward against a real control plane; KEEP=1 leaves it running
 	@cd test/envtest && go build -o "$(CACHE)/bin/demo" ./demo && cd ../.. && exec "$(CACHE)/bin/demo" $(if $(KEEP),--keep)

@@ -28,10 +28,10 @@ type page struct {
 }
 
 // build makes the site as make docs does, and returns its folder and pages by path.
-func build(t *testing.T) (dir string, pages map[string]page) {
+func build(t *testing.T, settings ...string) (dir string, pages map[string]page) {
 	t.Helper()
 	dir = t.TempDir()
-	command := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", tree, "docs", "SITE="+dir)
+	command := exec.CommandContext(t.Context(), "make", append([]string{"--no-print-directory", "-C", tree, "docs", "SITE=" + dir}, settings...)...)
 	if out, err := command.CombinedOutput(); err != nil || bytes.Contains(out, []byte("WARN")) {
 		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
@@ -117,6 +117,25 @@ func TestSite(t *testing.T) {
 		}
 	}
 	wantSearch(t, dir, pages)
+}
+
+// TestVersions: every page of a site leads to the first page of each other version, below this site or elsewhere.
+func TestVersions(t *testing.T) {
+	more := filepath.Join(t.TempDir(), "versions.yaml")
+	versions := "params:\n  versions:\n    - {name: next, url: ./}\n    - {name: v0.2, url: v0.2/}\n    - {name: v0.1, url: https://docs.example.com/v0.1/}\n"
+	if err := os.WriteFile(more, []byte(versions), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, pages := build(t, "HUGO_FLAGS=--config hugo.yaml,"+more)
+	for name, p := range pages {
+		if !strings.Contains(p.text, "Version next") || !slices.Contains(p.links, "https://docs.example.com/v0.1/") {
+			t.Errorf("%s lacks its version or the version elsewhere", name)
+		}
+		below := slices.ContainsFunc(p.links, func(link string) bool { return path.Join(path.Dir(name), link) == "v0.2" })
+		if !below {
+			t.Errorf("%s does not lead to the version below: %q", name, p.links)
+		}
+	}
 }
 
 // follow checks a link and returns the page that it leads to, if that is of the site.
