@@ -168,6 +168,12 @@ func (w *world) publish(t testing.TB, node string, devices ...resourceapi.Device
 // ask creates a claim with a selector and a pod that uses it.
 func (w *world) ask(t testing.TB, name, profile, selector string) {
 	t.Helper()
+	w.askWith(t, name, profile, selector, func(*corev1.Pod) {})
+}
+
+// askWith also changes the pod.
+func (w *world) askWith(t testing.TB, name, profile, selector string, change func(*corev1.Pod)) {
+	t.Helper()
 	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: driver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}
 	if selector != "" {
 		exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: selector}}}
@@ -181,6 +187,7 @@ func (w *world) ask(t testing.TB, name, profile, selector string) {
 	pod := plainPod(name, profile)
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	change(pod)
 	w.create(t, pod)
 }
 
