@@ -18,6 +18,9 @@ func TestContainerMemory(t *testing.T) {
 		"v2 without a limit": {map[string]string{v2: "max\n"}, 0, 0, 0},
 		"v1":                 {map[string]string{v1: "1073741824\n"}, 1 << 30, 128 << 20, 32 << 20},
 		"v1 without a limit": {map[string]string{v1: "9223372036854771712\n"}, 0, 0, 0},
+		"v2 on the host":     {map[string]string{"sys/fs/cgroup/cgroup.controllers": "cpu memory\n", "sys/fs/cgroup/kubepods.slice/memory.max": "536870912\n"}, 0, 0, 0},
+		"v1 and v2":          {map[string]string{"sys/fs/cgroup/unified/cgroup.controllers": "\n", v1: "1073741824\n"}, 1 << 30, 128 << 20, 32 << 20},
+		"not a number":       {map[string]string{v2: "0x20000000\n", v1: "\n"}, 0, 0, 0},
 		"little":             {map[string]string{v2: "67108864\n"}, 64 << 20, 16 << 20, 2 << 20},
 	} {
 		files := fstest.MapFS{}

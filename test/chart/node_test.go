@@ -71,6 +71,7 @@ func TestNodeAgent(t *testing.T) {
 		"everything":     {values{"hostPaths": []any{"/"}}, []string{"/var/lib/kubelet/pod-resources", "/"}},
 		"checkpoint":     {values{"checkpoint": true, "kubeletRoot": "/data/kubelet"}, []string{"/data/kubelet/pod-resources", "/etc/cdi", "/var/run/cdi", "/dev", "/data/kubelet"}},
 		"runtime":        {values{"criSocket": "/run/containerd/containerd.sock"}, []string{"/var/lib/kubelet/pod-resources", "/etc/cdi", "/var/run/cdi", "/dev", "/run/containerd"}},
+		"CRI-O":          {values{"criSocket": "/var/run/crio/crio.sock"}, []string{"/var/lib/kubelet/pod-resources", "/etc/cdi", "/var/run/cdi", "/dev", "/var/run/crio"}},
 		"device plugins": {values{"devicePlugins": true}, []string{"/var/lib/kubelet/pod-resources", "/etc/cdi", "/var/run/cdi", "/dev", "/var/lib/kubelet/device-plugins"}},
 	} {
 		agent, _, _ := nodeAgent(t, tt.values)
