@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/tools/build"
 )
 
 const (
@@ -44,8 +45,9 @@ type release struct {
 	*world
 	cluster  *envtest.Cluster
 	registry string // its address
-	digest   string // of the image
-	version  string // of the chart
+	// digest and scheduler are those of the images.
+	digest, scheduler string
+	version           string // of the chart
 }
 
 // TestInstall pushes the image and the chart to a registry, and does with them what
@@ -91,29 +93,32 @@ func TestInstall(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	writer.stop()
+	r.checkScheduler()
 
 	r.helm("uninstall", releaseName, "--wait", "--timeout", "5m")
 	r.checkGone()
 }
 
-// layoutVariable holds the path of the image of dra-steward.
-const layoutVariable = "DRA_STEWARD_NODE_TEST_IMAGE"
+// layoutsVariable holds the folder with the images.
+const layoutsVariable = "DRA_STEWARD_NODE_TEST_IMAGES"
 
-// buildImage builds the image for this machine in the layout of the Open Container Initiative,
-// outside of the namespaces: the bill of materials asks the module proxy.
-func buildImage(ctx context.Context) (string, error) {
+// buildImages builds the images of both programs for this machine in the layout of the Open Container
+// Initiative, outside of the namespaces: the bill of materials asks the module proxy.
+func buildImages(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "dra-steward", "node-image")
+	dir := filepath.Join(cache, "dra-steward", "node-images")
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	command := exec.CommandContext(ctx, "go", "run", ".", "save", "-platforms", "linux/"+runtime.GOARCH, dir)
-	command.Dir = filepath.Join(tree, "image")
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the image: %w %s", err, out)
+	for _, program := range []string{build.Steward, build.Scheduler} {
+		command := exec.CommandContext(ctx, "go", "run", ".", "save", "-program", program, "-platforms", "linux/"+runtime.GOARCH, filepath.Join(dir, program))
+		command.Dir = filepath.Join(tree, "image")
+		if out, err := command.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building the image of %s: %w %s", program, err, out)
+		}
 	}
 	return dir, nil
 }
@@ -125,16 +130,16 @@ func startRegistry(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0))), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String()
 }
 
-// push pushes the image and the chart.
+// push pushes the images and the chart.
 func (r *release) push(dir string) {
 	r.Helper()
-	r.digest = r.pushImage(os.Getenv(layoutVariable), r.registry+"/dra-steward:test")
+	r.digest, r.scheduler = r.pushImage(build.Steward), r.pushImage(build.Scheduler)
 	r.helm("package", filepath.Join(tree, "charts", "dra-steward"), "--destination", dir)
 	archives, err := filepath.Glob(filepath.Join(dir, "dra-steward-*.tgz"))
 	if err != nil || len(archives) != 1 {
@@ -144,29 +149,55 @@ func (r *release) push(dir string) {
 	r.helm("push", archives[0], "oci://"+r.registry+"/charts", "--plain-http")
 }
 
-// pushImage pushes the image of a layout and returns its digest.
-func (r *release) pushImage(dir, reference string) string {
+// pushImage pushes the image of a program with its bill of materials, and returns its digest.
+func (r *release) pushImage(program string) string {
 	r.Helper()
-	all, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		r.Fatal(err)
+	must := func(err error) {
+		r.Helper()
+		if err != nil {
+			r.Fatalf("the image of %s: %v", program, err)
+		}
 	}
+	all, err := layout.ImageIndexFromPath(filepath.Join(os.Getenv(layoutsVariable), program))
+	must(err)
 	indexes, err := partial.FindIndexes(all, func(v1.Descriptor) bool { return true })
-	if err != nil || len(indexes) != 1 {
-		r.Fatalf("%s has %d images, %v; want one", dir, len(indexes), err)
+	must(err)
+	bills, err := partial.FindImages(all, func(v1.Descriptor) bool { return true })
+	must(err)
+	if len(indexes) != 1 || len(bills) != 1 {
+		r.Fatalf("%s has %d images and %d bills of materials, want one each", program, len(indexes), len(bills))
 	}
-	tag, err := name.NewTag(reference)
-	if err != nil {
-		r.Fatal(err)
-	}
-	if err := remote.WriteIndex(tag, indexes[0], remote.WithContext(r.Context())); err != nil {
-		r.Fatal(err)
-	}
+	tag, err := name.NewTag(r.registry + "/" + program + ":test")
+	must(err)
+	must(remote.WriteIndex(tag, indexes[0], remote.WithContext(r.Context())))
+	bill, err := bills[0].Digest()
+	must(err)
+	must(remote.Write(tag.Context().Digest(bill.String()), bills[0], remote.WithContext(r.Context())))
+	r.checkBill(tag, bill)
 	digest, err := indexes[0].Digest()
+	must(err)
+	return digest.String()
+}
+
+// checkBill: who pulls the image of this machine finds its bill of materials.
+func (r *release) checkBill(tag name.Tag, bill v1.Hash) {
+	r.Helper()
+	pulled, err := remote.Image(tag, remote.WithContext(r.Context()), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 	if err != nil {
 		r.Fatal(err)
 	}
-	return digest.String()
+	digest, err := pulled.Digest()
+	if err != nil {
+		r.Fatal(err)
+	}
+	referrers, err := remote.Referrers(tag.Context().Digest(digest.String()), remote.WithContext(r.Context()))
+	if err != nil {
+		r.Fatal(err)
+	}
+	manifest, err := referrers.IndexManifest()
+	if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].Digest != bill {
+		r.Errorf("%s: the image refers to %+v, %v, want the bill of materials %s", tag, manifest, err, bill)
+	}
 }
 
 // helm runs helm as the administrator, with nothing of the user who runs the tests.
@@ -190,26 +221,32 @@ func (r *release) output(command *exec.Cmd) string {
 	return string(out)
 }
 
-// checkPods: each component runs from the image in the registry, in the network of pods. helm
-// does not wait for the only pod of a DaemonSet, which may be unavailable.
-func (r *release) checkPods() {
+// checkPods: each component runs from the image in the registry, in the network of pods, and with them those
+// of more. helm does not wait for the only pod of a DaemonSet, which may be unavailable.
+func (r *release) checkPods(more ...string) {
 	r.Helper()
-	r.eventually("webhook, controller and node agent are ready in the network of pods", func(context.Context) (bool, string) {
+	want := append([]string{"webhook", "controller", "node"}, more...)
+	r.eventually(fmt.Sprint(want, " are ready in the network of pods"), func(context.Context) (bool, string) {
 		ready := map[string]int{}
 		for _, pod := range r.pods() {
+			component := pod.Labels["app.kubernetes.io/component"]
 			for _, status := range pod.Status.ContainerStatuses {
-				if status.Ready && strings.HasPrefix(pod.Status.PodIP, "10.88.0.") && r.isOurs(status.ImageID) {
-					ready[pod.Labels["app.kubernetes.io/component"]]++
+				if status.Ready && strings.HasPrefix(pod.Status.PodIP, "10.88.0.") && r.isOurs(component, status.ImageID) {
+					ready[component]++
 				}
 			}
 		}
-		return len(ready) == 3 && ready["webhook"] == 2, fmt.Sprint(ready)
+		return len(ready) == len(want) && ready["webhook"] == 2, fmt.Sprint(ready)
 	})
 }
 
-// isOurs reports whether an image is the one that was pushed, pulled from the registry.
-func (r *release) isOurs(id string) bool {
-	return strings.HasPrefix(id, r.registry+"/") && strings.HasSuffix(id, "@"+r.digest)
+// isOurs reports whether an image is the one that was pushed for a component, pulled from the registry.
+func (r *release) isOurs(component, id string) bool {
+	digest := r.digest
+	if component == "scheduler" {
+		digest = r.scheduler
+	}
+	return strings.HasPrefix(id, r.registry+"/") && strings.HasSuffix(id, "@"+digest)
 }
 
 // pods are those of the release.

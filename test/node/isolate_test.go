@@ -86,11 +86,11 @@ func enter() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		layout, err := buildImage(ctx)
+		layouts, err := buildImages(ctx)
 		if err != nil {
 			return 0, err
 		}
-		command.Env = append(command.Env, programsVariable+"="+programs, layoutVariable+"="+layout)
+		command.Env = append(command.Env, programsVariable+"="+programs, layoutsVariable+"="+layouts)
 	}
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.SysProcAttr = namespaces()
