@@ -92,6 +92,7 @@ type Agent struct {
 	since    map[Finding]time.Time // finding -> when it was seen first
 	reported map[Finding]bool      // those that have an event
 	admin    map[string]bool       // claim UID and device -> held with adminAccess
+	unread   map[string]string     // source that cannot be read -> the error that is logged
 
 	listing *podresources.Listing // the last one that counts
 }
@@ -99,7 +100,7 @@ type Agent struct {
 // NewAgent returns an agent.
 func NewAgent(o Options) *Agent {
 	o.Interval = cmp.Or(o.Interval, DefaultInterval)
-	return &Agent{Options: o, since: map[Finding]time.Time{}, reported: map[Finding]bool{}, admin: map[string]bool{}}
+	return &Agent{Options: o, since: map[Finding]time.Time{}, reported: map[Finding]bool{}, admin: map[string]bool{}, unread: map[string]string{}}
 }
 
 // Run looks at the node until ctx ends.

@@ -27,7 +27,11 @@ func (a *Agent) Read(ctx context.Context) (podresources.Input, error) {
 	in := podresources.Input{Listing: listing, Pods: a.NodeView.Pods()}
 	in.Claims, in.AsOf, err = a.NodeView.Claims(ctx, in.Pods, now)
 	if err != nil {
-		a.Log.Error(err, "claims cannot be read; those read before count", "asOf", in.AsOf)
+		asOf := "never"
+		if !in.AsOf.IsZero() {
+			asOf = in.AsOf.UTC().Format(time.RFC3339)
+		}
+		a.Log.Error(err, "claims cannot be read; those read before count", "asOf", asOf)
 	}
 	if a.Checkpoint != "" {
 		in.Checkpoint, err = checkpoint.ReadDRA(a.Checkpoint)
@@ -41,9 +45,7 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 	in := Input{Now: now, Registered: a.registered(ctx), WasAdmin: func(h podresources.Holding) bool { return a.admin[adminKey(h)] }}
 	note := func(source string, err error) {
 		report.Sources[source] = err == nil
-		if err != nil {
-			a.Log.Error(err, "source cannot be read", "source", source)
-		}
+		a.say(source, err)
 	}
 	var err error
 	in.Listing, err = a.Kubelet.List(ctx, now)
@@ -84,6 +86,20 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 		return known[id]
 	}
 	return in
+}
+
+// say logs what is new about a source: another look in which it cannot be read for the same
+// reason is no news.
+func (a *Agent) say(source string, err error) {
+	before, failed := a.unread[source]
+	switch {
+	case err == nil && failed:
+		a.Log.Info("source can be read again", "source", source)
+		delete(a.unread, source)
+	case err != nil && before != err.Error():
+		a.Log.Error(err, "source cannot be read", "source", source)
+		a.unread[source] = err.Error()
+	}
 }
 
 // Holdings are an Observation for people and programs: dra-steward node holdings -o json.

@@ -29,8 +29,8 @@ func (a *Agent) registered(ctx context.Context) func(driver string) (registered,
 	ask := sync.OnceValues(func() (map[string]bool, error) { return plugins(ctx, a.Registry) })
 	return func(driver string) (registered, known bool) {
 		drivers, err := ask()
+		a.say("plugin-registry", err)
 		if err != nil {
-			a.Log.Error(err, "registered drivers cannot be read", "folder", a.Registry)
 			return false, false
 		}
 		return drivers[driver], true

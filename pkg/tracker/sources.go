@@ -200,8 +200,20 @@ func (h *health) observed(kind Kind, example runtime.Object, client any, lw *cac
 			return w, err
 		},
 	}
-	return cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(observed, client), example,
+	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(observed, client), example,
 		cache.SharedIndexInformerOptions{ObjectDescription: string(kind)})
+	// It fails only for an informer that runs.
+	_ = informer.SetWatchErrorHandlerWithContext(h.failed(kind))
+	return informer
+}
+
+// failed logs what observe has not: an informer that tries again and again logs each time.
+func (h *health) failed(kind Kind) cache.WatchErrorHandlerWithContext {
+	return func(ctx context.Context, reflector *cache.Reflector, err error) {
+		if reason, _ := reasonOf(kind, err); reason == "" {
+			cache.DefaultWatchErrorHandler(ctx, reflector, err)
+		}
+	}
 }
 
 // withoutManagedFields saves memory: nothing reads these fields.
@@ -273,9 +285,12 @@ func (h *health) observe(kind Kind, err error) {
 	if c.Reason == reason {
 		return
 	}
-	if reason == ReasonWatching {
+	switch {
+	case reason == ReasonWatching && c.Reason == ReasonWaiting:
 		h.logger.V(1).Info("Watching", "kind", kind)
-	} else {
+	case reason == ReasonWatching:
+		h.logger.Info("Watching again", "kind", kind, "after", time.Since(c.Since).Round(time.Second).String())
+	default:
 		h.logger.Info("Cannot watch; continuing without this kind", "kind", kind, "reason", reason, "message", message)
 	}
 	c.Reason, c.Available, c.Since = reason, reason == ReasonWatching, time.Now()

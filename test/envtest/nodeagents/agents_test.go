@@ -36,6 +36,9 @@ const (
 var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(runAsProgram())
+	}
 	os.Exit(envtest.Main(m, envtest.Options{DeviceTaintRules: true}, func(c *envtest.Cluster) { cluster = c }))
 }
 

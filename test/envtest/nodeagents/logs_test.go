@@ -1,0 +1,95 @@
+package nodeagents
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/loglines"
+)
+
+// asProgram makes the test binary the program itself: klog has one logger in a process.
+const asProgram = "DRA_STEWARD_TEST_AS_PROGRAM"
+
+func runAsProgram() int {
+	return cli.Run(context.Background(), os.Args[1:], cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, SetLogger: klog.SetLogger})
+}
+
+// log collects what a process writes.
+type log struct {
+	sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.Lock()
+	defer l.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.Lock()
+	defer l.Unlock()
+	return l.text.String()
+}
+
+// TestLogs: every line of a node agent is JSON with a time, a level and a message, and none is
+// noise: at its start, without a kubelet, and while the API server is away.
+func TestLogs(t *testing.T) {
+	client, err := kubernetes.NewForConfig(loud(cluster.Config()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "logs"
+	if err := populateNode(t.Context(), client, name); err != nil {
+		t.Fatal(err)
+	}
+	out := &log{}
+	agent := exec.CommandContext(t.Context(), os.Args[0], "node", "watch", "--node-name", name, "--kubeconfig", cluster.Kubeconfig(),
+		"--pod-resources-socket", filepath.Join(t.TempDir(), "kubelet.sock"), "--kubelet-root", t.TempDir(),
+		"--health-address", "", "--metrics-address", "", "--interval", "1s")
+	agent.Env, agent.Stdout, agent.Stderr = append(os.Environ(), asProgram+"=1"), out, out
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	says := func(text string) {
+		t.Helper()
+		if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			return strings.Contains(out.String(), text), nil
+		}); err != nil {
+			t.Fatalf("%q is not in the log:\n%s", text, out)
+		}
+	}
+	says(`"watching"`)
+	says(`kubelet.sock`)
+	if err := cluster.RestartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	says(`"Watching again","kind":"DeviceTaintRule"`)
+	says(`"Watching again","kind":"ResourceSlice"`)
+	if err := agent.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	if said := strings.Count(out.String(), "kubelet.sock: no such file"); said != 1 {
+		t.Errorf("a source that cannot be read is logged %d times:\n%s", said, out)
+	}
+	for line := range strings.Lines(out.String()) {
+		if err := loglines.Check(strings.TrimSpace(line)); err != nil {
+			t.Error(err)
+		}
+	}
+}
