@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -24,7 +26,12 @@ import (
 // A stubKubelet answers with pods.
 type stubKubelet struct {
 	v1.UnimplementedPodResourcesListerServer
-	pods []*v1.PodResources
+	pods        []*v1.PodResources
+	allocatable *v1.AllocatableResourcesResponse
+}
+
+func (s *stubKubelet) GetAllocatableResources(context.Context, *v1.AllocatableResourcesRequest) (*v1.AllocatableResourcesResponse, error) {
+	return s.allocatable, nil
 }
 
 func (s *stubKubelet) List(context.Context, *v1.ListPodResourcesRequest) (*v1.ListPodResourcesResponse, error) {
@@ -144,6 +151,36 @@ func TestServedSocketIsLimited(t *testing.T) {
 	}
 	if reads > 10 {
 		t.Errorf("%d reads of the kubelet for 100 calls", reads)
+	}
+}
+
+// TestServedSocket: only root may use the socket, and the kubelet's answer about allocatable resources passes
+// through it as it is.
+func TestServedSocket(t *testing.T) {
+	want := &v1.AllocatableResourcesResponse{CpuIds: []int64{0, 1}, Devices: []*v1.ContainerDevices{{ResourceName: "example.com/fpga", DeviceIds: []string{"fpga-0"}}}}
+	kubelet := grpc.NewServer()
+	v1.RegisterPodResourcesListerServer(kubelet, &stubKubelet{allocatable: want})
+	client := podresources.New(podresources.Options{Socket: listen(t, kubelet)})
+	defer client.Close()
+	socket := filepath.Join(t.TempDir(), "served")
+	served := make(chan error)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { served <- servePodResources(ctx, socket, nil, NewAgent(Options{Kubelet: client})) }()
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := v1.NewPodResourcesListerClient(conn).GetAllocatableResources(t.Context(), &v1.AllocatableResourcesRequest{}, grpc.WaitForReady(true))
+	if err != nil || !proto.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v, want the mode 0600", info, err)
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 
