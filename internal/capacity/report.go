@@ -9,6 +9,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/internal/gates"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -48,6 +50,8 @@ type Inventory struct {
 	// in the last 24 hours, all together, if a history is known.
 	TaintedMinutes *int     `json:"taintedMinutes24h,omitempty"`
 	Notes          []string `json:"notes,omitempty"`
+	// FeatureGates are those of kube-scheduler with which devices are counted.
+	FeatureGates gates.Used `json:"featureGates"`
 }
 
 // A Row counts devices. Total is the sum of the states.
@@ -99,7 +103,8 @@ const maxEvaluations = 4_000_000
 
 // Inventory counts the devices of a scope, in rows.
 func (c Cluster) Report(ctx context.Context, scope Scope, by By) (Inventory, error) {
-	r := Inventory{Class: scope.Class, Driver: scope.Driver, By: by, Partial: c.Partial, Rows: []Row{}, Holders: []Holder{}, Notes: slices.Clone(c.Notes)}
+	r := Inventory{Class: scope.Class, Driver: scope.Driver, By: by, Partial: c.Partial, Rows: []Row{}, Holders: []Holder{}, Notes: slices.Clone(c.Notes),
+		FeatureGates: placement.Known(c.Gates).Used()}
 	s, err := c.survey(ctx)
 	if err != nil {
 		return r, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/faults"
+	"github.com/dra-steward/dra-steward/internal/servergates"
 )
 
 // A FaultCheck is what a command does about the known faults that it can set off.
@@ -76,7 +77,7 @@ func (s SchedulerMetrics) version(ctx context.Context, client kubernetes.Interfa
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
 	reported, err := s.scheduler(ctx, &reading{client: client})
-	if err != nil && !errors.Is(err, errDenied) {
+	if err != nil && !errors.Is(err, servergates.ErrDenied) {
 		return "", fmt.Errorf("--scheduler-metrics %s: %s", s.Target, strings.TrimSpace(err.Error()))
 	}
 	return reported.Version, nil

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,10 +13,10 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/dra-steward/dra-steward/internal/gates"
+	"github.com/dra-steward/dra-steward/internal/servergates"
 )
 
 // SchedulerMetrics say where the metrics of kube-scheduler are.
@@ -41,9 +40,6 @@ const (
 	schedulerPort = "10259"
 )
 
-// errDenied is the answer of a server that does not let us read its metrics.
-var errDenied = errors.New("forbidden")
-
 // read finds out the gates of kube-scheduler. Metrics that are forbidden are no error.
 func (s SchedulerMetrics) read(ctx context.Context, r *reading, l *Snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
@@ -55,19 +51,14 @@ func (s SchedulerMetrics) read(ctx context.Context, r *reading, l *Snapshot) err
 			l.Gates = gates.With(reported.Gates, l.Minor, "the metrics of kube-scheduler, "+s.Target)
 			return nil
 		}
-		if !errors.Is(err, errDenied) {
+		if !errors.Is(err, servergates.ErrDenied) {
 			// It is not wrapped: the connection that failed is not that to the API server.
 			return fmt.Errorf("--scheduler-metrics %s: %v", s.Target, err)
 		}
 		l.Notes = append(l.Notes, fmt.Sprintf("you are not allowed to read the metrics of kube-scheduler, %s: its feature gates are unknown", s.Target))
 	}
-	reported, err := parse(r.client.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx))
-	if err == nil {
-		l.Gates = gates.With(reported.Gates, l.Minor, "the metrics of the API server")
-		return nil
-	}
-	l.Gates = gates.Defaults(l.Minor)
-	l.Gates.Source += fmt.Sprintf(" (metrics of the API server: %v)", err)
+	reported, err := servergates.Read(ctx, r.client.Discovery().RESTClient())
+	l.Gates = servergates.Of(reported, err, l.Minor)
 	return nil
 }
 
@@ -86,7 +77,7 @@ func (s SchedulerMetrics) scheduler(ctx context.Context, r *reading) (gates.Repo
 	}
 	request := r.client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").
 		Name(utilnet.JoinSchemeNamePort("https", pod, port)).SubResource("proxy").Suffix("metrics")
-	return parse(request.Stream(ctx))
+	return servergates.Parse(request.Stream(ctx))
 }
 
 // ofURL reads metrics without the API server. The certificate of a component is usually its
@@ -124,23 +115,11 @@ func (s SchedulerMetrics) ofURL(ctx context.Context) (gates.Reported, error) {
 	}
 	switch response.StatusCode {
 	case http.StatusOK:
-		return parse(response.Body, nil)
+		return servergates.Parse(response.Body, nil)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		err = errDenied
+		err = servergates.ErrDenied
 	default:
 		err = errors.New(response.Status)
 	}
 	return gates.Reported{}, errors.Join(err, response.Body.Close())
-}
-
-// parse reads gates from an answer.
-func parse(body io.ReadCloser, err error) (gates.Reported, error) {
-	switch {
-	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return gates.Reported{}, errDenied
-	case err != nil:
-		return gates.Reported{}, err
-	}
-	defer body.Close()
-	return gates.Parse(body)
 }

@@ -36,6 +36,8 @@ type View interface {
 	Snapshot() *tracker.Snapshot
 	// Minor is the minor version of Kubernetes, 0 if it is not known.
 	Minor() int
+	// Gates are the feature gates of a cluster of that minor version, as far as they are known.
+	Gates(minor int) gates.Gates
 }
 
 // A Foresight finds out which of the pods that a rule or drain evicts do not land again.
@@ -166,7 +168,7 @@ func (f *Foresight) world() placement.World {
 	minor := f.view.Minor()
 	return placement.World{
 		View: f.view.Snapshot(), Claims: placement.Stored[*resourceapi.ResourceClaim](f.claims), Pods: placement.Stored[*corev1.Pod](f.pods), Nodes: placement.Stored[*corev1.Node](f.nodes),
-		Templates: placement.Stored[*resourceapi.ResourceClaimTemplate](f.templates), Gates: gates.Defaults(minor), IncompletePools: minor != 0 && minor < 35,
+		Templates: placement.Stored[*resourceapi.ResourceClaimTemplate](f.templates), Gates: f.view.Gates(minor), IncompletePools: minor != 0 && minor < 35,
 	}
 }
 

@@ -20,15 +20,27 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // A fixedView has devices that do not change.
-type fixedView struct{ devices *tracker.Snapshot }
+type fixedView struct {
+	devices *tracker.Snapshot
+	// gates are the defaults if they are nil.
+	gates *gates.Gates
+}
 
 func (v fixedView) Minor() int { return 37 }
+
+func (v fixedView) Gates(minor int) gates.Gates {
+	if v.gates != nil {
+		return *v.gates
+	}
+	return gates.Defaults(minor)
+}
 
 // Snapshot panics for a view without devices, as a fault of the allocator does.
 func (v fixedView) Snapshot() *tracker.Snapshot {
@@ -87,7 +99,7 @@ func crowded(t *testing.T) *Foresight {
 		add(f.pods, pod)
 		add(f.claims, claim)
 	}
-	f.view = fixedView{tracker.Merge(view...)}
+	f.view = fixedView{devices: tracker.Merge(view...)}
 	return f
 }
 
@@ -127,6 +139,17 @@ func TestStranded(t *testing.T) {
 	}
 	if got := f.Stranded(t.Context(), &v1alpha1.ResourceSlicePatch{}, nil); got.NotComputed != "it is not computed for objects of this kind" {
 		t.Errorf("another kind: %+v", got)
+	}
+}
+
+// TestStrandedGates: pods land with the feature gates of the cluster, not with those of the version.
+func TestStrandedGates(t *testing.T) {
+	f := crowded(t)
+	view := f.view.(fixedView)
+	view.gates = new(gates.With(map[string]bool{"DRADeviceTaints": false}, view.Minor(), "a test"))
+	f.view = view
+	if got := f.Stranded(t.Context(), broken("a", resourceapi.DeviceTaintEffectNoExecute), nil); got.NotComputed != "" || got.Pods != 0 {
+		t.Errorf("kube-scheduler does not look at taints: %+v", got)
 	}
 }
 

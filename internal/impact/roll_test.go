@@ -44,7 +44,7 @@ func TestAtATime(t *testing.T) {
 		}
 		published = append(published, slice, other)
 	}
-	i.view = fixedView{tracker.Merge(published...)}
+	i.view = fixedView{devices: tracker.Merge(published...)}
 	for name, tt := range map[string]struct {
 		spec v1alpha1.DeviceRollSpec
 		want string

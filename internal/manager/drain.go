@@ -19,9 +19,11 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/servergates"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -135,6 +137,7 @@ func (e *eviction) foresight() (drain.Foresight, error) {
 	if err := errors.Join(nodes.SetTransform(keepNode), templates.SetTransform(placement.Keep)); err != nil {
 		return nil, err
 	}
+	e.watchGates()
 	found, checkers := impact.NewForesight(e.informers, devicesOfCluster{e}, impact.ListGroups(e.client))
 	return func(ctx context.Context, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) *guard.Stranded {
 		for _, checker := range checkers {
@@ -165,6 +168,21 @@ func (d devicesOfCluster) Minor() int {
 		return 0
 	}
 	return int(version.Minor())
+}
+
+// Gates are the feature gates of a cluster of that minor version.
+func (d devicesOfCluster) Gates(minor int) gates.Gates { return d.gates.Gates(minor) }
+
+// watchGates also reads the feature gates of the API server.
+func (e *eviction) watchGates() {
+	if e.gates != nil {
+		return
+	}
+	e.gates = servergates.NewWatch(e.client.Discovery().RESTClient(), devicesOfCluster{e}.Minor, e.log)
+	e.add("gates", func(ctx context.Context) error {
+		e.gates.Run(ctx)
+		return nil
+	})
 }
 
 // rollRequests are the requests per second of rolls.

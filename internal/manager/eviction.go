@@ -29,6 +29,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/health"
+	"github.com/dra-steward/dra-steward/internal/servergates"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -48,6 +49,8 @@ type eviction struct {
 	// usage is the one index of who holds which device.
 	usage   *usage.Index
 	evictor evictor.Options
+	// gates are those of the API server, for where pods land; nil where that is not asked.
+	gates *servergates.Watch
 	// resyncer brings slices to what patches make of them; nil where slices are left alone.
 	resyncer *materialize.Resyncer
 	// controllers are what else the leader runs.

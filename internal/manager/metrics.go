@@ -20,7 +20,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/capacity"
 	"github.com/dra-steward/dra-steward/internal/controllers/capacitymetrics"
 	"github.com/dra-steward/dra-steward/internal/daemon"
-	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -234,6 +233,7 @@ func (o Options) addCapacityMetrics(e *eviction, _ *rest.Config, registry *prome
 	if err != nil {
 		return err
 	}
+	e.watchGates()
 	nodes := e.informers.Core().V1().Nodes().Informer()
 	controller := capacitymetrics.New(capacitymetrics.Options{Metrics: metrics, Logger: log,
 		Ready: func() error {
@@ -257,6 +257,6 @@ func (e *eviction) capacity(nodes cache.Store) capacity.Cluster {
 	minor := devices.Minor()
 	return capacity.Cluster{
 		View: devices.Snapshot(), Claims: placement.Stored[*resourceapi.ResourceClaim](e.claims.GetStore()), Nodes: placement.Stored[*corev1.Node](nodes),
-		Patched: e.options.capacityPatched, Gates: gates.Defaults(minor), IncompletePools: minor != 0 && minor < 35,
+		Patched: e.options.capacityPatched, Gates: devices.Gates(minor), IncompletePools: minor != 0 && minor < 35,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -82,6 +83,8 @@ type Answer struct {
 	Most  int `json:"most"`
 	// Notes name what could not be read.
 	Notes []string `json:"notes,omitempty"`
+	// FeatureGates are those of kube-scheduler that the allocator used.
+	FeatureGates gates.Used `json:"featureGates"`
 }
 
 // Stranded counts the pods that do not land.
@@ -110,6 +113,7 @@ func (w World) Predict(ctx context.Context, change Change) (Answer, error) {
 		}
 	}
 	answer := p.finish()
+	answer.FeatureGates = Known(w.Gates).Used()
 	if change.Restarted {
 		if err := w.restarted(ctx, change, &answer); err != nil {
 			return Answer{}, err

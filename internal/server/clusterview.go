@@ -17,12 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/clusterdata"
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/impact"
+	"github.com/dra-steward/dra-steward/internal/servergates"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 	"github.com/dra-steward/dra-steward/webhook"
@@ -40,6 +43,10 @@ type ClusterView struct {
 	clusterData clusterdata.Data
 	templates   *clusterdata.Templates
 	server      serverVersion
+	// gates are those of the API server; nil where they are not read.
+	gates *servergates.Watch
+	rest  rest.Interface
+	log   logr.Logger
 	// runnables are the other readers of the cluster, each until ctx ends; also returns what it
 	// has not read yet, and may be nil.
 	runnables []func(ctx context.Context)
@@ -90,7 +97,7 @@ func newClusterView(kubeconfig string, registerer prometheus.Registerer, log log
 	w := &ClusterView{rules: sources.Rules, patches: patches, templates: clusterdata.NewTemplates(client, log),
 		tracked: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: metrics})}
 	w.clusterData = clusterdata.Data{Namespaces: namespaces, TaintKeys: clusterdata.NewTaintKeys(w.tracked)}
-	w.server.client = client.Discovery()
+	w.server.client, w.rest, w.log = client.Discovery(), client.Discovery().RESTClient(), log
 	return w, nil
 }
 
@@ -153,6 +160,20 @@ func (w *ClusterView) Snapshot() *tracker.Snapshot { return w.tracked.Snapshot()
 
 // Minor returns the minor version of Kubernetes, 0 while it is not known.
 func (w *ClusterView) Minor() int { return w.server.minor() }
+
+// Gates are the feature gates of a cluster of that minor version.
+func (w *ClusterView) Gates(minor int) gates.Gates {
+	if w.gates == nil {
+		return gates.Defaults(minor)
+	}
+	return w.gates.Gates(minor)
+}
+
+// watchGates also reads the feature gates of the API server.
+func (w *ClusterView) watchGates() {
+	w.gates = servergates.NewWatch(w.rest, w.Minor, w.log)
+	w.runnables = append(w.runnables, w.gates.Run)
+}
 
 // Patches returns all ResourceSlicePatches, in the order of their names.
 func (w *ClusterView) Patches() iter.Seq[*v1alpha1.ResourceSlicePatch] { return w.patches.All() }

@@ -28,6 +28,7 @@ func (o serveOptions) count(site *reloader, clusterView *ClusterView) (err error
 				return errors.New("--guard-foresight: needs --guard and --live-data")
 			}
 			options.Foresight = true
+			clusterView.watchGates()
 		}
 		site.guard, err = impact.New(options)
 		if err == nil && o.guard && clusterView != nil {

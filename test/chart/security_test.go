@@ -70,6 +70,7 @@ func explained(t *testing.T, object *yaml.Node) (all []right) {
 			Resources     []string
 			ResourceNames []string `yaml:"resourceNames"`
 			Verbs         []string
+			URLs          []string `yaml:"nonResourceURLs"`
 		}
 	}
 	if err := object.Decode(&role); err != nil || role.Kind != "Role" && role.Kind != "ClusterRole" {
@@ -89,7 +90,7 @@ func explained(t *testing.T, object *yaml.Node) (all []right) {
 		if why == "" {
 			t.Errorf("%s %s: no comment says what %v of %v is for", role.Kind, role.Metadata.Name, rule.Verbs, rule.Resources)
 		}
-		var resources []string
+		resources := rule.URLs
 		for _, resource := range rule.Resources {
 			if group := rule.APIGroups[0]; group != "" {
 				resource += "." + group

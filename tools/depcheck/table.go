@@ -98,6 +98,7 @@ var Packages = map[string]Package{
 	"internal/placement":       {Floor: 3, Peers: []string{"pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/why":             {Floor: 3, Peers: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Pure: true},
 	"internal/admissionpolicy": {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/servergates":     {Floor: 3, Never: []string{controllerRuntime, opa}},
 	"internal/gates":           {Floor: 2, Peers: []string{"pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	// Its library is that of Helm, which imports client-go.
 	"internal/helmchart": {Floor: 3, Importers: []string{"internal/cli/lint"}, Never: []string{controllerRuntime, opa}},

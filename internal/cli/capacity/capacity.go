@@ -121,7 +121,7 @@ func clusterOf(l *clusterread.Snapshot, patched bool) capacity.Cluster {
 func (o *capacityOptions) write(out io.Writer, r capacity.Inventory) error {
 	switch {
 	case o.output == "text" || o.output == "wide":
-		return table{Inventory: r, wide: o.output == "wide", headers: !o.noHeaders}.write(out)
+		return table{Inventory: r, wide: o.output == "wide", headers: !o.noHeaders, gates: o.Files == nil}.write(out)
 	case o.output == "name":
 		for _, row := range r.Rows {
 			fmt.Fprintln(out, nameOf(r.By, row.Name))

@@ -18,6 +18,8 @@ import (
 type table struct {
 	capacity.Inventory
 	wide, headers bool
+	// gates adds the source of the feature gates.
+	gates bool
 }
 
 // A column of the table. Columns that may be left out are, where all their cells are zero.
@@ -150,6 +152,9 @@ func (t table) writeDetails(out io.Writer) error {
 	}
 	for _, note := range t.Notes {
 		lines = append(lines, "note: "+note)
+	}
+	if t.gates {
+		lines = append(lines, "feature gates: "+t.FeatureGates.Source)
 	}
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(out, line); err != nil {

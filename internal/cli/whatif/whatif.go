@@ -106,6 +106,9 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) e
 	if err := write(streams.Out, o.output, !o.noHeaders, answer); err != nil {
 		return err
 	}
+	if o.Files == nil && (o.output == "text" || o.output == "wide") {
+		fmt.Fprintf(streams.Out, "feature gates: %s\n", answer.FeatureGates.Source)
+	}
 	if answer.Stranded() > 0 {
 		return cmdutil.ErrFindings
 	}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
 // foreseeing allows everything but pods that do not land again.
@@ -20,7 +22,8 @@ var foreseeing = map[string]any{"guard": map[string]any{"foresight": true, "thre
 // device while all are tainted. The guard says so, and refuses the rule until that is
 // acknowledged. If only the device of the fifth is tainted, it lands on another one.
 func TestForesight(t *testing.T) {
-	_, c, seen := guarded(t, foreseeing)
+	log := &proc.Log{}
+	_, c, seen := guardedWith(t, log, foreseeing)
 	holders(t, c)
 	create(t, c.ResourceV1().DeviceClasses(), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "foresight"}})
 	t.Cleanup(func() {
@@ -51,6 +54,10 @@ func TestForesight(t *testing.T) {
 	seen.take()
 	if err := write(rack, "stranded<=5"); err != nil {
 		t.Error(err)
+	}
+	// The role of the chart lets it read the feature gates of the API server, and it logs them.
+	if text := log.String(); !strings.Contains(text, "Pods are placed with these feature gates of kube-scheduler") || !strings.Contains(text, "the metrics of the API server\"") {
+		t.Errorf("the log does not name the source of the feature gates:\n%s", text)
 	}
 	const names = "5 pods do not land again: radius-0/holder-0 (no controller creates it again), "
 	if warned := seen.take(); !strings.Contains(warned, names) {

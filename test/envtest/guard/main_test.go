@@ -38,7 +38,12 @@ func TestMain(m *testing.M) {
 // test sees.
 func guarded(t *testing.T, values map[string]any) (*guard.Guard, kubernetes.Interface, *warnings) {
 	t.Helper()
-	log := &proc.Log{}
+	return guardedWith(t, &proc.Log{}, values)
+}
+
+// guardedWith starts it with a log that the test reads.
+func guardedWith(t *testing.T, log *proc.Log, values map[string]any) (*guard.Guard, kubernetes.Interface, *warnings) {
+	t.Helper()
 	g, err := guard.Start(t.Context(), cluster, guard.Options{Values: values, Log: log})
 	if err != nil {
 		t.Fatalf("%v; its log:\n%s", err, log)

@@ -33,6 +33,7 @@ func testGates(t *testing.T, kubeconfig string) {
 	if source != "the metrics of the API server" || !slices.Contains(ofServer, "DRAPrioritizedList") {
 		t.Errorf("%s: %q", source, ofServer)
 	}
+	testOthers(t, ofServer, "--kubeconfig", kubeconfig)
 	tenant := must(cluster.UserKubeconfig("tenant"))(t)
 	source, defaults := gates(t, "--kubeconfig", tenant)
 	if source != "the defaults of Kubernetes "+cluster.Minor()+" (metrics of the API server: forbidden)" {
@@ -47,10 +48,36 @@ func testGates(t *testing.T, kubeconfig string) {
 	if source != "the metrics of kube-scheduler, "+url || !slices.Equal(ofScheduler, ofServer) {
 		t.Errorf("%s: %q, the API server has %q", source, ofScheduler, ofServer)
 	}
+	testOthers(t, ofServer, "--kubeconfig", kubeconfig, "--scheduler-metrics", url)
 	// What does not exist is an error.
 	for _, target := range []string{"https://127.0.0.1:1/metrics", "kube-system/none", "scheduler", "ftp://localhost/"} {
 		if out, code := run(t, "why", "claim/taken", "-n", namespace, "--kubeconfig", kubeconfig, "--scheduler-metrics", target); code != cmdutil.ExitFailed || !strings.Contains(out, "--scheduler-metrics "+target) {
 			t.Errorf("%s: %d %s", target, code, out)
+		}
+	}
+}
+
+// testOthers: the other commands that allocate devices name the same source and gates as why.
+func testOthers(t *testing.T, enabled []string, access ...string) {
+	t.Helper()
+	source := "the metrics of the API server"
+	if i := slices.Index(access, "--scheduler-metrics"); i >= 0 {
+		source = "the metrics of kube-scheduler, " + access[i+1]
+	}
+	manifest := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(manifest, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: asks, namespace: "+namespace+"}\nspec: {containers: [{name: a, image: example.com/a}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"capacity": {"capacity"}, "fit": {"fit", "-f", manifest}, "whatif": {"whatif", "claims", "-f", manifest},
+	} {
+		out, code := run(t, slices.Concat(args, access)...)
+		if code == cmdutil.ExitFailed || !strings.Contains(out, "\nfeature gates: "+source+"\n") {
+			t.Errorf("%s: %d, want the source %s:\n%s", name, code, source, out)
+		}
+		out, code = run(t, slices.Concat(args, access, []string{"-o", "jsonpath={.featureGates.enabled}"})...)
+		if code == cmdutil.ExitFailed || strings.TrimSpace(out) != string(must(json.Marshal(enabled))(t)) {
+			t.Errorf("%s: %d, gates %s, want %q", name, code, out, enabled)
 		}
 	}
 }
