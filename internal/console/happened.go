@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,14 @@ type happening struct {
 }
 
 // happenedTo reads the events of an object.
-func (s *Server) happenedTo(ctx context.Context, namespace, kind, name string) (h happened) {
+func (s *Server) happenedTo(ctx context.Context, namespace, kind, name string) happened {
+	h := s.eventsOf(ctx, namespace, kind, name)
+	h.cut()
+	return h
+}
+
+// eventsOf reads all events of an object.
+func (s *Server) eventsOf(ctx context.Context, namespace, kind, name string) (h happened) {
 	if s.options.Events == nil {
 		return h
 	}
@@ -51,33 +59,46 @@ func (s *Server) happenedTo(ctx context.Context, namespace, kind, name string) (
 		h.Error = "The events cannot be read: " + err.Error()
 	default:
 		h.Rows = happenings(all)
-		h.More = max(0, len(h.Rows)-maxHappened)
-		h.Rows = h.Rows[:len(h.Rows)-h.More]
 	}
 	return h
+}
+
+// cut leaves the rows that a page shows.
+func (h *happened) cut() {
+	h.More = max(0, len(h.Rows)-maxHappened)
+	h.Rows = h.Rows[:len(h.Rows)-h.More]
 }
 
 // maxHolders is for how many pods of a device findings are looked for.
 const maxHolders = 8
 
-// found are the findings of the agent of a node about the pods that hold a device: their events.
+// found are the findings of the agent of a node about the pods that hold a device: their events,
+// the newest first.
 func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h happened) {
 	if s.options.Events == nil || len(s.options.Findings) == 0 {
 		return h
 	}
 	h.Asked = true
 	asked := 0
+	var missing []string
 	for _, holder := range holders {
 		for _, pod := range holder.Pods {
-			if asked++; asked > maxHolders {
-				h.Error = fmt.Sprintf("Only the first %d pods were asked for.", maxHolders)
-				return h
+			if asked == maxHolders {
+				missing = append(missing, fmt.Sprintf("Only the first %d pods were asked for.", maxHolders))
+				break
 			}
-			one := s.happenedTo(ctx, holder.Namespace, "Pod", pod)
-			h.Error = cmp.Or(h.Error, one.Error)
+			asked++
+			one := s.eventsOf(ctx, holder.Namespace, "Pod", pod)
+			if one.Error != "" { // likewise for its other pods
+				missing = append(missing, one.Error)
+				break
+			}
 			h.Rows = append(h.Rows, slices.DeleteFunc(one.Rows, func(e happening) bool { return !slices.Contains(s.options.Findings, e.Reason) })...)
 		}
 	}
+	h.Error = strings.Join(slices.Compact(missing), " ")
+	slices.SortStableFunc(h.Rows, newestFirst)
+	h.cut()
 	return h
 }
 
@@ -99,8 +120,10 @@ func happenings(all []*corev1.Event) (rows []happening) {
 		}
 		rows = append(rows, row)
 	}
-	slices.SortStableFunc(rows, func(a, b happening) int {
-		return cmp.Or(b.Last.Compare(a.Last), b.First.Compare(a.First), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
-	})
+	slices.SortStableFunc(rows, newestFirst)
 	return rows
+}
+
+func newestFirst(a, b happening) int {
+	return cmp.Or(b.Last.Compare(a.Last), b.First.Compare(a.First), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 }

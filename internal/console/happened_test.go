@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,6 +80,60 @@ func TestEventsForbidden(t *testing.T) {
 		for _, target := range []string{"/claim?namespace=a&name=a", "/pod?namespace=a&name=a", "/device?driver=a&pool=a&device=a"} {
 			if body := html.UnescapeString(get(target)); !strings.Contains(body, want) {
 				t.Errorf("%s: does not say %q", target, want)
+			}
+		}
+	}
+}
+
+// TestFindingsOfDevices: a page shows findings that are older than many other events of the pod, the
+// newest first and at most 20; it asks for the events of at most eight pods, and says so. Where the
+// reader is not allowed to list the events of a namespace, it shows the other findings, and says so.
+func TestFindingsOfDevices(t *testing.T) {
+	in := hostile("a")
+	held := in.Claims[0]
+	for i := range 10 {
+		held.Status.ReservedFor = append(held.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: fmt.Sprintf("pod-%d", i)})
+	}
+	other := held.DeepCopy()
+	other.Namespace = "hidden"
+	for name, claims := range map[string][]*resourceapi.ResourceClaim{"many pods": {held}, "a hidden namespace": {other, held}} {
+		f, err := fleet.Build(t.Context(), fleet.Input{View: in.View, Claims: claims, Pods: in.Pods, Nodes: in.Nodes}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		s, err := console.New(console.Options{Cluster: "a", Now: clock, Findings: []string{"CDIUnresolvable"}, Events: func(_ context.Context, namespace, _, name string) (all []*corev1.Event, err error) {
+			if asked++; namespace == "hidden" {
+				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))
+			}
+			for i := range 30 {
+				all = append(all, event("a", "Pulled", i))
+			}
+			for i := range 4 {
+				all = append(all, event(name, "CDIUnresolvable", 40+i))
+			}
+			return all, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Show(f)
+		g := console.NewGate(port)
+		handler := s.Handler(g)
+		body := html.UnescapeString(answer(handler, "GET", "/device?driver=a&pool=a&device=a", enter(t, g, handler)).Body.String())
+		if asked != 8 {
+			t.Errorf("%s: the events of %d pods were asked for", name, asked)
+		}
+		says := []string{"and 12 older findings", "Only the first 8 pods were asked for."}
+		if name == "a hidden namespace" {
+			says = []string{"and 8 older findings", "You are not allowed to list the events of namespace hidden. Only the first 8 pods were asked for."}
+		}
+		if shown := strings.Count(body, ">CDIUnresolvable<"); shown != 20 {
+			t.Errorf("%s: %d findings:\n%s", name, shown, body)
+		}
+		for _, want := range says {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: does not say %q:\n%s", name, want, body)
 			}
 		}
 	}
