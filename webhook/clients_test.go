@@ -73,6 +73,23 @@ func TestClientCA(t *testing.T) {
 	}
 }
 
+// TestStrangersReadWhatAuthorsRead: without a client certificate, a caller cannot be told from the
+// API server, and a denial has what the author needs to correct the object.
+func TestStrangersReadWhatAuthorsRead(t *testing.T) {
+	running := start(t, review.Reviewer{}, nil)
+	request := create("ResourceClaim", claim(17))
+	request.UserInfo.Username, request.Namespace = "somebody", "elsewhere"
+	response, err := running.newClient(t, true).Post("https://"+running.address+"/validate", "application/json", bytes.NewReader(reviewOf(t, "v1", request)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || !strings.Contains(string(answer), "must have at most 16 items") {
+		t.Errorf("%s %v, want the limit", answer, err)
+	}
+}
+
 // TestExemptionsAreNotNamed: a caller without a client certificate learns that an exemption
 // admits the object, but not why.
 func TestExemptionsAreNotNamed(t *testing.T) {

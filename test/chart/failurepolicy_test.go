@@ -77,6 +77,28 @@ func TestNotesNameTheExposure(t *testing.T) {
 	}
 }
 
+// TestNotesNameWhoMayAsk: the notes name what keeps strangers from asking the webhook, until it is set.
+func TestNotesNameWhoMayAsk(t *testing.T) {
+	for name, test := range map[string]struct {
+		values values
+		warned bool
+	}{
+		"default":         {nil, true},
+		"client CA":       {values{"certificates": values{"clientCA": "-----BEGIN CERTIFICATE-----"}}, false},
+		"pod networks":    {values{"networkPolicy": values{"enabled": true, "podNetworks": []any{"10.244.0.0/16"}}}, false},
+		"no pod networks": {values{"networkPolicy": values{"enabled": true}}, true},
+		"policies off":    {values{"networkPolicy": values{"podNetworks": []any{"10.244.0.0/16"}}}, true},
+	} {
+		files, err := Manifests(with(test.values), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := files["templates/NOTES.txt"]; strings.Contains(notes, "Each pod can ask the webhook, as any user, what it allows.") != test.warned {
+			t.Errorf("%s: warned should be %v:\n%s", name, test.warned, notes)
+		}
+	}
+}
+
 // TestNotesNameTheFaults: the notes name the known faults of kube-scheduler in the cluster's
 // version, also in that of a vendor, of which helm drops the suffix.
 func TestNotesNameTheFaults(t *testing.T) {
