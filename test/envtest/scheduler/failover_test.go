@@ -74,8 +74,8 @@ func (r *replica) text(t *testing.T) string {
 	return string(text)
 }
 
-// replica starts one. It ends with the test.
-func (w *world) replica(t *testing.T) *replica {
+// replica starts one, with more flags. It ends with the test.
+func (w *world) replica(t *testing.T, flags ...string) *replica {
 	t.Helper()
 	file, err := program()
 	if err != nil {
@@ -97,7 +97,7 @@ func (w *world) replica(t *testing.T) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Cmd = exec.CommandContext(t.Context(), file, "--config="+config, "--bind-address=127.0.0.1", "--secure-port="+freePort(t), "-v=2")
+	r.Cmd = exec.CommandContext(t.Context(), file, append(flags, "--config="+config, "--bind-address=127.0.0.1", "--secure-port="+freePort(t), "-v=2")...)
 	r.Stdout, r.Stderr = log, log
 	if err := r.Start(); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -79,7 +80,7 @@ func start(t testing.TB, configuration string, nodes ...string) *world {
 // startWith starts a control plane.
 func startWith(t testing.TB, options envtest.Options) *world {
 	t.Helper()
-	options.Kubernetes = "1.37" // a scheduler must not be newer than its API server
+	options.Kubernetes = cmp.Or(options.Kubernetes, "1.37") // a scheduler must not be newer than its API server
 	options.ControllerManager, options.Dir, options.Output = true, t.TempDir(), t.Output()
 	cluster, err := envtest.Start(t.Context(), options)
 	if err != nil {
