@@ -341,6 +341,18 @@ func TestFormerSlices(t *testing.T) {
 	}
 }
 
+// TestUnchangedSlices: a driver that publishes the same devices changes no slice. A short timeout does not
+// fail its node before that is known.
+func TestUnchangedSlices(t *testing.T) {
+	m := newModel(t, 1, asIs)
+	m.roll.Spec.Timeouts.Driver = &metav1.Duration{Duration: 10 * time.Second}
+	m.run(100, func() bool {
+		m.nodes["node-0"].publishes = false
+		return m.node(0).State == v1alpha1.RollPublishing
+	})
+	m.run(100, m.completed)
+}
+
 // TestDeletedOnce: a pod of the driver that ends is not deleted again.
 func TestDeletedOnce(t *testing.T) {
 	m := newModel(t, 1, asIs)

@@ -117,8 +117,11 @@ func timeout(r *v1alpha1.DeviceRoll, state v1alpha1.RollState) time.Duration {
 	switch state {
 	case v1alpha1.RollDraining:
 		return durationOr(t.Drain, drainTimeout)
-	case v1alpha1.RollReplacing, v1alpha1.RollPublishing:
+	case v1alpha1.RollReplacing:
 		return durationOr(t.Driver, driverTimeout)
+	case v1alpha1.RollPublishing:
+		// Before this, a driver whose slices look as before cannot be told from one that is away.
+		return max(durationOr(t.Driver, driverTimeout), missing)
 	case v1alpha1.RollWorking:
 		return durationOr(t.Work, workTimeout)
 	case v1alpha1.RollProving:
