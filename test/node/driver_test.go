@@ -31,17 +31,22 @@ const (
 type driver struct {
 	name   string
 	cdiDir string
-	helper *kubeletplugin.Helper
+	// node is where it runs, root the root directory of the kubelet there.
+	node, root string
+	// version is an attribute of its devices, if it is set.
+	version string
+	helper  *kubeletplugin.Helper
 	// reports are what it says about the health of devices; those that are in none are unknown.
 	reports chan kubeletplugin.DeviceHealthReport
 
 	mutex sync.Mutex
 	calls int                 // of NodePrepareResources
 	given map[string][]string // "namespace/claim" -> the devices that were prepared for it at last
+	live  map[types.UID]bool  // the claims that are prepared
 }
 
 func newDriver(name, cdiDir string) *driver {
-	return &driver{name: name, cdiDir: cdiDir, reports: make(chan kubeletplugin.DeviceHealthReport, 1), given: map[string][]string{}}
+	return &driver{name: name, cdiDir: cdiDir, node: nodeName, root: kubeletRoot, live: map[types.UID]bool{}, reports: make(chan kubeletplugin.DeviceHealthReport, 1), given: map[string][]string{}}
 }
 
 func startDriver(t testing.TB, client kubernetes.Interface, cdiDir string) *driver {
@@ -55,29 +60,33 @@ func startDriver(t testing.TB, client kubernetes.Interface, cdiDir string) *driv
 
 // start registers it with the kubelet, and publishes devices.
 func (d *driver) start(ctx context.Context, client kubernetes.Interface, count int, options ...kubeletplugin.Option) (err error) {
-	data := filepath.Join(kubeletRoot, "plugins", d.name)
-	for _, dir := range []string{data, filepath.Join(kubeletRoot, "plugins_registry")} {
+	data := filepath.Join(d.root, "plugins", d.name)
+	for _, dir := range []string{data, filepath.Join(d.root, "plugins_registry")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
-	d.helper, err = kubeletplugin.Start(ctx, d, append([]kubeletplugin.Option{kubeletplugin.DriverName(d.name), kubeletplugin.NodeName(nodeName),
+	d.helper, err = kubeletplugin.Start(ctx, d, append([]kubeletplugin.Option{kubeletplugin.DriverName(d.name), kubeletplugin.NodeName(d.node),
 		kubeletplugin.KubeClient(client), kubeletplugin.PluginDataDirectoryPath(data),
-		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubeletRoot, "plugins_registry"))}, options...)...)
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(d.root, "plugins_registry"))}, options...)...)
 	if err != nil {
 		return err
 	}
 	var devices []resourceapi.Device
 	for i := range count {
 		name := fmt.Sprintf("dev-%d", i)
-		devices = append(devices, resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"name": {StringValue: &name}}})
+		device := resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"name": {StringValue: &name}}}
+		if d.version != "" {
+			device.Attributes["driverVersion"] = resourceapi.DeviceAttribute{StringValue: &d.version}
+		}
+		devices = append(devices, device)
 	}
 	return d.publish(ctx, devices)
 }
 
 // publish makes devices those of the node.
 func (d *driver) publish(ctx context.Context, devices []resourceapi.Device) error {
-	pools := map[string]resourceslice.Pool{nodeName: {Slices: []resourceslice.Slice{{Devices: devices}}}}
+	pools := map[string]resourceslice.Pool{d.node: {Slices: []resourceslice.Slice{{Devices: devices}}}}
 	return d.helper.PublishResources(ctx, resourceslice.DriverResources{Pools: pools})
 }
 
@@ -119,6 +128,13 @@ func (d *driver) gave(namespace, claim string) []string {
 	return d.given[namespace+"/"+claim]
 }
 
+// left counts the claims that it has prepared, and that the kubelet did not let it unprepare.
+func (d *driver) left() int {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	return len(d.live)
+}
+
 func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplugin.Device, err error) {
 	if claim.Name == failingClaim {
 		return nil, errors.New("this claim fails in this test")
@@ -138,7 +154,7 @@ func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplu
 			CDIDeviceIDs: []string{d.name + "/device=" + name},
 		})
 	}
-	d.given[claim.Namespace+"/"+claim.Name] = given
+	d.given[claim.Namespace+"/"+claim.Name], d.live[claim.UID] = given, true
 	content, err := json.Marshal(map[string]any{"cdiVersion": "0.6.0", "kind": d.name + "/device", "devices": specs})
 	if err != nil {
 		return nil, err
@@ -147,8 +163,11 @@ func (d *driver) prepare(claim *resourceapi.ResourceClaim) (devices []kubeletplu
 }
 
 func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
 	results := map[types.UID]error{}
 	for _, claim := range claims {
+		delete(d.live, claim.UID)
 		err := os.Remove(d.spec(claim.UID))
 		if os.IsNotExist(err) {
 			err = nil

@@ -47,6 +47,8 @@ type players struct {
 	mutex   sync.Mutex
 	running map[string]*driver // by container
 	skipped map[string]bool
+	// early counts the drivers that ended while claims were prepared.
+	early int
 }
 
 // play begins to play the drivers of all pods in the namespace of drivers.
@@ -87,6 +89,9 @@ func (p *players) follow(ctx context.Context) {
 	defer p.mutex.Unlock()
 	for id, d := range p.running {
 		if runs[id] == nil {
+			if d.left() > 0 {
+				p.early++
+			}
 			d.stop()
 			delete(p.running, id)
 		}
@@ -111,6 +116,7 @@ func (p *players) begin(ctx context.Context, id string, labels map[string]string
 		options = append(options, kubeletplugin.RollingUpdate(pod.UID))
 	}
 	d := newDriver(pod.Labels["app"]+".example.com", p.cdiDir)
+	d.node, d.root, d.version = p.node, p.root, pod.Annotations[version]
 	if err := d.start(context.WithoutCancel(ctx), p.client, 4, options...); err != nil {
 		p.Logf("driver %s: %v", d.name, err)
 		return

@@ -32,6 +32,10 @@ const insideVariable = "DRA_STEWARD_NODE_TEST_KUBELET"
 var refusal = "not inside of its own namespaces"
 
 func TestMain(m *testing.M) {
+	if state := os.Getenv(stateVariable); state != "" {
+		fmt.Fprintln(os.Stderr, "a kubelet in a namespace of its own:", become(state, os.Args[1:]))
+		os.Exit(1)
+	}
 	flag.Parse()
 	switch kubelet := os.Getenv(insideVariable); {
 	case kubelet != "":
@@ -184,8 +188,8 @@ func hide(path string) error {
 	return os.MkdirAll(path, 0o755)
 }
 
-// addAddress gives the loopback interface an address outside of 127.0.0.0/8, and the
-// default route: a kubelet reports the address of that.
+// addAddress gives the loopback interface an address outside of 127.0.0.0/8 for each kubelet, and the
+// default route.
 func addAddress() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -194,16 +198,22 @@ func addAddress() error {
 	if err := netlink.LinkSetUp(lo); err != nil {
 		return err
 	}
-	address, err := netlink.ParseAddr("192.0.2.1/24")
-	if err != nil {
-		return err
+	addresses := []string{nodeAddress}
+	for i := range fleetSize {
+		addresses = append(addresses, fleetAddress(i))
 	}
-	if err := netlink.AddrAdd(lo, address); err != nil {
-		return err
+	for _, text := range addresses {
+		address, err := netlink.ParseAddr(text + "/24")
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(lo, address); err != nil {
+			return err
+		}
 	}
 	_, all, err := net.ParseCIDR("0.0.0.0/0")
 	if err != nil {
 		return err
 	}
-	return netlink.RouteAdd(&netlink.Route{LinkIndex: lo.Attrs().Index, Dst: all, Src: address.IP})
+	return netlink.RouteAdd(&netlink.Route{LinkIndex: lo.Attrs().Index, Dst: all, Src: net.ParseIP(nodeAddress)})
 }

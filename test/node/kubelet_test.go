@@ -31,11 +31,11 @@ func buildTool(ctx context.Context, module, name string) (string, error) {
 
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: %s
-healthzBindAddress: 127.0.0.1
+address: %[1]s
+healthzBindAddress: %[1]s
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
-containerRuntimeEndpoint: unix://%s
+containerRuntimeEndpoint: unix://%[2]s
 cgroupDriver: cgroupfs
 cgroupsPerQOS: false
 enforceNodeAllocatable: []
@@ -51,19 +51,29 @@ syncFrequency: 5s
 type kubelet struct {
 	path, kubeconfig, config string
 	cwd, log                 string
-	command                  *exec.Cmd
-	done                     chan struct{}
+	// node is its name, address its IP address.
+	node, address string
+	// state is the folder that it has over the fixed paths, in a mount namespace of its own. Empty is the
+	// namespace of the tests.
+	state   string
+	command *exec.Cmd
+	done    chan struct{}
 }
 
 const kubeletRoot = "/var/lib/kubelet"
 
 func newKubelet(t testing.TB, path, kubeconfig, runtime string) *kubelet {
+	return newKubeletOf(t, nodeName, nodeAddress, path, kubeconfig, runtime)
+}
+
+// newKubeletOf is that of a node with an address.
+func newKubeletOf(t testing.TB, node, address, path, kubeconfig, runtime string) *kubelet {
 	dir := tempDir(t)
-	k := &kubelet{path: path, kubeconfig: kubeconfig, config: filepath.Join(dir, "config.yaml"), cwd: filepath.Join(dir, "cwd"), log: filepath.Join(dir, "kubelet.log")}
+	k := &kubelet{node: node, address: address, path: path, kubeconfig: kubeconfig, config: filepath.Join(dir, "config.yaml"), cwd: filepath.Join(dir, "cwd"), log: filepath.Join(dir, "kubelet.log")}
 	if err := os.Mkdir(k.cwd, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(k.config, fmt.Appendf(nil, kubeletConfig, nodeAddress, runtime), 0o644); err != nil {
+	if err := os.WriteFile(k.config, fmt.Appendf(nil, kubeletConfig, address, runtime), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return k
@@ -77,10 +87,13 @@ func (k *kubelet) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	k.command = exec.Command(k.path, "--kubeconfig="+k.kubeconfig, "--config="+k.config, "--root-dir="+kubeletRoot, "--hostname-override="+nodeName, "--v=2")
+	k.command = exec.Command(k.path, "--kubeconfig="+k.kubeconfig, "--config="+k.config, "--root-dir="+kubeletRoot, "--hostname-override="+k.node, "--node-ip="+k.address, "--v=2")
+	k.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if k.state != "" {
+		k.apart()
+	}
 	k.command.Dir = k.cwd
 	k.command.Stdout, k.command.Stderr = log, log
-	k.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := k.command.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,16 @@ func equal(identified bool, sick ...string) (devices []resourceapi.Device) {
 	return devices
 }
 
+// without are the equal devices that are not held.
+func without(held []string) (free []string) {
+	for i := range equalCount {
+		if name := fmt.Sprint("dev-", i); !slices.Contains(held, name) {
+			free = append(free, name)
+		}
+	}
+	return free
+}
+
 // publish lets the driver publish devices, and waits until the slices have them.
 func (w *world) publish(devices []resourceapi.Device) {
 	w.Helper()
@@ -112,12 +122,7 @@ func TestReaction(t *testing.T) {
 		t.Fatalf("the pods have %v", held)
 	}
 	sick := held[1]
-	var free []string
-	for i := range equalCount {
-		if name := fmt.Sprint("dev-", i); !slices.Contains(held, name) {
-			free = append(free, name)
-		}
-	}
+	free := without(held)
 	s.cordonByHand(free[:2]...)
 	s.create(reactionTo("xid", v1alpha1.ReactionCause{Taint: &v1alpha1.CauseTaint{Key: "example.com/xid", From: v1alpha1.TaintFromDriver}}))
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"google.golang.org/grpc"
@@ -28,6 +29,7 @@ type containerRuntime struct {
 	environments map[string]map[string]string // "pod/container" -> its latest environment
 	failures     map[string]string            // "pod/container" -> why it was not created at last
 	resizes      int
+	failing      string // the namespace whose containers fail when they start
 }
 
 func startRuntime(t testing.TB, cdiDir string) *containerRuntime {
@@ -91,6 +93,8 @@ func (r *containerRuntime) CreateContainer(ctx context.Context, request *cri.Cre
 
 // UpdateContainerResources resizes a container, whose status has what it was told.
 func (r *containerRuntime) UpdateContainerResources(_ context.Context, request *cri.UpdateContainerResourcesRequest) (*cri.UpdateContainerResourcesResponse, error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
 	r.RuntimeService.Lock()
 	defer r.RuntimeService.Unlock()
 	c := r.RuntimeService.Containers[request.GetContainerId()]
@@ -98,10 +102,31 @@ func (r *containerRuntime) UpdateContainerResources(_ context.Context, request *
 		return nil, fmt.Errorf("container %q not found", request.GetContainerId())
 	}
 	c.Resources = &cri.ContainerResources{Linux: request.GetLinux()}
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
 	r.resizes++
 	return &cri.UpdateContainerResourcesResponse{}, nil
+}
+
+// StartContainer starts a container, which ends at once where it has to fail.
+func (r *containerRuntime) StartContainer(ctx context.Context, request *cri.StartContainerRequest) (*cri.StartContainerResponse, error) {
+	response, err := r.RemoteRuntime.StartContainer(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.RuntimeService.Lock()
+	defer r.RuntimeService.Unlock()
+	if c := r.RuntimeService.Containers[request.GetContainerId()]; c != nil && r.failing == c.Labels["io.kubernetes.pod.namespace"] {
+		c.State, c.FinishedAt, c.ExitCode = cri.ContainerState_CONTAINER_EXITED, time.Now().UnixNano(), 1
+	}
+	return response, nil
+}
+
+// fail lets the containers of a namespace fail that start from now on. An empty name is none.
+func (r *containerRuntime) fail(namespace string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.failing = namespace
 }
 
 // resized is how often the kubelet has resized containers.

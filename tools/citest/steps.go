@@ -199,7 +199,7 @@ func long(modules []string) (steps []step) {
 	if slices.Contains(modules, "test/node") {
 		steps = append(steps, step{
 			name: "drivers that end before their pods", dir: "test/node", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(DriverPods|SharedClaim)$", "."},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(DriverPods|Roll|SharedClaim)$", "."},
 		})
 	}
 	if slices.Contains(modules, "test/envtest") {
