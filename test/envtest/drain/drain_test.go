@@ -2,6 +2,7 @@ package drain_test
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,10 @@ func TestBudget(t *testing.T) {
 	name := s.drain("", s.all(0))
 	s.wait(name, "Cordoned=False WaitingForScheduler")
 	s.wait(name, "PodsLand=True AllLand")
+	// The role of the chart lets the controller read the feature gates of the API server.
+	if log, err := os.ReadFile(steward.log()); err != nil || !strings.Contains(string(log), `"the metrics of the API server"`) {
+		t.Errorf("the log does not name the source of the feature gates: %v\n%s", err, log)
+	}
 	created := s.get(name, t.Context()).CreationTimestamp
 	if out, err := cluster.Kubectl(t.Context(), "wait", "--for=condition=Drained", "--timeout=180s", "devicedrain/"+name).CombinedOutput(); err != nil {
 		t.Fatalf("kubectl wait: %v\n%s", err, out)
