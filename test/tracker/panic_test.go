@@ -17,14 +17,15 @@ const taintRules = "testdata/taintrules"
 
 // TestPanic holds the known fault kubernetes#139651 against the code of the versions around its
 // fix: the tracker ends the process if a DeviceTaintRule exists and a ResourceSlice is there, in
-// the versions that the table names and with its feature gate only.
+// the versions that the table names and with its feature gate only. TestDifferential runs the tracker
+// of 1.37.
 func TestPanic(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("compiles the client of four versions of Kubernetes; set DRA_STEWARD_LONG=1")
+		t.Skip("compiles the clients of five versions of Kubernetes; set DRA_STEWARD_LONG=1")
 	}
 	files, err := filepath.Glob(taintRules + "/modules/*.mod")
-	if err != nil || len(files) < 4 {
-		t.Fatalf("module files: %v, %v; want those of 0.36.0 to 0.36.3", files, err)
+	if err != nil || len(files) < 5 {
+		t.Fatalf("module files: %v, %v; want those of 0.35.4 and 0.36.0 to 0.36.3", files, err)
 	}
 	var affected, fixed []string
 	for _, file := range files {
@@ -62,7 +63,9 @@ func TestPanic(t *testing.T) {
 func buildTracker(t *testing.T, version string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for from, to := range map[string]string{"main.go": "main.go", "modules/" + version + ".mod": "go.mod", "modules/" + version + ".sum": "go.sum"} {
+	minor := strings.Split(version, ".")[1]
+	rules := "rules_" + minor + ".go"
+	for from, to := range map[string]string{"main.go": "main.go", rules: rules, "modules/" + version + ".mod": "go.mod", "modules/" + version + ".sum": "go.sum"} {
 		content, err := os.ReadFile(filepath.Join(taintRules, from))
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +74,7 @@ func buildTracker(t *testing.T, version string) string {
 			t.Fatal(err)
 		}
 	}
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", "program", ".")
+	command := exec.CommandContext(t.Context(), "go", "build", "-tags", "minor"+minor, "-o", "program", ".")
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
 	if output, err := command.CombinedOutput(); err != nil {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	resourcebeta "k8s.io/api/resource/v1beta2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -39,14 +38,14 @@ func main() {
 func run(ctx context.Context, rule, gate bool) (int, error) {
 	client := fake.NewClientset()
 	if rule {
-		if _, err := client.ResourceV1beta2().DeviceTaintRules().Create(ctx, maintenance(), metav1.CreateOptions{}); err != nil {
+		if err := createRule(ctx, client); err != nil {
 			return 0, err
 		}
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	options := tracker.Options{EnableDeviceTaintRules: gate, KubeClient: client, SliceInformer: factory.Resource().V1().ResourceSlices()}
 	if gate {
-		options.TaintInformer = factory.Resource().V1beta2().DeviceTaintRules()
+		options.TaintInformer = taintRules(factory)
 		options.ClassInformer = factory.Resource().V1().DeviceClasses()
 	}
 	slices, err := tracker.StartTracker(ctx, options)
@@ -101,17 +100,6 @@ func slice() *resourceapi.ResourceSlice {
 			Driver: "gpu.example.com", NodeName: &node,
 			Pool:    resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
 			Devices: []resourceapi.Device{{Name: "gpu-0"}},
-		},
-	}
-}
-
-func maintenance() *resourcebeta.DeviceTaintRule {
-	driver := "gpu.example.com"
-	return &resourcebeta.DeviceTaintRule{
-		ObjectMeta: metav1.ObjectMeta{Name: "maintenance"},
-		Spec: resourcebeta.DeviceTaintRuleSpec{
-			DeviceSelector: &resourcebeta.DeviceTaintSelector{Driver: &driver},
-			Taint:          resourcebeta.DeviceTaint{Key: "example.com/maintenance", Effect: resourcebeta.DeviceTaintEffectNoSchedule},
 		},
 	}
 }
