@@ -64,7 +64,7 @@ func (c *SecretCertificate) secretChanged(object any) {
 		c.log.Error(err, "cannot read the certificate; still serving the previous one", "secret", c.namespace+"/"+c.name)
 		return
 	}
-	if former := c.current.Swap(&certificate); former == nil || !former.Leaf.Equal(certificate.Leaf) {
+	if previous := c.current.Swap(&certificate); previous == nil || !previous.Leaf.Equal(certificate.Leaf) {
 		c.log.Info("serving a new certificate", "secret", c.namespace+"/"+c.name, "expires", certificate.Leaf.NotAfter)
 	}
 }

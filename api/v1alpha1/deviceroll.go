@@ -128,7 +128,7 @@ type DeviceRollSpec struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// Undo takes back what the roll has cordoned, and begins no further node. It does not bring back
-	// former pods of the driver.
+	// previous pods of the driver.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
 	// Continue is how often somebody has continued the roll. A larger number than that in the status

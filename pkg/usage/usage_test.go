@@ -78,8 +78,8 @@ func TestWaysToHold(t *testing.T) {
 	outsider := pod("outsider", "of-group")
 	replaced := pod("replaced", "shared")
 	waiting := pod("waiting", "shared")
-	former := pod("replaced", "shared")
-	former.UID = "another"
+	previous := pod("replaced", "shared")
+	previous.UID = "another"
 	ofGroup := claim("of-group", "dev3")
 	ofGroup.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: group, UID: "group-uid"}}
 
@@ -88,7 +88,7 @@ func TestWaysToHold(t *testing.T) {
 		index.SetPod(p)
 	}
 	for _, c := range []*resourceapi.ResourceClaim{
-		reserve(claim("shared", "dev0"), direct, former), reserve(owned(claim("of-template", "dev1"), template), template),
+		reserve(claim("shared", "dev0"), direct, previous), reserve(owned(claim("of-template", "dev1"), template), template),
 		reserve(owned(claim("of-extended", "dev2"), extended), extended), ofGroup,
 	} {
 		index.SetClaim(c)

@@ -66,7 +66,7 @@ device that another claim holds. Then two pods use a device that is meant for on
 skips shareable devices, admin access, and pools without a slice, whose driver may be about
 to publish.
 
-The webhook in a cluster does not read claims; lint --world finds a device that another
+The webhook in a cluster does not read claims; lint --existing finds a device that another
 claim holds.`,
 		Category:    Gap,
 		Severity:    Warning, // What else exists may change between the allocation and our look.

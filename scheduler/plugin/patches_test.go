@@ -41,7 +41,7 @@ func TestNoteSlices(t *testing.T) {
 	slice := func(name, originals string) *resourceapi.ResourceSlice {
 		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{record.Annotation: originals}}}
 	}
-	originals, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: {Former: []record.FormerValue{{}}}}}}.Encode()
+	originals, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: {Previous: []record.PreviousValue{{}}}}}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

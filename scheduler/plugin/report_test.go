@@ -63,7 +63,7 @@ func TestMaterialized(t *testing.T) {
 		want  bool
 	}{
 		{&resourceapi.ResourceSlice{}, 0, false},
-		{slice(record.Entry{Former: []record.FormerValue{{Value: written}}}), 0, false},
+		{slice(record.Entry{Previous: []record.PreviousValue{{Value: written}}}), 0, false},
 		{slice(record.Entry{Written: written, Patch: "p"}), 0, true},
 		{slice(record.Entry{Written: written, Patch: "p"}), time.Second, false},
 		{slice(record.Entry{Written: written, Patch: "p"}), repeatEvery, true},

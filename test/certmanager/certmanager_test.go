@@ -131,7 +131,7 @@ func TestIssued(t *testing.T) {
 	renew(t, c, "dra-steward")
 	eventually(t, "renewed with a new key", func(ctx context.Context) (err error) {
 		if second, err = served(ctx, c, "dra-steward"); err == nil && bytes.Equal(first.key, second.key) {
-			return errors.New("the key is the former one")
+			return errors.New("the key is the previous one")
 		}
 		return err
 	})
@@ -140,23 +140,23 @@ func TestIssued(t *testing.T) {
 		secret := &corev1.Secret{}
 		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "dra-steward-authority"}, secret)
 		if err == nil && bytes.Equal(secret.Data["tls.crt"], second.authority) {
-			return errors.New("the authority is the former one")
+			return errors.New("the authority is the previous one")
 		}
 		return err
 	})
 	renew(t, c, "dra-steward")
 	eventually(t, "signed by it", func(ctx context.Context) (err error) {
 		if third, err = served(ctx, c, "dra-steward"); err == nil && bytes.Equal(second.authority, third.authority) {
-			renew(t, c, "dra-steward") // the issuer may have had the former one in its cache
-			return errors.New("the authority is the former one")
+			renew(t, c, "dra-steward") // the issuer may have had the previous one in its cache
+			return errors.New("the authority is the previous one")
 		}
 		return err
 	})
 	if err := second.verify(third.authority); err != nil {
-		t.Errorf("a webhook that still serves the former certificate is not trusted: %v", err)
+		t.Errorf("a webhook that still serves the previous certificate is not trusted: %v", err)
 	}
 	if err := third.verify(second.authority); err != nil {
-		t.Errorf("an API server that still has the former authority does not trust the new certificate: %v", err)
+		t.Errorf("an API server that still has the previous authority does not trust the new certificate: %v", err)
 	}
 }
 
@@ -215,7 +215,7 @@ func served(ctx context.Context, c client.Client, name string) (keyPair, error) 
 	return pair, pair.verify(pair.authority)
 }
 
-// trusts says whether a bundle has an authority; the injector keeps the former ones beside
+// trusts says whether a bundle has an authority; the injector keeps the previous ones beside
 // it.
 func trusts(bundle, authority []byte) error {
 	trusted, err := cert.ParseCertsPEM(bundle)

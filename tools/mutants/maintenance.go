@@ -36,7 +36,7 @@ func rolls() []mutant {
 		{name: "a driver that ends is deleted again", file: follow, old: `if !pod.Deleting {`, new: `if true {`},
 		{name: "the pods of an operator are deleted", file: follow, old: `case w.Roll.Spec.DriverPods.Replace == v1alpha1.ReplaceWait:`, new: `case false:`},
 		{name: "fewer devices than before are accepted", file: follow, old: `case fewer > 0 && !n.AcceptDevices:`, new: `case false:`},
-		{name: "the slices of the former driver count", file: follow, old: `case !changed && !w.lasts(n.ReadySince, unchanged):`, new: `case !changed && false:`},
+		{name: "the slices of the previous driver count", file: follow, old: `case !changed && !w.lasts(n.ReadySince, unchanged):`, new: `case !changed && false:`},
 		{name: "a node is done without its proof", file: follow, old: `case w.Roll.Spec.Proof != nil:`, new: `case false:`},
 		{name: "the proof of the last attempt fails the next", file: follow, old: `case proof.Phase == corev1.PodFailed && stale:`, new: `case stale && false:`},
 		{name: "a node that a person uncordoned is cordoned again", file: follow, old: `case n.Cordoned:`, new: `case false:`},

@@ -30,7 +30,7 @@ type lintOptions struct {
 	kubernetes, maxSize    string
 	gates                  map[string]string
 	rules                  lint.Selection
-	world, schemas         []string
+	existing, schemas      []string
 	policies               []string
 	verdicts, fix, diff    bool
 	allowEmpty             bool
@@ -59,7 +59,7 @@ from the folder of each manifest upwards, up to the folder with .git. --config n
 file for all manifests, --config "" none.
 
 Rules that need other objects (does the class exist, do the slices of a pool agree) run
-only if --world names files with existing objects, such as the same folder or the output
+only if --existing names files with existing objects, such as the same folder or the output
 of 'kubectl get deviceclasses,resourceslices -o yaml'.
 
 --policies library also evaluates the Rego policies of dra-steward, as the webhook does;
@@ -114,7 +114,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	f.StringToStringVar(&o.gates, "feature-gates", nil, "feature gates of the API server that differ from its defaults: A=true,B=false")
 	f.StringArrayVar(&o.rules.Only, "rule", nil, "report only this rule, and documents that cannot be checked (repeatable)")
 	f.StringArrayVar(&o.rules.Skip, "skip-rule", nil, "do not report this rule (repeatable)")
-	f.StringArrayVar(&o.world, "world", nil, "file or folder with existing objects (DeviceClasses, ResourceSlices), for rules that need them (repeatable)")
+	f.StringArrayVar(&o.existing, "existing", nil, "file or folder with existing objects (DeviceClasses, ResourceSlices), for rules that need them (repeatable)")
 	f.StringArrayVar(&o.policies, "policies", nil, "also evaluate Rego policies: \"library\" for those of dra-steward, or a folder or OPA bundle with additional ones (repeatable)")
 	f.StringArrayVar(&o.schemas, "schemas", nil, "folder with additional JSON Schemas of opaque parameters (*.schema.json) (repeatable)")
 	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "maximum size of one document; a list is one document")
@@ -210,9 +210,9 @@ func (o lintOptions) linter(ctx context.Context, streams cmdutil.Streams, config
 		return l, err
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: int(size.Value())}
-	clusterView, err := lint.ClusterView(reader, o.world)
+	clusterView, err := lint.ClusterView(reader, o.existing)
 	if err != nil {
-		return l, fmt.Errorf("--world: %w", err)
+		return l, fmt.Errorf("--existing: %w", err)
 	}
 	sites := &lint.Sites{ClusterView: clusterView, KubernetesVersion: o.kubernetes, FeatureGates: gates, Policies: set, Book: book}
 	for _, folder := range o.schemas {

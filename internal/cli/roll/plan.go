@@ -45,12 +45,12 @@ func (o *options) plan(ctx context.Context, streams cmdutil.Streams, client *rol
 		return err
 	}
 	stranded := printPlan(streams, wanted, nodes)
-	former, err := client.List(ctx, metav1.ListOptions{})
+	previous, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil && o.dry == cmdutil.DryRunServer {
 		return noType(err)
 	}
 	if err == nil {
-		printDuration(streams.Out, wanted, len(nodes), former.Items)
+		printDuration(streams.Out, wanted, len(nodes), previous.Items)
 	}
 	if o.dry == cmdutil.DryRunServer {
 		if _, err := client.CreateRoll(ctx, wanted, true); err != nil {
@@ -133,15 +133,15 @@ func leaves(pods int) string {
 	return plural.Of(pods, "pod") + " leave"
 }
 
-// printDuration prints how long the roll takes, if former rolls of the driver tell it.
-func printDuration(out io.Writer, wanted *v1alpha1.DeviceRoll, nodes int, former []v1alpha1.DeviceRoll) {
+// printDuration prints how long the roll takes, if previous rolls of the driver tell it.
+func printDuration(out io.Writer, wanted *v1alpha1.DeviceRoll, nodes int, previous []v1alpha1.DeviceRoll) {
 	var took time.Duration
 	done := 0
-	for i := range former {
-		if former[i].Spec.Driver != wanted.Spec.Driver || (former[i].Spec.NodeWork == nil) != (wanted.Spec.NodeWork == nil) {
+	for i := range previous {
+		if previous[i].Spec.Driver != wanted.Spec.Driver || (previous[i].Spec.NodeWork == nil) != (wanted.Spec.NodeWork == nil) {
 			continue
 		}
-		for _, n := range former[i].Status.Nodes {
+		for _, n := range previous[i].Status.Nodes {
 			if n.State == v1alpha1.RollDone && n.StartTime != nil && n.CompletionTime != nil {
 				took += n.CompletionTime.Sub(n.StartTime.Time)
 				done++
@@ -154,5 +154,5 @@ func printDuration(out io.Writer, wanted *v1alpha1.DeviceRoll, nodes int, former
 	}
 	each := (took / time.Duration(done)).Round(time.Second)
 	turns := (nodes + int(ptr.Deref(wanted.Spec.AtATime, 1)) - 1) / int(ptr.Deref(wanted.Spec.AtATime, 1))
-	fmt.Fprintf(out, "about %s: %s took %s each in former rolls\n", each*time.Duration(turns), plural.Of(done, "node"), each)
+	fmt.Fprintf(out, "about %s: %s took %s each in previous rolls\n", each*time.Duration(turns), plural.Of(done, "node"), each)
 }

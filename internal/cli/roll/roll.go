@@ -122,7 +122,7 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.StringVar(&o.Acknowledged, "acknowledge", "", `maximum impact of the nodes that are drained at a time, above the thresholds of the site: "pods<=40"`)
 	f.BoolVar(&o.wait, "wait", false, "show the progress and wait until the roll is complete or held")
 	cmdutil.DurationVar(f, &o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0 = no limit")
-	o.dry.AddFlag(c, "create nothing; show the order of the nodes, which pods leave, where they land, and how long it takes by former rolls")
+	o.dry.AddFlag(c, "create nothing; show the order of the nodes, which pods leave, where they land, and how long it takes by previous rolls")
 	cmdutil.CompleteWith(c, "nodes", o.CompleteKind("node"))
 	cmdutil.CompleteWith(c, "proof-class", o.CompleteKind("class"))
 	cmdutil.CompleteWith(c, "proof-namespace", o.CompleteKind("namespace"))

@@ -25,7 +25,7 @@ func TestAwaitDrivers(t *testing.T) {
 	}{
 		"the driver was told better": {after: 0},
 		"the driver writes nothing": {
-			record.Entry{Former: []record.FormerValue{{Value: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}}}}, stillTime, ""},
+			record.Entry{Previous: []record.PreviousValue{{Value: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}}}}, stillTime, ""},
 		"a value is in force": {
 			record.Entry{Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &own}},
 				Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}, Patch: "rack"}, restoringTime, "deadline"},

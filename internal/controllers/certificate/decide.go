@@ -16,7 +16,7 @@ type Times struct {
 	Validity, RenewBefore time.Duration
 	// WaitAfterChange is how long API servers have to learn of an authority before something
 	// that it signed is served, and webhooks to take up a certificate before the
-	// authority of the former one is dropped. Not negative, and twice as long fits into
+	// authority of the previous one is dropped. Not negative, and twice as long fits into
 	// RenewBefore.
 	WaitAfterChange time.Duration
 }

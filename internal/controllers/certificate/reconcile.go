@@ -106,8 +106,8 @@ func (r *Rotator) state(secret *corev1.Secret, hooks []hook) (state State, lost 
 		state = Parse(secret.Data)
 	}
 	if state.Serving.empty() {
-		if former := r.memory.state; !former.Serving.empty() || secret == nil && !former.Empty() {
-			return former, true
+		if previous := r.memory.state; !previous.Serving.empty() || secret == nil && !previous.Empty() {
+			return previous, true
 		}
 		for _, h := range hooks {
 			state = state.Trusting(h.bundle)

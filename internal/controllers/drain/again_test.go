@@ -49,20 +49,20 @@ func TestDrainAgain(t *testing.T) {
 	}
 }
 
-// rulesAre expects so many rules of former drains, and of the present one.
-func (p *plane) rulesAre(when string, present types.UID, former, own int) {
+// rulesAre expects so many rules of previous drains, and of the present one.
+func (p *plane) rulesAre(when string, present types.UID, previous, own int) {
 	p.Helper()
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	var gotFormer, gotOwn int
+	var gotPrevious, gotOwn int
 	for _, rule := range p.rules {
 		if _, uid := drain.OwnerOf(rule); uid == present {
 			gotOwn++
 		} else {
-			gotFormer++
+			gotPrevious++
 		}
 	}
-	if gotFormer != former || gotOwn != own {
-		p.Errorf("%s: %d rules of former drains and %d of the present one, want %d and %d", when, gotFormer, gotOwn, former, own)
+	if gotPrevious != previous || gotOwn != own {
+		p.Errorf("%s: %d rules of previous drains and %d of the present one, want %d and %d", when, gotPrevious, gotOwn, previous, own)
 	}
 }

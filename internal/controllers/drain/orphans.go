@@ -28,7 +28,7 @@ func (c *Controller) orphans(ctx context.Context, name string) error {
 		if err := named(rule, "delete", c.rules.remove(ctx, rule)); err != nil {
 			return err
 		}
-		c.options.Logger.Info("Deleted the cordon of a former drain of the name; the present drain has its own", "rule", rule.Name, "drain", name)
+		c.options.Logger.Info("Deleted the cordon of a previous drain of the name; the present drain has its own", "rule", rule.Name, "drain", name)
 	}
 	if len(rules) == 0 {
 		return nil
@@ -58,7 +58,7 @@ func (c *Controller) orphaned(name string) (rules, replaced []*resourceapi.Devic
 	d := c.newest(name)
 	present := d != nil && d.DeletionTimestamp == nil
 	own := map[cordonOf]bool{}
-	var former []*resourceapi.DeviceTaintRule
+	var previous []*resourceapi.DeviceTaintRule
 	for rule := range c.storedRules() {
 		of, uid := OwnerOf(rule)
 		switch {
@@ -66,11 +66,11 @@ func (c *Controller) orphaned(name string) (rules, replaced []*resourceapi.Devic
 		case present && d.UID == uid:
 			own[effectOf(rule)] = true
 		default:
-			former = append(former, rule)
+			previous = append(previous, rule)
 		}
 	}
 	cordoned := present && meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainCordoned)
-	for _, rule := range former {
+	for _, rule := range previous {
 		switch {
 		case cordoned && own[effectOf(rule)]:
 			replaced = append(replaced, rule)

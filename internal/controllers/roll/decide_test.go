@@ -315,9 +315,9 @@ func TestNotReady(t *testing.T) {
 	m.run(200, m.completed)
 }
 
-// TestFormerSlices: the slices of the former driver say nothing about the new one: a node waits for others,
+// TestPreviousSlices: the slices of the previous driver say nothing about the new one: a node waits for others,
 // or for 35 s, after which the kubelet has removed those of a driver that is away.
-func TestFormerSlices(t *testing.T) {
+func TestPreviousSlices(t *testing.T) {
 	for _, publishes := range []bool{true, false} {
 		m := newModel(t, 1, asIs)
 		n := m.nodes["node-0"]

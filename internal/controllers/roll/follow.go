@@ -190,20 +190,20 @@ func (w *work) replacing(n *v1alpha1.RollNode, node Node) {
 		w.note(n, node.PodsUnknown)
 		return
 	}
-	var former, ready []Pod
+	var previous, ready []Pod
 	var texts []string
 	for _, pod := range node.Pods {
 		switch {
 		case slices.Contains(n.Replaced, pod.UID):
-			former = append(former, pod)
+			previous = append(previous, pod)
 		case pod.Ready && !pod.Deleting:
 			ready = append(ready, pod)
 		default:
 			texts = append(texts, "pod "+pod.String()+" is not ready: "+pod.Message)
 		}
 	}
-	if len(former) > 0 {
-		w.dismiss(n, node, former)
+	if len(previous) > 0 {
+		w.dismiss(n, node, previous)
 		return
 	}
 	if need := max(len(n.Replaced), 1); len(ready) < need || len(texts) > 0 {
@@ -217,22 +217,22 @@ func (w *work) replacing(n *v1alpha1.RollNode, node Node) {
 	n.ReadySince = n.Since
 }
 
-// dismiss lets former pods of the driver go.
-func (w *work) dismiss(n *v1alpha1.RollNode, node Node, former []Pod) {
+// dismiss lets previous pods of the driver go.
+func (w *work) dismiss(n *v1alpha1.RollNode, node Node, previous []Pod) {
 	switch {
 	case w.drains[n.Drain] == nil:
 		w.fail(n, "DeviceDrain "+n.Drain+" was deleted, which lifts the cordon")
 	case len(node.Hit.Claims) > 0:
 		w.note(n, plural.Of(len(node.Hit.Claims), "claim")+" got a device in spite of the cordon: "+node.Hit.Claims[0].String())
 	case w.Roll.Spec.DriverPods.Replace == v1alpha1.ReplaceWait:
-		w.note(n, "waits until an operator replaces pod "+former[0].String())
+		w.note(n, "waits until an operator replaces pod "+previous[0].String())
 	default:
-		for _, pod := range former {
+		for _, pod := range previous {
 			if !pod.Deleting {
 				w.DeletePods = append(w.DeletePods, pod)
 			}
 		}
-		w.note(n, cmp.Or(node.Refused, "pod "+former[0].String()+" ends"))
+		w.note(n, cmp.Or(node.Refused, "pod "+previous[0].String()+" ends"))
 	}
 }
 

@@ -322,7 +322,7 @@ func TestRoll(t *testing.T) {
 	}
 	once(t, s.name)
 	expectOf(t, "roll", cmdutil.ExitFailed, []string{"is complete since"}, s.driver, "--name="+s.name, "--driver-selector="+driversNamespace+"/app="+s.name)
-	expectOf(t, "roll", cmdutil.ExitClean, []string{"3 nodes, at most 1 at a time", "1. node-", "lands on node-", "took", "each in former rolls"}, s.driver, "--driver-selector="+driversNamespace+"/app="+s.name, "--dry-run")
+	expectOf(t, "roll", cmdutil.ExitClean, []string{"3 nodes, at most 1 at a time", "1. node-", "lands on node-", "took", "each in previous rolls"}, s.driver, "--driver-selector="+driversNamespace+"/app="+s.name, "--dry-run")
 }
 
 // TestRollStops: the driver does not start on one node. The roll stops there and leaves the others

@@ -37,12 +37,12 @@ func TestRollingRestart(t *testing.T) {
 		fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339)), metav1.PatchOptions{})
 	must(t, err)
 	waitReady(t, c)
-	eventually(t, "the former ones are gone", func(context.Context) error { return count(2) })
+	eventually(t, "the previous ones are gone", func(context.Context) error { return count(2) })
 	writes.sent(t, 3*rate())
 	writes.end(t, fmt.Sprintf("a rolling restart at %d writes a second", rate()))
 	for _, pod := range kubelet.Pods("webhook") {
-		for _, former := range before {
-			if pod.Object.UID == former.Object.UID {
+		for _, previous := range before {
+			if pod.Object.UID == previous.Object.UID {
 				t.Errorf("%s was not replaced", pod.Object.Name)
 			}
 		}

@@ -103,7 +103,7 @@ func (d *DriverWrite) read(old map[string]*resourceapi.Device) {
 		for k, before := range said.Entries {
 			v := valueOf(in, k)
 			e := d.decide(before, k, v, in.Name, old)
-			if len(e.Former) > 0 || e.InForce() {
+			if len(e.Previous) > 0 || e.InForce() {
 				if d.left == nil {
 					d.left = Originals{}
 				}
@@ -176,13 +176,13 @@ func (d *DriverWrite) copy(device int) {
 func (d *DriverWrite) decide(entry Entry, k Key, v Value, device string, old map[string]*resourceapi.Device) Entry {
 	now := d.write.Now
 	ours := entry.wrote(v, now)
-	entry.Former = slices.DeleteFunc(slices.Clone(entry.Former), func(f FormerValue) bool { return !f.counts(now) })
+	entry.Previous = slices.DeleteFunc(slices.Clone(entry.Previous), func(f PreviousValue) bool { return !f.counts(now) })
 	changes := true
 	if stored := old[device]; stored != nil {
 		was := valueOf(stored, k)
-		// The second of two calls for a write that takes a former value back looks as if the
+		// The second of two calls for a write that takes a previous value back looks as if the
 		// driver did that.
-		changes = !was.Equal(v) && !(v.Equal(entry.Published) && entry.former(was, now) >= 0)
+		changes = !was.Equal(v) && !(v.Equal(entry.Published) && entry.previous(was, now) >= 0)
 	}
 	if d.again && v.Equal(entry.Published) {
 		changes = false
@@ -198,15 +198,15 @@ func (d *DriverWrite) decide(entry Entry, k Key, v Value, device string, old map
 	return entry
 }
 
-// expireOthers records that the driver has written a former value and receives another one in the
+// expireOthers records that the driver has written a previous value and receives another one in the
 // answer.
 func (e Entry) expireOthers(v Value, now time.Time) {
-	if e.former(v, now) < 0 {
+	if e.previous(v, now) < 0 {
 		return
 	}
-	for i := range e.Former { // it holds this one, and so none of the others any more
-		if e.Former[i].Until == 0 {
-			e.Former[i].Until = now.Add(GracePeriod).Unix()
+	for i := range e.Previous { // it holds this one, and so none of the others any more
+		if e.Previous[i].Until == 0 {
+			e.Previous[i].Until = now.Add(GracePeriod).Unix()
 		}
 	}
 }
@@ -393,7 +393,7 @@ func (d *DriverWrite) store(slice *resourceapi.ResourceSlice, winner func(device
 			if _, differs := originals[published.Name].Entries[k]; differs {
 				continue
 			}
-			if e = e.next(e.Published, Value{}, ""); len(e.Former) > 0 {
+			if e = e.next(e.Published, Value{}, ""); len(e.Previous) > 0 {
 				originals.add(published.Name, k, e)
 			}
 		}
@@ -421,18 +421,18 @@ func (d *DriverWrite) next(published *resourceapi.Device, entries map[Key]Entry)
 
 // next returns the entry after a write: patch is empty for none.
 func (e Entry) next(published, written Value, patch string) Entry {
-	next := Entry{Published: published, Written: written, Patch: patch, Former: e.Former}
+	next := Entry{Published: published, Written: written, Patch: patch, Previous: e.Previous}
 	if e.InForce() && (patch == "" || !e.Written.Equal(written)) {
-		next.Former = append(slices.Clone(next.Former), FormerValue{Value: e.Written})
+		next.Previous = append(slices.Clone(next.Previous), PreviousValue{Value: e.Written})
 	}
-	next.Former = slices.DeleteFunc(slices.Clone(next.Former), func(f FormerValue) bool {
+	next.Previous = slices.DeleteFunc(slices.Clone(next.Previous), func(f PreviousValue) bool {
 		return f.Value.Equal(published) || next.InForce() && f.Value.Equal(written)
 	})
-	if n := len(next.Former); n > maxFormer {
-		next.Former = next.Former[n-maxFormer:]
+	if n := len(next.Previous); n > maxPrevious {
+		next.Previous = next.Previous[n-maxPrevious:]
 	}
-	if len(next.Former) == 0 {
-		next.Former = nil
+	if len(next.Previous) == 0 {
+		next.Previous = nil
 	}
 	return next
 }

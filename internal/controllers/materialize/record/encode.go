@@ -46,12 +46,12 @@ type group struct {
 	Patch     string                    `json:"p,omitempty"`
 	Published *Value                    `json:"o,omitempty"`
 	Written   *Value                    `json:"w,omitempty"`
-	Former    []encodedFormer           `json:"f,omitempty"`
+	Previous  []encodedPrevious         `json:"f,omitempty"`
 	// Devices are those that all of it is about, as their numbers in the list.
 	Devices []int `json:"d"`
 }
 
-type encodedFormer struct {
+type encodedPrevious struct {
 	Value Value `json:"v"`
 	Until int64 `json:"t,omitempty"`
 }
@@ -121,8 +121,8 @@ func groupOf(k Key, e Entry) group {
 	if !e.Written.Absent() {
 		g.Written = &e.Written
 	}
-	for _, f := range e.Former {
-		g.Former = append(g.Former, encodedFormer(f))
+	for _, f := range e.Previous {
+		g.Previous = append(g.Previous, encodedPrevious(f))
 	}
 	return g
 }
@@ -187,8 +187,8 @@ func (e encoded) originals() (Originals, error) {
 		if g.Written != nil {
 			entry.Written = *g.Written
 		}
-		for _, f := range g.Former {
-			entry.Former = append(entry.Former, FormerValue(f))
+		for _, f := range g.Previous {
+			entry.Previous = append(entry.Previous, PreviousValue(f))
 		}
 		if !entry.fits(g.Capacity) {
 			return nil, fmt.Errorf("originals of patches: %s has a value of another kind", g.Name)
@@ -215,5 +215,5 @@ func (e Entry) fits(capacity bool) bool {
 	fits := func(v Value) bool {
 		return v.Absent() || capacity == (v.Capacity != nil) && capacity != (v.Attribute != nil)
 	}
-	return fits(e.Published) && fits(e.Written) && !slices.ContainsFunc(e.Former, func(f FormerValue) bool { return !fits(f.Value) })
+	return fits(e.Published) && fits(e.Written) && !slices.ContainsFunc(e.Previous, func(f PreviousValue) bool { return !fits(f.Value) })
 }

@@ -31,7 +31,7 @@ type Device struct {
 // counts reports whether a value could still be one that we wrote.
 func (d Device) counts(now time.Time) bool {
 	for _, e := range d.Entries {
-		if e.InForce() || slices.ContainsFunc(e.Former, func(f FormerValue) bool { return f.counts(now) }) {
+		if e.InForce() || slices.ContainsFunc(e.Previous, func(f PreviousValue) bool { return f.counts(now) }) {
 			return true
 		}
 	}
@@ -46,16 +46,16 @@ type Entry struct {
 	// A tombstone has none of them.
 	Written Value
 	Patch   string
-	// Former are values that were written before, and that the driver may still take for
+	// Previous are values that were written before, and that the driver may still take for
 	// its own.
-	Former []FormerValue
+	Previous []PreviousValue
 }
 
 // InForce reports that the entry is not a tombstone.
 func (e Entry) InForce() bool { return e.Patch != "" }
 
-// A FormerValue is a value that was written.
-type FormerValue struct {
+// A PreviousValue is a value that was written.
+type PreviousValue struct {
 	Value Value
 	// Until is when it counts as the driver's own again, in seconds since 1970: some time
 	// after the driver wrote it and was corrected. 0: that has not happened.
@@ -66,8 +66,8 @@ type FormerValue struct {
 // in case the driver did not receive the answer.
 const GracePeriod = 5 * time.Minute
 
-// maxFormer bounds the former values of one entry; the oldest go.
-const maxFormer = 8
+// maxPrevious bounds the previous values of one entry; the oldest go.
+const maxPrevious = 8
 
 // A Count is the size of a record, in attributes and capacities.
 type Count struct {
@@ -86,7 +86,7 @@ func (l Originals) Count() (n Count) {
 			switch {
 			case e.InForce():
 				n.InForce++
-			case slices.ContainsFunc(e.Former, func(f FormerValue) bool { return f.Until == 0 }):
+			case slices.ContainsFunc(e.Previous, func(f PreviousValue) bool { return f.Until == 0 }):
 				n.Waiting++
 			default:
 				n.Settled++
@@ -123,7 +123,7 @@ func (l Originals) covers(other Originals) bool {
 
 func (e Entry) equal(other Entry) bool {
 	return e.Patch == other.Patch && e.Published.Equal(other.Published) && e.Written.Equal(other.Written) &&
-		slices.EqualFunc(e.Former, other.Former, func(a, b FormerValue) bool { return a.Until == b.Until && a.Value.Equal(b.Value) })
+		slices.EqualFunc(e.Previous, other.Previous, func(a, b PreviousValue) bool { return a.Until == b.Until && a.Value.Equal(b.Value) })
 }
 
 func (l Originals) add(device string, k Key, e Entry) {
@@ -134,16 +134,16 @@ func (l Originals) add(device string, k Key, e Entry) {
 }
 
 // wrote reports whether a value of a device is one that we wrote: the one of now, or a
-// former one.
+// previous one.
 func (e Entry) wrote(v Value, now time.Time) bool {
-	return e.InForce() && v.Equal(e.Written) || e.former(v, now) >= 0
+	return e.InForce() && v.Equal(e.Written) || e.previous(v, now) >= 0
 }
 
-func (e Entry) former(v Value, now time.Time) int {
-	return slices.IndexFunc(e.Former, func(f FormerValue) bool { return f.counts(now) && f.Value.Equal(v) })
+func (e Entry) previous(v Value, now time.Time) int {
+	return slices.IndexFunc(e.Previous, func(f PreviousValue) bool { return f.counts(now) && f.Value.Equal(v) })
 }
 
-func (f FormerValue) counts(now time.Time) bool { return f.Until == 0 || now.Unix() < f.Until }
+func (f PreviousValue) counts(now time.Time) bool { return f.Until == 0 || now.Unix() < f.Until }
 
 // Explains reports whether a device has a value that we wrote, or did.
 func (l Originals) Explains(device *resourceapi.Device, now time.Time) bool {

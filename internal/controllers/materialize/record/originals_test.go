@@ -231,8 +231,8 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// TestFormerValuesAreBounded: patches that change often leave the latest values in the record.
-func TestFormerValuesAreBounded(t *testing.T) {
+// TestPreviousValuesAreBounded: patches that change often leave the latest values in the record.
+func TestPreviousValuesAreBounded(t *testing.T) {
 	stored := full(func() string { return "a" }, 1)
 	for i := range 40 {
 		object := replacing(1)
@@ -248,8 +248,8 @@ func TestFormerValuesAreBounded(t *testing.T) {
 	}
 	for name, device := range originals {
 		for key, entry := range device.Entries {
-			if n := len(entry.Former); n != 8 {
-				t.Fatalf("%s, %v: %d former values, want 8", name, key, n)
+			if n := len(entry.Previous); n != 8 {
+				t.Fatalf("%s, %v: %d previous values, want 8", name, key, n)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func (l Originals) Lasting() Originals {
 	lasting := Originals{}
 	for device, said := range l {
 		for k, e := range said.Entries {
-			if e.InForce() || slices.ContainsFunc(e.Former, func(f FormerValue) bool { return f.Until == 0 }) {
+			if e.InForce() || slices.ContainsFunc(e.Previous, func(f PreviousValue) bool { return f.Until == 0 }) {
 				lasting.add(device, k, e)
 			}
 		}

@@ -21,7 +21,7 @@ func originalsOf(devices int, published func(int) string) record.Originals {
 	l := record.Originals{}
 	for i := range devices {
 		l[fmt.Sprintf("gpu-%03d", i)] = record.Device{View: record.View(i), Entries: map[record.Key]record.Entry{
-			{Name: "model"}: {Published: text(published(i)), Written: text("z"), Patch: "p", Former: []record.FormerValue{{Value: text("y")}}},
+			{Name: "model"}: {Published: text(published(i)), Written: text("z"), Patch: "p", Previous: []record.PreviousValue{{Value: text("y")}}},
 		}}
 	}
 	return l
@@ -79,8 +79,8 @@ func TestRecords(t *testing.T) {
 
 // TestLasting: a corrected value does not outlive the slice.
 func TestLasting(t *testing.T) {
-	told := record.Entry{Published: text("x"), Former: []record.FormerValue{{Value: text("z"), Until: 5}}}
-	waiting := record.Entry{Published: text("x"), Former: []record.FormerValue{{Value: text("y")}, {Value: text("z"), Until: 5}}}
+	told := record.Entry{Published: text("x"), Previous: []record.PreviousValue{{Value: text("z"), Until: 5}}}
+	waiting := record.Entry{Published: text("x"), Previous: []record.PreviousValue{{Value: text("y")}, {Value: text("z"), Until: 5}}}
 	originals := record.Originals{
 		"a": {View: 5, Entries: map[record.Key]record.Entry{{Name: "told"}: told, {Name: "waiting"}: waiting}},
 		"b": {Entries: map[record.Key]record.Entry{{Name: "told"}: told}},
