@@ -132,6 +132,8 @@ const (
 	// maxEvents is how many events are read at a time: an object has fewer, since the API server drops
 	// them after an hour.
 	maxEvents = 500
+	// eventPages is how often that is done for the events of a component.
+	eventPages = 10
 	// eventsTime bounds the reading of events.
 	eventsTime = 5 * time.Second
 )
@@ -158,6 +160,27 @@ func eventsOf(ctx context.Context, client kubernetes.Interface, namespace string
 		all = append(all, &found.Items[i])
 	}
 	return all, nil
+}
+
+// EventsOf reads the events of a component in all namespaces, at most 5,000, in no order, and reports whether there
+// are more.
+func EventsOf(ctx context.Context, client kubernetes.Interface, component string) (all []*corev1.Event, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, eventsTime)
+	defer cancel()
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("source", component).String(), Limit: maxEvents}
+	for range eventPages {
+		found, err := client.CoreV1().Events(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range found.Items {
+			all = append(all, &found.Items[i])
+		}
+		if options.Continue = found.Continue; options.Continue == "" {
+			return all, false, nil
+		}
+	}
+	return all, true, nil
 }
 
 // EventsOfFiles are the events about an object among those of files.

@@ -98,7 +98,7 @@ func (e *exporter) plan() {
 	e.left = max(0, len(e.own)-maxDevicePages)
 	e.own = e.own[:len(e.own)-e.left]
 	server := links{}
-	for _, address := range []string{server.to(""), server.to("drains"), server.to("taints")} {
+	for _, address := range []string{server.to(""), server.to("drains"), server.to("taints"), server.to("findings")} {
 		e.known[address] = true
 	}
 	for page := 2; page <= e.tables(); page++ {
@@ -193,6 +193,9 @@ func (e *exporter) others(ctx context.Context) error {
 		return err
 	}
 	if err := e.page(ctx, "/taints", page{Template: "taints", Title: "Taints and patches", Data: newTaintsView(f)}); err != nil {
+		return err
+	}
+	if err := e.page(ctx, "/findings", page{Template: "findings", Title: "Findings", Data: e.server.newFindingsView(ctx)}); err != nil {
 		return err
 	}
 	for _, by := range append([]string{""}, capacity.Bys()...) {

@@ -31,8 +31,8 @@ type happened struct {
 // A happening is an event.
 type happening struct {
 	Type, Reason, Message, From string
-	// About is the pod of a finding.
-	Namespace, About string
+	// About is the pod of a finding, Node the node whose agent reports it.
+	Namespace, About, Node string
 	// Count is how often it has happened, First and Last when.
 	Count       int
 	First, Last time.Time
@@ -41,7 +41,7 @@ type happening struct {
 // happenedTo reads the events of an object.
 func (s *Server) happenedTo(ctx context.Context, namespace, kind, name string) happened {
 	h := s.eventsOf(ctx, namespace, kind, name)
-	h.cut()
+	h.cut(maxHappened)
 	return h
 }
 
@@ -63,9 +63,9 @@ func (s *Server) eventsOf(ctx context.Context, namespace, kind, name string) (h 
 	return h
 }
 
-// cut leaves the rows that a page shows.
-func (h *happened) cut() {
-	h.More = max(0, len(h.Rows)-maxHappened)
+// cut leaves at most so many rows.
+func (h *happened) cut(rows int) {
+	h.More = max(0, len(h.Rows)-rows)
 	h.Rows = h.Rows[:len(h.Rows)-h.More]
 }
 
@@ -98,7 +98,7 @@ func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h happened)
 	}
 	h.Error = strings.Join(slices.Compact(missing), " ")
 	slices.SortStableFunc(h.Rows, newestFirst)
-	h.cut()
+	h.cut(maxHappened)
 	return h
 }
 
@@ -106,7 +106,7 @@ func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h happened)
 func happenings(all []*corev1.Event) (rows []happening) {
 	for _, e := range all {
 		row := happening{Type: e.Type, Reason: e.Reason, Message: e.Message, From: cmp.Or(e.ReportingController, e.Source.Component),
-			Namespace: e.InvolvedObject.Namespace, About: e.InvolvedObject.Name, Count: max(1, int(e.Count)), First: e.FirstTimestamp.Time, Last: e.LastTimestamp.Time}
+			Namespace: e.InvolvedObject.Namespace, About: e.InvolvedObject.Name, Node: e.Source.Host, Count: max(1, int(e.Count)), First: e.FirstTimestamp.Time, Last: e.LastTimestamp.Time}
 		if series := e.Series; series != nil {
 			row.Count, row.Last = max(1, int(series.Count)), series.LastObservedTime.Time
 		}

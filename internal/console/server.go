@@ -38,6 +38,9 @@ type Options struct {
 	FleetWithPods func(context.Context) (fleet.Input, error)
 	// Events returns the Kubernetes events of an object, in any order; pages leave them out if it is nil.
 	Events func(ctx context.Context, namespace, kind, name string) ([]*corev1.Event, error)
+	// NodeEvents returns the events of the agents of nodes in all namespaces, and whether there are more; the page
+	// of findings is empty if it is nil.
+	NodeEvents func(ctx context.Context) (events []*corev1.Event, more bool, err error)
 	// Findings are the reasons of the events by which the agents of nodes report findings.
 	Findings []string
 	// History returns the record of a device, nil if there is none; pages leave it out if it is nil.
@@ -161,6 +164,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /drain", s.page(s.drainPage))
 	mux.HandleFunc("GET /taints", s.page(s.taintsPage))
 	mux.HandleFunc("GET /capacity", s.page(s.capacityPage))
+	mux.HandleFunc("GET /findings", s.page(s.findingsPage))
 	mux.HandleFunc("GET /policies", s.page(s.policiesPage))
 	mux.HandleFunc("GET /report", s.page(s.reportPage))
 	if s.options.Writer != nil {

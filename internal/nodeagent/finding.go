@@ -45,6 +45,9 @@ type Kind struct {
 	Remedy string
 }
 
+// EventComponent is the source of the events by which agents report findings; their host is the node.
+const EventComponent = "dra-steward"
+
 // Kinds returns all kinds of findings.
 func Kinds() []Kind {
 	return []Kind{

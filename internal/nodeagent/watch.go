@@ -160,7 +160,7 @@ func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Re
 	if o.events {
 		broadcaster := record.NewBroadcaster()
 		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: options.NodeView.client.CoreV1().Events("")})
-		options.Events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dra-steward", Host: o.nodeName})
+		options.Events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: EventComponent, Host: o.nodeName})
 	}
 	return NewAgent(options), registry, nil
 }

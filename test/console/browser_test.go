@@ -80,6 +80,17 @@ func events(t *testing.T) func(ctx context.Context, namespace, kind, name string
 	}
 }
 
+// nodeEvents are those of the agents of nodes.
+func nodeEvents(t *testing.T) func(context.Context) ([]*corev1.Event, bool, error) {
+	t.Helper()
+	o := clusterread.SnapshotOptions{Source: clusterread.Source{Files: []string{example}}}
+	l, err := o.Read(t.Context(), cmdutil.Streams{Out: io.Discard, Err: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(context.Context) ([]*corev1.Event, bool, error) { return l.Events, false, nil }
+}
+
 func build(t *testing.T, in fleet.Input, before *fleet.Fleet) *fleet.Fleet {
 	t.Helper()
 	f, err := fleet.Build(t.Context(), in, before)
@@ -105,7 +116,7 @@ func serve(t *testing.T, f *fleet.Fleet, clock func() time.Time) site {
 func serveFor(t *testing.T, f *fleet.Fleet, clock func() time.Time, writer console.Writer) site {
 	t.Helper()
 	reader := report.Reader{Source: clusterread.Source{Files: []string{example}}}
-	s, err := console.New(console.Options{Cluster: "prod-eu-1", Now: clock, Events: events(t), Findings: []string{"ClaimNotPrepared"}, Report: reader.Report, Policies: reader.Policies, Release: "dra-steward", Writer: writer})
+	s, err := console.New(console.Options{Cluster: "prod-eu-1", Now: clock, Events: events(t), NodeEvents: nodeEvents(t), Findings: []string{"ClaimNotPrepared"}, Report: reader.Report, Policies: reader.Policies, Release: "dra-steward", Writer: writer})
 	if err != nil {
 		t.Fatal(err)
 	}

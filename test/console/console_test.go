@@ -27,7 +27,7 @@ var axe string
 func pages() map[string]string {
 	return map[string]string{
 		"map": "/", "search": "/?q=state:tainted&group=driver", "device": "/device?driver=gpu.example.com&pool=a02&device=gpu-3", "why": "/pod?namespace=research&name=eight-0",
-		"drains": "/drains", "drain": "/drain?name=a05-firmware", "taints": "/taints", "capacity": "/capacity?by=class", "policies": "/policies", "report": "/report?make=yes",
+		"drains": "/drains", "drain": "/drain?name=a05-firmware", "taints": "/taints", "capacity": "/capacity?by=class", "findings": "/findings", "policies": "/policies", "report": "/report?make=yes",
 		"missing": "/device?driver=a",
 	}
 }
@@ -216,7 +216,7 @@ func TestOtherOrigin(t *testing.T) {
 
 // views are the pages that docs/console.md shows at both widths, light and dark, with their heights.
 func views() map[string]int64 {
-	return map[string]int64{"map": 620, "device": 900, "why": 820, "drains": 760, "drain": 760, "capacity": 330, "policies": 760, "report": 620}
+	return map[string]int64{"map": 620, "device": 900, "why": 820, "drains": 760, "drain": 760, "capacity": 330, "findings": 330, "policies": 760, "report": 620}
 }
 
 // TestScreenshots: the pictures of docs/console.md show the pages as they are, within a tolerance.

@@ -103,7 +103,7 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 // what is watched.
 func (f *feed) options(ctx context.Context, o *options) console.Options {
 	reader := report.Reader{Source: o.read, Namespace: o.release, Flag: "--release-namespace", Config: o.config}
-	options := console.Options{Cluster: f.cluster, Now: time.Now, FleetWithPods: f.worldFor(ctx), Events: f.readEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
+	options := console.Options{Cluster: f.cluster, Now: time.Now, FleetWithPods: f.worldFor(ctx), Events: f.readEvents, NodeEvents: f.nodeEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
 		Report: reader.Report, Policies: reader.Policies}
 	if f.typed != nil {
 		options.History = f.history
@@ -282,6 +282,19 @@ func (f *feed) readEvents(ctx context.Context, namespace, kind, name string) ([]
 		return f.first.EventsOfFiles(namespace, kind, name), nil
 	}
 	return clusterread.EventsAbout(ctx, f.typed, namespace, kind, name)
+}
+
+// nodeEvents reads the events of the agents of nodes.
+func (f *feed) nodeEvents(ctx context.Context) (all []*corev1.Event, more bool, err error) {
+	if f.typed != nil {
+		return clusterread.EventsOf(ctx, f.typed, nodeagent.EventComponent)
+	}
+	for _, event := range f.first.Events {
+		if event.Source.Component == nodeagent.EventComponent {
+			all = append(all, event)
+		}
+	}
+	return all, false, nil
 }
 
 // follow shows the changes of the cluster until ctx ends.
