@@ -270,7 +270,7 @@ func longControlPlane() []step {
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./series"},
 		},
 		{
-			name: "300 predictions of where pods land", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
+			name: "360 predictions of where pods land", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./foresight"},
 		},
 	}

@@ -41,6 +41,13 @@ func TestPredictThenDo(t *testing.T) {
 		count = 1
 	}
 	count = number(t, worldsVariable, count)
+	total := each(t, first, count, newPlan, (*world).predictAndMake)
+	total.judge(t, int(count))
+}
+
+// each makes worlds, some at a time, and lets them be compared.
+func each(t *testing.T, first, count uint64, plan func(seed uint64) *plan, compare func(*world, *score)) *score {
+	t.Helper()
 	config := rest.CopyConfig(cluster.Config())
 	config.QPS, config.Burst, config.WarningHandler = 500, 1000, rest.NoWarnings{}
 	client, err := kubernetes.NewForConfig(config)
@@ -54,19 +61,27 @@ func TestPredictThenDo(t *testing.T) {
 				t.Parallel()
 				turn <- struct{}{}
 				defer func() { <-turn }()
-				w := &world{T: t, plan: newPlan(seed), client: client}
+				w := &world{T: t, plan: plan(seed), client: client}
 				defer w.remove()
 				w.create()
-				seen := w.read()
-				answer, err := seen.Predict(t.Context(), w.planned(seen))
-				w.must(err)
-				guess := w.guess(seen, answer)
-				w.make(seen)
-				w.compare(total, seen, answer, guess)
+				compare(w, total)
 			})
 		}
 	})
-	total.judge(t, int(count))
+	return total
+}
+
+// predictAndMake predicts the change, makes it, and adds the agreement to the score.
+func (w *world) predictAndMake(total *score) {
+	seen := w.read()
+	answer, err := seen.Predict(w.Context(), w.planned(seen))
+	w.must(err)
+	guess := w.guess(seen, answer)
+	if w.change.kind == changeClass {
+		w.flag(seen)
+	}
+	w.make(seen)
+	w.compare(total, seen, answer, guess)
 }
 
 // number is the value of a variable.

@@ -30,7 +30,9 @@ type plan struct {
 	groups    []*schedulingapi.PodGroup
 	// cordoned is a node that is unschedulable before the change, empty for none.
 	cordoned string
-	change   change
+	// admin allows claims of the namespace to have admin access.
+	admin  bool
+	change change
 }
 
 // A change is one of kinds, of devices or of a node.
@@ -41,7 +43,12 @@ type change struct {
 	node         string
 	// arriving is created by the change.
 	arriving *appsv1.ReplicaSet
+	// class is as the change makes it.
+	class *resourceapi.DeviceClass
 }
+
+// drains reports whether the change is a drain.
+func (c change) drains() bool { return c.kind == "drain pool" || c.kind == drainSiblings }
 
 func (c change) String() string {
 	return fmt.Sprintf("%s %s/%s %v %s", c.kind, c.driver, c.pool, c.devices, c.node)
@@ -60,10 +67,7 @@ func quantity(text string) resource.Quantity { return resource.MustParse(text) }
 // newPlan makes a world from a seed.
 func newPlan(seed uint64) *plan {
 	p := &plan{name: fmt.Sprintf("w%d", seed), random: rand.New(rand.NewPCG(seed, 22))}
-	for i := range 3 + p.random.IntN(3) {
-		p.nodes = append(p.nodes, fmt.Sprintf("%s-n%d", p.name, i))
-		p.cpu = append(p.cpu, 10+2*p.random.Int64N(4))
-	}
+	p.place()
 	kinds := []string{plain, parts, shared, extended}
 	first := p.random.IntN(len(kinds))
 	for i := range 1 + p.random.IntN(2) {
@@ -82,6 +86,14 @@ func newPlan(seed uint64) *plan {
 	}
 	p.plan()
 	return p
+}
+
+// place makes the nodes.
+func (p *plan) place() {
+	for i := range 3 + p.random.IntN(3) {
+		p.nodes = append(p.nodes, fmt.Sprintf("%s-n%d", p.name, i))
+		p.cpu = append(p.cpu, 10+2*p.random.Int64N(4))
+	}
 }
 
 // both makes a set whose pods have the claims of two other sets.

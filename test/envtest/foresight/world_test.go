@@ -29,6 +29,8 @@ type world struct {
 	*plan
 	client  kubernetes.Interface
 	kubelet *nodes.Nodes
+	// flagged are the pods that would not land again after the change, by name.
+	flagged map[string]bool
 }
 
 func (w *world) must(err error) {
@@ -41,7 +43,11 @@ func (w *world) must(err error) {
 // prepare makes the namespace, the nodes and what drivers publish.
 func (w *world) prepare(o nodes.Options) {
 	ctx := w.Context()
-	_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, metav1.CreateOptions{})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	if w.admin {
+		namespace.Labels = map[string]string{resourceapi.DRAAdminNamespaceLabelKey: "true"}
+	}
+	_, err := w.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	w.must(err)
 	w.kubelet, err = nodes.Start(ctx, cluster.Config(), o)
 	w.must(err)
@@ -221,11 +227,11 @@ func (w *world) read() placement.World {
 // rules are those of the change.
 func (w *world) rules() (all []*resourceapi.DeviceTaintRule) {
 	c := w.change
-	if c.kind == "node away" || c.kind == "arrival" {
+	if c.kind == "node away" || c.kind == "arrival" || c.kind == changeClass {
 		return nil
 	}
 	taint := resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}
-	if c.kind == "drain pool" {
+	if c.drains() {
 		taint = resourceapi.DeviceTaint{Key: "dra-steward.io/drain", Value: w.name, Effect: resourceapi.DeviceTaintEffectNoSchedule}
 	}
 	add := func(device *string) {
@@ -236,7 +242,7 @@ func (w *world) rules() (all []*resourceapi.DeviceTaintRule) {
 		}
 		all = append(all, rule)
 	}
-	if c.kind != "taint devices" {
+	if c.kind != "taint devices" && c.kind != drainSiblings {
 		add(nil)
 	}
 	for i := range c.devices {
@@ -260,19 +266,22 @@ func (w *world) planned(seen placement.World) placement.Change {
 		}
 		return change
 	}
+	if w.change.kind == changeClass {
+		return seen.With(w.change.class)
+	}
 	var rules []any
 	for _, rule := range w.rules() {
 		rules = append(rules, rule)
 	}
-	if w.change.kind == "drain pool" {
+	if w.change.drains() {
 		return seen.Drained(rules, w.drains)
 	}
 	return seen.With(rules...)
 }
 
-// drains reports whether the drain of the pool has a device.
+// drains reports whether the drain has a device.
 func (w *world) drains(id usage.DeviceID) bool {
-	return id.Driver == w.change.driver && id.Pool == w.change.pool
+	return id.Driver == w.change.driver && id.Pool == w.change.pool && (len(w.change.devices) == 0 || slices.Contains(w.change.devices, id.Device))
 }
 
 // make carries the change out, and waits until nothing moves.
@@ -293,6 +302,12 @@ func (w *world) make(seen placement.World) {
 				w.must(err)
 			}
 		}
+	case changeClass:
+		stored, err := w.client.ResourceV1().DeviceClasses().Get(ctx, w.change.class.Name, metav1.GetOptions{})
+		w.must(err)
+		stored.Spec = w.change.class.Spec
+		_, err = w.client.ResourceV1().DeviceClasses().Update(ctx, stored, metav1.UpdateOptions{})
+		w.must(err)
 	case "arrival":
 		w.sets = append(w.sets, w.change.arriving)
 		_, err := w.client.AppsV1().ReplicaSets(w.name).Create(ctx, w.change.arriving, metav1.CreateOptions{})
@@ -302,7 +317,7 @@ func (w *world) make(seen placement.World) {
 			_, err := w.client.ResourceV1().DeviceTaintRules().Create(ctx, rule, metav1.CreateOptions{})
 			w.must(err)
 		}
-		if w.change.kind == "drain pool" {
+		if w.change.drains() {
 			for _, l := range seen.Drained(nil, w.drains).Leaving {
 				if err := w.client.CoreV1().Pods(w.name).Delete(ctx, l.Pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 					w.must(err)
