@@ -105,10 +105,11 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dra-steward",
 		Short: "Protect the devices of a Kubernetes cluster",
-		Long: `dra-steward checks objects of resource.k8s.io, the API of Dynamic Resource Allocation
-(DRA): ResourceSlices, ResourceClaims, ResourceClaimTemplates, DeviceClasses and
-DeviceTaintRules. It uses the same rules as an admission webhook in a cluster (serve)
-and on files without a cluster (lint).
+		Long: `dra-steward protects the devices of a Kubernetes cluster with Dynamic Resource Allocation
+(DRA). It checks ResourceSlices, ResourceClaims, ResourceClaimTemplates, DeviceClasses and
+DeviceTaintRules by the same rules in a cluster (serve) and in files without one (lint). It
+shows the devices of a cluster, why a claim has none (devices, why, console), and what a
+change would do (impact, whatif), and takes devices out of use and back (taint, drain, roll).
 
 Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 		Example: `  dra-steward lint manifests/                 # check files

@@ -42,7 +42,7 @@ func usageWithoutConnection(usual func(*cobra.Command) error) func(*cobra.Comman
 func optionsCommand(streams cmdutil.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
-		Short: "List the flags of kubectl that all commands for a cluster have",
+		Short: "List the kubectl flags that all commands for a cluster accept",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var client cmdutil.Client

@@ -34,7 +34,7 @@ func CapacityCommand(streams cmdutil.Streams) *cobra.Command {
 	o := capacityOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true}}
 	c := &cobra.Command{
 		Use:   "capacity",
-		Short: "Show how many devices are allocated, how many can be, and what keeps the others",
+		Short: "Show how many devices are allocated, how many can be, and why the others cannot",
 		Long: `capacity counts devices. Each one is in one column, the first that applies:
 
   HELD           a claim has it, or no share of default size is left of a shared device

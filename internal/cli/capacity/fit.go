@@ -42,7 +42,7 @@ ResourceClaimTemplate or ResourceClaim alone, for which each pod uses one like i
 else. fit creates nothing.
 
 It places one pod after the other with kube-scheduler's own allocator, until the next has no
-place. Of a node these count: node selector and affinity, taints, unschedulable, host ports, and
+place. For each node, fit checks node selector and affinity, taints, unschedulable, host ports, and
 requests of cpu, memory, pods and extended resources. Where the choice of nodes decides, the
 answer is an interval from the worst to the best.
 

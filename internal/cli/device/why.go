@@ -39,7 +39,7 @@ the request is false or fails, a taint is not tolerated (with its origin), anoth
 them (which one, if you are allowed to read it). kube-scheduler's own allocator gives the
 verdict, and decides whether a change suffices.
 
-Of a pod that is being deleted, why shows whether it cannot end: its grace period is over, and
+If a pod is being deleted, why shows what keeps it from ending: its grace period is over, and
 a driver of its claims is gone from the node.
 
 CLAIM is claim/NAME, POD is pod/NAME; NAME alone is a claim, otherwise a pod. why reads the

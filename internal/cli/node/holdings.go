@@ -18,7 +18,7 @@ import (
 
 const nodeHoldingsHelp = `holdings shows which container of this node holds which device: devices of claims, with the
 corrections of the node agent, and devices of device plugins. A device without a container
-is one of the pod as a whole: no container refers to its request, or only init containers
+belongs to the pod as a whole: no container refers to its request, or only init containers
 that have finished. A device without a pod is still prepared for a pod that was deleted by
 force.
 

@@ -53,7 +53,7 @@ PodDisruptionBudgets, lets the pods of the driver be replaced, waits until the n
 devices as before, and uncordons the devices. It stops at the first node that fails. The same command
 again shows the progress.
 
---continue, --skip, --pause, --resume, --undo and --delete are about a roll that exists: by its name, or by
+--continue, --skip, --pause, --resume, --undo and --delete act on an existing roll: name the roll, or
 the driver if that has one roll that is not complete.
 
 Exit codes: 0 done (with --wait: complete), 1 held, timed out, or with --dry-run pods that do not land again,
@@ -80,7 +80,7 @@ func nodesCommand(streams cmdutil.Streams) *cobra.Command {
 	o := &options{work: true}
 	c := &cobra.Command{
 		Use:   "nodes [DRIVER]",
-		Short: "Take nodes through work on kernel or firmware, without consumers of devices",
+		Short: "Take nodes through work on kernel or firmware, while no pod uses their devices",
 		Long: `nodes creates a DeviceRoll for work on nodes. Node by node, the controller cordons the node and drains its
 devices, waits until the work is done, and takes the cordon back when the devices are published again.
 

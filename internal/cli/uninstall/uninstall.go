@@ -47,8 +47,8 @@ If patched values are written into slices (--patches), it switches webhook and c
 restore them, and waits until no slice has a patched value and no driver can publish one
 again. It stops the controller and waits until its Lease is released, deletes the ConfigMaps
 and the Lease that were created at run time, and lists every DeviceTaintRule of dra-steward
-that is in force, with the command that deletes it. With --taint-rules keep they stay, and do
-not depend on their DeviceDrain any more: deleting the drain, or its
+that is in force, with the command that deletes it. With --taint-rules keep they stay, and
+no longer depend on their DeviceDrain: deleting the drain, or its
 CustomResourceDefinition, keeps them. With lift they are deleted. It does the same for the cordons
 of nodes by a DeviceRoll: it lists them with the command that uncordons, or uncordons them.
 

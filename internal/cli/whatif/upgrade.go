@@ -32,7 +32,7 @@ func upgradeCommand(streams cmdutil.Streams) *cobra.Command {
 	var o upgradeOptions
 	c := &cobra.Command{
 		Use:   "upgrade --to VERSION",
-		Short: "Show which stored objects another Kubernetes refuses or drops fields of",
+		Short: "Show which stored objects another version of Kubernetes refuses, or stores without some fields",
 		Long: `upgrade checks the stored objects of resource.k8s.io by the rules of the API server of the
 present version and of another one, each with its default feature gates, and lists what only the
 other one finds: values that it refuses, fields that it does not know or does not store. The

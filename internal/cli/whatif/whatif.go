@@ -34,7 +34,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		Short: "Show which pods leave, and where they land again, before a change is made",
 		Long: `whatif shows what a change does, and changes nothing: which pods leave, when, and for each
 the node on which it lands again, or the first reason why it does not. Devices are allocated by
-kube-scheduler's own allocator. Of a node these count: node selector and affinity, taints,
+kube-scheduler's own allocator. For each node, whatif checks node selector and affinity, taints,
 unschedulable, host ports, and requests of cpu, memory, pods and extended resources. The column
 NOT CHECKED of -o wide names what else a pod uses.
 
