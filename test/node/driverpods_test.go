@@ -116,7 +116,10 @@ func (p *players) begin(ctx context.Context, id string, labels map[string]string
 		options = append(options, kubeletplugin.RollingUpdate(pod.UID))
 	}
 	d := newDriver(pod.Labels["app"]+".example.com", p.cdiDir)
-	d.node, d.root, d.version = p.node, p.root, pod.Annotations[version]
+	d.node, d.root = p.node, p.root
+	if pod.Annotations[surge] == "" { // of two that run at a time, each would take back what the other publishes
+		d.version = pod.Annotations[version]
+	}
 	if err := d.start(context.WithoutCancel(ctx), p.client, 4, options...); err != nil {
 		p.Logf("driver %s: %v", d.name, err)
 		return
