@@ -53,6 +53,15 @@ func policyFiles(path string) (fs.FS, error) {
 	return policy.Bundle(file)
 }
 
+// Load compiles the library and additional policies.
+func Load(ctx context.Context, paths []string) (*policy.Set, error) {
+	sources, err := Sources(paths)
+	if err != nil {
+		return nil, err
+	}
+	return Compile(ctx, sources)
+}
+
 // Compile makes a set of the library and additional policies. The tests of the library run
 // when it is built, those of others here.
 func Compile(ctx context.Context, sources []policy.Collection) (*policy.Set, error) {

@@ -35,7 +35,7 @@ func (q *question) failing(ctx context.Context, r asked, request *Request) (all 
 	h.cause.Remedy = "correct the expression" + q.knownAttributes(broken)
 	if guarded != "" && q.origin.resource != podResource {
 		h.cause.Remedy = "check that the device has the attribute"
-		h.cause.Command = q.origin.edit(operation{"replace", r.path + pointer("selectors", i, "cel", "expression"), guarded})
+		h.cause.Command = q.editSelector(r, i, guarded)
 		h.change = func(q *question) { q.reselect(r, i, guarded) }
 	}
 	return append(all, h)
@@ -99,6 +99,11 @@ func (q *question) knownAttributes(broken []place) string {
 	}
 	slices.Sort(names)
 	return ": the device has " + list(names, 5)
+}
+
+// editSelector returns the command for another expression of a selector.
+func (q *question) editSelector(r asked, i int, expression string) string {
+	return q.origin.edit(operation{"replace", r.path + pointer("selectors", i, "cel", "expression"), expression})
 }
 
 func (q *question) reselect(r asked, i int, expression string) {
@@ -172,7 +177,7 @@ func (q *question) otherwise(r asked, request *Request, i int, parts []term, j i
 			expression := with(parts, j, fmt.Sprintf("%s == %q", t.left, value))
 			h.change = func(q *question) { q.reselect(r, i, expression) }
 			h.cause.Remedy = "request " + value
-			h.cause.Command = q.origin.edit(operation{"replace", r.path + pointer("selectors", i, "cel", "expression"), expression})
+			h.cause.Command = q.editSelector(r, i, expression)
 			all = append(all, h)
 		}
 	}
@@ -189,7 +194,7 @@ func (q *question) without(r asked, i int, parts []term, j int, inClass []place,
 	return hypothesis{
 		cause: Cause{
 			Kind: SelectorFalse, Devices: len(inClass), Message: message, Remedy: "remove that condition",
-			Command: q.origin.edit(operation{"replace", r.path + pointer("selectors", i, "cel", "expression"), expression}),
+			Command: q.editSelector(r, i, expression),
 		},
 		change: func(q *question) { q.reselect(r, i, expression) },
 	}

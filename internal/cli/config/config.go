@@ -45,11 +45,7 @@ be read.`,
     yq '.data."config.yaml"' | dra-steward config check /dev/stdin`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
-			sources, err := policyload.Sources(policies)
-			if err != nil {
-				return err
-			}
-			set, err := policyload.Compile(c.Context(), sources)
+			set, err := policyload.Load(c.Context(), policies)
 			if err != nil {
 				return err
 			}

@@ -236,11 +236,7 @@ func (o lintOptions) policySet(ctx context.Context) (*policy.Set, error) {
 		return nil, nil
 	}
 	more := slices.DeleteFunc(slices.Clone(o.policies), func(name string) bool { return name == "library" })
-	sources, err := policyload.Sources(more)
-	if err != nil {
-		return nil, err
-	}
-	return policyload.Compile(ctx, sources)
+	return policyload.Load(ctx, more)
 }
 
 // switches are the feature gates as they are wanted.

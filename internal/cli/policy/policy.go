@@ -142,11 +142,7 @@ Exit codes: 0 nothing is denied, 1 an object is denied, 2 the command failed, or
 ended with an error or took too long.`,
 		Example: `  dra-steward policy eval --user jane claim.yaml`,
 		RunE: func(c *cobra.Command, args []string) error {
-			sources, err := policyload.Sources(*paths)
-			if err != nil {
-				return err
-			}
-			set, err := policyload.Compile(c.Context(), sources)
+			set, err := policyload.Load(c.Context(), *paths)
 			if err != nil {
 				return err
 			}

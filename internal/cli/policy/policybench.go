@@ -47,11 +47,7 @@ func policyBenchCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command
   dra-steward policy bench --policies ./policies claims/
   dra-steward policy bench -o json >today.json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			sources, err := policyload.Sources(*paths)
-			if err != nil {
-				return err
-			}
-			set, err := policyload.Compile(c.Context(), sources)
+			set, err := policyload.Load(c.Context(), *paths)
 			if err != nil {
 				return err
 			}
