@@ -31,8 +31,8 @@ type happened struct {
 // A happening is an event.
 type happening struct {
 	Type, Reason, Message, From string
-	// About is the pod of a finding, Node the node whose agent reports it.
-	Namespace, About, Node string
+	// About is the object, such as the pod of a finding, Node the node whose agent reports it.
+	Kind, Namespace, About, Node string
 	// Count is how often it has happened, First and Last when.
 	Count       int
 	First, Last time.Time
@@ -106,7 +106,7 @@ func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h happened)
 func happenings(all []*corev1.Event) (rows []happening) {
 	for _, e := range all {
 		row := happening{Type: e.Type, Reason: e.Reason, Message: e.Message, From: cmp.Or(e.ReportingController, e.Source.Component),
-			Namespace: e.InvolvedObject.Namespace, About: e.InvolvedObject.Name, Node: e.Source.Host, Count: max(1, int(e.Count)), First: e.FirstTimestamp.Time, Last: e.LastTimestamp.Time}
+			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, About: e.InvolvedObject.Name, Node: e.Source.Host, Count: max(1, int(e.Count)), First: e.FirstTimestamp.Time, Last: e.LastTimestamp.Time}
 		if series := e.Series; series != nil {
 			row.Count, row.Last = max(1, int(series.Count)), series.LastObservedTime.Time
 		}

@@ -14,6 +14,9 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
@@ -47,8 +50,10 @@ type Options struct {
 	Interval time.Duration
 	// Attributes are the attributes of devices that holdings have, at most maxAttributes.
 	Attributes []string
-	// Events gets an event on the pod for each new finding; nil for none.
-	Events  record.EventRecorder
+	// Events gets an event for each new finding, on the pod or, without one, on the node; nil for none.
+	Events record.EventRecorder
+	// Node is the name of the node, for events.
+	Node    string
 	Metrics *Metrics
 	Log     logr.Logger
 }
@@ -282,7 +287,7 @@ func (a *Agent) lasting(findings []Finding, now time.Time) (lasting []Finding) {
 	return lasting
 }
 
-// createEvents creates an event for each new finding, on the pod if there is one.
+// createEvents creates an event for each new finding, on the pod or, if it is gone, on the node.
 func (a *Agent) createEvents(pods []*corev1.Pod, findings []Finding) {
 	reported := map[Finding]bool{}
 	for _, f := range findings {
@@ -291,12 +296,16 @@ func (a *Agent) createEvents(pods []*corev1.Pod, findings []Finding) {
 			continue
 		}
 		a.Log.Info("found", "kind", f.Kind, "namespace", f.Namespace, "pod", f.Pod, "container", f.Container, "message", f.Message)
-		for _, pod := range pods {
-			if a.Events != nil && pod.UID == f.PodUID {
-				kind := kindOf(f.Kind)
-				a.Events.Event(pod, corev1.EventTypeWarning, kind.Event, kind.withRemedy(f.Message))
-			}
+		if a.Events == nil {
+			continue
 		}
+		// The UID is that of the kubelet's own events, which kubectl describe node looks for.
+		var about runtime.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.Node, UID: types.UID(a.Node)}}
+		if i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return pod.UID == f.PodUID }); i >= 0 {
+			about = pods[i]
+		}
+		kind := kindOf(f.Kind)
+		a.Events.Event(about, corev1.EventTypeWarning, kind.Event, kind.withRemedy(f.Message))
 	}
 	a.reported = reported
 }

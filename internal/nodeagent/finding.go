@@ -39,7 +39,7 @@ type Kind struct {
 	Doc string
 	// Delay is how long it must last to be reported: it is normal for a moment.
 	Delay time.Duration
-	// Event is the reason of the event on the pod.
+	// Event is the reason of the event.
 	Event string
 	// Remedy is what changes it; empty where the message says so.
 	Remedy string

@@ -126,6 +126,26 @@ func TestLasting(t *testing.T) {
 	}
 }
 
+// TestEventWithoutPod: a finding about a pod that is gone is an event on the node.
+func TestEventWithoutPod(t *testing.T) {
+	events := record.NewFakeRecorder(10)
+	events.IncludeObject = true
+	a := NewAgent(Options{Events: events, Node: "node-1"})
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a", UID: podUIDOf("a")}}
+	found := []Finding{{Kind: HeldTwice, Pod: "a", PodUID: podUIDOf("a"), Message: "one"}, {Kind: PreparedGone, Pod: "gone", PodUID: podUIDOf("gone"), Message: "two"}}
+	for range 2 {
+		a.createEvents([]*corev1.Pod{pod}, found)
+	}
+	close(events.Events)
+	var got []string
+	for event := range events.Events {
+		got = append(got, event)
+	}
+	if len(got) != 2 || !strings.Contains(got[0], "DeviceHeldTwice one") || !strings.Contains(got[0], "kind=Pod") || !strings.Contains(got[1], "ClaimStillPrepared two") || strings.Contains(got[1], "kind=Pod") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestMetrics: two shares of a device in one container are one series, and the names
 // are as they should be.
 func TestMetrics(t *testing.T) {

@@ -30,7 +30,7 @@ const nodeWatchHelp = `watch runs on every node, as a DaemonSet. Its metrics sho
 device, the taints of the device, whether they are tolerated, and these findings:
 
 %s
-Each finding is also an event on the pod. watch deletes and evicts nothing.
+Each finding is also an event on the pod, or on the node if the pod is gone. watch deletes and evicts nothing.
 
 It reads the kubelet's PodResources API and, with --kubelet-root, the kubelet's
 checkpoint of prepared claims, which has data that the API lacks. The checkpoint of device
@@ -82,7 +82,7 @@ func WatchCommand(streams cmdutil.Streams) *cobra.Command {
 	f.StringToStringVar(&o.serveDevices, "serve-devices", nil, "list devices of claims in the corrected PodResources API as those of a device plugin, too: RESOURCE=ATTRIBUTE, such as nvidia.com/gpu=gpu.nvidia.com/uuid")
 	f.StringSliceVar(&o.holderLabels, "holder-labels", nil, "more labels of dra_steward_node_device_holder_info, of "+strings.Join(HolderLabels(), ", ")+"; the label "+labelResource+" adds the devices of device plugins")
 	cmdutil.DurationVar(f, &o.interval, "interval", DefaultInterval, "interval of reconciles; changes also trigger one")
-	f.BoolVar(&o.events, "events", true, "emit an event on the pod for each finding")
+	f.BoolVar(&o.events, "events", true, "emit an event for each finding, on the pod or on the node")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address for /metrics (HTTP); empty: off")
 	daemon.SecureFlag(f, &o.metricsSecure)
@@ -160,6 +160,7 @@ func (o nodeWatchOptions) agent(streams cmdutil.Streams) (*Agent, *prometheus.Re
 	if o.events {
 		broadcaster := record.NewBroadcaster()
 		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: options.NodeView.client.CoreV1().Events("")})
+		options.Node = o.nodeName
 		options.Events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: EventComponent, Host: o.nodeName})
 	}
 	return NewAgent(options), registry, nil
