@@ -13,9 +13,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
-	"github.com/dra-steward/dra-steward/test/envtest/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/test/envtest/controller"
+	"github.com/dra-steward/dra-steward/test/chart/controller"
 )
 
 // trains runs a pod without a controller that has a device, and waits until it has one.

@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )

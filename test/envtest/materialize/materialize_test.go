@@ -10,7 +10,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/test/envtest/controller"
+	"github.com/dra-steward/dra-steward/test/chart/controller"
 )
 
 const rack = `{attributes: {dc.example.com/rack: {string: r1}}}`

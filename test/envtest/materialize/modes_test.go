@@ -23,7 +23,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
-	"github.com/dra-steward/dra-steward/test/envtest/controller"
+	"github.com/dra-steward/dra-steward/test/chart/controller"
 )
 
 // devices is what the command of that name says.

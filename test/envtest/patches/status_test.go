@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/test/envtest/controller"
+	"github.com/dra-steward/dra-steward/test/chart/controller"
 )
 
 // run starts the controller and returns how to end it.

@@ -7,26 +7,27 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/chart"
-	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
 const (
@@ -36,10 +37,19 @@ const (
 	User = "system:serviceaccount:" + Namespace + ":dra-steward-controller"
 )
 
+// A Cluster is a test cluster, such as that of test/envtest.
+type Cluster interface {
+	Config() *rest.Config
+	// Version is that of Kubernetes.
+	Version() string
+	// UserKubeconfig is the path of a kubeconfig of a user.
+	UserKubeconfig(name string, groups ...string) (string, error)
+}
+
 // Install applies what the chart has for the controller, its Deployment excepted, and the
 // types, waits until they are served, and returns the arguments of the Deployment. Values
 // are the chart's, as in a values file; the certificate is made up, if they name none.
-func Install(ctx context.Context, cluster *envtest.Cluster, values map[string]any) ([]string, error) {
+func Install(ctx context.Context, cluster Cluster, values map[string]any) ([]string, error) {
 	merged := map[string]any{
 		"certificates": map[string]any{"mode": "provided", "existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"},
 	}
@@ -66,7 +76,7 @@ func Install(ctx context.Context, cluster *envtest.Cluster, values map[string]an
 }
 
 // apply returns the arguments of the Deployment and applies the rest.
-func apply(ctx context.Context, cluster *envtest.Cluster, objects []*unstructured.Unstructured) (args []string, err error) {
+func apply(ctx context.Context, cluster Cluster, objects []*unstructured.Unstructured) (args []string, err error) {
 	c, err := client.New(cluster.Config(), client.Options{})
 	if err != nil {
 		return nil, err
@@ -93,7 +103,7 @@ func apply(ctx context.Context, cluster *envtest.Cluster, objects []*unstructure
 }
 
 // served waits until the API server knows our types.
-func served(ctx context.Context, cluster *envtest.Cluster) error {
+func served(ctx context.Context, cluster Cluster) error {
 	c, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		return err
@@ -113,9 +123,27 @@ func served(ctx context.Context, cluster *envtest.Cluster) error {
 
 // A Controller is the program, running in this process.
 type Controller struct {
-	log  proc.Log
+	log  log
 	stop context.CancelFunc
 	code chan int
+}
+
+// A log is what the program writes while others read it.
+type log struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.String()
 }
 
 // Start runs the program with the arguments of [Install] and returns when it leads. ctx
@@ -125,7 +153,7 @@ func Start(ctx context.Context, args []string) (*Controller, error) {
 	c := &Controller{stop: stop, code: make(chan int, 1)}
 	go func() { c.code <- cli.Run(running, args, cmdutil.Streams{Out: &c.log, Err: &c.log}) }()
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 90*time.Second, true, func(context.Context) (bool, error) {
-		return c.Leads(), nil
+		return c.leads(), nil
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the controller does not lead: %w; its log:\n%s", err, &c.log), c.Stop())
@@ -133,8 +161,8 @@ func Start(ctx context.Context, args []string) (*Controller, error) {
 	return c, nil
 }
 
-// Leads says whether its log says so.
-func (c *Controller) Leads() bool { return strings.Contains(c.log.String(), `"msg":"leading"`) }
+// leads says whether its log says so.
+func (c *Controller) leads() bool { return strings.Contains(c.log.String(), `"msg":"leading"`) }
 
 // Log is what it has logged so far.
 func (c *Controller) Log() string { return c.log.String() }
