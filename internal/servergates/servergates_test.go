@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,10 +60,16 @@ func TestRead(t *testing.T) {
 // while has the gates that it had.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reported, failure := gates.Reported{}, error(errors.New("connection refused"))
+		type answer struct {
+			gates gates.Reported
+			err   error
+		}
+		var next atomic.Pointer[answer]
+		server := func(enabled map[string]bool, err error) { next.Store(&answer{gates.Reported{Gates: enabled}, err}) }
+		server(nil, errors.New("connection refused"))
 		var logged bytes.Buffer
 		log := funcr.New(func(_, args string) { logged.WriteString(args + "\n") }, funcr.Options{})
-		w := newWatch(func(context.Context) (gates.Reported, error) { return reported, failure }, func() int { return 36 }, log)
+		w := newWatch(func(context.Context) (gates.Reported, error) { return next.Load().gates, next.Load().err }, func() int { return 36 }, log)
 		expect := func(when, source string, lines int) {
 			t.Helper()
 			synctest.Wait()
@@ -78,19 +85,19 @@ func TestWatch(t *testing.T) {
 		done := make(chan struct{})
 		go func() { w.Run(ctx); close(done) }()
 		expect("failed", "the defaults of Kubernetes 1.36 (metrics of the API server: connection refused)", 1)
-		reported, failure = gates.Reported{Gates: map[string]bool{"DRADeviceTaints": true}}, nil
+		server(map[string]bool{"DRADeviceTaints": true}, nil)
 		<-time.After(readSoon)
 		expect("read", Source, 2)
-		reported = gates.Reported{Gates: map[string]bool{"DRADeviceTaints": false}}
+		server(map[string]bool{"DRADeviceTaints": false}, nil)
 		<-time.After(readAgain)
 		expect("read again", Source, 3)
 		if slices.Contains(w.Gates(36).Enabled(), "DRADeviceTaints") {
 			t.Error("a gate that the server has switched off is on")
 		}
-		reported, failure = gates.Reported{}, errors.New("timeout")
+		server(nil, errors.New("timeout"))
 		<-time.After(readAgain)
 		expect("failed for a while", Source, 3)
-		failure = ErrDenied
+		server(nil, ErrDenied)
 		<-time.After(readSoon)
 		expect("forbidden", "the defaults of Kubernetes 1.36 (metrics of the API server: forbidden)", 4)
 		cancel()
