@@ -30,10 +30,7 @@ func TestGuardForesight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("no control plane is started in short mode")
 	}
-	steps := strings.Split(cmp.Or(os.Getenv(stepsVariable), "100"), ",")
-	nodes, err := strconv.Atoi(steps[len(steps)-1])
-	must(t, err)
-	w := scale.World{Nodes: nodes, Seed: 1}
+	w := scale.World{Nodes: lastStep(t), Seed: 1}
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
 	cluster, err := envtest.Start(t.Context(), envtest.Options{AuditPolicy: auditPolicy, DeviceTaintRules: true, Output: logWriter{t}})
 	must(t, err)
@@ -44,7 +41,7 @@ func TestGuardForesight(t *testing.T) {
 	})
 	r := newRelease(t, cluster, buildProgram(t), map[string]any{"guard": map[string]any{"foresight": true}})
 	r.install(t)
-	fill(t, cluster, w, &step{nodes: nodes})
+	fill(t, cluster, w, &step{nodes: w.Nodes})
 	config := cluster.Config()
 	warned := &warnings{}
 	config.QPS, config.WarningHandler, config.ContentType = -1, warned, apiruntime.ContentTypeProtobuf
@@ -63,13 +60,22 @@ func TestGuardForesight(t *testing.T) {
 	}
 	off, on := runs[false], runs[true]
 	t.Logf("checks that took too long: %d without foresight, %d with it", off.late, on.late)
-	t.Logf("%d nodes, %s\n| foresight | a node: p50 | p99 | all pods: p50 | p99 | memory | peak |\n| --- | --- | --- | --- | --- | --- | --- |\n%s%s", nodes, machine(), off.row("off"), on.row("on"))
-	if stays := (on.stays - off.stays) * 1024 / float64(nodes); nodes >= 1000 && stays > maxStays {
+	t.Logf("%d nodes, %s\n| foresight | a node: p50 | p99 | all pods: p50 | p99 | memory | peak |\n| --- | --- | --- | --- | --- | --- | --- |\n%s%s", w.Nodes, machine(), off.row("off"), on.row("on"))
+	if stays := (on.stays - off.stays) * 1024 / float64(w.Nodes); w.Nodes >= 1000 && stays > maxStays {
 		t.Errorf("foresight adds %.0f KiB for each node, want at most %d", stays, maxStays)
 	}
 	if slow := max(percentile(on.node, 99), percentile(on.all, 99)); slow > 5*time.Second {
 		t.Errorf("a write took %v: API servers wait 5 s", slow)
 	}
+}
+
+// lastStep is the last number of nodes of stepsVariable.
+func lastStep(t *testing.T) int {
+	t.Helper()
+	steps := strings.Split(cmp.Or(os.Getenv(stepsVariable), "100"), ",")
+	nodes, err := strconv.Atoi(steps[len(steps)-1])
+	must(t, err)
+	return nodes
 }
 
 // warnings are those of the last answer: the requests are made one after the other.
