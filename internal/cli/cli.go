@@ -108,8 +108,9 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		Long: `dra-steward protects the devices of a Kubernetes cluster with Dynamic Resource Allocation
 (DRA). It checks ResourceSlices, ResourceClaims, ResourceClaimTemplates, DeviceClasses and
 DeviceTaintRules by the same rules in a cluster (serve) and in files without one (lint). It
-shows the devices of a cluster, why a claim has none (devices, why, console), and what a
-change would do (impact, whatif), and takes devices out of use and back (taint, drain, roll).
+shows the devices of a cluster and why a claim has none (devices, why, console), predicts what
+a change affects (impact, whatif), and takes devices out of use and puts them back (taint,
+drain, roll).
 
 Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 		Example: `  dra-steward lint manifests/                 # check files

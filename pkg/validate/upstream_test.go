@@ -132,7 +132,7 @@ func verdict(t *testing.T, r record, c apiserver.Conditions) []string {
 func records(t *testing.T) (rows []record) {
 	files, err := filepath.Glob(filepath.Join(corpus.Folder(t), "upstream-*-tables.jsonl"))
 	if len(files) == 0 || err != nil {
-		t.Skip("the corpus has no tables of upstream")
+		t.Skip("the folder of public manifests has no tables of verdicts recorded from upstream (upstream-*-tables.jsonl)")
 	}
 	for _, file := range files {
 		rows = append(rows, recordsOf(t, file)...)

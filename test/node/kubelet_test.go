@@ -137,7 +137,7 @@ func (k *kubelet) useCgroups(t testing.TB) {
 	for _, parent := range hierarchies(t) {
 		own := filepath.Join(parent, name)
 		if err := os.Mkdir(own, 0o755); err != nil {
-			t.Skipf("the kubelet cannot have cgroups of its own here: %v", err)
+			t.Skipf("a resize needs a cgroup of the kubelet's own, which cannot be created here: %v", err)
 		}
 		t.Cleanup(func() {
 			if err := removeCgroup(own); err != nil {

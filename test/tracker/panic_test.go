@@ -21,7 +21,7 @@ const taintRules = "testdata/taintrules"
 // of 1.37.
 func TestPanic(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("compiles the clients of five versions of Kubernetes; set DRA_STEWARD_LONG=1")
+		t.Skip("compiling the clients of five versions of Kubernetes takes minutes; make test-long runs it, as does DRA_STEWARD_LONG=1")
 	}
 	files, err := filepath.Glob(taintRules + "/modules/*.mod")
 	if err != nil || len(files) < 5 {
