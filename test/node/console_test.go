@@ -5,23 +5,22 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
-// TestConsole: a browser follows a device that the kubelet prepares for a pod, a taint that the driver publishes, and
-// the device that the kubelet gives back.
+// TestConsole: a browser follows a device that the kubelet prepares for a pod, a taint that the driver publishes, and a
+// drain from the budget that blocks it until it is drained and the driver has the device back.
 func TestConsole(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -29,32 +28,28 @@ func TestConsole(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.createClass()
+	s := w.control()
 	page := w.openConsole(t, chromium)
-	const device = "dev-0"
+	const device, tainted = "dev-0", "dev-2"
 	w.shows(page, device, "free")
-	w.createClaim(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "held"}, Spec: claimSpec(exactly("gpu", 1))})
-	w.run(pod("default", "holder", named("held"), container("main", corev1.ResourceClaim{Name: "c"})))
-	if given := w.driver.gave("default", "held"); len(given) != 1 || given[0] != device {
-		t.Fatalf("the driver prepared %v, want %s", given, device)
-	}
-	claim, err := w.client.ResourceV1().ResourceClaims("default").Get(t.Context(), "held", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.replicas("web", driverName, 1)
 	w.shows(page, device, "held")
-	w.publishTainted(t, device)
-	w.shows(page, device, "held, noschedule")
-	if err := w.client.CoreV1().Pods("default").Delete(t.Context(), "holder", metav1.DeleteOptions{}); err != nil {
+	w.publishTainted(t, tainted)
+	w.shows(page, tainted, "free, noschedule")
+	s.budget("web", 1)
+	s.create(&v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "seen"}, Spec: v1alpha1.DeviceDrainSpec{
+		Devices: []v1alpha1.DeviceName{{Driver: driverName, Pool: nodeName, Device: device}}}})
+	w.shows(page, device, "held, draining")
+	w.evaluates(page, `(() => { location.href = "/drain?name=seen"; return "left"; })()`, "left")
+	w.evaluates(page, `document.querySelector("h1 .state")?.textContent.split(" ")[0] ?? ""`, "Blocked")
+	if err := w.client.PolicyV1().PodDisruptionBudgets("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the driver takes the device back", func(context.Context) (bool, string) {
-		_, err := os.Stat(w.driver.spec(claim.UID))
-		return os.IsNotExist(err), fmt.Sprint(err)
-	})
-	if err := w.client.ResourceV1().ResourceClaims("default").Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.evaluates(page, `document.querySelector("h1 .state")?.textContent.split(" ")[0] ?? ""`, "Drained")
+	w.evaluates(page, `(() => { location.href = "/"; return "left"; })()`, "left")
 	w.shows(page, device, "free, noschedule")
+	s.ready("web", 1)
+	w.shows(page, "dev-1", "held")
 }
 
 // publishTainted publishes the devices as before, one with a taint.
@@ -112,11 +107,17 @@ func (w *world) shows(page context.Context, device, state string) {
 	row := fmt.Sprintf(`[...document.querySelectorAll("tr[data-index]")].find(r => r.textContent.includes(%q))`, device)
 	script := `(() => { const newer = document.getElementById("newer"); if (newer && !newer.hidden) location.reload();
 const row = ` + row + `; return row ? row.querySelector(".state").textContent : ""; })()`
-	w.eventually(fmt.Sprintf("the page shows that %s is %s", device, state), func(ctx context.Context) (bool, string) {
-		var shown string
+	w.evaluates(page, script, state)
+}
+
+// evaluates waits until a script returns a text on the page.
+func (w *world) evaluates(page context.Context, script, want string) {
+	w.Helper()
+	w.eventually(fmt.Sprintf("the page has %q", want), func(context.Context) (bool, string) {
+		var got string
 		limited, stop := context.WithTimeout(page, 10*time.Second)
 		defer stop()
-		err := chromedp.Run(limited, chromedp.Evaluate(script, &shown))
-		return err == nil && shown == state, fmt.Sprintf("%q, %v", shown, err)
+		err := chromedp.Run(limited, chromedp.Evaluate(script, &got))
+		return err == nil && got == want, fmt.Sprintf("%q, %v", got, err)
 	})
 }
