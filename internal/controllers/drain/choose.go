@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,7 +36,7 @@ func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
 			return
 		}
 	}
-	l, taken := newLimits(in.Drain.Spec, s.leaving), 0
+	l, taken := newLimits(in, s.leaving), 0
 	for _, pod := range s.waiting {
 		if taken == batch {
 			break
@@ -67,9 +68,10 @@ type limits struct {
 	budgets               map[types.UID]int
 }
 
-func newLimits(spec v1alpha1.DeviceDrainSpec, leaving []*candidate) *limits {
-	l := &limits{perNamespace: spec.MaxPerNamespace, perNode: spec.MaxPerNode,
+func newLimits(in Input, leaving []*candidate) *limits {
+	l := &limits{perNamespace: in.Drain.Spec.MaxPerNamespace, perNode: in.Drain.Spec.MaxPerNode,
 		namespaces: map[string]int{}, nodes: map[string]int{}, budgets: map[types.UID]int{}}
+	maps.Copy(l.budgets, in.Spent)
 	for _, pod := range leaving {
 		l.namespaces[pod.Namespace]++
 		l.nodes[pod.Spec.NodeName]++

@@ -1,9 +1,11 @@
 package drain_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -76,4 +78,35 @@ func TestAttemptsAreBounded(t *testing.T) {
 	if n := len(w.drain.Status.Attempts); n != 512 || w.drain.Status.Attempts[0].UID == oldest {
 		t.Errorf("%d attempts, want the latest 512", n)
 	}
+}
+
+// TestSharedBudget: drains that share a PodDisruptionBudget see each other's evictions before
+// its status shows them, and ask for none that it does not allow.
+func TestSharedBudget(t *testing.T) {
+	inPlane(t, func(p *plane) {
+		p.do(func() {
+			for i := range 12 {
+				p.pod("web", i, "")
+			}
+			p.budget("web", "web", 9)
+			p.lag, p.budgetLag = 1200*time.Millisecond, time.Second
+			p.replace = func(*corev1.Pod) { p.pod("web", 15, "") }
+		})
+		for i := range 4 {
+			p.drain(fmt.Sprint("rack-", i), 0, func(s *v1alpha1.DeviceDrainSpec) {
+				s.EvictionsPerMinute = new(int32(600))
+				for d := range 3 {
+					s.Devices = append(s.Devices, v1alpha1.DeviceName{Driver: gpuDriver, Pool: "node", Device: fmt.Sprint("gpu-", 3*i+d)})
+				}
+			})
+		}
+		p.pass(3 * time.Minute)
+		for i := range 4 {
+			p.expect(fmt.Sprint("rack-", i), "Drained=True Drained")
+		}
+		if order, _ := p.went(); len(order) != 12 || p.overBudget > 0 {
+			t.Errorf("%d pods evicted, %d evictions refused by the budget", len(order), p.overBudget)
+		}
+		p.lag, p.budgetLag = 0, 0
+	})
 }

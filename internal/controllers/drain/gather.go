@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,7 +21,7 @@ func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) Input {
 	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
 	in.CannotCordon = c.refused(now)
 	in.Outcomes, in.Doomed, in.Refusals = c.answers.outcomes[d.Name], c.answers.doomed, c.answers.refusals
-	in.Asked = c.askedByOthers(d.Name, now)
+	in.Asked, in.Spent = c.askedByOthers(d.Name, now), c.spent()
 	in.Rules = Rules(d, in.Devices, c.storedRules())
 	return in
 }
@@ -54,6 +55,34 @@ func (c *Controller) askedByOthers(name string, now time.Time) map[types.UID]boo
 		}
 	}
 	return asked
+}
+
+// spent counts the evictions that the status of their budget does not show yet: those in
+// progress, and those that were accepted. Without it drains that share a budget would all
+// spend what it allows.
+func (c *Controller) spent() map[types.UID]int {
+	pods := map[types.UID]types.NamespacedName{}
+	for uid := range c.answers.doomed {
+		pods[uid] = c.answers.names[uid]
+	}
+	for _, asking := range c.asking {
+		for _, pod := range asking {
+			pods[pod.UID] = podName(pod.Namespace, pod.Name)
+		}
+	}
+	spent := map[types.UID]int{}
+	for uid, name := range pods {
+		pod := c.options.Usage.Pod(name.Namespace, name.Name)
+		if pod == nil || pod.UID != uid || pod.Status.Phase == corev1.PodPending {
+			continue
+		}
+		for _, budget := range c.options.Usage.Budgets(pod) {
+			if _, shown := budget.Status.DisruptedPods[pod.Name]; !shown && !free(Pod{Pod: pod}, budget) {
+				spent[budget.UID]++
+			}
+		}
+	}
+	return spent
 }
 
 // storedRules are all DeviceTaintRules.

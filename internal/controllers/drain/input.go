@@ -39,6 +39,9 @@ type Input struct {
 	Doomed map[types.UID]bool
 	// Asked are pods that other drains evict now, without an answer yet.
 	Asked map[types.UID]bool
+	// Spent is how many evictions, of all drains, the status of a PodDisruptionBudget does not
+	// show yet, by the UID of the budget.
+	Spent map[types.UID]int
 	// Refusals are pods whose eviction was refused a short time ago.
 	Refusals map[types.UID]Refusal
 	// Requests are the EvictionRequests of the drain. They are not known if it has none and

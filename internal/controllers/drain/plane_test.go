@@ -49,6 +49,8 @@ type plane struct {
 	begin time.Time
 	// lag is how late the index is.
 	lag time.Duration
+	// budgetLag is how late the drains see what a budget allows.
+	budgetLag time.Duration
 
 	mutex              sync.Mutex
 	sources            map[string]*cachetesting.FakeControllerSource
@@ -65,6 +67,9 @@ type plane struct {
 	refuse             map[string]error
 	hang               map[string]bool
 	definitionReads    int
+	overBudget         int
+	counts             int
+	countSeen          map[string]int
 	evicted, deleted   map[string]int
 	order              []string
 	times, writes      []time.Duration
@@ -88,7 +93,7 @@ func inPlane(t *testing.T, test func(p *plane)) {
 		p := &plane{T: t, begin: time.Now(), sources: map[string]*cachetesting.FakeControllerSource{}, drains: map[string]*v1alpha1.DeviceDrain{},
 			rules: map[string]*resourceapi.DeviceTaintRule{}, pods: map[string]*corev1.Pod{}, claims: map[string]*resourceapi.ResourceClaim{},
 			budgets: map[string]*policyv1.PodDisruptionBudget{}, refuse: map[string]error{}, hang: map[string]bool{}, evicted: map[string]int{}, deleted: map[string]int{},
-			highestLeaving: map[string]int{}, thresholds: guard.Thresholds{Pods: 100, Namespaces: 100, Percent: 100}, replace: func(*corev1.Pod) {}}
+			highestLeaving: map[string]int{}, countSeen: map[string]int{}, thresholds: guard.Thresholds{Pods: 100, Namespaces: 100, Percent: 100}, replace: func(*corev1.Pod) {}}
 		p.definition = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 			"metadata": map[string]any{"name": "devicedrains.dra-steward.io", "creationTimestamp": p.begin.Add(-time.Hour).UTC().Format(time.RFC3339)}}}
 		for _, kind := range []string{"drains", "rules", "pods", "index", "claims", "budgets", "slices"} {
@@ -351,6 +356,7 @@ func (r *process) leave(verb, name string, options metav1.DeleteOptions, by map[
 			r.Errorf("%s %s, which no status says", verb, name)
 		}
 		if verb == "evict" && !r.allowed(pod) {
+			r.overBudget++
 			return nil, apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
 		}
 		if by[name]++; by[name] > 1 || pod.DeletionTimestamp != nil {
@@ -487,8 +493,21 @@ func (p *plane) count() {
 		}
 		b.Status.CurrentHealthy, b.Status.DesiredHealthy = ready, b.Spec.MinAvailable.IntVal
 		b.Status.DisruptionsAllowed = max(0, ready-b.Spec.MinAvailable.IntVal)
-		p.sources["budgets"].Modify(b)
 		p.budgets[name] = b
+		if p.budgetLag == 0 {
+			p.sources["budgets"].Modify(b)
+			continue
+		}
+		p.counts++
+		n := p.counts
+		time.AfterFunc(p.budgetLag, func() {
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			if n > p.countSeen[name] { // timers of the same moment fire in any order
+				p.countSeen[name] = n
+				p.sources["budgets"].Modify(b.DeepCopy())
+			}
+		})
 	}
 }
 
