@@ -1,12 +1,8 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,21 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/cli"
-	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/test/chart/console"
 )
 
 // TestConsole: a browser follows a device that the kubelet prepares for a pod, a taint that the driver publishes, and a
 // drain from the budget that blocks it until it is drained and the driver has the device back.
 func TestConsole(t *testing.T) {
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("chromium is not installed: apt-get install --no-install-recommends chromium")
-	}
+	console.Chromium(t)
 	w := newWorld(t)
 	w.createClass()
 	s := w.control()
-	page := w.openConsole(t, chromium)
+	page := console.Open(t, console.Run(t, inside.cluster.Kubeconfig()))
 	const device, tainted = "dev-0", "dev-2"
 	w.shows(page, device, "free")
 	s.replicas("web", driverName, 1)
@@ -67,38 +59,6 @@ func (w *world) publishTainted(t *testing.T, tainted string) {
 	if err := w.driver.publish(t.Context(), devices); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// openConsole runs the console, and opens its first page in a browser.
-func (w *world) openConsole(t *testing.T, chromium string) context.Context {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	out, in := io.Pipe()
-	var problems strings.Builder
-	ended := make(chan int, 1)
-	go func() {
-		ended <- cli.Run(ctx, []string{"console", "--kubeconfig=" + inside.cluster.Kubeconfig()}, cmdutil.Streams{In: strings.NewReader(""), Out: in, Err: &problems})
-		in.Close()
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != cmdutil.ExitClean {
-			t.Errorf("the console ends with %d: %s", code, problems.String())
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU)
-	allocator, kill := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
-	t.Cleanup(kill)
-	page, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	if err := chromedp.Run(page, chromedp.Navigate(strings.TrimSpace(strings.TrimPrefix(line, "open ")))); err != nil {
-		t.Fatal(err)
-	}
-	return page
 }
 
 // shows waits until the row of a device has a state. It reloads a page only if that says that devices have come or gone.

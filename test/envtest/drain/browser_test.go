@@ -1,11 +1,8 @@
 package drain_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/dra-steward/dra-steward/internal/cli"
-	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/test/chart/console"
 )
 
 // patience is how long a page may take to show what happens in a cluster in which other tests run.
@@ -31,41 +27,10 @@ type window struct {
 // openConsole runs the console of the cluster for the user of a kubeconfig, and opens it in a browser.
 func openConsole(t *testing.T, kubeconfig string, args ...string) window {
 	t.Helper()
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("chromium is not installed: apt-get install --no-install-recommends chromium")
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	out, in := io.Pipe()
-	var problems strings.Builder
-	ended := make(chan int, 1)
-	go func() {
-		ended <- cli.Run(ctx, append([]string{"console", "--kubeconfig=" + kubeconfig}, args...), cmdutil.Streams{In: strings.NewReader(""), Out: in, Err: &problems})
-		in.Close()
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != cmdutil.ExitClean {
-			t.Errorf("the console ends with %d: %s", code, problems.String())
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := strings.TrimSpace(strings.TrimPrefix(line, "open "))
-	allocator, kill := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU)...)
-	t.Cleanup(kill)
-	browser, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	w := window{browser, t, ""}
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(browser); err != nil {
-			t.Logf("the browser did not end: %v", err)
-		}
-	})
+	console.Chromium(t)
+	first := console.Run(t, kubeconfig, args...)
+	w := window{console.Open(t, first), t, ""}
 	w.base, _, _ = strings.Cut(first, "/?")
-	w.run(chromedp.Navigate(first))
 	return w
 }
 

@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"bufio"
 	"context"
 	"html"
 	"io"
@@ -14,8 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/internal/cli"
-	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/test/chart/console"
 )
 
 // A user of a console sends its forms.
@@ -28,29 +26,11 @@ type user struct {
 // runConsole runs a console that writes, and opens it.
 func runConsole(t *testing.T) *user {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	out, in := io.Pipe()
-	var problems strings.Builder
-	ended := make(chan int, 1)
-	go func() {
-		ended <- cli.Run(ctx, []string{"console", "--allow-writes", "--kubeconfig=" + cluster.Kubeconfig()}, cmdutil.Streams{In: strings.NewReader(""), Out: in, Err: &problems})
-		in.Close()
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != cmdutil.ExitClean {
-			t.Errorf("the console ends with %d: %s", code, problems.String())
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := console.Run(t, cluster.Kubeconfig(), "--allow-writes")
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := strings.TrimSpace(strings.TrimPrefix(line, "open "))
 	u := &user{t: t, client: &http.Client{Jar: jar}}
 	u.base, _, _ = strings.Cut(first, "/?")
 	u.get(strings.TrimPrefix(first, u.base))
