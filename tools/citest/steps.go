@@ -153,7 +153,8 @@ func lintSteps(modules []string, staticcheck string) []step {
 func test(module string) step {
 	args := []string{"go", "test", "-json"}
 	if module == "." && canRace() {
-		args = append(args, "-race")
+		// With the race detector on a busy machine a package can take more than the 10 minutes of the default.
+		args = append(args, "-race", "-timeout=30m")
 	}
 	if slices.Contains(controlPlane, module) {
 		// Their packages wait three quarters of the time: one more than the two cores.
