@@ -270,10 +270,17 @@ func longControlPlane() []step {
 			name: "long series of writes, apply and diff", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./series"},
 		},
-		{
-			name: "360 predictions of where pods land", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./foresight"},
-		},
+		predictions("360 predictions of where pods land"),
+		predictions("72 predictions on 1.36", "DRA_STEWARD_KUBERNETES=1.36"),
+		predictions("52 predictions on 1.35", "DRA_STEWARD_KUBERNETES=1.35"),
+	}
+}
+
+// predictions are worlds in which a change is predicted and then made.
+func predictions(name string, env ...string) step {
+	return step{
+		name: name, dir: "test/envtest", env: append([]string{"DRA_STEWARD_LONG=1"}, env...),
+		args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./foresight"},
 	}
 }
 

@@ -77,7 +77,7 @@ func newPlan(seed uint64) *plan {
 		p.both()
 	}
 	for _, set := range p.sets {
-		if p.random.IntN(10) == 0 {
+		if p.random.IntN(10) == 0 && minor() == newest {
 			p.gang(set)
 		}
 	}

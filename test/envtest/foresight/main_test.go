@@ -3,10 +3,13 @@
 package foresight_test
 
 import (
+	"cmp"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
 
 // Variables of the tests.
@@ -20,6 +23,15 @@ const (
 
 var cluster *envtest.Cluster
 
+// newest is the minor that has PodGroups.
+const newest = "1.37"
+
+// minor is that of the control plane.
+func minor() string {
+	parts := strings.SplitN(cmp.Or(os.Getenv(assets.VersionVariable), assets.DefaultVersion), ".", 3)
+	return strings.Join(parts[:min(len(parts), 2)], ".")
+}
+
 // configuration lets the scheduler try again soon: a world is quiet only when no pod waits for
 // its turn.
 const configuration = `
@@ -31,11 +43,16 @@ podMaxBackoffSeconds: 1
 
 func TestMain(m *testing.M) {
 	options := envtest.Options{
-		Kubernetes: "1.37", ControllerManager: true, Scheduler: true, DeviceTaintRules: true, SchedulerConfiguration: configuration,
-		FeatureGates:          map[string]bool{"GenericWorkload": true},
-		RuntimeConfig:         map[string]bool{"scheduling.k8s.io/v1beta1": true},
+		ControllerManager: true, Scheduler: true, DeviceTaintRules: true, SchedulerConfiguration: configuration,
 		ControllerManagerArgs: map[string][]string{"kube-api-qps": {"300"}, "kube-api-burst": {"500"}},
 		SchedulerArgs:         map[string][]string{"kube-api-qps": {"300"}, "kube-api-burst": {"500"}},
+	}
+	switch minor() {
+	case newest:
+		options.FeatureGates = map[string]bool{"GenericWorkload": true}
+		options.RuntimeConfig = map[string]bool{"scheduling.k8s.io/v1beta1": true}
+	default: // what worlds have, and minors switch on one after the other
+		options.FeatureGates = map[string]bool{"DRAConsumableCapacity": true, "DRAExtendedResource": true, "DRAPartitionableDevices": true}
 	}
 	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
 }

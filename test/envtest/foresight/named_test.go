@@ -12,8 +12,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli"
@@ -31,12 +29,7 @@ const tries = 3
 // waits until the pod has ended, a Job for ten seconds, and the claim is allocated again. A pod
 // alone does not come back.
 func TestNamedClaims(t *testing.T) {
-	config := rest.CopyConfig(cluster.Config())
-	config.QPS, config.Burst, config.WarningHandler = 200, 400, rest.NoWarnings{}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	newWorld := worlds(t)
 	for name, want := range map[string]struct {
 		create  func(w *world, template corev1.PodTemplateSpec) error
 		verdict placement.Verdict
@@ -49,7 +42,7 @@ func TestNamedClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{T: t, plan: namedPlan("named-" + name), client: client}
+			w := newWorld(t, namedPlan("named-"+name))
 			defer w.remove()
 			w.named(want.create)
 			seen := w.read()
@@ -59,10 +52,7 @@ func TestNamedClaims(t *testing.T) {
 				t.Fatalf("predicted %+v, want %s %s", answer.Moves, want.verdict, want.kind)
 			}
 			w.command(answer)
-			for _, rule := range w.rules() {
-				_, err := client.ResourceV1().DeviceTaintRules().Create(t.Context(), rule, metav1.CreateOptions{})
-				w.must(err)
-			}
+			w.taint()
 			w.follow(want.verdict, want.kind, seen.Pods[0].UID)
 		})
 	}

@@ -12,7 +12,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
@@ -28,6 +31,9 @@ type world struct {
 	*testing.T
 	*plan
 	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	// gates are those of the cluster, as it reports them.
+	gates   gates.Gates
 	kubelet *nodes.Nodes
 	// flagged are the pods that would not land again after the change, by name.
 	flagged map[string]bool
@@ -95,7 +101,7 @@ func (w *world) remove() {
 		_ = w.client.AppsV1().ReplicaSets(w.name).Delete(ctx, set.Name, metav1.DeleteOptions{PropagationPolicy: &background})
 	}
 	for _, rule := range w.rules() {
-		_ = w.client.ResourceV1().DeviceTaintRules().Delete(ctx, rule.Name, metav1.DeleteOptions{})
+		_ = w.dynamic.Resource(cluster.DeviceTaintRules()).Delete(ctx, rule.Name, metav1.DeleteOptions{})
 	}
 	for _, slice := range w.slices {
 		_ = w.client.ResourceV1().ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{})
@@ -205,7 +211,7 @@ func (w *world) read() placement.World {
 		w.must(err)
 		objects = append(objects, stored)
 	}
-	seen := placement.World{View: tracker.Merge(objects...), Claims: w.claims(), Pods: w.pods(), Gates: gates.Defaults(37)}
+	seen := placement.World{View: tracker.Merge(objects...), Claims: w.claims(), Pods: w.pods(), Gates: w.gates}
 	list, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: worldLabel + "=" + w.name})
 	w.must(err)
 	for i := range list.Items {
@@ -215,6 +221,9 @@ func (w *world) read() placement.World {
 	w.must(err)
 	for i := range templates.Items {
 		seen.Templates = append(seen.Templates, &templates.Items[i])
+	}
+	if len(w.groups) == 0 {
+		return seen
 	}
 	groups, err := w.client.SchedulingV1beta1().PodGroups(w.name).List(ctx, metav1.ListOptions{})
 	w.must(err)
@@ -249,6 +258,19 @@ func (w *world) rules() (all []*resourceapi.DeviceTaintRule) {
 		add(&c.devices[i])
 	}
 	return all
+}
+
+// taint creates the rules, in the version that the minor has.
+func (w *world) taint() {
+	rules := cluster.DeviceTaintRules()
+	for _, rule := range w.rules() {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)
+		w.must(err)
+		object := &unstructured.Unstructured{Object: fields}
+		object.SetGroupVersionKind(rules.GroupVersion().WithKind("DeviceTaintRule"))
+		_, err = w.dynamic.Resource(rules).Create(w.Context(), object, metav1.CreateOptions{})
+		w.must(err)
+	}
 }
 
 // planned is the change for the prediction.
@@ -313,10 +335,7 @@ func (w *world) make(seen placement.World) {
 		_, err := w.client.AppsV1().ReplicaSets(w.name).Create(ctx, w.change.arriving, metav1.CreateOptions{})
 		w.must(err)
 	default:
-		for _, rule := range w.rules() {
-			_, err := w.client.ResourceV1().DeviceTaintRules().Create(ctx, rule, metav1.CreateOptions{})
-			w.must(err)
-		}
+		w.taint()
 		if w.change.drains() {
 			for _, l := range seen.Drained(nil, w.drains).Leaving {
 				if err := w.client.CoreV1().Pods(w.name).Delete(ctx, l.Pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
