@@ -255,7 +255,7 @@ func oldTrackers(modules []string) []step {
 func longControlPlane() []step {
 	return []step{
 		longTests("drains and eviction", "Test(Auto|Thousand|Long)", "./drain", "./eviction"),
-		longTests("restarts, memory, uninstall and patches in slices", "Test(RollingRestart|Memory|NoFight|UninstallWithPatches)", "./installed", "./materialize"),
+		longTests("restarts, memory, uninstall and patches in slices", "Test(RollingRestart|Memory|NoFight|UninstallWithPatches|UpgradeFromBeforeReactions)", "./installed", "./materialize"),
 		longTests("two profiles and capacity", "Test(TwoProfiles|Predictions)", "./scheduler", "./capacity"),
 		longTests("builds that are reproducible", "TestReproducible", "./image"),
 		{

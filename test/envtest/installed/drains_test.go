@@ -152,7 +152,7 @@ func (d *drained) taint(node, device string) {
 }
 
 // run runs pods of a ReplicaSet, and returns their devices.
-func (d *drained) run(name string, replicas int32) (devices []string) {
+func (d *drained) run(name string, replicas int32) []string {
 	d.Helper()
 	labels := map[string]string{"app": name}
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: d.name, Name: name}, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}}}
@@ -167,6 +167,12 @@ func (d *drained) run(name string, replicas int32) (devices []string) {
 		}
 		return err
 	})
+	return d.devices(name)
+}
+
+// devices are those of the pods of a ReplicaSet.
+func (d *drained) devices(name string) (devices []string) {
+	d.Helper()
 	claims, err := d.clients.ResourceV1().ResourceClaims(d.name).List(d.Context(), metav1.ListOptions{})
 	must(d.T, err)
 	for _, claim := range claims.Items {

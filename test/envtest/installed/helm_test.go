@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	helmdriver "helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,12 @@ func (h helm) release(t *testing.T, values map[string]any) int {
 	t.Helper()
 	c, err := chart.Load()
 	must(t, err)
+	return h.releaseOf(t, c, values)
+}
+
+// releaseOf releases another chart.
+func (h helm) releaseOf(t *testing.T, c *helmchart.Chart, values map[string]any) int {
+	t.Helper()
 	history := action.NewHistory(h.config)
 	if _, err := history.Run(name); errors.Is(err, helmdriver.ErrReleaseNotFound) {
 		install := action.NewInstall(h.config)

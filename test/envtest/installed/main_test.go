@@ -48,6 +48,11 @@ func run(m *testing.M) int {
 	if apiServerClient, err = configureAdmission(dir); err != nil {
 		panic(err)
 	}
+	if os.Getenv("DRA_STEWARD_LONG") != "" {
+		if err := installed.BuildEarlier(context.Background(), dir, reactionType); err != nil {
+			panic(err)
+		}
+	}
 	return installed.Main(tests{m}, envtest.Options{Scheduler: true, AuditPolicy: auditPolicy,
 		APIServerArgs: map[string][]string{"admission-control-config-file": {apiServerClient.file}},
 	}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err })
@@ -108,12 +113,18 @@ func install(t *testing.T, values map[string]any) (client.Client, kubernetes.Int
 			logs(t)
 		}
 	})
+	settle(t, c, clients, func() { newHelm(t, clients).release(t, values) })
+	return c, clients
+}
+
+// settle waits until all of the release that do makes runs.
+func settle(t *testing.T, c client.Client, clients kubernetes.Interface, do func()) {
+	t.Helper()
 	upgrading(t, func() {
-		newHelm(t, clients).release(t, values)
+		do()
 		waitReady(t, c)
 		eventually(t, "a controller leads", func(ctx context.Context) error { return leads(ctx, clients) })
 	})
-	return c, clients
 }
 
 // leads is nil if one of the running controllers holds the Lease.

@@ -47,7 +47,7 @@ func (p *Pod) command(ctx context.Context) (*exec.Cmd, error) {
 		}
 		args = append(args, "--kubeconfig="+kubeconfig)
 	}
-	command := exec.Command(p.kubelet.program, args...)
+	command := exec.Command(p.kubelet.programOf(container.Image), args...)
 	command.Dir = p.kubelet.dir
 	command.Env = append([]string{"HOME=/nonexistent"}, environment(container)...)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

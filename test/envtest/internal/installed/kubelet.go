@@ -1,11 +1,13 @@
 package installed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +39,7 @@ type Kubelet struct {
 	client  kubernetes.Interface
 	dir     string
 	program string
+	others  map[string]string // programs by the tags of their images; guarded by mutex
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -61,7 +64,7 @@ func StartKubelet(ctx context.Context, cluster *envtest.Cluster, namespace strin
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	k := &Kubelet{Namespace: namespace, cluster: cluster, admin: cluster.Config(), client: client, dir: dir,
-		program: os.Getenv(insideVariable), cancel: cancel, pods: map[string]*Pod{}}
+		program: os.Getenv(insideVariable), cancel: cancel, pods: map[string]*Pod{}, others: map[string]string{}}
 	k.nodes, err = nodes.Start(ctx, cluster.Config(), nodes.Options{Names: names,
 		Except: func(pod *corev1.Pod) bool { return pod.Namespace == namespace }})
 	if err != nil {
@@ -88,6 +91,21 @@ func (k *Kubelet) Stop() error {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	return errors.Join(k.failed...)
+}
+
+// Provide lets pods whose image has this tag run another program.
+func (k *Kubelet) Provide(tag, program string) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.others[tag] = program
+}
+
+// programOf is the program of an image.
+func (k *Kubelet) programOf(image string) string {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	_, tag, _ := strings.Cut(path.Base(image), ":")
+	return cmp.Or(k.others[tag], k.program)
 }
 
 // Pods returns the running pods of a component, "webhook" or "controller", the oldest
