@@ -26,6 +26,9 @@ const selectionCost = 10 * patch.MaxCost
 // Sources are where causes are found. A function that is nil does not know yet.
 type Sources struct {
 	View *tracker.Snapshot
+	// Tainted are the devices of the view that have taints, as [TaintedDevices] finds them; nil looks
+	// for them in each call. Reactions of one view share it.
+	Tainted func() []tracker.Device
 	// Nodes have their conditions.
 	Nodes func() []*corev1.Node
 	// Health is what pods and claims report.
@@ -49,7 +52,7 @@ func Find(r *v1alpha1.DeviceReaction, from Sources, compiler *patch.Compiler) (f
 	when := r.Spec.When
 	switch {
 	case when.Taint != nil:
-		found.Sick = tainted(when.Taint, from.View)
+		found.Sick = tainted(when.Taint, from)
 	case when.NodeCondition != nil && from.Nodes == nil:
 		return Causes{Unknown: "nodes are not read yet"}
 	case when.NodeCondition != nil:
@@ -98,12 +101,25 @@ func reported(want corev1.ResourceHealthStatus, records *health.Records, view *t
 // theDriver is how causes name the source of a taint that is in a slice.
 const theDriver = "the driver"
 
-// tainted are the devices with a taint. The taints of our own drains are no cause.
-func tainted(want *v1alpha1.CauseTaint, view *tracker.Snapshot) map[v1alpha1.DeviceName]string {
-	sick := map[v1alpha1.DeviceName]string{}
+// TaintedDevices are the devices of a view that have taints.
+func TaintedDevices(view *tracker.Snapshot) (all []tracker.Device) {
 	for device := range view.Devices() {
+		if len(device.Taints()) > 0 {
+			all = append(all, device)
+		}
+	}
+	return all
+}
+
+// tainted are the devices with a taint. The taints of our own drains are no cause.
+func tainted(want *v1alpha1.CauseTaint, from Sources) map[v1alpha1.DeviceName]string {
+	if from.Tainted == nil {
+		from.Tainted = func() []tracker.Device { return TaintedDevices(from.View) }
+	}
+	sick := map[v1alpha1.DeviceName]string{}
+	for _, device := range from.Tainted() {
 		for _, taint := range device.Taints() {
-			if !matches(want, taint, view) {
+			if !matches(want, taint, from.View) {
 				continue
 			}
 			source := theDriver

@@ -33,6 +33,8 @@ import (
 type cluster struct {
 	view   *tracker.Snapshot
 	drains []*v1alpha1.DeviceDrain
+	// tainted are the devices that have taints, once a reaction asks for them.
+	tainted func() []tracker.Device
 	// driverDevices and starts are computed where a device is sick.
 	driverDevices func() map[string]int
 	// health is what pods and claims report, once it is asked for.
@@ -44,6 +46,7 @@ type cluster struct {
 // snapshot reads what the reactions of a pass share. Steps of the pass add their drains.
 func (c *Controller) snapshot(now time.Time) *cluster {
 	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.allDrains()}
+	all.tainted = sync.OnceValue(func() []tracker.Device { return TaintedDevices(all.view) })
 	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)
 	all.bindings = sync.OnceValue(func() *Bindings { return c.readBindings(now) })
@@ -78,7 +81,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all
 		in.Unknown = err.Error()
 		return in
 	}
-	if in.Causes = Find(r, Sources{View: view, Nodes: c.nodes(), Health: all.health, Bindings: all.bindings}, &c.compiler); in.Unknown != "" {
+	if in.Causes = Find(r, Sources{View: view, Tainted: all.tainted, Nodes: c.nodes(), Health: all.health, Bindings: all.bindings}, &c.compiler); in.Unknown != "" {
 		return in
 	}
 	in.Published = func(name v1alpha1.DeviceName) bool {
