@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,6 +85,9 @@ func editPod(c *Cause, pod *corev1.Pod, remedy string, change func(*corev1.PodSp
 	switch o.resource {
 	case "job":
 		c.Command = o.replaceJob(pod, patch)
+		if name := o.cronJob(); name != "" {
+			c.Remedy += "; if CronJob " + name + " makes these Jobs, change its spec.jobTemplate, too"
+		}
 	case "deployment":
 		c.Command = o.patchTemplate(patch)
 	case "replicaset", "replicationcontroller", "statefulset", "daemonset":
@@ -127,6 +131,20 @@ func (o owner) replaceJob(pod *corev1.Pod, patch map[string]any) string {
 	}
 	spec["template"] = template
 	return "kubectl patch " + o.object() + " -p " + quote(marshal(map[string]any{"spec": spec})) + replaced
+}
+
+// cronJob is the name of the CronJob whose Jobs have such names: the controller of CronJobs ends
+// them with the minutes from 1970 to their time. It is empty for other names.
+func (o owner) cronJob() string {
+	at := strings.LastIndex(o.name, "-")
+	if at < 0 {
+		return ""
+	}
+	minutes := o.name[at+1:]
+	if _, err := strconv.ParseUint(minutes, 10, 32); err != nil || len(minutes) != len("29391840") {
+		return ""
+	}
+	return o.name[:at]
 }
 
 // again returns the command that creates a pod again, with other claims.
