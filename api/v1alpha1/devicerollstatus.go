@@ -103,7 +103,7 @@ type RollNode struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Replaced []types.UID `json:"replaced,omitempty"`
-	// ReadySince is when the new pods of the driver, or the work, were seen to be ready.
+	// ReadySince is when the new pods of the driver, or the work, were seen to be ready, and the node was Ready.
 	// +optional
 	ReadySince *metav1.Time `json:"readySince,omitempty"`
 	// MissingDevices is how many devices fewer than before the driver publishes, if the node has failed

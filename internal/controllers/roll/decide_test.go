@@ -32,7 +32,7 @@ func TestKilled(t *testing.T) {
 			for kill := -1; kill < total; kill++ {
 				m := newModel(t, 3, change)
 				m.killAt = kill
-				m.run(200, m.completed)
+				m.run(300, m.completed)
 				m.run(5, func() bool { return len(m.drains) == 0 })
 				m.clean()
 				if m.most > 1 {
@@ -351,6 +351,37 @@ func TestUnchangedSlices(t *testing.T) {
 		return m.node(0).State == v1alpha1.RollPublishing
 	})
 	m.run(100, m.completed)
+}
+
+// TestReboot: the work on a node ends with a reboot, which takes longer than a driver may be without its
+// devices. That the node is away is seen a minute later at most; its driver has its time when it is back.
+func TestReboot(t *testing.T) {
+	m := newModel(t, 1, ofNodes)
+	n := m.nodes["node-0"]
+	m.run(100, func() bool { return m.node(0).State == v1alpha1.RollPublishing })
+	for range 55 { // until the node is seen to be away, its slices are as before
+		m.tick()
+		m.pass()
+	}
+	n.Ready = false
+	for range 100 {
+		m.tick()
+		m.pass()
+		if got := m.node(0); got.State != v1alpha1.RollPublishing {
+			t.Fatalf("while the node is away: %+v", got)
+		}
+	}
+	n.Ready, n.devices = true, 0 // the kubelet removes all slices when it starts
+	for range 50 {
+		m.tick()
+		m.pass()
+	}
+	if got := m.node(0); got.State != v1alpha1.RollPublishing || !strings.Contains(got.Message, "has 0 devices") {
+		t.Fatalf("%+v", got)
+	}
+	n.devices = 4
+	m.run(100, m.completed)
+	m.clean()
 }
 
 // TestDeletedOnce: a pod of the driver that ends is not deleted again.

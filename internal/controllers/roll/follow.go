@@ -257,6 +257,12 @@ func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
 	fewer, text, changed := difference(n.Pools, node.Pools)
 	switch {
 	case !node.Ready:
+		n.ReadySince = nil
+	case n.ReadySince == nil:
+		n.ReadySince = w.stamp()
+	}
+	switch {
+	case !node.Ready:
 		w.note(n, "the node is not Ready")
 	case node.Incomplete != "":
 		w.note(n, "not all slices of pool "+node.Incomplete+" are published")
@@ -266,7 +272,7 @@ func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
 			w.fail(n, text+"; continue to accept that")
 			n.MissingDevices = fewer
 		}
-	case !changed && !w.lasts(n.ReadySince, unchanged):
+	case !changed && !w.lasts(n.ReadySince, unchangedFor(w.Roll)):
 		w.note(n, "waits for the driver to publish its devices")
 	case w.Roll.Spec.Proof != nil:
 		w.enter(n, v1alpha1.RollProving)

@@ -97,6 +97,9 @@ const (
 	// unchanged is how long a driver has to change its slices, if they look as before: the kubelet
 	// removes those of a driver that has gone after 30 s.
 	unchanged = 35 * time.Second
+	// rebooted is how long after work on a node its slices may be as before, though the work ends with a
+	// reboot: Kubernetes reports a node as not Ready that has been silent for 50 s, and looks every 5 s.
+	rebooted = time.Minute
 	// missing is how long a driver has to publish the devices that are missing.
 	missing = time.Minute
 	// poll is how often pods are read that a node waits for.
@@ -128,6 +131,14 @@ func timeout(r *v1alpha1.DeviceRoll, state v1alpha1.RollState) time.Duration {
 		return durationOr(t.Proof, proofTimeout)
 	}
 	return 0
+}
+
+// unchangedFor is how long slices that are as before may be those of a driver that is away.
+func unchangedFor(r *v1alpha1.DeviceRoll) time.Duration {
+	if r.Spec.NodeWork != nil {
+		return rebooted
+	}
+	return unchanged
 }
 
 func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
