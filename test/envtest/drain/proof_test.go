@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -102,48 +101,6 @@ func (s site) proofIs(node, device int, attempt int32, state v1alpha1.ReactionPr
 		return found.Attempt == attempt && found.State == state, nil
 	})
 	return found.Message
-}
-
-// TestReactionProof: a device becomes sick. A person has cordoned the device next to it. kube-scheduler
-// gives the Job of the proof exactly the sick one. The Job fails, and the cordon stays. The driver takes the
-// taint back, the next Job succeeds, and the device is used again. Each step survives a SIGKILL of the
-// controller, and no Job is created twice.
-func TestReactionProof(t *testing.T) {
-	s := newSiteAlone(t, "proof", 3)
-	s.identify(0)
-	s.drain("-by-hand", v1alpha1.DeviceDrainSpec{Devices: []v1alpha1.DeviceName{{Driver: s.driver, Pool: "node-0", Device: "gpu-1"}}})
-	s.react(s.proveBy)
-	seen, device := map[string]types.UID{}, v1alpha1.DeviceName{Driver: s.driver, Pool: "node-0", Device: "gpu-0"}
-	again := func() {
-		t.Helper()
-		do(s, steward.kill())
-		do(s, steward.start())
-	}
-	s.sick(0, 0)
-	s.state(0, 0, v1alpha1.ReactionDrained)
-	again()
-	s.tested(seen, 1, device, corev1.PodFailed)
-	again()
-	if message := s.proofIs(0, 0, 1, v1alpha1.ProofFailed); !strings.Contains(message, "the Job failed") {
-		t.Error(message)
-	}
-	drain := s.theDrain()
-	s.wait(drain, "Cordoned=True Cordoned")
-
-	s.sick(0)
-	s.tested(seen, 2, device, corev1.PodSucceeded)
-	again()
-	s.proofIs(0, 0, 2, v1alpha1.ProofPassed)
-	s.eventually("the cordon is lifted", func(ctx context.Context) (bool, error) {
-		if _, err := s.jobs(ctx, seen); err != nil {
-			return false, err
-		}
-		return len(s.made(ctx)) == 0 && len(s.cordon(ctx, drain)) == 0, nil
-	})
-	if len(seen) != 2 {
-		t.Errorf("%d Jobs were created, want 2: %v", len(seen), seen)
-	}
-	s.usedAgain("GPU-0-0")
 }
 
 // usedAgain runs a pod that gets a device by its UUID.
