@@ -59,26 +59,27 @@ func (p driverPods) Handle(ctx context.Context, req admission.Request) admission
 		answer, err = p.reviewDeletion(ctx, req, deletion, start)
 	}
 	if err != nil {
-		p.log.Error(err, "cannot check the deletion of a driver's pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		p.Log.Error(err, "cannot check the deletion of a driver's pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		response := p.next.Handle(ctx, req)
-		return response.WithWarnings(named("cannot check whether claims are prepared: "+err.Error(), ruleid.DriverPod))
+		return response.WithWarnings(named("cannot check whether claims are prepared: "+p.toldError(ctx, err).Error(), ruleid.DriverPod))
 	}
-	p.metrics.count(answer)
+	p.Metrics.count(answer)
 	if !answer.Denied() {
 		return p.passOn(ctx, req, answer, deletion)
 	}
 	if req.DryRun == nil || !*req.DryRun {
 		p.refusals.add(deletion.Pod.UID, start)
 	}
-	p.decisions.record(p.endpoint, req, answer)
-	p.metrics.observe(p.endpoint, req, verdictDenied, time.Since(start))
+	p.Decisions.record(p.endpoint, req, answer)
+	p.Metrics.observe(p.endpoint, req, verdictDenied, time.Since(start))
+	answer = p.told(ctx, answer)
 	return annotated(ctx, refusedForNow(req, answer), answer)
 }
 
 // passOn lets the next handler answer, and adds what was found.
 func (p driverPods) passOn(ctx context.Context, req admission.Request, answer review.Answer, deletion *validate.PodDeletion) admission.Response {
 	if d := deletion.Driver; len(d.Prepared) > 0 {
-		p.log.Info("a driver's pod ends while claims are prepared", "namespace", req.Namespace, "name", req.Name, "user", req.UserInfo.Username,
+		p.Log.Info("a driver's pod ends while claims are prepared", "namespace", req.Namespace, "name", req.Name, "user", req.UserInfo.Username,
 			"claims", len(d.Prepared), "ready", validate.IsReady(&deletion.Pod), "other", d.Other, "refusedFor", d.RefusedFor.Duration,
 			"reason", deletion.Pod.Annotations[validate.DriverPodAnnotation])
 	}
@@ -86,7 +87,8 @@ func (p driverPods) passOn(ctx context.Context, req admission.Request, answer re
 	if len(answer.Findings)+len(answer.Audited)+len(answer.Exempted) == 0 {
 		return response
 	}
-	p.decisions.record(p.endpoint, req, answer)
+	p.Decisions.record(p.endpoint, req, answer)
+	answer = p.told(ctx, answer)
 	response.Warnings = append(response.Warnings, warnings(answer)...)
 	return annotated(ctx, response, answer)
 }

@@ -40,17 +40,18 @@ type Options struct {
 	// Tracer records a span for each request: object, verdict and rules; nil records none.
 	// If the HTTP request has a traceparent, the span is a part of that trace.
 	Tracer trace.Tracer
+	// Brief leaves messages, exemptions and effects out of answers to callers without a client
+	// certificate of an API server. These read the field and the ID of the rule. The log of
+	// decisions has the messages.
+	Brief bool
 }
 
 // handler adapts one step of the review to admission, for all kinds.
 type handler struct {
-	endpoint  string
-	source    ReviewerFunc
-	step      func(review.Reviewer, review.Request) (review.Answer, error)
-	log       logr.Logger
-	metrics   *Metrics
-	decisions *Decisions
-	tracer    trace.Tracer
+	Options
+	endpoint string
+	source   ReviewerFunc
+	step     func(review.Reviewer, review.Request) (review.Answer, error)
 }
 
 var _ admission.Handler = handler{}
@@ -71,7 +72,7 @@ func Guarding(source ReviewerFunc, o Options) admission.Handler {
 }
 
 func (o Options) handler(endpoint string, source ReviewerFunc, step func(review.Reviewer, review.Request) (review.Answer, error)) handler {
-	return handler{endpoint, source, step, o.Log, o.Metrics, o.Decisions, o.Tracer}
+	return handler{o, endpoint, source, step}
 }
 
 // Handle answers one request. It has no side effects but metrics and logs, so a dry
@@ -81,7 +82,7 @@ func (h handler) Handle(ctx context.Context, req admission.Request) admission.Re
 	span := h.begin(ctx, req)
 	response, verdict := h.answer(ctx, req, start, span)
 	end(span, verdict)
-	h.metrics.observe(h.endpoint, req, verdict, time.Since(start))
+	h.Metrics.observe(h.endpoint, req, verdict, time.Since(start))
 	return response
 }
 
@@ -116,15 +117,21 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 		Now:         now,
 	})
 	if err != nil {
-		h.log.Error(err, "cannot check a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		h.Log.Error(err, "cannot check a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		if mayPass(ctx) {
-			return h.metrics.unchecked(h.endpoint, "error"), verdictErrored
+			return h.Metrics.unchecked(h.endpoint, "error"), verdictErrored
 		}
-		return errored(err), verdictErrored
+		return errored(h.toldError(ctx, err)), verdictErrored
 	}
-	h.metrics.count(answer)
-	h.decisions.record(h.endpoint, req, answer)
+	h.Metrics.count(answer)
+	h.Decisions.record(h.endpoint, req, answer)
 	addAnswer(span, answer)
+	return h.respond(ctx, req, answer)
+}
+
+// respond makes the response and its verdict of an answer.
+func (h handler) respond(ctx context.Context, req admission.Request, answer review.Answer) (admission.Response, string) {
+	answer = h.told(ctx, answer)
 	if answer.Denied() {
 		return annotated(ctx, denied(req, answer), answer), verdictDenied
 	}

@@ -55,7 +55,7 @@ func (p podDeletions) Handle(ctx context.Context, req admission.Request) admissi
 	}
 	start := time.Now()
 	response, verdict := p.check(ctx, req, start)
-	p.metrics.observe(p.endpoint, req, verdict, time.Since(start))
+	p.Metrics.observe(p.endpoint, req, verdict, time.Since(start))
 	return response
 }
 
@@ -73,15 +73,12 @@ func evicts(req admission.Request) bool {
 func (p podDeletions) check(ctx context.Context, req admission.Request, now time.Time) (admission.Response, string) {
 	answer, err := p.review(ctx, req, now)
 	if err != nil {
-		p.log.Error(err, "cannot check the deletion of a pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
-		return admission.Allowed("").WithWarnings(named("cannot check whether the pod holds devices: "+err.Error(), ruleid.ForceDeletion)), verdictErrored
+		p.Log.Error(err, "cannot check the deletion of a pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
+		return admission.Allowed("").WithWarnings(named("cannot check whether the pod holds devices: "+p.toldError(ctx, err).Error(), ruleid.ForceDeletion)), verdictErrored
 	}
-	p.metrics.count(answer)
-	p.decisions.record(p.endpoint, req, answer)
-	if answer.Denied() {
-		return annotated(ctx, denied(req, answer), answer), verdictDenied
-	}
-	return annotated(ctx, allowed(answer), answer), verdictAllowed
+	p.Metrics.count(answer)
+	p.Decisions.record(p.endpoint, req, answer)
+	return p.respond(ctx, req, answer)
 }
 
 func (p podDeletions) review(ctx context.Context, req admission.Request, now time.Time) (review.Answer, error) {

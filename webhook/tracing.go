@@ -15,10 +15,10 @@ import (
 
 // begin starts the span of a request; nil without a tracer.
 func (h handler) begin(ctx context.Context, req admission.Request) trace.Span {
-	if h.tracer == nil {
+	if h.Tracer == nil {
 		return nil
 	}
-	_, span := h.tracer.Start(ctx, "admission "+h.endpoint, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+	_, span := h.Tracer.Start(ctx, "admission "+h.endpoint, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("dra_steward.request.uid", string(req.UID)),
 		attribute.String("dra_steward.request.operation", string(req.Operation)),
 		attribute.String("dra_steward.request.user", req.UserInfo.Username),

@@ -51,7 +51,7 @@ func (c *reloader) validating(o webhook.Options) admission.Handler {
 		handler = webhook.DriverPodDeletions(handler, c.drivers, c.reviewer, o)
 	}
 	if c.policies != nil {
-		handler = webhook.PolicyConfigMaps(handler, c.policies.Check)
+		handler = webhook.PolicyConfigMaps(handler, c.policies.Check, o)
 	}
 	return handler
 }

@@ -34,6 +34,7 @@ import (
 type serveOptions struct {
 	config, certDir, certificateSecret     string
 	clientCA                               string
+	briefAnswers                           bool
 	selfSigned                             []string
 	address, healthAddress, metricsAddress string
 	metricsSecure                          bool
@@ -91,6 +92,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.certDir, "cert-dir", "/etc/dra-steward/tls", "folder with tls.crt and tls.key")
 	f.StringVar(&o.certificateSecret, "certificate-secret", "", "Secret (namespace/name) with tls.crt and tls.key, watched instead of --cert-dir; it need not exist yet")
 	f.StringVar(&o.clientCA, "client-ca", "", "file with the certificate authorities of API servers; connections without a client certificate of one of them are refused (default: all connections are accepted)")
+	f.BoolVar(&o.briefAnswers, "brief-answers", false, "answers to callers without a client certificate of --client-ca name fields and rules only: no messages, exemptions or impact (the log of decisions has these)")
 	f.StringSliceVar(&o.selfSigned, "self-signed", nil, "for development: create a certificate for these host names and addresses if --cert-dir has none")
 	f.StringVar(&o.address, "address", ":9443", "address for admission requests (HTTPS)")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address for /healthz and /readyz (HTTP); empty: off")

@@ -59,7 +59,7 @@ func (o serveOptions) recording(registry *prometheus.Registry, log logr.Logger) 
 		return recording{}, err
 	}
 	spans, err := o.tracing.start(log)
-	return recording{webhook.Options{Log: log, Metrics: metrics, Decisions: decisions, Tracer: spans.tracer}, spans.end}, err
+	return recording{webhook.Options{Log: log, Metrics: metrics, Decisions: decisions, Tracer: spans.tracer, Brief: o.briefAnswers}, spans.end}, err
 }
 
 // tracing records spans until its end.

@@ -86,6 +86,7 @@ func TestNotesNameWhoMayAsk(t *testing.T) {
 		"default":         {nil, true},
 		"client CA":       {values{"certificates": values{"clientCA": "-----BEGIN CERTIFICATE-----"}}, false},
 		"pod networks":    {values{"networkPolicy": values{"enabled": true, "podNetworks": []any{"10.244.0.0/16"}}}, false},
+		"brief answers":   {values{"webhooks": values{"briefAnswers": true}}, false},
 		"no pod networks": {values{"networkPolicy": values{"enabled": true}}, true},
 		"policies off":    {values{"networkPolicy": values{"podNetworks": []any{"10.244.0.0/16"}}}, true},
 	} {
