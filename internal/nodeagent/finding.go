@@ -12,10 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
@@ -221,18 +219,6 @@ func (in Input) heldTwice(holdings []podresources.Holding) (findings []Finding) 
 // usualLimit is the size of an answer that many clients cannot read: the default of gRPC.
 const usualLimit = 4 << 20
 
-// sizeOf returns the size of an answer of the kubelet, and the pod that most of it is about.
-func sizeOf(listing *podresources.Listing) (sum int, largest *v1.PodResources) {
-	most := -1
-	for _, pod := range listing.Pods {
-		n := proto.Size(pod)
-		if sum += n; n > most {
-			largest, most = pod, n
-		}
-	}
-	return sum, largest
-}
-
 // large reports an answer of the kubelet that clients with the usual limit cannot read. The
 // message has no size, which changes with each read: a metric has it.
 func (in Input) large() []Finding {
@@ -243,11 +229,10 @@ func (in Input) large() []Finding {
 	if in.Listing == nil {
 		return nil
 	}
-	size, largest := sizeOf(in.Listing)
-	if size <= usualLimit {
+	if in.Listing.Bytes <= usualLimit {
 		return nil
 	}
-	f := Finding{Kind: PodResourcesLarge, Namespace: largest.GetNamespace(), Pod: largest.GetName(),
+	f := Finding{Kind: PodResourcesLarge, Namespace: in.Listing.Largest.Namespace, Pod: in.Listing.Largest.Name,
 		Message: "the answer of PodResources has more than 4 MiB, most of it about this pod; " + remedy}
 	for _, pod := range in.Pods {
 		if pod.Namespace == f.Namespace && pod.Name == f.Pod {

@@ -51,7 +51,7 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 	in.Listing, err = a.Kubelet.List(ctx, now)
 	note("podresources", err)
 	if in.TooLarge = errors.Is(err, podresources.ErrTooLarge); in.Listing != nil {
-		report.Bytes, _ = sizeOf(in.Listing)
+		report.Bytes = in.Listing.Bytes
 	}
 	in.Pods = a.NodeView.Pods()
 	in.Claims, in.AsOf, err = a.NodeView.Claims(ctx, in.Pods, now)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
@@ -79,31 +80,37 @@ type Listing struct {
 	// Complete says that the kubelet has been running for Options.Settle. Before, a pod
 	// that is not listed may still hold all of its devices.
 	Complete bool
+	// Bytes is the size of the answer. Pods has each device of a claim once, the answer may repeat them
+	// (kubernetes#141335).
+	Bytes int
+	// Largest is the pod that most of the answer is about.
+	Largest types.NamespacedName
 }
 
 // List returns what the kubelet says about all of its pods at the time now. It is
 // refused with an error of code ResourceExhausted if other clients use up the rate
 // limit of the node for longer than about three seconds.
 func (c *Client) List(ctx context.Context, now time.Time) (*Listing, error) {
-	client, started, err := c.dial()
+	conn, started, err := c.dial()
 	if err != nil {
 		return nil, err
 	}
-	answer, err := client.List(ctx, &v1.ListPodResourcesRequest{})
-	if err != nil {
+	answer := &listAnswer{}
+	if err := conn.Invoke(ctx, v1.PodResourcesLister_List_FullMethodName, &v1.ListPodResourcesRequest{}, answer); err != nil {
 		return nil, c.explain("List", err)
 	}
-	return &Listing{Pods: answer.GetPodResources(), Started: started, Complete: now.Sub(started) >= c.options.StartupGrace}, nil
+	return &Listing{Pods: answer.GetPodResources(), Started: started, Complete: now.Sub(started) >= c.options.StartupGrace,
+		Bytes: answer.bytes, Largest: answer.largest}, nil
 }
 
 // Get returns what the kubelet says about one pod. That there is no such pod is an
 // error of code Unknown in kubelets up to 1.37, which cannot be told from others.
 func (c *Client) Get(ctx context.Context, namespace, name string) (*v1.PodResources, error) {
-	client, _, err := c.dial()
+	conn, _, err := c.dial()
 	if err != nil {
 		return nil, err
 	}
-	answer, err := client.Get(ctx, &v1.GetPodResourcesRequest{PodName: name, PodNamespace: namespace})
+	answer, err := v1.NewPodResourcesListerClient(conn).Get(ctx, &v1.GetPodResourcesRequest{PodName: name, PodNamespace: namespace})
 	if err != nil {
 		return nil, c.explain("Get", err)
 	}
@@ -113,11 +120,11 @@ func (c *Client) Get(ctx context.Context, namespace, name string) (*v1.PodResour
 // Allocatable returns CPUs, memory and devices of device plugins. Kubelets up to 1.37
 // say nothing about DRA here.
 func (c *Client) Allocatable(ctx context.Context) (*v1.AllocatableResourcesResponse, error) {
-	client, _, err := c.dial()
+	conn, _, err := c.dial()
 	if err != nil {
 		return nil, err
 	}
-	answer, err := client.GetAllocatableResources(ctx, &v1.AllocatableResourcesRequest{})
+	answer, err := v1.NewPodResourcesListerClient(conn).GetAllocatableResources(ctx, &v1.AllocatableResourcesRequest{})
 	if err != nil {
 		return nil, c.explain("GetAllocatableResources", err)
 	}
@@ -140,8 +147,8 @@ func (c *Client) Close() error {
 	return conn.Close()
 }
 
-// dial returns a client for the socket that is there now, and when that was made.
-func (c *Client) dial() (v1.PodResourcesListerClient, time.Time, error) {
+// dial returns a connection to the socket that is there now, and when that was made.
+func (c *Client) dial() (*grpc.ClientConn, time.Time, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	socket, err := os.Stat(c.options.Socket)
@@ -150,11 +157,11 @@ func (c *Client) dial() (v1.PodResourcesListerClient, time.Time, error) {
 	}
 	// An inode may be used again, so that the time counts too.
 	if c.conn != nil && os.SameFile(c.socket, socket) && c.socket.ModTime().Equal(socket.ModTime()) {
-		return v1.NewPodResourcesListerClient(c.conn), socket.ModTime(), nil
+		return c.conn, socket.ModTime(), nil
 	}
 	conn, err := grpc.NewClient("unix://"+c.options.Socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer), grpc.ForceCodecV2(newCompactCodec())),
 		grpc.WithDefaultServiceConfig(retries), grpc.WithStatsHandler(counter{c}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: time.Second}}))
 	if err != nil {
@@ -164,7 +171,7 @@ func (c *Client) dial() (v1.PodResourcesListerClient, time.Time, error) {
 		_ = c.conn.Close() // of a kubelet that is gone
 	}
 	c.conn, c.socket = conn, socket
-	return v1.NewPodResourcesListerClient(conn), socket.ModTime(), nil
+	return conn, socket.ModTime(), nil
 }
 
 func (c *Client) explain(method string, err error) error {
