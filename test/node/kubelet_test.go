@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
@@ -13,9 +14,20 @@ import (
 	"time"
 )
 
+// kubeletVariable asks for the kubelet of an older minor, such as 1.36. The control plane is that of
+// DRA_STEWARD_KUBERNETES: kubelets may be three minors older than the API server.
+const kubeletVariable = "DRA_STEWARD_KUBELET"
+
 // buildKubelet builds the kubelet, if Go's cache has it not, and returns its path.
 func buildKubelet(ctx context.Context) (string, error) {
-	return buildTool(ctx, "kubelet", "kubelet")
+	module := "kubelet"
+	if minor := os.Getenv(kubeletVariable); minor != "" {
+		module += "-" + minor
+		if _, err := os.Stat(filepath.Join("testdata", module)); err != nil {
+			return "", fmt.Errorf("%s: %w; must be one of the minors of testdata/kubelet-<minor>, or empty for the newest", kubeletVariable, err)
+		}
+	}
+	return buildTool(ctx, module, "kubelet")
 }
 
 // buildTool builds a tool of a module in testdata, if Go's cache has it not, and returns its
@@ -23,10 +35,27 @@ func buildKubelet(ctx context.Context) (string, error) {
 func buildTool(ctx context.Context, module, name string) (string, error) {
 	command := exec.CommandContext(ctx, "go", "tool", "-n", name)
 	command.Dir = filepath.Join("testdata", module)
-	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -ldflags=-X=k8s.io/component-base/version.gitVersion=v1.37.0")
+	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly")
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	return strings.TrimSpace(string(out)), err
+}
+
+// kubeletMinor is the minor version of the kubelet by the module that it is built from: 37 for 1.37.0. The
+// kubelet itself has no version, which Kubernetes' own build would give it.
+func kubeletMinor(t testing.TB) (minor int) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(inside.kubelet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(info.Main.Version, "v1.%d.", &minor); err != nil {
+		t.Fatalf("version %q of the kubelet: %v", info.Main.Version, err)
+	}
+	if asked := os.Getenv(kubeletVariable); asked != "" && asked != fmt.Sprint("1.", minor) {
+		t.Fatalf("%s asks for %s, the kubelet is %s", kubeletVariable, asked, info.Main.Version)
+	}
+	return minor
 }
 
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1

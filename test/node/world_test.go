@@ -48,6 +48,8 @@ type world struct {
 	cdiDir  string
 	// node is the name of the node, root where the tests see the root directory of its kubelet.
 	node, root string
+	// minor is that of its kubelet: 37 for 1.37.
+	minor int
 }
 
 // newWorld starts kubelet, runtime and driver and waits until the node is ready. Tests
@@ -89,7 +91,7 @@ func newWorldIn(t *testing.T, cluster *envtest.Cluster, start func(cdiDir string
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, client: client, cdiDir: tempDir(t), node: nodeName, root: kubeletRoot}
+	w := &world{TB: t, client: client, cdiDir: tempDir(t), node: nodeName, root: kubeletRoot, minor: kubeletMinor(t)}
 	w.kubelet = newKubelet(t, inside.kubelet, kubeconfig, start(w.cdiDir))
 	t.Cleanup(func() {
 		w.kubelet.stop(t)

@@ -110,10 +110,11 @@ func (r *recorder) tested(minor string, at time.Time, tests *Results) error {
 	return r.features.write()
 }
 
-// minor is the Kubernetes minor that a step tests.
+// minor is the Kubernetes minor that a step tests: that of the kubelet or of the control plane.
 func (s step) minor() string {
 	for _, variable := range s.env {
-		if minor, is := strings.CutPrefix(variable, "DRA_STEWARD_KUBERNETES="); is {
+		name, minor, _ := strings.Cut(variable, "=")
+		if name == "DRA_STEWARD_KUBERNETES" || name == kubeletVariable {
 			return minor
 		}
 	}

@@ -36,6 +36,9 @@ const scaling = "test/scale"
 // olderMinors are the minors other than the newest whose control plane is tested.
 var olderMinors = []string{"1.36", "1.35", "1.34"}
 
+// kubeletVariable is the minor of the kubelet of test/node, if it is not the newest.
+const kubeletVariable = "DRA_STEWARD_KUBELET"
+
 // prose is the module that checks the texts for users.
 const prose = "tools/prose"
 
@@ -202,6 +205,7 @@ func long(modules []string) (steps []step) {
 			name: "drivers that end before their pods", dir: "test/node", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(DriverPods|Roll|SharedClaim)$", "."},
 		})
+		steps = append(steps, olderKubelets()...)
 	}
 	if slices.Contains(modules, "test/envtest") {
 		steps = append(steps, longControlPlane()...)
@@ -210,6 +214,18 @@ func long(modules []string) (steps []step) {
 		steps = append(steps, step{
 			name: "scale from 100 to 1,000 nodes", dir: scaling, env: []string{"DRA_STEWARD_SCALE=100,500,1000"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^(TestScale|TestGuardForesight)$", "./measure"},
+		})
+	}
+	return steps
+}
+
+// olderKubelets run the scenarios of the node agent with older kubelets, on the newest control plane. Those of
+// console, drains and reactions are about controllers, and run with the newest kubelet only.
+func olderKubelets() (steps []step) {
+	for _, minor := range olderMinors {
+		steps = append(steps, step{
+			name: "node agent with a kubelet " + minor, dir: "test/node", env: []string{"DRA_STEWARD_LONG=1", kubeletVariable + "=" + minor},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(Attribution|InitContainers|DevicePlugin|Reboot|SharedClaim|Health|Resize|ForceDeletion)$", "."},
 		})
 	}
 	return steps
