@@ -38,20 +38,17 @@ func startPlugin(w *world) *devicePlugin {
 	w.Helper()
 	p := &devicePlugin{spec: filepath.Join(w.cdiDir, "plugin.json"), stopped: make(chan struct{})}
 	p.write(w)
-	socket := filepath.Join(checkpoint.DevicePluginsDir, "plugin.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		w.Fatal(err)
-	}
 	server := grpc.NewServer()
 	plugin.RegisterDevicePluginServer(server, p)
-	go func() { _ = server.Serve(listener) }()
 	w.Cleanup(func() {
 		close(p.stopped)
 		server.Stop()
 	})
 	// A connection that has failed waits longer before each try, and the kubelet may have just started.
 	w.eventually("the device plugin is registered", func(ctx context.Context) (bool, string) {
+		if err := listenAgain(server); err != nil {
+			return false, err.Error()
+		}
 		conn, err := grpc.NewClient("unix://"+filepath.Join(checkpoint.DevicePluginsDir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return false, err.Error()
@@ -69,6 +66,20 @@ func startPlugin(w *world) *devicePlugin {
 		return free.Value() == int64(len(pluginDevices())), fmt.Sprint(node.Status.Allocatable)
 	})
 	return p
+}
+
+// listenAgain lets a plugin listen where its socket is missing: a kubelet deletes the sockets of all plugins when
+// it starts.
+func listenAgain(server *grpc.Server) error {
+	socket := filepath.Join(checkpoint.DevicePluginsDir, "plugin.sock")
+	if _, err := os.Stat(socket); err == nil {
+		return nil
+	}
+	listener, err := net.Listen("unix", socket)
+	if err == nil {
+		go func() { _ = server.Serve(listener) }()
+	}
+	return err
 }
 
 // write writes the specification with four devices.
