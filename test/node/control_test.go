@@ -3,8 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,10 +36,32 @@ const proofs = "proofs"
 type controlled struct {
 	*world
 	objects client.Client
+	process *process // nil where it runs in the process of the tests
 }
 
 // control runs the controller with the rights that the chart gives it, and no others.
 func (w *world) control() *controlled {
+	w.Helper()
+	s, args := w.installController()
+	program, err := controller.Start(w.Context(), args)
+	w.must(err)
+	s.endWith(program.Log, program.Stop)
+	return s
+}
+
+// controlProcess runs it as a process, which can be killed.
+func (w *world) controlProcess() *controlled {
+	w.Helper()
+	s, args := w.installController()
+	// One that is killed keeps its Lease for 15 s.
+	s.process = &process{log: filepath.Join(tempDir(w), "controller.log"), args: append(args, "--leader-elect=false")}
+	w.must(s.process.start())
+	s.endWith(s.process.said, s.process.kill)
+	return s
+}
+
+// installController installs what the chart has for the controller, and returns its arguments.
+func (w *world) installController() (*controlled, []string) {
 	w.Helper()
 	scheme := runtime.NewScheme()
 	w.must(v1alpha1.AddToScheme(scheme))
@@ -48,23 +74,63 @@ func (w *world) control() *controlled {
 	}
 	args, err := controller.Install(w.Context(), inside.cluster, map[string]any{"controller": map[string]any{
 		"reactions": map[string]any{"enabled": true, "proofs": map[string]any{"enabled": true, "namespace": proofs, "createNamespace": false}},
-		"rolls":     map[string]any{"enabled": true, "driverNamespaces": []any{driverNamespace}, "proofNamespaces": []any{proofs}},
+		"rolls":     map[string]any{"enabled": true, "nodes": true, "driverNamespaces": []any{driverNamespace}, "proofNamespaces": []any{proofs}},
 	}})
 	w.must(err)
-	program, err := controller.Start(w.Context(), args)
-	w.must(err)
-	s := &controlled{world: w, objects: objects}
-	w.Cleanup(func() {
-		if w.Failed() {
-			w.Logf("end of the controller's log:\n%s", tailOf(program.Log()))
+	return &controlled{world: w, objects: objects}, args
+}
+
+// endWith ends the controller after the test.
+func (s *controlled) endWith(log func() string, stop func() error) {
+	s.Cleanup(func() {
+		if s.Failed() {
+			s.Logf("end of the controller's log:\n%s", tailOf(log()))
 			s.describe()
 		}
 		s.clear()
-		if err := program.Stop(); err != nil {
-			w.Error(err)
+		if err := stop(); err != nil {
+			s.Error(err)
 		}
 	})
-	return s
+}
+
+// argsVariable holds the arguments of dra-steward for the process that is it.
+const argsVariable = "DRA_STEWARD_NODE_TEST_ARGS"
+
+// A process is dra-steward as a process that can be killed.
+type process struct {
+	log     string
+	args    []string
+	command *exec.Cmd
+}
+
+func (p *process) start() error {
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.command = exec.Command(os.Args[0])
+	p.command.Env = append(os.Environ(), argsVariable+"="+strings.Join(p.args, "\n"))
+	p.command.Stdout, p.command.Stderr = log, log
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return p.command.Start()
+}
+
+// kill is a SIGKILL: nothing is put in order.
+func (p *process) kill() error {
+	err := p.command.Process.Kill()
+	_ = p.command.Wait() // that it was killed
+	return err
+}
+
+// said is what it has logged.
+func (p *process) said() string {
+	content, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
 }
 
 func tailOf(text string) string { return text[max(0, len(text)-6000):] }

@@ -49,11 +49,17 @@ type players struct {
 	skipped map[string]bool
 	// early counts the drivers that ended while claims were prepared.
 	early int
+	// devices is how many drivers publish that start from now on; waits keeps them from it.
+	devices int
+	waits   bool
 }
+
+// devicesEach is how many devices a driver publishes on a node.
+const devicesEach = 4
 
 // play begins to play the drivers of all pods in the namespace of drivers.
 func (w *world) play() *players {
-	p := &players{world: w, running: map[string]*driver{}, skipped: map[string]bool{}}
+	p := &players{world: w, devices: devicesEach, running: map[string]*driver{}, skipped: map[string]bool{}}
 	ctx, stop := context.WithCancel(w.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -97,7 +103,7 @@ func (p *players) follow(ctx context.Context) {
 		}
 	}
 	for id, labels := range runs {
-		if p.running[id] == nil && !p.skipped[id] {
+		if p.running[id] == nil && !p.skipped[id] && !p.waits {
 			p.begin(ctx, id, labels)
 		}
 	}
@@ -120,7 +126,7 @@ func (p *players) begin(ctx context.Context, id string, labels map[string]string
 	if pod.Annotations[surge] == "" { // of two that run at a time, each would take back what the other publishes
 		d.version = pod.Annotations[version]
 	}
-	if err := d.start(context.WithoutCancel(ctx), p.client, 4, options...); err != nil {
+	if err := d.start(context.WithoutCancel(ctx), p.client, p.devices, options...); err != nil {
 		p.Logf("driver %s: %v", d.name, err)
 		return
 	}
@@ -211,8 +217,13 @@ func (w *world) consume(driver, name string) {
 	w.Helper()
 	request := exactly("r", 1)
 	request.Exactly.DeviceClassName = driver
-	w.createClaim(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: claimSpec(request)})
+	w.createClaim(claimOf(name, request))
 	w.run(pod("default", name, named(name), container("main", corev1.ResourceClaim{Name: "c"})))
+}
+
+// claimOf is a claim with a request.
+func claimOf(name string, request resourceapi.DeviceRequest) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: claimSpec(request)}
 }
 
 func (w *world) createClassOf(driver string) {

@@ -7,18 +7,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netns"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// A fleet are some nodes with a kubelet and a container runtime each. The kubelets share the network
-// namespace of the tests, with an address each, and have mount namespaces of their own: each would
-// delete the pods of the others. None has cgroups of pods.
+// A fleet are some nodes with a kubelet and a container runtime each. Each kubelet has a network namespace
+// with its address, a cgroup, below which it keeps those of its pods, and a mount namespace with folders of
+// its own: it would delete the pods of the others.
 type fleet []*world
 
 const (
@@ -27,8 +30,6 @@ const (
 	// stateVariable holds the folder of a kubelet for the process that becomes it.
 	stateVariable = "DRA_STEWARD_NODE_TEST_STATE"
 )
-
-func fleetAddress(i int) string { return fmt.Sprint("192.0.2.", 11+i) }
 
 // newFleet starts them and waits until they are ready.
 func newFleet(t *testing.T) fleet {
@@ -41,8 +42,11 @@ func newFleet(t *testing.T) fleet {
 		t.Fatal(err)
 	}
 	var f fleet
+	if inside.networks == nil {
+		inside.networks = newNetworks(t)
+	}
 	for i := range fleetSize {
-		f = append(f, startMachine(t, client, fmt.Sprint("f", i+1), fleetAddress(i)))
+		f = append(f, startMachine(t, client, i))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -53,15 +57,43 @@ func newFleet(t *testing.T) fleet {
 		f[0].clear()
 	})
 	for _, w := range f {
-		w.eventually("node "+w.node+" is ready", func(ctx context.Context) (bool, string) {
-			node, err := client.CoreV1().Nodes().Get(ctx, w.node, metav1.GetOptions{})
-			if err != nil {
-				return false, err.Error()
-			}
-			return isReady(node), fmt.Sprint(node.Status.Conditions, node.Spec.Taints)
-		})
+		w.nodeIs(w.node, true)
 	}
 	return f
+}
+
+// of is the fleet of a part of a test.
+func (f fleet) of(t testing.TB) (part fleet) {
+	for _, w := range f {
+		own := *w
+		own.TB = t
+		part = append(part, &own)
+	}
+	return part
+}
+
+// on is the node of a name.
+func (f fleet) on(node string) *world {
+	f[0].Helper()
+	for _, w := range f {
+		if w.node == node {
+			return w
+		}
+	}
+	f[0].Fatalf("no node %q", node)
+	return nil
+}
+
+// nodeIs waits until pods can run on a node, or cannot.
+func (w *world) nodeIs(name string, ready bool) {
+	w.Helper()
+	w.eventually(fmt.Sprintf("node %s is ready: %t", name, ready), func(ctx context.Context) (bool, string) {
+		node, err := w.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return isReady(node) == ready, fmt.Sprint(node.Status.Conditions, node.Spec.Taints)
+	})
 }
 
 // isReady reports whether pods can run on a node.
@@ -75,44 +107,62 @@ func isReady(node *corev1.Node) bool {
 }
 
 // startMachine starts one of them.
-func startMachine(t *testing.T, client kubernetes.Interface, name, address string) *world {
+func startMachine(t *testing.T, client kubernetes.Interface, i int) *world {
 	t.Helper()
+	name := fmt.Sprint("f", i+1)
 	w := &world{TB: t, client: client, cdiDir: tempDir(t), node: name}
 	kubeconfig, err := inside.cluster.UserKubeconfig("system:node:"+name, "system:nodes")
 	w.must(err)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, fleetLabel: "true"}}}
-	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	w.must(err)
+	w.must(throughBridge(kubeconfig))
+	w.createNode()
 	t.Cleanup(func() {
-		if err := client.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
+		err := client.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
 	w.runtime = startRuntime(t, w.cdiDir)
-	w.kubelet = newKubeletOf(t, name, address, inside.kubelet, kubeconfig, w.runtime.socket)
+	w.kubelet = newKubeletOf(t, name, fleetAddress(i), inside.kubelet, kubeconfig, w.runtime.socket)
 	w.kubelet.state = tempDir(t)
 	w.root = filepath.Join(w.kubelet.state, filepath.Base(kubeletRoot))
 	for _, path := range hidden {
 		w.must(os.MkdirAll(filepath.Join(w.kubelet.state, filepath.Base(path)), 0o755))
 	}
+	w.must(w.kubelet.useCgroups(t))
+	w.kubelet.network = inside.networks[i]
 	t.Cleanup(func() { w.kubelet.stop(t) })
 	w.kubelet.start(t)
 	return w
 }
 
+// createNode creates the node of one of them.
+func (w *world) createNode() {
+	w.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node, Labels: map[string]string{corev1.LabelHostname: w.node, fleetLabel: "true"}}}
+	_, err := w.client.CoreV1().Nodes().Create(w.Context(), node, metav1.CreateOptions{})
+	w.must(err)
+}
+
 // apart makes the command of a kubelet this program, in a mount namespace of its own, which becomes the
-// kubelet.
+// kubelet in its network namespace.
 func (k *kubelet) apart() {
 	arguments := append([]string{k.path}, k.command.Args[1:]...)
 	k.command = exec.Command(os.Args[0], arguments...)
 	k.command.Env = append(os.Environ(), stateVariable+"="+k.state)
+	k.command.ExtraFiles = []*os.File{k.network}
 	k.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWNS}
 }
 
-// become puts the folders of a state over the fixed paths of kubelets, and becomes a program.
+// become enters the network namespace that it inherits, puts the folders of a state over the fixed paths of
+// kubelets, and becomes a program.
 func become(state string, arguments []string) error {
 	if len(arguments) == 0 {
 		return errors.New("no program")
+	}
+	runtime.LockOSThread() // that of the program
+	network := netns.NsHandle(3)
+	if err := errors.Join(netns.Set(network), network.Close()); err != nil {
+		return fmt.Errorf("entering the network namespace: %w", err)
 	}
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)

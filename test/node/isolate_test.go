@@ -17,6 +17,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
 
@@ -32,6 +34,9 @@ const insideVariable = "DRA_STEWARD_NODE_TEST_KUBELET"
 var refusal = "not inside of its own namespaces"
 
 func TestMain(m *testing.M) {
+	if args := os.Getenv(argsVariable); args != "" {
+		os.Exit(cli.Run(context.Background(), strings.Split(args, "\n"), cmdutil.Streams{Out: os.Stderr, Err: os.Stderr}))
+	}
 	if state := os.Getenv(stateVariable); state != "" {
 		fmt.Fprintln(os.Stderr, "a kubelet in a namespace of its own:", become(state, os.Args[1:]))
 		os.Exit(1)
@@ -188,8 +193,8 @@ func hide(path string) error {
 	return os.MkdirAll(path, 0o755)
 }
 
-// addAddress gives the loopback interface an address outside of 127.0.0.0/8 for each kubelet, and the
-// default route.
+// addAddress gives the loopback interface an address outside of 127.0.0.0/8 for the kubelet, and the default
+// route.
 func addAddress() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -198,18 +203,12 @@ func addAddress() error {
 	if err := netlink.LinkSetUp(lo); err != nil {
 		return err
 	}
-	addresses := []string{nodeAddress}
-	for i := range fleetSize {
-		addresses = append(addresses, fleetAddress(i))
+	address, err := netlink.ParseAddr(nodeAddress + "/24")
+	if err != nil {
+		return err
 	}
-	for _, text := range addresses {
-		address, err := netlink.ParseAddr(text + "/24")
-		if err != nil {
-			return err
-		}
-		if err := netlink.AddrAdd(lo, address); err != nil {
-			return err
-		}
+	if err := netlink.AddrAdd(lo, address); err != nil {
+		return err
 	}
 	_, all, err := net.ParseCIDR("0.0.0.0/0")
 	if err != nil {

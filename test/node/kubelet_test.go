@@ -84,7 +84,9 @@ type kubelet struct {
 	node, address string
 	// state is the folder that it has over the fixed paths, in a mount namespace of its own. Empty is the
 	// namespace of the tests.
-	state   string
+	state string
+	// network is the network namespace of one with a state.
+	network *os.File
 	command *exec.Cmd
 	done    chan struct{}
 }
@@ -152,21 +154,21 @@ func (k *kubelet) stop(t testing.TB) {
 
 // useCgroups lets it keep a cgroup for each pod, below one of its own, from its next start on. Without
 // these, a kubelet of 1.37 crashes when it resizes a container.
-func (k *kubelet) useCgroups(t testing.TB) {
+func (k *kubelet) useCgroups(t testing.TB) error {
 	t.Helper()
 	name := filepath.Base(filepath.Dir(k.config))
 	content, err := os.ReadFile(k.config)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	changed := strings.Replace(string(content), "cgroupsPerQOS: false", "cgroupsPerQOS: true\ncgroupRoot: /"+name, 1)
 	if err := os.WriteFile(k.config, []byte(changed), 0o644); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for _, parent := range hierarchies(t) {
 		own := filepath.Join(parent, name)
 		if err := os.Mkdir(own, 0o755); err != nil {
-			t.Skipf("a resize needs a cgroup of the kubelet's own, which cannot be created here: %v", err)
+			return err
 		}
 		t.Cleanup(func() {
 			if err := removeCgroup(own); err != nil {
@@ -174,6 +176,7 @@ func (k *kubelet) useCgroups(t testing.TB) {
 			}
 		})
 	}
+	return nil
 }
 
 // hierarchies are the mount points of cgroups: one, or one for each controller.

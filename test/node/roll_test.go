@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,68 +32,146 @@ const (
 	graceTime = 20 * time.Second
 )
 
-// TestRoll rolls a driver over three nodes with a kubelet each. Before, without a roll, a consumer on a
-// node is Terminating after its grace, because its driver ended first. With the roll, two of three replicas
-// are ready at any time, no driver ends while a claim is prepared, and a pod with a claim succeeds on each
-// node. The new driver does not start on the second node: the roll stops there, and leaves the third alone,
-// until the driver is repaired and somebody continues the roll.
+// A rollSite is a fleet with a driver, and the controller as a process.
+type rollSite struct {
+	*controlled
+	fleet   fleet
+	drivers []*players
+	// version is that of the DaemonSet, of which the pods wait that a roll replaces.
+	version *int
+}
+
+// TestRoll rolls a driver over three nodes with a kubelet each, in one way after the other. Before, without
+// a roll, a consumer on a node is Terminating after its grace, because its driver ended first.
 func TestRoll(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("a roll over three kubelets takes 4 minutes; make test-long runs it, as does DRA_STEWARD_LONG=1")
+		t.Skip("rolls over three kubelets take minutes; make test-long runs them, as does DRA_STEWARD_LONG=1")
 	}
 	f := newFleet(t)
 	w := f[0]
-	s := w.control()
+	s := rollSite{controlled: w.controlProcess(), fleet: f, version: ptr.To(1)}
 	w.Cleanup(w.removeDrivers)
-	drivers := f.play()
+	s.drivers = f.play()
 	w.Cleanup(w.removeConsumers)
-	f.succeed(proofs)
 	w.createClassOf(rolling)
 	w.createDaemonSet(rolling, func(d *appsv1.DaemonSet) {
 		d.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 		d.Spec.Template.Spec.NodeSelector = map[string]string{fleetLabel: "true"}
 	})
 	f.drives(rolling, "1")
-	f.checkWithoutRoll(drivers)
-
-	w.replicas("web", rolling, 3)
-	w.budget("web", 2)
-	fewest := w.watched("web")
-	first := f.drives(rolling, "1")
-	w.roll(rolling, "2")
-	s.steer("created", rolling+".example.com", "--name="+rolling, "--driver-selector="+driverNamespace+"/app="+rolling, "--canary=1", "--driver-timeout=15s",
-		"--proof-namespace="+proofs, "--proof-class="+rolling, "--proof-image="+image)
-	s.heldBy(v1alpha1.HeldCanary)
-	f.failing(driverNamespace)
-	s.steer("continued", "--continue", rolling)
-	if message := s.heldBy(v1alpha1.HeldNodeFailed); !strings.Contains(message, "is not ready") {
-		t.Error(message)
-	}
-	f.checkStopped(s, first)
-	f.failing("")
-	s.steer("continued", "--continue", rolling)
-	s.within(5*time.Minute, "the roll is complete", func(ctx context.Context) (bool, string) {
-		status := s.theRoll(ctx).Status
-		return status.CompletionTime != nil && status.Counts.Done == fleetSize, fmt.Sprintf("%+v", status)
-	})
-	f.checkRolled(drivers, first)
-	if n := fewest(); n < 2 {
-		t.Errorf("%d replicas were ready, want 2", n)
+	f.checkWithoutRoll(s.drivers)
+	for _, part := range []struct {
+		name string
+		run  func(rollSite)
+	}{
+		{"stops where the new driver does not start", rollSite.stops},
+		{"killed in each state", rollSite.killed},
+		{"uncordoned by hand", rollSite.uncordoned},
+		{"fewer devices", rollSite.fewer},
+		{"undone", rollSite.undone},
+		{"work by a command", rollSite.commanded},
+		{"killed, uncordoned and rebooted during work", rollSite.rebooted},
+		{"a node is gone", rollSite.gone},
+	} {
+		run := func(t *testing.T) { s.of(t).whole(part.run) }
+		if !t.Run(part.name, run) {
+			return // the nodes are not as the next one needs them
+		}
 	}
 }
 
-// checkRolled: each node has another driver than at first, and none ended while claims were prepared.
-func (f fleet) checkRolled(drivers []*players, first map[string]*corev1.Pod) {
-	f[0].Helper()
-	for node, pod := range f.drives(rolling, "2") {
-		if pod.UID == first[node].UID {
-			f[0].Errorf("the driver of %s was not replaced", node)
+// of is the site for a part of the test.
+func (s rollSite) of(t *testing.T) rollSite {
+	s.fleet = s.fleet.of(t)
+	control := *s.controlled
+	control.world = s.fleet[0]
+	s.controlled = &control
+	return s
+}
+
+// whole runs a part of the test, and takes back what it leaves: its roll, and its consumers. No driver ends
+// while a claim is prepared.
+func (s rollSite) whole(part func(rollSite)) {
+	begin := time.Now()
+	part(s)
+	s.steer("deleted", "--delete", rolling)
+	s.eventually("nothing is left of the roll", func(ctx context.Context) (bool, string) {
+		drains := &v1alpha1.DeviceDrainList{}
+		err := s.objects.List(ctx, drains, client.MatchingLabels{v1alpha1.RollLabel: rolling})
+		return err == nil && len(drains.Items) == 0 && s.theRoll(ctx).Name == "", fmt.Sprint(err, len(drains.Items), " drains")
+	})
+	s.removeConsumers()
+	for _, p := range s.drivers {
+		if n := p.endedEarly(); n > 0 {
+			s.Errorf("on %s, %d drivers ended while claims were prepared", p.node, n)
 		}
 	}
-	f[0].ready("web", 3)
-	for _, p := range drivers {
-		if n := p.endedEarly(); n > 0 {
-			f[0].Errorf("on %s, %d drivers ended while claims were prepared", p.node, n)
+	s.Logf("took %s", time.Since(begin).Round(time.Second))
+}
+
+// begin gives the DaemonSet another version, and creates a roll.
+func (s rollSite) begin(args ...string) {
+	s.Helper()
+	*s.version++
+	s.world.roll(rolling, strconv.Itoa(*s.version))
+	s.steer("created", append([]string{rolling + ".example.com", "--name=" + rolling, "--driver-selector=" + driverNamespace + "/app=" + rolling,
+		"--acknowledge=pods<=999,namespaces<=99"}, args...)...) // the guard counts the evictions of ten minutes
+}
+
+// proof are the flags of a proof.
+func (s rollSite) proof() []string {
+	return []string{"--proof-namespace=" + proofs, "--proof-class=" + rolling, "--proof-image=" + image}
+}
+
+// completed waits until the roll is complete.
+func (s rollSite) completed() *v1alpha1.DeviceRoll {
+	s.Helper()
+	var r *v1alpha1.DeviceRoll
+	s.within(5*time.Minute, "the roll is complete", func(ctx context.Context) (bool, string) {
+		r = s.theRoll(ctx)
+		return r.Status.CompletionTime != nil, fmt.Sprintf("%+v", r.Status)
+	})
+	return r
+}
+
+// stops: two of three replicas are ready at any time, no driver ends while a claim is prepared, and a pod
+// with a claim succeeds on each node. The first node is a canary. The new driver does not start on the
+// second: the roll stops there, and leaves the third alone, until the driver is repaired and somebody
+// continues the roll.
+func (s rollSite) stops() {
+	s.fleet.succeed(proofs)
+	s.replicas("web", rolling, 3)
+	s.budget("web", 2)
+	fewest := s.watched("web")
+	first := s.fleet.driverPods(s.Context(), rolling)
+	s.begin(append(s.proof(), "--canary=1", "--driver-timeout=15s")...)
+	s.heldBy(v1alpha1.HeldCanary)
+	s.fleet.failing(driverNamespace)
+	s.steer("continued", "--continue", rolling)
+	if message := s.heldBy(v1alpha1.HeldNodeFailed); !strings.Contains(message, "is not ready") {
+		s.Error(message)
+	}
+	s.fleet.checkStopped(s.controlled, first)
+	s.fleet.failing("")
+	s.steer("continued", "--continue", rolling)
+	if n := s.completed().Status.Counts.Done; n != fleetSize {
+		s.Errorf("%d nodes are done", n)
+	}
+	s.fleet.drives(rolling, strconv.Itoa(*s.version))
+	s.replaced(first, "f1", "f2", "f3")
+	s.ready("web", 3)
+	if n := fewest(); n < 2 {
+		s.Errorf("%d replicas were ready, want 2", n)
+	}
+}
+
+// replaced fails unless exactly these nodes have another driver than at first.
+func (s rollSite) replaced(first map[string]*corev1.Pod, nodes ...string) {
+	s.Helper()
+	pods := s.fleet.driverPods(s.Context(), rolling)
+	for node, pod := range first {
+		if is := pods[node] == nil || pods[node].UID != pod.UID; is != slices.Contains(nodes, node) {
+			s.Errorf("the driver of %s is another one: %t", node, is)
 		}
 	}
 }
@@ -207,6 +287,8 @@ func (w *world) removeConsumers() {
 	for _, err := range []error{
 		w.client.AppsV1().ReplicaSets("default").DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}, all),
 		w.client.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+		w.client.PolicyV1().PodDisruptionBudgets("default").DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+		w.client.ResourceV1().ResourceClaimTemplates("default").DeleteCollection(ctx, metav1.DeleteOptions{}, all),
 	} {
 		if err != nil {
 			w.Error(err)
@@ -214,10 +296,11 @@ func (w *world) removeConsumers() {
 	}
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		pods, err := w.client.CoreV1().Pods("default").List(ctx, all)
-		return err == nil && len(pods.Items) == 0, nil
+		claims, errs := w.client.ResourceV1().ResourceClaims("default").List(ctx, all)
+		return err == nil && errs == nil && len(pods.Items)+len(claims.Items) == 0, nil
 	})
 	if err != nil {
-		w.Errorf("pods are left: %v", err)
+		w.Errorf("pods or claims are left: %v", err)
 	}
 }
 

@@ -27,6 +27,8 @@ const (
 var inside struct {
 	cluster *envtest.Cluster
 	kubelet string
+	// networks are the network namespaces of a fleet, once a test has made them.
+	networks []*os.File
 }
 
 // runInside starts the control plane for the tests that need it.
@@ -34,7 +36,10 @@ func runInside(m *testing.M, kubelet string) int {
 	inside.kubelet = kubelet
 	return envtest.Main(m, envtest.Options{
 		ControllerManager: true, Scheduler: true, Kubectl: true,
-		APIServerArgs: map[string][]string{"authorization-mode": {"Node", "RBAC"}, "kubelet-preferred-address-types": {"InternalIP"}},
+		APIServerArgs: map[string][]string{
+			"authorization-mode": {"Node", "RBAC"}, "kubelet-preferred-address-types": {"InternalIP"},
+			"bind-address": {"0.0.0.0"}, // for kubelets with a network namespace of their own
+		},
 	}, func(c *envtest.Cluster) { inside.cluster = c })
 }
 

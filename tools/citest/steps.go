@@ -201,10 +201,7 @@ func long(modules []string) (steps []step) {
 	steps = append(steps, longRelease(modules)...)
 	steps = append(steps, slices.Concat(campaigns(modules), oldTrackers(modules))...)
 	if slices.Contains(modules, "test/node") {
-		steps = append(steps, step{
-			name: "drivers that end before their pods", dir: "test/node", env: []string{"DRA_STEWARD_LONG=1"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(DriverPods|Roll|SharedClaim)$", "."},
-		})
+		steps = append(steps, onKubelets("drivers that end before their pods", "^Test(DriverPods|SharedClaim)$"), onKubelets("rolls over three kubelets", "^TestRoll$"))
 		steps = append(steps, olderKubelets()...)
 	}
 	if slices.Contains(modules, "test/envtest") {
@@ -219,14 +216,19 @@ func long(modules []string) (steps []step) {
 	return steps
 }
 
+// onKubelets are long tests of test/node.
+func onKubelets(name, run string, env ...string) step {
+	return step{
+		name: name, dir: "test/node", env: append([]string{"DRA_STEWARD_LONG=1"}, env...),
+		args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=" + run, "."},
+	}
+}
+
 // olderKubelets run the scenarios of the node agent with older kubelets, on the newest control plane. Those of
 // console, drains and reactions are about controllers, and run with the newest kubelet only.
 func olderKubelets() (steps []step) {
 	for _, minor := range olderMinors {
-		steps = append(steps, step{
-			name: "node agent with a kubelet " + minor, dir: "test/node", env: []string{"DRA_STEWARD_LONG=1", kubeletVariable + "=" + minor},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(Attribution|InitContainers|DevicePlugin|Reboot|SharedClaim|Health|Resize|ForceDeletion)$", "."},
-		})
+		steps = append(steps, onKubelets("node agent with a kubelet "+minor, "^Test(Attribution|InitContainers|DevicePlugin|Reboot|SharedClaim|Health|Resize|ForceDeletion)$", kubeletVariable+"="+minor))
 	}
 	return steps
 }

@@ -32,7 +32,7 @@ func TestKilled(t *testing.T) {
 			for kill := -1; kill < total; kill++ {
 				m := newModel(t, 3, change)
 				m.killAt = kill
-				m.run(300, m.completed)
+				m.run(400, m.completed)
 				m.run(5, func() bool { return len(m.drains) == 0 })
 				m.clean()
 				if m.most > 1 {
@@ -344,22 +344,24 @@ func TestPreviousSlices(t *testing.T) {
 // TestUnchangedSlices: a driver that publishes the same devices changes no slice. A short timeout does not
 // fail its node before that is known.
 func TestUnchangedSlices(t *testing.T) {
-	m := newModel(t, 1, asIs)
-	m.roll.Spec.Timeouts.Driver = &metav1.Duration{Duration: 10 * time.Second}
-	m.run(100, func() bool {
-		m.nodes["node-0"].publishes = false
-		return m.node(0).State == v1alpha1.RollPublishing
-	})
-	m.run(100, m.completed)
+	for _, change := range []func(*v1alpha1.DeviceRollSpec){asIs, ofNodes} {
+		m := newModel(t, 1, change)
+		m.roll.Spec.Timeouts.Driver = &metav1.Duration{Duration: 10 * time.Second}
+		m.run(100, func() bool {
+			m.nodes["node-0"].publishes = false
+			return m.node(0).State == v1alpha1.RollPublishing
+		})
+		m.run(100, m.completed)
+	}
 }
 
 // TestReboot: the work on a node ends with a reboot, which takes longer than a driver may be without its
-// devices. That the node is away is seen a minute later at most; its driver has its time when it is back.
+// devices. That the node is away is seen a while later; its driver has its time when it is back.
 func TestReboot(t *testing.T) {
 	m := newModel(t, 1, ofNodes)
 	n := m.nodes["node-0"]
 	m.run(100, func() bool { return m.node(0).State == v1alpha1.RollPublishing })
-	for range 55 { // until the node is seen to be away, its slices are as before
+	for range 80 { // until the node is seen to be away, its slices are as before
 		m.tick()
 		m.pass()
 	}

@@ -99,7 +99,7 @@ const (
 	unchanged = 35 * time.Second
 	// rebooted is how long after work on a node its slices may be as before, though the work ends with a
 	// reboot: Kubernetes reports a node as not Ready that has been silent for 50 s, and looks every 5 s.
-	rebooted = time.Minute
+	rebooted = 90 * time.Second
 	// missing is how long a driver has to publish the devices that are missing.
 	missing = time.Minute
 	// poll is how often pods are read that a node waits for.
@@ -124,7 +124,7 @@ func timeout(r *v1alpha1.DeviceRoll, state v1alpha1.RollState) time.Duration {
 		return durationOr(t.Driver, driverTimeout)
 	case v1alpha1.RollPublishing:
 		// Before this, a driver whose slices look as before cannot be told from one that is away.
-		return max(durationOr(t.Driver, driverTimeout), missing)
+		return max(durationOr(t.Driver, driverTimeout), missing, unchangedFor(r))
 	case v1alpha1.RollWorking:
 		return durationOr(t.Work, workTimeout)
 	case v1alpha1.RollProving:
