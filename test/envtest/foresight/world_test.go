@@ -3,6 +3,7 @@ package foresight_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,9 @@ type world struct {
 	kubelet *nodes.Nodes
 	// flagged are the pods that would not land again after the change, by name.
 	flagged map[string]bool
+	// restless are the ReplicaSets whose pods are predicted to land on devices from which they are evicted
+	// again, for as long as the taint exists. They need not come to rest.
+	restless map[string]bool
 }
 
 func (w *world) must(err error) {
@@ -120,19 +124,69 @@ const (
 	within = 2 * time.Minute
 )
 
-// quiet waits until nothing moves.
+// quiet waits until nothing moves but the pods of restless ReplicaSets.
 func (w *world) quiet() {
+	w.Helper()
+	w.waitUntil(func() (string, string, bool) {
+		state, moves := w.state(w.restless)
+		return state, moves, false
+	})
+}
+
+// settle waits until nothing moves, or until pods of each restless ReplicaSet that moves were created and
+// evicted several times. It leaves these in w.restless.
+func (w *world) settle() {
+	w.Helper()
+	if len(w.restless) == 0 {
+		return
+	}
+	gone, last, begun := map[string]int{}, map[string]bool{}, time.Now()
+	w.waitUntil(func() (string, string, bool) {
+		present := map[string]bool{}
+		for _, pod := range w.pods() {
+			if present[pod.Name] = true; !last[pod.Name] && w.restless[ownerOf(pod)] {
+				last[pod.Name] = true
+			}
+		}
+		for name := range last {
+			if !present[name] {
+				delete(last, name)
+				gone[setOf(name)]++
+			}
+		}
+		state, moves := w.state(nil)
+		enough := true
+		for set := range w.restless {
+			enough = enough && gone[set] >= evictedAgain
+		}
+		return state, moves, enough || time.Since(begun) > restlessFor
+	})
+	maps.DeleteFunc(w.restless, func(set string, _ bool) bool { return gone[set] < evictedAgain })
+}
+
+// evictedAgain is how many pods of a ReplicaSet are evicted within restlessFor before it counts as one that
+// never rests.
+const (
+	evictedAgain = 4
+	restlessFor  = 30 * time.Second
+)
+
+// setOf is the ReplicaSet of a pod by its name.
+func setOf(pod string) string { return pod[:max(strings.LastIndex(pod, "-"), 0)] }
+
+// waitUntil waits until a state does not change and nothing moves, or until it is done.
+func (w *world) waitUntil(look func() (state, moves string, done bool)) {
 	w.Helper()
 	deadline := time.After(within)
 	tick := time.NewTicker(400 * time.Millisecond)
 	defer tick.Stop()
 	last, since := "", time.Now()
 	for {
-		state, moves := w.state()
+		state, moves, done := look()
 		if state != last || moves != "" {
 			last, since = state, time.Now()
 		}
-		if time.Since(since) >= still {
+		if done || time.Since(since) >= still {
 			return
 		}
 		select {
@@ -145,8 +199,9 @@ func (w *world) quiet() {
 	}
 }
 
-// state is what must not change, and what controllers and the scheduler still have to do.
-func (w *world) state() (state, moves string) {
+// state is what must not change, and what controllers and the scheduler still have to do, without the pods of
+// some ReplicaSets.
+func (w *world) state(without map[string]bool) (state, moves string) {
 	var all []string
 	ready := map[string]int32{}
 	wait := func(moving bool, what, name string) {
@@ -156,6 +211,12 @@ func (w *world) state() (state, moves string) {
 	}
 	pods, claims := w.pods(), w.claims()
 	for _, pod := range pods {
+		for _, owner := range pod.OwnerReferences {
+			ready[owner.Name]++
+		}
+		if without[ownerOf(pod)] {
+			continue
+		}
 		all = append(all, string(pod.UID)+" "+pod.ResourceVersion)
 		refused := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
@@ -164,16 +225,16 @@ func (w *world) state() (state, moves string) {
 		wait(pod.Status.Phase != corev1.PodRunning && pod.Spec.NodeName != "", "pod that does not run yet", pod.Name)
 		// Of a PodGroup that lacks pods, kube-scheduler tries none, and says nothing.
 		wait(pod.Spec.NodeName == "" && !refused && pod.Spec.SchedulingGroup == nil, "pod that kube-scheduler has not tried", pod.Name)
-		for _, owner := range pod.OwnerReferences {
-			ready[owner.Name]++
-		}
 	}
 	for _, claim := range claims {
+		if len(claim.OwnerReferences) > 0 && without[setOf(claim.OwnerReferences[0].Name)] {
+			continue
+		}
 		all = append(all, string(claim.UID)+" "+claim.ResourceVersion)
 		wait(claim.DeletionTimestamp != nil, "terminating claim", claim.Name)
 	}
 	for _, set := range w.sets {
-		wait(ready[set.Name] != *set.Spec.Replicas, "ReplicaSet without all pods", set.Name)
+		wait(!without[set.Name] && ready[set.Name] != *set.Spec.Replicas, "ReplicaSet without all pods", set.Name)
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n"), moves
