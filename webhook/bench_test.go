@@ -165,6 +165,33 @@ func BenchmarkPolicies(b *testing.B) {
 	}
 }
 
+// BenchmarkIntake compares our server with one of controller-runtime that has the same handler:
+// what it costs to limit and time requests.
+//
+//	go test ./webhook -run '^$' -bench Intake -benchtime 2000x
+func BenchmarkIntake(b *testing.B) {
+	set, err := policy.Parse(b.Context(), policy.Library())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for decision, size := range map[string]int64{"known": 0, "cold": -1} {
+		engine, err := policy.NewEngine(set, policy.Settings{CacheBytes: size})
+		if err != nil {
+			b.Fatal(err)
+		}
+		source := webhook.Always(review.Reviewer{Policies: engine})
+		handler := webhook.Validating(source, webhook.Options{})
+		all := []*contender{{running: start(b, source(), nil)}, {name: "bare", running: stock(b, handler, handler)}}
+		for name, effect := range map[string]string{"good": "NoSchedule", "warned": "NoExecute"} {
+			for _, senders := range []int{1, 8} {
+				b.Run(fmt.Sprintf("%s/%s/senders=%d", name, decision, senders), func(b *testing.B) {
+					compare(b, all, "/validate", reviewOf(b, "v1", create("ResourceClaim", demandingClaim(b, effect))), senders)
+				})
+			}
+		}
+	}
+}
+
 // demandingClaim has eight requests of four tolerations.
 func demandingClaim(b *testing.B, effect string) []byte {
 	b.Helper()

@@ -60,6 +60,8 @@ const (
 	// headBytes is what is read of every request. It holds more than what precedes the
 	// object, by which it is decided whether the rest is read.
 	headBytes = 32 << 10
+	// pooledBytes is the size of buffers that are used again, as large as most requests.
+	pooledBytes = 8 << 10
 	// heads is how many requests are read at the same time.
 	heads = 1024
 	// spares is how many of the requests beyond these are read at the same time as far as a
@@ -154,12 +156,8 @@ func (l *limiter) deadline(r *http.Request, now time.Time) time.Time {
 
 // acquire waits for a slot, no longer than half of the time that is left.
 func (l *limiter) acquire(ctx context.Context, c class, tenant string) (release func(), err error) {
-	if end, has := ctx.Deadline(); has {
-		waiting, cancel := context.WithTimeout(ctx, time.Until(end)/2)
-		defer cancel()
-		ctx = waiting
-	}
-	return l.queues[c].Acquire(ctx, tenant)
+	end, _ := ctx.Deadline()
+	return l.queues[c].Acquire(ctx, time.Until(end)/2, tenant)
 }
 
 // classOf returns the class of a request, and who shares it with others.

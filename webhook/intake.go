@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -42,22 +43,23 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	held := &lease{users: 1}
 	defer held.end()
-	control := http.NewResponseController(w)
-	a := &arrival{intake: i, request: r, address: addressOf(r.RemoteAddr), held: held, until: func(t time.Time) {
-		_ = control.SetReadDeadline(earlier(end, t)) // not all kinds of connections have one
-	}}
-	a.until(now.Add(bodyTime))
+	reading := newReadDeadline(http.NewResponseController(w), earlier(end, now.Add(bodyTime)))
+	a := &arrival{intake: i, request: r, address: addressOf(r.RemoteAddr), held: held, reading: reading}
+	defer a.free()
 	err := a.read(ctx)
+	if err != nil {
+		// The deadline stays: the server reads the rest of a small body before it answers.
+		reading.stay()
+	}
 	if errors.Is(err, errBusy) || errors.Is(err, errTooLarge) || errors.Is(err, errAddress) && a.uid != "" {
 		// HTTP/1.1 clients read no answer before they have sent everything.
 		_, _ = io.CopyN(io.Discard, r.Body, 4*maxBody)
 	}
 	if err != nil {
-		// The deadline stays: the server reads the rest of a small body before it answers.
 		i.refuse(w, a.head, err)
 		return
 	}
-	_ = control.SetReadDeadline(time.Time{})
+	reading.end()
 	release, err := i.acquire(ctx, a.class, a.tenant)
 	switch {
 	case err == nil:
@@ -87,26 +89,33 @@ func (u unhandled) Write(answer []byte) (int, error) {
 	return len(answer), json.NewEncoder(u.ResponseWriter).Encode(review)
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
 // An arrival is a request while it is read.
 type arrival struct {
 	*intake
 	request *http.Request
 	address string
 	held    *lease
-	// until sets how long it may take to read the request.
-	until func(time.Time)
+	reading *readDeadline
 
 	body []byte
+	// pooled is a buffer of bodyBuffers, nil if there is none.
+	pooled *[]byte
 	head
 	class  class
 	tenant string
+}
+
+// bodyBuffers have the bodies of most requests, which nothing needs once they are decoded.
+var bodyBuffers = sync.Pool{New: func() any {
+	buffer := make([]byte, pooledBytes)
+	return &buffer
+}}
+
+// free gives the buffer back.
+func (a *arrival) free() {
+	if a.pooled != nil {
+		bodyBuffers.Put(a.pooled)
+	}
 }
 
 // take takes a part of shares until the request has ended.
@@ -128,8 +137,9 @@ func (a *arrival) read(ctx context.Context) error {
 		return a.readHead(ctx)
 	}
 	length := a.request.ContentLength
-	a.body = make([]byte, 0, 4<<10)
-	if length >= 0 && length < headBytes {
+	a.pooled = bodyBuffers.Get().(*[]byte)
+	a.body = (*a.pooled)[:0]
+	if length >= pooledBytes && length < headBytes {
 		a.body = make([]byte, 0, length+1)
 	}
 	complete, err := a.fill(headBytes, func(int) bool { return true })
@@ -156,14 +166,12 @@ func (a *arrival) read(ctx context.Context) error {
 // readHead reads no more than the head of a request that has no place, so that the API server
 // gets a denial. Few are read at the same time, in less memory and time than others.
 func (a *arrival) readHead(ctx context.Context) error {
-	waiting, cancel := context.WithTimeout(ctx, spareTime)
-	defer cancel()
-	release, err := a.spares.Acquire(waiting, a.address)
+	release, err := a.spares.Acquire(ctx, spareTime, a.address)
 	if err != nil {
 		return errAddress
 	}
 	a.held.hold(release)
-	a.until(time.Now().Add(spareTime))
+	a.reading.by(time.Now().Add(spareTime))
 	a.body = make([]byte, 0, spareBytes)
 	_, _ = a.fill(spareBytes, func(int) bool { return false }) // what has arrived is enough
 	a.head, a.body = parseHead(a.body), nil

@@ -44,6 +44,7 @@ type tenant struct {
 }
 
 type waiter struct {
+	// granted is closed when there is a slot; nil if there was one at once.
 	granted chan struct{}
 	// charge is what the tenant was charged when the slot was granted.
 	charge time.Duration
@@ -55,29 +56,34 @@ const (
 	maxTenants = 4096
 )
 
-// Acquire waits for a slot until ctx ends. It returns a function that gives the slot back,
-// to be called once, or ErrBusy.
-func (q *Queue) Acquire(ctx context.Context, name string) (release func(), err error) {
+// Acquire waits for a slot for some time, or until ctx ends. It returns a function that gives
+// the slot back, to be called once, or ErrBusy.
+func (q *Queue) Acquire(ctx context.Context, patience time.Duration, name string) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ErrBusy
 	}
 	w, err := q.enter(name)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-w.granted:
-	case <-ctx.Done():
-		if q.cancel(name, w) {
-			return nil, ErrBusy
-		}
-		// The slot was granted at the same moment.
+	if err != nil || w.granted != nil && !q.wait(ctx, patience, name, w) {
+		return nil, ErrBusy
 	}
 	begun := time.Now()
 	return func() { q.leave(name, time.Since(begun), w.charge) }, nil
 }
 
-// enter puts work in the queue, and starts it if a slot is free.
+// wait reports whether a slot is granted in time.
+func (q *Queue) wait(ctx context.Context, patience time.Duration, name string, w *waiter) bool {
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	select {
+	case <-w.granted:
+		return true
+	case <-ctx.Done():
+	case <-end.C:
+	}
+	return !q.cancel(name, w) // otherwise the slot was granted at the same moment
+}
+
+// enter starts work if a slot is free, and puts it in the queue otherwise.
 func (q *Queue) enter(name string) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -89,10 +95,24 @@ func (q *Queue) enter(name string) (*waiter, error) {
 	if len(t.waiting) >= limit {
 		return nil, ErrBusy
 	}
-	w := &waiter{granted: make(chan struct{})}
+	w := &waiter{}
+	// While a slot is free, only tenants at their limit have work that waits.
+	if len(t.waiting) == 0 && q.running < max(q.Slots, 1) && t.running < q.perTenant() {
+		q.start(t, w)
+		return w, nil
+	}
+	w.granted = make(chan struct{})
 	t.waiting = append(t.waiting, w)
-	q.dispatch()
 	return w, nil
+}
+
+// start lets the work of a tenant begin.
+func (q *Queue) start(t *tenant, w *waiter) {
+	w.charge = t.average
+	q.clock = max(q.clock, t.start)
+	t.start += w.charge
+	t.running++
+	q.running++
 }
 
 // tenant returns a tenant of the queue, a new one if it is not known.
@@ -125,11 +145,7 @@ func (q *Queue) dispatch() {
 		}
 		w := t.waiting[0]
 		t.waiting = t.waiting[1:]
-		w.charge = t.average
-		q.clock = max(q.clock, t.start)
-		t.start += w.charge
-		t.running++
-		q.running++
+		q.start(t, w)
 		close(w.granted)
 	}
 }

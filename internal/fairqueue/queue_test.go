@@ -14,7 +14,7 @@ import (
 
 // work takes a slot for a while.
 func work(ctx context.Context, q *fairqueue.Queue, tenant string, d time.Duration) error {
-	release, err := q.Acquire(ctx, tenant)
+	release, err := q.Acquire(ctx, time.Hour, tenant)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func TestSlots(t *testing.T) {
 		var group sync.WaitGroup
 		for _, tenant := range []string{"greedy", "greedy", "greedy", "greedy", "greedy", "greedy", "a", "b", "c"} {
 			group.Go(func() {
-				release, err := q.Acquire(t.Context(), tenant)
+				release, err := q.Acquire(t.Context(), time.Hour, tenant)
 				if err != nil {
 					t.Errorf("%s: %v", tenant, err)
 					return
@@ -111,7 +111,7 @@ func TestNewTenantIsNotDelayed(t *testing.T) {
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &fairqueue.Queue{Slots: 1, Waiting: 2}
-		release, err := q.Acquire(t.Context(), "a")
+		release, err := q.Acquire(t.Context(), time.Hour, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
