@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,8 +148,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// BenchmarkCauses is the work of a pass with one reaction at 5,000 nodes with 8 devices, of which
-// ten are sick.
+// BenchmarkCauses is the work of a pass at 5,000 nodes with 8 devices, of which ten are sick: with one
+// reaction, and with 15 that look for devices with taints once, or each by itself.
 func BenchmarkCauses(b *testing.B) {
 	var published []any
 	for n := range 5000 {
@@ -160,10 +161,24 @@ func BenchmarkCauses(b *testing.B) {
 	}
 	view := tracker.Merge(published...)
 	r := &v1alpha1.DeviceReaction{Spec: v1alpha1.DeviceReactionSpec{When: v1alpha1.ReactionCause{Taint: &v1alpha1.CauseTaint{Key: "example.com/xid"}}, Selector: &v1alpha1.DrainSelector{Driver: ptr.To("gpu.example.com")}}}
-	b.ReportAllocs()
-	for b.Loop() {
-		if found := reaction.Find(r, reaction.Sources{View: view}, &patch.Compiler{}); len(found.Sick) != 10 || found.Unknown != "" {
-			b.Fatal(len(found.Sick), found.Unknown)
-		}
+	for _, of := range []struct {
+		name      string
+		reactions int
+		shared    bool
+	}{{"one reaction", 1, false}, {"15 reactions, together", 15, true}, {"15 reactions, each by itself", 15, false}} {
+		b.Run(of.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				from := reaction.Sources{View: view}
+				if of.shared {
+					from.Tainted = sync.OnceValue(func() []tracker.Device { return reaction.TaintedDevices(view) })
+				}
+				for range of.reactions {
+					if found := reaction.Find(r, from, &patch.Compiler{}); len(found.Sick) != 10 || found.Unknown != "" {
+						b.Fatal(len(found.Sick), found.Unknown)
+					}
+				}
+			}
+		})
 	}
 }
