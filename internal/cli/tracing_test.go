@@ -31,7 +31,7 @@ func TestTracing(t *testing.T) {
 	}
 	select {
 	case body := <-sent:
-		for _, part := range []string{"admission validate", "dra_steward.verdict", "denied", "request-tolerations-max", "jane", "dra-steward"} {
+		for _, part := range []string{"admission validate", "dra_steward.verdict", "denied", "request-tolerations-max", "jane", "dra-steward", "service.version", "vcs.ref.head.revision"} {
 			if !bytes.Contains(body, []byte(part)) {
 				t.Errorf("the span lacks %q", part)
 			}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -36,9 +37,10 @@ type (
 		Driver sarifDriver `json:"driver"`
 	}
 	sarifDriver struct {
-		Name    string      `json:"name"`
-		Version string      `json:"version,omitempty"`
-		Rules   []sarifRule `json:"rules"`
+		Name     string      `json:"name"`
+		FullName string      `json:"fullName,omitempty"`
+		Version  string      `json:"version,omitempty"`
+		Rules    []sarifRule `json:"rules"`
 	}
 	sarifRule struct {
 		ID      string    `json:"id"`
@@ -151,9 +153,17 @@ func sarifLevel(severity validate.Severity) string {
 	return "warning"
 }
 
+// fullName names the commit, too; it is empty if that is not known.
+func (p *sarifPrinter) fullName() string {
+	if p.options.Commit == "" {
+		return ""
+	}
+	return fmt.Sprintf("dra-steward %s (commit %s)", cmp.Or(p.options.Version, "of unknown version"), p.options.Commit)
+}
+
 func (p *sarifPrinter) Close() error {
 	run := sarifRun{
-		Tool:        sarifTool{sarifDriver{"dra-steward", p.options.Version, append([]sarifRule{}, p.rules...)}},
+		Tool:        sarifTool{sarifDriver{"dra-steward", p.fullName(), p.options.Version, append([]sarifRule{}, p.rules...)}},
 		Invocations: []sarifInvocation{{len(p.notifications) == 0, p.notifications}},
 		ColumnKind:  "unicodeCodePoints",
 		Results:     append([]sarifResult{}, p.results...),

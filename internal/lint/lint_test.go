@@ -184,7 +184,7 @@ func TestSARIF(t *testing.T) {
 	l.Reader = manifest.Reader{Stdin: strings.NewReader("apiVersion: resource.k8s.io/v1beta1\nkind: DeviceTaintRule\n---\n" +
 		"apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: {name: a}\nspec: {taint: {key: not a key, colour: red}}\n---\nkind: [\n")}
 	var out bytes.Buffer
-	printer, err := NewPrinter("sarif", &out, Options{Here: "/w", Version: "v1.2.3", Book: l.Sites.Book})
+	printer, err := NewPrinter("sarif", &out, Options{Here: "/w", Version: "v1.2.3", Commit: "abc", Book: l.Sites.Book})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +202,9 @@ func TestSARIF(t *testing.T) {
 	}
 	for _, problem := range essentials(log) {
 		t.Error(problem)
+	}
+	if text := `"fullName": "dra-steward v1.2.3 (commit abc)"`; !strings.Contains(out.String(), text) {
+		t.Errorf("no %s", text)
 	}
 }
 

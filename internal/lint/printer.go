@@ -30,9 +30,9 @@ type Options struct {
 	Here string
 	// FailOn is the least severity that fails a test of JUnit.
 	FailOn validate.Severity
-	// Version is that of the program, Book its rules.
-	Version string
-	Book    rulebook.Book
+	// Version and Commit are those of the program, Book its rules.
+	Version, Commit string
+	Book            rulebook.Book
 }
 
 // NewPrinter returns the printer for one of Outputs.

@@ -147,7 +147,7 @@ func (e *eviction) run(ctx context.Context) error {
 	if !said.ActSince.IsZero() {
 		log = log.WithValues("actSince", said.ActSince)
 	}
-	log.Info("controller", "version", version.Get().Version, "mode", e.options.Mode)
+	log.Info("controller", "version", version.Get().Version, "commit", version.Get().Commit, "mode", e.options.Mode)
 	group, ctx := errgroup.WithContext(ctx)
 	e.informers.StartWithContext(ctx)
 	group.Go(func() error { return e.evictor.Tracker.Run(ctx) })

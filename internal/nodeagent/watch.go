@@ -118,7 +118,7 @@ func nodeWatch(ctx context.Context, streams cmdutil.Streams, o nodeWatchOptions)
 	if o.serveSocket != "" {
 		group.Go(func() error { return servePodResources(ctx, o.serveSocket, o.serveDevices, agent) })
 	}
-	agent.Log.Info("watching", "version", version.Get().Version, "node", o.nodeName)
+	agent.Log.Info("watching", "version", version.Get().Version, "commit", version.Get().Commit, "node", o.nodeName)
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -273,7 +273,7 @@ func serveAll(ctx context.Context, server *webhook.Server, clusterView *ClusterV
 	context.AfterFunc(failed, cancel)
 	group.Go(func() error {
 		defer stop()
-		log.Info("serving admission requests", "version", version.Get().Version, "address", daemon.AddressOf(at["--address"]),
+		log.Info("serving admission requests", "version", version.Get().Version, "commit", version.Get().Commit, "address", daemon.AddressOf(at["--address"]),
 			"health", daemon.AddressOf(at["--health-address"]), "metrics", daemon.AddressOf(at["--metrics-address"]))
 		return server.Serve(admission, at["--address"])
 	})

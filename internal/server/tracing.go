@@ -92,7 +92,8 @@ func (o tracingOptions) start(log logr.Logger) (tracing, error) {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.sampled))),
-		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "dra-steward"), attribute.String("service.version", version.Get().Version))),
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "dra-steward"), attribute.String("service.version", version.Get().Version),
+			attribute.String("vcs.ref.head.revision", version.Get().Commit))),
 	)
 	return tracing{provider.Tracer("github.com/dra-steward/dra-steward/webhook"), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)

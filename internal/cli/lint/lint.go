@@ -267,5 +267,5 @@ func (o lintOptions) printer(streams cmdutil.Streams, book rulebook.Book) (lint.
 	if err != nil {
 		return nil, err
 	}
-	return lint.NewPrinter(o.output, streams.Out, lint.Options{Here: here, FailOn: failOn, Version: version.Get().Version, Book: book})
+	return lint.NewPrinter(o.output, streams.Out, lint.Options{Here: here, FailOn: failOn, Version: version.Get().Version, Commit: version.Get().Commit, Book: book})
 }

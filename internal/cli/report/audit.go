@@ -128,7 +128,7 @@ func (o auditOptions) write(streams cmdutil.Streams, report audit.Result, set *p
 		return err
 	}
 	book = append(book, rulebook.Policies(set)...)
-	if err := report.Write(o.output, streams.Out, lint.Options{Here: here, Version: version.Get().Version, Book: book}); err != nil {
+	if err := report.Write(o.output, streams.Out, lint.Options{Here: here, Version: version.Get().Version, Commit: version.Get().Commit, Book: book}); err != nil {
 		return err
 	}
 	return ended(report)
