@@ -59,8 +59,7 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	if err != nil {
 		return fmt.Errorf("client for evictions: %w", err)
 	}
-	foresight, err := e.foresight()
-	if err != nil {
+	if e.lands, err = e.foresight(); err != nil {
 		return err
 	}
 	e.budgets = e.informers.Policy().V1().PodDisruptionBudgets().Informer()
@@ -68,7 +67,7 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	options := drain.Options{Drains: sharedDrains{client, e.drains}, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
 		TaintRules: e.evictor.Rules, Claims: e.claims, Pods: e.pods, Budgets: e.budgets,
 		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
-		Metrics: metrics, Logger: log, Foresight: foresight,
+		Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
 	e.add("drain", func(ctx context.Context) error {
 		options.UsageSynced = e.evictor.UsageSynced
@@ -211,7 +210,7 @@ func (o Options) addRolls(e *eviction, config *rest.Config, registry *prometheus
 	options := roll.Options{
 		API: client, Rolls: rolls, Nodes: roll.Nodes(e.client), Drains: e.drains, Tracker: e.evictor.Tracker,
 		Begun:      drain.Begun{Usage: e.usage, Rules: e.evictor.Rules.GetStore(), Length: o.breakerWindow},
-		Thresholds: *o.thresholds(), Metrics: metrics, Logger: log,
+		Thresholds: *o.thresholds(), Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
 	e.add("roll", func(ctx context.Context) error {
 		options.UsageSynced = e.evictor.UsageSynced

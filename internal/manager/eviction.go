@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/internal/controllers"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/servergates"
@@ -51,6 +52,8 @@ type eviction struct {
 	evictor evictor.Options
 	// gates are those of the API server, for where pods land; nil where that is not asked.
 	gates *servergates.Watch
+	// lands finds out which pods of a drain do not land again; nil where that is not asked.
+	lands drain.Foresight
 	// resyncer brings slices to what patches make of them; nil where slices are left alone.
 	resyncer *materialize.Resyncer
 	// controllers are what else the leader runs.

@@ -50,7 +50,7 @@ func (w *work) begin() {
 	}
 	most, all := w.inWorkByGroup()
 	waits := ""
-	for _, n := range w.order() {
+	for _, n := range w.order(all) {
 		node := w.Nodes[n.Name]
 		if all == v1alpha1.RollAtATimeMax || w.canary() {
 			return
@@ -97,24 +97,51 @@ func (w *work) inWorkByGroup() (by map[string]int, all int) {
 	return by, all
 }
 
-// order are the nodes that wait: those that are ready first, then those with the fewest pods.
-func (w *work) order() (all []*v1alpha1.RollNode) {
+// order are the nodes that wait: those that are ready first, then those with the fewest pods. Of the first
+// of these, those are first whose pods land again.
+func (w *work) order(inWork int) (all []*v1alpha1.RollNode) {
 	for i := range w.Status.Nodes {
 		if n := &w.Status.Nodes[i]; n.State == v1alpha1.RollWaiting {
 			n.Message = ""
 			all = append(all, n)
 		}
 	}
-	last := func(n *v1alpha1.RollNode) int {
-		if unready(w.Nodes[n.Name]) != "" {
-			return 1
-		}
-		return 0
-	}
+	last := func(n *v1alpha1.RollNode) int { return waits(w.Nodes[n.Name]) }
 	slices.SortFunc(all, func(a, b *v1alpha1.RollNode) int {
 		return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(len(w.Nodes[a.Name].Hit.Pods), len(w.Nodes[b.Name].Hit.Pods)), strings.Compare(a.Name, b.Name))
 	})
+	if w.Roll.Spec.PerLabel != "" || inWork < int(ptr.Deref(w.Roll.Spec.AtATime, 1)) {
+		w.byLanding(all)
+	}
 	return all
+}
+
+// foreseen is for how many nodes a roll asks whether their pods land again, since each takes a simulation.
+const foreseen = 8
+
+// byLanding puts those of the first nodes last whose pods do not land again, as far as that is known. A node
+// without pods strands none.
+func (w *work) byLanding(all []*v1alpha1.RollNode) {
+	if w.Input.Stranded == nil || len(all) < 2 {
+		return
+	}
+	first, stranded := all[:min(len(all), foreseen)], map[string]int{}
+	for _, n := range first {
+		if node := w.Nodes[n.Name]; unready(node) == "" && len(node.Hit.Pods) > 0 {
+			stranded[n.Name] = w.Input.Stranded(n.Name)
+		}
+	}
+	slices.SortStableFunc(first, func(a, b *v1alpha1.RollNode) int {
+		return cmp.Or(cmp.Compare(waits(w.Nodes[a.Name]), waits(w.Nodes[b.Name])), cmp.Compare(stranded[a.Name], stranded[b.Name]))
+	})
+}
+
+// waits is 1 for a node that the roll cannot begin with.
+func waits(node Node) int {
+	if unready(node) != "" {
+		return 1
+	}
+	return 0
 }
 
 // unready is why a roll cannot begin with a node.

@@ -52,6 +52,8 @@ type Options struct {
 	UsageSynced []cache.DoneChecker
 	// Thresholds are those of the guard.
 	Thresholds guard.Thresholds
+	// Foresight finds out which pods do not land again; nil orders nodes by the number of their pods.
+	Foresight drain.Foresight
 	// Recorder makes events about rolls; nil makes none.
 	Recorder record.EventRecorder
 	// Metrics may be nil.
@@ -78,6 +80,8 @@ type Controller struct {
 	made    *drain.Made
 	// refused is why the last write for a node failed, by roll and node.
 	refused map[string]string
+	// landings are the last answers of Foresight, by roll and node.
+	landings map[string]landing
 }
 
 // New prepares a controller; [Controller.Run] makes it work.
@@ -90,7 +94,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1), written: map[string]*v1alpha1.DeviceRoll{},
-		made: drain.NewMade(options.Drains.GetStore()), refused: map[string]string{},
+		made: drain.NewMade(options.Drains.GetStore()), refused: map[string]string{}, landings: map[string]landing{},
 	}, nil
 }
 

@@ -63,6 +63,25 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestOrderByLanding: the nodes whose pods land again are first, also with more pods than others.
+func TestOrderByLanding(t *testing.T) {
+	m := newModel(t, 3, asIs)
+	m.nodes["node-0"].consumers, m.nodes["node-1"].consumers, m.nodes["node-2"].consumers = 1, 2, 3
+	asked := map[string]int{}
+	m.stranded = func(node string) int {
+		asked[node]++
+		return map[string]int{"node-0": 1, "node-1": 1}[node]
+	}
+	m.run(300, m.completed)
+	a, b, c := m.node(2), m.node(0), m.node(1)
+	if b.StartTime.Before(a.CompletionTime) || c.StartTime.Before(b.CompletionTime) {
+		t.Errorf("%+v", m.roll.Status.Nodes)
+	}
+	if asked["node-0"] == 0 || asked["node-1"] == 0 {
+		t.Errorf("asked %v", asked)
+	}
+}
+
 // TestGroups: atATime counts for each value of the label.
 func TestGroups(t *testing.T) {
 	m := newModel(t, 6, func(spec *v1alpha1.DeviceRollSpec) { spec.AtATime, spec.PerLabel = ptr.To[int32](2), "zone" })

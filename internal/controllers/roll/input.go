@@ -23,6 +23,9 @@ type Input struct {
 	Nodes map[string]Node
 	// Drains are those of the roll.
 	Drains []*v1alpha1.DeviceDrain
+	// Stranded finds out how many pods of a node do not land again when it is drained, 0 where that is not
+	// known. Nil is never known.
+	Stranded func(node string) int
 	// Window has the thresholds of the site, Starts are the evictions that began.
 	Window guard.Window
 	Starts []guard.Start

@@ -28,6 +28,8 @@ type model struct {
 	limit  guard.Thresholds
 	now    time.Time
 	uids   int
+	// stranded is the foresight; nil is none.
+	stranded func(node string) int
 	// calls counts calls, and the controller is killed before that with the number killAt; -1 never.
 	calls, killAt int
 	most          int
@@ -67,7 +69,7 @@ func (m *model) newPod(node string, ready bool) Pod {
 
 // input is what the controller reads.
 func (m *model) input() Input {
-	in := Input{Roll: m.roll.DeepCopy(), Nodes: map[string]Node{}, Now: m.now, Window: guard.Window{Thresholds: m.limit, Length: 10 * time.Minute}}
+	in := Input{Roll: m.roll.DeepCopy(), Nodes: map[string]Node{}, Now: m.now, Stranded: m.stranded, Window: guard.Window{Thresholds: m.limit, Length: 10 * time.Minute}}
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
 		n := m.nodes[name]
 		node := n.Node
