@@ -306,6 +306,10 @@ func (s rollSite) gone() {
 		s.Errorf("%+v", status.Counts)
 	}
 	s.noRules(drain)
+	s.within(3*time.Minute, "the garbage collector of pods removes the driver of the node", func(ctx context.Context) (bool, string) {
+		pod := s.fleet.driverPods(ctx, rolling)[node]
+		return pod == nil || pod.UID != first[node].UID, "it is there"
+	})
 	s.replaced(first, node, other)
 	s.within(3*time.Minute, "the replicas run on the other nodes", func(ctx context.Context) (bool, string) {
 		set, err := s.client.AppsV1().ReplicaSets("default").Get(ctx, "web", metav1.GetOptions{})
