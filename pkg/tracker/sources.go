@@ -452,16 +452,16 @@ func (c *convertingClient[T]) watch(ctx context.Context, options metav1.ListOpti
 	if err != nil {
 		return nil, err
 	}
-	return watch.Filter(result, func(event watch.Event) (watch.Event, bool) {
+	return convertWatch(result, func(event watch.Event) watch.Event {
 		if object, ok := event.Object.(*unstructured.Unstructured); ok {
 			converted, err := convert[T](object)
 			if err != nil {
 				status := apierrors.NewInternalError(err).Status()
-				return watch.Event{Type: watch.Error, Object: &status}, true
+				return watch.Event{Type: watch.Error, Object: &status}
 			}
 			event.Object = converted
 		}
-		return event, true
+		return event
 	}), nil
 }
 
