@@ -153,17 +153,17 @@ func (k *kubelet) stop(t testing.TB) {
 }
 
 // useCgroups lets it keep a cgroup for each pod, below one of its own, from its next start on. Without
-// these, a kubelet of 1.37 crashes when it resizes a container.
+// these, a kubelet of 1.37 crashes when it resizes a container. The error is that no cgroup can be created here.
 func (k *kubelet) useCgroups(t testing.TB) error {
 	t.Helper()
 	name := filepath.Base(filepath.Dir(k.config))
 	content, err := os.ReadFile(k.config)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	changed := strings.Replace(string(content), "cgroupsPerQOS: false", "cgroupsPerQOS: true\ncgroupRoot: /"+name, 1)
 	if err := os.WriteFile(k.config, []byte(changed), 0o644); err != nil {
-		return err
+		t.Fatal(err)
 	}
 	for _, parent := range hierarchies(t) {
 		own := filepath.Join(parent, name)
