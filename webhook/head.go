@@ -24,13 +24,13 @@ type head struct {
 
 // parseHead reads the head from the beginning of a request. What cannot be read is empty.
 func parseHead(data []byte) (h head) {
-	d := headDecoder{jsontext.NewDecoder(bytes.NewBuffer(data))}
-	d.fields(func(name string) bool {
-		switch name {
+	d := headDecoder{jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))}
+	d.fields(func(name []byte) bool {
+		switch string(name) {
 		case "apiVersion":
 			return readText(d, &h.apiVersion)
 		case "request":
-			d.fields(func(name string) bool { return h.read(d, name) })
+			d.fields(func(name []byte) bool { return h.read(d, name) })
 			return false
 		}
 		return d.SkipValue() == nil
@@ -39,13 +39,13 @@ func parseHead(data []byte) (h head) {
 }
 
 // read reads a field of the request; false at the end of the head.
-func (h *head) read(d headDecoder, name string) bool {
-	switch name {
+func (h *head) read(d headDecoder, name []byte) bool {
+	switch string(name) {
 	case "uid":
 		return readText(d, &h.uid)
 	case "resource":
-		return d.fields(func(name string) bool {
-			switch name {
+		return d.fields(func(name []byte) bool {
+			switch string(name) {
 			case "group":
 				return readText(d, &h.group)
 			case "resource":
@@ -60,8 +60,8 @@ func (h *head) read(d headDecoder, name string) bool {
 	case "operation":
 		return readText(d, &h.operation)
 	case "userInfo":
-		return d.fields(func(name string) bool {
-			if name == "username" {
+		return d.fields(func(name []byte) bool {
+			if string(name) == "username" {
 				return readText(d, &h.user)
 			}
 			return d.SkipValue() == nil
@@ -76,13 +76,13 @@ type headDecoder struct{ *jsontext.Decoder }
 
 // fields calls read for the fields of an object until it returns false. It returns whether
 // the whole object was read.
-func (d headDecoder) fields(read func(name string) bool) bool {
+func (d headDecoder) fields(read func(name []byte) bool) bool {
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
 		return false
 	}
 	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil || !read(name.String()) {
+		name, err := d.ReadValue()
+		if err != nil || !read(unquoted(name)) {
 			return false
 		}
 	}
@@ -92,12 +92,21 @@ func (d headDecoder) fields(read func(name string) bool) bool {
 
 // readText reads a string or null; false for anything else.
 func readText[T ~string](d headDecoder, into *T) bool {
-	token, err := d.ReadToken()
-	if err != nil || token.Kind() != '"' && token.Kind() != 'n' {
+	value, err := d.ReadValue()
+	if err != nil || value.Kind() != '"' && value.Kind() != 'n' {
 		return false
 	}
-	if token.Kind() == '"' {
-		*into = T(token.String())
+	if value.Kind() == '"' {
+		*into = T(unquoted(value))
 	}
 	return true
+}
+
+// unquoted returns a JSON string without its quotes. It copies only what has escapes.
+func unquoted(value jsontext.Value) []byte {
+	if inner := value[1 : len(value)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return inner
+	}
+	text, _ := jsontext.AppendUnquote(nil, value) // the decoder has checked it
+	return text
 }

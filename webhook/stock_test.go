@@ -31,7 +31,9 @@ func stock(t testing.TB, mutating, validating admission.Handler) *running {
 	}
 	mux := http.NewServeMux()
 	for path, handler := range map[string]admission.Handler{"/mutate": mutating, "/validate": validating} {
-		mux.Handle("POST "+path, &admission.Webhook{Handler: handler, LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return logr.Discard() }})
+		mux.Handle("POST "+path, &admission.Webhook{Handler: handler, LogConstructor: func(_ logr.Logger, req *admission.Request) logr.Logger {
+			return admission.DefaultLogConstructor(logr.Discard(), req)
+		}})
 	}
 	server := &http.Server{Handler: mux, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}}
 	done := make(chan error, 1)
