@@ -15,6 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/testmemory"
 )
 
 // BenchmarkLint10000 lints 10,000 documents of resource.k8s.io from public manifests in
@@ -77,18 +78,12 @@ func run(b *testing.B, command *exec.Cmd) (memory int, wanted time.Duration) {
 			}
 			return memory, wanted
 		case <-tick.C:
-			memory = max(memory, peak(command.Process.Pid))
+			if peak, err := testmemory.Of(command.Process.Pid, "VmHWM"); err == nil {
+				memory = max(memory, int(peak>>10))
+			}
 			wanted = max(wanted, scheduled(command.Process.Pid))
 		}
 	}
-}
-
-func peak(process int) (kilobytes int) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
-	if _, after, found := bytes.Cut(status, []byte("VmHWM:")); err == nil && found {
-		_, _ = fmt.Sscan(string(after), &kilobytes)
-	}
-	return kilobytes
 }
 
 func scheduled(process int) (sum time.Duration) {

@@ -26,6 +26,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/dra-steward/dra-steward/internal/testmemory"
 )
 
 // The limit of the chart, and what its templates make of it for the Go runtime.
@@ -99,7 +101,7 @@ func start(t *testing.T) *process {
 	}
 	log := &bytes.Buffer{}
 	command := exec.Command("sh", "-c", `if [ -n "$0" ]; then echo $$ > "$0"; else ulimit -d "$1"; fi && shift && exec "$@"`,
-		limited(t), strconv.Itoa(limit>>10), build(t), "serve",
+		testmemory.Limit(t, limit), strconv.Itoa(limit>>10), build(t), "serve",
 		"--cert-dir="+t.TempDir(), "--self-signed=127.0.0.1", "--metrics-address=", "--shutdown-delay=0s", "--log-level=error",
 		"--address="+addresses[0], "--health-address="+addresses[1])
 	command.Env = append(os.Environ(), "GOMEMLIMIT="+goLimit)
@@ -139,37 +141,14 @@ func build(t *testing.T) string {
 	return program
 }
 
-// limited makes a control group with the limit and returns the file by which a process enters
-// it; empty where none can be made.
-func limited(t *testing.T) string {
-	t.Helper()
-	for _, version := range []struct{ parent, limit string }{{"/sys/fs/cgroup", "memory.max"}, {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}} {
-		dir := filepath.Join(version.parent, fmt.Sprint("dra-steward-test-", os.Getpid()))
-		if os.Mkdir(dir, 0o755) != nil {
-			continue
-		}
-		t.Cleanup(func() { _ = os.Remove(dir) })
-		if os.WriteFile(filepath.Join(dir, version.limit), []byte(strconv.Itoa(limit)), 0o600) == nil {
-			return filepath.Join(dir, "cgroup.procs")
-		}
-	}
-	return ""
-}
-
 // memory returns a value of the kernel about the process, in bytes.
 func (p *process) memory(t *testing.T, key string) int64 {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	bytes, err := testmemory.Of(p.pid, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, value, _ := strings.Cut(string(status), "\n"+key+":")
-	value, _, _ = strings.Cut(value, "kB")
-	kilobytes, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kilobytes << 10
+	return bytes
 }
 
 func (p *process) client(t *testing.T) *http.Client {

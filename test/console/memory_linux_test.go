@@ -18,6 +18,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	consolecmd "github.com/dra-steward/dra-steward/internal/cli/console"
+	"github.com/dra-steward/dra-steward/internal/testmemory"
 )
 
 // asProgram makes the test binary the command console, in a process of its own.
@@ -57,7 +58,15 @@ func TestMemory(t *testing.T) {
 	var text string
 	b.run(chromedp.Evaluate(frames, &text, awaitPromise))
 	rss, pss := treeMemory(t, browser)
-	now, peak := processMemory(t, pid, "status", "VmRSS:"), processMemory(t, pid, "status", "VmHWM:")
+	held, err := testmemory.Of(pid, "VmRSS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, err := testmemory.Of(pid, "VmHWM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, peak := int(held>>20), int(most>>20)
 	t.Logf("console: RSS %d MiB, peak %d MiB; browser: PSS %d MiB (%d MiB with an empty page), sum of RSS %d MiB", now, peak, pss, empty, rss)
 	if peak > maxServer {
 		t.Errorf("the console takes %d MiB, want at most %d", peak, maxServer)
@@ -116,16 +125,16 @@ func treeMemory(t *testing.T, root int) (rss, pss int) {
 	}
 	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
 		todo = append(todo, children[todo[0]]...)
-		rss += processMemory(t, todo[0], "smaps_rollup", "Rss:")
-		pss += processMemory(t, todo[0], "smaps_rollup", "Pss:")
+		rss += mappedMemory(t, todo[0], "Rss:")
+		pss += mappedMemory(t, todo[0], "Pss:")
 	}
 	return rss, pss
 }
 
-// processMemory is a line of a file below /proc/PID, in MiB; 0 for a process that has ended.
-func processMemory(t *testing.T, pid int, file, name string) int {
+// mappedMemory is a line of /proc/PID/smaps_rollup, in MiB; 0 for a process that has ended.
+func mappedMemory(t *testing.T, pid int, name string) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0
 	}

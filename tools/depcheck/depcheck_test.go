@@ -21,6 +21,7 @@ func TestArrows(t *testing.T) {
 		t.Fatalf("only %d packages: the go command did not list the dependencies", len(graph))
 	}
 	report(t, graph.Check(Packages))
+	report(t, graph.Missing(Packages))
 }
 
 func TestSources(t *testing.T) {
@@ -56,6 +57,15 @@ func report(t *testing.T, problems []string) {
 	t.Helper()
 	for _, p := range problems {
 		t.Error(p)
+	}
+}
+
+// TestMissing shows what a row without a package looks like.
+func TestMissing(t *testing.T) {
+	table := map[string]Package{"here": {Floor: 1}, "gone": {Floor: 1}}
+	got := Graph{Root + "/here": nil}.Missing(table)
+	if len(got) != 1 || !strings.HasPrefix(got[0], "gone: there is no such package") {
+		t.Errorf("%q", got)
 	}
 }
 

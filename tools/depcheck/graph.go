@@ -63,6 +63,16 @@ func (g Graph) Check(table map[string]Package) (problems []string) {
 	return problems
 }
 
+// Missing returns the rows of the table whose package does not exist, a line each.
+func (g Graph) Missing(table map[string]Package) (problems []string) {
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if _, exists := g[Root+"/"+name]; !exists {
+			problems = append(problems, fmt.Sprintf("%s: there is no such package; delete its row from tools/depcheck/table.go", name))
+		}
+	}
+	return problems
+}
+
 // upward returns the imports of one package that do not point down.
 func (g Graph) upward(name string, p Package, table map[string]Package) (problems []string) {
 	for _, path := range g[Root+"/"+name] {

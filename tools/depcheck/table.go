@@ -151,15 +151,15 @@ var Packages = map[string]Package{
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
 	// For tests and for the build; no package that ships imports them.
-	"internal/testobj": {Floor: 1, Importers: []string{"(tests)"}},
-	"tools/apicheck":   {Floor: 1, Importers: []string{"(tests)"}},
-	"tools/chartdoc":   {Floor: 4, Importers: []string{"(tests)"}},
-	"tools/depcheck":   {Floor: 1, Importers: []string{"(tests)"}},
-	"tools/citest":     {Floor: 1, Importers: []string{"(tests)"}},
-	"tools/doctest":    {Floor: 1, Importers: []string{"(tests)"}},
-	"tools/build":      {Floor: 1, Importers: []string{"(tests)"}}, // the module image ships what it builds
-	"tools/mutants":    {Floor: 1, Importers: []string{"(tests)"}},
-	"tools/krew":       {Floor: 1, Importers: []string{"(tests)"}}, // the module image fills it in
+	"internal/testmemory": {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/apicheck":      {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/chartdoc":      {Floor: 4, Importers: []string{"(tests)"}},
+	"tools/depcheck":      {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/citest":        {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/doctest":       {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/build":         {Floor: 1, Importers: []string{"(tests)"}}, // the module image ships what it builds
+	"tools/mutants":       {Floor: 1, Importers: []string{"(tests)"}},
+	"tools/krew":          {Floor: 1, Importers: []string{"(tests)"}}, // the module image fills it in
 	// The modules test/envtest and test/oracle build Kubernetes with it.
 	"tools/modules":     {Floor: 1, Importers: []string{"(tests)", "tools/modules/set"}},
 	"tools/modules/set": {Floor: 2, Importers: []string{"(tests)"}},
@@ -187,7 +187,7 @@ var Modules = map[string][]string{
 	"test/certmanager": {},
 	"test/chart":       {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil"},
 	"test/console":     {},
-	"test/envtest":     {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil", "tools/build", "tools/kubemodule", "test/chart", "test/chart/controller", "webhook"},
+	"test/envtest":     {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil", "internal/testmemory", "tools/build", "tools/kubemodule", "test/chart", "test/chart/controller", "webhook"},
 	"test/evictor":     {},
 	"test/node":        {"..."},
 	"test/oracle":      {"..."},

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/dra-steward/dra-steward/internal/testmemory"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 )
 
@@ -98,7 +99,7 @@ func TestLargeAnswerInMemory(t *testing.T) {
 				t.Errorf("events: %v, %v", events.Items, err)
 			}
 			// Pages of the program's file can be read again, the kernel takes them back.
-			peak := a.memory(t, "VmHWM") - a.memory(t, "RssFile")
+			peak := memory(t, a.pid, "VmHWM") - memory(t, a.pid, "RssFile")
 			t.Logf("%d claim resources, %d MiB: the agent has %d MiB at the peak, limit %d MiB",
 				len(answer.PodResources[0].Containers[0].DynamicResources[0].ClaimResources), proto.Size(answer)>>20, peak>>20, agentMemory>>20)
 			if peak >= agentMemory {
@@ -145,7 +146,7 @@ func startLimited(t *testing.T, node, kubelet string) *limitedAgent {
 	listener.Close()
 	a := &limitedAgent{address: listener.Addr().String(), socket: filepath.Join(t.TempDir(), "s"), out: &log{}, ended: make(chan struct{})}
 	command := exec.Command("sh", "-c", `if [ -n "$0" ]; then echo $$ > "$0"; else ulimit -d "$1"; fi && shift && exec "$@"`,
-		memoryGroup(t), strconv.Itoa(agentMemory>>10), os.Args[0], "node", "watch", "--node-name", node, "--kubeconfig", cluster.Kubeconfig(),
+		testmemory.Limit(t, agentMemory), strconv.Itoa(agentMemory>>10), os.Args[0], "node", "watch", "--node-name", node, "--kubeconfig", cluster.Kubeconfig(),
 		"--pod-resources-socket", kubelet, "--serve-socket", a.socket, "--health-address", "", "--metrics-address", a.address, "--interval", "100ms")
 	command.Env, command.Stdout, command.Stderr = append(os.Environ(), asProgram+"=1", "GOMEMLIMIT="+agentGoMemory), a.out, a.out
 	if err := command.Start(); err != nil {
@@ -164,23 +165,6 @@ func startLimited(t *testing.T, node, kubelet string) *limitedAgent {
 		}
 	})
 	return a
-}
-
-// memoryGroup makes a control group with the limit and returns the file by which a process enters it; empty
-// where none can be made.
-func memoryGroup(t *testing.T) string {
-	t.Helper()
-	for _, version := range []struct{ parent, limit string }{{"/sys/fs/cgroup", "memory.max"}, {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}} {
-		dir := filepath.Join(version.parent, fmt.Sprint("dra-steward-agent-", os.Getpid()))
-		if os.Mkdir(dir, 0o755) != nil {
-			continue
-		}
-		t.Cleanup(func() { _ = os.Remove(dir) })
-		if os.WriteFile(filepath.Join(dir, version.limit), []byte(strconv.Itoa(agentMemory)), 0o600) == nil {
-			return filepath.Join(dir, "cgroup.procs")
-		}
-	}
-	return ""
 }
 
 // metrics returns the lines that begin with a text.
@@ -242,18 +226,11 @@ func (a *limitedAgent) serves(t *testing.T) {
 	}
 }
 
-// memory returns a value of the kernel about the process, in bytes.
-func (a *limitedAgent) memory(t *testing.T, key string) int64 {
+func memory(t *testing.T, pid int, key string) int64 {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
+	bytes, err := testmemory.Of(pid, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, value, _ := strings.Cut(string(status), "\n"+key+":")
-	value, _, _ = strings.Cut(value, "kB")
-	kilobytes, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kilobytes << 10
+	return bytes
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dra-steward/dra-steward/internal/testmemory"
 )
 
 // A process is the program that runs for long.
@@ -127,21 +129,14 @@ func cpu(t *testing.T, pid int) time.Duration {
 }
 
 // rss and peak are what a process holds in RAM and the most that it held, in MiB.
-func rss(t *testing.T, pid int) float64  { return memory(t, pid, "VmRSS:") }
-func peak(t *testing.T, pid int) float64 { return memory(t, pid, "VmHWM:") }
+func rss(t *testing.T, pid int) float64  { return memory(t, pid, "VmRSS") }
+func peak(t *testing.T, pid int) float64 { return memory(t, pid, "VmHWM") }
 
-func memory(t *testing.T, pid int, line string) float64 {
+func memory(t *testing.T, pid int, key string) float64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	bytes, err := testmemory.Of(pid, key)
 	must(t, err)
-	_, after, found := strings.Cut(string(text), line)
-	fields := strings.Fields(after)
-	if !found || len(fields) == 0 {
-		t.Fatalf("process %d: no %s", pid, line)
-	}
-	kib, err := strconv.ParseFloat(fields[0], 64)
-	must(t, err)
-	return kib / 1024
+	return float64(bytes) / (1 << 20)
 }
 
 // component finds the process of the control plane that works in a folder.

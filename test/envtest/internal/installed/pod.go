@@ -1,7 +1,6 @@
 package installed
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/dra-steward/dra-steward/internal/testmemory"
 )
 
 // A Pod is one process.
@@ -75,33 +75,22 @@ func (p *Pod) Signal(s syscall.Signal) error {
 }
 
 // Memory is what the process holds in RAM, in bytes.
-func (p *Pod) Memory() (int64, error) { return p.memory("VmRSS:") }
+func (p *Pod) Memory() (int64, error) { return p.memory("VmRSS") }
 
 // PeakMemory is the most that the process has held in RAM, in bytes.
-func (p *Pod) PeakMemory() (int64, error) { return p.memory("VmHWM:") }
+func (p *Pod) PeakMemory() (int64, error) { return p.memory("VmHWM") }
 
 // errNotStarted is that of a pod whose process is not there yet.
 var errNotStarted = errors.New("the process has not started yet")
 
-func (p *Pod) memory(line string) (int64, error) {
+func (p *Pod) memory(key string) (int64, error) {
 	p.mutex.Lock()
 	process := p.process
 	p.mutex.Unlock()
 	if process == nil || process.Process == nil {
 		return 0, errNotStarted
 	}
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", process.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if value, found := strings.CutPrefix(lines.Text(), line); found {
-			kilobytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
-			return kilobytes << 10, err
-		}
-	}
-	return 0, fmt.Errorf("%s: no %s", file.Name(), line)
+	return testmemory.Of(process.Process.Pid, key)
 }
 
 func (p *Pod) terminate() { p.once.Do(func() { close(p.deleted) }) }

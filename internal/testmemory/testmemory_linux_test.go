@@ -1,0 +1,22 @@
+package testmemory_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dra-steward/dra-steward/internal/testmemory"
+)
+
+func TestOf(t *testing.T) {
+	held, err := testmemory.Of(os.Getpid(), "VmRSS")
+	if most, err2 := testmemory.Of(os.Getpid(), "VmHWM"); err != nil || err2 != nil || held < 1<<20 || most < held/2 {
+		t.Errorf("%d (%v) of at most %d (%v)", held, err, most, err2)
+	}
+	if _, err := testmemory.Of(os.Getpid(), "VmNone"); err == nil || !strings.Contains(err.Error(), "VmNone") {
+		t.Errorf("a key that does not exist: %v", err)
+	}
+	if _, err := testmemory.Of(-1, "VmRSS"); err == nil {
+		t.Error("no error for a process that does not exist")
+	}
+}
