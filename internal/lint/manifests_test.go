@@ -153,32 +153,59 @@ func (s manifestSources) section(t *testing.T, project string, reports []Diagnos
 	return fmt.Sprintf("\n## %s\n\n%s\n\n| file | object | rule | severity | finding |\n| --- | --- | --- | --- | --- |\n%s%s", project, s.from[project], rows.String(), patchOf(project))
 }
 
-// intelTolerations is the form of tolerations in two examples that are not among the public
-// manifests above. Each API server accepts it.
-const intelTolerations = `apiVersion: resource.k8s.io/v1
+// intelExample is the beginning of two examples that are not among the public manifests above, one
+// for each driver. Each API server accepts it.
+const intelExample = `apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
-metadata: {name: monitor}
+metadata:
+  name: monitor-claim
 spec:
   spec:
     devices:
       requests:
-      - name: monitor
-        exactly: {deviceClassName: gpu.intel.com, adminAccess: true, allocationMode: All, tolerations: [{effect: NoExecute}, {effect: NoSchedule}]}
+      - name: %[1]s
+        exactly:
+          deviceClassName: %[1]s.intel.com
+          adminAccess: true
+          allocationMode: "All"
+          tolerations:
+          - effect: NoExecute
+          - effect: NoSchedule
+---
+apiVersion: v1
+kind: Pod
 `
 
-// intelSection has two examples whose tolerations are narrower than meant: the operator defaults
-// to Equal, which with an empty key tolerates only taints without a value.
+// intelSection has the two examples, whose tolerations are narrower than meant: the operator defaults
+// to Equal, which with an empty key tolerates only taints without a value. Lint finds nothing once the
+// patch is applied.
 func intelSection(t *testing.T) string {
 	t.Helper()
-	line, _, _ := strings.Cut(findings(t, intelTolerations, ""), "\n")
-	if !strings.Contains(line, "[toleration-empty-key]") {
-		t.Errorf("lint reports %q, want toleration-empty-key", line)
+	const project = "intel-resource-drivers-for-kubernetes"
+	line, changes := "", readPatch(t, project)
+	for _, driver := range []string{"gpu", "gaudi"} {
+		example, path := fmt.Sprintf(intelExample, driver), "deployments/"+driver+"/examples/monitor-pod-inline.yaml"
+		before, after := filepath.Join(t.TempDir(), "before.yaml"), filepath.Join(t.TempDir(), "after.yaml")
+		if err := os.WriteFile(before, []byte(example), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		patchFile(t, before, after, changes[path])
+		patched, err := os.ReadFile(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := findings(t, string(patched), ""); len(changes[path]) == 0 || strings.Contains(found, "error:") || strings.Contains(found, "warning:") {
+			t.Errorf("%s, patched: %s", path, found)
+		}
+		if line, _, _ = strings.Cut(findings(t, example, ""), "\n"); !strings.Contains(line, "[toleration-empty-key]") {
+			t.Errorf("%s: lint reports %q, want toleration-empty-key", path, line)
+		}
 	}
 	_, line, _ = strings.Cut(line, " error: ")
-	return fmt.Sprintf("\n## intel-resource-drivers-for-kubernetes\n\nintel/intel-resource-drivers-for-kubernetes @ 1da939faa33a90dd641d0327cdcdcbbfaa1acdb4: "+
+	return fmt.Sprintf("\n## %[1]s\n\nintel/%[1]s @ 1da939faa33a90dd641d0327cdcdcbbfaa1acdb4: "+
 		"deployments/gpu/examples/monitor-pod-inline.yaml and deployments/gaudi/examples/monitor-pod-inline.yaml\n\n"+
-		"The tolerations `{effect: NoExecute}` and `{effect: NoSchedule}` have no operator, so it is Equal, and they tolerate only taints without a value (%s):\n\n"+
-		"```text\n%s\n```\n\nThe change: `{operator: Exists, effect: NoExecute}` and `{operator: Exists, effect: NoSchedule}`.\n", ruleLink(t, "toleration-empty-key"), line)
+		"The tolerations `{effect: NoExecute}` and `{effect: NoSchedule}` have no operator, so it is Equal, and they tolerate only taints without a value (%[2]s):\n\n"+
+		"```text\n%[3]s\n```\n%[4]s", project, ruleLink(t, "toleration-empty-key"), line, patchOf(project))
 }
 
 // cell is a text as a table and a Markdown page show it.
