@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -82,4 +83,10 @@ func RefusedForNow(err error) bool {
 // level debug names them.
 func WaitFor(ctx context.Context, what string, checkers ...cache.DoneChecker) bool {
 	return cache.WaitFor(klog.NewContext(ctx, klog.FromContext(ctx).V(1)), what, checkers...)
+}
+
+// Newer reports whether an object with the one resourceVersion was written after one with the other.
+func Newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
 }

@@ -180,7 +180,7 @@ func (c *Controller) newest(name string) *v1alpha1.DeviceDrain {
 	if err != nil || !exists || !ok {
 		return nil
 	}
-	if written := c.written[name]; written != nil && written.UID == read.UID && newer(written, read) {
+	if written := c.written[name]; written != nil && written.UID == read.UID && reconcile.Newer(written.ResourceVersion, read.ResourceVersion) {
 		return written
 	}
 	delete(c.written, name)

@@ -5,10 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // listen adds the handlers: a drain, or a rule of a drain, wakes that drain; whatever
@@ -85,10 +82,4 @@ func (c *Controller) somethingChanged(object any) {
 		return
 	}
 	c.wakeAll()
-}
-
-// newer reports whether a was written after b.
-func newer(a, b *v1alpha1.DeviceDrain) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
-	return err == nil && order > 0
 }

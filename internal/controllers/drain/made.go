@@ -12,6 +12,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -24,7 +25,8 @@ const expected = 30 * time.Second
 type Made struct {
 	store   cache.Store
 	written map[string]writtenDrain
-	deleted map[types.UID]bool
+	// deleted has when drains were deleted that the informer may still have.
+	deleted map[types.UID]time.Time
 }
 
 // A writtenDrain is as the API server answered, at a time.
@@ -35,7 +37,7 @@ type writtenDrain struct {
 
 // NewMade returns the drains of an informer's store.
 func NewMade(store cache.Store) *Made {
-	return &Made{store, map[string]writtenDrain{}, map[types.UID]bool{}}
+	return &Made{store, map[string]writtenDrain{}, map[types.UID]time.Time{}}
 }
 
 // Wrote notes the answer of the API server to a write.
@@ -44,7 +46,12 @@ func (m *Made) Wrote(d *v1alpha1.DeviceDrain, now time.Time) {
 }
 
 // Deleted notes that a drain was deleted.
-func (m *Made) Deleted(d *v1alpha1.DeviceDrain) { m.deleted[d.UID] = true }
+func (m *Made) Deleted(d *v1alpha1.DeviceDrain, now time.Time) {
+	m.deleted[d.UID] = now
+	if m.written[d.Name].DeviceDrain != nil && m.written[d.Name].UID == d.UID {
+		delete(m.written, d.Name)
+	}
+}
 
 // All are all drains as they were read or written last, by name.
 func (m *Made) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
@@ -57,15 +64,15 @@ func (m *Made) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
 		present[d.UID] = true
 		made, known := m.written[d.Name]
 		delete(m.written, d.Name)
-		if known && made.UID == d.UID && newer(made.DeviceDrain, d) {
+		if known && made.UID == d.UID && reconcile.Newer(made.ResourceVersion, d.ResourceVersion) {
 			m.written[d.Name], d = made, made.DeviceDrain
 		}
-		if !m.deleted[d.UID] {
+		if _, deleted := m.deleted[d.UID]; !deleted {
 			all = append(all, d)
 		}
 	}
 	for name, made := range m.written {
-		if present[made.UID] || m.deleted[made.UID] {
+		if present[made.UID] {
 			continue
 		}
 		if now.Sub(made.at) > expected {
@@ -74,8 +81,8 @@ func (m *Made) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
 		}
 		all = append(all, made.DeviceDrain)
 	}
-	for uid := range m.deleted {
-		if !present[uid] {
+	for uid, at := range m.deleted {
+		if !present[uid] && now.Sub(at) > expected {
 			delete(m.deleted, uid)
 		}
 	}

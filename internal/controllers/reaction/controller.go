@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
@@ -74,11 +75,9 @@ type Controller struct {
 	options  Options
 	compiler patch.Compiler
 	changed  chan struct{}
-	// written are the reactions and drains as they were written last, until the informers have
-	// them, deleted the drains that the informers may still have.
+	// written are the reactions as they were written last, until the informer has them.
 	written map[string]*v1alpha1.DeviceReaction
-	drains  map[string]made
-	deleted map[types.UID]bool
+	made    *drain.Made
 	// refused is why the last deletions of drivers' pods were refused, by reaction.
 	refused map[string]map[types.UID]string
 	// failures are the failed binding conditions that were seen last.
@@ -86,12 +85,6 @@ type Controller struct {
 		sync.Mutex
 		all []BindingFailure
 	}
-}
-
-// A made drain is as the API server answered, at a time.
-type made struct {
-	*v1alpha1.DeviceDrain
-	at time.Time
 }
 
 // New prepares a controller; [Controller.Run] makes it work.
@@ -104,7 +97,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1),
-		written: map[string]*v1alpha1.DeviceReaction{}, drains: map[string]made{}, deleted: map[types.UID]bool{}, refused: map[string]map[types.UID]string{},
+		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewMade(options.Drains.GetStore()), refused: map[string]map[types.UID]string{},
 	}, nil
 }
 
@@ -125,34 +118,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	if proofs := c.options.Proofs; proofs != nil {
 		running.Go(func() { proofs.Jobs.RunWithContext(ctx) })
 	}
-	if !reconcile.WaitFor(ctx, "reactions", synced...) {
-		return nil
+	if reconcile.WaitFor(ctx, "reactions", synced...) {
+		reconcile.Passes(ctx, c.changed, gap, c.pass)
 	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		next := c.pass(ctx)
-		timer.Reset(gap)
-		select { // at most one pass each gap
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		timer.Reset(max(next-gap, 0))
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.changed:
-			timer.Reset(0)
-		case <-timer.C:
-			timer.Reset(0)
-		}
-	}
+	return nil
 }
 
 // listen wakes the controller when something changes that reactions read.

@@ -12,7 +12,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -23,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -45,7 +45,7 @@ type cluster struct {
 
 // snapshot reads what the reactions of a pass share. Steps of the pass add their drains.
 func (c *Controller) snapshot(now time.Time) *cluster {
-	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.allDrains()}
+	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.made.All(time.Now())}
 	all.tainted = sync.OnceValue(func() []tracker.Device { return TaintedDevices(all.view) })
 	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)
@@ -189,57 +189,11 @@ func (c *Controller) newest(name string) *v1alpha1.DeviceReaction {
 	if err != nil || !exists || !ok {
 		return nil
 	}
-	if written := c.written[name]; written != nil && written.UID == read.UID && newer(written.ResourceVersion, read.ResourceVersion) {
+	if written := c.written[name]; written != nil && written.UID == read.UID && reconcile.Newer(written.ResourceVersion, read.ResourceVersion) {
 		return written
 	}
 	delete(c.written, name)
 	return read
-}
-
-// expected is how long a drain counts that was created, though the informer has not had it yet.
-const expected = 30 * time.Second
-
-// allDrains are all drains as they were read or written last, by name.
-func (c *Controller) allDrains() (all []*v1alpha1.DeviceDrain) {
-	present := map[types.UID]bool{}
-	for _, object := range c.options.Drains.GetStore().List() {
-		d, is := object.(*v1alpha1.DeviceDrain)
-		if !is {
-			continue
-		}
-		present[d.UID] = true
-		made, known := c.drains[d.Name]
-		delete(c.drains, d.Name)
-		if known && made.UID == d.UID && newer(made.ResourceVersion, d.ResourceVersion) {
-			c.drains[d.Name], d = made, made.DeviceDrain
-		}
-		if !c.deleted[d.UID] {
-			all = append(all, d)
-		}
-	}
-	for name, made := range c.drains {
-		if present[made.UID] {
-			continue
-		}
-		if time.Since(made.at) > expected {
-			delete(c.drains, name)
-			continue
-		}
-		all = append(all, made.DeviceDrain)
-	}
-	for uid := range c.deleted {
-		if !present[uid] {
-			delete(c.deleted, uid)
-		}
-	}
-	slices.SortFunc(all, func(a, b *v1alpha1.DeviceDrain) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}
-
-// newer reports whether a was written after b.
-func newer(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order > 0
 }
 
 // NodeConditions is an informer of nodes with their names and conditions only; the caller runs

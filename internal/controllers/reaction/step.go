@@ -88,7 +88,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceReaction, decisi
 			errs = append(errs, fmt.Errorf("delete DeviceDrain %s: %w", drain.Drain.Name, err))
 			continue
 		}
-		c.deleted[drain.Drain.UID] = true
+		c.made.Deleted(drain.Drain, time.Now())
 		c.options.Metrics.did("delete")
 		c.event(r, corev1.EventTypeNormal, "Uncordoned", fmt.Sprintf("deleted DeviceDrain %s of %s: %s", drain.Drain.Name, drain.Drain.Spec.Devices[0], drain.Because))
 	}
@@ -99,7 +99,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceReaction, decisi
 		case err != nil:
 			errs = append(errs, fmt.Errorf("update DeviceDrain %s: %w", drain.Name, err))
 		default:
-			c.drains[drain.Name] = made{written, time.Now()}
+			c.made.Wrote(written, time.Now())
 			c.options.Metrics.did("update")
 		}
 	}
@@ -109,7 +109,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceReaction, decisi
 			errs = append(errs, c.taken(drain, err))
 			continue
 		}
-		c.drains[drain.Name] = made{created, time.Now()}
+		c.made.Wrote(created, time.Now())
 		all.drains = append(all.drains, created)
 		c.options.Metrics.did("create")
 		c.event(r, corev1.EventTypeNormal, "Draining", fmt.Sprintf("created DeviceDrain %s of %s: %s", drain.Name, drain.Spec.Devices[0], drain.Annotations[v1alpha1.ReasonAnnotation]))

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -26,8 +25,8 @@ const FieldManager = "dra-steward-roll"
 
 // A Client reads and writes DeviceRolls, and what they need.
 type Client struct {
-	client rest.Interface
-	core   kubernetes.Interface
+	rolls ownclient.Kind[*v1alpha1.DeviceRoll, *v1alpha1.DeviceRollList]
+	core  kubernetes.Interface
 	*drains
 }
 
@@ -47,64 +46,45 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for rolls: %w", err)
 	}
-	return &Client{client, core, own}, nil
+	return &Client{ownclient.Rolls(client), core, own}, nil
 }
 
 // Informer is an informer of all rolls; the caller runs it.
-func (c *Client) Informer() cache.SharedIndexInformer {
-	lw := cache.NewListWatchFromClient(c.client, v1alpha1.DeviceRollResource, metav1.NamespaceAll, fields.Everything())
-	return cache.NewSharedIndexInformerWithOptions(lw, &v1alpha1.DeviceRoll{}, cache.SharedIndexInformerOptions{ObjectDescription: v1alpha1.DeviceRollKind})
-}
+func (c *Client) Informer() cache.SharedIndexInformer { return c.rolls.Informer() }
 
 // List reads a page of the rolls, or all.
 func (c *Client) List(ctx context.Context, options metav1.ListOptions) (*v1alpha1.DeviceRollList, error) {
-	list := &v1alpha1.DeviceRollList{}
-	return list, c.client.Get().Resource(v1alpha1.DeviceRollResource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Into(list)
+	return c.rolls.List(ctx, options)
 }
 
 // Watch watches all rolls.
 func (c *Client) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.Watch = true
-	return c.client.Get().Resource(v1alpha1.DeviceRollResource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
+	return c.rolls.Watch(ctx, options)
 }
 
 // GetRoll reads a roll.
 func (c *Client) GetRoll(ctx context.Context, name string) (*v1alpha1.DeviceRoll, error) {
-	r := &v1alpha1.DeviceRoll{}
-	return r, c.client.Get().Resource(v1alpha1.DeviceRollResource).Name(name).Do(ctx).Into(r)
+	return c.rolls.Get(ctx, name, metav1.GetOptions{})
 }
 
 // CreateRoll makes a roll; dryRun asks the API server only whether it would.
 func (c *Client) CreateRoll(ctx context.Context, r *v1alpha1.DeviceRoll, dryRun bool) (*v1alpha1.DeviceRoll, error) {
-	made, request := &v1alpha1.DeviceRoll{}, c.client.Post().Resource(v1alpha1.DeviceRollResource).Body(typed(r))
-	if dryRun {
-		request = request.Param("dryRun", metav1.DryRunAll)
-	}
-	return made, request.Do(ctx).Into(made)
+	return c.rolls.Create(ctx, r, metav1.CreateOptions{DryRun: ownclient.DryRun(dryRun)})
 }
 
 // UpdateRoll writes metadata and spec of a roll, unless it has changed since it was read.
 func (c *Client) UpdateRoll(ctx context.Context, r *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
-	written := &v1alpha1.DeviceRoll{}
-	return written, c.client.Put().Resource(v1alpha1.DeviceRollResource).Name(r.Name).Body(typed(r)).Do(ctx).Into(written)
+	return c.rolls.Update(ctx, r, metav1.UpdateOptions{})
 }
 
 // UpdateRollStatus writes the status of a roll, unless it has changed since it was read.
 func (c *Client) UpdateRollStatus(ctx context.Context, r *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
-	written := &v1alpha1.DeviceRoll{}
-	return written, c.client.Put().Resource(v1alpha1.DeviceRollResource).Name(r.Name).SubResource("status").Param("fieldManager", FieldManager).Body(typed(r)).Do(ctx).Into(written)
+	return c.rolls.UpdateStatus(ctx, r, metav1.UpdateOptions{FieldManager: FieldManager})
 }
 
 // DeleteRoll deletes a roll, and by that its drains.
 func (c *Client) DeleteRoll(ctx context.Context, name string) error {
-	return c.client.Delete().Resource(v1alpha1.DeviceRollResource).Name(name).Do(ctx).Error()
-}
-
-// typed is a roll with its kind.
-func typed(r *v1alpha1.DeviceRoll) *v1alpha1.DeviceRoll {
-	r = r.DeepCopy()
-	r.APIVersion, r.Kind = v1alpha1.GroupVersion().String(), v1alpha1.DeviceRollKind
-	return r
+	return c.rolls.Delete(ctx, name, metav1.DeleteOptions{})
 }
 
 // DriverPods reads the pods of a driver on a node.

@@ -10,11 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -35,7 +35,7 @@ func (c *Controller) rolls() (all []*v1alpha1.DeviceRoll) {
 		if !is {
 			continue
 		}
-		if written := c.written[read.Name]; written != nil && written.UID == read.UID && newer(written.ResourceVersion, read.ResourceVersion) {
+		if written := c.written[read.Name]; written != nil && written.UID == read.UID && reconcile.Newer(written.ResourceVersion, read.ResourceVersion) {
 			read = written
 		} else {
 			delete(c.written, read.Name)
@@ -44,12 +44,6 @@ func (c *Controller) rolls() (all []*v1alpha1.DeviceRoll) {
 	}
 	slices.SortFunc(all, func(a, b *v1alpha1.DeviceRoll) int { return strings.Compare(a.Name, b.Name) })
 	return all
-}
-
-// newer reports whether a was written after b.
-func newer(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order > 0
 }
 
 // gather finds out what there is to decide about.

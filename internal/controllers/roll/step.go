@@ -125,7 +125,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceRoll, decision D
 			errs = append(errs, fmt.Errorf("delete DeviceDrain %s: %w", d.Name, err))
 			continue
 		}
-		c.made.Deleted(d)
+		c.made.Deleted(d, time.Now())
 		c.wake()
 	}
 	return errors.Join(errs...)

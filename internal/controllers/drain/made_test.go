@@ -1,0 +1,45 @@
+package drain
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+)
+
+// TestMadeBehindInformer: a drain that was created and deleted before the informer has either does not
+// count, whatever the informer shows meanwhile.
+func TestMadeBehindInformer(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	made, now := NewMade(store), time.Unix(1, 0)
+	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: types.UID("1"), ResourceVersion: "5"}}
+	counts := func(want int, when string) {
+		t.Helper()
+		if all := made.All(now); len(all) != want {
+			t.Errorf("%s: %d drains count, want %d", when, len(all), want)
+		}
+	}
+	made.Wrote(d, now)
+	counts(1, "created")
+	made.Deleted(d, now)
+	counts(0, "deleted")
+	counts(0, "deleted, second pass")
+	if err := store.Add(d); err != nil {
+		t.Fatal(err)
+	}
+	counts(0, "the informer has the creation")
+	if err := store.Delete(d); err != nil {
+		t.Fatal(err)
+	}
+	counts(0, "the informer has the deletion")
+	next := d.DeepCopy()
+	next.UID, next.ResourceVersion = "2", "9"
+	made.Wrote(next, now)
+	counts(1, "another of the same name")
+	now = now.Add(expected + time.Second)
+	counts(0, "the informer never had it")
+}
