@@ -93,12 +93,17 @@ type limiter struct {
 	heads, received fairqueue.Shares
 	bodies          [classes]fairqueue.Shares
 	// spares are shared by address.
-	spares  fairqueue.Queue
+	spares fairqueue.Queue
+	// buffers have the bodies of most requests, which nothing needs once they are decoded.
+	buffers sync.Pool
 	metrics *Metrics
 }
 
 func newLimiter(b Bounds, metrics *Metrics) *limiter {
-	l := &limiter{Bounds: b, metrics: metrics}
+	l := &limiter{Bounds: b, metrics: metrics, buffers: sync.Pool{New: func() any {
+		buffer := make([]byte, pooledBytes)
+		return &buffer
+	}}}
 	if l.Timeout <= 0 {
 		l.Timeout = defaultTimeout
 	}

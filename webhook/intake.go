@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -98,23 +97,17 @@ type arrival struct {
 	reading *readDeadline
 
 	body []byte
-	// pooled is a buffer of bodyBuffers, nil if there is none.
+	// pooled is one of the buffers of the limiter, nil if there is none.
 	pooled *[]byte
 	head
 	class  class
 	tenant string
 }
 
-// bodyBuffers have the bodies of most requests, which nothing needs once they are decoded.
-var bodyBuffers = sync.Pool{New: func() any {
-	buffer := make([]byte, pooledBytes)
-	return &buffer
-}}
-
 // free gives the buffer back.
 func (a *arrival) free() {
 	if a.pooled != nil {
-		bodyBuffers.Put(a.pooled)
+		a.buffers.Put(a.pooled)
 	}
 }
 
@@ -137,7 +130,7 @@ func (a *arrival) read(ctx context.Context) error {
 		return a.readHead(ctx)
 	}
 	length := a.request.ContentLength
-	a.pooled = bodyBuffers.Get().(*[]byte)
+	a.pooled = a.buffers.Get().(*[]byte)
 	a.body = (*a.pooled)[:0]
 	if length >= pooledBytes && length < headBytes {
 		a.body = make([]byte, 0, length+1)
