@@ -10,12 +10,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 )
@@ -42,6 +45,7 @@ func run(ctx context.Context, rule, gate bool) (int, error) {
 			return 0, err
 		}
 	}
+	watched := watchesSlices(client)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	options := tracker.Options{EnableDeviceTaintRules: gate, KubeClient: client, SliceInformer: factory.Resource().V1().ResourceSlices()}
 	if gate {
@@ -61,7 +65,25 @@ func run(ctx context.Context, rule, gate bool) (int, error) {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	select {
+	case <-watched:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting for the watch of slices: %w", ctx.Err())
+	}
 	return change(ctx, client, added, changed)
+}
+
+// watchesSlices closes a channel once slices are watched. An informer counts as synced before: the fake
+// client passes on no object that is created between the list and the watch.
+func watchesSlices(client *fake.Clientset) <-chan struct{} {
+	begun := make(chan struct{})
+	once := sync.OnceFunc(func() { close(begun) })
+	client.PrependWatchReactor("resourceslices", func(action testing.Action) (bool, watch.Interface, error) {
+		defer once()
+		w, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		return true, w, err
+	})
+	return begun
 }
 
 // change creates a slice and changes it.
