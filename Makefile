@@ -80,16 +80,16 @@ test-hostile: ## run tenants who try to get round an installed release, for CAMP
 
 SLICES ?= 1000 10000
 
-bench-long: ## measure tracker, evictor and scheduler beside those of Kubernetes, up to 10,000 slices and pods
-	@cd test/tracker && go test -c -o "$(CACHE)/bin/tracker.test" . && for n in $(SLICES); do \
+bench-long: ## measure tracker, evictor and scheduler beside those of Kubernetes, and compare the ratios with test/results/ranges.tsv
+	@{ ( cd test/tracker && go test -c -o "$(CACHE)/bin/tracker.test" . && for n in $(SLICES); do \
 	  echo "$$n slices"; \
 	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='Build|Memory|Rule|Patch' -test.benchtime=3x && \
 	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='SliceUpdate|Status' -test.benchtime=2000x || exit 1; \
-	done
-	cd test/evictor && EVICTOR_LONG=1 go test -run '^$$' -bench . -benchtime 1x -timeout 60m .
-	cd test/evictor && go test -run '^$$' -bench Events -benchtime 100x .
-	cd test/envtest && go test -run '^$$' -bench PatchToBound -benchtime 50x ./scheduler
-	cd test/envtest && go test -run '^$$' -bench Throughput -benchtime 1x -timeout 1h ./scheduler
+	done ) && echo "10000 claims" && \
+	( cd test/evictor && EVICTOR_LONG=1 go test -run '^$$' -bench . -benchtime 1x -timeout 60m . ) && \
+	( cd test/evictor && go test -run '^$$' -bench Events -benchtime 100x . ) && \
+	( cd test/envtest && go test -run '^$$' -bench PatchToBound -benchtime 50x ./scheduler ) && \
+	( cd test/envtest && go test -run '^$$' -bench Throughput -benchtime 1x -timeout 1h ./scheduler ) || echo FAIL; } | go run ./tools/citest ranges
 
 bench-policies: ## measure what policies cost: requests, decisions beside others, growth
 	go test ./webhook -run '^$$' -bench '^BenchmarkPolicies$$' -benchtime 2000x

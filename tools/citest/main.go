@@ -13,8 +13,9 @@
 //	citest lint     formatting, vet, staticcheck, and the words of the texts for users
 //	citest flakes   the packages that match a second argument, again and again under load
 //	citest pages    write the tables of recorded results into the pages
+//	citest ranges   compare the output of benchmarks, on standard input, with test/results/ranges.tsv
 //
-// With DRA_STEWARD_RECORD=yes, all and long write their results into test/results.
+// With DRA_STEWARD_RECORD=yes, all, long and ranges write their results into test/results.
 package main
 
 import (
@@ -39,7 +40,7 @@ func main() {
 // could not start.
 func run(ctx context.Context, args []string, out io.Writer) int {
 	if len(args) != 1 && !(len(args) == 2 && (args[0] == "long" || args[0] == "flakes")) {
-		fmt.Fprintln(out, "citest: want one suite: short, all, long, lint, flakes or pages; long takes a regular expression of parts, flakes one of packages")
+		fmt.Fprintln(out, "citest: want one suite: short, all, long, lint, flakes, pages or ranges; long takes a regular expression of parts, flakes one of packages")
 		return 2
 	}
 	switch args[0] {
@@ -47,6 +48,8 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		return ended(flakes(ctx, strings.Join(args[1:], ""), out), out)
 	case "pages":
 		return ended(writePages("."), out)
+	case "ranges":
+		return ended(ranges(".", os.Stdin, out), out)
 	}
 	steps, err := suite(args[0], ".")
 	if err != nil {
