@@ -54,7 +54,7 @@ func TestHeadOfWhatCannotBeRead(t *testing.T) {
 		`{"request": {"userInfo": {"username": "a"}, "object": {}, "namespace": "b"}}`: {user: "a"},
 		// As decoders read it: the last of two fields counts, and a name may have escapes.
 		`{"request": {"userInfo": {"username": "a"}, "userInfo": {"username": "b"}}}`: {user: "b"},
-		`{"request": {"user\u0049nfo": {"user\u006eame": "a\u0062"}}}`:               {user: "ab"},
+		`{"request": {"user\u0049nfo": {"user\u006eame": "a\u0062"}}}`:                {user: "ab"},
 	} {
 		if got := parseHead([]byte(text)); got != want {
 			t.Errorf("%s: %+v, want %+v", text, got, want)
