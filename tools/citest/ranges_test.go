@@ -33,6 +33,7 @@ func TestRanges(t *testing.T) {
 		"wrong range": {"1000 slices: Rule/all\tcpu-us/op\t9\t3\n", benchmarks, "", "must be numbers"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("DRA_STEWARD_RECORD", "")
 			root := t.TempDir()
 			if err := (&table{file: filepath.Join(root, "test/results/ranges.tsv"), columns: rangeColumns}).write(); err != nil {
 				t.Fatal(err)
