@@ -13,10 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 )
 
 const (
@@ -102,7 +105,8 @@ func crowd(t *testing.T) {
 }
 
 // train makes a pod with a claim that a device is allocated to. It is on a node that there
-// is, where else the controller manager would take it away.
+// is, where else the controller manager would take it away. The claim has the finalizer of an allocation:
+// a busy machine may admit it without the defaults.
 func train(ctx context.Context, clients kubernetes.Interface, i int) error {
 	team, name, pool := fmt.Sprintf("team-%02d", i%teams), fmt.Sprintf("trainer-%05d", i), fmt.Sprintf("node-%05d", i/8)
 	pod, err := clients.CoreV1().Pods(team).Create(ctx, &corev1.Pod{
@@ -114,14 +118,26 @@ func train(ctx context.Context, clients kubernetes.Interface, i int) error {
 	if err != nil {
 		return err
 	}
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{resourceapi.Finalizer}}}
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: driver}}}
-	if claim, err = clients.ResourceV1().ResourceClaims(team).Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+	var stored *resourceapi.ResourceClaim
+	err = unlessBusy(func() (err error) {
+		stored, err = clients.ResourceV1().ResourceClaims(team).Create(ctx, claim, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: pod.UID}}
-	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+	stored.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: pod.UID}}
+	stored.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
 		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: driver, Pool: pool, Device: fmt.Sprint("gpu-", i%8)}}}}
-	_, err = clients.ResourceV1().ResourceClaims(team).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
-	return err
+	return unlessBusy(func() error {
+		_, err := clients.ResourceV1().ResourceClaims(team).UpdateStatus(ctx, stored, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// unlessBusy writes again what the webhooks refuse because they are busy, as a controller would.
+func unlessBusy(write func() error) error {
+	return retry.OnError(wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Steps: 20, Cap: 5 * time.Second}, apierrors.IsTooManyRequests, write)
 }
