@@ -41,6 +41,21 @@ func (w window) run(actions ...chromedp.Action) {
 	}
 }
 
+// click clicks on the first element that matches. A page that renews itself may replace the element before it is
+// clicked: then the new one is.
+func (w window) click(selector string) {
+	w.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		err := chromedp.Run(w, chromedp.Click(selector, chromedp.ByQuery))
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "Could not find node") || time.Now().After(deadline) {
+			w.t.Fatalf("click on %s: %v", selector, err)
+		}
+	}
+}
+
 // reload follows the link of a page that says that devices have come or gone, as those of other
 // tests do. It does nothing on other pages.
 const reload = `(() => { const newer = document.getElementById("newer"); if (newer && !newer.hidden) location.reload(); })()`

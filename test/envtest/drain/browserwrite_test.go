@@ -23,12 +23,12 @@ func (w window) says(text string) {
 // changes presses a button that previews a change, looks for texts in the preview, and confirms it.
 func (w window) changes(button, done string, previews ...string) {
 	w.t.Helper()
-	w.run(chromedp.Click(button, chromedp.ByQuery))
+	w.click(button)
 	w.says("Nothing has been changed")
 	for _, text := range previews {
 		w.says(text)
 	}
-	w.run(chromedp.Click("#confirm", chromedp.ByQuery))
+	w.click("#confirm")
 	w.says(done)
 }
 
@@ -97,7 +97,7 @@ func (w window) drains(s site, node int) (name string) {
 	target := fmt.Sprintf("%s/node-%d/gpu-0", s.driver, node)
 	w.run(chromedp.Navigate(fmt.Sprintf("%s/device?driver=%s&pool=node-%d&device=gpu-0", w.base, s.driver, node)), chromedp.SetValue("#d-rate", "60", chromedp.ByQuery))
 	w.changes("#preview-drain", "created", "cordon "+target, "blocked BudgetBlocked", "pages/web", "dra-steward drain "+target+" --rate=60")
-	w.run(chromedp.Click("#written a", chromedp.ByQuery))
+	w.click("#written a")
 	w.await("the budget blocks the drain", `document.body.dataset.template === "drain" && document.querySelector("h1 .state").textContent === "Blocked"`)
 	w.run(chromedp.Evaluate(`new URLSearchParams(location.search).get("name")`, &name))
 	w.changes(`button[data-verb="pause"]`, "devicedrain "+name+" paused", "the cordon stays", "dra-steward drain --pause "+name)
@@ -120,11 +120,13 @@ func TestBrowserWithoutRights(t *testing.T) {
 	do(s, err)
 	w := openConsole(t, kubeconfig, "--allow-writes")
 	device := fmt.Sprintf("%s/device?driver=%s&pool=node-0&device=gpu-0", w.base, s.driver)
-	w.run(chromedp.Navigate(device), chromedp.SetValue("#t-key", s.driver+"/broken", chromedp.ByQuery), chromedp.Click("#preview-taint", chromedp.ByQuery))
+	w.run(chromedp.Navigate(device), chromedp.SetValue("#t-key", s.driver+"/broken", chromedp.ByQuery))
+	w.click("#preview-taint")
 	w.says(`User "pages-reader" cannot patch resource "devicetaintrules"`)
 	w.says("Ask an administrator for the ClusterRole of people on call")
 	w.await("nothing can be confirmed", `document.querySelector("#confirm") === null`)
-	w.run(chromedp.Navigate(device), chromedp.Click("#preview-drain", chromedp.ByQuery))
+	w.run(chromedp.Navigate(device))
+	w.click("#preview-drain")
 	w.says(`User "pages-reader" cannot create resource "devicedrains"`)
 	w.await("nothing can be confirmed", `document.querySelector("#confirm") === null`)
 	list, err := drains.List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
