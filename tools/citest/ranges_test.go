@@ -16,6 +16,9 @@ PASS
 BenchmarkEvict/inTree-2   1   10 ns/op   50 pods/s
 BenchmarkEvict/ours-2     1   10 ns/op   100 pods/s
 BenchmarkOther-2          1   10 ns/op
+BenchmarkEvents/nothing/inTree-2   1   10 ns/op   50 cpu-us/op
+BenchmarkEvents/nothing/ours-2     1   10 ns/op   90 cpu-us/op
+---
 BenchmarkPods/many-2      1   10 ns/op   20 0-patches-pods/s   80 10-patches-pods/s   40 stock-pods/s   9 stock-single-ms   9 0-patches-single-ms
 `
 
@@ -29,6 +32,7 @@ func TestRanges(t *testing.T) {
 		"by turns":    {"", benchmarks, "| 1000 slices: Pods/many/0 patches | pods/s | 0.5 | none |\n| 1000 slices: Pods/many/10 patches | pods/s | 2 | none |", ""},
 		"no clock":    {"", benchmarks, "| 1000 slices: Rule/all | B/op | 3 | none |\n| 1000 slices: Rule/all | cpu-us/op", ""},
 		"a failure":   {"", benchmarks + "FAIL\n", "FAIL", "a benchmark failed"},
+		"one failure": {"", benchmarks + "    --- FAIL: BenchmarkRule/all\n", "FAIL", "a benchmark failed"},
 		"nothing":     {"", "PASS\n", "PASS", errNoFigures.Error()},
 		"wrong range": {"1000 slices: Rule/all\tcpu-us/op\t9\t3\n", benchmarks, "", "must be numbers"},
 	} {
