@@ -1,12 +1,9 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
-	"github.com/chromedp/chromedp"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,25 +20,25 @@ func TestConsole(t *testing.T) {
 	s := w.control()
 	page := console.Open(t, console.Run(t, inside.cluster.Kubeconfig()))
 	const device, tainted = "dev-0", "dev-2"
-	w.shows(page, device, "free")
+	shows(page, device, "free")
 	s.replicas("web", driverName, 1)
-	w.shows(page, device, "held")
+	shows(page, device, "held")
 	w.publishTainted(t, tainted)
-	w.shows(page, tainted, "free, noschedule")
+	shows(page, tainted, "free, noschedule")
 	s.budget("web", 1)
 	s.create(&v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "seen"}, Spec: v1alpha1.DeviceDrainSpec{
 		Devices: []v1alpha1.DeviceName{{Driver: driverName, Pool: nodeName, Device: device}}}})
-	w.shows(page, device, "held, draining")
-	w.evaluates(page, `(() => { location.href = "/drain?name=seen"; return "left"; })()`, "left")
-	w.evaluates(page, `document.querySelector("h1 .state")?.textContent.split(" ")[0] ?? ""`, "Blocked")
+	shows(page, device, "held, draining")
+	page.Navigate("/drain?name=seen")
+	page.Await("the drain is Blocked", `document.querySelector("h1 .state")?.textContent.startsWith("Blocked")`)
 	if err := w.client.PolicyV1().PodDisruptionBudgets("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.evaluates(page, `document.querySelector("h1 .state")?.textContent.split(" ")[0] ?? ""`, "Drained")
-	w.evaluates(page, `(() => { location.href = "/"; return "left"; })()`, "left")
-	w.shows(page, device, "free, noschedule")
+	page.Await("the drain is Drained", `document.querySelector("h1 .state")?.textContent.startsWith("Drained")`)
+	page.Navigate("/")
+	shows(page, device, "free, noschedule")
 	s.ready("web", 1)
-	w.shows(page, "dev-1", "held")
+	shows(page, "dev-1", "held")
 }
 
 // publishTainted publishes the devices as before, one with a taint.
@@ -61,23 +58,8 @@ func (w *world) publishTainted(t *testing.T, tainted string) {
 	}
 }
 
-// shows waits until the row of a device has a state. It reloads a page only if that says that devices have come or gone.
-func (w *world) shows(page context.Context, device, state string) {
-	w.Helper()
-	row := fmt.Sprintf(`[...document.querySelectorAll("tr[data-index]")].find(r => r.textContent.includes(%q))`, device)
-	script := `(() => { const newer = document.getElementById("newer"); if (newer && !newer.hidden) location.reload();
-const row = ` + row + `; return row ? row.querySelector(".state").textContent : ""; })()`
-	w.evaluates(page, script, state)
-}
-
-// evaluates waits until a script returns a text on the page.
-func (w *world) evaluates(page context.Context, script, want string) {
-	w.Helper()
-	w.eventually(fmt.Sprintf("the page has %q", want), func(context.Context) (bool, string) {
-		var got string
-		limited, stop := context.WithTimeout(page, 10*time.Second)
-		defer stop()
-		err := chromedp.Run(limited, chromedp.Evaluate(script, &got))
-		return err == nil && got == want, fmt.Sprintf("%q, %v", got, err)
-	})
+// shows waits until the row of a device has a state.
+func shows(page console.Window, device, state string) {
+	page.Await(device+" is "+state, fmt.Sprintf(
+		`[...document.querySelectorAll("tr[data-index]")].some(r => r.textContent.includes(%q) && r.querySelector(".state").textContent === %q)`, device, state))
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
@@ -38,26 +36,6 @@ func Run(t testing.TB, kubeconfig string, args ...string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(strings.TrimPrefix(line, "open "))
-}
-
-// Open shows an address in a browser of its own until the test ends. It skips the test where
-// Chromium is not installed.
-func Open(t testing.TB, address string) context.Context {
-	t.Helper()
-	allocator, kill := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(Chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU)...)
-	t.Cleanup(kill)
-	page, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(page); err != nil {
-			t.Logf("the browser did not end: %v", err)
-		}
-	})
-	if err := chromedp.Run(page, chromedp.Navigate(address)); err != nil {
-		t.Fatal(err)
-	}
-	return page
 }
 
 // Chromium returns the path of Chromium. It skips the test where there is none.

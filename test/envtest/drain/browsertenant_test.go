@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -54,14 +53,13 @@ func TestBrowserOfOneNamespace(t *testing.T) {
 		held, unknown = 1, 0
 	}
 	w := openConsole(t, s.tenant(mine.name), "--namespace="+mine.name)
-	w.run(chromedp.Navigate(w.base + "/?q=driver:" + s.driver))
+	w.Navigate("/?q=driver:" + s.driver)
 	w.awaitDevice(held, "held")
 	w.awaitDevice(unknown, "unknown")
 	for _, path := range []string{"/?q=driver:" + s.driver, fmt.Sprintf("/device?driver=%s&pool=node-%d&device=gpu-0", s.driver, unknown), "/capacity?by=class", "/capacity?by=namespace", "/taints", "/drains", "/report?make=yes"} {
-		w.run(chromedp.Navigate(w.base + path))
-		w.await(path+" is shown", `document.querySelector("main").textContent.trim() !== ""`)
-		var text string
-		w.run(chromedp.Evaluate(`document.documentElement.outerHTML`, &text))
+		w.Navigate(path)
+		w.Await(path+" is shown", `document.querySelector("main").textContent.trim() !== ""`)
+		text := w.Text(`document.documentElement.outerHTML`)
 		if strings.Contains(text, "secret-training") {
 			t.Errorf("%s shows a pod of another namespace", path)
 		}
@@ -87,19 +85,17 @@ func TestBrowserHostileStrings(t *testing.T) {
 	do(s, s.create(rules.Create(t.Context(), rule, metav1.CreateOptions{})))
 	s.replicas("web", 1, "")
 	w := openConsole(t, cluster.Kubeconfig())
-	w.run(chromedp.Navigate(w.base + "/?q=driver:" + s.driver))
+	w.Navigate("/?q=driver:" + s.driver)
 	w.awaitDevice(0, "free, noschedule")
 	device := fmt.Sprintf("/device?driver=%s&pool=node-0&device=gpu-0", s.driver)
 	for _, path := range []string{"/?q=driver:" + s.driver + "&group=model", device, "/capacity?by=model", "/taints", "/report?make=yes"} {
-		w.run(chromedp.Navigate(w.base + path))
-		w.await(path+" is shown", `document.querySelector("main").textContent.trim() !== ""`)
-		var made int
-		w.run(chromedp.Evaluate(`document.querySelectorAll("img[src=x]").length + [...document.scripts].filter(s => s.textContent === "1").length + (document.title === "1" ? 1 : 0)`, &made))
-		if made > 0 {
+		w.Navigate(path)
+		w.Await(path+" is shown", `document.querySelector("main").textContent.trim() !== ""`)
+		if made := w.Text(`String(document.querySelectorAll("img[src=x]").length + [...document.scripts].filter(s => s.textContent === "1").length + (document.title === "1" ? 1 : 0))`); made != "0" {
 			t.Errorf("%s: the text of a driver or an author has become an element", path)
 		}
 	}
-	w.run(chromedp.Navigate(w.base + device))
-	w.await("the text is shown as text", fmt.Sprintf(`document.querySelector("main").textContent.includes(%q)`, markup))
+	w.Navigate(device)
+	w.Await("the text is shown as text", fmt.Sprintf(`document.querySelector("main").textContent.includes(%q)`, markup))
 	do(s, rules.Delete(t.Context(), s.name, metav1.DeleteOptions{}))
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,19 +15,17 @@ import (
 
 // says waits until the page of a change has a text.
 func (w window) says(text string) {
-	w.t.Helper()
-	w.await("the page says "+text, fmt.Sprintf(`document.body.dataset.template === "change" && document.querySelector("main").textContent.includes(%q)`, text))
+	w.Await("the page says "+text, fmt.Sprintf(`document.body.dataset.template === "change" && document.querySelector("main").textContent.includes(%q)`, text))
 }
 
 // changes presses a button that previews a change, looks for texts in the preview, and confirms it.
 func (w window) changes(button, done string, previews ...string) {
-	w.t.Helper()
-	w.click(button)
+	w.Click(button)
 	w.says("Nothing has been changed")
 	for _, text := range previews {
 		w.says(text)
 	}
-	w.click("#confirm")
+	w.Click("#confirm")
 	w.says(done)
 }
 
@@ -50,23 +47,26 @@ func (s site) rule(key string) map[string]string {
 func TestBrowserWrites(t *testing.T) {
 	s := newSite(t, "pages", 1)
 	w := openConsole(t, cluster.Kubeconfig(), "--allow-writes")
-	devices, key := w.base+"/?q=driver:"+s.driver, s.driver+"/broken"
-	device := fmt.Sprintf("%s/device?driver=%s&pool=node-0&device=gpu-0", w.base, s.driver)
-	w.run(chromedp.Navigate(devices))
+	devices, key := "/?q=driver:"+s.driver, s.driver+"/broken"
+	device := fmt.Sprintf("/device?driver=%s&pool=node-0&device=gpu-0", s.driver)
+	w.Navigate(devices)
 	w.awaitDevice(0, "free")
-	w.run(chromedp.Navigate(device), chromedp.SetValue("#t-key", key, chromedp.ByQuery), chromedp.SetValue("#t-reason", "the fan <b>", chromedp.ByQuery), chromedp.SetValue("#t-for", "2h", chromedp.ByQuery))
+	w.Navigate(device)
+	w.Set("#t-key", key)
+	w.Set("#t-reason", "the fan <b>")
+	w.Set("#t-for", "2h")
 	w.changes("#preview-taint", "Done: devicetaintrule/taint-gpu-0-", "creates taint-gpu-0-", "evicts no pods", "reason: the fan <b>", "dra-steward taint "+s.driver+"/node-0/gpu-0 "+key+":NoSchedule --for 2h --reason 'the fan <b>'")
 	if notes := s.rule(key); notes[v1alpha1.OwnerAnnotation] != "admin" || notes[v1alpha1.ReasonAnnotation] != "the fan <b>" || notes[v1alpha1.ExpiresAnnotation] == "" {
 		t.Errorf("annotations of the rule: %q", notes)
 	}
-	w.run(chromedp.Navigate(devices))
+	w.Navigate(devices)
 	w.awaitDevice(0, "free, noschedule")
-	w.run(chromedp.Navigate(device))
+	w.Navigate(device)
 	w.changes(".untaint button", "deleted", "deletes taint-gpu-0-", "dra-steward untaint "+s.driver+"/node-0/gpu-0 "+key)
 	if notes := s.rule(key); notes != nil {
 		t.Errorf("after untaint: %q", notes)
 	}
-	w.run(chromedp.Navigate(devices))
+	w.Navigate(devices)
 	w.awaitDevice(0, "free")
 
 	s.replicas("web", 1, "")
@@ -78,32 +78,32 @@ func TestBrowserWrites(t *testing.T) {
 	w.awaitDevice(from, "held")
 	name := w.drains(s, from)
 	do(s, c.PolicyV1().PodDisruptionBudgets(s.name).Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	w.run(chromedp.Navigate(w.base + "/drain?name=" + name))
-	w.await("the drain has ended", `document.querySelector("h1 .state").textContent === "Drained"`)
+	w.Navigate("/drain?name=" + name)
+	w.Await("the drain has ended", `document.querySelector("h1 .state").textContent === "Drained"`)
 	s.wait(name, "Drained=True Drained")
-	w.run(chromedp.Navigate(devices))
+	w.Navigate(devices)
 	w.awaitDevice(from, "free, noschedule")
 	w.awaitDevice(to, "held")
-	w.run(chromedp.Navigate(w.base + "/drains"))
+	w.Navigate("/drains")
 	w.changes(fmt.Sprintf(`button[data-verb="cancel"][aria-label="cancel drain %s"]`, name), "devicedrain "+name+" deleted", "the cordon is removed")
-	w.run(chromedp.Navigate(devices))
+	w.Navigate(devices)
 	w.awaitDevice(from, "free")
 }
 
 // drains makes a drain from the page of the device of a node, which a budget blocks, and pauses it and
 // makes it go on.
 func (w window) drains(s site, node int) (name string) {
-	w.t.Helper()
 	target := fmt.Sprintf("%s/node-%d/gpu-0", s.driver, node)
-	w.run(chromedp.Navigate(fmt.Sprintf("%s/device?driver=%s&pool=node-%d&device=gpu-0", w.base, s.driver, node)), chromedp.SetValue("#d-rate", "60", chromedp.ByQuery))
+	w.Navigate(fmt.Sprintf("/device?driver=%s&pool=node-%d&device=gpu-0", s.driver, node))
+	w.Set("#d-rate", "60")
 	w.changes("#preview-drain", "created", "cordon "+target, "blocked BudgetBlocked", "pages/web", "dra-steward drain "+target+" --rate=60")
-	w.click("#written a")
-	w.await("the budget blocks the drain", `document.body.dataset.template === "drain" && document.querySelector("h1 .state").textContent === "Blocked"`)
-	w.run(chromedp.Evaluate(`new URLSearchParams(location.search).get("name")`, &name))
+	w.Click("#written a")
+	w.Await("the budget blocks the drain", `document.body.dataset.template === "drain" && document.querySelector("h1 .state").textContent === "Blocked"`)
+	name = w.Text(`new URLSearchParams(location.search).get("name")`)
 	w.changes(`button[data-verb="pause"]`, "devicedrain "+name+" paused", "the cordon stays", "dra-steward drain --pause "+name)
 	s.wait(name, "Draining=False Paused")
-	w.run(chromedp.Navigate(w.base + "/drain?name=" + name))
-	w.await("the drain is paused", `document.querySelector("h1 .state").textContent === "Paused"`)
+	w.Navigate("/drain?name=" + name)
+	w.Await("the drain is paused", `document.querySelector("h1 .state").textContent === "Paused"`)
 	w.changes(`button[data-verb="continue"]`, "devicedrain "+name+" goes on", "When it continues", "dra-steward drain --resume "+name)
 	return name
 }
@@ -119,16 +119,17 @@ func TestBrowserWithoutRights(t *testing.T) {
 	kubeconfig, err := cluster.UserKubeconfig(role.Name)
 	do(s, err)
 	w := openConsole(t, kubeconfig, "--allow-writes")
-	device := fmt.Sprintf("%s/device?driver=%s&pool=node-0&device=gpu-0", w.base, s.driver)
-	w.run(chromedp.Navigate(device), chromedp.SetValue("#t-key", s.driver+"/broken", chromedp.ByQuery))
-	w.click("#preview-taint")
+	device := fmt.Sprintf("/device?driver=%s&pool=node-0&device=gpu-0", s.driver)
+	w.Navigate(device)
+	w.Set("#t-key", s.driver+"/broken")
+	w.Click("#preview-taint")
 	w.says(`User "pages-reader" cannot patch resource "devicetaintrules"`)
 	w.says("Ask an administrator for the ClusterRole of people on call")
-	w.await("nothing can be confirmed", `document.querySelector("#confirm") === null`)
-	w.run(chromedp.Navigate(device))
-	w.click("#preview-drain")
+	w.Await("nothing can be confirmed", `document.querySelector("#confirm") === null`)
+	w.Navigate(device)
+	w.Click("#preview-drain")
 	w.says(`User "pages-reader" cannot create resource "devicedrains"`)
-	w.await("nothing can be confirmed", `document.querySelector("#confirm") === null`)
+	w.Await("nothing can be confirmed", `document.querySelector("#confirm") === null`)
 	list, err := drains.List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
