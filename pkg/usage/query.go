@@ -114,15 +114,24 @@ func (i *Index) Count(selector *resourceapi.DeviceTaintSelector) (n int) {
 func (i *Index) Concerned(selector *resourceapi.DeviceTaintSelector, keep func(*resourceapi.DeviceRequestAllocationResult) bool) []types.NamespacedName {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
+	if s := selector; s != nil && s.Driver != nil && s.Pool != nil && s.Device != nil { // for each changed device of a slice
+		return i.concerned(nil, i.holders(DeviceID{*s.Driver, *s.Pool, *s.Device}), keep)
+	}
 	var pods []types.NamespacedName
 	for _, holdings := range i.held(selector) {
-		for _, h := range holdings {
-			if keep != nil && !keep(h.result) {
-				continue
-			}
-			for _, n := range i.naming[nameOf(h.claim)] {
-				pods = append(pods, nameOf(n.pod))
-			}
+		pods = i.concerned(pods, holdings, keep)
+	}
+	return pods
+}
+
+// concerned appends the pods that name the claims of those that hold a device.
+func (i *Index) concerned(pods []types.NamespacedName, holdings []holding, keep func(*resourceapi.DeviceRequestAllocationResult) bool) []types.NamespacedName {
+	for _, h := range holdings {
+		if keep != nil && !keep(h.result) {
+			continue
+		}
+		for _, n := range i.naming[nameOf(h.claim)] {
+			pods = append(pods, nameOf(n.pod))
 		}
 	}
 	return pods
