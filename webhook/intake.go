@@ -43,6 +43,7 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	held := &lease{users: 1}
 	defer held.end()
 	reading := newReadDeadline(http.NewResponseController(w), earlier(end, now.Add(bodyTime)))
+	defer reading.close()
 	a := &arrival{intake: i, request: r, address: addressOf(r.RemoteAddr), held: held, reading: reading}
 	defer a.free()
 	err := a.read(ctx)

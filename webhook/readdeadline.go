@@ -53,6 +53,15 @@ func (d *readDeadline) end() {
 	}
 }
 
+// close leaves the deadline as it is when the handler returns. A timer that has fired may still wait to
+// set it, and setting it after that panics.
+func (d *readDeadline) close() {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.ended = true
+	d.timer.Stop()
+}
+
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a

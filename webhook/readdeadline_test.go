@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,6 +54,45 @@ func TestReadDeadline(t *testing.T) {
 					t.Errorf("set %v, want %v", c.set, want)
 				}
 			})
+		})
+	}
+}
+
+// brokenBody is the body of a client that breaks off after a time.
+type brokenBody time.Duration
+
+func (b brokenBody) Read([]byte) (int, error) {
+	<-time.After(time.Duration(b))
+	return 0, io.ErrUnexpectedEOF
+}
+
+// finished is a response whose deadline is not to be set after the handler has returned: that panics in HTTP/2.
+type finished struct {
+	http.ResponseWriter
+	returned atomic.Bool
+	late     atomic.Int32
+}
+
+func (f *finished) SetReadDeadline(time.Time) error {
+	if f.returned.Load() {
+		f.late.Add(1)
+	}
+	return nil
+}
+
+// TestReadDeadlineAfterTheHandler: when a client breaks off at the moment of the deadline, the timer sets
+// none after the handler has returned.
+func TestReadDeadlineAfterTheHandler(t *testing.T) {
+	i := &intake{limiter: newLimiter(Bounds{}, nil), endpoint: "validate", next: http.NotFoundHandler(), log: logr.Discard()}
+	for range 2000 {
+		synctest.Test(t, func(t *testing.T) {
+			w := &finished{ResponseWriter: httptest.NewRecorder()}
+			i.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/validate", brokenBody(bodyTime)))
+			w.returned.Store(true)
+			synctest.Wait()
+			if w.late.Load() > 0 {
+				t.Fatal("the deadline is set after the handler has returned")
+			}
 		})
 	}
 }

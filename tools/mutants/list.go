@@ -152,6 +152,7 @@ func webhooks() []mutant {
 		{name: "a late request is admitted", file: timely, old: `if a.mayPass {`, new: `if true {`},
 		{name: "a panic ends the program", file: timely, old: `if p := recover(); p != nil {`, new: `if p := error(nil); p != nil {`},
 		{name: "an answer after the deadline admits", file: timely, old: `if ctx.Err() == nil || !response.Allowed {`, new: `if true {`},
+		{name: "a deadline is set after the handler", file: "webhook/intake.go", old: "	defer reading.close()\n", new: ""},
 		{name: "deletions are checked", file: handler, old: "		return admission.Allowed(\"\"), verdictSkipped // deletions", new: "		return errored(nil), verdictSkipped // deletions"},
 		{name: "a denial admits", file: handler, old: `if answer.Denied() {`, new: `if false {`},
 		{name: "removals are additions", file: handler, old: `			operation = "remove"`, new: `			operation = "add"`},
