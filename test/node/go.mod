@@ -9,7 +9,6 @@ replace (
 )
 
 require (
-	github.com/chromedp/chromedp v0.15.1
 	github.com/dra-steward/dra-steward v0.1.0
 	github.com/dra-steward/dra-steward/test/chart v0.1.0
 	github.com/dra-steward/dra-steward/test/envtest v0.1.0
@@ -34,6 +33,7 @@ require (
 	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/chromedp/cdproto v0.0.0-20260321001828-e3e3800016bc // indirect
+	github.com/chromedp/chromedp v0.15.1 // indirect
 	github.com/chromedp/sysutil v1.1.0 // indirect
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1 // indirect
 	github.com/docker/cli v29.7.2+incompatible // indirect

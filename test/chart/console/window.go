@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -23,12 +24,12 @@ const (
 	reload = `(() => { const newer = document.getElementById("newer"); if (newer && !newer.hidden) location.reload(); })()`
 )
 
-// A Window is a browser that shows a console. Each of its methods fails the test after 2 min.
+// A Window is a browser that shows a console. Each of its methods fails the test after about 2 min.
 type Window struct {
 	t    testing.TB
 	page context.Context
-	// Base is the address of the console, without a path.
-	Base string
+	// base is the address of the console, without a path.
+	base string
 }
 
 // Open shows the address of a console in a browser of its own until the test ends. It skips the test
@@ -51,15 +52,15 @@ func Open(t testing.TB, address string) Window {
 		t.Fatal(err)
 	}
 	w := Window{t: t, page: page}
-	w.Base, _, _ = strings.Cut(address, "/?")
-	w.Navigate(strings.TrimPrefix(address, w.Base))
+	w.base, _, _ = strings.Cut(address, "/?")
+	w.Navigate(strings.TrimPrefix(address, w.base))
 	return w
 }
 
 // Navigate shows a path of the console.
 func (w Window) Navigate(path string) {
 	w.t.Helper()
-	w.retry("navigate to "+path, func() error { return w.run(chromedp.Navigate(w.Base + path)) })
+	w.retry("navigate to "+path, func() error { return w.run(chromedp.Navigate(w.base + path)) })
 }
 
 // Set sets the value of the first element that matches.
@@ -105,17 +106,13 @@ func (w Window) run(action chromedp.Action) error {
 // retry calls a function until it returns no error: a page that is being replaced has no context.
 func (w Window) retry(what string, try func() error) {
 	w.t.Helper()
-	pause := time.NewTicker(pollInterval)
-	defer pause.Stop()
-	for deadline := time.Now().Add(patience); ; <-pause.C {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) || w.page.Err() != nil {
-			text := ""
-			_ = w.run(chromedp.Evaluate("document.body.innerText", &text)) // the page is only a hint
-			w.t.Fatalf("%s: %v\n%s", what, err, text)
-		}
+	var last error
+	if err := wait.PollUntilContextTimeout(w.page, pollInterval, patience, true, func(context.Context) (bool, error) {
+		last = try()
+		return last == nil, nil
+	}); err != nil {
+		text := ""
+		_ = w.run(chromedp.Evaluate("document.body.innerText", &text)) // the page is only a hint
+		w.t.Fatalf("%s: %v\n%s", what, errors.Join(err, last), text)
 	}
 }
