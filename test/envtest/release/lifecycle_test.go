@@ -174,9 +174,7 @@ func (h helm) wantGone(manifest, but string) {
 		if object.GetKind() == but {
 			continue
 		}
-		eventually(h.t, object.GetKind()+" "+object.GetName()+" is gone", func(context.Context) (bool, error) {
-			return h.stored(object) == nil, nil
-		})
+		h.wantDeleted(object)
 	}
 }
 

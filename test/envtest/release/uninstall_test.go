@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -195,11 +196,13 @@ func (h helm) wantCordoned(name string, want bool) {
 // garbage collector has had the time to follow.
 func (h helm) wantTypesGone() {
 	h.t.Helper()
-	crd := &unstructured.Unstructured{}
-	crd.SetAPIVersion("apiextensions.k8s.io/v1")
-	crd.SetKind("CustomResourceDefinition")
-	crd.SetName("devicedrains.dra-steward.io")
-	eventually(h.t, "the type DeviceDrain is gone", func(context.Context) (bool, error) { return h.stored(crd) == nil, nil })
+	for resource := range ownTypes() {
+		crd := &unstructured.Unstructured{}
+		crd.SetAPIVersion("apiextensions.k8s.io/v1")
+		crd.SetKind("CustomResourceDefinition")
+		crd.SetName(resource + "." + v1alpha1.Group)
+		h.wantDeleted(crd)
+	}
 	// A ConfigMap that depends on an object of another kind that is gone shows when the
 	// garbage collector has come round.
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner", Namespace: h.namespace}}
@@ -236,6 +239,21 @@ func (h helm) wantRule(name string, want bool) {
 }
 
 // wantNothingLeft fails for anything of ours in the cluster but DeviceTaintRules.
+
+// wantDeleted waits until an object is deleted, longer than the five minutes after which the
+// API server looks again at a CustomResourceDefinition whose deletion it did not finish.
+func (h helm) wantDeleted(object *unstructured.Unstructured) {
+	h.t.Helper()
+	var left *unstructured.Unstructured
+	err := wait.PollUntilContextTimeout(h.t.Context(), 50*time.Millisecond, 6*time.Minute, true, func(context.Context) (bool, error) {
+		left = h.stored(object)
+		return left == nil, nil
+	})
+	if err != nil {
+		h.t.Fatalf("%s %s is not deleted: %v; finalizers %q, status %v", object.GetKind(), object.GetName(), err, left.GetFinalizers(), left.Object["status"])
+	}
+}
+
 func (h helm) wantNothingLeft() {
 	h.t.Helper()
 	for _, kind := range []struct{ version, kind string }{
