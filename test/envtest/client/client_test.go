@@ -139,7 +139,7 @@ func testNames(t *testing.T) {
 	} {
 		_, out, stderr := run(t, append(strings.Fields(args), "-n="+namespace, "-o=name", "--kubeconfig="+cluster.Kubeconfig())...)
 		names := strings.Fields(out)
-		found, err := cluster.Kubectl(t.Context(), append([]string{"get", "-n", namespace, "-o", "name"}, names...)...).CombinedOutput()
+		found, err := cluster.Kubectl(t.Context(), append([]string{"get", "-n", namespace, "-o", "name"}, names...)...).Output() // without its warnings of deprecated versions
 		if err != nil || len(names) == 0 || string(found) != out {
 			t.Errorf("%s: kubectl get: %v\n%s\nwant\n%s%s", args, err, found, out, stderr)
 		}

@@ -110,8 +110,11 @@ func installTypes(t *testing.T) {
 	}
 }
 
+// apply creates an object. A DeviceTaintRule gets the version that the minor under test serves.
 func apply(t *testing.T, text string) {
 	t.Helper()
+	served := "apiVersion: " + cluster.DeviceTaintRules().GroupVersion().String() + "\nkind: DeviceTaintRule"
+	text = strings.Replace(text, "apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule", served, 1)
 	c := cluster.Kubectl(t.Context(), "create", "-f", "-")
 	c.Stdin = strings.NewReader(text)
 	if out, err := c.CombinedOutput(); err != nil {

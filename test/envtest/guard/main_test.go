@@ -30,7 +30,7 @@ var cluster *envtest.Cluster
 func TestMain(m *testing.M) {
 	os.Exit(envtest.Main(m, envtest.Options{
 		ControllerManager: true, Scheduler: true, Kubectl: true, Nodes: []string{node}, DeviceTaintRules: true,
-		AuditPolicy: auditPolicy,
+		AuditPolicy: auditPolicy, FeatureGates: map[string]bool{"DRADeviceBindingConditions": true}, // off in 1.34 and 1.35
 	}, func(c *envtest.Cluster) { cluster = c }))
 }
 

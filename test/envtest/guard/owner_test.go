@@ -38,7 +38,7 @@ func TestOwnerOfRules(t *testing.T) {
 	})
 	warned := seen.take()
 	remedy := regexp.MustCompile(`with "kubectl (annotate devicetaintrule no-owner dra-steward.io/owner=TEAM dra-steward.io/reason=TEXT)"`).FindStringSubmatch(warned)
-	if remedy == nil || strings.Count(warned, "DRA-RULE-007") != 1 || !strings.HasPrefix(warned, "metadata.annotations[dra-steward.io/owner]: is missing") {
+	if remedy == nil || strings.Count(warned, "DRA-RULE-007") != 1 || !regexp.MustCompile(`(?m)^metadata\.annotations\[dra-steward\.io/owner\]: is missing`).MatchString(warned) {
 		t.Fatalf("warnings %q", warned)
 	}
 	wantNone := func(what string, err error) {

@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 			panic(err)
 		}
 	}
-	return installed.Main(tests{m}, envtest.Options{Scheduler: true, AuditPolicy: auditPolicy,
+	return installed.Main(tests{m}, envtest.Options{Scheduler: true, DeviceTaintRules: true, AuditPolicy: auditPolicy,
 		APIServerArgs: map[string][]string{"admission-control-config-file": {apiServerClient.file}},
 	}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err })
 }

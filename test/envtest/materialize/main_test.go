@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	os.Exit(envtest.Main(closing{m}, envtest.Options{AuditPolicy: auditPolicy}, func(c *envtest.Cluster) { cluster = c }))
+	os.Exit(envtest.Main(closing{m}, envtest.Options{DeviceTaintRules: true, AuditPolicy: auditPolicy}, func(c *envtest.Cluster) { cluster = c }))
 }
 
 // closing runs tests, and ends what they share while there is an API server.

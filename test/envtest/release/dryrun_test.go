@@ -29,7 +29,7 @@ func TestServerTakesEveryObject(t *testing.T) {
 		"no rights":   {"liveData": values{"enabled": false}, "policies": values{"configMaps": false}},
 		"evicting":    {"controller": values{"mode": "full"}},
 		"patches":     {"patches": values{"mode": "materialize"}},
-		"scheduler":   {"scheduler": values{"enabled": true}},
+		"scheduler":   withScheduler(values{"scheduler": values{"enabled": true}}),
 		"nodes":       {"node": values{"enabled": true, "devicePlugins": true, "serveSocket": "/run/dra-steward/pods.sock"}},
 		"observing":   {"mode": "observe", "tracing": values{"endpoint": "http://collector:4317"}},
 		"enforcing":   {"mode": "enforce", "uninstall": values{"taintRules": "lift"}, "forceDeletion": values{"enabled": true}},

@@ -31,11 +31,11 @@ func TestListedValuesAreTaken(t *testing.T) {
 	taken := map[string]bool{} // by JSON: most values leave most objects as they are
 	take := func(what string, more values) {
 		options := chart.Options{Namespace: namespace, KubeVersion: cluster.Version()}
-		all, err := chart.Render(with(chart.AllComponents(more)), options)
+		all, err := chart.Render(with(withScheduler(chart.AllComponents(more))), options)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		hooks, err := chart.Hooks(with(chart.AllComponents(more)), options)
+		hooks, err := chart.Hooks(with(withScheduler(chart.AllComponents(more))), options)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -76,7 +76,7 @@ func TestListedValuesAreInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	serveMonitoring(t, c)
-	v := chart.AllComponents(nil)
+	v := withScheduler(chart.AllComponents(nil))
 	for name, value := range chart.Listed() {
 		if !slices.Contains(removes, name) {
 			merge(v, value)

@@ -56,6 +56,13 @@ func with(more values) values {
 	return v
 }
 
+// withScheduler renders the scheduler for the minor under test as well, for which its image may
+// not be built: what is tested here is that the API server takes the objects.
+func withScheduler(v values) values {
+	v["scheduler"].(values)["kubernetesVersions"] = ">=1.34.0-0"
+	return v
+}
+
 // A helm is helm with one namespace.
 type helm struct {
 	t         *testing.T

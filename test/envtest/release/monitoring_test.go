@@ -79,8 +79,8 @@ func TestMonitoringObjects(t *testing.T) {
 		more["enabled"] = true
 		return more
 	}
-	all, err := chart.Render(with(values{"scheduler": values{"enabled": true},
-		"monitoring": values{"podMonitor": on(values{"interval": "15s"}), "serviceMonitor": on(values{}), "alerts": on(values{}), "dashboard": on(values{})}}),
+	all, err := chart.Render(with(withScheduler(values{"scheduler": values{"enabled": true},
+		"monitoring": values{"podMonitor": on(values{"interval": "15s"}), "serviceMonitor": on(values{}), "alerts": on(values{}), "dashboard": on(values{})}})),
 		chart.Options{Namespace: metav1.NamespaceDefault, KubeVersion: cluster.Version()})
 	if err != nil {
 		t.Fatal(err)
