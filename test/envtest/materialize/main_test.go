@@ -58,7 +58,9 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	os.Exit(envtest.Main(closing{m}, envtest.Options{DeviceTaintRules: true, AuditPolicy: auditPolicy}, func(c *envtest.Cluster) { cluster = c }))
+	os.Exit(envtest.Main(closing{m}, envtest.Options{
+		DeviceTaintRules: true, AuditPolicy: auditPolicy, FeatureGates: map[string]bool{"DRAConsumableCapacity": true}, // off in 1.34 and 1.35
+	}, func(c *envtest.Cluster) { cluster = c }))
 }
 
 // closing runs tests, and ends what they share while there is an API server.
