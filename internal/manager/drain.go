@@ -138,12 +138,11 @@ func (e *eviction) foresight() (drain.Foresight, error) {
 	}
 	e.watchGates()
 	found, checkers := impact.NewForesight(e.informers, devicesOfCluster{e}, impact.ListGroups(e.client))
+	checkers = append(checkers, e.gates)
 	return func(ctx context.Context, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) *guard.Stranded {
 		for _, checker := range checkers {
-			select {
-			case <-checker.Done():
-			default:
-				return &guard.Stranded{NotComputed: checker.Name() + " is not synced yet"}
+			if !cache.IsDone(checker) {
+				return &guard.Stranded{NotComputed: checker.Name() + " is not read yet"}
 			}
 		}
 		return found.Stranded(ctx, d, devices)

@@ -237,8 +237,10 @@ func (o Options) addCapacityMetrics(e *eviction, _ *rest.Config, registry *prome
 	nodes := e.informers.Core().V1().Nodes().Informer()
 	controller := capacitymetrics.New(capacitymetrics.Options{Metrics: metrics, Logger: log,
 		Ready: func() error {
-			if !nodes.HasSynced() {
-				return errors.New("nodes are not synced yet")
+			for _, checker := range []cache.DoneChecker{nodes.HasSyncedChecker(), e.gates} {
+				if !cache.IsDone(checker) {
+					return fmt.Errorf("%s are not read yet", checker.Name())
+				}
 			}
 			return e.ready(nil)
 		},

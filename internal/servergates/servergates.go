@@ -68,11 +68,15 @@ type Watch struct {
 	read  func(context.Context) (gates.Reported, error)
 	minor func() int
 	log   logr.Logger
+	// asked is closed after the first answer.
+	asked chan struct{}
+
+	// logged is the last line of the log; only Run uses it.
+	logged string
 
 	mutex    sync.Mutex
 	reported gates.Reported
 	err      error
-	logged   string
 }
 
 // NewWatch prepares it; minor is the minor version of Kubernetes, 0 while it is not known.
@@ -81,7 +85,7 @@ func NewWatch(client rest.Interface, minor func() int, log logr.Logger) *Watch {
 }
 
 func newWatch(read func(context.Context) (gates.Reported, error), minor func() int, log logr.Logger) *Watch {
-	return &Watch{read: read, minor: minor, log: log, err: errUnread}
+	return &Watch{read: read, minor: minor, log: log, asked: make(chan struct{}), err: errUnread}
 }
 
 // Run reads them until ctx ends.
@@ -107,24 +111,36 @@ func (w *Watch) once(ctx context.Context) error {
 		return nil
 	}
 	w.mutex.Lock()
+	if w.err == errUnread {
+		close(w.asked)
+	}
 	// A server that fails for a while has the gates that it had.
 	if err == nil || errors.Is(err, ErrDenied) || w.err != nil {
 		w.reported, w.err = reported, err
 	}
 	w.mutex.Unlock()
-	w.Gates(w.minor())
+	w.report(w.Gates(w.minor()))
 	return err
 }
+
+// report logs gates that differ from the last ones.
+func (w *Watch) report(g gates.Gates) {
+	if line := g.Source + strings.Join(slices.Concat([]string{""}, g.Enabled()), " "); line != w.logged {
+		w.logged = line
+		w.log.Info("Pods are placed with these feature gates of kube-scheduler", "source", g.Source, "enabled", g.Enabled())
+	}
+}
+
+// Name is that of what is read, for a DoneChecker of client-go.
+func (w *Watch) Name() string { return "feature gates" }
+
+// Done is closed after the first answer of the API server, or an attempt that failed.
+func (w *Watch) Done() <-chan struct{} { return w.asked }
 
 // Gates are those of the cluster, which has the minor version. Before the first answer they are
 // the defaults of the version.
 func (w *Watch) Gates(minor int) gates.Gates {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	g := Of(w.reported, w.err, minor)
-	if line := g.Source + strings.Join(slices.Concat([]string{""}, g.Enabled()), " "); w.err != errUnread && line != w.logged {
-		w.logged = line
-		w.log.Info("Pods are placed with these feature gates of kube-scheduler", "source", g.Source, "enabled", g.Enabled())
-	}
-	return g
+	return Of(w.reported, w.err, minor)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/internal/gates"
 )
@@ -80,11 +81,17 @@ func TestWatch(t *testing.T) {
 				t.Errorf("%s: %d lines in the log, want %d:\n%s", when, n, lines, &logged)
 			}
 		}
+		if cache.IsDone(w) {
+			t.Error("done before the first answer")
+		}
 		expect("before", "the defaults of Kubernetes 1.36 (metrics of the API server: not read yet)", 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { w.Run(ctx); close(done) }()
 		expect("failed", "the defaults of Kubernetes 1.36 (metrics of the API server: connection refused)", 1)
+		if !cache.IsDone(w) {
+			t.Error("not done after an attempt that failed")
+		}
 		server(map[string]bool{"DRADeviceTaints": true}, nil)
 		<-time.After(readSoon)
 		expect("read", Source, 2)

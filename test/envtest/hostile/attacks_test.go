@@ -48,7 +48,7 @@ type attack struct {
 	body     []byte
 	// violates says that the object must not be stored, whatever it costs.
 	violates bool
-	// version is that of the API, v1 by default.
+	// version is that of the API: v1 by default, for DeviceTaintRules the newest that there is.
 	version string
 	// object and subresource are what it changes; without them it creates.
 	verb, content, object, subresource string

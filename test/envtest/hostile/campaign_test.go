@@ -184,12 +184,19 @@ func (n *tenant) write(ctx context.Context, a attack, dry bool) error {
 
 // client is that of the resource and the version.
 func (n *tenant) client(a attack) rest.Interface {
+	version := a.version
 	switch {
 	case a.resource == "namespaces", a.resource == "pods":
 		return n.clients.CoreV1().RESTClient()
-	case a.version == "v1beta1":
+	case a.resource == "devicetaintrules" && version == "":
+		version = cluster.DeviceTaintRules().Version
+	}
+	switch version {
+	case "v1alpha3":
+		return n.clients.ResourceV1alpha3().RESTClient()
+	case "v1beta1":
 		return n.clients.ResourceV1beta1().RESTClient()
-	case a.version == "v1beta2":
+	case "v1beta2":
 		return n.clients.ResourceV1beta2().RESTClient()
 	}
 	return n.clients.ResourceV1().RESTClient()

@@ -37,7 +37,9 @@ func TestMain(m *testing.M) {
 		older[resourceapi.GroupName+"/"+version] = true
 	}
 	ctrllog.SetLogger(logr.Discard())
-	os.Exit(installed.Main(tests{m}, envtest.Options{Scheduler: true, DeviceTaintRules: true, RuntimeConfig: older}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err }))
+	os.Exit(installed.Main(tests{m}, envtest.Options{Scheduler: true, DeviceTaintRules: true,
+		FeatureGates:  map[string]bool{"DRAExtendedResource": true}, // off in 1.34 and 1.35
+		RuntimeConfig: older}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err }))
 }
 
 // tests end the pods before the control plane.

@@ -138,8 +138,7 @@ func (n *tenant) targets(t *testing.T) {
 	n.restore(ctx)
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: global, Spec: resourceapi.DeviceTaintRuleSpec{
 		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new(driver)}, Taint: resourceapi.DeviceTaint{Key: "example.com/" + n.namespace, Effect: resourceapi.DeviceTaintEffectNone}}}
-	_, err = resources.DeviceTaintRules().Create(ctx, rule, metav1.CreateOptions{})
-	mustExist(t, err)
+	mustExist(t, n.write(ctx, attack{resource: "devicetaintrules", body: encode(rule)}, false))
 }
 
 // restore makes the tenant's class again: one that is stored with wrong parameters already may be

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,10 +102,27 @@ func (s *sightings) note(object any) {
 		return
 	}
 	_, open := object.(*resourceapi.DeviceClass)
-	if rule, is := object.(*resourceapi.DeviceTaintRule); is {
+	switch object.(type) {
+	case *resourceapi.DeviceTaintRule, *resourcev1beta2.DeviceTaintRule, *resourcev1alpha3.DeviceTaintRule:
+		var rule resourceapi.DeviceTaintRule // what is read of it is the same in all versions
+		if err := json.Unmarshal(encode(object), &rule); err != nil {
+			panic(err)
+		}
 		open = rule.Spec.DeviceSelector != nil && rule.Spec.DeviceSelector.Driver != nil
 	}
 	s.all = append(s.all, sighting{fmt.Sprintf("%T %s/%s, created %s", object, meta.GetNamespace(), meta.GetName(), meta.GetCreationTimestamp()), open})
+}
+
+// taintRules has the DeviceTaintRules in the newest version that the API server has.
+func taintRules(factory informers.SharedInformerFactory) cache.SharedIndexInformer {
+	switch resources := factory.Resource(); cluster.DeviceTaintRules().Version {
+	case "v1alpha3":
+		return resources.V1alpha3().DeviceTaintRules().Informer()
+	case "v1beta2":
+		return resources.V1beta2().DeviceTaintRules().Informer()
+	default:
+		return resources.V1().DeviceTaintRules().Informer()
+	}
 }
 
 // watchViolations notes each violation that is stored, also one that its author deletes at
@@ -117,7 +137,7 @@ func watchViolations(t *testing.T, admin kubernetes.Interface) func() []sighting
 	factory := informers.NewSharedInformerFactory(admin, 0)
 	for _, informer := range []cache.SharedIndexInformer{
 		factory.Resource().V1().ResourceClaims().Informer(), factory.Resource().V1().ResourceClaimTemplates().Informer(),
-		factory.Resource().V1().DeviceTaintRules().Informer(), factory.Resource().V1().DeviceClasses().Informer(), factory.Core().V1().Pods().Informer(), factory.Core().V1().Namespaces().Informer(),
+		taintRules(factory), factory.Resource().V1().DeviceClasses().Informer(), factory.Core().V1().Pods().Informer(), factory.Core().V1().Namespaces().Informer(),
 	} {
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(object any) {

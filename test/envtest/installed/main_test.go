@@ -53,7 +53,9 @@ func run(m *testing.M) int {
 			panic(err)
 		}
 	}
-	return installed.Main(tests{m}, envtest.Options{Scheduler: true, DeviceTaintRules: true, AuditPolicy: auditPolicy,
+	return installed.Main(tests{m}, envtest.Options{Scheduler: true, DeviceTaintRules: true,
+		FeatureGates:  map[string]bool{"DRAExtendedResource": true}, // off in 1.34 and 1.35
+		AuditPolicy:   auditPolicy,
 		APIServerArgs: map[string][]string{"admission-control-config-file": {apiServerClient.file}},
 	}, func(c *envtest.Cluster, err error) { cluster, refusal = c, err })
 }
