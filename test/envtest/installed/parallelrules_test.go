@@ -12,7 +12,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -29,27 +32,27 @@ func TestParallelRules(t *testing.T) {
 	waitReady(t, c)
 	manyDevices(t, clients, 256)
 	held := holders(t, clients, rules)
-	authors := []kubernetes.Interface{author(t, "jane"), author(t, "joe")}
-	all := taintRule("all", "", resourceapi.DeviceTaintEffectNoExecute)
+	authors := []dynamic.ResourceInterface{rulesAs(t, "jane"), rulesAs(t, "joe")}
+	all := taintRule(t, "all", "", resourceapi.DeviceTaintEffectNoExecute)
 	eventually(t, "the guard has seen all pods", func(ctx context.Context) error {
-		_, err := authors[0].ResourceV1().DeviceTaintRules().Create(ctx, all, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := authors[0].Create(ctx, all, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprint(rules, " pods")) {
 			return fmt.Errorf("got %v", err)
 		}
 		return nil
 	})
 	t.Cleanup(func() {
-		_ = clients.ResourceV1().DeviceTaintRules().DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
+		_ = authors[0].DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
 	})
 	for n, device := range held {
-		_, err := clients.ResourceV1().DeviceTaintRules().Create(t.Context(), taintRule(fmt.Sprint("parallel-", n), device, resourceapi.DeviceTaintEffectNone), metav1.CreateOptions{})
+		_, err := authors[0].Create(t.Context(), taintRule(t, fmt.Sprint("parallel-", n), device, resourceapi.DeviceTaintEffectNone), metav1.CreateOptions{})
 		must(t, err)
 	}
 	var admitted atomic.Int32
 	var writers sync.WaitGroup
 	for n := range rules {
 		writers.Go(func() {
-			_, err := authors[n%2].ResourceV1().DeviceTaintRules().Patch(t.Context(), fmt.Sprint("parallel-", n), types.MergePatchType,
+			_, err := authors[n%2].Patch(t.Context(), fmt.Sprint("parallel-", n), types.MergePatchType,
 				[]byte(`{"spec":{"taint":{"effect":"NoExecute"}}}`), metav1.PatchOptions{})
 			switch {
 			case err == nil:
@@ -64,18 +67,21 @@ func TestParallelRules(t *testing.T) {
 	if n := admitted.Load(); n < threshold || n > replicas*threshold {
 		t.Errorf("admitted %d, want %d to %d", n, threshold, replicas*threshold)
 	}
-	eventually(t, "each rule says since when it evicts", func(ctx context.Context) error { return written(ctx, clients, int(admitted.Load())) })
+	eventually(t, "each rule says since when it evicts", func(ctx context.Context) error { return written(ctx, authors[0], int(admitted.Load())) })
 }
 
 // written is nil if so many rules say since when they evict, and no others.
-func written(ctx context.Context, clients kubernetes.Interface, want int) error {
-	rules, err := clients.ResourceV1().DeviceTaintRules().List(ctx, metav1.ListOptions{})
+func written(ctx context.Context, rules dynamic.ResourceInterface, want int) error {
+	list, err := rules.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	evict, say := 0, 0
-	for i := range rules.Items {
-		rule := &rules.Items[i]
+	for _, item := range list.Items {
+		rule := &resourceapi.DeviceTaintRule{} // what is read of it is the same in all versions
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, rule); err != nil {
+			return err
+		}
 		if rule.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
 			evict++
 		}
@@ -89,25 +95,30 @@ func written(ctx context.Context, clients kubernetes.Interface, want int) error 
 	return nil
 }
 
-func taintRule(name, device string, effect resourceapi.DeviceTaintEffect) *resourceapi.DeviceTaintRule {
+func taintRule(t *testing.T, name, device string, effect resourceapi.DeviceTaintEffect) *unstructured.Unstructured {
+	t.Helper()
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	rule.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/parallel", Effect: effect}
 	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: new(driver)}
 	if device != "" {
 		rule.Spec.DeviceSelector.Pool, rule.Spec.DeviceSelector.Device = new("node-1"), &device
 	}
-	return rule
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)
+	must(t, err)
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(cluster.DeviceTaintRules().GroupVersion().WithKind("DeviceTaintRule"))
+	return object
 }
 
-// author is a user with all rights.
-func author(t *testing.T, name string) kubernetes.Interface {
+// rulesAs are the DeviceTaintRules, in the version that the minor has, for a user with all rights.
+func rulesAs(t *testing.T, name string) dynamic.ResourceInterface {
 	t.Helper()
 	config, err := cluster.User(name, "system:masters")
 	must(t, err)
 	config.QPS, config.Burst = 200, 200
-	clients, err := kubernetes.NewForConfig(config)
+	untyped, err := dynamic.NewForConfig(config)
 	must(t, err)
-	return clients
+	return untyped.Resource(cluster.DeviceTaintRules())
 }
 
 // manyDevices publishes so many devices on a node, with their class and a template.
