@@ -174,13 +174,16 @@ func (p *Pod) complete(ctx context.Context, command *exec.Cmd, ended <-chan erro
 }
 
 // end gives the process its grace period, and removes the pod. How a process ended that was told
-// nothing, or that did not handle signals yet, says nothing of how it ends.
+// nothing, that did not handle signals yet, or that was ending because it had lost its Lease, says
+// nothing of how it ends.
 func (p *Pod) end(ctx context.Context, command *exec.Cmd, ended <-chan error) error {
 	told := command.Process.Signal(syscall.SIGTERM) == nil
 	select {
 	case err := <-ended:
-		if err != nil && told && !p.wasKilled() && !(unhandled(command) && strings.TrimSpace(p.kubelet.Log(p.Object.Name)) == "") {
-			return fmt.Errorf("pod %s did not end well: %w\n%s", p.Object.Name, err, p.kubelet.Log(p.Object.Name))
+		log := strings.TrimSpace(p.kubelet.Log(p.Object.Name))
+		lost := strings.HasSuffix(log, "dra-steward: lost the Lease: another replica is active")
+		if err != nil && told && !lost && !p.wasKilled() && !(unhandled(command) && log == "") {
+			return fmt.Errorf("pod %s did not end well: %w\n%s", p.Object.Name, err, log)
 		}
 	case <-time.After(time.Duration(*p.Object.Spec.TerminationGracePeriodSeconds) * time.Second):
 		_ = command.Process.Kill()
