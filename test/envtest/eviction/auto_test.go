@@ -43,7 +43,7 @@ func (w *world) taintSlice(t *testing.T) {
 // expectBy fails unless each pod was deleted once, by us or not.
 func (w *world) expectBy(t *testing.T, byUs bool, names ...string) {
 	t.Helper()
-	by := evictions(t, w.Cluster)
+	by := evictionsOf(t, w.Cluster, names)
 	for _, name := range names {
 		if len(by[name]) != 1 || (by[name][0] == ours) != byUs {
 			t.Errorf("%s was deleted by %q; by us: %t is right", name, by[name], byUs)
