@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -151,13 +152,16 @@ func DrainError(err error) error {
 	return err
 }
 
-// Pause pauses a drain, or makes it go on. One that is so already is not written.
+// Pause pauses a drain, or makes it go on. One that is so already is not written. The controller
+// writes its status at the same time: a conflict with that is tried again.
 func Pause(ctx context.Context, client *drain.Client, name string, paused, dry bool) error {
-	d, err := client.Get(ctx, name)
-	if err != nil || d.Spec.Paused == paused {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		d, err := client.Get(ctx, name)
+		if err != nil || d.Spec.Paused == paused {
+			return err
+		}
+		d.Spec.Paused = paused
+		_, err = client.Update(ctx, d, dry)
 		return err
-	}
-	d.Spec.Paused = paused
-	_, err = client.Update(ctx, d, dry)
-	return err
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/retry"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -150,6 +151,16 @@ func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Stream
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, clusterwrite.DrainError(err)
 	}
+	var result *v1alpha1.DeviceDrain
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { // with the status that the controller writes
+		result, err = o.resumeExisting(ctx, streams, client, wanted)
+		return err
+	})
+	return result, err
+}
+
+// resumeExisting writes the given settings into the drain that exists, which goes on.
+func (o drainOptions) resumeExisting(ctx context.Context, streams cmdutil.Streams, client *drain.Client, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	there, err := client.Get(ctx, wanted.Name)
 	if err != nil {
 		return nil, err

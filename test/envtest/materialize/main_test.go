@@ -359,7 +359,7 @@ func (s *site) stays(want ...string) {
 // by which it takes over what is there, and a little longer than it waits for that.
 func (s *site) quiet() {
 	s.t.Helper()
-	silence := delay() * 3 / 2
+	silence := max(delay()*3/2, 2*time.Second)
 	written, since := -1, time.Now()
 	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 10*time.Minute, true, func(context.Context) (bool, error) {
 		all := s.written()

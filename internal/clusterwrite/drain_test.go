@@ -1,0 +1,41 @@
+package clusterwrite
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+)
+
+// TestPauseWhileStatusIsWritten: a drain is paused although the controller writes its status
+// between the read and the write.
+func TestPauseWhileStatusIsWritten(t *testing.T) {
+	writes := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodPut {
+			if writes++; writes == 1 {
+				w.WriteHeader(http.StatusConflict)
+				_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+					Reason: metav1.StatusReasonConflict, Code: http.StatusConflict, Message: "the object has been modified"})
+				return
+			}
+		}
+		_ = json.NewEncoder(w).Encode(v1alpha1.DeviceDrain{TypeMeta: metav1.TypeMeta{Kind: v1alpha1.DeviceDrainKind, APIVersion: v1alpha1.APIVersion},
+			ObjectMeta: metav1.ObjectMeta{Name: "firmware"}})
+	}))
+	defer server.Close()
+	client, err := drain.NewClient(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Pause(t.Context(), client, "firmware", true, false); err != nil || writes != 2 {
+		t.Errorf("%d writes, want 2: %v", writes, err)
+	}
+}
