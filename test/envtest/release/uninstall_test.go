@@ -238,8 +238,6 @@ func (h helm) wantRule(name string, want bool) {
 	}
 }
 
-// wantNothingLeft fails for anything of ours in the cluster but DeviceTaintRules.
-
 // wantDeleted waits until an object is deleted, longer than the five minutes after which the
 // API server looks again at a CustomResourceDefinition whose deletion it did not finish.
 func (h helm) wantDeleted(object *unstructured.Unstructured) {
@@ -254,6 +252,7 @@ func (h helm) wantDeleted(object *unstructured.Unstructured) {
 	}
 }
 
+// wantNothingLeft fails for anything of ours in the cluster but DeviceTaintRules.
 func (h helm) wantNothingLeft() {
 	h.t.Helper()
 	for _, kind := range []struct{ version, kind string }{
