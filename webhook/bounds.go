@@ -95,8 +95,9 @@ type limiter struct {
 	// spares are shared by address.
 	spares fairqueue.Queue
 	// buffers have the bodies of most requests, which nothing needs once they are decoded.
-	buffers sync.Pool
-	metrics *Metrics
+	buffers   sync.Pool
+	lingering lingering
+	metrics   *Metrics
 }
 
 func newLimiter(b Bounds, metrics *Metrics) *limiter {
@@ -147,7 +148,7 @@ func (l *limiter) server(handler http.Handler) *http.Server {
 
 // listener limits the connections of another one.
 func (l *limiter) listener(listener net.Listener) net.Listener {
-	return limitedListener{listener, &fairqueue.Shares{Limit: int64(cmp.Or(l.Connections, defaultConnections))}, l.metrics}
+	return limitedListener{listener, &fairqueue.Shares{Limit: int64(cmp.Or(l.Connections, defaultConnections))}, &l.lingering, l.metrics}
 }
 
 // deadline is when a request is answered at the latest.
@@ -250,6 +251,7 @@ func addressOf(remote string) string {
 type limitedListener struct {
 	net.Listener
 	connections *fairqueue.Shares
+	lingering   *lingering
 	metrics     *Metrics
 }
 
@@ -262,7 +264,9 @@ func (l limitedListener) Accept() (net.Conn, error) {
 		}
 		address := addressOf(connection.RemoteAddr().String())
 		if l.connections.Take(address, 1) {
-			return &limitedConnection{connection, sync.OnceFunc(func() { l.connections.Return(address, 1) })}, nil
+			return &limitedConnection{connection, sync.OnceValue(func() error {
+				return l.lingering.close(connection, func() { l.connections.Return(address, 1) })
+			})}, nil
 		}
 		l.metrics.refuse("", "connections")
 		connection.Close()
@@ -271,11 +275,8 @@ func (l limitedListener) Accept() (net.Conn, error) {
 
 type limitedConnection struct {
 	net.Conn
-	closed func()
+	end func() error
 }
 
 // Close closes the connection.
-func (c *limitedConnection) Close() error {
-	defer c.closed()
-	return c.Conn.Close()
-}
+func (c *limitedConnection) Close() error { return c.end() }

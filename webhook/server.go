@@ -101,26 +101,29 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	})
 	group.Go(func() error {
 		defer stop()
-		return s.shutdown(ctx, failed, server, listener)
+		return s.shutdown(ctx, failed, server, listener, &limiter.lingering)
 	})
 	return group.Wait()
 }
 
 // shutdown ends server in order once ctx has ended, and at once when it failed.
-func (s *Server) shutdown(ctx, failed context.Context, server *http.Server, listener net.Listener) error {
+func (s *Server) shutdown(ctx, failed context.Context, server *http.Server, listener net.Listener, lingering *lingering) error {
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
 		return server.Close()
 	}
 	s.serving.Store(false)
+	lingering.begun.Store(true)
 	s.Log.Info("shutting down", "delay", s.ShutdownDelay)
 	pause(failed, s.ShutdownDelay)
 	listener.Close()
 	pause(failed, min(s.ShutdownDelay, lastCall))
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	return drain(last, server)
+	err := drain(last, server)
+	lingering.wait(last)
+	return err
 }
 
 // pause waits for d, less if ctx ends.
