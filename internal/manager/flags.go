@@ -31,7 +31,7 @@ func (o *Options) AddFlags(c *cobra.Command) {
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace of the webhook's additional policies, for --extended-claims")
 	f.BoolVar(&o.expireRules, "expire-rules", true, "delete DeviceTaintRules at the time in their annotation dra-steward.io/expires, in every mode")
 	f.BoolVar(&o.ruleBegin, "rule-begin", false, "write into the status of DeviceTaintRules since when they evict, for the guard of the webhook, in every mode")
-	f.BoolVar(&o.patchStatus, "patch-status", true, "write the status of ResourceSlicePatches, in every mode")
+	f.BoolVar(&o.patchStatus, "patch-status", true, "write the status of ResourceSlicePatches; not with --mode=observe and --leader-elect=false")
 	f.StringVar(&o.patches, "patches", string(materialize.None), "update ResourceSlices that differ from the result of ResourceSlicePatches: none, materialize, or restore to remove patched values; same as the webhook's flag")
 	f.Float64Var(&o.poolsPerSecond, "touched-pools-per-second", materialize.DefaultPools, "maximum number of pools per second whose slices are updated, with --patches; fewer while the API server answers slowly")
 	f.BoolVar(&o.drains, "drains", true, "execute DeviceDrains, in every mode")

@@ -137,12 +137,17 @@ func runController(ctx context.Context, streams cmdutil.Streams, o Options) erro
 	return o.serveAndLead(ctx, config, registry, log)
 }
 
+// onlyObserves reports whether the controller evicts nothing, and may be one of several.
+func (o Options) onlyObserves() bool {
+	return evictor.Mode(o.Mode) == evictor.ModeObserve && !o.leaderElect
+}
+
 // ownNamespace is that of the flag or of the pod.
 func (o Options) ownNamespace() (string, error) {
 	if o.namespace != "" {
 		return o.namespace, nil
 	}
-	if evictor.Mode(o.Mode) == evictor.ModeObserve && !o.leaderElect && o.certificates.secret == "" {
+	if o.onlyObserves() && o.certificates.secret == "" {
 		return "", nil // nothing is kept anywhere
 	}
 	const file = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"

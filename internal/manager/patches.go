@@ -66,10 +66,10 @@ func (o *Options) patchFlags(f *pflag.FlagSet) {
 func RecordsPrefix(controller string) string { return controller + "-patches" }
 
 // addPatchStatus lets the leader write the statuses of ResourceSlicePatches, with a
-// client of its own, so that no eviction waits for it. Who looks on without being the
-// leader writes none.
+// client of its own, so that no eviction waits for it. A controller that only observes, without
+// a Lease, writes none.
 func (o Options) addPatchStatus(e *eviction, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
-	if !o.patchStatus || !o.leaderElect {
+	if !o.patchStatus || o.onlyObserves() {
 		return nil
 	}
 	metrics, err := patchstatus.NewMetrics(registry)
