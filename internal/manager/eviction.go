@@ -227,7 +227,7 @@ func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) er
 		<-ended
 	}
 	if failed == nil && parent.Err() == nil {
-		failed = errors.New("lost the Lease: another replica is active")
+		failed = errors.New("lost the Lease: it was not renewed in time, or another replica holds it")
 	}
 	return failed
 }

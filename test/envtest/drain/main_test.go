@@ -126,8 +126,12 @@ func prepare() (err error) {
 		return err
 	}
 	standby = &program{name: "standby", args: args}
-	// A killed leader keeps the Lease for 15 s, each time.
-	steward = &program{name: "dra-steward", args: append(slices.Clone(args), "--leader-elect=false")}
+	// It loses its Lease while the API server is away.
+	steward = &program{name: "dra-steward", args: args, again: upgrades()}
+	if !upgrades() {
+		// A killed leader keeps the Lease for 15 s, each time.
+		steward.args = append(slices.Clone(args), "--leader-elect=false")
+	}
 	return steward.start()
 }
 

@@ -181,7 +181,7 @@ func (p *Pod) end(ctx context.Context, command *exec.Cmd, ended <-chan error) er
 	select {
 	case err := <-ended:
 		log := strings.TrimSpace(p.kubelet.Log(p.Object.Name))
-		lost := strings.HasSuffix(log, "dra-steward: lost the Lease: another replica is active")
+		lost := strings.HasSuffix(log, "dra-steward: lost the Lease: it was not renewed in time, or another replica holds it")
 		if err != nil && told && !lost && !p.wasKilled() && !(unhandled(command) && log == "") {
 			return fmt.Errorf("pod %s did not end well: %w\n%s", p.Object.Name, err, log)
 		}
