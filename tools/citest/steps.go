@@ -202,6 +202,7 @@ func long(modules []string) (steps []step) {
 	steps = append(steps, slices.Concat(campaigns(modules), oldTrackers(modules))...)
 	if slices.Contains(modules, "test/node") {
 		steps = append(steps, onKubelets("drivers that end before their pods", "^Test(DriverPods|SharedClaim)$"), onKubelets("rolls over three kubelets", "^TestRoll$"))
+		steps = append(steps, onKubelets("image, chart and node agent in containerd", "^Test(Containerd|ContainerdWithoutCDI|Install)$", "DRA_STEWARD_NODE_CONTAINERD=1"))
 		steps = append(steps, olderKubelets()...)
 	}
 	if slices.Contains(modules, "test/envtest") {
