@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes/scheme"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -69,11 +67,8 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
 		Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
-	e.add("drain", func(ctx context.Context) error {
-		options.UsageSynced = e.evictor.UsageSynced
-		broadcaster := e.broadcaster(ctx)
-		defer broadcaster.Shutdown()
-		options.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: drain.FieldManager})
+	e.addRecording("drain", drain.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {
+		options.UsageSynced, options.Recorder = e.evictor.UsageSynced, recorder
 		controller, err := drain.New(options)
 		if err != nil {
 			return err
@@ -90,13 +85,6 @@ type sharedDrains struct {
 }
 
 func (s sharedDrains) Informer() cache.SharedIndexInformer { return s.informer }
-
-// broadcaster sends events about drains and reactions to the API server until it is shut down.
-func (e *eviction) broadcaster(ctx context.Context) record.EventBroadcaster {
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
-	return broadcaster
-}
 
 // keepPod keeps what the evictor and foresight read of a pod.
 func keepPod(object any) (any, error) {
@@ -211,11 +199,8 @@ func (o Options) addRolls(e *eviction, config *rest.Config, registry *prometheus
 		Begun:      drain.Begun{Usage: e.usage, Rules: e.evictor.Rules.GetStore(), Length: o.breakerWindow},
 		Thresholds: *o.thresholds(), Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
-	e.add("roll", func(ctx context.Context) error {
-		options.UsageSynced = e.evictor.UsageSynced
-		broadcaster := e.broadcaster(ctx)
-		defer broadcaster.Shutdown()
-		options.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: roll.FieldManager})
+	e.addRecording("roll", roll.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {
+		options.UsageSynced, options.Recorder = e.evictor.UsageSynced, recorder
 		controller, err := roll.New(options)
 		if err != nil {
 			return err

@@ -131,9 +131,8 @@ func (e *eviction) run(ctx context.Context) error {
 	e.evictor.ActSince = said.ActSince
 	if evictor.Mode(e.options.Mode) != evictor.ModeObserve {
 		e.evictor.Journal = evictor.ConfigMapJournal{Client: e.quiet, Namespace: e.options.namespace, Name: JournalName(e.options.Name)}
-		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		broadcaster := e.broadcaster(ctx)
 		defer broadcaster.Shutdown()
-		broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
 		e.evictor.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: evictor.FieldManager})
 	}
 	synced, unlisten, err := e.usage.Listen(usage.Informers{Claims: e.claims, Pods: e.pods, Budgets: e.budgets})
@@ -171,6 +170,22 @@ func JournalName(controller string) string { return controller + "-evictions" }
 // add lets the leader run a controller.
 func (e *eviction) add(name string, run func(context.Context) error) {
 	e.controllers = append(e.controllers, controllers.Named(name, run))
+}
+
+// addRecording lets the leader run a controller that makes events.
+func (e *eviction) addRecording(name, component string, run func(context.Context, record.EventRecorder) error) {
+	e.add(name, func(ctx context.Context) error {
+		broadcaster := e.broadcaster(ctx)
+		defer broadcaster.Shutdown()
+		return run(ctx, broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}))
+	})
+}
+
+// broadcaster sends events to the API server until it is shut down.
+func (e *eviction) broadcaster(ctx context.Context) record.EventBroadcaster {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&coreclient.EventSinkImpl{Interface: e.quiet.CoreV1().Events("")})
+	return broadcaster
 }
 
 // lead does all that a leader does.

@@ -7,9 +7,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -76,11 +75,8 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 		api := reaction.ProofClient{Client: jobs, Namespace: o.proofs.Namespace}
 		options.Proofs = &reaction.ProofOptions{API: api, Namespace: o.proofs.Namespace, ServiceAccount: o.proofs.ServiceAccount, Jobs: api.Jobs()}
 	}
-	e.add("reaction", func(ctx context.Context) error {
-		options.UsageSynced = e.evictor.UsageSynced
-		broadcaster := e.broadcaster(ctx)
-		defer broadcaster.Shutdown()
-		options.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: reaction.FieldManager})
+	e.addRecording("reaction", reaction.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {
+		options.UsageSynced, options.Recorder = e.evictor.UsageSynced, recorder
 		controller, err := reaction.New(options)
 		if err != nil {
 			return err

@@ -5,10 +5,10 @@ func reactions() []mutant {
 	const prove, pin, restart = "internal/controllers/reaction/prove.go", "internal/controllers/reaction/pin.go", "internal/controllers/reaction/restart.go"
 	return []mutant{
 		{name: "a flapping device is uncordoned", file: decide, old: `if w.flaps(d) {`, new: `if false {`},
-		{name: "a device is uncordoned when it is seen healthy", file: decide, old: `v1alpha1.UncordonWhenHealthy || !w.lasts(d.HealthySince, after(w.Reaction))`, new: `v1alpha1.UncordonWhenHealthy || d.HealthySince == nil`},
+		{name: "a device is uncordoned when it is seen healthy", file: decide, old: `v1alpha1.UncordonWhenHealthy || !w.Lasts(w.Now, d.HealthySince, after(w.Reaction))`, new: `v1alpha1.UncordonWhenHealthy || d.HealthySince == nil`},
 		{name: "a device that waits for a person is uncordoned", file: decide, old: `w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || `, new: ``},
 		{name: "a device is uncordoned without its proof", file: decide, old: `if !w.proven(d) {`, new: `if false {`},
-		{name: "a device is drained at its first sign", file: decide, old: `case d.SickSince != nil && w.lasts(d.SickSince, standsFor(w.Reaction)):`, new: `case d.SickSince != nil:`},
+		{name: "a device is drained at its first sign", file: decide, old: `case d.SickSince != nil && w.Lasts(w.Now, d.SickSince, standsFor(w.Reaction)):`, new: `case d.SickSince != nil:`},
 		{name: "a device that no slice has is healthy", file: decide, old: `case w.Published(d.DeviceName):`, new: `case true:`},
 		{name: "a drain that a person deleted comes back", file: decide, old: `case d.DrainUID != "":`, new: `case false:`},
 		{name: "a drain that has failed has drained", file: decide, old: `case failed != nil && failed.Status == metav1.ConditionTrue:`, new: `case failed != nil && failed.Status == metav1.ConditionUnknown:`},
@@ -36,7 +36,7 @@ func rolls() []mutant {
 		{name: "a driver that ends is deleted again", file: follow, old: `if !pod.Deleting {`, new: `if true {`},
 		{name: "the pods of an operator are deleted", file: follow, old: `case w.Roll.Spec.DriverPods.Replace == v1alpha1.ReplaceWait:`, new: `case false:`},
 		{name: "fewer devices than before are accepted", file: follow, old: `case fewer > 0 && !n.AcceptDevices:`, new: `case false:`},
-		{name: "the slices of the previous driver count", file: follow, old: `case !changed && !w.lasts(n.ReadySince, unchangedFor(w.Roll)):`, new: `case !changed && false:`},
+		{name: "the slices of the previous driver count", file: follow, old: `case !changed && !w.Lasts(w.Now, n.ReadySince, unchangedFor(w.Roll)):`, new: `case !changed && false:`},
 		{name: "a node that strands its pods is first", file: "internal/controllers/roll/choose.go", old: `cmp.Compare(stranded[a.Name], stranded[b.Name]))`, new: `cmp.Compare(stranded[b.Name], stranded[a.Name]))`},
 		{name: "a node is done without its proof", file: follow, old: `case w.Roll.Spec.Proof != nil:`, new: `case false:`},
 		{name: "the proof of the last attempt fails the next", file: follow, old: `case proof.Phase == corev1.PodFailed && stale:`, new: `case stale && false:`},

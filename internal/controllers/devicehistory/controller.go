@@ -151,11 +151,11 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-time.After(writeGap):
 		}
 	}
-	stop, err := c.listen()
+	handlers, err := c.listen()
 	if err != nil {
 		return fmt.Errorf("history of devices: %w", err)
 	}
-	defer stop()
+	defer handlers.Remove()
 	next, check, shard := time.Time{}, time.Now().Add(checkGap), 0
 	for {
 		select {
@@ -202,8 +202,9 @@ func (c *Controller) begin(ctx context.Context) bool {
 }
 
 // listen marks what changes.
-func (c *Controller) listen() (stop func(), _ error) {
-	handle := c.Tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
+func (c *Controller) listen() (*reconcile.Handlers, error) {
+	var handlers reconcile.Handlers
+	devices := c.Tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.slice(object) },
 		UpdateFunc: func(old, object any) { c.slice(old, object) },
 		DeleteFunc: func(object any) {
@@ -213,12 +214,7 @@ func (c *Controller) listen() (stop func(), _ error) {
 			c.slice(object)
 		},
 	})
-	stops := []func(){func() { c.Tracker.RemoveEventHandler(handle) }}
-	stop = func() {
-		for _, f := range stops {
-			f()
-		}
-	}
+	handlers.OnRemove(func() { c.Tracker.RemoveEventHandler(devices) })
 	for _, of := range []struct {
 		informer cache.SharedIndexInformer
 		changed  *bool
@@ -231,14 +227,11 @@ func (c *Controller) listen() (stop func(), _ error) {
 			defer c.mutex.Unlock()
 			*of.changed = true
 		}
-		registration, err := of.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed})
-		if err != nil {
-			stop()
+		if err := handlers.Add(of.informer, cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed}); err != nil {
 			return nil, err
 		}
-		stops = append(stops, func() { _ = of.informer.RemoveEventHandler(registration) }) // the only error is that there is no such handler any more
 	}
-	return stop, nil
+	return &handlers, nil
 }
 
 // pass compares the devices that have changed with their records.

@@ -24,7 +24,7 @@ func (d *Decision) block(in Input, pod *candidate, from time.Time, force bool) *
 	refusal, refused := in.Refusals[pod.UID]
 	refused = refused && refusal.Until.After(in.Now)
 	if refused && (!force || !refusal.Budget) {
-		d.wakeAt(refusal.Until)
+		d.WakeAt(refusal.Until)
 		if refusal.Budget {
 			return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedBudget, Budgets: budgetNames(pod)}
 		}

@@ -32,7 +32,7 @@ func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
 	if last := d.Status.LastEvictionTime; last != nil {
 		// A time in the future comes from another clock and does not stop the drain.
 		if next := last.Add(interval); next.After(in.Now) && !last.After(in.Now.Add(interval)) {
-			d.wakeAt(next)
+			d.WakeAt(next)
 			return
 		}
 	}
@@ -57,7 +57,7 @@ func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
 	if taken > 0 {
 		d.Status.Evicting = d.Evict
 		d.Status.LastEvictionTime = &metav1.MicroTime{Time: microsecond(in.Now)}
-		d.wakeAt(in.Now.Add(interval))
+		d.WakeAt(in.Now.Add(interval))
 	}
 }
 

@@ -138,13 +138,13 @@ func (c *Controller) Run(ctx context.Context) error {
 	context.AfterFunc(ctx, c.queue.ShutDown)
 	var running sync.WaitGroup
 	defer running.Wait()
-	synced, stop, err := c.listen()
+	handlers, err := c.listen()
 	if err != nil {
 		return fmt.Errorf("drains: %w", err)
 	}
-	defer stop()
+	defer handlers.Remove()
 	running.Go(func() { c.informer.RunWithContext(ctx) })
-	if !reconcile.WaitFor(ctx, "drains", synced...) {
+	if !reconcile.WaitFor(ctx, "drains", handlers.Synced...) {
 		return nil
 	}
 	for {

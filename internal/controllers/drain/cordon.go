@@ -214,7 +214,7 @@ func (d *Decision) cordonCondition(in Input, groups []v1alpha1.DrainDevices) (fr
 	}
 	if due := since.Add(in.Settings.schedulerSync()); due.After(in.Now) {
 		c.set(v1alpha1.DrainCordoned, false, "WaitingForScheduler", fmt.Sprintf("the rules are written; the scheduler has observed them by %s", clock(due)))
-		d.wakeAt(due)
+		d.WakeAt(due)
 		return time.Time{}, false
 	}
 	condition := c.set(v1alpha1.DrainCordoned, true, "Cordoned", fmt.Sprintf("%s cordoned by DeviceTaintRules with the taint %s", are(len(in.Devices.Names)), toleration.TaintText(Taint(in.Drain))))

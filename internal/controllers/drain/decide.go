@@ -40,7 +40,7 @@ func Decide(in Input) Decision {
 	at, action := deadline(in.Drain)
 	passed := !at.IsZero() && !in.Now.Before(at)
 	if !at.IsZero() && !passed {
-		d.wakeAt(at)
+		d.WakeAt(at)
 	}
 	closed := d.closed(in)
 	force := passed && action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused && closed == closure{}
@@ -203,7 +203,7 @@ func (d *Decision) mayReturn(in Input, c conditions) bool {
 	if !until.After(in.Now) {
 		return false
 	}
-	d.wakeAt(until)
+	d.WakeAt(until)
 	return true
 }
 
@@ -232,7 +232,7 @@ func (d *Decision) complete(in Input) {
 	d.Status.CompletionTime = &metav1.Time{Time: in.Now.Truncate(time.Second)}
 	d.Status.Attempts, d.attempts, d.Status.Requested = nil, nil, nil
 	if in.Drain.Spec.AtEnd == v1alpha1.EndUncordon {
-		d.wakeAt(in.Now)
+		d.WakeAt(in.Now)
 	}
 }
 
@@ -318,7 +318,7 @@ func (d *Decision) closed(in Input) closure {
 		return closure{v1alpha1.WindowNotValid, "no pods are evicted: spec." + err.Error()}
 	}
 	if !state.Until.IsZero() {
-		d.wakeAt(state.Until)
+		d.WakeAt(state.Until)
 	}
 	switch {
 	case state.Open:

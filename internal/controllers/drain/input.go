@@ -10,6 +10,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // An Input is what [Decide] looks at. Nothing in it is changed.
@@ -145,16 +146,8 @@ type Decision struct {
 	FellBack []Fallback
 	// Order are the pods that can be evicted, in eviction order, with those to evict now.
 	Order []Pod
-	// Wake is when to decide again though nothing changes; zero is never.
-	Wake time.Time
+	reconcile.Alarm
 
 	// attempts are the positions of status.attempts, by UID.
 	attempts map[types.UID]int
-}
-
-// wakeAt decides again at a time, or before.
-func (d *Decision) wakeAt(at time.Time) {
-	if d.Wake.IsZero() || at.Before(d.Wake) {
-		d.Wake = at
-	}
 }

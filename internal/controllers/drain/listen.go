@@ -1,8 +1,9 @@
 package drain
 
 import (
-	"errors"
+	"slices"
 
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
@@ -10,49 +11,32 @@ import (
 
 // listen adds the handlers: a drain, or a rule of a drain, wakes that drain; whatever
 // else can change what drains decide wakes all that go on.
-func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err error) {
-	var stops []func() error
-	stop = func() { _ = errors.Join(callAll(stops)...) } // the only error is that there is no such handler any more
+func (c *Controller) listen() (*reconcile.Handlers, error) {
+	var handlers reconcile.Handlers
 	for _, l := range []struct {
 		informer cache.SharedIndexInformer
 		changed  func(object any)
-		wait     bool
 	}{
-		{c.informer, c.drainChanged, true},
-		{c.options.TaintRules, c.ruleChanged, false}, // which may not be served
-		{c.options.Claims, c.somethingChanged, true},
-		{c.options.Pods, c.somethingChanged, true},
-		{c.options.Budgets, c.somethingChanged, true},
+		{c.options.TaintRules, c.ruleChanged},
+		{c.informer, c.drainChanged},
+		{c.options.Claims, c.somethingChanged},
+		{c.options.Pods, c.somethingChanged},
+		{c.options.Budgets, c.somethingChanged},
 	} {
-		handle, err := l.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    l.changed,
-			UpdateFunc: func(_, object any) { l.changed(object) },
-			DeleteFunc: l.changed,
-		})
-		if err != nil {
-			stop()
-			return nil, nil, err
-		}
-		stops = append(stops, func() error { return l.informer.RemoveEventHandler(handle) })
-		if l.wait {
-			synced = append(synced, handle.HasSyncedChecker())
+		if err := handlers.Add(l.informer, handlerOf(l.changed)); err != nil {
+			return nil, err
 		}
 	}
-	slices := c.options.Tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    c.somethingChanged,
-		UpdateFunc: func(_, object any) { c.somethingChanged(object) },
-		DeleteFunc: c.somethingChanged,
-	})
-	stops = append(stops, func() error { c.options.Tracker.RemoveEventHandler(slices); return nil })
-	synced = append(synced, c.options.UsageSynced...)
-	return append(synced, c.options.Tracker.HasSyncedChecker()), stop, nil
+	handlers.Synced = handlers.Synced[1:] // the rules may not be served
+	devices := c.options.Tracker.AddEventHandler(handlerOf(c.somethingChanged))
+	handlers.OnRemove(func() { c.options.Tracker.RemoveEventHandler(devices) })
+	handlers.Synced = slices.Concat(handlers.Synced, c.options.UsageSynced, []cache.DoneChecker{c.options.Tracker.HasSyncedChecker()})
+	return &handlers, nil
 }
 
-func callAll(all []func() error) (errs []error) {
-	for _, f := range all {
-		errs = append(errs, f())
-	}
-	return errs
+// handlerOf calls changed for each event.
+func handlerOf(changed func(object any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed}
 }
 
 func (c *Controller) drainChanged(object any) {

@@ -147,7 +147,7 @@ func (d *Decision) stuck(in Input, r v1alpha1.DrainRequest) (reason, message str
 		}
 	}
 	if until := since.Add(most); until.After(in.Now) {
-		d.wakeAt(until)
+		d.WakeAt(until)
 		return "", ""
 	}
 	if !stored.Answered {

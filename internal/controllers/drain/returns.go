@@ -116,7 +116,7 @@ func (d *Decision) returned(in Input, pod *candidate, from time.Time) *v1alpha1.
 		if !retry.After(in.Now) {
 			continue
 		}
-		d.wakeAt(retry)
+		d.WakeAt(retry)
 		// The API keeps whole seconds: none must be promised too early.
 		at := metav1.NewTime(retry.Add(time.Second - 1).Truncate(time.Second))
 		return &v1alpha1.DrainBlock{Reason: reason, Claim: claim.Name, Owner: ownerOf(pod), RetryTime: &at}

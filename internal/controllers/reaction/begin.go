@@ -36,7 +36,7 @@ func (w *work) begin() string {
 			d.Message = busy
 		case len(w.Create) == maxBegins:
 			d.Message = "is next"
-			w.wakeAt(w.Now)
+			w.WakeAt(w.Now)
 		default:
 			if over := w.check(d.DeviceName); over != "" {
 				d.Message = condition.Bounded("the guard: "+over, 1024)
@@ -92,7 +92,7 @@ func (w *work) check(name v1alpha1.DeviceName) string {
 	} else if sum, exceeds := w.Window.Exceeds(w.Now, hit, w.acknowledged, w.Starts); exceeds {
 		over = "a drain of " + name.String() + ", " + sum.String()
 		if !sum.Until.IsZero() {
-			w.wakeAt(sum.Until)
+			w.WakeAt(sum.Until)
 		}
 	}
 	if over != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,30 +109,24 @@ func (c *Controller) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	synced, stop, err := c.listen()
+	handlers, err := c.listen()
 	if err != nil {
 		return fmt.Errorf("reactions: %w", err)
 	}
-	defer stop()
+	defer handlers.Remove()
 	running.Go(func() { c.options.Reactions.RunWithContext(ctx) })
 	running.Go(func() { c.options.Nodes.RunWithContext(ctx) })
 	if proofs := c.options.Proofs; proofs != nil {
 		running.Go(func() { proofs.Jobs.RunWithContext(ctx) })
 	}
-	if reconcile.WaitFor(ctx, "reactions", synced...) {
+	if reconcile.WaitFor(ctx, "reactions", handlers.Synced...) {
 		reconcile.Passes(ctx, c.changed, gap, c.pass)
 	}
 	return nil
 }
 
 // listen wakes the controller when something changes that reactions read.
-func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err error) {
-	var stops []func() error
-	stop = func() {
-		for _, f := range stops {
-			_ = f() // the only error is that there is no such handler any more
-		}
-	}
+func (c *Controller) listen() (*reconcile.Handlers, error) {
 	wake := func(any) { c.wake() }
 	handler := cache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(old, object any) {
 		if !sameConditions(old, object) {
@@ -142,35 +137,26 @@ func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err erro
 	if c.options.Proofs != nil {
 		informers = append(informers, c.options.Proofs.Jobs)
 	}
+	var handlers reconcile.Handlers
 	for _, informer := range informers {
-		handle, err := informer.AddEventHandler(handler)
-		if err != nil {
-			stop()
-			return nil, nil, err
+		if err := handlers.Add(informer, handler); err != nil {
+			return nil, err
 		}
-		stops = append(stops, func() error { return informer.RemoveEventHandler(handle) })
-		synced = append(synced, handle.HasSyncedChecker())
 	}
-	pods, err := c.options.Pods.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, object any) {
+	if err := handlers.Add(c.options.Pods, cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, object any) {
 		if a, is := old.(*corev1.Pod); is && !health.SameStatus(a, object.(*corev1.Pod)) {
 			c.wake()
 		}
-	}})
-	if err != nil {
-		stop()
-		return nil, nil, err
+	}}); err != nil {
+		return nil, err
 	}
-	stops = append(stops, func() error { return c.options.Pods.RemoveEventHandler(pods) })
-	claims, err := c.options.Claims.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.noteBindings, UpdateFunc: func(_, object any) { c.noteBindings(object) }})
-	if err != nil {
-		stop()
-		return nil, nil, err
+	if err := handlers.Add(c.options.Claims, cache.ResourceEventHandlerFuncs{AddFunc: c.noteBindings, UpdateFunc: func(_, object any) { c.noteBindings(object) }}); err != nil {
+		return nil, err
 	}
-	stops = append(stops, func() error { return c.options.Claims.RemoveEventHandler(claims) })
-	slices := c.options.Tracker.AddEventHandler(handler)
-	stops = append(stops, func() error { c.options.Tracker.RemoveEventHandler(slices); return nil })
-	synced = append(synced, c.options.UsageSynced...)
-	return append(synced, c.options.Tracker.HasSyncedChecker()), stop, nil
+	devices := c.options.Tracker.AddEventHandler(handler)
+	handlers.OnRemove(func() { c.options.Tracker.RemoveEventHandler(devices) })
+	handlers.Synced = slices.Concat(handlers.Synced, c.options.UsageSynced, []cache.DoneChecker{c.options.Tracker.HasSyncedChecker()})
+	return &handlers, nil
 }
 
 func (c *Controller) wake() {

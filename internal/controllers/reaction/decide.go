@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // Decide decides what comes next in a reaction.
@@ -102,17 +102,17 @@ func (w *work) observe(d *v1alpha1.ReactionDevice) {
 	case sick:
 		if d.SickSince == nil {
 			w.changed(d, d.HealthySince != nil)
-			d.SickSince, d.HealthySince = w.stamp(), nil
+			d.SickSince, d.HealthySince = reconcile.Stamp(w.Now), nil
 		}
 		d.Cause = condition.Bounded(cause, 512)
 	case w.Published(d.DeviceName):
 		if d.HealthySince == nil && (w.Healthy == nil || w.Healthy(d.DeviceName)) {
 			w.changed(d, d.SickSince != nil)
-			d.SickSince, d.HealthySince = nil, w.stamp()
+			d.SickSince, d.HealthySince = nil, reconcile.Stamp(w.Now)
 		}
 	case w.drains[d.DeviceName] != nil:
 	case d.State == v1alpha1.ReactionAcknowledged && d.HealthySince == nil:
-		d.SickSince, d.HealthySince = nil, w.stamp()
+		d.SickSince, d.HealthySince = nil, reconcile.Stamp(w.Now)
 	case d.State != v1alpha1.ReactionAcknowledged:
 		delete(w.known, d.DeviceName)
 	}
@@ -121,7 +121,7 @@ func (w *work) observe(d *v1alpha1.ReactionDevice) {
 // changed counts a change of a device.
 func (w *work) changed(d *v1alpha1.ReactionDevice, is bool) {
 	if is {
-		d.Changes, d.LastChange = min(w.changes(d)+1, 2*flapping-1), w.stamp()
+		d.Changes, d.LastChange = min(w.changes(d)+1, 2*flapping-1), reconcile.Stamp(w.Now)
 	}
 }
 
@@ -134,25 +134,6 @@ func (w *work) changes(d *v1alpha1.ReactionDevice) int32 {
 }
 
 func (w *work) flaps(d *v1alpha1.ReactionDevice) bool { return w.changes(d) >= flapping }
-
-// stamp is the time as the status has it, which has no parts of a second: rounded up, so that no
-// duration is cut short.
-func (w *work) stamp() *metav1.Time {
-	at := metav1.NewTime(w.Now.Add(time.Second - 1).Truncate(time.Second))
-	return &at
-}
-
-// lasts reports whether something has lasted, and wakes up when it has.
-func (w *work) lasts(since *metav1.Time, least time.Duration) bool {
-	if since == nil {
-		return false
-	}
-	if end := since.Add(least); w.Now.Before(end) {
-		w.wakeAt(end)
-		return false
-	}
-	return true
-}
 
 // follow sets the state of a device by its drain, and ends the drain where its time is over.
 func (w *work) follow(d *v1alpha1.ReactionDevice) {
@@ -168,10 +149,10 @@ func (w *work) follow(d *v1alpha1.ReactionDevice) {
 	case d.DrainUID != "":
 		w.acknowledge(d, "DeviceDrain "+d.Drain+" was deleted")
 	case d.State == v1alpha1.ReactionAcknowledged:
-		if w.lasts(d.HealthySince, after(w.Reaction)) {
+		if w.Lasts(w.Now, d.HealthySince, after(w.Reaction)) {
 			d.State, d.Message = v1alpha1.ReactionHealthy, ""
 		}
-	case d.SickSince != nil && w.lasts(d.SickSince, standsFor(w.Reaction)):
+	case d.SickSince != nil && w.Lasts(w.Now, d.SickSince, standsFor(w.Reaction)):
 		d.State = v1alpha1.ReactionWaiting // a drain that was decided and does not exist is decided again
 		d.Drain, d.Message = "", ""
 	case d.SickSince != nil:
@@ -210,7 +191,7 @@ func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDra
 
 // endDrain lifts the cordon of a device that is healthy and has passed its proof.
 func (w *work) endDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
-	if !w.acts() || w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || !w.lasts(d.HealthySince, after(w.Reaction)) {
+	if !w.acts() || w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || !w.Lasts(w.Now, d.HealthySince, after(w.Reaction)) {
 		return
 	}
 	if w.flaps(d) {

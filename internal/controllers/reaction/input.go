@@ -6,11 +6,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // An Input is what [Decide] looks at. Nothing in it is changed.
@@ -58,8 +58,7 @@ type Decision struct {
 	CreateClaims           []*resourceapi.ResourceClaim
 	// Restart are the pods of drivers to delete.
 	Restart []*corev1.Pod
-	// Wake is when to decide again though nothing changes; zero is never.
-	Wake time.Time
+	reconcile.Alarm
 }
 
 // A Deletion is a drain that is no longer needed, with the reason.
@@ -82,23 +81,9 @@ const (
 )
 
 func standsFor(r *v1alpha1.DeviceReaction) time.Duration {
-	return durationOr(r.Spec.When.For, defaultFor)
+	return reconcile.DurationOr(r.Spec.When.For, defaultFor)
 }
 
 func after(r *v1alpha1.DeviceReaction) time.Duration {
-	return durationOr(r.Spec.End.After, defaultAfter)
-}
-
-func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
-	if d == nil || d.Duration <= 0 {
-		return otherwise
-	}
-	return d.Duration
-}
-
-// wakeAt decides again at a time, or before.
-func (d *Decision) wakeAt(at time.Time) {
-	if d.Wake.IsZero() || at.Before(d.Wake) {
-		d.Wake = at
-	}
+	return reconcile.DurationOr(r.Spec.End.After, defaultAfter)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // Proofs are what proofs need to know.
@@ -41,7 +42,9 @@ const (
 	mostPause  = time.Hour
 )
 
-func timeout(p *v1alpha1.ReactionProve) time.Duration { return durationOr(p.Timeout, defaultTimeout) }
+func timeout(p *v1alpha1.ReactionProve) time.Duration {
+	return reconcile.DurationOr(p.Timeout, defaultTimeout)
+}
 
 // prove takes the next step of the proof of a drained device. The status is written before a Job
 // is created, and the name of the Job follows from it, so that a controller that is killed creates
@@ -76,7 +79,7 @@ func (w *work) prove(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 	if d.Proof != nil {
 		attempt += d.Proof.Attempt
 	}
-	d.Proof = &v1alpha1.ReactionProof{State: v1alpha1.ProofRunning, Attempt: attempt, Job: jobName(w.Reaction.Name, drain, attempt), StartTime: w.stamp()}
+	d.Proof = &v1alpha1.ReactionProof{State: v1alpha1.ProofRunning, Attempt: attempt, Job: jobName(w.Reaction.Name, drain, attempt), StartTime: reconcile.Stamp(w.Now)}
 	w.followProof(d, drain)
 }
 
@@ -105,7 +108,7 @@ func (w *work) proofDue(d *v1alpha1.ReactionDevice) bool {
 	default:
 		return false
 	}
-	return p.EndTime == nil || w.lasts(p.EndTime, pauseAfter(p.Attempt))
+	return p.EndTime == nil || w.Lasts(w.Now, p.EndTime, pauseAfter(p.Attempt))
 }
 
 // pauseAfter is the time between the end of an attempt and the next one.
@@ -126,7 +129,7 @@ func (w *work) proven(d *v1alpha1.ReactionDevice) bool {
 // followProof creates what is missing of a Job that runs, and notes its result.
 func (w *work) followProof(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 	p, job := d.Proof, w.Proofs.Jobs[d.Proof.Job]
-	switch over := w.lasts(p.StartTime, timeout(w.Reaction.Spec.Prove)); {
+	switch over := w.Lasts(w.Now, p.StartTime, timeout(w.Reaction.Spec.Prove)); {
 	case job != nil && !owned(job, drain):
 		w.end(p, v1alpha1.ProofFailed, fmt.Sprintf("Job %s/%s exists, and is not one of DeviceDrain %s: delete it", job.Namespace, job.Name, drain.Name))
 	case job == nil && p.JobUID != "":
@@ -147,7 +150,7 @@ func (w *work) followJob(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain
 	_, read := w.Proofs.Outputs[job.UID]
 	switch ended := endOf(job); {
 	case (ended != "" || over) && !read:
-		w.wakeAt(w.Now) // more logs are to be read than a step reads
+		w.WakeAt(w.Now) // more logs are to be read than a step reads
 	case ended == batchv1.JobComplete:
 		w.end(p, v1alpha1.ProofPassed, w.output(job, plural.Of(int(runs(w.Reaction.Spec.Prove)), "run")+" succeeded"))
 	case ended == batchv1.JobFailed:
@@ -181,7 +184,7 @@ func (w *work) clean(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 
 // end notes a result.
 func (w *work) end(p *v1alpha1.ReactionProof, state v1alpha1.ReactionProofState, message string) {
-	p.State, p.EndTime, p.Message = state, w.stamp(), condition.Bounded(message, 1024)
+	p.State, p.EndTime, p.Message = state, reconcile.Stamp(w.Now), condition.Bounded(message, 1024)
 }
 
 // output is a result with the end of the log.

@@ -10,6 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // restart names the pod of the driver that must restart before its taint goes, and decides to delete it
@@ -54,7 +55,7 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 	case other != "":
 		d.Message = "waits until pod " + other + " has restarted"
 	default:
-		d.Restart = &v1alpha1.ReactionRestart{Pod: pod.Name, UID: pod.UID, Time: *w.stamp()}
+		d.Restart = &v1alpha1.ReactionRestart{Pod: pod.Name, UID: pod.UID, Time: *reconcile.Stamp(w.Now)}
 		d.Message = "pod " + pod.Name + " restarts"
 		w.Restart = append(w.Restart, pod)
 	}

@@ -25,7 +25,7 @@ func (w *work) report(over string) {
 		}
 		switch d.State {
 		case v1alpha1.ReactionHealthy:
-			if !w.Published(name) || w.lasts(d.HealthySince, memory) {
+			if !w.Published(name) || w.Lasts(w.Now, d.HealthySince, memory) {
 				continue
 			}
 		case v1alpha1.ReactionSick, v1alpha1.ReactionWaiting:

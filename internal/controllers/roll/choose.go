@@ -13,6 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/windows"
 )
 
@@ -70,7 +71,7 @@ func (w *work) begin() {
 		}
 		most[node.Group]++
 		all++
-		n.Drain, n.StartTime = DrainName(w.Roll.Name, n.Name), cmp.Or(n.StartTime, w.stamp())
+		n.Drain, n.StartTime = DrainName(w.Roll.Name, n.Name), cmp.Or(n.StartTime, reconcile.Stamp(w.Now))
 		if n.Pools == nil {
 			n.Pools = node.Pools
 		}
@@ -171,7 +172,7 @@ func (w *work) closed() string {
 	case when.Until.IsZero():
 		return "no window of the week is open"
 	default:
-		w.wakeAt(when.Until)
+		w.WakeAt(when.Until)
 		return "no window is open before " + when.Until.UTC().Format(time.RFC3339)
 	}
 	return ""
@@ -187,7 +188,7 @@ func (w *work) check(n *v1alpha1.RollNode, node Node) string {
 		over += "; " + wrong
 	}
 	if !until.IsZero() {
-		w.wakeAt(until)
+		w.WakeAt(until)
 	}
 	return over
 }

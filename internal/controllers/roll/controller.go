@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,46 +106,37 @@ func (c *Controller) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	synced, stop, err := c.listen()
+	handlers, err := c.listen()
 	if err != nil {
 		return fmt.Errorf("rolls: %w", err)
 	}
-	defer stop()
+	defer handlers.Remove()
 	running.Go(func() { c.options.Rolls.RunWithContext(ctx) })
 	running.Go(func() { c.options.Nodes.RunWithContext(ctx) })
-	if reconcile.WaitFor(ctx, "rolls", synced...) {
+	if reconcile.WaitFor(ctx, "rolls", handlers.Synced...) {
 		reconcile.Passes(ctx, c.changed, gap, c.pass)
 	}
 	return nil
 }
 
 // listen wakes the controller when something changes that rolls read.
-func (c *Controller) listen() (synced []cache.DoneChecker, stop func(), err error) {
-	var stops []func() error
-	stop = func() {
-		for _, f := range stops {
-			_ = f() // the only error is that there is no such handler any more
-		}
-	}
+func (c *Controller) listen() (*reconcile.Handlers, error) {
 	wake := func(any) { c.wake() }
 	handler := cache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(old, object any) {
 		if !sameNode(old, object) {
 			c.wake()
 		}
 	}, DeleteFunc: wake}
+	var handlers reconcile.Handlers
 	for _, informer := range []cache.SharedIndexInformer{c.options.Rolls, c.options.Drains, c.options.Nodes} {
-		handle, err := informer.AddEventHandler(handler)
-		if err != nil {
-			stop()
-			return nil, nil, err
+		if err := handlers.Add(informer, handler); err != nil {
+			return nil, err
 		}
-		stops = append(stops, func() error { return informer.RemoveEventHandler(handle) })
-		synced = append(synced, handle.HasSyncedChecker())
 	}
-	slices := c.options.Tracker.AddEventHandler(handler)
-	stops = append(stops, func() error { c.options.Tracker.RemoveEventHandler(slices); return nil })
-	synced = append(synced, c.options.UsageSynced...)
-	return append(synced, c.options.Tracker.HasSyncedChecker()), stop, nil
+	devices := c.options.Tracker.AddEventHandler(handler)
+	handlers.OnRemove(func() { c.options.Tracker.RemoveEventHandler(devices) })
+	handlers.Synced = slices.Concat(handlers.Synced, c.options.UsageSynced, []cache.DoneChecker{c.options.Tracker.HasSyncedChecker()})
+	return &handlers, nil
 }
 
 func (c *Controller) wake() {

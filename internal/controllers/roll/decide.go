@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // Decide decides what comes next in a roll.
@@ -82,7 +80,7 @@ func (w *work) find() {
 		w.hold(v1alpha1.HeldNodes, fmt.Sprintf("%s are selected, and a roll has at most %d: select them by a label", plural.Of(len(names), "node"), v1alpha1.RollNodesMax))
 		return
 	}
-	w.Status.StartTime = w.stamp()
+	w.Status.StartTime = reconcile.Stamp(w.Now)
 	for _, name := range names {
 		n := v1alpha1.RollNode{Name: name, State: v1alpha1.RollWaiting}
 		if !slices.Contains(w.Selected, name) {
@@ -140,8 +138,8 @@ func (w *work) replace(n *v1alpha1.RollNode, is func(Pod) bool) {
 
 // enter brings a node into a state.
 func (w *work) enter(n *v1alpha1.RollNode, state v1alpha1.RollState) {
-	n.State, n.Since, n.FailedIn, n.Message = state, w.stamp(), "", ""
-	w.wakeAt(w.Now)
+	n.State, n.Since, n.FailedIn, n.Message = state, reconcile.Stamp(w.Now), "", ""
+	w.WakeAt(w.Now)
 }
 
 // fail ends the work on a node, and holds the roll.
@@ -175,25 +173,6 @@ func inWork() []v1alpha1.RollState {
 // InWork reports whether a roll works on a node in a state, or has left it cordoned.
 func InWork(state v1alpha1.RollState) bool {
 	return state == v1alpha1.RollFailed || slices.Contains(inWork(), state)
-}
-
-// stamp is the time as the status has it, which has no parts of a second: rounded up, so that no
-// duration is cut short.
-func (w *work) stamp() *metav1.Time {
-	at := metav1.NewTime(w.Now.Add(time.Second - 1).Truncate(time.Second))
-	return &at
-}
-
-// lasts reports whether something has lasted, and wakes up when it has.
-func (w *work) lasts(since *metav1.Time, least time.Duration) bool {
-	if since == nil {
-		return false
-	}
-	if end := since.Add(least); w.Now.Before(end) {
-		w.wakeAt(end)
-		return false
-	}
-	return true
 }
 
 // DrainName is the name of the drain of a node, and that of its proof: the roll and a hash.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // follow takes a node one state further, if it can.
@@ -37,7 +38,7 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 	case v1alpha1.RollSkipped, v1alpha1.RollUndone, v1alpha1.RollGone:
 		w.restore(n, node)
 	}
-	if limit := timeout(w.Roll, n.State); limit > 0 && !w.rests(n) && w.lasts(n.Since, limit) {
+	if limit := timeout(w.Roll, n.State); limit > 0 && !w.rests(n) && w.Lasts(w.Now, n.Since, limit) {
 		w.fail(n, fmt.Sprintf("not done after %s: %s", limit, n.Message))
 	}
 	if n.State == v1alpha1.RollFailed {
@@ -185,7 +186,7 @@ func (w *work) stopDrain(n *v1alpha1.RollNode) {
 // replacing deletes the pods of the driver, or waits for an operator to do so, while no consumer is
 // left, and waits for the new ones.
 func (w *work) replacing(n *v1alpha1.RollNode, node Node) {
-	w.wakeAt(w.Now.Add(poll))
+	w.WakeAt(w.Now.Add(poll))
 	if node.PodsUnknown != "" {
 		w.note(n, node.PodsUnknown)
 		return
@@ -259,7 +260,7 @@ func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
 	case !node.Ready:
 		n.ReadySince = nil
 	case n.ReadySince == nil:
-		n.ReadySince = w.stamp()
+		n.ReadySince = reconcile.Stamp(w.Now)
 	}
 	switch {
 	case !node.Ready:
@@ -268,11 +269,11 @@ func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
 		w.note(n, "not all slices of pool "+node.Incomplete+" are published")
 	case fewer > 0 && !n.AcceptDevices:
 		w.note(n, text)
-		if w.lasts(n.ReadySince, missing) {
+		if w.Lasts(w.Now, n.ReadySince, missing) {
 			w.fail(n, text+"; continue to accept that")
 			n.MissingDevices = fewer
 		}
-	case !changed && !w.lasts(n.ReadySince, unchangedFor(w.Roll)):
+	case !changed && !w.Lasts(w.Now, n.ReadySince, unchangedFor(w.Roll)):
 		w.note(n, "waits for the driver to publish its devices")
 	case w.Roll.Spec.Proof != nil:
 		w.enter(n, v1alpha1.RollProving)
@@ -313,7 +314,7 @@ func difference(before, now []v1alpha1.RollPool) (fewer int32, text string, chan
 
 // proving waits until the pod of the proof has succeeded.
 func (w *work) proving(n *v1alpha1.RollNode, node Node) {
-	w.wakeAt(w.Now.Add(poll))
+	w.WakeAt(w.Now.Add(poll))
 	stale := node.Proof.Created.Before(n.Since.Time)
 	switch proof := node.Proof; {
 	case !proof.Exists:

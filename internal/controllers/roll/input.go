@@ -4,11 +4,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // An Input is what [Decide] looks at. Nothing in it is changed.
@@ -91,8 +91,7 @@ type Decision struct {
 	// Cordon and Uncordon, Prove and Clear are nodes to cordon, to uncordon, to start the proof on, and
 	// to delete it from.
 	Cordon, Uncordon, Prove, Clear []string
-	// Wake is when to decide again though nothing changes; zero is never.
-	Wake time.Time
+	reconcile.Alarm
 }
 
 // The times of a roll.
@@ -122,16 +121,16 @@ func timeout(r *v1alpha1.DeviceRoll, state v1alpha1.RollState) time.Duration {
 	t := r.Spec.Timeouts
 	switch state {
 	case v1alpha1.RollDraining:
-		return durationOr(t.Drain, drainTimeout)
+		return reconcile.DurationOr(t.Drain, drainTimeout)
 	case v1alpha1.RollReplacing:
-		return durationOr(t.Driver, driverTimeout)
+		return reconcile.DurationOr(t.Driver, driverTimeout)
 	case v1alpha1.RollPublishing:
 		// Before this, a driver whose slices look as before cannot be told from one that is away.
-		return max(durationOr(t.Driver, driverTimeout), missing, unchangedFor(r))
+		return max(reconcile.DurationOr(t.Driver, driverTimeout), missing, unchangedFor(r))
 	case v1alpha1.RollWorking:
-		return durationOr(t.Work, workTimeout)
+		return reconcile.DurationOr(t.Work, workTimeout)
 	case v1alpha1.RollProving:
-		return durationOr(t.Proof, proofTimeout)
+		return reconcile.DurationOr(t.Proof, proofTimeout)
 	}
 	return 0
 }
@@ -142,18 +141,4 @@ func unchangedFor(r *v1alpha1.DeviceRoll) time.Duration {
 		return rebooted
 	}
 	return unchanged
-}
-
-func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
-	if d == nil || d.Duration <= 0 {
-		return otherwise
-	}
-	return d.Duration
-}
-
-// wakeAt decides again at a time, or before.
-func (d *Decision) wakeAt(at time.Time) {
-	if d.Wake.IsZero() || at.Before(d.Wake) {
-		d.Wake = at
-	}
 }

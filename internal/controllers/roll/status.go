@@ -10,6 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // report writes counts and conditions.
@@ -36,7 +37,7 @@ func (w *work) report() {
 		w.set(v1alpha1.RollHeld, false, "NotHeld", "")
 	}
 	if w.Status.CompletionTime == nil && w.Status.StartTime != nil && int(done+skipped) == len(w.Status.Nodes) && w.allFree() {
-		w.Status.CompletionTime = w.stamp()
+		w.Status.CompletionTime = reconcile.Stamp(w.Now)
 	}
 	if w.Status.CompletionTime != nil {
 		w.set(v1alpha1.RollCompleted, true, "AllNodes", progress)
