@@ -54,14 +54,17 @@ func (w *world) environments() map[string]string {
 	return flatten(w.runtime.environments)
 }
 
-// flatten writes each container as "pod/container" -> sorted "dev_0=ns/claim/request".
+// flatten writes each container as "pod/container" -> sorted "dev_0=ns/claim/request", and devices of
+// device plugins as "g_0=resource".
 func flatten(environments map[string]map[string]string) map[string]string {
 	flat := map[string]string{}
 	for name, env := range environments {
 		var devices []string
 		for key, value := range env {
-			if device, ok := strings.CutPrefix(key, "DEVICE_"); ok {
-				devices = append(devices, device+"="+value)
+			for _, prefix := range []string{"DEVICE_", "PLUGIN_"} {
+				if device, ok := strings.CutPrefix(key, prefix); ok {
+					devices = append(devices, device+"="+value)
+				}
 			}
 		}
 		slices.Sort(devices)
@@ -83,7 +86,12 @@ func attributed(holdings []podresources.Holding) map[string]string {
 		if environments[at] == nil {
 			environments[at] = map[string]string{}
 		}
-		environments[at]["DEVICE_"+strings.ReplaceAll(h.Device, "-", "_")] = h.Namespace + "/" + h.Claim + "/" + h.Request
+		device := strings.ReplaceAll(h.Device, "-", "_")
+		if h.Claim == "" {
+			environments[at]["PLUGIN_"+device] = h.Resource
+			continue
+		}
+		environments[at]["DEVICE_"+device] = h.Namespace + "/" + h.Claim + "/" + h.Request
 	}
 	return flatten(environments)
 }
