@@ -37,11 +37,19 @@ func readFeatures(file string) (all []feature, _ error) {
 	return all, nil
 }
 
-// count counts the outcomes of the tests of a feature, without subtests.
-func (f feature) count(outcomes map[string]string) (passed, failed, skipped int) {
+// versionNamed are subtests that are named after a version of Kubernetes, which they test.
+var versionNamed = regexp.MustCompile(`^(Test\w+)/(1\.\d+)(\.\d+)?$`)
+
+// count counts the outcomes of the tests of a feature, without subtests, for a minor. Those of a run count
+// for the minor that it tests, and a subtest that is named after another version for that one.
+func (f feature) count(outcomes map[string]string, tested, minor string) (passed, failed, skipped int) {
 	for id, outcome := range outcomes {
 		pkg, test, _ := strings.Cut(id, " ")
-		if !strings.HasSuffix(pkg, "/"+f.pkg) || !f.tests.MatchString(test) {
+		of := tested
+		if parts := versionNamed.FindStringSubmatch(test); parts != nil && parts[2] != tested {
+			test, of = parts[1], parts[2]
+		}
+		if of != minor || !strings.HasSuffix(pkg, "/"+f.pkg) || !f.tests.MatchString(test) {
 			continue
 		}
 		switch outcome {

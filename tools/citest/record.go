@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -95,17 +96,17 @@ func (r *recorder) part(s step, result partResult, tests *Results) error {
 	return r.tested(s.minor(), result.At, tests)
 }
 
-// tested records the results of the features whose tests ran on a minor.
+// tested records the results of the features whose tests ran, on a minor unless their names have another one.
 func (r *recorder) tested(minor string, at time.Time, tests *Results) error {
 	if r == nil {
 		return nil
 	}
 	for _, f := range r.known {
-		passed, failed, skipped := f.count(tests.outcomes)
-		if passed+failed == 0 {
-			continue
+		for _, of := range append(slices.Clone(olderMinors), newestMinor) {
+			if passed, failed, skipped := f.count(tests.outcomes, minor, of); passed+failed > 0 {
+				r.features.replace(2, f.name, of, at.Format(time.DateOnly), r.commit, fmt.Sprint(passed), fmt.Sprint(failed), fmt.Sprint(skipped))
+			}
 		}
-		r.features.replace(2, f.name, minor, at.Format(time.DateOnly), r.commit, fmt.Sprint(passed), fmt.Sprint(failed), fmt.Sprint(skipped))
 	}
 	return r.features.write()
 }
