@@ -86,6 +86,11 @@ type sharedDrains struct {
 
 func (s sharedDrains) Informer() cache.SharedIndexInformer { return s.informer }
 
+// begun finds the evictions that began within the window of the guard.
+func (e *eviction) begun() drain.Begun {
+	return drain.Begun{Usage: e.usage, Rules: e.evictor.Rules.GetStore(), Length: e.options.breakerWindow}
+}
+
 // keepPod keeps what the evictor and foresight read of a pod.
 func keepPod(object any) (any, error) {
 	stripped, err := evictor.StripPod(object)
@@ -196,7 +201,7 @@ func (o Options) addRolls(e *eviction, config *rest.Config, registry *prometheus
 	rolls := client.Informer()
 	options := roll.Options{
 		API: client, Rolls: rolls, Nodes: roll.Nodes(e.client), Drains: e.drains, Tracker: e.evictor.Tracker,
-		Begun:      drain.Begun{Usage: e.usage, Rules: e.evictor.Rules.GetStore(), Length: o.breakerWindow},
+		Begun:      e.begun(),
 		Thresholds: *o.thresholds(), Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
 	e.addRecording("roll", roll.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {

@@ -56,8 +56,8 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 	reactions, nodes := client.Informer(), reaction.NodeConditions(e.client)
 	e.reactions = reactions
 	options := reaction.Options{
-		API: client, Reactions: reactions, Drains: e.drains, Rules: e.evictor.Rules, Nodes: nodes, Claims: e.claims, Pods: e.pods,
-		Tracker: e.evictor.Tracker, Usage: e.usage, Thresholds: *o.thresholds(), Window: o.breakerWindow,
+		API: client, Reactions: reactions, Drains: e.drains, Nodes: nodes, Claims: e.claims, Pods: e.pods,
+		Tracker: e.evictor.Tracker, Begun: e.begun(), Thresholds: *o.thresholds(),
 		Metrics: metrics, Logger: log,
 	}
 	if len(o.restartDrivers) > 0 {

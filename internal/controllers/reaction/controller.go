@@ -21,7 +21,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
-	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // API is what a [Controller] writes; a [Client] has it.
@@ -38,18 +37,17 @@ type Options struct {
 	// Reactions has *v1alpha1.DeviceReaction, Nodes *corev1.Node with their conditions. The
 	// controller runs them.
 	Reactions, Nodes cache.SharedIndexInformer
-	// Drains has *v1alpha1.DeviceDrain, Rules *resourceapi.DeviceTaintRule, Claims and Pods what
-	// their names say, with what [health.Keep] keeps. The caller runs them.
-	Drains, Rules, Claims, Pods cache.SharedIndexInformer
-	// Tracker is the view of the devices, Usage the index of who holds them. The caller runs the
-	// one and lets the other listen.
+	// Drains has *v1alpha1.DeviceDrain, Claims and Pods what their names say, with what [health.Keep]
+	// keeps. The caller runs them.
+	Drains, Claims, Pods cache.SharedIndexInformer
+	// Tracker is the view of the devices; the caller runs it.
 	Tracker *tracker.Tracker
-	Usage   *usage.Index
-	// UsageSynced are done once Usage knows what there was.
+	// Begun finds the evictions that began, for the window of the guard. UsageSynced are done once its
+	// index knows what there was.
+	Begun       drain.Begun
 	UsageSynced []cache.DoneChecker
-	// Thresholds and Window are those of the guard.
+	// Thresholds are those of the guard.
 	Thresholds guard.Thresholds
-	Window     time.Duration
 	// Proofs are where proofs run; nil switches them off.
 	Proofs *ProofOptions
 	// Restarts are where pods of drivers may be deleted; nil is nowhere.
@@ -90,7 +88,7 @@ type Controller struct {
 
 // New prepares a controller; [Controller.Run] makes it work.
 func New(options Options) (*Controller, error) {
-	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Rules == nil || options.Claims == nil || options.Pods == nil || options.Nodes == nil || options.Tracker == nil || options.Usage == nil {
+	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Claims == nil || options.Pods == nil || options.Nodes == nil || options.Tracker == nil || options.Begun.Usage == nil || options.Begun.Rules == nil {
 		return nil, errors.New("reactions: the client, the views and the informers are required")
 	}
 	if options.Logger.GetSink() == nil {

@@ -2,7 +2,6 @@ package reaction
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -24,7 +22,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/siblings"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -50,14 +47,7 @@ func (c *Controller) snapshot(now time.Time) *cluster {
 	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)
 	all.bindings = sync.OnceValue(func() *Bindings { return c.readBindings(now) })
-	all.starts = func() (starts []guard.Start) {
-		for _, d := range all.drains {
-			if start, recent := c.start(d, now); recent {
-				starts = append(starts, start)
-			}
-		}
-		return append(starts, c.ruleStarts(now)...)
-	}
+	all.starts = func() []guard.Start { return c.options.Begun.Starts(all.drains, now) }
 	return all
 }
 
@@ -68,7 +58,7 @@ func (c *Controller) readHealth() *health.Records {
 		records.AddClaim(claim)
 	}
 	for _, pod := range placement.Stored[*corev1.Pod](c.options.Pods.GetStore()) {
-		records.AddPod(pod, c.options.Usage.Claim)
+		records.AddPod(pod, c.options.Begun.Usage.Claim)
 	}
 	return records
 }
@@ -88,7 +78,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all
 		_, published := view.Device(name.Driver, name.Pool, name.Device)
 		return published
 	}
-	in.Hit = func(name v1alpha1.DeviceName) guard.Hit { return c.hit(c.devices(r, name, view)) }
+	in.Hit = func(name v1alpha1.DeviceName) guard.Hit { return c.options.Begun.Hit(c.devices(r, name, view)) }
 	for _, d := range all.drains {
 		in.addDrain(d, r.Name)
 	}
@@ -98,7 +88,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all
 	in.Proofs = c.proofs(ctx, r, all, now)
 	c.driverPods(&in, all)
 	in.DriverDevices, in.Starts = all.driverDevices(), all.starts()
-	in.Window = guard.Window{Length: c.options.Window, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
+	in.Window = guard.Window{Length: c.options.Begun.Length, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
 	return in
 }
 
@@ -115,14 +105,9 @@ func (in *Input) addDrain(d *v1alpha1.DeviceDrain, reaction string) {
 	if d.Spec.DryRun {
 		return
 	}
-	for _, name := range names(d) {
+	for _, name := range drain.Names(d) {
 		in.Others[name] = d.Name
 	}
-}
-
-// names are the devices of a drain, none while its selector is not resolved.
-func names(d *v1alpha1.DeviceDrain) []v1alpha1.DeviceName {
-	return drain.Resolve(d, func(*v1alpha1.DrainSelector) patch.Selection { return patch.Selection{} }, nil).Names
 }
 
 // nodes returns a function that lists the nodes, nil while they are not read.
@@ -140,46 +125,6 @@ func (c *Controller) devices(r *v1alpha1.DeviceReaction, name v1alpha1.DeviceNam
 		all = append(all, siblings.Of(view.PublishedSlices(), slices.Values(all))...)
 	}
 	return all
-}
-
-// hit is what an eviction from devices affects now.
-func (c *Controller) hit(devices []usage.DeviceID) guard.Hit {
-	return c.options.Usage.ImpactOn(slices.Values(devices), nil).Hit()
-}
-
-// start is the eviction of a drain that was created within the window. Pods that it has evicted
-// hold nothing any more, and count by their number.
-func (c *Controller) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.Start, bool) {
-	if d.Spec.DryRun || d.Spec.Paused && d.Status.Counts.Evicted == 0 || now.Sub(d.CreationTimestamp.Time) >= c.options.Window {
-		return guard.Start{}, false
-	}
-	var devices []usage.DeviceID
-	for _, name := range names(d) {
-		devices = append(devices, usage.DeviceID(name))
-	}
-	hit := c.hit(devices)
-	namespace := ""
-	if len(hit.Pods) > 0 {
-		namespace = hit.Pods[0].Namespace
-	}
-	for i := range d.Status.Counts.Evicted + d.Status.Counts.Deleted {
-		hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%s/%d", d.Name, i)})
-	}
-	return guard.Start{Object: v1alpha1.DeviceDrainKind + " " + d.Name, Time: d.CreationTimestamp.Time, Hit: hit}, true
-}
-
-// ruleStarts are the rules that began to evict within the window.
-func (c *Controller) ruleStarts(now time.Time) (starts []guard.Start) {
-	for _, object := range c.options.Rules.GetStore().List() {
-		rule, is := object.(*resourceapi.DeviceTaintRule)
-		if !is || !guard.Widens(nil, rule) {
-			continue
-		}
-		if began, known := guard.Began(rule); known && now.Sub(began) < c.options.Window {
-			starts = append(starts, guard.Start{Object: "DeviceTaintRule " + rule.Name, Time: began, Hit: c.options.Usage.Impact(rule.Spec.DeviceSelector, &rule.Spec.Taint).Hit()})
-		}
-	}
-	return starts
 }
 
 // newest is a reaction as it was read or written last, or nil.
