@@ -25,7 +25,7 @@ type Results struct {
 	slowest  []timed
 	failures []string
 	skips    []string
-	outcomes map[string]string // of whole tests, by package and name
+	outcomes map[string]string // of whole tests and of parts that are named after a version, by package and name
 	passed   int
 	failed   int
 	broken   bool
@@ -100,15 +100,19 @@ func (r *Results) handle(e event, out io.Writer, output map[string]*strings.Buil
 	}
 }
 
-// ended keeps how a whole test ended.
+// ended keeps how a whole test ended, or a part of one that is named after a version.
 func (r *Results) ended(e event, id string) {
-	if e.Test == "" || strings.Contains(e.Test, "/") {
+	whole := !strings.Contains(e.Test, "/")
+	if e.Test == "" || !whole && !versionNamed.MatchString(e.Test) {
 		return
 	}
 	if r.outcomes == nil {
 		r.outcomes = map[string]string{}
 	}
 	r.outcomes[id] = e.Action
+	if !whole {
+		return
+	}
 	r.slowest = append(r.slowest, timed{id, time.Duration(e.Elapsed * float64(time.Second))})
 	slices.SortStableFunc(r.slowest, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
 	r.slowest = r.slowest[:min(len(r.slowest), maxSlowest)]
