@@ -6,10 +6,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -86,22 +86,20 @@ func crowd(t *testing.T) {
 			Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "trainer"}}}}, metav1.CreateOptions{})
 		must(t, err)
 	}
-	numbers := make(chan int)
-	var running sync.WaitGroup
-	for range 16 {
-		running.Go(func() {
-			for i := range numbers {
-				if err := train(t.Context(), clients, i); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+	must(t, each(t.Context(), crowded, func(ctx context.Context, i int) error { return train(ctx, clients, i) }))
+}
+
+// each calls make for the numbers below n, 16 at a time, until one fails.
+func each(ctx context.Context, n int, make func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error { return make(ctx, i) })
 	}
-	for i := range crowded {
-		numbers <- i
-	}
-	close(numbers)
-	running.Wait()
+	return group.Wait()
 }
 
 // train makes a pod with a claim that a device is allocated to. It is on a node that there

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -67,29 +66,17 @@ func publish10k(t *testing.T, n int) {
 	clients, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	text, number := "A100-SXM4-80GB", int64(7)
-	numbers := make(chan int)
-	var running sync.WaitGroup
-	for range 16 {
-		running.Go(func() {
-			for i := range numbers {
-				node := fmt.Sprintf("node-%05d", i)
-				slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourceapi.ResourceSliceSpec{
-					Driver: driver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}}}
-				for d := range 8 {
-					uuid := fmt.Sprintf("GPU-%05d-%d", i, d)
-					slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", d),
-						Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-							"model": {StringValue: &text}, "uuid": {StringValue: &uuid}, "index": {IntValue: &number}, "minor": {IntValue: &number}}})
-				}
-				if _, err := clients.ResourceV1().ResourceSlices().Create(context.Background(), slice, metav1.CreateOptions{}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	for i := range n {
-		numbers <- i
-	}
-	close(numbers)
-	running.Wait()
+	must(t, each(context.WithoutCancel(t.Context()), n, func(ctx context.Context, i int) error {
+		node := fmt.Sprintf("node-%05d", i)
+		slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}}}
+		for d := range 8 {
+			uuid := fmt.Sprintf("GPU-%05d-%d", i, d)
+			slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", d),
+				Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+					"model": {StringValue: &text}, "uuid": {StringValue: &uuid}, "index": {IntValue: &number}, "minor": {IntValue: &number}}})
+		}
+		_, err := clients.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
+		return err
+	}))
 }
