@@ -47,9 +47,21 @@ const (
 	withoutSelector = "kubernetes#141620"
 )
 
-// distinct are the faults about distinctAttribute.
-func distinct() []Fault {
+// shares are the faults about devices that allow multiple allocations, and about distinctAttribute.
+func shares() []Fault {
 	return []Fault{
+		{
+			Reference: "kubernetes#139034", Component: scheduler, Versions: []Range{{"1.34.0", "1.36.2"}},
+			Gate:   "DRAConsumableCapacity",
+			Effect: "it allocates partitions that exclude each other if one of them allows multiple allocations",
+			Remedy: "upgrade kube-scheduler to 1.36.2, which has pull request #139040; until then do not publish shared counters for such devices",
+		},
+		{
+			Reference: "kubernetes#133705", Component: scheduler, Versions: []Range{{"1.34.0", "1.35.0"}},
+			Gate:   "DRAConsumableCapacity",
+			Effect: "it allocates no share of a device if the first device of the ResourceSlice has too little capacity left: pods wait although devices are free",
+			Remedy: "upgrade kube-scheduler to 1.35; until then publish each device that allows multiple allocations in a ResourceSlice of its own, and request one device at a time",
+		},
 		{
 			Reference: "kubernetes#135022", Component: scheduler, Versions: []Range{{"1.34.0", "1.35.0"}},
 			Gate:   "DRAConsumableCapacity",
@@ -86,13 +98,13 @@ func Known() []Fault {
 			Effect: "it can allocate a device to two claims when it schedules many pods quickly",
 			Remedy: "upgrade kube-scheduler; dra-steward report names devices that two claims hold",
 		},
+	}, shares(), []Fault{
 		{
-			Reference: "kubernetes#139034", Component: scheduler, Versions: []Range{{"1.34.0", "1.36.2"}},
-			Gate:   "DRAConsumableCapacity",
-			Effect: "it allocates partitions that exclude each other if one of them allows multiple allocations",
-			Remedy: "upgrade kube-scheduler to 1.36.2, which has pull request #139040; until then do not publish shared counters for such devices",
+			Reference: "kubernetes#133366", Component: scheduler, Versions: []Range{{"1.34.0", "1.35.0"}},
+			Gate:   "DRAExtendedResource",
+			Effect: "it places pods that request deviceclass.resource.kubernetes.io/NAME without devices",
+			Remedy: "upgrade kube-scheduler to 1.35; until then set extendedResourceName of the DeviceClass, and request that name",
 		},
-	}, distinct(), []Fault{
 		{
 			Reference: withoutSelector, Component: scheduler, Versions: []Range{{"1.34.0", "1.37.1"}},
 			Gate:   "DRADeviceTaintRules",

@@ -107,7 +107,7 @@ func TestNotesNameTheFaults(t *testing.T) {
 		"1.37.2":              "",
 		"v1.36.5-gke.1234000": "Kubernetes v1.36.5. kube-scheduler of that version has known faults:\nkubernetes#140438, kubernetes#141620 (docs/faults.md).",
 		"1.36.1+k3s1":         "\nkubernetes#139651, kubernetes#138882, kubernetes#139034, kubernetes#140438, kubernetes#141620 (docs/faults.md).",
-		"v1.34.4":             "\nkubernetes#139034, kubernetes#135022, kubernetes#140438, kubernetes#141620 (docs/faults.md).",
+		"v1.34.4":             "\nkubernetes#139034, kubernetes#133705, kubernetes#135022, kubernetes#140438, kubernetes#133366, kubernetes#141620 (docs/faults.md).",
 	} {
 		files, err := Manifests(with(nil), Options{KubeVersion: version})
 		if err != nil {
