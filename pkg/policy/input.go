@@ -244,7 +244,7 @@ var valueFields = map[string]func(*subject) scalar{
 	"taintRule.old.key":          func(s *subject) scalar { return s.taint(s.oldRule(), func(t taint) string { return t.Key }) },
 	"taintRule.old.value":        func(s *subject) scalar { return s.taint(s.oldRule(), func(t taint) string { return t.Value }) },
 	"taintRule.old.effect":       func(s *subject) scalar { return s.taint(s.oldRule(), func(t taint) string { return string(t.Effect) }) },
-	"taintRule.previewed":        func(s *subject) scalar { return s.ofRule(truthOf(s.rule() != nil && previewed(s.oldRule(), s.rule()))) },
+	"taintRule.previewed":        func(s *subject) scalar { return s.ofRule(truthOf(s.previewed(s.oldRule(), s.rule()))) },
 	"taintRule.selector.present": func(s *subject) scalar { return s.ofRule(truthOf(s.ruleSelector() != nil)) },
 	"taintRule.selector.empty":   func(s *subject) scalar { return s.ofRule(truthOf(selectsAll(s.ruleSelector()))) },
 }
@@ -400,13 +400,16 @@ func taintRule(req Request) *ast.Term {
 	}
 	taint := rule.Spec.Taint
 	return ruleKeys.object(text(taint.Key), text(taint.Value), text(taint.Effect), text(added), age, truth(old == nil || !old.Spec.Taint.TimeAdded.Equal(taint.TimeAdded)), deviceSelector(rule.Spec.DeviceSelector),
-		truth(previewed(old, rule)), truth(guard.AcknowledgesPods(rule.Annotations)), stored, annotations(rule.Annotations))
+		truth(req.previewed(old, rule)), truth(guard.AcknowledgesPods(rule.Annotations)), stored, annotations(rule.Annotations))
 }
 
 // previewed reports whether the stored rule was the preview of what is written: the same
 // taint and devices without an effect, and a controller has said what it evicts.
-func previewed(old, rule *resourceapi.DeviceTaintRule) bool {
-	if old == nil || old.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone ||
+func (r Request) previewed(old, rule *resourceapi.DeviceTaintRule) bool {
+	if r.WithoutPreviews {
+		return true
+	}
+	if rule == nil || old == nil || old.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone ||
 		old.Spec.Taint.Key != rule.Spec.Taint.Key || old.Spec.Taint.Value != rule.Spec.Taint.Value ||
 		!apiequality.Semantic.DeepEqual(old.Spec.DeviceSelector, rule.Spec.DeviceSelector) {
 		return false

@@ -37,6 +37,9 @@ type Request struct {
 	Parameters validate.Parameters
 	// Impact is what the write affects; nil if it is not known.
 	Impact *Impact
+	// WithoutPreviews says that no DeviceTaintRule can be previewed, as before Kubernetes 1.35,
+	// which has no effect None: each counts as previewed.
+	WithoutPreviews bool
 }
 
 // An Author is what kind of user writes.

@@ -141,6 +141,7 @@ func (r Reviewer) policyRequest(req Request, name string, object any) policy.Req
 	p := policy.Request{
 		Kind: req.Kind.Kind, Name: name, Namespace: req.Namespace, GeneratedBy: r.generator(req), DryRun: req.DryRun,
 		Now: req.Now, Object: object, Raw: req.Object, ClusterView: r.ClusterView, ClusterData: r.ClusterData, Parameters: parameters,
+		WithoutPreviews: !r.Profile.Since(35),
 	}
 	if req.User != nil {
 		p.User, p.Groups = req.User.Username, req.User.Groups

@@ -54,6 +54,7 @@ func TestOneThingOnce(t *testing.T) {
 		"empty key, allowed":        {policies(v1alpha1.Policies{Parameters: map[string]json.RawMessage{"DRA-TOL-001": json.RawMessage(`{"allowed": true}`)}}), "ResourceClaim", tolerant, "warning DRA-TOL-002, warning DRA-TOL-004"},
 		"ignored seconds":           {policies(v1alpha1.Policies{}), "ResourceClaim", ignored, "warning DRA-TOL-006"},
 		"everything":                {policies(v1alpha1.Policies{}), "DeviceTaintRule", everything, "error DRA-RULE-001, warning DRA-RULE-003, warning DRA-RULE-007"},
+		"everything, on 1.34":       {v1alpha1.StewardConfiguration{Server: v1alpha1.Server{KubernetesVersion: "1.34"}}, "DeviceTaintRule", everything, "error DRA-RULE-001, warning DRA-RULE-007"}, // there is no effect None
 		"everything, policies off":  {policies(v1alpha1.Policies{Disabled: true}), "DeviceTaintRule", everything, "error taint-rule-everything"},
 		"a pool of any driver":      {policies(v1alpha1.Policies{}), "DeviceTaintRule", poolOnly, "warning DRA-RULE-002, warning DRA-RULE-007"},
 		"constant selector":         {policies(v1alpha1.Policies{}), "ResourceClaim", constant, "warning DRA-CLAIM-007"},

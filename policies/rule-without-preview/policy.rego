@@ -3,7 +3,8 @@
 # description: |
 #   A rule with the effect None changes nothing, and a controller writes into its status
 #   how many devices and pods it affects. The enhancement proposal recommends this order:
-#   None, check the status, then NoExecute.
+#   None, check the status, then NoExecute. Before Kubernetes 1.35 there is no effect None,
+#   and the policy does nothing.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations
 # custom:
