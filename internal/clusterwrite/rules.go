@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -153,7 +154,11 @@ func (r *Rules) write(ctx context.Context, rule *resourceapi.DeviceTaintRule, dr
 		return nil, err
 	}
 	force := true
-	return r.client.Patch(ctx, rule.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: taints.ManagedByTaint, Force: &force, DryRun: dry})
+	applied, err := r.client.Patch(ctx, rule.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: taints.ManagedByTaint, Force: &force, DryRun: dry})
+	if apierrors.IsInvalid(err) && rule.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone && strings.Contains(err.Error(), "spec.taint.effect: Unsupported value") {
+		return nil, fmt.Errorf("%w: the effect None needs Kubernetes 1.35", err)
+	}
+	return applied, err
 }
 
 // Get reads a rule; nil if there is none.

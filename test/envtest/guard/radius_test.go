@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/taintrules"
 )
 
 const acknowledged = "dra-steward.io/acknowledged-impact"
@@ -220,14 +221,7 @@ func radiusOfNew(t *testing.T, rules dynamic.ResourceInterface, version schema.G
 	}
 }
 
-// preview is the effect that does nothing; Kubernetes 1.34 has none, and there it is the one
-// that evicts no pods.
-func preview() string {
-	if cluster.Minor() == "1.34" {
-		return string(resourceapi.DeviceTaintEffectNoSchedule)
-	}
-	return string(resourceapi.DeviceTaintEffectNone)
-}
+func preview() string { return string(taintrules.Preview(cluster)) }
 
 // radiusOfUpdates leaves nothing behind.
 func radiusOfUpdates(t *testing.T, rules dynamic.ResourceInterface, version schema.GroupVersionResource) {
