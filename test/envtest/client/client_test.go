@@ -127,7 +127,7 @@ func testHabits(t *testing.T) {
 // testNames: kubectl finds what -o name prints. Devices are no objects of Kubernetes.
 func testNames(t *testing.T) {
 	removeRules(t)
-	run(t, "taint", driver+"/node-1/gpu-0", "example.com/names:None", "--kubeconfig="+cluster.Kubeconfig())
+	run(t, "taint", driver+"/node-1/gpu-0", "example.com/names:"+preview(), "--kubeconfig="+cluster.Kubeconfig())
 	defer removeRules(t)
 	run(t, "drain", driver+"/node-1/gpu-0", "--name=names", "--kubeconfig="+cluster.Kubeconfig())
 	defer run(t, "drain", "--cancel", "names", "--kubeconfig="+cluster.Kubeconfig())
@@ -267,7 +267,7 @@ spec: {policyName: warn-rules, validationActions: [Warn]}
 		_ = cluster.Kubectl(t.Context(), "delete", "validatingadmissionpolicybinding/warn-rules", "validatingadmissionpolicy/warn-rules").Run()
 	}()
 	for deadline := time.Now().Add(30 * time.Second); ; { // until the policy is in force
-		code, out, stderr := run(t, "taint", driver+"/node-1/gpu-0", driver+"/node-1/gpu-1", "example.com/warned:None", "--kubeconfig="+cluster.Kubeconfig())
+		code, out, stderr := run(t, "taint", driver+"/node-1/gpu-0", driver+"/node-1/gpu-1", "example.com/warned:"+preview(), "--kubeconfig="+cluster.Kubeconfig())
 		if n := strings.Count(stderr, "think twice"); n == 1 && strings.HasPrefix(stderr, "Warning: ") && code == cmdutil.ExitClean {
 			break
 		} else if n > 1 || code != cmdutil.ExitClean || time.Now().After(deadline) {
@@ -279,7 +279,7 @@ spec: {policyName: warn-rules, validationActions: [Warn]}
 
 // testCompletion completes names of the cluster and of the kubeconfig.
 func testCompletion(t *testing.T) {
-	run(t, "taint", driver+"/node-1/gpu-0", "example.com/complete:None", "--kubeconfig="+cluster.Kubeconfig())
+	run(t, "taint", driver+"/node-1/gpu-0", "example.com/complete:"+preview(), "--kubeconfig="+cluster.Kubeconfig())
 	_, rules, _ := run(t, "taint", "--list", "-o", "name", "--kubeconfig="+cluster.Kubeconfig())
 	defer run(t, "untaint", driver+"/node-1/gpu-0", "example.com/complete", "--kubeconfig="+cluster.Kubeconfig())
 	rule, _, _ := strings.Cut(strings.TrimPrefix(rules, "devicetaintrule.resource.k8s.io/"), "\n")

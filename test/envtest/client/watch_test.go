@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/test/chart"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/taintrules"
 )
 
 // patience is how long a line may take on a busy machine.
@@ -28,7 +30,7 @@ const (
 apiVersion: resource.k8s.io/v1
 kind: DeviceTaintRule
 metadata: {name: watched}
-spec: {deviceSelector: {driver: gpu.example.com, pool: node-1, device: gpu-1}, taint: {key: example.com/watched, effect: None}}
+spec: {deviceSelector: {driver: gpu.example.com, pool: node-1, device: gpu-1}, taint: {key: example.com/watched, effect: %s}}
 `
 	deviceDrain = `
 apiVersion: dra-steward.io/v1alpha1
@@ -53,8 +55,8 @@ func testWatch(t *testing.T) {
 	drains.wants("there are no drains")
 	report.wants("STEP +REFUSES")
 	lists := requests(t, "LIST", "resourceslices")
-	apply(t, rule)
-	devices.wants(`gpu-1 .*example.com/watched:None .*rule/`, `2 devices: .* tainted`)
+	apply(t, fmt.Sprintf(rule, preview()))
+	devices.wants(`gpu-1 .*example.com/watched:`+preview()+` .*rule/`, `2 devices: .* tainted`)
 	objects.wants(`"key": "example.com/watched"`)
 	report.wants("example.com/watched")
 	if got := requests(t, "LIST", "resourceslices"); got != lists {
@@ -121,6 +123,8 @@ func apply(t *testing.T, text string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
+
+func preview() string { return string(taintrules.Preview(cluster)) }
 
 // requests is the API server's own count of requests of all groups for a resource.
 func requests(t *testing.T, verb, resource string) string {
