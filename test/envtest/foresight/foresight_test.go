@@ -39,7 +39,7 @@ func TestPredictThenDo(t *testing.T) {
 	switch {
 	case os.Getenv(longVariable) != "":
 		// Each minor has worlds of its own.
-		span := map[string][2]uint64{newest: {1, 300}, "1.36": {301, 60}, "1.35": {361, 40}}[minor()]
+		span := map[string][2]uint64{newest: {1, 300}, "1.36": {301, 60}, "1.35": {361, 40}, oldest: {401, 40}}[minor()]
 		first, count = number(t, seedVariable, span[0]), span[1]
 	case os.Getenv(seedVariable) != "":
 		count = 1

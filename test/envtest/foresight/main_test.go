@@ -23,8 +23,11 @@ const (
 
 var cluster *envtest.Cluster
 
-// newest is the minor that has PodGroups.
-const newest = "1.37"
+// newest is the minor that has PodGroups, oldest the first of those that are supported.
+const (
+	newest = "1.37"
+	oldest = "1.34"
+)
 
 // minor is that of the control plane.
 func minor() string {

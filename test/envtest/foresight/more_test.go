@@ -57,7 +57,8 @@ func newMore(seed uint64) *plan {
 		p.driver("d0."+p.name+".example.com", kind)
 		p.changeClass(kind)
 	case 1:
-		p.driver("d0."+p.name+".example.com", []string{plain, parts, shared}[p.random.IntN(3)])
+		first := without134(plain, parts, shared)
+		p.driver("d0."+p.name+".example.com", first[p.random.IntN(len(first))])
 		p.driver("d1."+p.name+".example.com", kind)
 		p.adminAccess()
 		p.plan()
@@ -110,7 +111,8 @@ func (p *plan) adminAccess() {
 
 // drainSiblings drains a partition and those that share counters with it, as a drain with withPartitions.
 func (p *plan) drainSiblings() {
-	slice := p.slices[1+2*p.random.IntN(len(p.slices)/2)] // each pool has a slice of counters, and one of devices
+	with := slices.DeleteFunc(slices.Clone(p.slices), func(slice *resourceapi.ResourceSlice) bool { return len(slice.Spec.Devices) == 0 })
+	slice := with[p.random.IntN(len(with))]
 	one := usage.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[p.random.IntN(len(slice.Spec.Devices))].Name}
 	p.change = change{kind: drainSiblings, driver: one.Driver, pool: one.Pool, devices: []string{one.Device}}
 	for _, id := range siblings.Of(slices.Values(p.slices), slices.Values([]usage.DeviceID{one})) {

@@ -272,7 +272,7 @@ func (w *world) read() placement.World {
 		w.must(err)
 		objects = append(objects, stored)
 	}
-	seen := placement.World{View: tracker.Merge(objects...), Claims: w.claims(), Pods: w.pods(), Gates: w.gates}
+	seen := placement.World{View: tracker.Merge(objects...), Claims: w.claims(), Pods: w.pods(), Gates: w.gates, IncompletePools: minor() == oldest}
 	list, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: worldLabel + "=" + w.name})
 	w.must(err)
 	for i := range list.Items {
