@@ -29,7 +29,10 @@ func TestSlippedThrough(t *testing.T) {
 	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
 	eventually(t, "guarded", func(ctx context.Context) error { return guarded(ctx, clients) })
 	devices(t, clients)
-	const extended = resourceapi.ResourceDeviceClassPrefix + driver
+	extended := resourceapi.ResourceDeviceClassPrefix + driver
+	if cluster.Minor() == "1.34" { // kube-scheduler knows only declared names: kubernetes#133366
+		extended = declare(t, clients)
+	}
 	eventually(t, "a pod above the limit is refused", func(context.Context) error {
 		_, err := holder(t, clients, "refused", extended, 3)
 		if err == nil || !strings.Contains(err.Error(), "DRA-CLAIM-003") {
@@ -61,6 +64,18 @@ func TestSlippedThrough(t *testing.T) {
 	})
 	must(t, refusals(t.Context(), clients, "slipped", 1))
 	must(t, refusals(t.Context(), clients, "allowed", 0))
+}
+
+// declare gives the class a name as an extended resource.
+func declare(t *testing.T, clients kubernetes.Interface) string {
+	t.Helper()
+	classes := clients.ResourceV1().DeviceClasses()
+	class, err := classes.Get(t.Context(), driver, metav1.GetOptions{})
+	must(t, err)
+	class.Spec.ExtendedResourceName = new("example.com/gpu")
+	_, err = classes.Update(t.Context(), class, metav1.UpdateOptions{})
+	must(t, err)
+	return *class.Spec.ExtendedResourceName
 }
 
 // holder creates a pod that asks for so many devices by an extended resource.
