@@ -90,7 +90,7 @@ func updates() (all []attack) {
 				body: []byte(`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaimTemplate","metadata":{"name":"` + violation + mark + `"},"spec":{"spec":` + spec + "}}")})
 	}
 	all = append(all,
-		attack{name: "rule: changed to evict from every device", resource: "devicetaintrules", body: []byte(labelled + `{"deviceSelector":{"driver":null},"taint":{"effect":"NoExecute"}}}`), verb: "PATCH", content: merge, object: target + "-" + self, violates: true},
+		attack{name: "rule: changed to evict from every device", resource: "devicetaintrules", body: []byte(labelled + `{"deviceSelector":{"driver":null,"pool":null},"taint":{"effect":"NoExecute"}}}`), verb: "PATCH", content: merge, object: target + "-" + self, violates: true},
 		attack{name: "class: changed parameters", resource: "deviceclasses", body: []byte(labelled + wrongParameters + "}"), verb: "PATCH", content: merge, object: target + "-" + self, violates: true, open: true},
 		attack{name: "class: wrong parameters", resource: "deviceclasses", body: []byte(`{"metadata":{"generateName":"` + violation + `"},"spec":` + wrongParameters + "}"), violates: true, open: true})
 	return all
@@ -136,8 +136,9 @@ func (n *tenant) targets(t *testing.T) {
 		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: ordinary().Spec}}, metav1.CreateOptions{})
 	mustExist(t, err)
 	n.restore(ctx)
+	// The rule does nothing: there is no such pool.
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: global, Spec: resourceapi.DeviceTaintRuleSpec{
-		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new(driver)}, Taint: resourceapi.DeviceTaint{Key: "example.com/" + n.namespace, Effect: resourceapi.DeviceTaintEffectNone}}}
+		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new(driver), Pool: new("none")}, Taint: resourceapi.DeviceTaint{Key: "example.com/" + n.namespace, Effect: resourceapi.DeviceTaintEffectNoSchedule}}}
 	mustExist(t, n.write(ctx, attack{resource: "devicetaintrules", body: encode(rule)}, false))
 }
 
