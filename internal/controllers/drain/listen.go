@@ -3,10 +3,11 @@ package drain
 import (
 	"slices"
 
-	"github.com/dra-steward/dra-steward/internal/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // listen adds the handlers: a drain, or a rule of a drain, wakes that drain; whatever
