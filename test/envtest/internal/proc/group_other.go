@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -16,6 +17,12 @@ func Terminate(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 
 // Kill ends a started command.
 func Kill(cmd *exec.Cmd) error { return cmd.Process.Kill() }
+
+// Pause fails: processes cannot be stopped for a while.
+func Pause(*exec.Cmd) error { return errors.ErrUnsupported }
+
+// Resume fails as [Pause] does.
+func Resume(*exec.Cmd) error { return errors.ErrUnsupported }
 
 // TryLock reports that the lock was not taken.
 func TryLock(*os.File) bool { return false }

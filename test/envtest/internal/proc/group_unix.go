@@ -18,6 +18,12 @@ func Terminate(cmd *exec.Cmd) error { return signal(cmd, syscall.SIGTERM) }
 // Kill ends the group of a started command.
 func Kill(cmd *exec.Cmd) error { return signal(cmd, syscall.SIGKILL) }
 
+// Pause stops the group of a started command until [Resume].
+func Pause(cmd *exec.Cmd) error { return signal(cmd, syscall.SIGSTOP) }
+
+// Resume continues the group of a command that [Pause] has stopped.
+func Resume(cmd *exec.Cmd) error { return signal(cmd, syscall.SIGCONT) }
+
 func signal(cmd *exec.Cmd, s syscall.Signal) error {
 	err := syscall.Kill(-cmd.Process.Pid, s)
 	if errors.Is(err, syscall.ESRCH) {

@@ -1,0 +1,173 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+)
+
+const (
+	// actAsProgram makes this test the program, so that it can be killed.
+	actAsProgram = "DRA_STEWARD_ACT_AS_PROGRAM"
+	// campaignVariable is how long operations and faults go on, seedVariable what they
+	// follow from.
+	campaignVariable = "DRA_STEWARD_CAMPAIGN"
+	seedVariable     = "DRA_STEWARD_SEED"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actAsProgram) != "" {
+		os.Exit(cli.Run(context.Background(), os.Args[1:], cmdutil.Streams{Out: os.Stdout, Err: os.Stderr}))
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	// work is the time that an undisturbed leader has for an eviction.
+	work = 20 * time.Second
+	// observation is the time that an undisturbed leader has to observe a change.
+	observation = 5 * time.Second
+)
+
+// TestEvictionCampaign: the controller evicts every pod that KEP-5055 says it must, each
+// once, and no other, whatever taints, tolerations and claims change, while replicas are
+// killed, restarted and stopped, and the API server restarts.
+func TestEvictionCampaign(t *testing.T) {
+	length, seed := settings(t)
+	t.Logf("%s=%d %s=%s", seedVariable, seed, campaignVariable, length)
+	w := start(t)
+	s := newScene(w, seed)
+	s.publish(t)
+	f := newFaults(t, w, seed)
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.run(ctx, t)
+	}()
+	s.run(ctx, t)
+	<-done
+	if t.Failed() {
+		return
+	}
+	h := s.history()
+	h.Unled, h.Stale, h.Work, h.Observation = f.unled, f.stale, work, observation
+	end := h.Settled(time.Now().Add(maxSeconds*time.Second + observation))
+	t.Logf("the last pods have until %s", end.UTC().Format("15:04:05"))
+	until(t.Context(), end)
+	left := w.pods(t)
+	h.Until = time.Now()
+	r := s.check(t, h, w.deletions(t), left)
+	t.Logf("seed %d, %s: %s; %s; %s", seed, length, r, f, s)
+	s.checkPlanted(t, h, r)
+}
+
+// settings are the length and the seed of the campaign.
+func settings(t *testing.T) (length time.Duration, seed uint64) {
+	t.Helper()
+	text := os.Getenv(campaignVariable)
+	if text == "" {
+		t.Skip(campaignVariable + " is not set; make test-long sets it")
+	}
+	length, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed = uint64(time.Now().UnixNano() % 1e6)
+	if text := os.Getenv(seedVariable); text != "" {
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return length, seed
+}
+
+// until returns when a time has come or ctx is done.
+func until(ctx context.Context, end time.Time) {
+	timer := time.NewTimer(time.Until(end))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// A result has the verdict of each pod, in the order of the pods.
+type result struct {
+	verdicts []oracle.Verdict
+	counts   map[oracle.Outcome]int
+	// gone are pods that neither the controller nor the test deleted.
+	gone int
+	// timedOut are evictions that the API server answered with 504 and carried out.
+	timedOut int
+}
+
+func (r *result) String() string {
+	var parts []string
+	for _, o := range []oracle.Outcome{oracle.Evicted, oracle.Kept, oracle.Undecided, oracle.Missed, oracle.Wrong, oracle.Twice} {
+		parts = append(parts, fmt.Sprintf("%d %s", r.counts[o], o))
+	}
+	return fmt.Sprintf("%d pods: %s; %d evictions answered with 504", len(r.verdicts), strings.Join(parts, ", "), r.timedOut)
+}
+
+// check holds what was done against what the oracle says.
+func (s *scene) check(t *testing.T, h *oracle.History, done map[string]*evidence, left map[types.UID]bool) *result {
+	t.Helper()
+	r := &result{counts: map[oracle.Outcome]int{}}
+	for _, p := range s.all {
+		e := done[string(p.uid)]
+		if e == nil {
+			e = &evidence{}
+		}
+		evictions := e.accepted
+		if len(evictions) == 0 && len(e.timedOut) > 0 && !left[p.uid] {
+			evictions = e.timedOut[:1]
+			r.timedOut++
+		}
+		v := h.Check(&p.Pod, evictions)
+		r.verdicts = append(r.verdicts, v)
+		r.counts[v.Outcome]++
+		switch v.Outcome {
+		case oracle.Missed, oracle.Wrong, oracle.Twice:
+			t.Errorf("%s (%s) is %s; %s", p.Name, p.uid, v, p.describe())
+		}
+		if len(evictions) == 0 && p.End.Never() && !left[p.uid] {
+			r.gone++
+			t.Errorf("%s (%s) is gone, and nobody deleted it: %s", p.Name, p.uid, v)
+		}
+	}
+	return r
+}
+
+// checkPlanted fails unless the oracle finds an eviction that is added to what happened and
+// one that is left out.
+func (s *scene) checkPlanted(t *testing.T, h *oracle.History, r *result) {
+	t.Helper()
+	wrong, missed := false, false
+	for i, v := range r.verdicts {
+		switch p := &s.all[i].Pod; {
+		case v.Outcome == oracle.Kept && !wrong:
+			if wrong = true; h.Check(p, []time.Time{p.Begin.Latest.Add(time.Second)}).Outcome != oracle.Wrong {
+				t.Errorf("a planted eviction of %s is not found", p.Name)
+			}
+		case v.Outcome == oracle.Evicted && !missed:
+			if missed = true; h.Check(p, nil).Outcome != oracle.Missed {
+				t.Errorf("the missing eviction of %s is not found", p.Name)
+			}
+		}
+	}
+	if !wrong || !missed {
+		t.Errorf("no pod was kept (%t) or none was evicted (%t)", !wrong, !missed)
+	}
+}

@@ -1,0 +1,186 @@
+package campaign
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/dra-steward/dra-steward/test/chart/controller"
+	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+)
+
+const (
+	namespace = metav1.NamespaceDefault
+	nodeCount = 10
+
+	auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Request
+  verbs: [delete, deletecollection]
+  resources: [{group: "", resources: [pods]}]
+- level: None
+`
+)
+
+// A world is a cluster and its administrator.
+type world struct {
+	kubernetes.Interface
+	*envtest.Cluster
+	// repeated counts the requests that were sent again.
+	repeated atomic.Int64
+}
+
+func nodeNames() (names []string) {
+	for i := range nodeCount {
+		names = append(names, fmt.Sprint("node-", i))
+	}
+	return names
+}
+
+// start starts a cluster whose kube-controller-manager does not evict for device taints.
+func start(t *testing.T) *world {
+	t.Helper()
+	cluster, err := envtest.Start(t.Context(), envtest.Options{
+		Kubernetes: "1.37", ControllerManager: true, Nodes: nodeNames(), AuditPolicy: auditPolicy, DeviceTaintRules: true,
+		ControllerManagerArgs: map[string][]string{"controllers": {"*,-device-taint-eviction-controller"}},
+		Dir:                   t.TempDir(), Output: t.Output(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &world{Interface: kubernetes.NewForConfigOrDie(cluster.Config()), Cluster: cluster}
+}
+
+// write sends a request until it is answered, also while the API server restarts, and returns
+// when it took effect.
+func (w *world) write(ctx context.Context, request func(context.Context) error) (m oracle.Moment, err error) {
+	m.Earliest = time.Now()
+	var last error
+	err = wait.PollUntilContextTimeout(context.WithoutCancel(ctx), 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		if last = request(ctx); last == nil {
+			return true, nil
+		}
+		if !passing(last) {
+			return false, last
+		}
+		w.repeated.Add(1)
+		return false, nil
+	})
+	m.Latest = time.Now()
+	return m, errors.Join(err, last)
+}
+
+// passing reports whether a request may succeed when it is repeated.
+func passing(err error) bool {
+	var network net.Error
+	return apierrors.IsConflict(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsUnexpectedServerError(err) ||
+		errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
+}
+
+// pods returns the UIDs of the pods that are left.
+func (w *world) pods(t *testing.T) map[types.UID]bool {
+	t.Helper()
+	list, err := w.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[types.UID]bool{}
+	for i := range list.Items {
+		if pod := &list.Items[i]; pod.DeletionTimestamp == nil {
+			left[pod.UID] = true
+		}
+	}
+	return left
+}
+
+// An entry is a line of the audit log.
+type entry struct {
+	Verb      string
+	User      struct{ Username string }
+	ObjectRef struct{ Name string }
+	// RequestReceivedTimestamp has microseconds.
+	RequestReceivedTimestamp time.Time
+	ResponseStatus           struct{ Code int }
+	RequestObject            struct{ Preconditions struct{ UID string } }
+}
+
+// evidence are the deletions of a pod by the controller.
+type evidence struct{ accepted, timedOut []time.Time }
+
+// deletions returns the controller's deletions by the UID of their precondition.
+func (w *world) deletions(t *testing.T) map[string]*evidence {
+	t.Helper()
+	file, err := os.Open(w.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	by := map[string]*evidence{}
+	for lines.Scan() {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.User.Username != controller.User {
+			continue
+		}
+		uid := e.RequestObject.Preconditions.UID
+		if uid == "" || e.Verb != "delete" {
+			t.Errorf("%s of %s without the UID as a precondition", e.Verb, e.ObjectRef.Name)
+		}
+		if by[uid] == nil {
+			by[uid] = &evidence{}
+		}
+		switch code := e.ResponseStatus.Code; {
+		case code < 300:
+			by[uid].accepted = append(by[uid].accepted, e.RequestReceivedTimestamp)
+		case code == 504:
+			by[uid].timedOut = append(by[uid].timedOut, e.RequestReceivedTimestamp)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return by
+}
+
+// ready reports whether pods can be created.
+func (w *world) ready(ctx context.Context) (bool, error) {
+	_, err := w.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+	return err == nil, nil
+}
+
+// container is that of every pod.
+func container() []corev1.Container {
+	return []corev1.Container{{Name: "train", Image: "registry.example.com/train:1"}}
+}
