@@ -32,6 +32,10 @@ func renderPages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	campaigns, err := readEvictions(root)
+	if err != nil {
+		return nil, err
+	}
 	steps, err := suite("long", root)
 	if err != nil {
 		return nil, err
@@ -41,6 +45,7 @@ func renderPages(root string) (map[string]string, error) {
 		{"CONTRIBUTING.md", "parts", r.partTable(steps)},
 		{"CONTRIBUTING.md", "flakes", flakeTable(runs)},
 		{"docs/compatibility.md", "features", r.matrix()},
+		{"docs/performance-lab.md", "evictions", evictionTable(campaigns)},
 	} {
 		file := filepath.Join(root, one.page)
 		text, read := pages[file]

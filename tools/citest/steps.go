@@ -241,6 +241,7 @@ func campaigns(modules []string) (steps []step) {
 		{".", "histories of patches in slices", "10m", "^TestHistories$", "./internal/controllers/materialize/record"},
 		{tracking, "tracker compared with that of kube-scheduler", "50m", "^TestDifferential$", "."},
 		{"test/envtest", "hostile tenants", "10m", "", "./hostile"},
+		{"test/envtest", "evictions with kills", "50m", "", "./eviction/campaign"},
 	} {
 		if !slices.Contains(modules, one.module) {
 			continue

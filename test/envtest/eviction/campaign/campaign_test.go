@@ -48,7 +48,7 @@ func TestEvictionCampaign(t *testing.T) {
 	w := start(t)
 	s := newScene(w, seed)
 	s.publish(t)
-	f := newFaults(t, w, seed)
+	f := newFaults(t, w, seed, s.tainted)
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	done := make(chan struct{})
@@ -62,14 +62,17 @@ func TestEvictionCampaign(t *testing.T) {
 		return
 	}
 	h := s.history()
-	h.Unled, h.Stale, h.Work, h.Observation = f.unled, f.stale, work, observation
+	h.Work, h.Observation = work, observation
+	h.Unled, h.Stale = f.disturbances()
 	end := h.Settled(time.Now().Add(maxSeconds*time.Second + observation))
 	t.Logf("the last pods have until %s", end.UTC().Format("15:04:05"))
 	until(t.Context(), end)
 	left := w.pods(t)
 	h.Until = time.Now()
+	h.Unled, h.Stale = f.disturbances()
 	r := s.check(t, h, w.deletions(t), left)
 	t.Logf("seed %d, %s: %s; %s; %s", seed, length, r, f, s)
+	record(t, seed, length, r, f)
 	s.checkPlanted(t, h, r)
 }
 
@@ -107,6 +110,8 @@ func until(ctx context.Context, end time.Time) {
 type result struct {
 	verdicts []oracle.Verdict
 	counts   map[oracle.Outcome]int
+	// evictions are the pods that were evicted.
+	evictions int
 	// gone are pods that neither the controller nor the test deleted.
 	gone int
 	// timedOut are evictions that the API server answered with 504 and carried out.
@@ -118,7 +123,7 @@ func (r *result) String() string {
 	for _, o := range []oracle.Outcome{oracle.Evicted, oracle.Kept, oracle.Undecided, oracle.Missed, oracle.Wrong, oracle.Twice} {
 		parts = append(parts, fmt.Sprintf("%d %s", r.counts[o], o))
 	}
-	return fmt.Sprintf("%d pods: %s; %d evictions answered with 504", len(r.verdicts), strings.Join(parts, ", "), r.timedOut)
+	return fmt.Sprintf("%d pods, %d evictions (%d answered with 504): %s", len(r.verdicts), r.evictions, r.timedOut, strings.Join(parts, ", "))
 }
 
 // check holds what was done against what the oracle says.
@@ -134,6 +139,9 @@ func (s *scene) check(t *testing.T, h *oracle.History, done map[string]*evidence
 		if len(evictions) == 0 && len(e.timedOut) > 0 && !left[p.uid] {
 			evictions = e.timedOut[:1]
 			r.timedOut++
+		}
+		if len(evictions) > 0 {
+			r.evictions++
 		}
 		v := h.Check(&p.Pod, evictions)
 		r.verdicts = append(r.verdicts, v)

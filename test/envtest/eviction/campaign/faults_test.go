@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ type faults struct {
 	w        *world
 	random   *rand.Rand
 	replicas []*replica
+	// tainted receives when a rule that may evict pods was written.
+	tainted <-chan struct{}
 	// unled and stale are those of the oracle.
 	unled, stale            []oracle.Span
 	kills, leaders          int
@@ -43,11 +46,16 @@ type faults struct {
 }
 
 func (f *faults) String() string {
-	return fmt.Sprintf("%d kills (%d of a leader), %d terminations, %d cuts, %d restarts of the API server", f.kills, f.leaders, f.terminations, f.cuts, f.api)
+	ends := -f.terminations
+	for _, r := range f.replicas {
+		ends += len(r.endTimes())
+	}
+	return fmt.Sprintf("%d kills (%d of a leader), %d terminations, %d cuts, %d restarts of the API server, %d processes that ended by themselves",
+		f.kills, f.leaders, f.terminations, f.cuts, f.api, ends)
 }
 
 // newFaults installs two replicas, which evict in mode full, and waits for a leader.
-func newFaults(t *testing.T, w *world, seed uint64) *faults {
+func newFaults(t *testing.T, w *world, seed uint64, tainted <-chan struct{}) *faults {
 	t.Helper()
 	args, err := controller.Install(t.Context(), w.Cluster, map[string]any{
 		"controller": map[string]any{"mode": "full", "actSince": "always", "replicaCount": 2},
@@ -57,7 +65,7 @@ func newFaults(t *testing.T, w *world, seed uint64) *faults {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &faults{w: w, random: rand.New(rand.NewPCG(seed, 2)), replicas: []*replica{begin(t, args), begin(t, args)}}
+	f := &faults{w: w, tainted: tainted, random: rand.New(rand.NewPCG(seed, 2)), replicas: []*replica{begin(t, args), begin(t, args)}}
 	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return f.leader() >= 0, nil
 	})
@@ -93,6 +101,18 @@ func (f *faults) run(ctx context.Context, t *testing.T) {
 	}
 }
 
+// disturbances are those of the oracle: also a process that ends by itself was perhaps the
+// leader, without a Lease for as long as that lasts.
+func (f *faults) disturbances() (unled, stale []oracle.Span) {
+	unled = slices.Clone(f.unled)
+	for _, r := range f.replicas {
+		for _, end := range r.endTimes() {
+			unled = append(unled, oracle.Span{From: end.Add(-leaseDuration), To: end.Add(succession)})
+		}
+	}
+	return unled, f.stale
+}
+
 type disturbance struct {
 	name  string
 	after time.Duration
@@ -105,7 +125,7 @@ func (f *faults) round() (all []disturbance) {
 	some := func(least, more int) time.Duration {
 		return time.Duration(least*1000+f.random.IntN(more*1000)) * time.Millisecond
 	}
-	first := disturbance{"kill of the leader", some(1, 8), func(context.Context) error { return f.kill(f.leader()) }}
+	first := disturbance{"kill of the leader", some(1, 8), f.killAtWork}
 	switch n := f.random.IntN(100); {
 	case n < 10:
 		first.name, first.fault = "kill of both", f.killBoth
@@ -123,6 +143,24 @@ func (f *faults) round() (all []disturbance) {
 		after = some(4, 8)
 	}
 	return all
+}
+
+// killAtWork kills the leader, in two of three cases while it evicts for a rule.
+func (f *faults) killAtWork(ctx context.Context) error {
+	if f.random.IntN(3) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		defer cancel()
+		select {
+		case <-f.tainted: // one from before
+		default:
+		}
+		select {
+		case <-f.tainted:
+		case <-ctx.Done():
+		}
+		until(ctx, time.Now().Add(time.Duration(f.random.IntN(500))*time.Millisecond))
+	}
+	return f.kill(f.leader())
 }
 
 func (f *faults) killBoth(context.Context) error { return errors.Join(f.kill(0), f.kill(1)) }

@@ -3,9 +3,11 @@ package campaign
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
@@ -18,8 +20,10 @@ type replica struct {
 	log     *proc.Log // of the process that runs
 	earlier *proc.Log // of the one before
 	starts  int
-	over    bool
-	ended   chan struct{}
+	// ends are the times when a process ended without being killed.
+	ends  []time.Time
+	over  bool
+	ended chan struct{}
 }
 
 func begin(t *testing.T, args []string) *replica {
@@ -39,7 +43,8 @@ func begin(t *testing.T, args []string) *replica {
 			if c == nil || err != nil {
 				return
 			}
-			_ = c.Wait() // it was killed, or has lost its Lease
+			_ = c.Wait() // it was killed or terminated, or has lost its Lease
+			r.note(c)
 		}
 	}()
 	t.Cleanup(func() {
@@ -71,6 +76,22 @@ func (r *replica) start(self string, args []string) (*exec.Cmd, error) {
 	r.now.Env = append(os.Environ(), actAsProgram+"=1")
 	r.now.Stdout, r.now.Stderr = r.log, r.log
 	return r.now, r.now.Start()
+}
+
+// note keeps the time when a process ended without being killed.
+func (r *replica) note(c *exec.Cmd) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if c.ProcessState.ExitCode() >= 0 {
+		r.ends = append(r.ends, time.Now())
+	}
+}
+
+// endTimes are the times when processes ended without being killed.
+func (r *replica) endTimes() []time.Time {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.ends)
 }
 
 // end kills the process for good.

@@ -26,7 +26,7 @@ const (
 	// maxSeconds is the largest tolerationSeconds.
 	maxSeconds = 45
 	// lasting is how long most taints stand: longer than a leader needs when it is disturbed.
-	lasting = 3 * time.Minute
+	lasting = 2 * time.Minute
 	// sweepPeriod is how often claims of pods that are gone are deleted.
 	sweepPeriod = 5 * time.Second
 )
@@ -44,10 +44,12 @@ type scene struct {
 	past       []oracle.Standing
 	operations map[string]int
 	swept      time.Time
+	// tainted is sent to when a rule that may evict pods was written, if somebody waits.
+	tainted chan struct{}
 }
 
 func newScene(w *world, seed uint64) *scene {
-	return &scene{w: w, random: rand.New(rand.NewPCG(seed, 1)), operations: map[string]int{}}
+	return &scene{w: w, random: rand.New(rand.NewPCG(seed, 1)), operations: map[string]int{}, tainted: make(chan struct{}, 1)}
 }
 
 func (s *scene) String() string {
@@ -140,9 +142,9 @@ func (s *scene) next() (name string, operate func(context.Context) error) {
 		{"devices tainted", 9, s.taintDevice},
 		{"devices untainted", 10, s.untaintDevice},
 		{"slices published again", 1, s.publishAgain},
-		{"rules created", 6, s.createRule},
+		{"rules created", 5, s.createRule},
 		{"rules changed", 4, s.changeRule},
-		{"rules deleted", 6, s.deleteRule},
+		{"rules deleted", 5, s.deleteRule},
 	}
 	all := 0
 	for _, o := range operations {

@@ -172,13 +172,13 @@ func (s *scene) selector() *resourceapi.DeviceTaintSelector {
 	switch n := s.random.IntN(100); {
 	case n < 2:
 		return nil
-	case n < 4:
+	case n < 3:
 		return &resourceapi.DeviceTaintSelector{}
-	case n < 6:
+	case n < 4:
 		return &resourceapi.DeviceTaintSelector{Driver: &p.driver}
-	case n < 11:
+	case n < 9:
 		return &resourceapi.DeviceTaintSelector{Device: &device}
-	case n < 18:
+	case n < 20:
 		return &resourceapi.DeviceTaintSelector{Pool: &p.node}
 	case n < 35:
 		return &resourceapi.DeviceTaintSelector{Pool: &p.node, Device: &device}
@@ -204,6 +204,12 @@ func (s *scene) createRule(ctx context.Context) error {
 		return err
 	}
 	s.rules = append(s.rules, r)
+	if r.Taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
+		select {
+		case s.tainted <- struct{}{}:
+		default:
+		}
+	}
 	return r.stored(&have.Spec.Taint, r.Begin)
 }
 
