@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,8 +42,10 @@ type eviction struct {
 	// client is for the evictions, quiet for Lease, ConfigMap and events, so that
 	// neither waits for the other.
 	client, quiet kubernetes.Interface
-	informers     informers.SharedInformerFactory
-	claims, pods  cache.SharedIndexInformer
+	// fence stops the evictions of a replica that has lost the Lease.
+	fence        *fence
+	informers    informers.SharedInformerFactory
+	claims, pods cache.SharedIndexInformer
 	// budgets and drains are read for drains only, reactions for reactions only, and nil without.
 	budgets, drains, reactions cache.SharedIndexInformer
 	// usage is the one index of who holds which device.
@@ -64,7 +65,8 @@ type eviction struct {
 }
 
 func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry, log logr.Logger) (*eviction, error) {
-	client, err := clientFor(config, o.perSecond)
+	fence := &fence{}
+	client, err := clientFor(fence.around(config), o.perSecond)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
@@ -72,7 +74,7 @@ func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry,
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	e := &eviction{options: o, client: client, quiet: quiet, log: log, usage: &usage.Index{}, informers: informers.NewSharedInformerFactory(client, 0)}
+	e := &eviction{options: o, client: client, quiet: quiet, fence: fence, log: log, usage: &usage.Index{}, informers: informers.NewSharedInformerFactory(client, 0)}
 	e.claims, e.pods = e.informers.Resource().V1().ResourceClaims().Informer(), e.informers.Core().V1().Pods().Informer()
 	sources, err := tracker.NewSources(config, log)
 	if err != nil {
@@ -217,14 +219,16 @@ func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) er
 	ended := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, ReleaseOnCancel: true, Name: e.options.Name,
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
 				led.Store(true)
 				e.log.Info("leading", "lease", e.options.namespace+"/"+e.options.Name)
 				defer close(ended)
-				failed = e.lead(ctx, controller)
-				cancel()
+				defer cancel()
+				leading, end := e.fence.while(ctx)
+				defer end()
+				failed = e.lead(leading, controller)
 			},
 			OnStoppedLeading: func() {},
 		},
@@ -232,6 +236,7 @@ func (e *eviction) elect(ctx context.Context, controller *evictor.Controller) er
 	if err != nil {
 		return err
 	}
+	e.fence.elector.Store(elector)
 	elector.Run(ctx)
 	select {
 	case <-ended:
