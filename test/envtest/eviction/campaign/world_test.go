@@ -62,6 +62,7 @@ func start(t *testing.T) *world {
 	cluster, err := envtest.Start(t.Context(), envtest.Options{
 		Kubernetes: "1.37", ControllerManager: true, Nodes: nodeNames(), AuditPolicy: auditPolicy, DeviceTaintRules: true,
 		ControllerManagerArgs: map[string][]string{"controllers": {"*,-device-taint-eviction-controller"}},
+		APIServerArgs:         map[string][]string{"audit-log-maxsize": {"2000"}}, // one file has it all
 		Dir:                   t.TempDir(), Output: t.Output(),
 	})
 	if err != nil {
