@@ -13,7 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 )
 
 const (

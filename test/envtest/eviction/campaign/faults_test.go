@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/dra-steward/dra-steward/test/chart/controller"
-	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 

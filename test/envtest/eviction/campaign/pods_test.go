@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 )
 
 // A pod is one that the test has created.

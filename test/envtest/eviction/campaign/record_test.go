@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 )
 
 const (

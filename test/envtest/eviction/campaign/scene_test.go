@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 )
 
 const (

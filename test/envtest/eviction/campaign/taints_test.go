@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 )
 
 // A published slice has taints by device.

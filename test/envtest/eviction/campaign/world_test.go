@@ -22,7 +22,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 )
 
 const (
