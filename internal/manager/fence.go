@@ -17,8 +17,8 @@ const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
-	// fenceMargin is how long before another replica may take the Lease the leader stops. It is longer than
-	// the elector's own limit, which is renewDeadline after the next attempt to renew.
+	// fenceMargin is how long before another replica may take the Lease the leader stops: 12.5 s after it last
+	// renewed it. An elector that runs gives up before that, after retryPeriod with its jitter and renewDeadline.
 	fenceMargin = 2500 * time.Millisecond
 	// fencePeriod is how often the leader checks that.
 	fencePeriod = 250 * time.Millisecond

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"slices"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
+
+// restartPause is how long a process that ended by itself is not started again. A kubelet waits longer.
+const restartPause = time.Second
 
 // A replica is the program in a process of its own, which is started again when it ends, as
 // a kubelet does.
@@ -43,8 +47,10 @@ func begin(t *testing.T, args []string) *replica {
 			if c == nil || err != nil {
 				return
 			}
-			_ = c.Wait() // it was killed or terminated, or has lost its Lease
-			r.note(c)
+			_ = c.Wait() // it was killed or terminated, has lost its Lease, or finds no API server
+			if r.note(c) {
+				until(context.Background(), time.Now().Add(restartPause))
+			}
 		}
 	}()
 	t.Cleanup(func() {
@@ -78,13 +84,15 @@ func (r *replica) start(self string, args []string) (*exec.Cmd, error) {
 	return r.now, r.now.Start()
 }
 
-// note keeps the time when a process ended without being killed.
-func (r *replica) note(c *exec.Cmd) {
+// note keeps the time when a process ended by itself, and reports whether it did.
+func (r *replica) note(c *exec.Cmd) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if c.ProcessState.ExitCode() >= 0 {
+	itself := c.ProcessState.ExitCode() >= 0
+	if itself {
 		r.ends = append(r.ends, time.Now())
 	}
+	return itself
 }
 
 // endTimes are the times when processes ended without being killed.
