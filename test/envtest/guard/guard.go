@@ -47,7 +47,7 @@ type Guard struct {
 }
 
 // Start installs or upgrades dra-steward and returns when the API server sends its
-// requests to it. ctx bounds the start only.
+// requests to it and applies the chart's admission policies. ctx bounds the start only.
 func Start(ctx context.Context, cluster *envtest.Cluster, o Options) (*Guard, error) {
 	p, err := prepare(cluster, o)
 	if err != nil {
@@ -61,6 +61,9 @@ func Start(ctx context.Context, cluster *envtest.Cluster, o Options) (*Guard, er
 	}
 	if err := p.applyRights(ctx, c); err != nil {
 		return nil, err
+	}
+	if err := policiesInForce(ctx, c, filepath.Base(p.dir)); err != nil {
+		return nil, fmt.Errorf("the API server does not apply the admission policies: %w", err)
 	}
 	g, err := launch(p, o.Log)
 	if err != nil {

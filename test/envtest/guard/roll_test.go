@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -100,7 +101,7 @@ func TestRollIsGuarded(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = api.Delete(context.WithoutCancel(t.Context()), "guarded", metav1.DeleteOptions{}) })
 	s.updates(api)
-	s.authors(api)
+	s.authors(s.allowAuthor(), api)
 }
 
 // updates are those of a roll of one node at a time at 30 evictions a minute.
@@ -133,29 +134,38 @@ func (s rollSite) updates(api dynamic.ResourceInterface) {
 	}
 }
 
-// authors are users who are allowed to write rolls, and nothing else.
-func (s rollSite) authors(asAdmin dynamic.ResourceInterface) {
+// An author is a user who is allowed to write rolls, and nothing else.
+const author = "rolls-author"
+
+// allowAuthor gives the author this right, and returns the rolls as the author writes them.
+func (s rollSite) allowAuthor() dynamic.ResourceInterface {
 	s.Helper()
-	const user = "rolls-author"
-	config, err := cluster.User(user)
+	config, err := cluster.User(author)
 	if err != nil {
 		s.Fatal(err)
 	}
-	api := s.api(config)
-	create(s.T, s.c.RbacV1().ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
+	create(s.T, s.c.RbacV1().ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: author}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{v1alpha1.Group}, Resources: []string{v1alpha1.DeviceRollResource}, Verbs: []string{"*"}},
 	}})
-	create(s.T, s.c.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}})
+	create(s.T, s.c.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: author},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: author}}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: author}})
 	s.Cleanup(func() {
 		ctx := context.WithoutCancel(s.Context())
-		_ = s.c.RbacV1().ClusterRoleBindings().Delete(ctx, user, metav1.DeleteOptions{})
-		_ = s.c.RbacV1().ClusterRoles().Delete(ctx, user, metav1.DeleteOptions{})
+		_ = s.c.RbacV1().ClusterRoleBindings().Delete(ctx, author, metav1.DeleteOptions{})
+		_ = s.c.RbacV1().ClusterRoles().Delete(ctx, author, metav1.DeleteOptions{})
 	})
-	eventually(s.T, "the author may write rolls", func(ctx context.Context) (bool, error) {
-		_, err := api.Create(ctx, s.roll(1, nil), notStored)
-		return apierrors.IsAlreadyExists(err), nil
+	eventually(s.T, "the author is allowed to write rolls", func(ctx context.Context) (bool, error) {
+		review, err := s.c.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: author, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Group: v1alpha1.Group, Resource: v1alpha1.DeviceRollResource},
+		}}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed, err
 	})
+	return s.api(config)
+}
+
+// authors shows that the author is refused what an administrator is not.
+func (s rollSite) authors(asAuthor, asAdmin dynamic.ResourceInterface) {
+	s.Helper()
 	replaces := map[string]any{"driverPods": map[string]any{"namespace": "rolls", "labels": map[string]any{"app": "driver"}}}
 	proves := map[string]any{"proof": map[string]any{"namespace": "rolls", "deviceClassName": "gpu", "image": "registry.example.com/proof:1"}}
 	works := map[string]any{"driverPods": nil, "nodeWork": map[string]any{"annotation": map[string]any{"key": "example.com/done", "value": "yes"}}}
@@ -166,10 +176,32 @@ func (s rollSite) authors(asAdmin dynamic.ResourceInterface) {
 			unstructured.RemoveNestedField(r.Object, "spec", "driverPods")
 		}
 		r.SetAnnotations(map[string]string{acknowledged: "pods<=99,namespaces<=9"})
-		_, err := api.Create(s.Context(), r, notStored)
-		wantDenied(s.T, err, text, user, "dra-steward-rolls")
+		_, err := asAuthor.Create(s.Context(), r, notStored)
+		wantDenied(s.T, err, text, author, "dra-steward-rolls")
 		if _, err := asAdmin.Create(s.Context(), r, notStored); err != nil {
 			s.Errorf("an administrator: %v", err)
 		}
 	}
+}
+
+// TestPoliciesAreInForce: when the installation is ready, the API server applies the chart's policies.
+func TestPoliciesAreInForce(t *testing.T) {
+	values := map[string]any{"controller": map[string]any{"enabled": true, "rolls": map[string]any{"enabled": true, "nodes": true}}}
+	g, admin, _ := guarded(t, nil) // an upgrade is ready sooner than an installation
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	const name = "dra-steward-rolls"
+	for _, err := range []error{
+		admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}),
+		admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(t.Context(), name, metav1.DeleteOptions{}),
+	} {
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	s := rollSite{t, admin, "rolls.example.com"}
+	asAuthor := s.allowAuthor()
+	guarded(t, values)
+	s.authors(asAuthor, s.api(cluster.Config()))
 }
