@@ -3,18 +3,17 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/dra-steward/dra-steward/internal/selfsigned"
 )
 
 // A Certificate is what a server presents to API servers.
@@ -67,20 +66,10 @@ func SelfSigned(dir string, hosts []string) error {
 	if _, err := os.Stat(filepath.Join(dir, corev1.TLSCertKey)); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if len(hosts) == 0 {
-		return errors.New("a certificate needs the name of a host")
-	}
-	var ips []net.IP
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			ips = append(ips, ip)
-		}
-	}
-	chain, key, err := certutil.GenerateSelfSignedCertKey(hosts[0], ips, hosts)
+	made, err := selfsigned.Make(selfsigned.Options{Hosts: hosts, Now: time.Now()})
 	if err != nil {
 		return fmt.Errorf("make a certificate: %w", err)
 	}
-	_, authority := pem.Decode(chain) // the leaf comes first, then its authority
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -88,7 +77,7 @@ func SelfSigned(dir string, hosts []string) error {
 	for _, file := range []struct {
 		name string
 		data []byte
-	}{{AuthorityFile, authority}, {corev1.TLSPrivateKeyKey, key}, {corev1.TLSCertKey, chain}} {
+	}{{AuthorityFile, made.Authority}, {corev1.TLSPrivateKeyKey, made.Key}, {corev1.TLSCertKey, made.Chain()}} {
 		if err := os.WriteFile(filepath.Join(dir, file.name), file.data, 0o600); err != nil {
 			return err
 		}

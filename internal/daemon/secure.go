@@ -18,7 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/dra-steward/dra-steward/internal/selfsigned"
 )
 
 const (
@@ -114,11 +115,11 @@ func SelfSigned(listener net.Listener) (net.Listener, error) {
 	if listener == nil {
 		return nil, nil
 	}
-	chain, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	made, err := selfsigned.Make(selfsigned.Options{Hosts: []string{"localhost", "127.0.0.1"}, Now: time.Now()})
 	if err != nil {
 		return nil, fmt.Errorf("certificate for metrics: %w", err)
 	}
-	certificate, err := tls.X509KeyPair(chain, key)
+	certificate, err := tls.X509KeyPair(made.Chain(), made.Key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate for metrics: %w", err)
 	}

@@ -14,8 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/dra-steward/dra-steward/internal/selfsigned"
 )
 
 // FieldManager is the name under which everything is written.
@@ -39,7 +40,7 @@ type Options struct {
 // run at a time in a cluster.
 type Rotator struct {
 	Options
-	issue func(Times) (Pair, error)
+	issue func(Times, time.Time) (Pair, error)
 
 	secrets, validating, mutating cache.SharedIndexInformer
 	changed                       chan struct{}
@@ -115,13 +116,12 @@ func (r *Rotator) loop(ctx context.Context) {
 }
 
 // issue makes a pair and an authority for it, whose key is forgotten.
-func issue(s Times) (Pair, error) {
-	chain, key, err := certutil.GenerateSelfSignedCertKeyWithOptions(certutil.SelfSignedCertKeyOptions{
-		Host: s.Hosts[0], AlternateDNS: s.Hosts[1:], MaxAge: s.Validity})
+func issue(s Times, now time.Time) (Pair, error) {
+	made, err := selfsigned.Make(selfsigned.Options{Hosts: s.Hosts, Now: now, Validity: s.Validity})
 	if err != nil {
 		return Pair{}, fmt.Errorf("make a certificate: %w", err)
 	}
-	return Pair{Certificate: chain, PrivateKey: key}, nil
+	return Pair{Certificate: made.Chain(), PrivateKey: made.Key}, nil
 }
 
 // Metrics are those of the certificate.

@@ -57,7 +57,7 @@ func (r *Rotator) reconcile(ctx context.Context, now time.Time) (time.Duration, 
 	if decision.Action == Wait {
 		return waitFor(decision, now), nil
 	}
-	next, err := r.take(decision.Action, state)
+	next, err := r.take(decision.Action, state, now)
 	if err != nil {
 		return 0, err
 	}
@@ -135,14 +135,14 @@ func (m *memory) observe(state State, hooks []hook, now time.Time) Seen {
 }
 
 // take returns the state after an action.
-func (r *Rotator) take(action Action, state State) (State, error) {
+func (r *Rotator) take(action Action, state State, now time.Time) (State, error) {
 	switch action {
 	case Promote:
 		return state.Promote(), nil
 	case Retire:
 		return state.Retire(), nil
 	default:
-		pair, err := r.issue(r.Settings)
+		pair, err := r.issue(r.Settings, now)
 		return state.Prepare(pair), err
 	}
 }
