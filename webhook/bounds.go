@@ -204,8 +204,10 @@ func (l *limiter) mayPass(h head) bool {
 }
 
 func (h head) isSlice() bool {
-	return h.group == resourceapi.GroupName && h.resource == "resourceslices"
+	return h.group == resourceapi.GroupName && h.resource == slicesResource
 }
+
+const slicesResource = "resourceslices"
 
 // A lease is what a request holds until all work on it has ended, which may be after its
 // answer.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/internal/ruleid"
@@ -24,8 +25,10 @@ import (
 type intake struct {
 	*limiter
 	endpoint string
-	next     http.Handler
-	log      logr.Logger
+	// slices says that a request whose resource has not arrived is about ResourceSlices.
+	slices bool
+	next   http.Handler
+	log    logr.Logger
 }
 
 // Why a request is not read or not evaluated.
@@ -137,7 +140,7 @@ func (a *arrival) read(ctx context.Context) error {
 		a.body = make([]byte, 0, length+1)
 	}
 	complete, err := a.fill(headBytes, func(int) bool { return true })
-	a.head = parseHead(a.body)
+	a.head = a.parsed()
 	if err != nil {
 		return err
 	}
@@ -157,6 +160,15 @@ func (a *arrival) read(ctx context.Context) error {
 	return err
 }
 
+// parsed is the head of the request, as far as it has arrived.
+func (a *arrival) parsed() head {
+	h := parseHead(a.body)
+	if a.slices && h.resource == "" {
+		h.group, h.resource = resourceapi.GroupName, slicesResource
+	}
+	return h
+}
+
 // readHead reads no more than the head of a request that has no place, so that the API server
 // gets a denial. Few are read at the same time, in less memory and time than others.
 func (a *arrival) readHead(ctx context.Context) error {
@@ -168,7 +180,7 @@ func (a *arrival) readHead(ctx context.Context) error {
 	a.reading.by(time.Now().Add(spareTime))
 	a.body = make([]byte, 0, spareBytes)
 	_, _ = a.fill(spareBytes, func(int) bool { return false }) // what has arrived is enough
-	a.head, a.body = parseHead(a.body), nil
+	a.head, a.body = a.parsed(), nil
 	return errAddress
 }
 

@@ -16,14 +16,14 @@ import (
 )
 
 // stalled sends what comes before a part of a request, and no more, and returns the answer.
-func stalled(t *testing.T, r *running, client *http.Client, req *admissionv1.AdmissionRequest, part string) *admissionv1.AdmissionResponse {
+func stalled(t *testing.T, r *running, client *http.Client, path string, req *admissionv1.AdmissionRequest, part string) *admissionv1.AdmissionResponse {
 	t.Helper()
 	body := reviewOf(t, "v1", req)
 	at := bytes.Index(body, []byte(part))
 	reader, writer := io.Pipe()
 	defer reader.Close()
 	go func() { _, _ = writer.Write(body[:at+len(part)]) }()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address+"/validate?timeout=1s", reader)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address+path+"?timeout=1s", reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestSlowBodies(t *testing.T) {
 			scheduler:            {create("ResourceClaim", claim(17)), true},
 			"system:node:node-1": {create("ResourceSlice", slice(1, 0, 0)), true},
 		} {
-			got := stalled(t, server, server.newClient(t, http2), by(user, "team-a", test.req), `"spec"`)
+			got := stalled(t, server, server.newClient(t, http2), "/validate", by(user, "team-a", test.req), `"spec"`)
 			switch {
 			case got.Allowed != test.allowed || got.UID != test.req.UID:
 				t.Errorf("HTTP/2 %t, %s: %+v", http2, user, got)
@@ -65,9 +65,28 @@ func TestSlowBodies(t *testing.T) {
 			}
 		}
 		// The author is not known yet: nothing passes.
-		if got := stalled(t, server, server.newClient(t, http2), by(scheduler, "team-a", create("ResourceClaim", claim(17))), `"operation"`); got.Allowed {
+		if got := stalled(t, server, server.newClient(t, http2), "/validate", by(scheduler, "team-a", create("ResourceClaim", claim(17))), `"operation"`); got.Allowed {
 			t.Errorf("HTTP/2 %t: %+v", http2, got)
 		}
+	}
+	server.lives(t)
+}
+
+// TestSlowHeads: the path says that a slice is written before anything else of a request arrives. A
+// driver whose request does not arrive in time is not refused.
+func TestSlowHeads(t *testing.T) {
+	server := start(t, review.Reviewer{}, nil)
+	for path, allowed := range map[string]bool{"/validate/slices": true, "/mutate/slices": true, "/validate": false} {
+		for _, http2 := range []bool{false, true} {
+			got := stalled(t, server, server.newClient(t, http2), path, by("system:node:node-1", "", create("ResourceSlice", slice(1, 0, 0))), `"kind":{`)
+			if got.Allowed != allowed || allowed && got.AuditAnnotations["unchecked"] != "deadline" {
+				t.Errorf("%s, HTTP/2 %t: %+v", path, http2, got)
+			}
+		}
+	}
+	// The path does not replace the resource that a request names.
+	if got := stalled(t, server, server.newClient(t, true), "/validate/slices", by("jane", "team-a", create("ResourceClaim", claim(17))), `"spec"`); got.Allowed {
+		t.Errorf("a claim: %+v", got)
 	}
 	server.lives(t)
 }

@@ -23,6 +23,9 @@ const (
 	guardPath    = "/guard"
 	// podsPath is for pods at CREATE that name extended resources.
 	podsPath = "/pods"
+	// slicesSuffix is what the paths for ResourceSlices end in. A request to one of them that does
+	// not arrive in time is that of a driver, which is not refused.
+	slicesSuffix = "/slices"
 )
 
 // A Server offers the admission handlers over TLS.
@@ -182,6 +185,7 @@ func (s *Server) handler(limiter *limiter) http.Handler {
 		endpoint := strings.TrimPrefix(path, "/")
 		webhook := &admission.Webhook{Handler: timely{handler, endpoint, s.Log, s.Metrics}, LogConstructor: s.logger}
 		mux.Handle("POST "+path, &intake{limiter: limiter, endpoint: endpoint, next: webhook, log: s.Log})
+		mux.Handle("POST "+path+slicesSuffix, &intake{limiter: limiter, endpoint: endpoint, slices: true, next: webhook, log: s.Log})
 	}
 	return s.leaving(traced(mux))
 }
