@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -13,7 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // flakeColumns are those of the table of repeated runs. Its rows are never replaced.
@@ -34,8 +38,19 @@ func repetitions(took time.Duration) int {
 	return 1
 }
 
-// flakes runs the packages that match again and again, under load, and records how many of the
-// runs failed.
+// A flakeRun runs packages again and again under load, and records how many of the runs failed.
+type flakeRun struct {
+	commit string
+	out    io.Writer
+	// recording is held while a row is added.
+	recording sync.Mutex
+}
+
+// A testedPackage is a package that has tests.
+type testedPackage struct{ path, dir string }
+
+// flakes runs the packages that match, those with the fewest recorded runs first: as many at a
+// time as there are processors, and something that keeps one processor busy all the time.
 func flakes(ctx context.Context, only string, out io.Writer) error {
 	match, err := regexp.Compile(only)
 	if err != nil {
@@ -45,47 +60,73 @@ func flakes(ctx context.Context, only string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	modules, err := findModules(".")
+	packages, err := testedPackages(ctx)
 	if err != nil {
 		return err
 	}
-	for _, module := range modules {
-		packages, err := testedPackages(ctx, module)
-		if err != nil {
-			return err
-		}
-		for _, pkg := range packages {
-			if !match.MatchString(pkg) || ctx.Err() != nil {
-				continue
-			}
-			if err := repeat(ctx, module, pkg, commit, out); err != nil {
-				return err
-			}
-		}
+	recorded, err := readFlakes(".")
+	if err != nil {
+		return err
 	}
-	return ctx.Err()
+	packages = slices.DeleteFunc(packages, func(p testedPackage) bool { return !match.MatchString(p.path) })
+	slices.SortStableFunc(packages, func(a, b testedPackage) int {
+		return cmp.Compare(recordedRuns(recorded, a.path), recordedRuns(recorded, b.path))
+	})
+	defer busy(ctx)()
+	run := &flakeRun{commit: commit, out: out}
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.NumCPU())
+	for _, pkg := range packages {
+		all.Go(func() error { return run.repeat(ctx, pkg) })
+	}
+	return all.Wait()
 }
 
-// testedPackages are the packages of a module that have tests.
-func testedPackages(ctx context.Context, module string) ([]string, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
-	list.Dir = module
-	out, err := list.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s in %s: %w", list, module, err)
+func recordedRuns(t *table, pkg string) (runs int) {
+	for _, row := range t.rows {
+		if n, _ := strconv.Atoi(row[3]); row[0] == pkg {
+			runs += n
+		}
 	}
-	return strings.Fields(string(out)), nil
+	return runs
+}
+
+// testedPackages are the packages with tests of all modules.
+func testedPackages(ctx context.Context) (packages []testedPackage, err error) {
+	modules, err := findModules(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, module := range modules {
+		list := exec.CommandContext(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Dir}}{{end}}", "./...")
+		list.Dir = module
+		text, err := list.Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s in %s: %w", list, module, err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if path, dir, found := strings.Cut(strings.TrimSpace(line), "\t"); found {
+				packages = append(packages, testedPackage{path, dir})
+			}
+		}
+	}
+	return packages, nil
 }
 
 // repeat runs one package and adds a row for its runs.
-func repeat(ctx context.Context, module, pkg, commit string, out io.Writer) error {
-	s := step{name: pkg, dir: module, args: []string{"go", "test", "-json", "-count=1", "-vet=off", "-timeout=60m", pkg}}
-	build := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-run=^$", pkg)
-	build.Dir = module
+func (r *flakeRun) repeat(ctx context.Context, pkg testedPackage) error {
+	dir, err := os.MkdirTemp("", "flakes-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, ".")
+	build.Dir = pkg.dir
 	if text, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", build, err, text)
 	}
-	defer busy(ctx)()
+	s := step{name: pkg.path, dir: pkg.dir, args: []string{"go", "tool", "test2json", "-p", pkg.path, binary, "-test.v=test2json", "-test.timeout=60m"}}
 	var spent time.Duration
 	failed, failures := 0, map[string]bool{}
 	runs := 0
@@ -103,6 +144,7 @@ func repeat(ctx context.Context, module, pkg, commit string, out io.Writer) erro
 					failures[test] = true
 				}
 			}
+			fmt.Fprintf(r.out, "%s: run %d failed:\n%s\n", pkg.path, runs, strings.Join(results.failures, "\n"))
 		}
 		if runs == 1 {
 			want = repetitions(spent)
@@ -111,27 +153,32 @@ func repeat(ctx context.Context, module, pkg, commit string, out io.Writer) erro
 	if runs == 0 {
 		return ctx.Err()
 	}
+	return r.record(pkg.path, runs, failed, spent, failures)
+}
+
+// record adds a row.
+func (r *flakeRun) record(pkg string, runs, failed int, spent time.Duration, failures map[string]bool) error {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	seconds := spent.Seconds() / float64(runs)
-	fmt.Fprintf(out, "%s: %d of %d runs failed, %.1f s each\n", pkg, failed, runs, seconds)
+	fmt.Fprintf(r.out, "%s: %d of %d runs failed, %.1f s each\n", pkg, failed, runs, seconds)
 	t, err := readFlakes(".")
 	if err != nil {
 		return err
 	}
-	t.add(pkg, commit, time.Now().UTC().Format(time.DateOnly), strconv.Itoa(runs), strconv.Itoa(failed), fmt.Sprintf("%.1f", seconds), loadAverage(), strings.Join(slices.Sorted(maps.Keys(failures)), " "))
+	t.add(pkg, r.commit, time.Now().UTC().Format(time.DateOnly), strconv.Itoa(runs), strconv.Itoa(failed), fmt.Sprintf("%.1f", seconds), loadAverage(), strings.Join(slices.Sorted(maps.Keys(failures)), " "))
 	return t.write()
 }
 
-// busy keeps all processors busy until stop is called.
+// busy keeps one processor busy until stop is called.
 func busy(ctx context.Context) (stop func()) {
 	ctx, stop = context.WithCancel(ctx)
-	for range runtime.NumCPU() {
-		go func() {
-			for ctx.Err() == nil {
-				for range 1 << 20 { //nolint:staticcheck // only time is wanted
-				}
+	go func() {
+		for ctx.Err() == nil {
+			for range 1 << 20 { //nolint:staticcheck // only time is wanted
 			}
-		}()
-	}
+		}
+	}()
 	return stop
 }
 

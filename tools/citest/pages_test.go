@@ -103,6 +103,9 @@ func TestFlakeTable(t *testing.T) {
 	if got, want := flakeTable(runs), "| m/drain | 40 | 1 | TestA | 2 | 2026-11-24 |\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant the row %s", got, want)
 	}
+	if got := recordedRuns(runs, "m/drain"); got != 40 {
+		t.Errorf("%d recorded runs, want 40", got)
+	}
 	for took, want := range map[time.Duration]int{time.Second: 20, 3 * time.Minute: 5, 11 * time.Minute: 1} {
 		if got := repetitions(took); got != want {
 			t.Errorf("%s: %d runs, want %d", took, got, want)

@@ -16,7 +16,7 @@ import (
 // patience is how long a step may be silent before we say that it still runs.
 const patience = time.Minute
 
-// run runs the step. The answers of go test -json go into the report; everything
+// run runs the step. The answers of go test -json, or go tool test2json, go into the report; everything
 // else is printed as it is.
 func (s step) run(ctx context.Context, out io.Writer, report *Results) error {
 	command := exec.CommandContext(ctx, s.args[0], s.args[1:]...)
@@ -38,7 +38,7 @@ func (s step) run(ctx context.Context, out io.Writer, report *Results) error {
 	}()
 	printed := &counter{Writer: out}
 	stop := s.heartbeat(ctx, printed)
-	report.read(reader, printed, slices.Contains(s.args, "-json"))
+	report.read(reader, printed, slices.ContainsFunc(s.args, func(arg string) bool { return arg == "-json" || arg == "test2json" }))
 	stop()
 	err := <-finished
 	if s.silent && printed.count > 0 && err == nil {
