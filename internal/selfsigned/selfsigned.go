@@ -39,7 +39,9 @@ type Pair struct {
 }
 
 // Chain is the certificate of the server, and then its authority.
-func (p Pair) Chain() []byte { return append(p.Certificate[:len(p.Certificate):len(p.Certificate)], p.Authority...) }
+func (p Pair) Chain() []byte {
+	return append(p.Certificate[:len(p.Certificate):len(p.Certificate)], p.Authority...)
+}
 
 // Make makes a certificate. Its key is of the curve P-256: a TLS handshake takes a server a
 // fraction of the time that it takes with a key of RSA.

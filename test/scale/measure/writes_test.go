@@ -183,6 +183,9 @@ func publish(t *testing.T, clients kubernetes.Interface, w scale.World) turn {
 		_, err := clients.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
 		return err
 	})
+	if one.failed > 0 {
+		t.Logf("%d slices were refused, first: %v", one.failed, one.first)
+	}
 	must(t, clients.ResourceV1().ResourceSlices().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.driver=" + publisher}))
 	return one
 }
