@@ -116,14 +116,15 @@ type EvaluationError struct{ error }
 // Check returns why an object would be refused, as if its author created it now. Who that was
 // is not known: policies about users evaluate it as a user that they do not name.
 func (a *Auditor) Check(object Object) ([]Finding, error) {
-	var meta metav1.PartialObjectMetadata
-	if err := json.Unmarshal(object.JSON, &meta); err != nil {
-		return nil, fmt.Errorf("%s: %w", object.Kind.Kind, err)
+	h, err := headOf(object)
+	if err != nil {
+		return nil, err
 	}
-	at := Finding{Kind: object.Kind.Kind, Namespace: meta.Namespace, Name: meta.Name, Generated: generated(object.Kind.Kind, &meta)}
+	kind, meta := object.Kind.Kind, h.Metadata
+	at := Finding{Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Generated: h.generated(kind)}
 	var findings []Finding
 	for _, subresource := range []string{"", "status"} {
-		if subresource != "" && !hasAllocation(object) {
+		if subresource != "" && !h.allocated(kind) {
 			continue
 		}
 		answer, err := a.raised.Validate(review.Request{Kind: object.Kind, Subresource: subresource, Object: object.JSON,
@@ -156,28 +157,38 @@ func (a *Auditor) finding(at Finding, f review.Finding) Finding {
 	return at
 }
 
-// generated tells by its owner whether a claim was made of the template of a pod. A tenant
-// may set that, so nothing is left out by it.
-func generated(kind string, meta metav1.Object) bool {
-	owner := metav1.GetControllerOf(meta)
-	return kind == "ResourceClaim" && owner != nil && owner.Kind == "Pod" && meta.GetAnnotations()[resourceapi.PodResourceClaimAnnotation] != ""
+// A head is what is read of an object to find out who it belongs to and what is checked.
+type head struct {
+	Metadata struct {
+		Namespace       string                  `json:"namespace"`
+		Name            string                  `json:"name"`
+		UID             string                  `json:"uid"`
+		Annotations     map[string]string       `json:"annotations"`
+		OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+	} `json:"metadata"`
+	Status struct {
+		Allocation json.RawMessage `json:"allocation"`
+	} `json:"status"`
 }
 
-// hasAllocation reports whether a cluster has allocated a claim. Without a uid the object is
+func headOf(object Object) (h head, err error) {
+	if err := json.Unmarshal(object.JSON, &h); err != nil {
+		return h, fmt.Errorf("%s: %w", object.Kind.Kind, err)
+	}
+	return h, nil
+}
+
+// generated tells by its owner whether a claim was made of the template of a pod. A tenant
+// may set that, so nothing is left out by it.
+func (h head) generated(kind string) bool {
+	owner := metav1.GetControllerOfNoCopy(&metav1.ObjectMeta{OwnerReferences: h.Metadata.OwnerReferences})
+	return kind == "ResourceClaim" && owner != nil && owner.Kind == "Pod" && h.Metadata.Annotations[resourceapi.PodResourceClaimAnnotation] != ""
+}
+
+// allocated reports whether a cluster has allocated a claim. Without a uid the object is
 // a manifest, and the API server drops its status.
-func hasAllocation(object Object) bool {
-	if object.Kind.Kind != "ResourceClaim" {
-		return false
-	}
-	var claim struct {
-		Metadata struct {
-			UID string `json:"uid"`
-		} `json:"metadata"`
-		Status struct {
-			Allocation json.RawMessage `json:"allocation"`
-		} `json:"status"`
-	}
-	return json.Unmarshal(object.JSON, &claim) == nil && claim.Metadata.UID != "" && len(claim.Status.Allocation) > 0
+func (h head) allocated(kind string) bool {
+	return kind == "ResourceClaim" && h.Metadata.UID != "" && len(h.Status.Allocation) > 0
 }
 
 // timeOf is when an object was written, as far as it matters: the time of a taint rule is

@@ -1,12 +1,9 @@
 package audit
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -14,7 +11,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// A Ladder checks stored objects as the webhook does on several steps of the ladder.
+// A Ladder checks stored objects as the webhook does on several steps of the ladder. Several
+// goroutines may use it.
 type Ladder struct {
 	auditor *Auditor
 	steps   []rung
@@ -60,13 +58,15 @@ type Outcome struct{ Refused, Warned, Defaulted []string }
 
 // Check returns the outcome on each step, and the object's kind and name.
 func (l *Ladder) Check(object Object) (name string, outcomes []Outcome, _ error) {
-	var meta metav1.PartialObjectMetadata
-	if err := json.Unmarshal(object.JSON, &meta); err != nil {
-		return "", nil, fmt.Errorf("%s: %w", object.Kind.Kind, err)
+	h, err := headOf(object)
+	if err != nil {
+		return "", nil, err
 	}
+	meta := h.Metadata
 	name = object.Kind.Kind + " " + fullName(meta.Namespace, meta.Name)
+	written, allocated := l.auditor.timeOf(object), h.allocated(object.Kind.Kind)
 	for _, step := range l.steps {
-		outcome, err := step.check(review.Request{Kind: object.Kind, Object: object.JSON, Namespace: meta.Namespace, Now: l.auditor.timeOf(object)}, hasAllocation(object))
+		outcome, err := step.check(review.Request{Kind: object.Kind, Object: object.JSON, Namespace: meta.Namespace, Now: written}, allocated)
 		if err != nil {
 			return name, nil, fmt.Errorf("%s: %w", name, err)
 		}
