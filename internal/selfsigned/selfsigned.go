@@ -13,9 +13,12 @@ import (
 	"math/big"
 	"net"
 	"time"
+)
 
-	certutil "k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
+// The types of blocks in PEM.
+const (
+	certificateBlock = "CERTIFICATE"
+	keyBlock         = "EC PRIVATE KEY"
 )
 
 // skew is how long before it is made a certificate is valid: clocks differ.
@@ -79,8 +82,8 @@ func Make(o Options) (Pair, error) {
 		return Pair{}, err
 	}
 	return Pair{
-		Certificate: encode(certutil.CertificateBlockType, leaf.Raw), Authority: encode(certutil.CertificateBlockType, authority.Raw),
-		Key: encode(keyutil.ECPrivateKeyBlockType, der),
+		Certificate: encode(certificateBlock, leaf.Raw), Authority: encode(certificateBlock, authority.Raw),
+		Key: encode(keyBlock, der),
 	}, nil
 }
 

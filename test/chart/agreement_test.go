@@ -28,9 +28,13 @@ func TestTheWayOfARequest(t *testing.T) {
 				if string(h.ClientConfig.CABundle) != pem {
 					t.Errorf("%s: caBundle is not the value", h.Name)
 				}
-				_, endpoint, _ := strings.Cut(h.Name, ".") // claims.validate.dra-steward.io
+				kind, endpoint, _ := strings.Cut(h.Name, ".") // claims.validate.dra-steward.io
 				endpoint, _, _ = strings.Cut(endpoint, ".")
-				if want := "/" + endpoint; *service.Path != want {
+				want := "/" + endpoint
+				if kind == "slices" {
+					want += "/slices"
+				}
+				if *service.Path != want {
 					t.Errorf("%s: path %s, want %s", h.Name, *service.Path, want)
 				}
 			}

@@ -133,6 +133,7 @@ var Packages = map[string]Package{
 	"internal/guard":            {Floor: 1, Peers: []string{"internal/plural", "api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/extendedresource": {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/printable":        {Floor: 1, Pure: true},
+	"internal/selfsigned":       {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}},
 	"internal/sizedcache":       {Floor: 1, Pure: true},
 	"internal/packed":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/plural":           {Floor: 1, Pure: true},
