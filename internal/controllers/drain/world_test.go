@@ -203,6 +203,7 @@ func (w *world) step(kill func(phase string) bool) *drain.Decision {
 	}
 	for _, rule := range d.Correct {
 		i := slices.IndexFunc(w.rules, func(r *resourceapi.DeviceTaintRule) bool { return r.Name == rule.Name })
+		rule.Spec.Taint.TimeAdded = new(w.at())
 		w.rules[i] = rule
 	}
 	for _, gone := range d.Delete {
