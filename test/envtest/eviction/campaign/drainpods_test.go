@@ -27,7 +27,7 @@ type drainPod struct {
 // kube-scheduler does it, or in one of eight cases any.
 func (s *drainScene) createPod(ctx context.Context) error {
 	devices := s.undrained(s.chance(12), drainNodes()...)
-	if len(devices) == 0 {
+	if len(devices) == 0 || len(s.live) >= maxDrainPods {
 		return nil
 	}
 	first := pick(s, devices...)

@@ -28,10 +28,13 @@ const (
 	drainPace    = 300 * time.Millisecond
 	samplePeriod = 2 * time.Second
 	// maxDrainPods is the number of pods above which no pods are created.
-	maxDrainPods = 70
-	// maxDrains is the number of drains above which one is deleted, minDrainAge how old it is at least.
-	maxDrains   = 8
-	minDrainAge = 20 * time.Second
+	maxDrainPods = 60
+	// maxDrains is the number of drains above which no drains are created, minDrainAge how old most of them
+	// are when they are deleted.
+	maxDrains   = 7
+	minDrainAge = time.Minute
+	// maxRest is the longest time that a drain may take at the end of the campaign.
+	maxRest = 2 * time.Minute
 	// maxGrace is the longest grace period of a pod, in seconds.
 	maxGrace = 5
 	// appLabel and mineLabel are those of the pods.
@@ -152,7 +155,16 @@ func (s *drainScene) run(ctx context.Context, t *testing.T) {
 func (s *drainScene) watch(ctx context.Context, t *testing.T, end time.Time) {
 	s.over = true
 	now := time.Now()
-	for ctx.Err() == nil && (time.Now().Before(end) || time.Now().Before(s.h.Settled(now))) {
+	for _, d := range slices.Clone(s.active) {
+		if s.h.Due(d.Drain, now).Sub(s.h.Settled(now, nil)) < maxRest {
+			continue
+		}
+		if err := s.remove(ctx, d); err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	for ctx.Err() == nil && (time.Now().Before(end) || time.Now().Before(s.h.Settled(now, s.h.Drains))) {
 		until(ctx, time.Now().Add(samplePeriod))
 		if err := s.sample(ctx); err != nil {
 			t.Errorf("sample: %v", err)
@@ -163,30 +175,27 @@ func (s *drainScene) watch(ctx context.Context, t *testing.T, end time.Time) {
 
 // next chooses an operation by its weight.
 func (s *drainScene) next() operation {
-	operations := []operation{
-		{"drains created", 6, s.createDrain},
-		{"drains paused", 3, s.pauseDrain},
+	return s.choose([]operation{
+		{"drains created", 4, s.createDrain},
+		{"drains paused", 2, s.pauseDrain},
 		{"drains resumed", 3, s.resumeDrain},
-		{"drains deleted", 3, s.deleteDrain},
-		{"budgets that block", 2, s.block},
+		{"drains deleted", 2, s.deleteDrain},
+		{"budgets that block", 1, s.block},
 		{"budgets that allow", 3, s.allow},
-		{"rules of drains deleted or changed", 2, s.tamper},
-		{"pods deleted", 2, s.deletePod},
-	}
-	if len(s.live) < maxDrainPods {
-		operations = append(operations, operation{"pods created", 30, s.createPod})
-	}
-	return s.choose(operations)
+		{"rules of drains deleted or changed", 1, s.tamper},
+		{"pods deleted", 3, s.deletePod},
+		{"pods created", 60, s.createPod},
+	})
 }
 
 // createDrain creates a drain of devices of one node or two, or of a whole pool.
 func (s *drainScene) createDrain(ctx context.Context) error {
 	if len(s.active) >= maxDrains {
-		return s.deleteDrain(ctx)
+		return nil
 	}
 	d, spec := s.newDrain()
 	if len(d.Devices) == 0 {
-		return s.deleteDrain(ctx)
+		return nil
 	}
 	object := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: *spec}
 	err := s.submit(ctx, d, object)
@@ -314,12 +323,17 @@ func (s *drainScene) setPaused(ctx context.Context, d *drain, paused bool) (orac
 	})
 }
 
-// deleteDrain deletes a drain of some age.
-func (s *drainScene) deleteDrain(ctx context.Context) (err error) {
-	d := s.pickDrain(func(d *drain) bool { return time.Since(d.Begin.Latest) > minDrainAge })
-	if d == nil || len(s.active) < maxDrains && s.chance(60) {
+// deleteDrain deletes a drain of some age, or in one of eight cases any.
+func (s *drainScene) deleteDrain(ctx context.Context) error {
+	young := s.chance(12)
+	d := s.pickDrain(func(d *drain) bool { return young || time.Since(d.Begin.Latest) > minDrainAge })
+	if d == nil {
 		return nil
 	}
+	return s.remove(ctx, d)
+}
+
+func (s *drainScene) remove(ctx context.Context, d *drain) (err error) {
 	d.End, err = s.w.write(ctx, func(ctx context.Context) error { return missing(s.client.Delete(ctx, d.Name, metav1.DeleteOptions{})) })
 	s.active = slices.DeleteFunc(s.active, func(other *drain) bool { return other == d })
 	return err

@@ -22,16 +22,22 @@ func (h *History) need(d *Drain, exists func(*Pod) bool) time.Duration {
 	return all
 }
 
-// Settled returns the time when an undisturbed leader has done all that is due at a time.
-func (h *History) Settled(at time.Time) time.Time {
+// Settled returns the time when an undisturbed leader has done all that is due for drains at a time.
+func (h *History) Settled(at time.Time, drains []*Drain) time.Time {
 	last := h.done(at, h.Work)
-	for _, d := range h.Drains {
-		if d.End.Never() && !d.DryRun && !d.paused() && h.end(d) == nil {
-			need := h.need(d, func(p *Pod) bool { return h.Left[p.UID] && !h.blocked(d, p) })
-			last = latest(last, h.done(at, need+returns+h.Work))
-		}
+	for _, d := range drains {
+		last = latest(last, h.Due(d, at))
 	}
 	return last
+}
+
+// Due returns the time when an undisturbed leader has done all that is due for a drain at a time.
+func (h *History) Due(d *Drain, at time.Time) time.Time {
+	if !d.End.Never() || d.DryRun || d.paused() || h.end(d) != nil {
+		return at
+	}
+	need := h.need(d, func(p *Pod) bool { return h.Left[p.UID] && !h.blocked(d, p) })
+	return h.done(at, need+returns+h.Work)
 }
 
 // paused reports whether a drain is paused at the end.
