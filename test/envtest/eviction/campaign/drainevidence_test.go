@@ -82,10 +82,14 @@ func (s *drainScene) sample(ctx context.Context) error {
 			one.Rules = append(one.Rules, rule)
 		}
 	}
+	s.ended = map[string]bool{}
 	for i := range drains.Items {
-		if one.Drains[drains.Items[i].GetName()], err = stateOf(&drains.Items[i]); err != nil {
+		name := drains.Items[i].GetName()
+		state, err := stateOf(&drains.Items[i])
+		if err != nil {
 			return err
 		}
+		one.Drains[name], s.ended[name] = state, state.Drained || state.Failed
 	}
 	s.h.Samples = append(s.h.Samples, one)
 	return s.follow(ctx, pods)

@@ -28,11 +28,11 @@ const (
 	drainPace    = 300 * time.Millisecond
 	samplePeriod = 2 * time.Second
 	// maxDrainPods is the number of pods above which no pods are created.
-	maxDrainPods = 60
+	maxDrainPods = 120
 	// maxDrains is the number of drains above which no drains are created, minDrainAge how old most of them
 	// are when they are deleted.
 	maxDrains   = 7
-	minDrainAge = time.Minute
+	minDrainAge = 150 * time.Second
 	// maxRest is the longest time that a drain may take at the end of the campaign.
 	maxRest = 2 * time.Minute
 	// maxGrace is the longest grace period of a pod, in seconds.
@@ -74,6 +74,8 @@ type drainScene struct {
 	blocking map[[2]string]*drainoracle.Budget
 	// stored are the rules of drains in the last sample, by name.
 	stored map[string]drainoracle.Rule
+	// ended are the drains that were Drained or Failed in the last sample.
+	ended map[string]bool
 	// ending are the pods that leave; over is true when no more pods are created.
 	ending map[string]bool
 	over   bool
@@ -176,10 +178,10 @@ func (s *drainScene) watch(ctx context.Context, t *testing.T, end time.Time) {
 // next chooses an operation by its weight.
 func (s *drainScene) next() operation {
 	return s.choose([]operation{
-		{"drains created", 4, s.createDrain},
-		{"drains paused", 2, s.pauseDrain},
+		{"drains created", 5, s.createDrain},
+		{"drains paused", 1, s.pauseDrain},
 		{"drains resumed", 3, s.resumeDrain},
-		{"drains deleted", 2, s.deleteDrain},
+		{"drains deleted", 3, s.deleteDrain},
 		{"budgets that block", 1, s.block},
 		{"budgets that allow", 3, s.allow},
 		{"rules of drains deleted or changed", 1, s.tamper},
@@ -323,10 +325,10 @@ func (s *drainScene) setPaused(ctx context.Context, d *drain, paused bool) (orac
 	})
 }
 
-// deleteDrain deletes a drain of some age, or in one of eight cases any.
+// deleteDrain deletes a drain that has ended, or one of some age, or in one of sixteen cases any.
 func (s *drainScene) deleteDrain(ctx context.Context) error {
-	young := s.chance(12)
-	d := s.pickDrain(func(d *drain) bool { return young || time.Since(d.Begin.Latest) > minDrainAge })
+	young := s.chance(6)
+	d := s.pickDrain(func(d *drain) bool { return young || s.ended[d.Name] || time.Since(d.Begin.Latest) > minDrainAge })
 	if d == nil {
 		return nil
 	}
