@@ -28,10 +28,10 @@ const (
 	drainPace    = 300 * time.Millisecond
 	samplePeriod = 2 * time.Second
 	// maxDrainPods is the number of pods above which no pods are created.
-	maxDrainPods = 120
+	maxDrainPods = 160
 	// maxDrains is the number of drains above which no drains are created, minDrainAge how old most of them
 	// are when they are deleted.
-	maxDrains   = 7
+	maxDrains   = 10
 	minDrainAge = 150 * time.Second
 	// maxRest is the longest time that a drain may take at the end of the campaign.
 	maxRest = 2 * time.Minute
@@ -44,7 +44,7 @@ const (
 )
 
 func drainNodes() (names []string) {
-	for i := range 6 {
+	for i := range 8 {
 		names = append(names, fmt.Sprint("drain-", i))
 	}
 	return names
@@ -178,7 +178,7 @@ func (s *drainScene) watch(ctx context.Context, t *testing.T, end time.Time) {
 // next chooses an operation by its weight.
 func (s *drainScene) next() operation {
 	return s.choose([]operation{
-		{"drains created", 5, s.createDrain},
+		{"drains created", 8, s.createDrain},
 		{"drains paused", 1, s.pauseDrain},
 		{"drains resumed", 3, s.resumeDrain},
 		{"drains deleted", 3, s.deleteDrain},
