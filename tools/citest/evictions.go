@@ -2,21 +2,31 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
-// evictionColumns are those of the table of eviction campaigns, to which test/envtest/eviction/campaign
-// adds a row for each run. Its rows are never replaced.
-var evictionColumns = []string{"date", "commit", "seed", "minutes", "pods", "evictions", "kills", "of the leader", "terminations", "cuts",
-	"restarts of the API server", "undecided", "missed", "wrong", "twice", "load"}
+// evictionColumns and drainColumns are those of the tables of campaigns, to which test/envtest/eviction/campaign
+// adds a row for each run. Their rows are never replaced.
+var (
+	evictionColumns = slices.Concat([]string{"date", "commit", "seed", "minutes", "pods", "evictions"}, faultColumns,
+		[]string{"undecided", "missed", "wrong", "twice", "load"})
+	drainColumns = slices.Concat([]string{"date", "commit", "seed", "minutes", "drains", "pods", "evictions", "deletions"}, faultColumns,
+		[]string{"wrong", "twice", "lost", "broken", "rate", "limit", "early", "missed", "cordon", "drained", "load"})
+	faultColumns = []string{"kills", "of the leader", "terminations", "cuts", "restarts of the API server"}
+)
 
 func readEvictions(root string) (*table, error) {
 	return readTable(filepath.Join(root, "test/results/evictions.tsv"), evictionColumns...)
 }
 
-// evictionTable is the table of the page: all runs, and their sums.
-func evictionTable(t *table) string {
-	const first, last = 3, 14 // the columns that have a sum
+func readDrains(root string) (*table, error) {
+	return readTable(filepath.Join(root, "test/results/drains.tsv"), drainColumns...)
+}
+
+// campaignTable is the table of a page: all runs, and their sums.
+func campaignTable(t *table) string {
+	first, last := 3, len(t.columns)-2 // the columns that have a sum
 	sums := make([]int, len(t.columns))
 	var rows [][]string
 	for _, row := range t.rows {

@@ -32,7 +32,11 @@ func renderPages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	campaigns, err := readEvictions(root)
+	evictions, err := readEvictions(root)
+	if err != nil {
+		return nil, err
+	}
+	drains, err := readDrains(root)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +49,8 @@ func renderPages(root string) (map[string]string, error) {
 		{"CONTRIBUTING.md", "parts", r.partTable(steps)},
 		{"CONTRIBUTING.md", "flakes", flakeTable(runs)},
 		{"docs/compatibility.md", "features", r.matrix()},
-		{"docs/performance-lab.md", "evictions", evictionTable(campaigns)},
+		{"docs/performance-lab.md", "evictions", campaignTable(evictions)},
+		{"docs/performance-lab.md", "drains", campaignTable(drains)},
 	} {
 		file := filepath.Join(root, one.page)
 		text, read := pages[file]

@@ -79,6 +79,10 @@ func drains() []mutant {
 	return []mutant{
 		{name: "the rate is not kept", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `false`},
 		{name: "a clock of the future stops the drain", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `next.After(in.Now)`},
+		{name: "the rate counts from a decision of another process", file: choose, old: `at = in.Now
+`, new: `at = last.Time
+`},
+		{name: "a rule is older than it is", file: "internal/controllers/drain/cordon.go", old: `return at.Add(time.Second)`, new: `return at`},
 		{name: "leaving pods do not count in their namespace", file: choose, old: `		l.namespaces[pod.Namespace]++
 		l.nodes[pod.Spec.NodeName]++
 	}

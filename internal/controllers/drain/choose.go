@@ -98,9 +98,17 @@ func (l *limits) take(pod *candidate, regardless bool) bool {
 	return true
 }
 
-// schedulerSync adds the outcomes of the pending evictions to the counts. An unknown outcome is
-// taken from the pod: one that exists and is not being deleted was not evicted.
+// countPending adds the outcomes of the pending evictions to the counts. An unknown outcome is
+// taken from the pod: one that exists and is not being deleted was not evicted. The rate counts from
+// the time when the API server has them: at the latest now, if another process asked for them.
 func (d *Decision) countPending(in Input) {
+	if last := d.Status.LastEvictionTime; last != nil && len(d.Status.Evicting) > 0 {
+		at := in.Evicted
+		if at.Before(last.Time) {
+			at = in.Now
+		}
+		d.Status.LastEvictionTime = &metav1.MicroTime{Time: microsecond(later(at, last.Time))}
+	}
 	there := map[types.UID]bool{}
 	for _, holder := range in.Holders {
 		for _, pod := range holder.Pods {

@@ -34,6 +34,25 @@ func TestBudgetWithinBatch(t *testing.T) {
 	t.Error("no pod is evicted")
 }
 
+// TestRateCountsFromTheEviction: a process stops between its decision and the eviction, and is killed
+// or not. The next pod is evicted an interval after the eviction.
+func TestRateCountsFromTheEviction(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		w := newWorld(t, 2, func(s *v1alpha1.DeviceDrainSpec) { s.EvictionsPerMinute = new(int32(6)) })
+		w.pod("web", nil, 0)
+		w.pod("web", nil, 1)
+		w.run(time.Minute, func(phase string) bool {
+			if phase == "before eviction" && len(w.times) == 0 {
+				w.pass(5 * time.Second)
+			}
+			return killed && phase == "after eviction" && len(w.times) == 1
+		})
+		if len(w.times) != 2 || w.times[1].Sub(w.times[0]) < 10*time.Second {
+			t.Errorf("killed %t: evicted at %v, want 10 s in between", killed, w.times)
+		}
+	}
+}
+
 // TestPriorityFirst: the pods of the lowest priority leave first; no priority is 0.
 func TestPriorityFirst(t *testing.T) {
 	w := newWorld(t, 3, nil)

@@ -193,6 +193,7 @@ func (c *Controller) forget(name string) {
 	delete(c.wrote, name)
 	delete(c.said, name)
 	delete(c.answers.outcomes, name)
+	delete(c.answers.evicted, name)
 	delete(c.unread, name)
 	delete(c.foreseen, name)
 	c.activate(name, false)

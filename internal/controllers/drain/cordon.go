@@ -144,7 +144,6 @@ func (d *Decision) cordon(in Input, wanted iter.Seq[*resourceapi.DeviceTaintRule
 		case !same(is, rule):
 			corrected := is.DeepCopy()
 			corrected.Spec = rule.Spec
-			corrected.Spec.Taint.TimeAdded = &metav1.Time{Time: in.Now.Truncate(time.Second)} // the scheduler has to observe it again
 			metav1.SetMetaDataLabel(&corrected.ObjectMeta, DrainLabel, in.Drain.Name)
 			metav1.SetMetaDataAnnotation(&corrected.ObjectMeta, UIDAnnotation, string(in.Drain.UID))
 			d.Correct = append(d.Correct, corrected)
@@ -169,14 +168,15 @@ func same(is, want *resourceapi.DeviceTaintRule) bool {
 	return owner == ours && equality.Semantic.DeepEqual(taint, want.Spec.Taint) && equality.Semantic.DeepEqual(is.Spec.DeviceSelector, want.Spec.DeviceSelector)
 }
 
-// written is when a rule got the effect that it has: the API server renews the time of a
-// taint whose effect changes. A time in the future is somebody else's invention.
+// written is the latest time at which a rule can have got the effect that it has: the API server
+// renews the time of a taint whose effect changes, and drops the fraction of the second. A time in
+// the future is somebody else's invention.
 func written(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
 	at := rule.CreationTimestamp.Time
 	if added := rule.Spec.Taint.TimeAdded; added != nil && !added.After(now) {
 		at = later(at, added.Time)
 	}
-	return at
+	return at.Add(time.Second)
 }
 
 func later(a, b time.Time) time.Time {

@@ -305,6 +305,22 @@ func TestRuleByHand(t *testing.T) {
 	}
 }
 
+// TestFractionOfRule: the time of a rule has no fraction of a second, and the first pod is evicted ten
+// seconds after the rule was written.
+func TestFractionOfRule(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.pod("web", nil, 0)
+	w.pass(900 * time.Millisecond)
+	written := w.now
+	for len(w.times) == 0 && w.since() < time.Minute {
+		w.step(never)
+		w.pass(100 * time.Millisecond)
+	}
+	if len(w.times) != 1 || w.times[0].Sub(written) < 10*time.Second || w.times[0].Sub(written) > 11*time.Second {
+		t.Errorf("the rule is written at %s, and a pod evicted at %s", written, w.times)
+	}
+}
+
 // TestOrderAndLimits: low priority first, then one pod of each owner; no more than the
 // limit at a time.
 func TestOrderAndLimits(t *testing.T) {

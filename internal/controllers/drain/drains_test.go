@@ -17,7 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
-// TestPhases: the rules first, ten seconds for the scheduler, one pod a second, drained;
+// TestPhases: the rules first, ten seconds for the scheduler and one for the fraction of a second, one pod a second, drained;
 // with few writes, and an event for each phase.
 func TestPhases(t *testing.T) {
 	inPlane(t, func(p *plane) {
@@ -33,7 +33,7 @@ func TestPhases(t *testing.T) {
 		p.expect("firmware", "Cordoned=True Cordoned", "Draining=True Evicting")
 		p.pass(time.Minute)
 		p.expect("firmware", "Cordoned=True Cordoned", "Draining=False Drained", "Drained=True Drained")
-		if _, at := p.went(); !slices.Equal(at, []int{10, 11, 12}) {
+		if _, at := p.went(); !slices.Equal(at, []int{11, 12, 13}) {
 			t.Errorf("evicted after %v s", at)
 		}
 		if n := p.get("firmware").Status.Counts; n.Evicted != 3 || n.Claims != 0 {
@@ -157,7 +157,7 @@ func TestPace(t *testing.T) {
 			p.stop()
 			p.start()
 			p.pass(time.Minute)
-			if _, at := p.went(); !slices.Equal(at, []int{10, 20, 30, 40, 50, 60}) {
+			if _, at := p.went(); !slices.Equal(at, []int{11, 21, 31, 41, 51, 61}) {
 				t.Errorf("evicted after %v s", at)
 			}
 		})

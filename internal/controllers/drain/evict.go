@@ -21,6 +21,8 @@ import (
 type answers struct {
 	// outcomes are those that the status of a drain does not have yet, by drain.
 	outcomes map[string]map[types.UID]Outcome
+	// evicted is when the last ones came, by drain.
+	evicted  map[string]time.Time
 	refusals map[types.UID]Refusal
 	// unasked are pods whose EvictionRequest was refused, with what the API server said.
 	unasked map[types.UID]string
@@ -31,7 +33,7 @@ type answers struct {
 }
 
 func newAnswers() answers {
-	return answers{outcomes: map[string]map[types.UID]Outcome{}, refusals: map[types.UID]Refusal{}, unasked: map[types.UID]string{},
+	return answers{outcomes: map[string]map[types.UID]Outcome{}, evicted: map[string]time.Time{}, refusals: map[types.UID]Refusal{}, unasked: map[types.UID]string{},
 		doomed: map[types.UID]bool{}, names: map[types.UID]types.NamespacedName{}}
 }
 
@@ -80,6 +82,7 @@ func (c *Controller) evictAll(ctx context.Context, name string, pods []v1alpha1.
 	close(got)
 	c.deciding.Lock()
 	defer c.deciding.Unlock()
+	c.answers.evicted[name] = time.Now()
 	for a := range got {
 		c.answers.add(name, a.pod, a.outcome, a.refusal)
 		call := callEvict

@@ -21,6 +21,7 @@ func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) Input {
 	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
 	in.CannotCordon = c.refused(now)
 	in.Outcomes, in.Doomed, in.Refusals = c.answers.outcomes[d.Name], c.answers.doomed, c.answers.refusals
+	in.Evicted = c.answers.evicted[d.Name]
 	in.Asked, in.Spent = c.askedByOthers(d.Name, now), c.spent()
 	in.Rules = Rules(d, in.Devices, c.storedRules())
 	return in

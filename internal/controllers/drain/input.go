@@ -35,6 +35,8 @@ type Input struct {
 	// Outcomes are those of the pods in status.evicting. A missing one is unknown: the
 	// controller has restarted.
 	Outcomes map[types.UID]Outcome
+	// Evicted is when the API server had answered the last evictions that this process asked for.
+	Evicted time.Time
 	// Doomed are pods whose eviction the API server has accepted, for this or another
 	// drain, though they do not show it yet.
 	Doomed map[types.UID]bool

@@ -296,6 +296,9 @@ func (r *process) rule(action clienttesting.Action) (bool, runtime.Object, error
 			if err := json.Unmarshal(action.GetPatch(), rule); err != nil {
 				return nil, err
 			}
+			if rule.Spec.Taint.TimeAdded == nil {
+				rule.Spec.Taint.TimeAdded = new(metav1.Now())
+			}
 			r.storeRule(rule)
 			return &unstructured.Unstructured{}, nil
 		case clienttesting.DeleteAction:

@@ -68,11 +68,14 @@ func (w *ruleWriter) create(ctx context.Context, rule *resourceapi.DeviceTaintRu
 	}, true)
 }
 
-// correct writes the spec of a rule, if it is the rule that was read.
+// correct writes the spec of a rule, if it is the rule that was read. The API server sets the time
+// of the taint again, so that the scheduler has time to observe it.
 func (w *ruleWriter) correct(ctx context.Context, rule *resourceapi.DeviceTaintRule) error {
+	taint := rule.Spec.Taint
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": rule.UID, "resourceVersion": rule.ResourceVersion, "labels": rule.Labels, "annotations": rule.Annotations},
-		"spec":     rule.Spec,
+		"spec": map[string]any{"deviceSelector": rule.Spec.DeviceSelector, "taint": map[string]any{
+			"key": taint.Key, "value": taint.Value, "effect": taint.Effect, "timeAdded": nil}},
 	})
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ type world struct {
 
 	// What the controller remembers and loses when it is killed.
 	outcomes map[types.UID]drain.Outcome
+	evicted  time.Time
 	doomed   map[types.UID]bool
 	refusals map[types.UID]drain.Refusal
 
@@ -87,6 +88,7 @@ func (w *world) device(i int) v1alpha1.DeviceName {
 // kill starts the controller again.
 func (w *world) kill() {
 	w.outcomes, w.doomed, w.refusals = map[types.UID]drain.Outcome{}, map[types.UID]bool{}, map[types.UID]drain.Refusal{}
+	w.evicted = time.Time{}
 }
 
 func (w *world) uid(prefix string) types.UID {
@@ -154,7 +156,7 @@ func (w *world) budgetsOf(p *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
 }
 
 func (w *world) input() drain.Input {
-	in := drain.Input{Drain: w.drain.DeepCopy(), CannotCordon: w.cannot, Outcomes: w.outcomes, Doomed: w.doomed,
+	in := drain.Input{Drain: w.drain.DeepCopy(), CannotCordon: w.cannot, Outcomes: w.outcomes, Evicted: w.evicted, Doomed: w.doomed,
 		Refusals: w.refusals, Thresholds: w.limit, Now: w.now}
 	in.Devices = drain.Resolve(in.Drain, nil, nil)
 	in.Rules = drain.Rules(in.Drain, in.Devices, slices.Values(w.rules))
@@ -203,6 +205,7 @@ func (w *world) step(kill func(phase string) bool) *drain.Decision {
 	}
 	for _, rule := range d.Correct {
 		i := slices.IndexFunc(w.rules, func(r *resourceapi.DeviceTaintRule) bool { return r.Name == rule.Name })
+		rule.Spec.Taint.TimeAdded = new(w.at())
 		w.rules[i] = rule
 	}
 	for _, gone := range d.Delete {
@@ -219,6 +222,7 @@ func (w *world) step(kill func(phase string) bool) *drain.Decision {
 			return nil
 		}
 		w.evict(pod)
+		w.evicted = w.now
 		if kill("after eviction") {
 			return nil
 		}

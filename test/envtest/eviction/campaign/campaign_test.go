@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,40 +41,47 @@ const (
 )
 
 // TestEvictionCampaign: the controller evicts every pod that KEP-5055 says it must, each
-// once, and no other, whatever taints, tolerations and claims change, while replicas are
-// killed, restarted and stopped, and the API server restarts.
+// once, and no other, whatever taints, tolerations and claims change, and carries out
+// DeviceDrains as docs/drain.md says, while replicas are killed, restarted and stopped, and
+// the API server restarts.
 func TestEvictionCampaign(t *testing.T) {
 	length, seed := settings(t)
 	t.Logf("%s=%d %s=%s", seedVariable, seed, campaignVariable, length)
 	w := start(t)
 	s := newScene(w, seed)
 	s.publish(t)
+	d := newDrainScene(w, seed, s.tainted)
+	d.publish(t)
 	f := newFaults(t, w, seed, s.tainted)
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.run(ctx, t)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { f.run(ctx, t) })
+	running.Go(func() { d.run(ctx, t) })
 	s.run(ctx, t)
-	<-done
+	running.Wait()
 	if t.Failed() {
 		return
 	}
 	h := s.history()
 	h.Work, h.Observation = work, observation
 	h.Unled, h.Stale = f.disturbances()
+	d.h.Unled, d.h.Stale = f.disturbances()
 	end := h.Settled(time.Now().Add(maxSeconds*time.Second + observation))
 	t.Logf("the last pods have until %s", end.UTC().Format("15:04:05"))
-	until(t.Context(), end)
+	d.watch(t.Context(), t, end)
 	left := w.pods(t)
-	h.Until = time.Now()
+	h.Until, d.h.Until = time.Now(), time.Now()
 	h.Unled, h.Stale = f.disturbances()
+	d.h.Unled, d.h.Stale = f.disturbances()
 	r := s.check(t, h, w.deletions(t), left)
-	t.Logf("seed %d, %s: %s; %s; %s", seed, length, r, f, s)
+	d.check(t)
+	t.Logf("seed %d, %s: %s; %s; %s; %d requests repeated", seed, length, r, f, &s.script, w.repeated.Load())
+	t.Logf("drains: %s; %s", d.summary(), &d.script)
 	record(t, seed, length, r, f)
+	d.record(t, seed, length, f)
 	s.checkPlanted(t, h, r)
+	d.checkPlanted(t)
 }
 
 // settings are the length and the seed of the campaign.

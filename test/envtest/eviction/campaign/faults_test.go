@@ -37,7 +37,7 @@ type faults struct {
 	w        *world
 	random   *rand.Rand
 	replicas []*replica
-	// tainted receives when a rule that may evict pods was written.
+	// tainted receives when a rule that may evict pods was written, and when a drain evicts.
 	tainted <-chan struct{}
 	// unled and stale are those of the oracle.
 	unled, stale            []oracle.Span
@@ -58,7 +58,8 @@ func (f *faults) String() string {
 func newFaults(t *testing.T, w *world, seed uint64, tainted <-chan struct{}) *faults {
 	t.Helper()
 	args, err := controller.Install(t.Context(), w.Cluster, map[string]any{
-		"controller": map[string]any{"mode": "full", "actSince": "always", "replicaCount": 2},
+		"controller": map[string]any{"mode": "full", "actSince": "always", "replicaCount": 2,
+			"drains": map[string]any{"deadlineDelete": true}},
 		// The circuit breaker is not what is tested.
 		"guard": map[string]any{"thresholds": map[string]any{"pods": 1_000_000, "namespaces": 1000, "percent": 100}},
 	})

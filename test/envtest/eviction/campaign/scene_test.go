@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -33,43 +31,19 @@ const (
 
 // A scene is what the test has written, in the order in which it did.
 type scene struct {
-	w      *world
-	random *rand.Rand
-	serial int
+	script
 	// all are the pods; live are those not known to be gone.
 	all, live []*pod
 	published []*published
 	rules     []*rule
 	// past are the taints that do not stand any more.
-	past       []oracle.Standing
-	operations map[string]int
-	swept      time.Time
+	past []oracle.Standing
 	// tainted is sent to when a rule that may evict pods was written, if somebody waits.
 	tainted chan struct{}
 }
 
 func newScene(w *world, seed uint64) *scene {
-	return &scene{w: w, random: rand.New(rand.NewPCG(seed, 1)), operations: map[string]int{}, tainted: make(chan struct{}, 1)}
-}
-
-func (s *scene) String() string {
-	var parts []string
-	all := 0
-	for _, name := range slices.Sorted(maps.Keys(s.operations)) {
-		parts = append(parts, fmt.Sprintf("%d %s", s.operations[name], name))
-		all += s.operations[name]
-	}
-	return fmt.Sprintf("%d operations (%s), %d requests repeated", all, strings.Join(parts, ", "), s.w.repeated.Load())
-}
-
-// chance is true in so many of a hundred cases.
-func (s *scene) chance(percent int) bool { return s.random.IntN(100) < percent }
-
-func pick[T any](s *scene, from ...T) T { return from[s.random.IntN(len(from))] }
-
-func (s *scene) name(of string) string {
-	s.serial++
-	return fmt.Sprint(of, "-", s.serial)
+	return &scene{script: newScript(w, seed, 1), tainted: make(chan struct{}, 1)}
 }
 
 // publish makes the device class and the slices of two drivers.
@@ -99,41 +73,15 @@ func (s *scene) publish(t *testing.T) {
 
 // run operates until ctx ends.
 func (s *scene) run(ctx context.Context, t *testing.T) {
-	ticker := time.NewTicker(pace)
-	defer ticker.Stop()
-	always := context.WithoutCancel(ctx)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		name, operate := s.next()
-		s.operations[name]++
-		if err := operate(always); err != nil {
-			t.Errorf("%s: %v", name, err)
-			return
-		}
-		if time.Since(s.swept) > sweepPeriod {
-			if err := s.sweep(always); err != nil {
-				t.Errorf("sweep: %v", err)
-				return
-			}
-			s.swept = time.Now()
-		}
-	}
+	s.play(ctx, t, pace, s.next, s.sweep, sweepPeriod)
 }
 
 // next chooses an operation by its weight.
-func (s *scene) next() (name string, operate func(context.Context) error) {
+func (s *scene) next() operation {
 	if len(s.live) > maxLive {
-		return "pods deleted", s.deletePod
+		return operation{"pods deleted", 1, s.deletePod}
 	}
-	operations := []struct {
-		name    string
-		weight  int
-		operate func(context.Context) error
-	}{
+	return s.choose([]operation{
 		{"pods created", 48, s.createPod},
 		{"bursts of pods", 1, s.createPods},
 		{"pods deleted", 4, s.deletePod},
@@ -145,18 +93,7 @@ func (s *scene) next() (name string, operate func(context.Context) error) {
 		{"rules created", 5, s.createRule},
 		{"rules changed", 4, s.changeRule},
 		{"rules deleted", 5, s.deleteRule},
-	}
-	all := 0
-	for _, o := range operations {
-		all += o.weight
-	}
-	n := s.random.IntN(all)
-	for _, o := range operations {
-		if n -= o.weight; n < 0 {
-			return o.name, o.operate
-		}
-	}
-	return "", nil
+	})
 }
 
 // A standing is a taint that stands.

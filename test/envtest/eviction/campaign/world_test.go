@@ -37,6 +37,12 @@ rules:
 - level: Request
   verbs: [delete, deletecollection]
   resources: [{group: "", resources: [pods]}]
+- level: Request
+  verbs: [create]
+  resources: [{group: "", resources: [pods/eviction]}]
+- level: Request
+  verbs: [create, update, patch]
+  resources: [{group: resource.k8s.io, resources: [devicetaintrules]}]
 - level: None
 `
 )
@@ -126,18 +132,24 @@ func (w *world) pods(t *testing.T) map[types.UID]bool {
 type entry struct {
 	Verb      string
 	User      struct{ Username string }
-	ObjectRef struct{ Name string }
+	ObjectRef struct{ Resource, Namespace, Name string }
 	// RequestReceivedTimestamp has microseconds.
 	RequestReceivedTimestamp time.Time
 	ResponseStatus           struct{ Code int }
-	RequestObject            struct{ Preconditions struct{ UID string } }
+	// RequestObject has the fields of options of a deletion, of an Eviction and of a DeviceTaintRule.
+	RequestObject struct {
+		Preconditions      struct{ UID string }
+		GracePeriodSeconds *int64
+		DeleteOptions      struct{ Preconditions struct{ UID string } }
+		Spec               struct{ Taint struct{ Key, Value string } }
+	}
 }
 
 // evidence are the deletions of a pod by the controller.
 type evidence struct{ accepted, timedOut []time.Time }
 
-// deletions returns the controller's deletions by the UID of their precondition.
-func (w *world) deletions(t *testing.T) map[string]*evidence {
+// audited calls a function with each line of the audit log.
+func (w *world) audited(t *testing.T, each func(*entry)) {
 	t.Helper()
 	file, err := os.Open(w.AuditLog())
 	if err != nil {
@@ -146,14 +158,25 @@ func (w *world) deletions(t *testing.T) map[string]*evidence {
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
-	by := map[string]*evidence{}
 	for lines.Scan() {
 		var e entry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}
-		if e.User.Username != controller.User {
-			continue
+		each(&e)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deletions returns the controller's deletions by the UID of their precondition.
+func (w *world) deletions(t *testing.T) map[string]*evidence {
+	t.Helper()
+	by := map[string]*evidence{}
+	w.audited(t, func(e *entry) {
+		if e.User.Username != controller.User || e.ObjectRef.Namespace != namespace {
+			return
 		}
 		uid := e.RequestObject.Preconditions.UID
 		if uid == "" || e.Verb != "delete" {
@@ -168,10 +191,7 @@ func (w *world) deletions(t *testing.T) map[string]*evidence {
 		case code == 504:
 			by[uid].timedOut = append(by[uid].timedOut, e.RequestReceivedTimestamp)
 		}
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	})
 	return by
 }
 

@@ -63,8 +63,8 @@ type History struct {
 	Until             time.Time
 }
 
-// undisturbed returns the time when so much time without a disturbance has passed.
-func undisturbed(from time.Time, d time.Duration, spans []Span) time.Time {
+// Undisturbed returns the time when so much time without a disturbance has passed.
+func Undisturbed(from time.Time, d time.Duration, spans []Span) time.Time {
 	sorted := slices.SortedFunc(slices.Values(spans), func(a, b Span) int { return a.From.Compare(b.From) })
 	end := from.Add(d)
 	for _, s := range sorted {
@@ -80,7 +80,7 @@ func undisturbed(from time.Time, d time.Duration, spans []Span) time.Time {
 }
 
 // Settled returns the time when an undisturbed leader has evicted what is due at a time.
-func (h *History) Settled(due time.Time) time.Time { return undisturbed(due, h.Work, h.Unled) }
+func (h *History) Settled(due time.Time) time.Time { return Undisturbed(due, h.Work, h.Unled) }
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {

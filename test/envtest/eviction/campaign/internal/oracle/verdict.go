@@ -105,7 +105,7 @@ func (h *History) window(pod *Pod, use *Use, s *Standing) (w window, found bool)
 	if begin.Earliest.After(end.Latest) {
 		return w, false
 	}
-	w = window{from: begin.Earliest, until: undisturbed(end.Latest, h.Observation, h.Stale)}
+	w = window{from: begin.Earliest, until: Undisturbed(end.Latest, h.Observation, h.Stale)}
 	if deadline := h.Settled(begin.Latest); !deadline.After(end.Earliest) {
 		w.deadline = deadline
 	}
