@@ -14,9 +14,11 @@ func readEvictions(root string) (*table, error) {
 	return readTable(filepath.Join(root, "test/results/evictions.tsv"), evictionColumns...)
 }
 
-// evictionTable is the table of the page: all runs, and their sums.
-func evictionTable(t *table) string {
-	const first, last = 3, 14 // the columns that have a sum
+// evictionTable is the table of the page.
+func evictionTable(t *table) string { return campaignTable(t, 3, 14) }
+
+// campaignTable has all runs, and their sums: from the first to the last column that has one.
+func campaignTable(t *table, first, last int) string {
 	sums := make([]int, len(t.columns))
 	var rows [][]string
 	for _, row := range t.rows {

@@ -36,6 +36,10 @@ func renderPages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	histories, err := readPatches(root)
+	if err != nil {
+		return nil, err
+	}
 	steps, err := suite("long", root)
 	if err != nil {
 		return nil, err
@@ -46,6 +50,7 @@ func renderPages(root string) (map[string]string, error) {
 		{"CONTRIBUTING.md", "flakes", flakeTable(runs)},
 		{"docs/compatibility.md", "features", r.matrix()},
 		{"docs/performance-lab.md", "evictions", evictionTable(campaigns)},
+		{"docs/performance-lab.md", "patches", patchTable(histories)},
 	} {
 		file := filepath.Join(root, one.page)
 		text, read := pages[file]

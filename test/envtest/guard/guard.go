@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/internal/cli"
@@ -49,28 +48,16 @@ type Guard struct {
 // Start installs or upgrades dra-steward and returns when the API server sends its
 // requests to it and applies the chart's admission policies. ctx bounds the start only.
 func Start(ctx context.Context, cluster *envtest.Cluster, o Options) (*Guard, error) {
-	p, err := prepare(cluster, o)
+	d, err := Deploy(ctx, cluster, o)
 	if err != nil {
 		return nil, err
 	}
-	config := cluster.Config()
-	config.WarningHandler = rest.NoWarnings{} // what is written here is of no interest
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if err := p.applyRights(ctx, c); err != nil {
-		return nil, err
-	}
-	if err := policiesInForce(ctx, c, filepath.Base(p.dir)); err != nil {
-		return nil, fmt.Errorf("the API server does not apply the admission policies: %w", err)
-	}
-	g, err := launch(p, o.Log)
+	g, err := launch(d.prepared, o.Log)
 	if err != nil {
 		return nil, err
 	}
 	g.version = cluster.Version()
-	if err := g.connect(ctx, c, p); err != nil {
+	if err := g.connect(ctx, d.client, d.prepared); err != nil {
 		g.Stop()
 		return nil, err
 	}

@@ -116,18 +116,22 @@ func (p prepared) redirect(configuration *unstructured.Unstructured) error {
 // called waits until the API server has sent a request to both endpoints of this
 // very program: it takes a moment to learn of new webhook configurations.
 func (p prepared) called(ctx context.Context, c client.Client) error {
-	return poll(ctx, func(ctx context.Context) error {
-		probe := &resourceapi.ResourceClaim{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-", Namespace: metav1.NamespaceDefault},
-			Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
-				{Name: "any", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra-steward-probe"}},
-			}}},
-		}
-		if err := c.Create(ctx, probe, client.DryRunAll); err != nil {
-			return err
-		}
-		return p.answered(ctx, "mutate", "validate")
-	})
+	return poll(ctx, func(ctx context.Context) error { return p.probe(ctx, c) })
+}
+
+// probe lets the API server send a request, and is nil if the program has answered one at both
+// endpoints.
+func (p prepared) probe(ctx context.Context, c client.Client) error {
+	claim := &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-", Namespace: metav1.NamespaceDefault},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+			{Name: "any", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra-steward-probe"}},
+		}}},
+	}
+	if err := c.Create(ctx, claim, client.DryRunAll); err != nil {
+		return err
+	}
+	return p.answered(ctx, "mutate", "validate")
 }
 
 // answered is nil if the program's metrics tell of an answer for each endpoint.
