@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/dra-steward/dra-steward/test/chart/controller"
-	"github.com/dra-steward/dra-steward/test/envtest/guard"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/deployed"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
@@ -55,7 +55,7 @@ func newFaults(t *testing.T, w *world, seed uint64) *faults {
 	t.Helper()
 	f := &faults{w: w, random: rand.New(rand.NewPCG(seed, 1))}
 	values := map[string]any{"patches": map[string]any{"mode": "materialize"}}
-	deployment, err := guard.Deploy(t.Context(), w.Cluster, guard.Options{Values: values})
+	deployment, err := deployed.Deploy(t.Context(), w.Cluster, values)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package guard
+package deployed
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"github.com/dra-steward/dra-steward/test/envtest"
 )
 
-// A Deployment is an installation whose replicas the caller runs, as processes that can be killed.
+// A Deployment is an installation whose replicas the caller runs.
 type Deployment struct {
-	client   client.Client
-	prepared prepared
+	Client   client.Client
+	Prepared Prepared
 	replicas []Replica
 }
 
@@ -31,10 +31,10 @@ type Replica struct {
 	metrics string
 }
 
-// Deploy installs what [Start] does but for the webhook configurations, and returns when the API
-// server applies the admission policies.
-func Deploy(ctx context.Context, cluster *envtest.Cluster, o Options) (*Deployment, error) {
-	p, err := prepare(cluster, o)
+// Deploy installs the chart but for the webhook configurations, and returns when the API server
+// applies the admission policies.
+func Deploy(ctx context.Context, cluster *envtest.Cluster, values map[string]any) (*Deployment, error) {
+	p, err := Prepare(cluster, values)
 	if err != nil {
 		return nil, err
 	}
@@ -47,43 +47,43 @@ func Deploy(ctx context.Context, cluster *envtest.Cluster, o Options) (*Deployme
 	if err := p.applyRights(ctx, c); err != nil {
 		return nil, err
 	}
-	if err := policiesInForce(ctx, c, filepath.Base(p.dir)); err != nil {
+	if err := policiesInForce(ctx, c, filepath.Base(p.Dir)); err != nil {
 		return nil, fmt.Errorf("the API server does not apply the admission policies: %w", err)
 	}
-	return &Deployment{client: c, prepared: p}, nil
+	return &Deployment{Client: c, Prepared: p}, nil
 }
 
 // Replica returns one more replica.
 func (d *Deployment) Replica() (Replica, error) {
-	p := d.prepared
-	p.args = slices.Clone(p.args)
-	if err := p.place(); err != nil {
+	p := d.Prepared
+	p.Args = slices.Clone(p.Args)
+	if err := p.Place(); err != nil {
 		return Replica{}, err
 	}
-	r := Replica{Args: p.args, Address: p.address, health: p.health, metrics: p.metrics}
+	r := Replica{Args: p.Args, Address: p.Address, health: p.Health, metrics: p.Metrics}
 	d.replicas = append(d.replicas, r)
 	return r, nil
 }
 
 // Ready reports whether a replica says that it is, as its readiness probe asks.
 func (r Replica) Ready(ctx context.Context) bool {
-	_, err := get(ctx, "http://"+r.health+"/readyz")
+	_, err := Get(ctx, "http://"+r.health+"/readyz")
 	return err == nil
 }
 
 // Expose makes the API server send its requests to an address, in front of the replicas, and
 // returns when one of these has answered the first ones.
 func (d *Deployment) Expose(ctx context.Context, address string) error {
-	p := d.prepared
-	p.address = address
-	if err := p.applyWebhooks(ctx, d.client); err != nil {
+	p := d.Prepared
+	p.Address = address
+	if err := p.ApplyWebhooks(ctx, d.Client); err != nil {
 		return err
 	}
 	return poll(ctx, func(ctx context.Context) error {
 		var errs []error
 		for _, r := range d.replicas {
-			p.metrics = r.metrics
-			err := p.probe(ctx, d.client)
+			p.Metrics = r.metrics
+			err := p.probe(ctx, d.Client)
 			if err == nil {
 				return nil
 			}
