@@ -47,8 +47,11 @@ func TestPatchCampaign(t *testing.T) {
 		}
 		last = !time.Now().Add(roundLength).Before(end)
 		c.checkPatched(t)
-		if c.random.IntN(3) == 0 {
+		switch c.random.IntN(3) {
+		case 0:
 			c.checkLost(t)
+		case 1:
+			c.checkKilled(t)
 		}
 		if last || c.random.IntN(3) > 0 {
 			c.checkFreed(t)

@@ -45,7 +45,7 @@ func (c *campaign) checkPatched(t *testing.T) {
 			}
 		}
 	}
-	c.settle(t, "with patches")
+	c.settle(t, "with patches", silence())
 }
 
 // excuses counts the slices of a driver with values that the page excuses.
@@ -88,7 +88,52 @@ func (c *campaign) checkLost(t *testing.T) {
 	}
 	release(c.faults.all())
 	c.faults.calm(t)
-	c.settle(t, "after a loss")
+	if c.settle(t, "after a loss", silence()) {
+		c.checkReverted(t)
+	}
+}
+
+// checkKilled: nothing is lost if a patch has changed just before, the slices of a driver are deleted,
+// and both webhooks are killed before it creates them again: the leader runs.
+func (c *campaign) checkKilled(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	d := c.drivers[c.random.IntN(len(c.drivers))]
+	for range patchNames / 2 {
+		if err := c.patcher.operate(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !c.settle(t, "after a change of patches", d.delay+time.Second) { // then it has adopted the values
+		return
+	}
+	c.w.note(faultPrefix+"slices deleted, both webhooks killed", "%s", d.name)
+	all, err := c.w.slices(ctx, d.name)
+	if err == nil {
+		err = c.w.deleteSlices(ctx, all)
+	}
+	if err == nil {
+		err = c.faults.kill(c.faults.webhooks...)
+	}
+	if err == nil {
+		err = c.recreated(ctx, d)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.faults.calm(t)
+	if c.settle(t, "after slices were deleted and webhooks killed", silence()) {
+		c.checkReverted(t)
+	}
+}
+
+// checkReverted: to delete patches reverts them, although no driver publishes again.
+func (c *campaign) checkReverted(t *testing.T) {
+	t.Helper()
+	if err := c.patcher.removeAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.settle(t, "without patches, nothing published", silence())
 }
 
 // recreated waits until a driver has created all its slices again.
@@ -124,7 +169,7 @@ func (c *campaign) checkFreed(t *testing.T) {
 		d.publish()
 		c.w.note("values published once", "%s", d.name)
 	}
-	if c.settle(t, "without patches") && changed {
+	if c.settle(t, "without patches", silence()) && changed {
 		c.checkRecords(t)
 	}
 }
@@ -162,9 +207,9 @@ func (c *campaign) expected() (all []model.Pool) {
 	return all
 }
 
-// settle waits until the slices are as they must be and nothing writes any more, and reports what
-// differs otherwise. A driver whose slices differ is restarted, so that one defect hides no other.
-func (c *campaign) settle(t *testing.T, when string) bool {
+// settle waits until the slices are as they must be and nothing has written for a while, and reports
+// what differs otherwise. A driver whose slices differ is restarted, so that one defect hides no other.
+func (c *campaign) settle(t *testing.T, when string, quiet time.Duration) bool {
 	t.Helper()
 	expected, begin := c.expected(), time.Now()
 	var stored []resourceapi.ResourceSlice
@@ -178,7 +223,7 @@ func (c *campaign) settle(t *testing.T, when string) bool {
 			versions, since = now, time.Now()
 		}
 		differences = model.Compare(expected, stored)
-		return len(differences) == 0 && time.Since(since) > silence(), nil
+		return len(differences) == 0 && time.Since(since) > quiet, nil
 	})
 	c.checks++
 	c.compared += len(stored)

@@ -136,6 +136,7 @@ func (f *faults) next() (name string, disturb func(context.Context) error) {
 		{"termination", 8, func(context.Context) error { return f.terminate(f.pick(f.all())) }},
 		{"no webhook", 12, f.withoutWebhook},
 		{"none of ours, slices deleted", 5, f.withoutAny},
+		{"kill of both webhooks, slices deleted", 6, f.withoutMemory},
 		{"restart of the API server", 2, f.restart},
 	}
 	sum := 0
@@ -205,6 +206,14 @@ func (f *faults) withoutAny(ctx context.Context) error {
 	until(ctx, time.Now().Add(time.Duration(2000+f.random.IntN(8000))*time.Millisecond))
 	release(f.all())
 	return err
+}
+
+// withoutMemory deletes the slices of a driver, and kills both webhooks before it creates them again:
+// only the leader remembers them then.
+func (f *faults) withoutMemory(ctx context.Context) error {
+	d := f.drivers[f.random.IntN(len(f.drivers))]
+	all, err := f.w.slices(ctx, d.name)
+	return errors.Join(err, f.w.deleteSlices(ctx, all), f.kill(f.webhooks...))
 }
 
 // hold ends processes, which are not started again until they are released.
