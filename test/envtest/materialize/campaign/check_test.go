@@ -94,23 +94,28 @@ func (c *campaign) checkLost(t *testing.T) {
 }
 
 // checkKilled: nothing is lost if a patch has changed just before, the slices of a driver are deleted,
-// and both webhooks are killed before it creates them again: the leader runs.
+// and both webhooks are killed before it creates them again: the leader runs. The copy is perhaps of
+// the change before.
 func (c *campaign) checkKilled(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	d := c.drivers[c.random.IntN(len(c.drivers))]
-	for range patchNames / 2 {
+	d := c.drivers[0] // the one that adopts values first
+	all := c.patcher.drivers
+	c.patcher.drivers = []string{d.name}
+	defer func() { c.patcher.drivers = all }()
+	for range 3 {
 		if err := c.patcher.operate(ctx); err != nil {
 			t.Fatal(err)
 		}
+		until(ctx, time.Now().Add(1500*time.Millisecond))
 	}
-	if !c.settle(t, "after a change of patches", d.delay+time.Second) { // then it has adopted the values
+	if !c.settle(t, "after a change of patches", d.delay*3/2) { // then it has adopted the values
 		return
 	}
 	c.w.note(faultPrefix+"slices deleted, both webhooks killed", "%s", d.name)
-	all, err := c.w.slices(ctx, d.name)
+	stored, err := c.w.slices(ctx, d.name)
 	if err == nil {
-		err = c.w.deleteSlices(ctx, all)
+		err = c.w.deleteSlices(ctx, stored)
 	}
 	if err == nil {
 		err = c.faults.kill(c.faults.webhooks...)
