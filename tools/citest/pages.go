@@ -40,6 +40,10 @@ func renderPages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	histories, err := readPatches(root)
+	if err != nil {
+		return nil, err
+	}
 	steps, err := suite("long", root)
 	if err != nil {
 		return nil, err
@@ -51,6 +55,7 @@ func renderPages(root string) (map[string]string, error) {
 		{"docs/compatibility.md", "features", r.matrix()},
 		{"docs/performance-lab.md", "evictions", campaignTable(evictions)},
 		{"docs/performance-lab.md", "drains", campaignTable(drains)},
+		{"docs/performance-lab.md", "patches", campaignTable(histories)},
 	} {
 		file := filepath.Join(root, one.page)
 		text, read := pages[file]

@@ -242,6 +242,7 @@ func campaigns(modules []string) (steps []step) {
 		{tracking, "tracker compared with that of kube-scheduler", "50m", "^TestDifferential$", "."},
 		{"test/envtest", "hostile tenants", "10m", "", "./hostile"},
 		{"test/envtest", "evictions with kills", "50m", "", "./eviction/campaign"},
+		{"test/envtest", "patches in slices with kills", "50m", "", "./materialize/campaign"},
 	} {
 		if !slices.Contains(modules, one.module) {
 			continue

@@ -132,25 +132,66 @@ func (l *PoolOriginals) set(pool Pool, originals record.Originals) {
 	}
 }
 
-// sweep forgets the pools that have had no slice for long.
+// sweep forgets the pools that have had no slice for long, and the devices that their driver has
+// dropped.
 func (l *PoolOriginals) sweep(stored iter.Seq[*resourceapi.ResourceSlice], now time.Time) {
-	live := map[Pool]bool{}
+	live := map[Pool]*newest{}
 	for slice := range stored {
-		live[PoolOf(slice)] = true
+		pool := PoolOf(slice)
+		if live[pool] == nil {
+			live[pool] = &newest{}
+		}
+		live[pool].add(slice)
 	}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	for pool := range l.pools {
+	for pool, known := range l.pools {
 		since, gone := l.gone[pool]
 		switch {
-		case live[pool]:
+		case live[pool] != nil:
 			delete(l.gone, pool)
+			l.set(pool, live[pool].without(known))
 		case !gone:
 			l.gone[pool] = now
 		case now.Sub(since) >= poolMemory:
 			l.set(pool, nil)
 		}
 	}
+}
+
+// newest are the slices of the newest generation of a pool.
+type newest struct {
+	slices []*resourceapi.ResourceSlice
+}
+
+func (n *newest) add(slice *resourceapi.ResourceSlice) {
+	if len(n.slices) > 0 {
+		switch generation := n.slices[0].Spec.Pool.Generation; {
+		case slice.Spec.Pool.Generation < generation:
+			return
+		case slice.Spec.Pool.Generation > generation:
+			n.slices = nil
+		}
+	}
+	n.slices = append(n.slices, slice)
+}
+
+// without returns what is known of the devices that the pool has. While it lacks a slice, which its
+// driver may create again, that is all.
+func (n *newest) without(known record.Originals) record.Originals {
+	if int64(len(n.slices)) < n.slices[0].Spec.Pool.ResourceSliceCount {
+		return known
+	}
+	kept := record.Originals{}
+	for _, slice := range n.slices {
+		for i := range slice.Spec.Devices {
+			name := slice.Spec.Devices[i].Name
+			if said, has := known[name]; has {
+				kept[name] = said
+			}
+		}
+	}
+	return kept
 }
 
 // take returns the pools that have changed since it was called last, and all that is known.

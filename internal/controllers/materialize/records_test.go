@@ -130,6 +130,62 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
+// TestRecorderForgets: no record is left of a device that its driver has dropped from a complete
+// pool, nor of one whose driver now publishes what a patch had written, together with another value,
+// and whose slice was created without the webhook.
+func TestRecorderForgets(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(s *resourceapi.ResourceSlice)
+		want   int
+	}{
+		"nothing changes":  {nil, 1},
+		"a dropped device": {func(s *resourceapi.ResourceSlice) { s.Spec.Devices = s.Spec.Devices[1:] }, 0},
+		"a pool that lacks another slice": {func(s *resourceapi.ResourceSlice) {
+			s.Spec.Devices, s.Spec.Pool.ResourceSliceCount = s.Spec.Devices[1:], 2
+		}, 1},
+		"the value of a patch": {func(s *resourceapi.ResourceSlice) {
+			own(s, "r1")
+			s.Spec.Devices[0].Attributes["attribute_0"] = resourceapi.DeviceAttribute{StringValue: ptr.To("another")}
+		}, 0},
+		"what was taken over": {func(s *resourceapi.ResourceSlice) { own(s, "r1") }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { forgets(t, test.change, test.want) })
+		})
+	}
+}
+
+// forgets checks that a number of ConfigMaps is left after a change of the slice; nil is none.
+func forgets(t *testing.T, change func(*resourceapi.ResourceSlice), want int) {
+	client, pools := fake.NewClientset(), &materialize.PoolOriginals{}
+	first := slice("s", "a", 2, 1)
+	patch := rackPatch("p", "r1", "")
+	patch.Spec.Devices.Filter = &v1alpha1.DevicePatchFilter{Device: ptr.To(first.Spec.Devices[0].Name)}
+	stored := merging(nil, patch).Merge(own(first, "own"), nil, time.Now(), accept).Slice
+	v := viewOf(stored)
+	pools.Learn(stored, time.Now())
+	ctx, cancel := context.WithCancel(t.Context())
+	r := materialize.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", PoolOriginals: pools, View: v}
+	go func() { _ = r.Run(ctx) }()
+	go pools.Run(ctx, v)
+	<-time.After(30 * time.Second)
+	if got := names(t, client); len(got) != 1 {
+		t.Errorf("ConfigMaps %q before", got)
+	}
+	if change != nil {
+		stored = own(slice("s", "a", 2, 1), "own")
+		change(stored)
+		v.snapshot.Store(tracker.Merge(stored))
+		pools.Learn(stored, time.Now())
+	}
+	<-time.After(2 * time.Minute)
+	if got := names(t, client); len(got) != want {
+		t.Errorf("ConfigMaps %q, want %d", got, want)
+	}
+	cancel()
+	synctest.Wait()
+}
+
 // A logged is what was logged, for several goroutines.
 type logged struct {
 	mutex sync.Mutex

@@ -15,14 +15,12 @@ import (
 	"path/filepath"
 	"slices"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/webhook"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/deployed"
 )
 
 // Options describe an installation. The zero value is the chart's defaults.
@@ -40,7 +38,7 @@ type Guard struct {
 	// mounted is the folder of the configuration, version that of the cluster.
 	mounted, version string
 	authority        []byte
-	prepared         prepared
+	prepared         deployed.Prepared
 	stop             context.CancelFunc
 	done             chan int
 	log              io.Closer
@@ -49,28 +47,16 @@ type Guard struct {
 // Start installs or upgrades dra-steward and returns when the API server sends its
 // requests to it and applies the chart's admission policies. ctx bounds the start only.
 func Start(ctx context.Context, cluster *envtest.Cluster, o Options) (*Guard, error) {
-	p, err := prepare(cluster, o)
+	d, err := deployed.Deploy(ctx, cluster, o.Values)
 	if err != nil {
 		return nil, err
 	}
-	config := cluster.Config()
-	config.WarningHandler = rest.NoWarnings{} // what is written here is of no interest
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if err := p.applyRights(ctx, c); err != nil {
-		return nil, err
-	}
-	if err := policiesInForce(ctx, c, filepath.Base(p.dir)); err != nil {
-		return nil, fmt.Errorf("the API server does not apply the admission policies: %w", err)
-	}
-	g, err := launch(p, o.Log)
+	g, err := launch(d.Prepared, o.Log)
 	if err != nil {
 		return nil, err
 	}
 	g.version = cluster.Version()
-	if err := g.connect(ctx, c, p); err != nil {
+	if err := g.connect(ctx, d.Client, d.Prepared); err != nil {
 		g.Stop()
 		return nil, err
 	}
@@ -79,14 +65,14 @@ func Start(ctx context.Context, cluster *envtest.Cluster, o Options) (*Guard, er
 
 // connect waits for the program, installs the webhook configurations and waits for the
 // first requests.
-func (g *Guard) connect(ctx context.Context, c client.Client, p prepared) error {
-	if err := p.ready(ctx, g.done); err != nil {
+func (g *Guard) connect(ctx context.Context, c client.Client, p deployed.Prepared) error {
+	if err := p.Ready(ctx, g.done); err != nil {
 		return fmt.Errorf("dra-steward did not become ready: %w", err)
 	}
-	if err := p.applyWebhooks(ctx, c); err != nil {
+	if err := p.ApplyWebhooks(ctx, c); err != nil {
 		return err
 	}
-	if err := p.called(ctx, c); err != nil {
+	if err := p.Called(ctx, c); err != nil {
 		return fmt.Errorf("the API server does not call dra-steward: %w", err)
 	}
 	return nil
@@ -97,7 +83,7 @@ func (g *Guard) URL(path string) string { return "https://" + g.address + path }
 
 // Metrics returns what the program answers at /metrics.
 func (g *Guard) Metrics(ctx context.Context) (string, error) {
-	text, err := get(ctx, "http://"+g.metrics+"/metrics")
+	text, err := deployed.Get(ctx, "http://"+g.metrics+"/metrics")
 	return string(text), err
 }
 
@@ -107,15 +93,15 @@ func (g *Guard) MetricsAddress() string { return g.metrics }
 // Another starts one more replica, which is ready but which the API server does not call.
 func (g *Guard) Another(ctx context.Context, log io.Writer) (*Guard, error) {
 	p := g.prepared
-	p.args = slices.Clone(p.args)
-	if err := p.place(); err != nil {
+	p.Args = slices.Clone(p.Args)
+	if err := p.Place(); err != nil {
 		return nil, err
 	}
 	other, err := launch(p, log)
 	if err != nil {
 		return nil, err
 	}
-	return other, p.ready(ctx, other.done)
+	return other, p.Ready(ctx, other.done)
 }
 
 // Authority is the certificate authority that its certificate can be checked with,
@@ -138,11 +124,11 @@ func (g *Guard) Stop() error {
 }
 
 // launch runs the program.
-func launch(p prepared, log io.Writer) (*Guard, error) {
+func launch(p deployed.Prepared, log io.Writer) (*Guard, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	g := &Guard{prepared: p, address: p.address, metrics: p.metrics, mounted: p.mounted, authority: p.authority, stop: stop, done: make(chan int, 1)}
+	g := &Guard{prepared: p, address: p.Address, metrics: p.Metrics, mounted: p.Mounted, authority: p.Authority, stop: stop, done: make(chan int, 1)}
 	if log == nil {
-		file, err := os.Create(filepath.Join(p.dir, "dra-steward.log"))
+		file, err := os.Create(filepath.Join(p.Dir, "dra-steward.log"))
 		if err != nil {
 			stop()
 			return nil, err
@@ -151,44 +137,7 @@ func launch(p prepared, log io.Writer) (*Guard, error) {
 	}
 	go func() {
 		defer close(g.done)
-		g.done <- cli.Run(ctx, p.args, cmdutil.Streams{Out: log, Err: log})
+		g.done <- cli.Run(ctx, p.Args, cmdutil.Streams{Out: log, Err: log})
 	}()
 	return g, nil
-}
-
-// prepare makes the certificate, renders the chart and takes from it what the
-// program is given.
-func prepare(cluster *envtest.Cluster, o Options) (prepared, error) {
-	dir, err := os.MkdirTemp(cluster.Dir(), "guard-")
-	if err != nil {
-		return prepared{}, err
-	}
-	certificates := filepath.Join(dir, "tls")
-	if err := webhook.SelfSigned(certificates, []string{loopback}); err != nil {
-		return prepared{}, err
-	}
-	authority, err := os.ReadFile(filepath.Join(certificates, webhook.AuthorityFile))
-	if err != nil {
-		return prepared{}, err
-	}
-	objects, err := chart.Render(with(o.Values, authority), chart.Options{KubeVersion: cluster.Version()})
-	if err != nil {
-		return prepared{}, err
-	}
-	p := prepared{dir: dir, objects: objects, authority: authority}
-	kubeconfig, err := p.account(cluster)
-	if err != nil {
-		return prepared{}, err
-	}
-	return p, p.configure(certificates, kubeconfig)
-}
-
-// with adds to values what every installation needs.
-func with(values map[string]any, authority []byte) map[string]any {
-	all := map[string]any{}
-	for key, value := range values {
-		all[key] = value
-	}
-	all["certificates"] = map[string]any{"mode": "provided", "existingSecret": "dra-steward-tls", "caBundle": string(authority)}
-	return all
 }

@@ -145,14 +145,22 @@ func (e Entry) previous(v Value, now time.Time) int {
 
 func (f PreviousValue) counts(now time.Time) bool { return f.Until == 0 || now.Unix() < f.Until }
 
-// Explains reports whether a device has a value that we wrote, or did.
+// Explains reports whether a device has a value that we wrote, or did, and its driver says nothing
+// else than it said then. In a new publication all values are the driver's own.
 func (l Originals) Explains(device *resourceapi.Device, now time.Time) bool {
-	for k, e := range l[device.Name].Entries {
-		if e.wrote(valueOf(device, k), now) {
-			return true
+	said, explained := l[device.Name], false
+	published := *device
+	for k, e := range said.Entries {
+		if !e.wrote(valueOf(device, k), now) {
+			continue
 		}
+		if !explained {
+			explained = true
+			published.Attributes, published.Capacity = maps.Clone(device.Attributes), maps.Clone(device.Capacity)
+		}
+		put(&published, k, e.Published)
 	}
-	return false
+	return explained && (said.View == 0 || said.View == viewOf(&published))
 }
 
 // The Lease of a scheduler that applies ResourceSlicePatches itself, which it renews while it

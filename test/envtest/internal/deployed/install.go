@@ -1,4 +1,4 @@
-package guard
+package deployed
 
 import (
 	"context"
@@ -23,13 +23,13 @@ const (
 	timeout = 5 * time.Second
 )
 
-// ready waits until the program answers /readyz.
-func (p prepared) ready(ctx context.Context, done <-chan int) error {
+// Ready waits until the program answers /readyz.
+func (p Prepared) Ready(ctx context.Context, done <-chan int) error {
 	return poll(ctx, func(ctx context.Context) error {
 		if len(done) > 0 {
 			return fatal{errors.New("it ended; see its log")}
 		}
-		_, err := get(ctx, "http://"+p.health+"/readyz")
+		_, err := Get(ctx, "http://"+p.Health+"/readyz")
 		return err
 	})
 }
@@ -37,14 +37,14 @@ func (p prepared) ready(ctx context.Context, done <-chan int) error {
 // applyRights installs what the program needs of the API server, and admission policies. Of
 // everything else, which would only start pods that no node can run, it lets the API server
 // check the form.
-func (p prepared) applyRights(ctx context.Context, c client.Client) error {
+func (p Prepared) applyRights(ctx context.Context, c client.Client) error {
 	namespace := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": p.find("Deployment").GetNamespace()},
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": p.Find("Deployment").GetNamespace()},
 	}}
 	if err := applyOne(ctx, c, namespace); err != nil {
 		return err
 	}
-	for _, object := range p.objects {
+	for _, object := range p.Objects {
 		var err error
 		switch {
 		case strings.HasPrefix(object.GetAPIVersion(), "rbac."), object.GetKind() == "CustomResourceDefinition", isPolicy(object):
@@ -59,9 +59,9 @@ func (p prepared) applyRights(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// applyWebhooks makes the API server call the program.
-func (p prepared) applyWebhooks(ctx context.Context, c client.Client) error {
-	for _, object := range p.objects {
+// ApplyWebhooks makes the API server call the program.
+func (p Prepared) ApplyWebhooks(ctx context.Context, c client.Client) error {
+	for _, object := range p.Objects {
 		if !isWebhook(object) {
 			continue
 		}
@@ -94,7 +94,7 @@ func applyOne(ctx context.Context, c client.Client, object *unstructured.Unstruc
 
 // redirect makes the webhooks of a configuration call the program instead of the
 // Service.
-func (p prepared) redirect(configuration *unstructured.Unstructured) error {
+func (p Prepared) redirect(configuration *unstructured.Unstructured) error {
 	webhooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
 	if err != nil {
 		return err
@@ -106,33 +106,37 @@ func (p prepared) redirect(configuration *unstructured.Unstructured) error {
 			return err
 		}
 		unstructured.RemoveNestedField(hook, "clientConfig", "service")
-		if err := unstructured.SetNestedField(hook, "https://"+p.address+path, "clientConfig", "url"); err != nil {
+		if err := unstructured.SetNestedField(hook, "https://"+p.Address+path, "clientConfig", "url"); err != nil {
 			return err
 		}
 	}
 	return unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks")
 }
 
-// called waits until the API server has sent a request to both endpoints of this
+// Called waits until the API server has sent a request to both endpoints of this
 // very program: it takes a moment to learn of new webhook configurations.
-func (p prepared) called(ctx context.Context, c client.Client) error {
-	return poll(ctx, func(ctx context.Context) error {
-		probe := &resourceapi.ResourceClaim{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-", Namespace: metav1.NamespaceDefault},
-			Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
-				{Name: "any", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra-steward-probe"}},
-			}}},
-		}
-		if err := c.Create(ctx, probe, client.DryRunAll); err != nil {
-			return err
-		}
-		return p.answered(ctx, "mutate", "validate")
-	})
+func (p Prepared) Called(ctx context.Context, c client.Client) error {
+	return poll(ctx, func(ctx context.Context) error { return p.probe(ctx, c) })
+}
+
+// probe lets the API server send a request, and is nil if the program has answered one at both
+// endpoints.
+func (p Prepared) probe(ctx context.Context, c client.Client) error {
+	claim := &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "dra-steward-probe-", Namespace: metav1.NamespaceDefault},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+			{Name: "any", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra-steward-probe"}},
+		}}},
+	}
+	if err := c.Create(ctx, claim, client.DryRunAll); err != nil {
+		return err
+	}
+	return p.answered(ctx, "mutate", "validate")
 }
 
 // answered is nil if the program's metrics tell of an answer for each endpoint.
-func (p prepared) answered(ctx context.Context, endpoints ...string) error {
-	metrics, err := get(ctx, "http://"+p.metrics+"/metrics")
+func (p Prepared) answered(ctx context.Context, endpoints ...string) error {
+	metrics, err := Get(ctx, "http://"+p.Metrics+"/metrics")
 	if err != nil {
 		return err
 	}
@@ -163,8 +167,8 @@ func poll(ctx context.Context, check func(context.Context) error) error {
 	return err
 }
 
-// get returns what url answers.
-func get(ctx context.Context, url string) ([]byte, error) {
+// Get returns what url answers.
+func Get(ctx context.Context, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
