@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,10 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
 	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/deployed"
 )
 
 // queued is a namespace with the label of a queue.
@@ -47,7 +48,13 @@ func TestExportedPoliciesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	install(t, c, exported)
-	waitUntilJudged(t, c, seen)
+	admin, err := ctrlclient.New(cluster.Config(), ctrlclient.Options{})
+	if err == nil {
+		err = deployed.PoliciesInForce(t.Context(), admin, "created-last")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	r := rand.New(rand.NewPCG(1, 2))
 	said := map[string]int{}
@@ -119,40 +126,6 @@ func install(t *testing.T, c kubernetes.Interface, exported admissionpolicy.Expo
 			t.Fatal(err)
 		}
 	}
-}
-
-// waitUntilJudged waits until the API server applies the policies. It takes notice of them
-// in the order of their creation, and not of all at once: so one more policy, created last,
-// tells that all are in force.
-func waitUntilJudged(t *testing.T, c kubernetes.Interface, seen *warnings) {
-	t.Helper()
-	const last = "created-last"
-	labels := map[string]string{"app.kubernetes.io/part-of": "dra-steward"}
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: last, Labels: labels},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{resourceapi.GroupName}, APIVersions: []string{"*"}, Resources: []string{"resourceclaims"}},
-			}}}},
-			Validations: []admissionv1.Validation{{Expression: "false", Message: last}},
-		},
-	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: last, Labels: labels},
-		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: last, ValidationActions: []admissionv1.ValidationAction{admissionv1.Warn}},
-	}
-	if _, err := c.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the policies are in force", func(ctx context.Context) (bool, error) {
-		seen.take()
-		_, err := c.ResourceV1().ResourceClaims(namespace).Create(ctx, claim("probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return strings.Contains(seen.take(), last), err
-	})
 }
 
 var codePattern = regexp.MustCompile(`\(dra-steward policy (DRA-[A-Z]+-[0-9]+)\)`)

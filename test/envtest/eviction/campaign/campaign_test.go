@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,16 +14,11 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 )
 
-const (
-	// actAsProgram makes this test the program, so that it can be killed.
-	actAsProgram = "DRA_STEWARD_ACT_AS_PROGRAM"
-	// campaignVariable is how long operations and faults go on, seedVariable what they
-	// follow from.
-	campaignVariable = "DRA_STEWARD_CAMPAIGN"
-	seedVariable     = "DRA_STEWARD_SEED"
-)
+// actAsProgram makes this test the program, so that it can be killed.
+const actAsProgram = "DRA_STEWARD_ACT_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
@@ -45,15 +39,14 @@ const (
 // DeviceDrains as docs/drain.md says, while replicas are killed, restarted and stopped, and
 // the API server restarts.
 func TestEvictionCampaign(t *testing.T) {
-	length, seed := settings(t)
-	t.Logf("%s=%d %s=%s", seedVariable, seed, campaignVariable, length)
+	run := longrun.New(t, "random evictions and drains")
 	w := start(t)
-	s := newScene(w, seed)
+	s := newScene(w, run.Seed)
 	s.publish(t)
-	d := newDrainScene(w, seed, s.tainted)
+	d := newDrainScene(w, run.Seed, s.tainted)
 	d.publish(t)
-	f := newFaults(t, w, seed, s.tainted)
-	ctx, cancel := context.WithTimeout(t.Context(), length)
+	f := newFaults(t, w, run.Seed, s.tainted)
+	ctx, cancel := context.WithTimeout(t.Context(), run.Length)
 	defer cancel()
 	var running sync.WaitGroup
 	running.Go(func() { f.run(ctx, t) })
@@ -76,42 +69,12 @@ func TestEvictionCampaign(t *testing.T) {
 	d.h.Unled, d.h.Stale = f.disturbances()
 	r := s.check(t, h, w.deletions(t), left)
 	d.check(t)
-	t.Logf("seed %d, %s: %s; %s; %s; %d requests repeated", seed, length, r, f, &s.script, w.repeated.Load())
+	t.Logf("seed %d, %s: %s; %s; %s; %d requests repeated", run.Seed, run.Length, r, f, &s.script, w.repeated.Load())
 	t.Logf("drains: %s; %s", d.summary(), &d.script)
-	record(t, seed, length, r, f)
-	d.record(t, seed, length, f)
+	record(t, run, r, f)
+	d.record(t, run, f)
 	s.checkPlanted(t, h, r)
 	d.checkPlanted(t)
-}
-
-// settings are the length and the seed of the campaign.
-func settings(t *testing.T) (length time.Duration, seed uint64) {
-	t.Helper()
-	text := os.Getenv(campaignVariable)
-	if text == "" {
-		t.Skip("random evictions take minutes; make test-long runs them for 50m, or set " + campaignVariable + "=10m")
-	}
-	length, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seed = uint64(time.Now().UnixNano() % 1e6)
-	if text := os.Getenv(seedVariable); text != "" {
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return length, seed
-}
-
-// until returns when a time has come or ctx is done.
-func until(ctx context.Context, end time.Time) {
-	timer := time.NewTimer(time.Until(end))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // A result has the verdict of each pod, in the order of the pods.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/drainoracle"
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 )
 
 // A drainPod is a pod on a device of the drains.
@@ -210,7 +211,7 @@ func (s *drainScene) block(ctx context.Context) error {
 // inForce waits for the status of a budget that allows no evictions, and reports whether it came.
 func (s *drainScene) inForce(ctx context.Context, key [2]string) (is bool, err error) {
 	for deadline := time.Now().Add(5 * time.Second); !is && time.Now().Before(deadline); {
-		until(ctx, time.Now().Add(100*time.Millisecond))
+		longrun.Until(ctx, time.Now().Add(100*time.Millisecond))
 		var have *policyv1.PodDisruptionBudget
 		_, err := s.w.write(ctx, func(ctx context.Context) (err error) {
 			have, err = s.w.PolicyV1().PodDisruptionBudgets(key[0]).Get(ctx, key[1], metav1.GetOptions{})

@@ -19,6 +19,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/drainoracle"
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/nodes"
 )
 
@@ -167,7 +168,7 @@ func (s *drainScene) watch(ctx context.Context, t *testing.T, end time.Time) {
 		}
 	}
 	for ctx.Err() == nil && (time.Now().Before(end) || time.Now().Before(s.h.Settled(now, s.h.Drains))) {
-		until(ctx, time.Now().Add(samplePeriod))
+		longrun.Until(ctx, time.Now().Add(samplePeriod))
 		if err := s.sample(ctx); err != nil {
 			t.Errorf("sample: %v", err)
 			return

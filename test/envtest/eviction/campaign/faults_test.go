@@ -15,6 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
@@ -90,7 +91,7 @@ func (f *faults) leader() int {
 func (f *faults) run(ctx context.Context, t *testing.T) {
 	for {
 		for _, disturb := range f.round() {
-			until(ctx, time.Now().Add(disturb.after))
+			longrun.Until(ctx, time.Now().Add(disturb.after))
 			if ctx.Err() != nil {
 				return
 			}
@@ -159,7 +160,7 @@ func (f *faults) killAtWork(ctx context.Context) error {
 		case <-f.tainted:
 		case <-ctx.Done():
 		}
-		until(ctx, time.Now().Add(time.Duration(f.random.IntN(500))*time.Millisecond))
+		longrun.Until(ctx, time.Now().Add(time.Duration(f.random.IntN(500))*time.Millisecond))
 	}
 	return f.kill(f.leader())
 }
@@ -222,7 +223,7 @@ func (f *faults) cut(ctx context.Context) error {
 	if err := proc.Pause(process); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	until(ctx, from.Add(time.Duration(1000+f.random.IntN(20_000))*time.Millisecond))
+	longrun.Until(ctx, from.Add(time.Duration(1000+f.random.IntN(20_000))*time.Millisecond))
 	if err := proc.Resume(process); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

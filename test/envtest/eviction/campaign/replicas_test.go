@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
@@ -49,7 +50,7 @@ func begin(t *testing.T, args []string) *replica {
 			}
 			_ = c.Wait() // it was killed or terminated, has lost its Lease, or finds no API server
 			if r.note(c) {
-				until(context.Background(), time.Now().Add(restartPause))
+				longrun.Until(context.Background(), time.Now().Add(restartPause))
 			}
 		}
 	}()

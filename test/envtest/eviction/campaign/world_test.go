@@ -4,25 +4,21 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 )
 
 const (
@@ -82,34 +78,13 @@ func start(t *testing.T) *world {
 	return &world{Interface: kubernetes.NewForConfigOrDie(cluster.Config()), Cluster: cluster}
 }
 
-// write sends a request until it is answered, also while the API server restarts, and returns
-// when it took effect.
+// write sends a request until it is answered, and returns when it took effect.
 func (w *world) write(ctx context.Context, request func(context.Context) error) (m oracle.Moment, err error) {
 	m.Earliest = time.Now()
-	var last error
-	err = wait.PollUntilContextTimeout(context.WithoutCancel(ctx), 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		if last = request(ctx); last == nil {
-			return true, nil
-		}
-		if !passing(last) {
-			return false, last
-		}
-		w.repeated.Add(1)
-		return false, nil
-	})
+	again, err := longrun.Write(ctx, request)
+	w.repeated.Add(again)
 	m.Latest = time.Now()
-	return m, errors.Join(err, last)
-}
-
-// passing reports whether a request may succeed when it is repeated.
-func passing(err error) bool {
-	var network net.Error
-	return apierrors.IsConflict(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsUnexpectedServerError(err) ||
-		errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
+	return m, err
 }
 
 // pods returns the UIDs of the pods that are left.

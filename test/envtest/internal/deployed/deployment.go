@@ -47,7 +47,7 @@ func Deploy(ctx context.Context, cluster *envtest.Cluster, values map[string]any
 	if err := p.applyRights(ctx, c); err != nil {
 		return nil, err
 	}
-	if err := policiesInForce(ctx, c, filepath.Base(p.Dir)); err != nil {
+	if err := PoliciesInForce(ctx, c, filepath.Base(p.Dir)); err != nil {
 		return nil, fmt.Errorf("the API server does not apply the admission policies: %w", err)
 	}
 	return &Deployment{Client: c, Prepared: p}, nil

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// policiesInForce waits until the API server applies the admission policies that are there. It
+// PoliciesInForce waits until the API server applies the admission policies that are there. It
 // learns of new ones about once a second, in the order of their creation: so one more policy,
 // created last and deleted at the end, tells that all are in force. name is used once.
-func policiesInForce(ctx context.Context, c client.Client, name string) error {
+func PoliciesInForce(ctx context.Context, c client.Client, name string) error {
 	labels := map[string]string{"dra-steward.io/probe": name}
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

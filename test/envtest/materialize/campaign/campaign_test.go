@@ -5,22 +5,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 )
 
-const (
-	// actAsProgram makes this test the program, so that it can be killed.
-	actAsProgram = "DRA_STEWARD_ACT_AS_PROGRAM"
-	// campaignVariable is how long rounds begin, seedVariable what they follow from.
-	campaignVariable = "DRA_STEWARD_CAMPAIGN"
-	seedVariable     = "DRA_STEWARD_SEED"
-)
+// actAsProgram makes this test the program, so that it can be killed.
+const actAsProgram = "DRA_STEWARD_ACT_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
@@ -36,10 +31,9 @@ const roundLength = 40 * time.Second
 // stopped, slices come to contain what their drivers publish and what patches say; and after the last
 // patch is gone and the driver has published once, what it publishes.
 func TestPatchCampaign(t *testing.T) {
-	length, seed := settings(t)
-	t.Logf("%s=%d %s=%s", seedVariable, seed, campaignVariable, length)
-	c := newCampaign(t, seed)
-	end := time.Now().Add(length)
+	run := longrun.New(t, "random histories of patches")
+	c := newCampaign(t, run.Seed)
+	end := time.Now().Add(run.Length)
 	for last := false; !last; {
 		c.round(t)
 		if t.Context().Err() != nil {
@@ -57,38 +51,8 @@ func TestPatchCampaign(t *testing.T) {
 			c.checkFreed(t)
 		}
 	}
-	t.Logf("seed %d, %s: %s", seed, length, c)
-	recordRun(t, seed, length, c)
-}
-
-// settings are the length and the seed of the campaign.
-func settings(t *testing.T) (length time.Duration, seed uint64) {
-	t.Helper()
-	text := os.Getenv(campaignVariable)
-	if text == "" {
-		t.Skip("random histories of patches take minutes; make test-long runs them for 50m, or set " + campaignVariable + "=10m")
-	}
-	length, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seed = uint64(time.Now().UnixNano() % 1e6)
-	if text := os.Getenv(seedVariable); text != "" {
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return length, seed
-}
-
-// until returns when a time has come or ctx is done.
-func until(ctx context.Context, end time.Time) {
-	timer := time.NewTimer(time.Until(end))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	t.Logf("seed %d, %s: %s", run.Seed, run.Length, c)
+	c.record(t, run)
 }
 
 // A campaign is one run.

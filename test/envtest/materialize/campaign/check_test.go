@@ -14,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
@@ -66,7 +67,7 @@ func (c *campaign) excuses(d *driver) (n int) {
 func (c *campaign) checkLost(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	until(ctx, c.audit.last().Add(copied))
+	longrun.Until(ctx, c.audit.last().Add(copied))
 	d := c.drivers[c.random.IntN(len(c.drivers))]
 	c.w.note(faultPrefix+"none of ours, after a while", "%s", d.name)
 	c.faults.lost++
@@ -107,7 +108,7 @@ func (c *campaign) checkKilled(t *testing.T) {
 		if err := c.patcher.operate(ctx); err != nil {
 			t.Fatal(err)
 		}
-		until(ctx, time.Now().Add(1500*time.Millisecond))
+		longrun.Until(ctx, time.Now().Add(1500*time.Millisecond))
 	}
 	if !c.settle(t, "after a change of patches", d.delay*3/2) { // then it has adopted the values
 		return

@@ -17,6 +17,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
 
@@ -97,7 +98,7 @@ func (d *driver) stop() {
 
 // report receives the errors of the driver.
 func (d *driver) report(_ context.Context, err error, _ string) {
-	if dropped := (*resourceslice.DroppedFieldsError)(nil); errors.As(err, &dropped) || passing(err) || apierrors.IsNotFound(err) || errors.Is(err, context.Canceled) {
+	if dropped := (*resourceslice.DroppedFieldsError)(nil); errors.As(err, &dropped) || longrun.Passing(err) || apierrors.IsNotFound(err) || errors.Is(err, context.Canceled) {
 		return
 	}
 	d.mutex.Lock()
@@ -142,7 +143,7 @@ func (d *driver) pools() (all []model.Pool) {
 func (d *driver) run(ctx context.Context) error {
 	always := context.WithoutCancel(ctx)
 	for {
-		until(ctx, time.Now().Add(time.Duration(300+d.random.IntN(2500))*time.Millisecond))
+		longrun.Until(ctx, time.Now().Add(time.Duration(300+d.random.IntN(2500))*time.Millisecond))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -196,7 +197,7 @@ func (d *driver) next() (name string, operate func(context.Context) error) {
 // restartChanged is a driver that finds other values after a time in which it did not run.
 func (d *driver) restartChanged(ctx context.Context) error {
 	d.stop()
-	until(ctx, time.Now().Add(time.Duration(d.random.IntN(3000))*time.Millisecond))
+	longrun.Until(ctx, time.Now().Add(time.Duration(d.random.IntN(3000))*time.Millisecond))
 	d.change()
 	return d.start(ctx)
 }

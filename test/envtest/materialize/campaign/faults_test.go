@@ -14,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/deployed"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
@@ -105,7 +106,7 @@ func (f *faults) leader() *replica {
 // run disturbs until ctx ends.
 func (f *faults) run(ctx context.Context) error {
 	for {
-		until(ctx, time.Now().Add(time.Duration(1000+f.random.IntN(4000))*time.Millisecond))
+		longrun.Until(ctx, time.Now().Add(time.Duration(1000+f.random.IntN(4000))*time.Millisecond))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -183,7 +184,7 @@ func (f *faults) stop(ctx context.Context, r *replica, seconds int) error {
 	if err := r.pause(); err != nil {
 		return err
 	}
-	until(ctx, time.Now().Add(time.Duration(500+f.random.IntN(seconds*1000-500))*time.Millisecond))
+	longrun.Until(ctx, time.Now().Add(time.Duration(500+f.random.IntN(seconds*1000-500))*time.Millisecond))
 	return r.resume()
 }
 
@@ -191,7 +192,7 @@ func (f *faults) stop(ctx context.Context, r *replica, seconds int) error {
 func (f *faults) withoutWebhook(ctx context.Context) error {
 	f.away++
 	err := f.hold(f.webhooks, proc.Kill)
-	until(ctx, time.Now().Add(time.Duration(2000+f.random.IntN(10_000))*time.Millisecond))
+	longrun.Until(ctx, time.Now().Add(time.Duration(2000+f.random.IntN(10_000))*time.Millisecond))
 	release(f.webhooks)
 	return err
 }
@@ -203,7 +204,7 @@ func (f *faults) withoutAny(ctx context.Context) error {
 	err := f.hold(f.all(), proc.Kill)
 	all, listed := f.w.slices(ctx, d.name)
 	err = errors.Join(err, listed, f.w.deleteSlices(ctx, all))
-	until(ctx, time.Now().Add(time.Duration(2000+f.random.IntN(8000))*time.Millisecond))
+	longrun.Until(ctx, time.Now().Add(time.Duration(2000+f.random.IntN(8000))*time.Millisecond))
 	release(f.all())
 	return err
 }

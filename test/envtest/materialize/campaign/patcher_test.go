@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
 
@@ -56,7 +57,7 @@ func newPatcher(t *testing.T, w *world, seed uint64, drivers []*driver) *patcher
 // run writes and deletes patches until ctx ends.
 func (p *patcher) run(ctx context.Context) error {
 	for {
-		until(ctx, time.Now().Add(time.Duration(200+p.random.IntN(2000))*time.Millisecond))
+		longrun.Until(ctx, time.Now().Add(time.Duration(200+p.random.IntN(2000))*time.Millisecond))
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
@@ -67,7 +68,7 @@ func begin(t *testing.T, r *replica) *replica {
 			}
 			_ = c.Wait() // it was killed or terminated, has lost its Lease, or finds no API server
 			if r.note() {
-				until(context.Background(), time.Now().Add(restartPause))
+				longrun.Until(context.Background(), time.Now().Add(restartPause))
 			}
 		}
 	}()

@@ -2,10 +2,8 @@ package campaign
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -15,11 +13,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 )
 
 const auditPolicy = `
@@ -65,30 +62,10 @@ func start(t *testing.T) *world {
 	return &world{Interface: kubernetes.NewForConfigOrDie(cluster.Config()), Cluster: cluster, done: map[string]int{}}
 }
 
-// write sends a request until it is answered, also while the API server restarts.
+// write sends a request until it is answered.
 func (w *world) write(ctx context.Context, request func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(context.WithoutCancel(ctx), 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		if last = request(ctx); last == nil {
-			return true, nil
-		}
-		if !passing(last) {
-			return false, last
-		}
-		return false, nil
-	})
-	return errors.Join(err, last)
-}
-
-// passing reports whether a request may succeed when it is repeated.
-func passing(err error) bool {
-	var network net.Error
-	return apierrors.IsConflict(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsUnexpectedServerError(err) ||
-		errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
+	_, err := longrun.Write(ctx, request)
+	return err
 }
 
 // slices are those of a driver, or of all ("").
