@@ -196,10 +196,10 @@ func TestResyncer(t *testing.T) {
 			return slices.Clone(calls)
 		}
 		start := time.Now()
-		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize, PoolsPerSecond: 1, Touch: func(_ context.Context, name string) error {
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize, PoolsPerSecond: 1, Touch: func(_ context.Context, touch materialize.Touch) error {
 			mutex.Lock()
 			defer mutex.Unlock()
-			calls = append(calls, fmt.Sprintf("%s at %s", name, time.Since(start)))
+			calls = append(calls, fmt.Sprintf("%s at %s", touch.Slice, time.Since(start)))
 			return nil
 		}})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -258,7 +258,7 @@ func TestElsewhere(t *testing.T) {
 				do()
 			}
 			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(p, stored), Mode: mode,
-				Touch: func(context.Context, string) error { locked(func() { touches++ }); return nil },
+				Touch: func(context.Context, materialize.Touch) error { locked(func() { touches++ }); return nil },
 				Elsewhere: func(context.Context, time.Time) (name string, err error) {
 					locked(func() { name, err = said, broken })
 					return name, err

@@ -32,9 +32,9 @@ func TestPace(t *testing.T) {
 				}
 				var mutex sync.Mutex // guards what follows
 				touched, now, atOnce := map[string]bool{}, 0, 0
-				resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: materialize.Materialize, Touch: func(_ context.Context, name string) error {
+				resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: materialize.Materialize, Touch: func(_ context.Context, touch materialize.Touch) error {
 					mutex.Lock()
-					touched[name] = true
+					touched[touch.Slice] = true
 					now++
 					atOnce = max(atOnce, now)
 					mutex.Unlock()

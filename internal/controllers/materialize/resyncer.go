@@ -39,8 +39,8 @@ type ResyncOptions struct {
 	View View
 	// Mode is Materialize or Restore.
 	Mode Mode
-	// Touch writes a slice without a change.
-	Touch func(ctx context.Context, name string) error
+	// Touch sends a touch.
+	Touch func(ctx context.Context, touch Touch) error
 	// Acceptable says why an API server would refuse a merged slice; nil refuses none.
 	Acceptable func(published, merged *resourceapi.ResourceSlice) error
 	// Elsewhere returns what else applies patches, or "": with Materialize nothing is
@@ -61,7 +61,8 @@ type ResyncOptions struct {
 }
 
 // A Resyncer writes the slices, without a change, that are not what patches make of them:
-// admission then merges them. All slices of a pool are touched together, since drivers
+// admission then merges them. Where a slice lacks its record, as no webhook remembered what its
+// driver had said, it writes that. All slices of a pool are touched together, since drivers
 // write a pool again when several of its slices have changed.
 type Resyncer struct {
 	options  ResyncOptions
@@ -82,7 +83,9 @@ type verdict struct {
 	// known is the version of what was known of its pool.
 	known   uint64
 	differs bool
-	since   time.Time
+	// recovered is the text of the record that the slice lacks.
+	recovered string
+	since     time.Time
 	merged  record.Merged
 	count   record.Count
 	patches []string
@@ -165,7 +168,8 @@ func (t *Resyncer) touchAll(ctx context.Context, differing map[Pool][]string, no
 			return
 		}
 		running++
-		go func() { answers <- t.touch(ctx, pool, differing[pool]) }()
+		touches := t.touches(differing[pool])
+		go func() { answers <- t.touch(ctx, pool, touches) }()
 		length := min(max(2*t.pauses[pool].length, 2*t.options.Delay), maxPause)
 		t.pauses[pool] = pause{now.Add(length), length}
 	}
@@ -190,15 +194,23 @@ type answer struct {
 	failed bool
 }
 
-func (t *Resyncer) touch(ctx context.Context, pool Pool, names []string) (a answer) {
+func (t *Resyncer) touches(names []string) (touches []Touch) {
 	for _, name := range names {
+		v := t.verdicts[name]
+		touches = append(touches, Touch{Slice: name, Record: v.recovered, Version: v.stored.ResourceVersion})
+	}
+	return touches
+}
+
+func (t *Resyncer) touch(ctx context.Context, pool Pool, touches []Touch) (a answer) {
+	for _, touch := range touches {
 		begin := time.Now()
-		err := t.options.Touch(ctx, name)
+		err := t.options.Touch(ctx, touch)
 		a.took = max(a.took, time.Since(begin))
 		t.options.Metrics.touched(err)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 			a.failed = true
-			t.options.Logger.Error(err, "Cannot update a ResourceSlice", "slice", name, "driver", pool.Driver, "pool", pool.Name)
+			t.options.Logger.Error(err, "Cannot update a ResourceSlice", "slice", touch.Slice, "driver", pool.Driver, "pool", pool.Name)
 		}
 	}
 	return a
@@ -238,6 +250,9 @@ func (t *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceS
 	written, err := record.Read(record.Write{Incoming: stored, Old: stored, Known: known, Now: now})
 	if err != nil {
 		v.differs = true
+	}
+	if v.recovered, err = written.Recovered(); err != nil {
+		t.options.Logger.Error(err, "Cannot recover the recorded values of a driver", "slice", stored.Name, "driver", stored.Spec.Driver, "pool", stored.Spec.Pool.Name)
 	}
 	if t.options.Mode != Materialize {
 		result = nil

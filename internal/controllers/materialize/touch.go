@@ -2,6 +2,7 @@ package materialize
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,15 +22,37 @@ import (
 // FieldManager names the resyncer to the API server.
 const FieldManager = "dra-steward-materialize"
 
-// NewTouch returns a function that sends a patch of a slice without content: admission
-// runs, and if it changes nothing, nothing is written. It needs the verb patch.
-func NewTouch(config *rest.Config) (func(ctx context.Context, name string) error, error) {
+// A Touch is a write of a slice that changes none of its devices.
+type Touch struct {
+	// Slice is its name.
+	Slice string
+	// Record is the text of the record to store with it, for the slice of Version and no
+	// other one; empty leaves the record as it is.
+	Record, Version string
+}
+
+// body is the JSON merge patch that sends a touch.
+func (t Touch) body() ([]byte, error) {
+	if t.Record == "" {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": t.Version, "annotations": map[string]string{record.Annotation: t.Record}}})
+}
+
+// NewTouch returns a function that sends touches: admission runs, and if it changes nothing,
+// nothing is written. It needs the verb patch.
+func NewTouch(config *rest.Config) (func(ctx context.Context, touch Touch) error, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for ResourceSlices: %w", err)
 	}
-	return func(ctx context.Context, name string) error {
-		_, err := client.ResourceV1().ResourceSlices().Patch(ctx, name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: FieldManager})
+	return func(ctx context.Context, touch Touch) error {
+		body, err := touch.body()
+		if err != nil {
+			return err
+		}
+		_, err = client.ResourceV1().ResourceSlices().Patch(ctx, touch.Slice, types.MergePatchType, body, metav1.PatchOptions{FieldManager: FieldManager})
 		return err
 	}, nil
 }

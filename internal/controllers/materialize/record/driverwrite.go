@@ -159,6 +159,28 @@ func (d *DriverWrite) recorded(device string) (Device, bool) {
 	return Device{}, false
 }
 
+// Recovered returns the text of the record that the slice of a write should have, if it has none of
+// a device whose values only Known explains; otherwise nothing. Such a slice was written while no
+// webhook knew what the driver had said before.
+func (d *DriverWrite) Recovered() (string, error) {
+	if len(d.left) == 0 { // also of a new publication
+		return "", nil
+	}
+	recovered := Originals{}
+	for i := range d.write.Incoming.Spec.Devices {
+		in := &d.write.Incoming.Spec.Devices[i]
+		recorded := slices.ContainsFunc(d.own, func(l Originals) bool { _, has := l[in.Name]; return has })
+		if !recorded && d.write.Known.Explains(in, d.write.Now) {
+			recovered[in.Name] = d.write.Known[in.Name]
+		}
+	}
+	if len(recovered) == 0 {
+		return "", nil
+	}
+	maps.Copy(recovered, d.own[0])
+	return recovered.Encode()
+}
+
 // copy makes a device of the slice of the DriverWrite a copy.
 func (d *DriverWrite) copy(device int) {
 	if d.Slice == d.write.Incoming {
