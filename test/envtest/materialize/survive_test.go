@@ -83,3 +83,30 @@ func TestSurvives(t *testing.T) {
 		}
 	}
 }
+
+// TestRecovers: the slice is deleted by hand while the webhook is down, and the copy of what the driver
+// said is gone when the webhook starts. The controller knows it, and stores it in the slice.
+func TestRecovers(t *testing.T) {
+	s := newSite(t, "materialize", quick)
+	s.patch("model", `{attributes: {`+s.driver+`/model: {string: z}}}`)
+	s.publish(one(device("a", "x"), device("b", "y")))
+	s.shows("a: model=z", "b: model=z")
+	s.quiet()
+	s.records(1)
+	shared.shutWebhook(t)
+	s.deleteSlices()
+	s.shows("a: model=z", "b: model=z") // as the driver's own
+	copies := s.c.CoreV1().ConfigMaps(controller.Namespace)
+	if err := copies.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=dra-steward-materialize"}); err != nil {
+		t.Fatal(err)
+	}
+	shared.openWebhook(t)
+	s.applied("model", "True", "Patched", "2 of 2 matching devices")
+	if got := s.devices(); !strings.Contains(got, "/model]: z, published x ") || !strings.Contains(got, "/model]: z, published y ") {
+		t.Errorf("devices says %q", got)
+	}
+	s.unpatch("model")
+	s.shows("a: model=x", "b: model=y")
+	s.stays("a: model=x", "b: model=y")
+	s.records(0)
+}
