@@ -277,6 +277,10 @@ func oldTrackers(modules []string) []step {
 func longControlPlane() []step {
 	return []step{
 		longTests("drains and eviction", "Test(Auto|Thousand|Long)", "./drain", "./eviction"),
+		{
+			name: "rolls, reactions and EvictionRequests", dir: "test/envtest", env: []string{"DRA_STEWARD_SLOW=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(Roll|Reaction|EvictionRequests)", "./drain"},
+		},
 		longTests("restarts, memory, uninstall and patches in slices", "Test(RollingRestart|Memory|NoFight|UninstallWithPatches|UpgradeFromBeforeReactions)", "./installed", "./materialize"),
 		longTests("two profiles and capacity", "Test(TwoProfiles|Predictions)", "./scheduler", "./capacity"),
 		longTests("builds that are reproducible", "TestReproducible", "./image"),

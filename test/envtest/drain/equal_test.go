@@ -52,6 +52,7 @@ func (s site) provenIs(reason v1alpha1.ReactionProofState) (message string) {
 // UUIDs. Then the proof gets exactly this device. It fails, and the cordon stays; the driver takes the taint back, the
 // next one passes, and the device is used again. The controller is killed after each step.
 func TestReactionOfEqualDevices(t *testing.T) {
+	takesMinutes(t)
 	s := newSiteAlone(t, "equal", 4)
 	s.replicas("web", 3, "")
 	s.budget("web", "web", 2)
@@ -107,6 +108,7 @@ func TestReactionOfEqualDevices(t *testing.T) {
 // drain, the status says that the device flaps, and the cordon stays though the device has been
 // healthy for longer than spec.end.after.
 func TestReactionFlaps(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "flaps", 2)
 	s.identify(0)
 	s.react(func(spec *v1alpha1.DeviceReactionSpec) {

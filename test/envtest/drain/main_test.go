@@ -99,6 +99,14 @@ func upgrades() bool { return strings.HasPrefix(os.Getenv(assets.VersionVariable
 
 func long() bool { return os.Getenv("DRA_STEWARD_LONG") != "" }
 
+// takesMinutes skips a test unless DRA_STEWARD_SLOW is set, as in make test-long.
+func takesMinutes(t *testing.T) {
+	t.Helper()
+	if os.Getenv("DRA_STEWARD_SLOW") == "" {
+		t.Skip("takes minutes; make test-long runs it, as does DRA_STEWARD_SLOW=1")
+	}
+}
+
 // tests end the controller before the cluster ends.
 type tests struct{ *testing.M }
 

@@ -191,6 +191,7 @@ func TestReaction(t *testing.T) {
 // TestReactionStorm: four of eight devices become sick in one moment. Nothing is evicted, the
 // reaction is paused and says how to go on; acknowledged, it drains one after the other.
 func TestReactionStorm(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "storm", 8)
 	s.publish(1, 2, 0)
 	s.react(func(*v1alpha1.DeviceReactionSpec) {})

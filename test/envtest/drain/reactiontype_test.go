@@ -22,6 +22,7 @@ import (
 // controller goes on, also when it starts without the type, evicts no pod, and lifts no cordon. A reaction
 // of the same name takes over what drains there are.
 func TestReactionTypeDeleted(t *testing.T) {
+	takesMinutes(t)
 	s := newSiteAlone(t, "reactiontype", 3)
 	s.publish(0, 2, 0)
 	s.replicas("web", 2, "")

@@ -16,6 +16,7 @@ import (
 // nothing processes them. After a minute the drain evicts the pods itself, says so, and
 // withdraws the requests.
 func TestEvictionRequestsWithoutController(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "requests", 2)
 	s.publish(1, 2, 0)
 	s.replicas("web", 2, "")
@@ -88,6 +89,7 @@ func TestEvictionRequestsWithController(t *testing.T) {
 
 // TestEvictionRequestsEndWithTheDrain: deleting a drain withdraws its requests.
 func TestEvictionRequestsEndWithTheDrain(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "withdrawn", 1)
 	s.publish(1, 2, 0)
 	s.replicas("web", 1, "")

@@ -354,6 +354,7 @@ func TestRollStops(t *testing.T) {
 
 // TestRollUndone: a roll that has stopped is undone, and then skips the node.
 func TestRollUndone(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "rollundone", perNode)
 	d := s.drive()
 	d.set(func() { d.broken["node-0"] = true })
@@ -377,6 +378,7 @@ func TestRollUndone(t *testing.T) {
 // TestRollFewer: the new driver publishes fewer devices on a node. The roll is held with the
 // difference, and continues when somebody accepts it.
 func TestRollFewer(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "rollfewer", perNode)
 	d := s.drive()
 	d.set(func() { d.fewer["node-0"] = true })
@@ -390,6 +392,7 @@ func TestRollFewer(t *testing.T) {
 
 // TestRollUncordoned: somebody deletes the drain of a node while its budget blocks it. The driver stays.
 func TestRollUncordoned(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "rolluncordoned", perNode)
 	d := s.drive()
 	s.replicas("web", 6, "") // all devices are held, so that each node is blocked
@@ -440,6 +443,7 @@ func (s site) ghost(name string) {
 
 // TestRollNodeGone: a node vanishes while the pod of its driver is replaced. It is left out.
 func TestRollNodeGone(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "rollgone", perNode)
 	d := s.drive()
 	s.ghost("rollgone-ghost") // without a kubelet, the pod of the driver never runs there
@@ -457,6 +461,7 @@ func TestRollNodeGone(t *testing.T) {
 
 // TestRollNodes: work on a node, by a command. The node is cordoned meanwhile, and only then.
 func TestRollNodes(t *testing.T) {
+	takesMinutes(t)
 	s := newSite(t, "rollnodes", perNode)
 	s.ghost("rollnodes-ghost")
 	s.removeRoll()
