@@ -174,8 +174,9 @@ func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 	case !cordoned:
 		c.set(v1alpha1.DrainDrained, false, "NotCordoned", "no claim holds a device, but a new claim can get one at any time")
 	case d.mayReturn(in, c):
-		c.set(v1alpha1.DrainDrained, false, "WaitingForReturns", fmt.Sprintf("no claim holds one of %s; pods that tolerate the cordon may still return", plural.Of(int(n.Devices), "device")))
-		c.set(v1alpha1.DrainDraining, false, "WaitingForReturns", d.result())
+		c.begin(v1alpha1.DrainDraining, returning)
+		c.set(v1alpha1.DrainDrained, false, returning, fmt.Sprintf("no claim holds one of %s; pods that tolerate the cordon may still return", plural.Of(int(n.Devices), "device")))
+		c.set(v1alpha1.DrainDraining, false, returning, d.result())
 		return true
 	default:
 		c.set(v1alpha1.DrainDrained, true, "Drained", fmt.Sprintf("no claim holds one of %s; %s", plural.Of(int(n.Devices), "device"), d.result()))
@@ -190,14 +191,17 @@ func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 // of an evicted pod that tolerates the cordon gets a device within moments.
 const returnTime = 5 * time.Second
 
+// returning is the reason of a drain that waits for that time. The condition Draining says since when.
+const returning = "WaitingForReturns"
+
 // mayReturn reports whether replacements of evicted pods may not have come yet.
 func (d *Decision) mayReturn(in Input, c conditions) bool {
 	if d.Status.Counts.Evicted+d.Status.Counts.Deleted == 0 {
 		return false
 	}
 	free := in.Now
-	if draining := c.is(v1alpha1.DrainDraining); draining.Reason == "WaitingForReturns" {
-		free = draining.LastTransitionTime.Time
+	if draining := c.is(v1alpha1.DrainDraining); draining.Reason == returning {
+		free = draining.LastTransitionTime.Add(time.Second) // it has no fraction of a second
 	}
 	until := free.Add(returnTime)
 	if !until.After(in.Now) {
@@ -291,6 +295,14 @@ type conditions struct {
 func (c conditions) set(kind string, is bool, reason, message string) metav1.Condition {
 	condition.Set(&c.status.Conditions, c.status.ObservedGeneration, c.now, condition.Condition{Type: kind, Is: is, Reason: reason, Message: message})
 	return *meta.FindStatusCondition(c.status.Conditions, kind)
+}
+
+// begin removes a condition that has another reason: set then counts its time from now, although its
+// status is the same.
+func (c conditions) begin(kind, reason string) {
+	if c.is(kind).Reason != reason {
+		meta.RemoveStatusCondition(&c.status.Conditions, kind)
+	}
 }
 
 // knownFault warns of faults of a version of Kubernetes that the rules of a drain set off.

@@ -154,6 +154,28 @@ func TestReturnsLate(t *testing.T) {
 	w.expect("Drained=True Drained")
 }
 
+// TestReturnsAfterPause: five seconds pass between the last claim and Drained in full, also when no pod
+// was being evicted at the end.
+func TestReturnsAfterPause(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.pod("monitor", nil, 0)
+	w.pod("monitor", nil, 1)
+	for len(w.times) == 0 {
+		w.run(100*time.Millisecond, never)
+	}
+	w.drain.Spec.Paused = true
+	w.run(time.Minute, never)
+	w.expect("Draining=False Paused", "Drained=False PodsRemain")
+	w.run(700*time.Millisecond, never)
+	w.pods, w.claims = nil, nil
+	free := w.now
+	w.run(time.Minute, never)
+	w.expect("Drained=True Drained")
+	if since := w.condition("Drained").LastTransitionTime; since.Sub(free) < 4500*time.Millisecond || since.Sub(free) > 10*time.Second {
+		t.Errorf("Drained %s after the last claim has gone, want 5 s", since.Sub(free))
+	}
+}
+
 // TestReasons: everything else that blocks a pod has a reason of its own.
 func TestReasons(t *testing.T) {
 	for name, tt := range map[string]struct {

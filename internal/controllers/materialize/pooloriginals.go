@@ -63,8 +63,9 @@ func (l *PoolOriginals) version(pool Pool) uint64 {
 	return l.versions[pool]
 }
 
-// Learn notes what a stored slice says of its devices, in its record. Of a device that it
-// says nothing of, what was known is kept as long as it explains a value.
+// Learn notes what a stored slice says of its devices, in its record. What was known of a device is
+// kept as long as it explains a value that was published: the record says nothing of it, or was
+// written by a webhook that knew less.
 func (l *PoolOriginals) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
 	own, err := record.OriginalsOf(slice)
 	pool := PoolOf(slice)
@@ -78,12 +79,16 @@ func (l *PoolOriginals) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
 	if next == nil {
 		next = record.Originals{}
 	}
+	kept := known.Forgotten(slice, now)
 	for i := range slice.Spec.Devices {
-		device := &slice.Spec.Devices[i]
-		if said, has := own[device.Name]; has {
-			next[device.Name] = said
-		} else if !known.Explains(device, now) {
-			delete(next, device.Name)
+		name := slice.Spec.Devices[i].Name
+		said, has := own[name]
+		switch {
+		case kept[name]:
+		case has:
+			next[name] = said
+		default:
+			delete(next, name)
 		}
 	}
 	l.set(pool, next)

@@ -1,6 +1,7 @@
 package materialize_test
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -18,37 +19,64 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
-// TestRecovers: the driver has adopted the value of a patch and creates its slice again, while
-// no webhook knows what it had said before. The controller does, and stores that with one touch.
-// When the patch is deleted, the value goes, too.
+// TestRecovers: the driver has adopted the value of a patch and creates its slice again, while no
+// webhook knows what it had said before, or only what was known before the patch changed. The
+// controller does, and stores that with one touch. When the patch is deleted, the value goes, too.
 func TestRecovers(t *testing.T) {
-	for name, withPatch := range map[string]bool{"the patch stays": true, "the patch goes meanwhile": false} {
+	for name, tt := range map[string]recovery{
+		"the patch stays":                      {values: []string{"r1"}, then: "r1"},
+		"the patch goes meanwhile":             {values: []string{"r1"}},
+		"the patch changes meanwhile":          {values: []string{"r1"}, then: "r2"},
+		"an older value is known":              {values: []string{"r1", "r2"}, copied: true, then: "r2"},
+		"an older value is known, and no more": {values: []string{"r1", "r2"}, copied: true},
+		"two older values":                     {values: []string{"r1", "r2"}, copied: true, then: "r3"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testRecovers(t, withPatch) })
+			synctest.Test(t, tt.test)
 		})
 	}
 }
 
-func testRecovers(t *testing.T, withPatch bool) {
-	patches := []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", "")}
+type recovery struct {
+	// values are those of the patch, of which the driver has adopted the last one. With copied, a webhook
+	// that starts knows of the first one.
+	values []string
+	copied bool
+	// then is the value while the driver creates its slice again, empty for no patch.
+	then string
+}
+
+func (r recovery) test(t *testing.T) {
+	var patches []*v1alpha1.ResourceSlicePatch
+	set := func(value string) {
+		if patches = nil; value != "" {
+			patches = append(patches, rackPatch("p", value, ""))
+		}
+	}
 	webhook := func(pools *materialize.PoolOriginals) *materialize.Merger {
 		return materialize.NewMerger(materialize.Materialize, materialize.Patches{
 			All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
 		}, pools, nil, logr.Discard())
 	}
+	controller, copied := &materialize.PoolOriginals{}, &materialize.PoolOriginals{}
 	published := slice("s", "a", 1, 1)
-	controller := &materialize.PoolOriginals{}
-	controller.Learn(webhook(nil).Merge(published, nil, time.Now(), accept).Slice, time.Now())
-
-	restarted := webhook(&materialize.PoolOriginals{})
-	adopted := published.DeepCopy()
-	adopted.Spec.Devices[0].Attributes["dc.example.com/rack"] = resourceapi.DeviceAttribute{StringValue: patches[0].Spec.Devices.Attributes["dc.example.com/rack"].StringValue}
-	stored := restarted.Merge(adopted, nil, time.Now(), accept).Slice
+	var stored *resourceapi.ResourceSlice
+	for i, value := range r.values {
+		set(value)
+		incoming := cmp.Or(stored, published)
+		stored = webhook(nil).Merge(incoming, stored, time.Now(), accept).Slice
+		controller.Learn(stored, time.Now())
+		if i == 0 && r.copied {
+			copied.Learn(stored, time.Now())
+		}
+	}
+	adopted := stored.DeepCopy()
+	adopted.Annotations = nil
+	set(r.then)
+	restarted := webhook(copied)
+	stored = restarted.Merge(adopted, nil, time.Now(), accept).Slice
 	stored.ResourceVersion = "7"
 	controller.Learn(stored, time.Now())
-	if !withPatch {
-		patches = nil
-	}
 
 	var mutex sync.Mutex // guards what follows
 	var touches []materialize.Touch
@@ -61,7 +89,6 @@ func testRecovers(t *testing.T, withPatch bool) {
 		v.snapshot.Store(tracker.Merge(objects...))
 	}
 	show()
-	restarted = webhook(&materialize.PoolOriginals{})
 	resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize, PoolOriginals: controller,
 		Touch: func(_ context.Context, touch materialize.Touch) error {
 			mutex.Lock()
@@ -73,6 +100,7 @@ func testRecovers(t *testing.T, withPatch bool) {
 			}
 			stored = restarted.Merge(sent, stored, time.Now(), accept).Slice
 			controller.Learn(stored, time.Now())
+			copied.Learn(stored, time.Now())
 			show()
 			return nil
 		}})
@@ -84,7 +112,10 @@ func testRecovers(t *testing.T, withPatch bool) {
 	if len(touches) != 1 || touches[0].Version != "7" || touches[0].Record == "" {
 		t.Errorf("touches %+v, want one of version 7 with a record", touches)
 	}
-	patches = nil
+	if got := rack(stored); got != r.then {
+		t.Errorf("the device has the value %q, want %q", got, r.then)
+	}
+	set("")
 	if got := rack(webhook(nil).Merge(stored, stored, time.Now(), accept).Slice); got != "" {
 		t.Errorf("without patches the device has the value %q, want none: the driver did not publish it", got)
 	}

@@ -86,9 +86,9 @@ type verdict struct {
 	// recovered is the text of the record that the slice lacks.
 	recovered string
 	since     time.Time
-	merged  record.Merged
-	count   record.Count
-	patches []string
+	merged    record.Merged
+	count     record.Count
+	patches   []string
 }
 
 type pause struct {
@@ -247,13 +247,15 @@ func (t *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]s
 func (t *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceSlice, known record.Originals, now time.Time) *verdict {
 	result := view.Patched(stored.Name)
 	v := &verdict{stored: stored, result: result, since: now}
-	written, err := record.Read(record.Write{Incoming: stored, Old: stored, Known: known, Now: now})
-	if err != nil {
-		v.differs = true
-	}
-	if v.recovered, err = written.Recovered(); err != nil {
+	var err error
+	if v.recovered, err = record.Recover(stored, known, now); err != nil {
 		t.options.Logger.Error(err, "Cannot recover the recorded values of a driver", "slice", stored.Name, "driver", stored.Spec.Driver, "pool", stored.Spec.Pool.Name)
 	}
+	if v.recovered != "" {
+		stored = record.With(stored, v.recovered)
+	}
+	written, err := record.Read(record.Write{Incoming: stored, Old: stored, Known: known, Now: now})
+	v.differs = err != nil || v.recovered != ""
 	if t.options.Mode != Materialize {
 		result = nil
 	}

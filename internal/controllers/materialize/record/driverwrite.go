@@ -159,28 +159,6 @@ func (d *DriverWrite) recorded(device string) (Device, bool) {
 	return Device{}, false
 }
 
-// Recovered returns the text of the record that the slice of a write should have, if it has none of
-// a device whose values only Known explains; otherwise nothing. Such a slice was written while no
-// webhook knew what the driver had said before.
-func (d *DriverWrite) Recovered() (string, error) {
-	if len(d.left) == 0 { // also of a new publication
-		return "", nil
-	}
-	recovered := Originals{}
-	for i := range d.write.Incoming.Spec.Devices {
-		in := &d.write.Incoming.Spec.Devices[i]
-		recorded := slices.ContainsFunc(d.own, func(l Originals) bool { _, has := l[in.Name]; return has })
-		if !recorded && d.write.Known.Explains(in, d.write.Now) {
-			recovered[in.Name] = d.write.Known[in.Name]
-		}
-	}
-	if len(recovered) == 0 {
-		return "", nil
-	}
-	maps.Copy(recovered, d.own[0])
-	return recovered.Encode()
-}
-
 // copy makes a device of the slice of the DriverWrite a copy.
 func (d *DriverWrite) copy(device int) {
 	if d.Slice == d.write.Incoming {
@@ -478,6 +456,12 @@ func (d *DriverWrite) annotate(slice *resourceapi.ResourceSlice, originals Origi
 	if slice.Annotations[Annotation] == text {
 		return merged
 	}
+	merged.Slice = With(slice, text)
+	return merged
+}
+
+// With returns a copy of a slice that has the text of a record, or none if that is empty.
+func With(slice *resourceapi.ResourceSlice, text string) *resourceapi.ResourceSlice {
 	annotated := *slice
 	annotated.Annotations = maps.Clone(slice.Annotations)
 	if annotated.Annotations == nil {
@@ -486,8 +470,7 @@ func (d *DriverWrite) annotate(slice *resourceapi.ResourceSlice, originals Origi
 	if annotated.Annotations[Annotation] = text; text == "" {
 		delete(annotated.Annotations, Annotation)
 	}
-	merged.Slice = &annotated
-	return merged
+	return &annotated
 }
 
 // encode returns the text of before if the record has the same content.
