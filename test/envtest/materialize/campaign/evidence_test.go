@@ -50,9 +50,12 @@ func TestProblems(t *testing.T) {
 		"an error":                 {"d", "create", "", 500, 1, "refused to a driver"},
 		"an error during restarts": {"d", "create", "", 500, 150, ""},
 		"an empty update":          {controller.User, "patch", "{}", 200, 1, ""},
-		"an update with content":   {controller.User, "patch", `{"spec":{}}`, 200, 1, "not an empty update"},
-		"a deletion of ours":       {controller.User, "delete", "", 200, 1, "not an empty update"},
-		"an update of the webhook": {webhookUser, "update", "", 200, 1, "not an empty update"},
+		"an update of a record":    {controller.User, "patch", `{"metadata":{"resourceVersion":"7","annotations":{"dra-steward.io/materialized":"x"}}}`, 200, 1, ""},
+		"a record of any version":  {controller.User, "patch", `{"metadata":{"annotations":{"dra-steward.io/materialized":"x"}}}`, 200, 1, "changes more than the record"},
+		"another annotation":       {controller.User, "patch", `{"metadata":{"resourceVersion":"7","annotations":{"example.com/a":"x"}}}`, 200, 1, "changes more than the record"},
+		"an update with content":   {controller.User, "patch", `{"spec":{}}`, 200, 1, "changes more than the record"},
+		"a deletion of ours":       {controller.User, "delete", "", 200, 1, "changes more than the record"},
+		"an update of the webhook": {webhookUser, "update", "", 200, 1, "changes more than the record"},
 		"a right that we lack":     {controller.User, "patch", "{}", 403, 1, "refused"},
 	} {
 		var e entry
