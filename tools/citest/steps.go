@@ -213,6 +213,9 @@ func long(modules []string) (steps []step) {
 		steps = append(steps, step{
 			name: "scale from 100 to 1,000 nodes", dir: scaling, env: []string{"DRA_STEWARD_SCALE=100,500,1000"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^(TestScale|TestGuardForesight)$", "./measure"},
+		}, step{
+			name: "jobs replaced for 45m", dir: scaling, env: []string{"DRA_STEWARD_CHURN=45m"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestChurn$", "./measure"},
 		})
 	}
 	return steps

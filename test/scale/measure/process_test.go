@@ -20,8 +20,10 @@ import (
 
 // A process is the program that runs for long.
 type process struct {
-	name    string
-	log     string
+	name string
+	log  string
+	// metrics is the address of its metrics.
+	metrics string
 	command *exec.Cmd
 	// ready is how long it took until /readyz answered, leads until it led.
 	ready, leads time.Duration
