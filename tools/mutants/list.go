@@ -105,6 +105,7 @@ func drains() []mutant {
 		{name: "drained while claims remain", file: decide, old: `case n.Claims > 0:`, new: `case false:`},
 		{name: "a paused drain deletes at the deadline", file: decide, old: `action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused`, new: `action == v1alpha1.DeadlineDelete`},
 		{name: "drained in the moment before a replacement", file: decide, old: "	if !until.After(in.Now) {\n		return false\n	}\n", new: "	if true {\n		return false\n	}\n"},
+		{name: "a paused drain is drained at once", file: decide, old: `if c.is(kind).Reason != reason {`, new: `if c.is(kind).Reason == "" {`},
 		{name: "a returned claim is tried at once", file: returns, old: `if !retry.After(in.Now) {`, new: `if true {`},
 		{name: "attempts are not counted up", file: returns, old: `known.Count+1,`, new: `known.Count,`},
 		{name: "attempts are kept without a bound", file: returns, old: `over > 0 {`, new: `over > maxAttempts {`},
@@ -124,6 +125,8 @@ func patches() []mutant {
 		{name: "a dropped value comes back", file: write, old: `if !d.again && d.newPublication(old) {`, new: `if false {`},
 		{name: "the second call of a write is another write", file: write, old: `if d.again = len(incoming) > 0; !d.again {`, new: `if d.again = false; !d.again {`,
 			survives: "the originals that the first call wrote decide in the same way: no history of TestHistories differs"},
+		{name: "a webhook that knew less is believed", file: "internal/controllers/materialize/pooloriginals.go", old: `case kept[name]:`, new: `case kept[name] && !has:`},
+		{name: "what a slice lacks is not written", file: "internal/controllers/materialize/resyncer.go", old: `Record: v.recovered,`, new: ``},
 		{name: "a driver's own word is ours", file: write, old: `return Entry{Published: v}`, new: `return entry`},
 	}
 }
