@@ -151,6 +151,11 @@ func TestSuites(t *testing.T) {
 	if want := "cd test/envtest && DRA_STEWARD_CAMPAIGN=50m go test -count=1 -timeout=60m ./materialize/campaign"; !slices.ContainsFunc(steps, func(s step) bool { return s.String() == want }) {
 		t.Errorf("no long step is %q", want)
 	}
+	want := "cd test/schedulerperf && go test -count=1 -timeout=60m -tags=schedulerperf -run=^TestByTurns$/^SchedulingWithResourceClaimTemplate$/^full_500nodes$ ."
+	performance, err := performanceSteps("../..", []string{schedulerPerf})
+	if err != nil || !slices.ContainsFunc(performance, func(s step) bool { return s.String() == want }) {
+		t.Errorf("no long step is %q, %v", want, err)
+	}
 	if _, err := suite("everything", "../.."); err == nil {
 		t.Error("an unknown suite must be refused")
 	}

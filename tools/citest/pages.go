@@ -32,15 +32,7 @@ func renderPages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	evictions, err := readEvictions(root)
-	if err != nil {
-		return nil, err
-	}
-	drains, err := readDrains(root)
-	if err != nil {
-		return nil, err
-	}
-	histories, err := readPatches(root)
+	measured, err := labTables(root)
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +41,11 @@ func renderPages(root string) (map[string]string, error) {
 		return nil, err
 	}
 	pages := map[string]string{}
-	for _, one := range []struct{ page, name, table string }{
-		{"CONTRIBUTING.md", "parts", r.partTable(steps)},
-		{"CONTRIBUTING.md", "flakes", flakeTable(runs)},
-		{"docs/compatibility.md", "features", r.matrix()},
-		{"docs/performance-lab.md", "evictions", campaignTable(evictions)},
-		{"docs/performance-lab.md", "drains", campaignTable(drains)},
-		{"docs/performance-lab.md", "patches", campaignTable(histories)},
-	} {
+	for _, one := range append(measured,
+		pageTable{"CONTRIBUTING.md", "parts", r.partTable(steps)},
+		pageTable{"CONTRIBUTING.md", "flakes", flakeTable(runs)},
+		pageTable{"docs/compatibility.md", "features", r.matrix()},
+	) {
 		file := filepath.Join(root, one.page)
 		text, read := pages[file]
 		if !read {
@@ -71,6 +60,33 @@ func renderPages(root string) (map[string]string, error) {
 		}
 	}
 	return pages, nil
+}
+
+// A pageTable is a table of a page, behind the comment with its name.
+type pageTable struct{ page, name, table string }
+
+// labTables returns the tables of the lab book.
+func labTables(root string) ([]pageTable, error) {
+	const page = "docs/performance-lab.md"
+	evictions, err := readEvictions(root)
+	if err != nil {
+		return nil, err
+	}
+	drains, err := readDrains(root)
+	if err != nil {
+		return nil, err
+	}
+	histories, err := readPatches(root)
+	if err != nil {
+		return nil, err
+	}
+	performance, err := performanceTable(root)
+	return []pageTable{
+		{page, "evictions", campaignTable(evictions)},
+		{page, "drains", campaignTable(drains)},
+		{page, "patches", campaignTable(histories)},
+		{page, "scheduler_perf", performance},
+	}, err
 }
 
 // between puts a table after its comment, in the place of the lines up to the next empty one.

@@ -91,7 +91,8 @@ func suite(name, root string) ([]step, error) {
 		}
 		return steps, err
 	case "long":
-		return long(modules), nil
+		performance, err := performanceSteps(root, modules)
+		return append(long(modules), performance...), err
 	}
 	return nil, fmt.Errorf("no suite %q: want short, all, long or lint", name)
 }
