@@ -211,15 +211,18 @@ func long(modules []string) (steps []step) {
 		steps = append(steps, longControlPlane()...)
 	}
 	if slices.Contains(modules, scaling) {
-		steps = append(steps, step{
-			name: "scale from 100 to 1,000 nodes", dir: scaling, env: []string{"DRA_STEWARD_SCALE=100,500,1000"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^(TestScale|TestGuardForesight)$", "./measure"},
-		}, step{
-			name: "jobs replaced for 45m", dir: scaling, env: []string{"DRA_STEWARD_CHURN=45m"},
-			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestChurn$", "./measure"},
-		})
+		steps = append(steps, onManyNodes("scale from 100 to 1,000 nodes", "^(TestScale|TestGuardForesight)$", "DRA_STEWARD_SCALE=100,500,1000"),
+			onManyNodes("jobs replaced for 45m", "^TestChurn$", "DRA_STEWARD_CHURN=45m"))
 	}
 	return steps
+}
+
+// onManyNodes measures large clusters.
+func onManyNodes(name, run, env string) step {
+	return step{
+		name: name, dir: scaling, env: []string{env},
+		args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=" + run, "./measure"},
+	}
 }
 
 // onKubelets are long tests of test/node.
