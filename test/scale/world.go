@@ -26,6 +26,8 @@ const (
 	Patches = 100
 	// PodsPerJob is how many pods a job has. They are in one namespace.
 	PodsPerJob = 10
+	// ChurnRounds is how many rounds of [World.Churned] replace each job once.
+	ChurnRounds = 10
 	// App is the value of the label app of all pods, which budgets select.
 	App = "trainer"
 )
@@ -92,7 +94,7 @@ func gcd(a, b int) int {
 func (w World) Churned(round int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for claim := range w.Claims() {
-			if (claim/PodsPerJob+round)%10 == 0 && !yield(claim) {
+			if (claim/PodsPerJob+round)%ChurnRounds == 0 && !yield(claim) {
 				return
 			}
 		}

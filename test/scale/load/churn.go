@@ -12,9 +12,6 @@ import (
 	"github.com/dra-steward/dra-steward/test/scale"
 )
 
-// perTen is how many rounds pass until the same jobs are replaced again.
-const perTen = 10
-
 // Churn replaces the pods and claims of a round, from 1: those of before end and are deleted,
 // and others get their devices.
 func Churn(ctx context.Context, config *rest.Config, w scale.World, round int) error {
@@ -23,7 +20,7 @@ func Churn(ctx context.Context, config *rest.Config, w scale.World, round int) e
 		return err
 	}
 	for _, step := range []func(context.Context, int) error{
-		func(ctx context.Context, i int) error { return l.remove(ctx, w, i, max(0, round-perTen)) },
+		func(ctx context.Context, i int) error { return l.remove(ctx, w, i, max(0, round-scale.ChurnRounds)) },
 		func(ctx context.Context, i int) error { return l.workload(ctx, w, i, round) },
 	} {
 		err := parallel(ctx, func(yield func(func(context.Context) error) bool) {
