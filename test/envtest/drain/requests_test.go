@@ -89,7 +89,6 @@ func TestEvictionRequestsWithController(t *testing.T) {
 
 // TestEvictionRequestsEndWithTheDrain: deleting a drain withdraws its requests.
 func TestEvictionRequestsEndWithTheDrain(t *testing.T) {
-	takesMinutes(t)
 	s := newSite(t, "withdrawn", 1)
 	s.publish(1, 2, 0)
 	s.replicas("web", 1, "")
