@@ -68,18 +68,23 @@ func (l *PoolOriginals) version(pool Pool) uint64 {
 // written by a webhook that knew less.
 func (l *PoolOriginals) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
 	own, err := record.OriginalsOf(slice)
+	if err != nil {
+		return
+	}
+	// Reads the record again. Admission waits for the mutex, so this comes before it.
+	published, _ := record.Published(slice)
 	pool := PoolOf(slice)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	known := l.pools[pool]
-	if err != nil || len(own)+len(known) == 0 {
+	if len(own)+len(known) == 0 {
 		return
 	}
 	next := maps.Clone(known)
 	if next == nil {
 		next = record.Originals{}
 	}
-	kept := known.Forgotten(slice, now)
+	kept := known.Forgotten(published, now)
 	for i := range slice.Spec.Devices {
 		name := slice.Spec.Devices[i].Name
 		said, has := own[name]

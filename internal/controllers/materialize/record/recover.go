@@ -11,7 +11,14 @@ import (
 // A webhook that did not know the newest values that we had written has taken them for those of the
 // driver. What is known explains them.
 func Recover(slice *resourceapi.ResourceSlice, known Originals, now time.Time) (string, error) {
-	forgotten := known.Forgotten(slice, now)
+	if len(known) == 0 {
+		return "", nil
+	}
+	published, err := Published(slice)
+	if err != nil {
+		published = slice
+	}
+	forgotten := known.Forgotten(published, now)
 	if len(forgotten) == 0 {
 		return "", nil
 	}
@@ -29,16 +36,9 @@ func Recover(slice *resourceapi.ResourceSlice, known Originals, now time.Time) (
 	return recovered.Encode()
 }
 
-// Forgotten returns the names of the devices of a stored slice that, as the record of the slice has
-// it, were published with a value that we wrote, or did, and are otherwise as their driver said.
-func (l Originals) Forgotten(slice *resourceapi.ResourceSlice, now time.Time) map[string]bool {
-	if len(l) == 0 {
-		return nil
-	}
-	published, err := Published(slice)
-	if err != nil {
-		published = slice
-	}
+// Forgotten returns the names of the devices of a slice, as [Published] returns it, that were
+// published with a value that we wrote, or did, and are otherwise as their driver said.
+func (l Originals) Forgotten(published *resourceapi.ResourceSlice, now time.Time) map[string]bool {
 	var forgotten map[string]bool
 	for i := range published.Spec.Devices {
 		if device := &published.Spec.Devices[i]; l.Explains(device, now) {
