@@ -40,21 +40,29 @@ func newSorted(objects []runtime.Object) *sorted {
 	return s
 }
 
-// keyOf is what an object is sorted by. Its managed fields are dropped: they are often the largest
-// part, and not read.
+// keyOf is what an object is sorted by.
 func keyOf(object runtime.Object) (string, bool) {
 	about, err := meta.Accessor(object)
 	if err != nil {
 		return "", false // only a status has no name
 	}
-	about.SetManagedFields(nil)
 	return about.GetNamespace() + "/" + about.GetName(), true
+}
+
+// dropManagedFields saves memory: they are often the largest part of an object, and not read.
+func dropManagedFields(object runtime.Object) error {
+	about, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	about.SetManagedFields(nil)
+	return nil
 }
 
 // put keeps an object, or drops it.
 func (s *sorted) put(object runtime.Object, there bool) {
 	key, ok := keyOf(object)
-	if !ok {
+	if !ok || dropManagedFields(object) != nil {
 		return
 	}
 	at, known := slices.BinarySearch(s.keys, key)

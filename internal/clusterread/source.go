@@ -176,10 +176,11 @@ func readPages[L runtime.Object](ctx context.Context, progress *cmdutil.Progress
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		progress.Say("reading %s: %d", what, read)
 		page, err := from.List(ctx, options)
-		if err == nil {
-			read += meta.LenList(page)
+		if err != nil {
+			return page, err
 		}
-		return page, err
+		read += meta.LenList(page)
+		return page, meta.EachListItem(page, dropManagedFields)
 	})
 	all, _, err := pages.List(ctx, metav1.ListOptions{})
 	if err != nil {
