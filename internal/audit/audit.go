@@ -9,8 +9,10 @@ import (
 	"slices"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -122,13 +124,14 @@ func (a *Auditor) Check(object Object) ([]Finding, error) {
 	}
 	kind, meta := object.Kind.Kind, h.Metadata
 	at := Finding{Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Generated: h.generated(kind)}
+	request := review.Request{Kind: object.Kind, Object: object.JSON, Decoded: new(runtime.Object), Namespace: meta.Namespace, Now: a.timeOf(object)}
 	var findings []Finding
 	for _, subresource := range []string{"", "status"} {
 		if subresource != "" && !h.allocated(kind) {
 			continue
 		}
-		answer, err := a.raised.Validate(review.Request{Kind: object.Kind, Subresource: subresource, Object: object.JSON,
-			Namespace: meta.Namespace, Now: a.timeOf(object)})
+		request.Subresource = subresource
+		answer, err := a.raised.Validate(request)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.Kind.Kind, fullName(meta.Namespace, meta.Name), err)
 		}
@@ -172,7 +175,7 @@ type head struct {
 }
 
 func headOf(object Object) (h head, err error) {
-	if err := json.Unmarshal(object.JSON, &h); err != nil {
+	if err := jsonv2.Unmarshal(object.JSON, &h); err != nil {
 		return h, fmt.Errorf("%s: %w", object.Kind.Kind, err)
 	}
 	return h, nil

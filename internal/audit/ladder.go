@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -64,9 +66,9 @@ func (l *Ladder) Check(object Object) (name string, outcomes []Outcome, _ error)
 	}
 	meta := h.Metadata
 	name = object.Kind.Kind + " " + fullName(meta.Namespace, meta.Name)
-	written, allocated := l.auditor.timeOf(object), h.allocated(object.Kind.Kind)
+	request := review.Request{Kind: object.Kind, Object: object.JSON, Decoded: new(runtime.Object), Namespace: meta.Namespace, Now: l.auditor.timeOf(object)}
 	for _, step := range l.steps {
-		outcome, err := step.check(review.Request{Kind: object.Kind, Object: object.JSON, Namespace: meta.Namespace, Now: written}, allocated)
+		outcome, err := step.check(request, h.allocated(object.Kind.Kind))
 		if err != nil {
 			return name, nil, fmt.Errorf("%s: %w", name, err)
 		}

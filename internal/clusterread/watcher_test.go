@@ -71,6 +71,14 @@ func reads(t *testing.T, s *server, warn *bytes.Buffer) (func() (string, error),
 	}, r.watcher
 }
 
+// TestManagedFields: a list without a watcher has none either.
+func TestManagedFields(t *testing.T) {
+	nodes, err := list[*corev1.Node](t.Context(), &reading{}, "nodes", &server{nodes: []string{"a"}})
+	if err != nil || len(nodes) != 1 || nodes[0].ManagedFields != nil {
+		t.Errorf("the list has %+v, %v, want one node without managed fields", nodes, err)
+	}
+}
+
 // TestWatcher: a list is read once, and then kept by its watch; a watch that ends goes on from
 // its last version, and one that is too old begins again with a list.
 func TestWatcher(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -17,8 +18,8 @@ var written = []struct{ version, kind, subresource string }{
 }
 
 // FuzzReview gives any bytes to the pipeline, as the webhook does with what it is
-// sent. It must not panic, must answer alike twice, and the answer must have a bound
-// that does not depend on what is written.
+// sent. It must not panic, must answer alike twice, also to an object that it has decoded
+// before, and the answer must have a bound that does not depend on what is written.
 func FuzzReview(f *testing.F) {
 	for _, seed := range []string{
 		"", "null", "{}", "[", `{"spec": null}`, "\xff",
@@ -34,10 +35,15 @@ func FuzzReview(f *testing.F) {
 		f.Add([]byte(seed), []byte("{}"))
 	}
 	f.Fuzz(func(t *testing.T, object, old []byte) {
+		decoded := map[string]*runtime.Object{}
 		for _, w := range written {
+			if decoded[w.kind] == nil {
+				decoded[w.kind] = new(runtime.Object)
+			}
 			for name, step := range steps(review.Reviewer{}) {
 				req := request(w.version, w.kind, w.subresource, string(object), string(old))
 				answer, err := step(req)
+				req.Decoded = decoded[w.kind]
 				again, secondErr := step(req)
 				if diff := cmp.Diff(answer, again); diff != "" || (err == nil) != (secondErr == nil) {
 					t.Errorf("%s %v: another answer the second time: %v, %v\n%s", name, w, err, secondErr, diff)

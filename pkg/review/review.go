@@ -9,6 +9,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
@@ -34,6 +35,9 @@ type Request struct {
 	// Object is the object as JSON in the v1 form of its kind. DeviceTaintRules may
 	// be in any version: their fields are the same.
 	Object []byte
+	// Decoded keeps what Object is, for further requests with the same Object and to Reviewers
+	// with the same Profile; nil decodes it each time. A report asks up to ten times about a claim.
+	Decoded *runtime.Object
 	// Old is what is stored now, nil on creation.
 	Old []byte
 	// Namespace is that of the object, as the API server names it; empty outside of a
@@ -351,9 +355,17 @@ func (k kindOf[T]) policies(r Reviewer, answer *Answer, obj *T, old func() (*T, 
 }
 
 func (k kindOf[T]) object(r Reviewer, req Request) (*T, error) {
+	if req.Decoded != nil && *req.Decoded != nil {
+		if kept, is := any((*req.Decoded).DeepCopyObject()).(*T); is {
+			return kept, nil
+		}
+	}
 	obj, err := k.decode(r, "object", req.Object)
 	if err == nil && obj == nil {
 		err = fmt.Errorf("the request has no object: a %s is expected as JSON", req.Kind.Kind)
+	}
+	if known, is := any(obj).(runtime.Object); is && err == nil && req.Decoded != nil {
+		*req.Decoded = known.DeepCopyObject() // a review fills in defaults
 	}
 	return obj, err
 }
