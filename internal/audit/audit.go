@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -175,7 +174,7 @@ type head struct {
 }
 
 func headOf(object Object) (h head, err error) {
-	if err := jsonv2.Unmarshal(object.JSON, &h); err != nil {
+	if err := json.Unmarshal(object.JSON, &h); err != nil {
 		return h, fmt.Errorf("%s: %w", object.Kind.Kind, err)
 	}
 	return h, nil

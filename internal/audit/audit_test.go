@@ -60,6 +60,17 @@ func judged(t *testing.T, o audit.Options, objects ...audit.Object) (audit.Resul
 	return report, lines
 }
 
+// TestDuplicateParameters: API servers store what is in opaque parameters as it is, so that a tenant
+// may store a duplicate name. Such a claim is checked as any other one.
+func TestDuplicateParameters(t *testing.T) {
+	stored := object("ResourceClaim", `{"metadata": {"namespace": "team-a", "name": "twice"}, "spec": {"devices": {
+		"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "tolerations": [{"operator": "Exists"}]}}],
+		"config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"a": 1, "a": 2}}}]}}}`)
+	if _, lines := judged(t, audit.Options{Raise: []string{"DRA-TOL-001"}}, stored); len(lines) != 1 || lines[0] != "DRA-TOL-001 deny team-a/twice" {
+		t.Errorf("found %q, want the toleration of team-a/twice", lines)
+	}
+}
+
 // TestRaise: what warns today is refused, what is off is not, and what --raise names is
 // although it is off.
 func TestRaise(t *testing.T) {
