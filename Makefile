@@ -1,8 +1,8 @@
-# make help lists the targets. Go and make are all that is needed; gcc, if there is
-# one, adds the race detector to the tests.
+# make help lists the targets. Go and make are all that is needed; with gcc, make test checks
+# the words of texts, and make test-long has a part with the race detector.
 
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dra-steward
-CITEST = go build -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
+CITEST = CGO_ENABLED=0 go build -trimpath -o "$(CACHE)/bin/citest" ./tools/citest && exec "$(CACHE)/bin/citest"
 
 .DEFAULT_GOAL := help
 .PHONY: help build image-root image image-push sbom krew snapshot docs demo test test-short test-long test-hostile test-node flakes bench-long bench-policies oracle mutants lint prose generate

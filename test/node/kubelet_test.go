@@ -35,7 +35,7 @@ func buildKubelet(ctx context.Context) (string, error) {
 func buildTool(ctx context.Context, module, name string) (string, error) {
 	command := exec.CommandContext(ctx, "go", "tool", "-n", name)
 	command.Dir = filepath.Join("testdata", module)
-	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly")
+	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -trimpath", "CGO_ENABLED=0")
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	return strings.TrimSpace(string(out)), err

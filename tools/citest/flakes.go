@@ -122,7 +122,7 @@ func (r *flakeRun) repeat(ctx context.Context, pkg testedPackage) error {
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "test")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, ".")
-	build.Dir = pkg.dir
+	build.Dir, build.Env = pkg.dir, compileOnce()
 	if text, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", build, err, text)
 	}

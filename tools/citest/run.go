@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -21,7 +20,7 @@ const patience = time.Minute
 func (s step) run(ctx context.Context, out io.Writer, report *Results) error {
 	command := exec.CommandContext(ctx, s.args[0], s.args[1:]...)
 	command.Dir = s.dir
-	command.Env = append(os.Environ(), s.env...)
+	command.Env = s.environment()
 	ownGroup(command)
 	command.WaitDelay = time.Minute
 

@@ -39,6 +39,9 @@ var olderMinors = []string{"1.36", "1.35", "1.34"}
 // kubeletVariable is the minor of the kubelet of test/node, if it is not the newest.
 const kubeletVariable = "DRA_STEWARD_KUBELET"
 
+// raced is the part with the race detector.
+const raced = "root module with the race detector"
+
 // prose is the module that checks the texts for users.
 const prose = "tools/prose"
 
@@ -58,6 +61,22 @@ type step struct {
 	silent bool
 	// parallel steps run at the same time as the next ones: they mostly wait.
 	parallel bool
+	// cgo steps are the race detector and vale, which need a C compiler.
+	cgo bool
+}
+
+// compileOnce are the settings with which vet, staticcheck, the tests and the programs that tests
+// build compile a package once, and a second clone does not compile it again.
+func compileOnce() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
+}
+
+// environment is that of the command.
+func (s step) environment() []string {
+	if s.cgo {
+		return append(os.Environ(), s.env...)
+	}
+	return append(compileOnce(), s.env...)
 }
 
 // String is the command line that runs the step alone.
@@ -87,7 +106,11 @@ func suite(name, root string) ([]step, error) {
 			})
 		}
 		for _, module := range inOrder(modules) {
-			steps = append(steps, test(module))
+			s := test(module)
+			if os.Getenv("CI") == "true" {
+				s = again(s)
+			}
+			steps = append(steps, s)
 		}
 		return steps, err
 	case "long":
@@ -147,19 +170,14 @@ func lintSteps(modules []string, staticcheck string) []step {
 	}
 	if slices.Contains(modules, prose) {
 		// From its folder to the root of the tree.
-		steps = append(steps, step{name: "prose", dir: prose, args: []string{"go", "run", ".", "../.."}})
+		steps = append(steps, step{name: "prose", dir: prose, cgo: true, args: []string{"go", "run", ".", "../.."}})
 	}
 	return steps
 }
 
-// test returns the step that tests one module: with the race detector, but for the
-// modules whose time goes into other processes.
+// test returns the step that tests one module. Lint has vetted its packages.
 func test(module string) step {
-	args := []string{"go", "test", "-json"}
-	if module == "." && canRace() {
-		// With the race detector on a busy machine a package can take more than the 10 minutes of the default.
-		args = append(args, "-race", "-timeout=30m")
-	}
+	args := []string{"go", "test", "-json", "-vet=off"}
 	if slices.Contains(controlPlane, module) {
 		// Their packages wait three quarters of the time: one more than the two cores.
 		args = append(args, "-p=3")
@@ -168,7 +186,14 @@ func test(module string) step {
 		// The first run builds Kubernetes.
 		args = append(args, "-timeout=60m")
 	}
-	return step{name: "test " + module, dir: module, args: append(args, "./..."), parallel: slices.Contains(waiting, module)}
+	return step{name: "test " + module, dir: module, cgo: module == prose, args: append(args, "./..."), parallel: slices.Contains(waiting, module)}
+}
+
+// again runs tests whose results go test keeps: it does not see what programs that tests start read, nor what
+// TestMain reads of the environment.
+func again(s step) step {
+	s.args = slices.Insert(s.args, 2, "-count=1")
+	return s
 }
 
 func long(modules []string) (steps []step) {
@@ -177,8 +202,7 @@ func long(modules []string) (steps []step) {
 			s := test(module)
 			s.name += " on all minors"
 			s.env = []string{"DRA_STEWARD_ORACLE=all"}
-			s.args = slices.Insert(s.args, 2, "-count=1") // a kept result says nothing of today
-			steps = append(steps, s)
+			steps = append(steps, again(s))
 		}
 	}
 	for _, minor := range olderMinors {
@@ -187,12 +211,12 @@ func long(modules []string) (steps []step) {
 				s := test(module)
 				s.name += " on " + minor
 				s.env = []string{"DRA_STEWARD_KUBERNETES=" + minor}
-				// What TestMain reads of the environment is not part of the key under
-				// which go test keeps results: those of another minor would be taken.
-				s.args = slices.Insert(s.args, 2, "-count=1")
-				steps = append(steps, s)
+				steps = append(steps, again(s))
 			}
 		}
+	}
+	if slices.Contains(modules, ".") && canRace() {
+		steps = append(steps, step{name: raced, dir: ".", cgo: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1", "-race", "-timeout=60m", "./..."}})
 	}
 	if slices.Contains(modules, ".") {
 		steps = append(steps, step{
@@ -211,7 +235,7 @@ func long(modules []string) (steps []step) {
 		steps = append(steps, longControlPlane()...)
 	}
 	if slices.Contains(modules, scaling) {
-		steps = append(steps, onManyNodes("scale from 100 to 1,000 nodes", "^(TestScale|TestGuardForesight)$", "DRA_STEWARD_SCALE=100,500,1000"),
+		steps = append(steps, onManyNodes("scale from 100 to 1,000 nodes", "^Test(Scale|GuardForesight|Reactions)$", "DRA_STEWARD_SCALE=100,500,1000"),
 			onManyNodes("jobs replaced for 45m", "^TestChurn$", "DRA_STEWARD_CHURN=45m"))
 	}
 	return steps
@@ -254,8 +278,8 @@ func campaigns(modules []string) (steps []step) {
 		if !slices.Contains(modules, one.module) {
 			continue
 		}
-		args := []string{"go", "test", "-json", "-count=1", "-timeout=60m"}
-		if !slices.Contains(controlPlane, one.module) && canRace() {
+		args, race := []string{"go", "test", "-json", "-count=1", "-timeout=60m"}, !slices.Contains(controlPlane, one.module) && canRace()
+		if race {
 			args = append(args, "-race")
 		}
 		if one.run != "" {
@@ -263,7 +287,7 @@ func campaigns(modules []string) (steps []step) {
 		}
 		steps = append(steps, step{
 			name: one.name + " for " + one.length, dir: one.module,
-			env: []string{"DRA_STEWARD_CAMPAIGN=" + one.length}, args: append(args, one.at),
+			env: []string{"DRA_STEWARD_CAMPAIGN=" + one.length}, cgo: race, args: append(args, one.at),
 		})
 	}
 	return steps
@@ -351,7 +375,7 @@ func canRace() bool {
 // Called by its path it works in every module.
 func toolPath(tool string) (string, error) {
 	command := exec.Command("go", "tool", "-modfile=go.tools.mod", "-n", tool)
-	command.Stderr = os.Stderr
+	command.Env, command.Stderr = compileOnce(), os.Stderr
 	out, err := command.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", command, err)

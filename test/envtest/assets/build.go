@@ -146,9 +146,9 @@ func (r buildRequest) goCommand(ctx context.Context, dir string, seen func(line 
 func goEnv(temp string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"GOOS", "GOARCH", "GOWORK", "GOFLAGS", "GOTMPDIR"}, name)
+		return slices.Contains([]string{"GOOS", "GOARCH", "GOWORK", "GOFLAGS", "GOTMPDIR", "CGO_ENABLED"}, name)
 	})
-	env = append(env, "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
+	env = append(env, "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath", "CGO_ENABLED=0")
 	if temp != "" {
 		env = append(env, "GOTMPDIR="+temp)
 	}

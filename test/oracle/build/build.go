@@ -162,9 +162,9 @@ func goCommand(ctx context.Context, dir, temp string, log io.Writer, args ...str
 	command.Dir = dir
 	command.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"GOOS", "GOARCH", "GOWORK", "GOFLAGS", "GOTMPDIR"}, name)
+		return slices.Contains([]string{"GOOS", "GOARCH", "GOWORK", "GOFLAGS", "GOTMPDIR", "CGO_ENABLED"}, name)
 	})
-	command.Env = append(command.Env, "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false", "GOTMPDIR="+temp)
+	command.Env = append(command.Env, "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath", "CGO_ENABLED=0", "GOTMPDIR="+temp)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = interruptGrace
 	var stdout, stderr bytes.Buffer

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -27,9 +26,7 @@ const maxStays = 128
 // control plane with one webhook of the chart: the time of a write, the API server included, and
 // the memory of the process. The number of nodes is the last one of stepsVariable.
 func TestGuardForesight(t *testing.T) {
-	if testing.Short() {
-		t.Skip("no control plane is started in short mode")
-	}
+	needsScale(t)
 	w := scale.World{Nodes: lastStep(t), Seed: 1}
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
 	cluster, err := envtest.Start(t.Context(), envtest.Options{AuditPolicy: auditPolicy, DeviceTaintRules: true, Output: logWriter{t}})
@@ -48,11 +45,7 @@ func TestGuardForesight(t *testing.T) {
 	clients, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	runs := map[bool]*guarded{false: {}, true: {}}
-	ways := []bool{false, true, true, false}
-	if rounds() == 1 {
-		ways = ways[:2]
-	}
-	for _, foresight := range ways {
+	for _, foresight := range []bool{false, true, true, false} {
 		t.Run(fmt.Sprint("foresight ", foresight), func(t *testing.T) { runs[foresight].measure(t, r, clients, warned, w, foresight) })
 	}
 	if t.Failed() {
@@ -72,7 +65,7 @@ func TestGuardForesight(t *testing.T) {
 // lastStep is the last number of nodes of stepsVariable.
 func lastStep(t *testing.T) int {
 	t.Helper()
-	steps := strings.Split(cmp.Or(os.Getenv(stepsVariable), "100"), ",")
+	steps := strings.Split(os.Getenv(stepsVariable), ",")
 	nodes, err := strconv.Atoi(steps[len(steps)-1])
 	must(t, err)
 	return nodes

@@ -52,9 +52,7 @@ const maxReactions = 1.5
 // control plane: memory, processor time and requests, at rest and while the drivers of 100 nodes
 // publish a taint and take it back. The number of nodes is the last one of stepsVariable.
 func TestReactions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("no control plane is started in short mode")
-	}
+	needsScale(t)
 	w := scale.World{Nodes: lastStep(t), Seed: 1}
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", "8589934592")
 	cluster, err := envtest.Start(t.Context(), envtest.Options{AuditPolicy: controllerAudit, DeviceTaintRules: true, Output: logWriter{t}})
@@ -73,12 +71,8 @@ func TestReactions(t *testing.T) {
 	config.QPS, config.ContentType = -1, apiruntime.ContentTypeProtobuf
 	clients, err := kubernetes.NewForConfig(config)
 	must(t, err)
-	turns := []bool{false, true, true, false}
-	if rounds() == 1 {
-		turns = turns[:2]
-	}
 	all := map[bool][]reacted{}
-	for _, with := range turns {
+	for _, with := range []bool{false, true, true, false} {
 		t.Run(fmt.Sprint("reactions ", with), func(t *testing.T) {
 			r := off
 			if with {

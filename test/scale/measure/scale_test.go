@@ -33,6 +33,14 @@ import (
 // stepsVariable has the numbers of nodes to measure, separated by commas; the default is 100.
 const stepsVariable = "DRA_STEWARD_SCALE"
 
+// needsScale skips a test that compares two configurations of a release for minutes, unless numbers of nodes are set.
+func needsScale(t *testing.T) {
+	t.Helper()
+	if os.Getenv(stepsVariable) == "" {
+		t.Skipf("two configurations are compared for minutes; make test-long does it, as does %s=100", stepsVariable)
+	}
+}
+
 // rounds is how often each command runs, by turns with bare lists, of which the median counts,
 // and how long other measurements take.
 func rounds() int {
