@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/dra-steward/dra-steward/internal/freeport"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
@@ -95,7 +95,11 @@ func (c *Cluster) startComponent(ctx context.Context, what component) error {
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		port, err := freePort()
+		address, err := freeport.Loopback()
+		if err != nil {
+			return err
+		}
+		_, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return err
 		}
@@ -172,14 +176,4 @@ func arguments(flags map[string][]string) []string {
 		}
 	}
 	return args
-}
-
-// freePort returns a port of the loopback interface that was free just now.
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	return strconv.Itoa(port), listener.Close()
 }

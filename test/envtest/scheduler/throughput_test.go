@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/internal/freeport"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 )
@@ -269,12 +269,8 @@ func (w *world) run(b *testing.B, c contender, name string) *schedulerProcess {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Loopback()
 	if err != nil {
-		b.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
 		b.Fatal(err)
 	}
 	flags := map[string]string{

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/dra-steward/dra-steward/internal/freeport"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/webhook"
@@ -59,11 +59,12 @@ func (p *Prepared) configure(certificates, kubeconfig string) error {
 
 // Place gives the program addresses without a listener.
 func (p *Prepared) Place() error {
-	ports, err := freePorts(3)
-	if err != nil {
-		return err
+	for _, address := range []*string{&p.Address, &p.Health, &p.Metrics} {
+		var err error
+		if *address, err = freeport.Loopback(); err != nil {
+			return err
+		}
 	}
-	p.Address, p.Health, p.Metrics = ports[0], ports[1], ports[2]
 	return p.replace(map[string]string{
 		"--address":         p.Address,
 		"--health-address":  p.Health,
@@ -125,20 +126,6 @@ func arguments(deployment *unstructured.Unstructured) ([]string, error) {
 	container, _ := containers[0].(map[string]any)
 	args, _, err := unstructured.NestedStringSlice(container, "args")
 	return args, err
-}
-
-// freePorts returns n addresses on loopback without a listener.
-func freePorts(n int) ([]string, error) {
-	var addresses []string
-	for range n {
-		listener, err := net.Listen("tcp", loopback+":0")
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close()
-		addresses = append(addresses, listener.Addr().String())
-	}
-	return addresses, nil
 }
 
 // Prepare makes the certificate, renders the chart and takes from it what the
