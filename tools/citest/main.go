@@ -12,6 +12,7 @@
 //	                parts that have passed at this commit do not run again
 //	citest lint     formatting, vet, staticcheck, and the words of the texts for users
 //	citest flakes   the packages that match a second argument, again and again under load
+//	citest parts    the names of the parts of long, as JSON
 //	citest pages    write the tables of recorded results into the pages
 //	citest ranges   compare the output of benchmarks, on standard input, with test/results/ranges.tsv
 //
@@ -40,12 +41,14 @@ func main() {
 // could not start.
 func run(ctx context.Context, args []string, out io.Writer) int {
 	if len(args) != 1 && !(len(args) == 2 && (args[0] == "long" || args[0] == "flakes")) {
-		fmt.Fprintln(out, "citest: want one suite: short, all, long, lint, flakes, pages or ranges; long takes a regular expression of parts, flakes one of packages")
+		fmt.Fprintln(out, "citest: want one suite: short, all, long, lint, flakes, parts, pages or ranges; long takes a regular expression of parts, flakes one of packages")
 		return 2
 	}
 	switch args[0] {
 	case "flakes":
 		return ended(flakes(ctx, strings.Join(args[1:], ""), out), out)
+	case "parts":
+		return ended(writeParts(".", out), out)
 	case "pages":
 		return ended(writePages("."), out)
 	case "ranges":

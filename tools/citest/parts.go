@@ -84,6 +84,19 @@ func keptHere(ctx context.Context) (*kept, error) {
 	return readKept(filepath.Join(cache, "dra-steward", "test-long.json"), strings.TrimSpace(string(commit)))
 }
 
+// writeParts writes the names of the parts, of which the workflow makes a job each.
+func writeParts(root string, out io.Writer) error {
+	parts, err := suite("long", root)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for _, part := range parts {
+		names = append(names, part.name)
+	}
+	return json.NewEncoder(out).Encode(names)
+}
+
 // runParts runs the parts whose names match, or those that have not passed, and prints a table
 // of all. newResults makes the report of one part.
 func runParts(ctx context.Context, parts []step, only string, k *kept, record *recorder, out io.Writer, newResults func() *Results) (failed bool, _ error) {

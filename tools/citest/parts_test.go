@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,6 +56,27 @@ func TestParts(t *testing.T) {
 	got, err := os.ReadFile(ran)
 	if want := "first\nsecond\nsecond\nfirst\nsecond\n"; err != nil || string(got) != want {
 		t.Errorf("%v, ran %q, want %q", err, got, want)
+	}
+}
+
+// TestWriteParts: each name, as a regular expression, selects its part and no other.
+func TestWriteParts(t *testing.T) {
+	t.Chdir("../..")
+	var out strings.Builder
+	if err := writeParts(".", &out); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	if err := json.Unmarshal([]byte(out.String()), &names); err != nil || len(names) < 40 || strings.Count(out.String(), "\n") != 1 {
+		t.Fatalf("%v in %q, want one line of JSON with all parts", err, out.String())
+	}
+	for _, name := range names {
+		match := regexp.MustCompile("^" + name + "$")
+		for _, other := range names {
+			if match.MatchString(other) != (other == name) {
+				t.Errorf("%q selects %q", name, other)
+			}
+		}
 	}
 }
 

@@ -39,9 +39,6 @@ var olderMinors = []string{"1.36", "1.35", "1.34"}
 // kubeletVariable is the minor of the kubelet of test/node, if it is not the newest.
 const kubeletVariable = "DRA_STEWARD_KUBELET"
 
-// raced is the part with the race detector.
-const raced = "root module with the race detector"
-
 // prose is the module that checks the texts for users.
 const prose = "tools/prose"
 
@@ -215,10 +212,8 @@ func long(modules []string) (steps []step) {
 			}
 		}
 	}
-	if slices.Contains(modules, ".") && canRace() {
-		steps = append(steps, step{name: raced, dir: ".", cgo: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1", "-race", "-timeout=60m", "./..."}})
-	}
 	if slices.Contains(modules, ".") {
+		steps = append(steps, step{name: "root module with the race detector", dir: ".", cgo: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1", "-race", "-timeout=60m", "./..."}})
 		steps = append(steps, step{
 			name: "README.md in a fresh clone", dir: ".", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestReadme$", "./tools/doctest"},
@@ -236,6 +231,7 @@ func long(modules []string) (steps []step) {
 	}
 	if slices.Contains(modules, scaling) {
 		steps = append(steps, onManyNodes("scale from 100 to 1,000 nodes", "^Test(Scale|GuardForesight|Reactions)$", "DRA_STEWARD_SCALE=100,500,1000"),
+			onManyNodes("eviction with 1,000 nodes", "^TestEviction$", "DRA_STEWARD_SCALE=1000"),
 			onManyNodes("jobs replaced for 45m", "^TestChurn$", "DRA_STEWARD_CHURN=45m"))
 	}
 	return steps

@@ -144,6 +144,7 @@ var Packages = map[string]Package{
 	"internal/ruleid":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/remerge":          {Floor: 1, Importers: []string{"internal/clusterread", "pkg/tracker"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/natural":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/compact":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/newer":            {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/windows":          {Floor: 1, Peers: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
@@ -152,6 +153,7 @@ var Packages = map[string]Package{
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
 	// For tests and for the build; no package that ships imports them.
+	"internal/freeport":   {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/testmemory": {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/apicheck":      {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/chartdoc":      {Floor: 4, Importers: []string{"(tests)"}},
@@ -188,7 +190,7 @@ var Modules = map[string][]string{
 	"test/certmanager":   {},
 	"test/chart":         {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil"},
 	"test/console":       {},
-	"test/envtest":       {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil", "internal/testmemory", "tools/build", "tools/kubemodule", "test/chart", "test/chart/controller", "webhook"},
+	"test/envtest":       {"api/v1alpha1", "charts", "internal/cli", "internal/cli/cmdutil", "internal/freeport", "internal/testmemory", "tools/build", "tools/kubemodule", "test/chart", "test/chart/controller", "webhook"},
 	"test/evictor":       {},
 	"test/node":          {"..."},
 	"test/oracle":        {"..."},

@@ -108,7 +108,7 @@ func runStep(t *testing.T, repository string, env []string, step workflowStep) (
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", step.Run)
 	command.Dir = filepath.Join(repository, step.WorkingDirectory)
-	command.Env = append(slices.Clone(env), "GOFLAGS=-mod=readonly", "RUNNER_TEMP="+t.TempDir(), assets.VersionVariable+"=")
+	command.Env = append(slices.Clone(env), "GOFLAGS=-mod=readonly -trimpath", "RUNNER_TEMP="+t.TempDir(), assets.VersionVariable+"=")
 	out, err := command.CombinedOutput()
 	return string(out), err
 }

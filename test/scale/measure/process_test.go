@@ -99,20 +99,30 @@ func answers(ctx context.Context, url string) error {
 // settle waits until the process uses less than a twentieth of a core, a minute at most.
 func (p *process) settle(t *testing.T) {
 	t.Helper()
+	settle(t, p.name, p.command.Process.Pid)
+}
+
+func settle(t *testing.T, name string, pid int) {
+	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if p.idle(t, 2*time.Second) < 5 {
+		if idle(t, pid, 2*time.Second) < 5 {
 			return
 		}
 	}
-	t.Logf("%s still computes after a minute", p.name)
+	t.Logf("%s still computes after a minute", name)
 }
 
 // idle is the share of a core that the process uses, in per cent.
 func (p *process) idle(t *testing.T, during time.Duration) float64 {
 	t.Helper()
-	before, at := cpu(t, p.command.Process.Pid), time.Now()
+	return idle(t, p.command.Process.Pid, during)
+}
+
+func idle(t *testing.T, pid int, during time.Duration) float64 {
+	t.Helper()
+	before, at := cpu(t, pid), time.Now()
 	<-time.After(during)
-	return 100 * (cpu(t, p.command.Process.Pid) - before).Seconds() / time.Since(at).Seconds()
+	return 100 * (cpu(t, pid) - before).Seconds() / time.Since(at).Seconds()
 }
 
 // cpu is the time that a process has computed.
