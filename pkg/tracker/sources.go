@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/newer"
 )
 
@@ -134,7 +135,7 @@ func newSources(config *rest.Config, logger logr.Logger, node string, kinds []Ki
 		if kind == SliceKind && node != "" {
 			informer = sources.health.observed(kind, &resourceapi.ResourceSlice{}, client, onNode(typed(client.ResourceV1().ResourceSlices()), node))
 		}
-		if err := informer.SetTransform(withoutManagedFields); err != nil {
+		if err := informer.SetTransform(trim); err != nil {
 			return Sources{}, err
 		}
 		*sources.field(kind) = informer
@@ -216,10 +217,14 @@ func (h *health) failed(kind Kind) cache.WatchErrorHandlerWithContext {
 	}
 }
 
-// withoutManagedFields saves memory: nothing reads these fields.
-func withoutManagedFields(object any) (any, error) {
+// trim saves memory: nothing reads managed fields, and the devices of a slice are mostly alike. Informers hand each
+// object that they decode to it once.
+func trim(object any) (any, error) {
 	if object, ok := object.(metav1.Object); ok {
 		object.SetManagedFields(nil)
+	}
+	if slice, ok := object.(*resourceapi.ResourceSlice); ok {
+		compact.Slice(slice)
 	}
 	return object, nil
 }
@@ -497,7 +502,7 @@ func NewPatchReader(config *rest.Config, logger logr.Logger) (*PatchReader, erro
 	}
 	health := newHealth(logger, []Kind{PatchKind}, time.Now())
 	informer := health.informer(PatchKind, nil, untyped)
-	if err := informer.SetTransform(withoutManagedFields); err != nil {
+	if err := informer.SetTransform(trim); err != nil {
 		return nil, err
 	}
 	return &PatchReader{Informer: informer, health: health}, nil

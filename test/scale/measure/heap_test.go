@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -29,7 +30,7 @@ const maxPerNode = 64 << 10
 const maxForesight = 48 << 10
 
 // TestHeap measures what the webhook keeps of a cluster: the slices in a tracker, and claims and
-// pods, trimmed as its informers trim them, in an index. Objects are decoded as from an API server.
+// pods in an index, all trimmed as its informers trim them. Objects are decoded as from an API server.
 func TestHeap(t *testing.T) {
 	nodes := heapNodes(t)
 	w := scale.World{Nodes: nodes, Seed: 1}
@@ -124,6 +125,7 @@ func slicesOf(t *testing.T, w scale.World) (all []any) {
 			must(t, err)
 			slice := &resourceapi.ResourceSlice{}
 			must(t, slice.Unmarshal(data))
+			compact.Slice(slice)
 			all = append(all, slice)
 		}
 	}
