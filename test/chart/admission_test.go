@@ -23,7 +23,7 @@ var contract = map[string]struct {
 	"claims.mutate.dra-steward.io":        {"resourceclaims", v1, writes, 3, []string{"not-being-deleted", "spec-changes-or-finalizer-is-missing"}},
 	"templates.mutate.dra-steward.io":     {"resourceclaimtemplates", v1, writes, 3, specChanges},
 	"taintrules.mutate.dra-steward.io":    {"devicetaintrules", allVersions, writes, 3, specChanges},
-	"slices.mutate.dra-steward.io":        {"resourceslices", v1, writes, 3, []string{"not-being-deleted"}},
+	"slices.mutate.dra-steward.io":        {"resourceslices", v1, writes, 3, []string{"not-being-deleted", "has-something-to-change"}},
 	"claims.validate.dra-steward.io":      {"resourceclaims", v1, writes, 3, specChanges},
 	"claimstatus.validate.dra-steward.io": {"resourceclaims/status", v1, writes[1:], 2, []string{"allocation-appears", "finalizer-is-missing"}},
 	"templates.validate.dra-steward.io":   {"resourceclaimtemplates", v1, writes, 3, specChanges},

@@ -59,13 +59,13 @@ func TestConditions(t *testing.T) {
 		values   values
 		sent     bool
 	}{
-		"create":                       {webhooks: "claims,templates,classes,taintrules,slices", new: object("", one), sent: true},
-		"create without a spec":        {webhooks: "claims,templates,classes,taintrules,slices", new: object(""), sent: true},
-		"spec changes":                 {webhooks: "claims,templates,classes,taintrules,slices", old: object("", one), new: object("", two), sent: true},
+		"create":                       {webhooks: "claims,templates,classes,taintrules,slices.validate", new: object("", one), sent: true},
+		"create without a spec":        {webhooks: "claims,templates,classes,taintrules,slices.validate", new: object(""), sent: true},
+		"spec changes":                 {webhooks: "claims,templates,classes,taintrules,slices.validate", old: object("", one), new: object("", two), sent: true},
 		"spec appears":                 {webhooks: "claims,templates,classes,taintrules", old: object(""), new: object("", two), sent: true},
 		"label changes":                {webhooks: "claims,templates,classes,taintrules", old: object("", one), new: object("labels: {a: b}", one)},
-		"unchanged slice":              {webhooks: "slices", old: object("", one), new: object("", one), sent: true},
-		"deletion in progress":         {webhooks: "claims,templates,classes,taintrules,slices", old: object(deleting+"\n"+other, one), new: object(deleting, two)},
+		"unchanged slice":              {webhooks: "slices.validate", old: object("", one), new: object("", one), sent: true},
+		"deletion in progress":         {webhooks: "claims,templates,classes,taintrules,slices.validate", old: object(deleting+"\n"+other, one), new: object(deleting, two)},
 		"deletion that the author hid": {webhooks: "claims", old: object(deleting, one, allocated), new: object("", two)},
 		"only in the new object":       {webhooks: "claims", old: object("", one), new: object(deleting, two), sent: true},
 

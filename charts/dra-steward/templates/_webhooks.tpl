@@ -62,6 +62,20 @@ request.operation == 'CREATE' ||
 !(has(object.spec) && has(oldObject.spec) && object.spec == oldObject.spec)
 {{- end -}}
 
+{{- /* A slice of which nothing is filled in, restored or dropped by an older API server: it has
+no taint and no values of patches. Fields that it does not list are none that it could judge. */ -}}
+{{- define "dra-steward.plainSlice" -}}
+has(object.spec) &&
+object.spec.all(field, field in ['driver', 'pool', 'nodeName', 'nodeSelector', 'allNodes', 'devices']) &&
+object.spec.?devices.orValue([]).all(device,
+  device.all(field, field in ['name', 'attributes', 'capacity']) &&
+  device.?attributes.orValue({}).all(name,
+    device.attributes[name].all(kind, kind in ['bool', 'int', 'string', 'version'])) &&
+  device.?capacity.orValue({}).all(name, device.capacity[name].all(field, field == 'value'))) &&
+!('dra-steward.io/materialized' in object.metadata.?annotations.orValue({})) &&
+!(request.operation == 'UPDATE' && 'dra-steward.io/materialized' in oldObject.metadata.?annotations.orValue({}))
+{{- end -}}
+
 {{- /* A write of a DeviceTaintRule that lets it evict what it did not evict before.
 internal/guard says the same in Go. */ -}}
 {{- define "dra-steward.evictsMore" -}}
