@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/dra-steward/dra-steward/internal/freeport"
 	"github.com/dra-steward/dra-steward/internal/testmemory"
 )
 
@@ -92,16 +92,14 @@ func start(t *testing.T) *process {
 	t.Helper()
 	addresses := make([]string, 2)
 	for i := range addresses {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := freeport.Loopback()
 		if err != nil {
 			t.Fatal(err)
 		}
-		addresses[i] = listener.Addr().String()
-		listener.Close()
+		addresses[i] = address
 	}
 	log := &bytes.Buffer{}
-	command := exec.Command("sh", "-c", `if [ -n "$0" ]; then echo $$ > "$0"; else ulimit -d "$1"; fi && shift && exec "$@"`,
-		testmemory.Limit(t, limit), strconv.Itoa(limit>>10), build(t), "serve",
+	command := testmemory.Command(t, limit, build(t), "serve",
 		"--cert-dir="+t.TempDir(), "--self-signed=127.0.0.1", "--metrics-address=", "--shutdown-delay=0s", "--log-level=error",
 		"--address="+addresses[0], "--health-address="+addresses[1])
 	command.Env = append(os.Environ(), "GOMEMLIMIT="+goLimit)

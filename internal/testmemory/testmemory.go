@@ -2,9 +2,12 @@
 package testmemory
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,9 +33,16 @@ func Of(pid int, key string) (int64, error) {
 	return kilobytes << 10, nil
 }
 
-// Limit makes a control group whose processes hold at most so many bytes together, until the test
-// ends. It returns the file that a process writes its PID to; "" if the test may make none.
-func Limit(t testing.TB, bytes int64) (procs string) {
+// Command is a program that may hold so many bytes until the test ends, by a control group of its own; with more it is killed. Where the
+// test may make none, the limit is that of its data segment.
+func Command(t testing.TB, bytes int64, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	return exec.Command("sh", slices.Concat([]string{"-c", `if [ -n "$0" ]; then echo $$ > "$0"; else ulimit -d "$1"; fi && shift && exec "$@"`,
+		group(t, bytes), strconv.FormatInt(bytes>>10, 10), program}, args)...)
+}
+
+// group makes a control group and returns the file that a process writes its PID to; "" if the test may make none.
+func group(t testing.TB, bytes int64) (procs string) {
 	t.Helper()
 	for _, version := range []struct{ parent, limit string }{{"/sys/fs/cgroup", "memory.max"}, {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}} {
 		dir, err := os.MkdirTemp(version.parent, "dra-steward-test-")
@@ -40,7 +50,13 @@ func Limit(t testing.TB, bytes int64) (procs string) {
 			continue
 		}
 		t.Cleanup(func() { _ = os.Remove(dir) })
-		if os.WriteFile(filepath.Join(dir, version.limit), []byte(strconv.FormatInt(bytes, 10)), 0o600) == nil {
+		// In version 1 the first parent is a folder as any other: what is written there limits nothing.
+		limit, err := os.OpenFile(filepath.Join(dir, version.limit), os.O_WRONLY, 0)
+		if err != nil {
+			continue
+		}
+		_, err = limit.WriteString(strconv.FormatInt(bytes, 10))
+		if errors.Join(err, limit.Close()) == nil {
 			return filepath.Join(dir, "cgroup.procs")
 		}
 	}

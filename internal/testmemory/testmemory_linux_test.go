@@ -20,3 +20,13 @@ func TestOf(t *testing.T) {
 		t.Error("no error for a process that does not exist")
 	}
 }
+
+// TestCommand: a program that holds more than its limit ends, and others do not.
+func TestCommand(t *testing.T) {
+	const script = `text=$(head -c "$0" /dev/zero | tr '\0' a) && [ ${#text} = "$0" ]`
+	for bytes, fits := range map[string]bool{"1000000": true, "100000000": false} {
+		if out, err := testmemory.Command(t, 32<<20, "sh", "-c", script, bytes).CombinedOutput(); (err == nil) != fits {
+			t.Errorf("%s bytes: %v, want an error: %v\n%s", bytes, err, !fits, out)
+		}
+	}
+}

@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/dra-steward/dra-steward/internal/freeport"
 	"github.com/dra-steward/dra-steward/internal/testmemory"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 )
@@ -139,14 +138,12 @@ type limitedAgent struct {
 
 func startLimited(t *testing.T, node, kubelet string) *limitedAgent {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Loopback()
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.Close()
-	a := &limitedAgent{address: listener.Addr().String(), socket: filepath.Join(t.TempDir(), "s"), out: &log{}, ended: make(chan struct{})}
-	command := exec.Command("sh", "-c", `if [ -n "$0" ]; then echo $$ > "$0"; else ulimit -d "$1"; fi && shift && exec "$@"`,
-		testmemory.Limit(t, agentMemory), strconv.Itoa(agentMemory>>10), os.Args[0], "node", "watch", "--node-name", node, "--kubeconfig", cluster.Kubeconfig(),
+	a := &limitedAgent{address: address, socket: filepath.Join(t.TempDir(), "s"), out: &log{}, ended: make(chan struct{})}
+	command := testmemory.Command(t, agentMemory, os.Args[0], "node", "watch", "--node-name", node, "--kubeconfig", cluster.Kubeconfig(),
 		"--pod-resources-socket", kubelet, "--serve-socket", a.socket, "--health-address", "", "--metrics-address", a.address, "--interval", "100ms")
 	command.Env, command.Stdout, command.Stderr = append(os.Environ(), asProgram+"=1", "GOMEMLIMIT="+agentGoMemory), a.out, a.out
 	if err := command.Start(); err != nil {

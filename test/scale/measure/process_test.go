@@ -29,10 +29,10 @@ type process struct {
 	ready, leads time.Duration
 }
 
-// begin starts the program and waits until it is ready. The test ends it.
-func begin(t *testing.T, program, name, health string, args, env []string) *process {
+// begin starts the program with a limit of memory, and waits until it is ready. The test ends it.
+func begin(t *testing.T, program, name, health string, limit int64, args, env []string) *process {
 	t.Helper()
-	p := &process{name: name, log: filepath.Join(t.TempDir(), name+".log"), command: exec.Command(program, args...)}
+	p := &process{name: name, log: filepath.Join(t.TempDir(), name+".log"), command: testmemory.Command(t, limit, program, args...)}
 	log, err := os.Create(p.log)
 	must(t, err)
 	p.command.Env = append([]string{"HOME=/nonexistent"}, env...)

@@ -132,7 +132,7 @@ func (r *release) start(t *testing.T, component string, drop ...string) *process
 	}
 	args = append(args, "--config="+r.config())
 	limit := pod.Containers[0].Resources.Limits[corev1.ResourceMemory]
-	p := begin(t, r.program, component, health, args, []string{fmt.Sprintf("GOMEMLIMIT=%d000000B", limit.Value()>>20)})
+	p := begin(t, r.program, component, health, limit.Value(), args, []string{fmt.Sprintf("GOMEMLIMIT=%d000000B", limit.Value()>>20)})
 	p.metrics = flags["--metrics-address"]
 	return p
 }

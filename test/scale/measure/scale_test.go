@@ -75,6 +75,7 @@ func TestScale(t *testing.T) {
 		t.Run(text+" nodes", func(t *testing.T) {
 			if s := measure(t, scale.World{Nodes: nodes, Seed: 1}, program); s != nil {
 				steps = append(steps, s)
+				record(t, s)
 				t.Logf("\n%s", table(steps, machine()))
 			}
 		})
