@@ -8,7 +8,7 @@ import (
 )
 
 // Slice makes the devices of a slice share equal strings and equal capacities. The devices of a node are mostly alike, and
-// a decoder makes a copy for each. Nothing else may use the slice during the call, and nobody may change a part of it later.
+// a decoder makes a copy for each. Nothing else may use the slice during the call, and no part of it may change later.
 func Slice(slice *resourceapi.ResourceSlice) {
 	devices := slice.Spec.Devices
 	if len(devices) < 2 {

@@ -59,7 +59,8 @@ func renderPages(root string) (map[string]string, error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	return pages, nil
+	pages[filepath.Join(root, scalePicture)], err = drawScale(root)
+	return pages, err
 }
 
 // A pageTable is a table of a page, behind the comment with its name.
@@ -81,7 +82,12 @@ func labTables(root string) ([]pageTable, error) {
 		return nil, err
 	}
 	performance, err := performanceTable(root)
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := scaleTable(root)
 	return []pageTable{
+		{page, "scale", sizes},
 		{page, "evictions", campaignTable(evictions)},
 		{page, "drains", campaignTable(drains)},
 		{page, "patches", campaignTable(histories)},

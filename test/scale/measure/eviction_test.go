@@ -106,6 +106,7 @@ func evictAll(t *testing.T, w scale.World, program string, by evictor, device st
 	t.Helper()
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
 	o := envtest.Options{AuditPolicy: evictionAudit, DeviceTaintRules: true, Output: logWriter{t}, ControllerManager: by == inTree,
+		APIServerArgs: map[string][]string{"audit-log-maxsize": {"10000"}}, // it is read from where it was, so that it must not rotate
 		ControllerManagerArgs: map[string][]string{"controllers": {"device-taint-eviction-controller"}, "kube-api-qps": {strconv.Itoa(perSecond)}, "kube-api-burst": {strconv.Itoa(perSecond * 3 / 2)}}}
 	cluster, err := envtest.Start(t.Context(), o)
 	must(t, err)
@@ -114,7 +115,11 @@ func evictAll(t *testing.T, w scale.World, program string, by evictor, device st
 			t.Error(err)
 		}
 	})
-	r := newRelease(t, cluster, program, map[string]any{"controller": map[string]any{"mode": "full", "actSince": "always", "evictionsPerSecond": perSecond}})
+	controller := map[string]any{"mode": "full", "actSince": "always", "evictionsPerSecond": perSecond}
+	if w.Nodes > 2000 { // as the chart says
+		controller["resources"] = map[string]any{"limits": map[string]any{"memory": "1Gi"}}
+	}
+	r := newRelease(t, cluster, program, map[string]any{"controller": controller})
 	r.install(t)
 	fill(t, cluster, w, &step{nodes: w.Nodes})
 	pid := 0
