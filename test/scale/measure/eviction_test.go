@@ -106,7 +106,7 @@ func evictAll(t *testing.T, w scale.World, program string, by evictor, device st
 	t.Helper()
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
 	o := envtest.Options{AuditPolicy: evictionAudit, DeviceTaintRules: true, Output: logWriter{t}, ControllerManager: by == inTree,
-		APIServerArgs: map[string][]string{"audit-log-maxsize": {"10000"}}, // it is read from where it was, so that it must not rotate
+		APIServerArgs:         map[string][]string{"audit-log-maxsize": {"10000"}}, // it is read from where it was, so that it must not rotate
 		ControllerManagerArgs: map[string][]string{"controllers": {"device-taint-eviction-controller"}, "kube-api-qps": {strconv.Itoa(perSecond)}, "kube-api-burst": {strconv.Itoa(perSecond * 3 / 2)}}}
 	cluster, err := envtest.Start(t.Context(), o)
 	must(t, err)
