@@ -5,10 +5,11 @@ package schedulerperf_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dra-steward/dra-steward/internal/testrecord"
 )
 
 // The schedulers that work by turns.
@@ -68,25 +69,10 @@ func (w workload) measure(t *testing.T, which string) float64 {
 // record puts a row into the table of results, if that is wanted.
 func record(t *testing.T, row []string) {
 	t.Helper()
-	if os.Getenv("DRA_STEWARD_RECORD") == "" {
+	if !testrecord.Wanted() {
 		return
 	}
-	commit := git(t, "rev-parse", "--short=8", "HEAD")
-	// The tables that a run writes are no change of what it measures.
-	if git(t, "status", "--porcelain", "--", ":/", ":!/test/results", ":!/docs", ":!/CONTRIBUTING.md") != "" {
-		commit += "+"
-	}
-	file := filepath.Join(git(t, "rev-parse", "--show-toplevel"), "test/results/schedulerperf.tsv")
-	if err := replace(file, append(row, commit, time.Now().Format(time.DateOnly))); err != nil {
+	if err := replace(testrecord.File(t, "schedulerperf.tsv"), append(row, testrecord.Commit(t), time.Now().Format(time.DateOnly))); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func git(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "git", args...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dra-steward/dra-steward/internal/testrecord"
 )
 
 // recordColumns are those of test/results/scale.tsv, of which tools/citest makes a table and a picture.
@@ -20,15 +20,10 @@ const recordColumns = "figure\tnodes\tvalue\tunit\tgrows\taim\tcommit\tdate"
 // record puts what was measured into the table of results, if that is wanted.
 func record(t *testing.T, s *step) {
 	t.Helper()
-	if os.Getenv("DRA_STEWARD_RECORD") == "" {
+	if !testrecord.Wanted() {
 		return
 	}
-	commit := git(t, "rev-parse", "--short=8", "HEAD")
-	// The tables that a run writes are no change of what it measures.
-	if git(t, "status", "--porcelain", "--", ":/", ":!/test/results", ":!/docs", ":!/CONTRIBUTING.md") != "" {
-		commit += "+"
-	}
-	file := filepath.Join(git(t, "rev-parse", "--show-toplevel"), "test/results/scale.tsv")
+	file, commit := testrecord.File(t, "scale.tsv"), testrecord.Commit(t)
 	text, err := os.ReadFile(file)
 	if !errors.Is(err, fs.ErrNotExist) {
 		must(t, err)
@@ -47,11 +42,4 @@ func record(t *testing.T, s *step) {
 	}
 	slices.Sort(rows)
 	must(t, os.WriteFile(file, []byte(recordColumns+"\n"+strings.Join(rows, "\n")+"\n"), 0o644))
-}
-
-func git(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "git", args...).Output()
-	must(t, err)
-	return strings.TrimSpace(string(out))
 }
