@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
 	"github.com/dra-steward/dra-steward/internal/health"
@@ -100,7 +101,7 @@ func New(o Options) (*Estimator, error) {
 	if o.Conditions {
 		keep = health.Keep(keep)
 	}
-	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(keep)), Published: o.Published, view: o.View, started: time.Now()}
+	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform((&compact.Shared{}).Around(keep))), Published: o.Published, view: o.View, started: time.Now()}
 	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}
 	if o.Guards {
 		read.Budgets = i.factory.Policy().V1().PodDisruptionBudgets().Informer()

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -22,7 +21,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/servergates"
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -89,34 +87,6 @@ func (s sharedDrains) Informer() cache.SharedIndexInformer { return s.informer }
 // begun finds the evictions that began within the window of the guard.
 func (e *eviction) begun() drain.Begun {
 	return drain.Begun{Usage: e.usage, Rules: e.evictor.Rules.GetStore(), Length: e.options.breakerWindow}
-}
-
-// keepPod keeps what the evictor and foresight read of a pod.
-func keepPod(object any) (any, error) {
-	stripped, err := evictor.StripPod(object)
-	pod, is := stripped.(*corev1.Pod)
-	if err != nil || !is {
-		return stripped, err
-	}
-	object, err = placement.Keep(object)
-	if kept, is := object.(*corev1.Pod); is {
-		kept.CreationTimestamp, kept.Status.Conditions = pod.CreationTimestamp, pod.Status.Conditions
-	}
-	return object, err
-}
-
-// keepNode keeps what foresight and the metrics of capacity read of a node.
-func keepNode(object any) (any, error) {
-	node, is := object.(*corev1.Node)
-	object, err := placement.Keep(object)
-	if kept, also := object.(*corev1.Node); is && also {
-		for _, c := range node.Status.Conditions {
-			if c.Type == corev1.NodeReady {
-				kept.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
-			}
-		}
-	}
-	return object, err
 }
 
 // foresight finds out which pods of a drain do not land again, with the informers of the

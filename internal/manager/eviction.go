@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -25,10 +24,10 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
-	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/servergates"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
@@ -108,19 +107,8 @@ func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry,
 		}
 		e.evictor.InTreeDetector = evictor.RuleProbe{Client: untyped}
 	}
-	return e, errors.Join(e.pods.SetTransform(o.keepPods()), e.claims.SetTransform(withoutManagedFields))
-}
-
-// keepPods is what is kept of pods.
-func (o Options) keepPods() cache.TransformFunc {
-	keep := evictor.StripPod
-	if o.drainForesight {
-		keep = keepPod
-	}
-	if o.reactions {
-		keep = health.Keep(keep)
-	}
-	return keep
+	shared := &compact.Shared{}
+	return e, errors.Join(e.pods.SetTransform(shared.Around(o.keepPods())), e.claims.SetTransform(shared.Around(o.keepClaims())))
 }
 
 // run reads the cluster from the start on, so that a new leader has what it needs, and
@@ -260,12 +248,4 @@ func (e *eviction) ready(*http.Request) error {
 		}
 	}
 	return e.evictor.Tracker.Ready()
-}
-
-// withoutManagedFields saves the memory of fields without a reader.
-func withoutManagedFields(object any) (any, error) {
-	if object, ok := object.(metav1.Object); ok {
-		object.SetManagedFields(nil)
-	}
-	return object, nil
 }

@@ -134,7 +134,7 @@ func slicesOf(t *testing.T, w scale.World) (all []any) {
 
 // indexOf returns the index of what keep leaves of claims and pods, and these.
 func indexOf(t *testing.T, w scale.World, keep func(any) (any, error)) (index *usage.Index, pods []*corev1.Pod, claims []*resourceapi.ResourceClaim) {
-	index = &usage.Index{}
+	index, keep = &usage.Index{}, (&compact.Shared{}).Around(keep)
 	for i := range w.Claims() {
 		madePod, madeClaim := w.Workload(i, 0)
 		madePod.UID = types.UID(fmt.Sprintf("%036d", i))

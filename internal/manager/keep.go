@@ -1,0 +1,85 @@
+package manager
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/health"
+	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/pkg/evictor"
+)
+
+// keepPods is what is kept of pods.
+func (o Options) keepPods() cache.TransformFunc {
+	keep := evictor.StripPod
+	if o.drainForesight {
+		keep = keepPod
+	}
+	if o.reactions {
+		keep = health.Keep(keep)
+	}
+	return keep
+}
+
+// keepClaims is what is kept of claims.
+func (o Options) keepClaims() cache.TransformFunc {
+	keep := keepClaim
+	if o.drainForesight || o.capacityMetrics {
+		keep = placement.Keep
+	}
+	if o.reactions {
+		keep = health.Keep(keep)
+	}
+	return keep
+}
+
+// keepClaim keeps what controllers read of a claim if none of them asks where pods land. Rules and policies read the
+// claim of extended resources as it is.
+func keepClaim(object any) (any, error) {
+	object, err := placement.Keep(object)
+	claim, is := object.(*resourceapi.ResourceClaim)
+	if is && claim.Status.Allocation != nil && claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "" {
+		allocation := *claim.Status.Allocation
+		allocation.NodeSelector = nil
+		claim.Status.Allocation = &allocation
+	}
+	return object, err
+}
+
+// keepPod keeps what the evictor and foresight read of a pod.
+func keepPod(object any) (any, error) {
+	stripped, err := evictor.StripPod(object)
+	pod, is := stripped.(*corev1.Pod)
+	if err != nil || !is {
+		return stripped, err
+	}
+	object, err = placement.Keep(object)
+	if kept, is := object.(*corev1.Pod); is {
+		kept.CreationTimestamp, kept.Status.Conditions = pod.CreationTimestamp, pod.Status.Conditions
+	}
+	return object, err
+}
+
+// keepNode keeps what foresight and the metrics of capacity read of a node.
+func keepNode(object any) (any, error) {
+	node, is := object.(*corev1.Node)
+	object, err := placement.Keep(object)
+	if kept, also := object.(*corev1.Node); is && also {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				kept.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+			}
+		}
+	}
+	return object, err
+}
+
+// withoutManagedFields saves the memory of fields without a reader.
+func withoutManagedFields(object any) (any, error) {
+	if object, ok := object.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+	}
+	return object, nil
+}
