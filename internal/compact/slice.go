@@ -17,7 +17,7 @@ func Slice(slice *resourceapi.ResourceSlice) {
 	known := copies{}
 	for i := range devices {
 		device := &devices[i]
-		device.Attributes = known.attributes(device.Attributes)
+		known.attributes(device.Attributes)
 		if i > 0 && maps.Equal(device.Capacity, devices[i-1].Capacity) {
 			device.Capacity = devices[i-1].Capacity
 		}
@@ -40,16 +40,20 @@ func (c copies) pointer(s *string) *string {
 
 func (c copies) text(s string) string { return *c.pointer(&s) }
 
-// attributes returns a copy that refers to known strings. It is another map because one with eight entries grows to twice the
+// attributes makes values refer to known strings. The map is emptied first because one with eight entries grows to twice the
 // size when a value is set again.
-func (c copies) attributes(values map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
-	if values == nil {
-		return nil
+func (c copies) attributes(values map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) {
+	type entry struct {
+		name  resourceapi.QualifiedName
+		value resourceapi.DeviceAttribute
 	}
-	all := make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, len(values))
+	all := make([]entry, 0, len(values))
 	for name, value := range values {
 		value.StringValue, value.VersionValue = c.pointer(value.StringValue), c.pointer(value.VersionValue)
-		all[resourceapi.QualifiedName(c.text(string(name)))] = value
+		all = append(all, entry{resourceapi.QualifiedName(c.text(string(name))), value})
 	}
-	return all
+	clear(values)
+	for _, e := range all {
+		values[e.name] = e.value
+	}
 }

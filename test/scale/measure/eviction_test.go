@@ -116,20 +116,18 @@ func evictAll(t *testing.T, w scale.World, program string, by evictor, device st
 		}
 	})
 	controller := map[string]any{"mode": "full", "actSince": "always", "evictionsPerSecond": perSecond}
-	if w.Nodes > 2000 { // as the chart says
-		controller["resources"] = map[string]any{"limits": map[string]any{"memory": "1Gi"}}
-	}
 	r := newRelease(t, cluster, program, map[string]any{"controller": controller})
 	r.install(t)
 	fill(t, cluster, w, &step{nodes: w.Nodes})
-	pid := 0
+	pid, ended := 0, chan struct{}(nil)
 	if by == inTree {
 		// Its informers began before the objects were there.
 		must(t, cluster.StopComponent(assets.ControllerManager))
 		must(t, cluster.StartComponent(t.Context(), assets.ControllerManager))
 		pid = component(t, assets.ControllerManager, cluster.Dir())
 	} else {
-		pid = r.start(t, "controller").command.Process.Pid
+		started := r.start(t, "controller")
+		pid, ended = started.command.Process.Pid, started.ended
 	}
 	config := cluster.Config()
 	config.QPS, config.ContentType = -1, apiruntime.ContentTypeProtobuf
@@ -140,7 +138,7 @@ func evictAll(t *testing.T, w scale.World, program string, by evictor, device st
 	leaving := watchLeaving(t, clients, want)
 	before, offset, begin := cpu(t, pid), sizeOf(t, cluster.AuditLog()), time.Now()
 	createRule(t, clients, w, device)
-	leaving()
+	leaving(ended)
 	found := evicted{pods: len(want), wall: time.Since(begin)}
 	settle(t, string(by), pid)
 	found.computed, found.peak, found.requests = cpu(t, pid)-before, peak(t, pid), requestsSince(t, cluster.AuditLog(), offset)
@@ -177,8 +175,9 @@ func podsWith(w scale.World, device string) map[types.NamespacedName]bool {
 	return all
 }
 
-// watchLeaving returns a function that waits until each of the pods is deleted. It fails the test for another pod.
-func watchLeaving(t *testing.T, clients kubernetes.Interface, want map[types.NamespacedName]bool) (wait func()) {
+// watchLeaving returns a function that waits until each of the pods is deleted. It fails the test for another pod, and
+// if the controller has ended.
+func watchLeaving(t *testing.T, clients kubernetes.Interface, want map[types.NamespacedName]bool) (wait func(ended <-chan struct{})) {
 	t.Helper()
 	list, err := clients.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
 	must(t, err)
@@ -186,12 +185,14 @@ func watchLeaving(t *testing.T, clients kubernetes.Interface, want map[types.Nam
 	t.Cleanup(cancel)
 	events, err := clients.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	must(t, err)
-	return func() {
+	return func(ended <-chan struct{}) {
 		t.Helper()
 		defer events.Stop()
 		left := maps.Clone(want)
 		for deadline := time.After(20 * time.Minute); len(left) > 0; {
 			select {
+			case <-ended:
+				t.Fatalf("the controller has ended, %d of %d pods have not been deleted", len(left), len(want))
 			case <-deadline:
 				t.Fatalf("%d of %d pods have not been deleted", len(left), len(want))
 			case event, open := <-events.ResultChan():

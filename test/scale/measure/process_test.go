@@ -27,12 +27,14 @@ type process struct {
 	command *exec.Cmd
 	// ready is how long it took until /readyz answered, leads until it led.
 	ready, leads time.Duration
+	// ended is closed when it has ended.
+	ended chan struct{}
 }
 
 // begin starts the program with a limit of memory, and waits until it is ready. The test ends it.
 func begin(t *testing.T, program, name, health string, limit int64, args, env []string) *process {
 	t.Helper()
-	p := &process{name: name, log: filepath.Join(t.TempDir(), name+".log"), command: testmemory.Command(t, limit, program, args...)}
+	p := &process{name: name, ended: make(chan struct{}), log: filepath.Join(t.TempDir(), name+".log"), command: testmemory.Command(t, limit, program, args...)}
 	log, err := os.Create(p.log)
 	must(t, err)
 	p.command.Env = append([]string{"HOME=/nonexistent"}, env...)
@@ -40,15 +42,15 @@ func begin(t *testing.T, program, name, health string, limit int64, args, env []
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := time.Now()
 	must(t, p.command.Start())
-	ended := make(chan error, 1)
 	go func() {
-		ended <- p.command.Wait()
+		_ = p.command.Wait() // it is told to end
 		log.Close()
+		close(p.ended)
 	}()
 	t.Cleanup(func() {
 		_ = p.command.Process.Signal(syscall.SIGTERM)
 		select {
-		case <-ended:
+		case <-p.ended:
 		case <-time.After(30 * time.Second):
 			_ = p.command.Process.Kill()
 		}

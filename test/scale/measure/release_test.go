@@ -132,7 +132,13 @@ func (r *release) start(t *testing.T, component string, drop ...string) *process
 	}
 	args = append(args, "--config="+r.config())
 	limit := pod.Containers[0].Resources.Limits[corev1.ResourceMemory]
-	p := begin(t, r.program, component, health, limit.Value(), args, []string{fmt.Sprintf("GOMEMLIMIT=%d000000B", limit.Value()>>20)})
+	environment := []string{fmt.Sprintf("GOMEMLIMIT=%d000000B", limit.Value()>>20)}
+	for _, variable := range pod.Containers[0].Env {
+		if variable.ValueFrom == nil && variable.Name != "GOMEMLIMIT" { // which Kubernetes computes
+			environment = append(environment, variable.Name+"="+variable.Value)
+		}
+	}
+	p := begin(t, r.program, component, health, limit.Value(), args, environment)
 	p.metrics = flags["--metrics-address"]
 	return p
 }
