@@ -19,15 +19,22 @@ const sampledDevices = 256
 // sample walks devices of every driver, evenly spread over its slices: the slice and the
 // index of the device.
 func sample(clusterView ClusterView) iter.Seq2[*resourceapi.ResourceSlice, int] {
-	switch clusterView := clusterView.(type) {
-	case *Objects:
-		return clusterView.order().sampled
-	case sampler:
-		if kept, ok := clusterView.Sample(func(all iter.Seq[*resourceapi.ResourceSlice]) any { return orderOf(all) }).(*order); ok {
-			return kept.sampled
-		}
+	if kept := orderIn(clusterView); kept != nil {
+		return kept.sampled
 	}
 	return sampleOf(clusterView.Slices())
+}
+
+// orderIn returns the order that a ClusterView keeps until its slices change, nil if it keeps none.
+func orderIn(clusterView ClusterView) *order {
+	switch clusterView := clusterView.(type) {
+	case *Objects:
+		return clusterView.order()
+	case sampler:
+		kept, _ := clusterView.Sample(func(all iter.Seq[*resourceapi.ResourceSlice]) any { return orderOf(all) }).(*order)
+		return kept
+	}
+	return nil
 }
 
 // A sampler is a ClusterView that keeps what choose returns until its slices change. Without
@@ -106,6 +113,7 @@ type Objects struct {
 type order struct {
 	slices []*resourceapi.ResourceSlice
 	sample []sampled
+	known  searchCache
 }
 
 // A sampled device is one of a slice.

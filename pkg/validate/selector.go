@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -270,12 +271,7 @@ type search struct {
 	slice            *resourceapi.ResourceSlice
 	ofClass, ofClaim []*outcomes
 
-	// looked are the devices that were looked at, members those of the class, found
-	// those that the selectors match.
-	looked, members, found int
-	// classFails and fails are the failures of the class's selectors and of the own, by
-	// the index of the selector.
-	classFails, fails map[int]*failures
+	searched
 }
 
 // failures are the devices on which a selector fails.
@@ -338,10 +334,27 @@ func classSelectorDevices(class *resourceapi.DeviceClass, c Pass) field.ErrorLis
 	return errs
 }
 
-// run looks at the sample, and at all others while nothing is found.
+// run searches, unless the same search among the same slices is remembered.
 func (s *search) run() {
+	order := orderIn(s.clusterView)
+	key := s.key()
+	if order == nil || s.evaluations.CacheBytes < 0 || len(key) > rememberedExpression {
+		s.look(sample(s.clusterView))
+		return
+	}
+	if known, is := order.searches().Get(key); is {
+		s.searched = known
+		return
+	}
+	if s.look(order.sampled); !s.effort.over {
+		order.searches().Add(key, s.searched, int64(len(key)+failureBytes*(len(s.classFails)+len(s.fails))))
+	}
+}
+
+// look looks at the sample, and at all others while nothing is found.
+func (s *search) look(sample iter.Seq2[*resourceapi.ResourceSlice, int]) {
 	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
-	for slice, device := range sample(s.clusterView) {
+	for slice, device := range sample {
 		if s.try(slice, device); s.effort.over {
 			return
 		}
