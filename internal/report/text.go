@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
@@ -28,7 +28,7 @@ const few = 3
 func (r Report) Write(output string, out io.Writer) error {
 	switch output {
 	case "text", "wide":
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		w := printable.NewTable(out, 2)
 		r.ladder(w)
 		for _, step := range r.Steps[1:] {
 			step.explain(w, r.Replicas > 0, output == "wide")

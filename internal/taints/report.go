@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -181,7 +181,7 @@ func owner(pod *corev1.Pod) string {
 
 // WriteText writes the report for people.
 func (r PodImpact) WriteText(out io.Writer, headers bool) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	table := printable.NewTable(out, 2)
 	if headers && len(r.Pods) > 0 {
 		fmt.Fprintln(table, "NAMESPACE\tPOD\tOWNER\tNODE\tDEVICES\tBUDGET\tTOLERATED UNTIL")
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/dra-steward/dra-steward/internal/capacity"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // A table is a report as text.
@@ -101,7 +101,7 @@ func (t table) write(out io.Writer) error {
 	shown := slices.DeleteFunc(columns(), func(c column) bool {
 		return !c.always && !t.wide && !slices.ContainsFunc(append(rows, t.Total), func(r capacity.Row) bool { return c.cell(r) != "0" })
 	})
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := printable.NewTable(out, 3)
 	line := func(name string, cell func(column) string) {
 		cells := []string{name}
 		for _, c := range shown {
@@ -181,7 +181,7 @@ func counts[K ~string](all map[K]int) string {
 }
 
 func (t table) writeHolders(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := printable.NewTable(out, 3)
 	if t.headers {
 		fmt.Fprintln(w, "NAMESPACE\tCLAIMS\tDEVICES\tSHARES")
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
@@ -17,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -167,7 +167,7 @@ func (o *fitOptions) write(out io.Writer, r fitReport) error {
 	}
 	fmt.Fprintf(out, "%s: %s\n", r.Subject, r.headline())
 	if len(r.Nodes) > 0 {
-		w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		w := printable.NewTable(out, 3)
 		if !o.noHeaders {
 			fmt.Fprintln(w, "NODE\tPODS")
 		}

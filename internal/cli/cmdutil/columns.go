@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"k8s.io/client-go/util/jsonpath"
 )
 
@@ -46,7 +46,7 @@ func parseColumns(format string) (all []column, has bool, _ error) {
 
 // printColumns writes a row for each value: those of a list, or a value alone.
 func printColumns(out io.Writer, columns []column, headers bool, data any) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table := printable.NewTable(out, 3)
 	row := func(cell func(column) (string, error)) error {
 		var cells []string
 		for _, c := range columns {

@@ -5,11 +5,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
@@ -148,7 +148,7 @@ func totals(all []deviceReport) string {
 // patched values if there are several; wide has where the device is and who uses it, too.
 // With headers, a line of totals ends the table.
 func writeDevicesText(out io.Writer, all []deviceReport, wide, headers bool) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table := printable.NewTable(out, 3)
 	header := "DRIVER\tPOOL\tDEVICE\tALLOCATED TO\tWHAT\tFROM"
 	if wide {
 		header = "DRIVER\tPOOL\tDEVICE\tNODE\tSLICE\tALLOCATED TO\tUSED BY\tWHAT\tFROM"

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -211,7 +211,7 @@ func (o historyOptions) write(out io.Writer, store *history.Store, found []*hist
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return a.Time.Compare(b.Time) })
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table := printable.NewTable(out, 3)
 	wide := o.output == "wide"
 	line := func(time, device, node, what, by, why string) {
 		if wide {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -55,7 +54,7 @@ func (o taintOptions) writeRules(streams cmdutil.Streams, rules []*resourceapi.D
 		_, err := fmt.Fprintln(out, streams.Called("there are no DeviceTaintRules; dra-steward devices shows the taints of drivers"))
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := printable.NewTable(out, 2)
 	if !o.noHeaders {
 		fmt.Fprintln(w, "NAME\tTAINT\tDEVICES\tOWNER\tREASON\tTICKET\tCREATED\tEXPIRES")
 	}

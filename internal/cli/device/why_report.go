@@ -6,11 +6,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/why"
 )
 
@@ -104,7 +104,7 @@ func writeRequest(out io.Writer, r why.Request, wide bool) error {
 		fmt.Fprintf(out, ": %s", flat(r.Message))
 	}
 	fmt.Fprintln(out)
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table := printable.NewTable(out, 3)
 	if wide {
 		for _, d := range r.Devices {
 			fmt.Fprintf(table, "    %s/%s/%s\t%s\t%s\n", d.Driver, d.Pool, d.Device, or(string(d.Reason), "-"), or(flat(d.Message), "suitable"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 func listFormats() []string { return []string{"text", "wide", "name"} }
@@ -78,7 +78,7 @@ func (o drainOptions) writeList(out io.Writer, list *v1alpha1.DeviceDrainList) e
 		_, err := fmt.Fprintln(out, "there are no drains")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := printable.NewTable(out, 3)
 	if !o.noHeaders {
 		fmt.Fprintln(w, "NAME\tDEVICES\tPROGRESS")
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/windows"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -50,7 +50,7 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	if len(in.Siblings) > 0 {
 		fmt.Fprintf(streams.Out, "not drained, and allocatable although they share counters with the devices: %s; --with-partitions drains them\n", strings.Join(some(in.Siblings), ", "))
 	}
-	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
+	w := printable.NewTable(streams.Out, 3)
 	for i, pod := range decision.Order {
 		fmt.Fprintf(w, "evict %d.\t%s/%s\t%s\t%s\n", i+1, pod.Namespace, pod.Name, controllerOf(pod), budgetsOf(pod))
 	}

@@ -3,11 +3,11 @@ package lint
 import (
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -72,7 +72,7 @@ func explain(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set, 
 }
 
 func list(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set) error {
-	table := tabwriter.NewWriter(streams.Out, 0, 0, 2, ' ', 0)
+	table := printable.NewTable(streams.Out, 2)
 	for _, entry := range book {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", entry.ID, entry.What, entry.Summary())
 	}

@@ -7,13 +7,13 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 const nodeHoldingsHelp = `holdings shows which container of this node holds which device: devices of claims, with the
@@ -84,7 +84,7 @@ func (o nodeHoldingsOptions) run(ctx context.Context, streams cmdutil.Streams) e
 
 // printHoldings writes a line for each device of each holder, with "-" for what is empty.
 func printHoldings(out io.Writer, report nodeagent.Holdings, attributes []string, wide, headers bool) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table := printable.NewTable(out, 3)
 	header := []string{"NAMESPACE", "POD", "CONTAINER", "CLAIM", "REQUEST", "DEVICE"}
 	if wide {
 		header = append(header, "STATE", "ADMIN", "SHARE", "RESOURCE", "PREPARED", "EXACTNESS", "TAINTS")

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -56,7 +56,7 @@ func policyListCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command 
 			if err != nil {
 				return err
 			}
-			table := tabwriter.NewWriter(streams.Out, 0, 0, 2, ' ', 0)
+			table := printable.NewTable(streams.Out, 2)
 			for _, p := range set.Policies() {
 				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.Code, p.Mode, p.Severity, p.Title)
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -13,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // list shows all rolls.
@@ -39,7 +39,7 @@ func (o *options) listRolls(ctx context.Context, streams cmdutil.Streams, client
 		_, err := fmt.Fprintln(streams.Out, "there are no rolls")
 		return err
 	}
-	w := tabwriter.NewWriter(streams.Out, 0, 0, 3, ' ', 0)
+	w := printable.NewTable(streams.Out, 3)
 	if !o.noHeaders {
 		fmt.Fprintln(w, "NAME\tDRIVER\tPROGRESS")
 	}

@@ -7,11 +7,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 func write(out io.Writer, format string, headers bool, answer placement.Answer) error {
@@ -32,7 +32,7 @@ func write(out io.Writer, format string, headers bool, answer placement.Answer) 
 }
 
 func writeTable(out io.Writer, answer placement.Answer, wide, headers bool) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table := printable.NewTable(out, 3)
 	if len(answer.Moves) > 0 && headers {
 		fmt.Fprint(table, "POD\tLEAVES\tFROM\tLANDS ON\tWHY NOT")
 		if wide {
