@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/compact"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -191,7 +194,8 @@ func (s *Lister) check(ctx context.Context, all []Listing) error {
 
 // Surroundings reads the objects that rules and policies read in addition to the checked ones,
 // and returns the lists of all. What it has read, which is in no namespace, is not read again.
-func (s *Lister) Surroundings(ctx context.Context) ([]Listing, *Surroundings, error) {
+// Classes and slices are those of view, unless it is nil.
+func (s *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Listing, *Surroundings, error) {
 	all := []Listing{Dra("deviceclasses", "DeviceClass", false), Dra("resourceslices", "ResourceSlice", false), Dra("resourceclaims", "ResourceClaim", true),
 		Dra("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
 	if s.Rules != "" {
@@ -202,8 +206,9 @@ func (s *Lister) Surroundings(ctx context.Context) ([]Listing, *Surroundings, er
 	}
 	s.around = nil
 	around, kept := &Surroundings{labels: map[string]map[string]string{}, keys: map[string]bool{}}, map[Listing][]json.RawMessage{}
+	around.addView(view)
 	for _, l := range all {
-		if l.Namespaced {
+		if l.Namespaced || view != nil && slices.Contains([]tracker.Kind{tracker.SliceKind, tracker.ClassKind}, tracker.Kind(l.Kind)) {
 			continue
 		}
 		var read []json.RawMessage
@@ -238,6 +243,28 @@ func (s *Surroundings) NamespaceLabels(name string) map[string]string { return s
 // TaintKey reports whether a slice or taint rule has the key.
 func (s *Surroundings) TaintKey(key string) (known, sure bool) { return s.keys[key], true }
 
+// addView adds the classes and slices of a view, which can be nil.
+func (s *Surroundings) addView(view *tracker.Snapshot) {
+	if view == nil {
+		return
+	}
+	for class := range view.Classes() {
+		s.Add(class)
+	}
+	for slice := range view.StoredSlices() {
+		s.addSlice(slice)
+	}
+}
+
+func (s *Surroundings) addSlice(slice *resourceapi.ResourceSlice) {
+	s.Add(slice)
+	for i := range slice.Spec.Devices {
+		for _, taint := range slice.Spec.Devices[i].Taints {
+			s.keys[taint.Key] = true
+		}
+	}
+}
+
 func (s *Surroundings) add(kind schema.GroupVersionKind, data []byte) error {
 	var err error
 	switch kind.Kind {
@@ -265,12 +292,8 @@ func (s *Surroundings) add(kind schema.GroupVersionKind, data []byte) error {
 			break
 		}
 		slice.ManagedFields = nil
-		s.Add(slice)
-		for i := range slice.Spec.Devices {
-			for _, taint := range slice.Spec.Devices[i].Taints {
-				s.keys[taint.Key] = true
-			}
-		}
+		compact.Slice(slice)
+		s.addSlice(slice)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind.Kind, err)

@@ -36,7 +36,7 @@ func TestSurroundingsOnce(t *testing.T) {
 	}
 	s.Rules = "v1"
 	for times := 1; times <= 2; times++ {
-		all, around, err := s.Surroundings(t.Context())
+		all, around, err := s.Surroundings(t.Context(), nil)
 		if err != nil || !around.HasNamespace("first") {
 			t.Fatal(around, err)
 		}

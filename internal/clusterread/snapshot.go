@@ -97,9 +97,18 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 		return nil, err
 	}
 	defer r.progress.End()
+	ctx, stop := context.WithCancel(ctx)
+	defer r.ahead.running.Wait()
+	defer stop()
 	l := &Snapshot{}
 	if err := l.readServer(r); err != nil {
 		return nil, err
+	}
+	if o.Claims {
+		readAhead(ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
+	}
+	if o.World {
+		readAhead(ctx, r, "pods", r.client.CoreV1().Pods(""))
 	}
 	if err := r.view(ctx, l); err != nil {
 		return nil, err

@@ -49,20 +49,10 @@ func keyOf(object runtime.Object) (string, bool) {
 	return about.GetNamespace() + "/" + about.GetName(), true
 }
 
-// dropManagedFields saves memory: they are often the largest part of an object, and not read.
-func dropManagedFields(object runtime.Object) error {
-	about, err := meta.Accessor(object)
-	if err != nil {
-		return err
-	}
-	about.SetManagedFields(nil)
-	return nil
-}
-
 // put keeps an object, or drops it.
 func (s *sorted) put(object runtime.Object, there bool) {
 	key, ok := keyOf(object)
-	if !ok || dropManagedFields(object) != nil {
+	if !ok {
 		return
 	}
 	at, known := slices.BinarySearch(s.keys, key)

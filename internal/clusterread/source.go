@@ -66,6 +66,8 @@ type reading struct {
 	version func() (string, error)
 	served  func() (dynamic.ResourceInterface, error)
 	merged  remerge.Memory
+	keeper  keeper
+	ahead   ahead
 	// converted are the objects of listAs of the last read, by what and by what they were.
 	converted map[string]map[*unstructured.Unstructured]any
 }
@@ -150,12 +152,16 @@ func List[T any, L runtime.Object](ctx context.Context, s *Source, streams cmdut
 
 // list reads all objects of a resource. A watcher remembers them by what.
 func list[T any, L runtime.Object](ctx context.Context, r *reading, what string, from resource[L]) (all []T, _ error) {
-	pages := func() ([]runtime.Object, string, error) { return readPages(ctx, r.progress, what, from) }
+	pages := func() ([]runtime.Object, string, error) { return readPages(ctx, r, what, from) }
 	var objects []runtime.Object
 	var err error
-	if r.watcher != nil {
-		objects, err = r.watcher.objects(ctx, what, pages, from.Watch)
-	} else {
+	wait, begun := r.ahead.take(what)
+	switch {
+	case begun:
+		objects, err = wait()
+	case r.watcher != nil:
+		objects, err = r.watcher.objects(ctx, &watched{what: what, list: pages, watch: from.Watch, keep: r.keeper.keep, objects: &sorted{}})
+	default:
 		objects, _, err = pages()
 	}
 	if len(objects) > 0 {
@@ -171,16 +177,16 @@ func list[T any, L runtime.Object](ctx context.Context, r *reading, what string,
 
 // readPages reads the objects in pages, so that a long list makes progress. The resource
 // version is the one from which a watch goes on.
-func readPages[L runtime.Object](ctx context.Context, progress *cmdutil.Progress, what string, from resource[L]) (objects []runtime.Object, version string, _ error) {
+func readPages[L runtime.Object](ctx context.Context, r *reading, what string, from resource[L]) (objects []runtime.Object, version string, _ error) {
 	read := 0
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		progress.Say("reading %s: %d", what, read)
+		r.progress.Say("reading %s: %d", what, read)
 		page, err := from.List(ctx, options)
 		if err != nil {
 			return page, err
 		}
 		read += meta.LenList(page)
-		return page, meta.EachListItem(page, dropManagedFields)
+		return page, meta.EachListItem(page, r.keeper.keep)
 	})
 	all, _, err := pages.List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -78,6 +78,7 @@ type watched struct {
 	what  string
 	list  func() (objects []runtime.Object, version string, _ error)
 	watch cache.WatchFuncWithContext
+	keep  func(runtime.Object) error
 	err   error
 
 	mutex   sync.Mutex
@@ -85,18 +86,18 @@ type watched struct {
 }
 
 // objects returns the objects of a list, in the order of the API server.
-func (w *Watcher) objects(ctx context.Context, what string, list func() ([]runtime.Object, string, error), watch cache.WatchFuncWithContext) ([]runtime.Object, error) {
+func (w *Watcher) objects(ctx context.Context, all *watched) ([]runtime.Object, error) {
 	w.mutex.Lock()
-	kept, known := w.lists[what]
+	kept, known := w.lists[all.what]
 	w.mutex.Unlock()
 	if !known {
-		kept = &watched{what: what, list: list, watch: watch, objects: &sorted{}}
+		kept = all
 		version, err := kept.fill()
 		if kept.err = err; err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
 		w.mutex.Lock()
-		w.lists[what] = kept
+		w.lists[kept.what] = kept
 		w.mutex.Unlock()
 		if err == nil {
 			go w.follow(ctx, kept, version)
@@ -165,6 +166,9 @@ func (w *Watcher) events(ctx context.Context, k *watched, version string) error 
 	for event := range watcher.ResultChan() {
 		if event.Type == watch.Error {
 			return apierrors.FromObject(event.Object)
+		}
+		if k.keep(event.Object) != nil {
+			continue // only a status has no name
 		}
 		k.mutex.Lock()
 		k.objects.put(event.Object, event.Type != watch.Deleted)

@@ -231,7 +231,7 @@ func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, 
 	if options.Minor, err = s.Minor(); err != nil {
 		return audit.Result{}, err
 	}
-	all, around, err := s.Surroundings(ctx)
+	all, around, err := s.Surroundings(ctx, nil)
 	if err != nil {
 		return audit.Result{}, err
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -152,7 +153,7 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 		each = o.eachFile
 	}
 	var maker *report.Maker
-	err = each(ctx, streams, &options, func() (visit, error) {
+	err = each(ctx, streams, state.View, &options, func() (visit, error) {
 		if in.Ladder, err = audit.NewLadder(options, in.Modes, counting); err != nil {
 			return nil, seen.file.Locate(err)
 		}
@@ -212,8 +213,8 @@ func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
 	return modes[max(0, slices.Index(modes, today)):]
 }
 
-// eachStored reads the objects of a cluster.
-func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, options *audit.Options, begin func() (visit, error)) error {
+// eachStored reads the objects of a cluster, of which view was read before.
+func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, view *tracker.Snapshot, options *audit.Options, begin func() (visit, error)) error {
 	s, err := o.read.Lister(streams, "")
 	if err != nil {
 		return err
@@ -222,7 +223,7 @@ func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, 
 	if options.Minor, err = s.Minor(); err != nil {
 		return err
 	}
-	all, around, err := s.Surroundings(ctx)
+	all, around, err := s.Surroundings(ctx, view)
 	if err != nil {
 		return err
 	}
@@ -243,7 +244,7 @@ func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, 
 }
 
 // eachFile reads the objects of files.
-func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, options *audit.Options, begin func() (visit, error)) error {
+func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, _ *tracker.Snapshot, options *audit.Options, begin func() (visit, error)) error {
 	if slices.Contains(o.read.Files, "-") {
 		return errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
@@ -118,7 +118,7 @@ func (o upgradeOptions) walk(ctx context.Context, streams cmdutil.Streams, d *di
 	if d.from == "" && minor >= apiserver.OldestMinor && minor <= apiserver.NewestMinor {
 		d.from = fmt.Sprintf("1.%d", minor)
 	}
-	all, _, err := s.Surroundings(ctx)
+	all, _, err := s.Surroundings(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func findings(text []byte, version string) (all []lint.Diagnostic, _ error) {
 }
 
 func (d *difference) write(out io.Writer, to string, headers bool) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table := printable.NewTable(out, 3)
 	for i, f := range d.found {
 		if i == 0 && headers {
 			fmt.Fprintln(table, "KIND\tNAME\tFIELD\tRULE\tWHAT")
