@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // Of returns a value of /proc/PID/status in bytes, such as VmRSS, the memory that a process holds,
@@ -31,6 +33,32 @@ func Of(pid int, key string) (int64, error) {
 		return 0, fmt.Errorf("%s: %s: %w", name, key, err)
 	}
 	return kilobytes << 10, nil
+}
+
+// Run runs a command and returns the most that its process held in RAM, in bytes. The usage that the system tells of a
+// process that has ended also counts what this process held when it started the other.
+func Run(command *exec.Cmd) (most int64, err error) {
+	if err := command.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			if now, err := Of(command.Process.Pid, "VmHWM"); err == nil {
+				most = now
+			}
+			select {
+			case <-ended:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	err = command.Wait()
+	close(ended)
+	reading.Wait()
+	return most, err
 }
 
 // Command is a program that may hold so many bytes until the test ends, by a control group of its own; with more it is killed. Where the

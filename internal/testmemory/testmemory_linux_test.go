@@ -2,6 +2,8 @@ package testmemory_test
 
 import (
 	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -19,6 +21,22 @@ func TestOf(t *testing.T) {
 	if _, err := testmemory.Of(-1, "VmRSS"); err == nil {
 		t.Error("no error for a process that does not exist")
 	}
+}
+
+// TestRun: what this process holds does not count.
+func TestRun(t *testing.T) {
+	held := make([]byte, 200<<20)
+	for i := 0; i < len(held); i += 4096 {
+		held[i] = 1
+	}
+	most, err := testmemory.Run(exec.Command("sh", "-c", `text=$(head -c 20000000 /dev/zero | tr '\0' a) && sleep 0.1 && [ ${#text} = 20000000 ]`))
+	if err != nil || most < 20<<20-1<<20 || most > 150<<20 {
+		t.Errorf("%d bytes (%v), want about 20 to 100 million", most, err)
+	}
+	if _, err := testmemory.Run(exec.Command("false")); err == nil {
+		t.Error("no error for a command that fails")
+	}
+	runtime.KeepAlive(held)
 }
 
 // TestCommand: a program that holds more than its limit ends, and others do not.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/testmemory"
 	"github.com/dra-steward/dra-steward/tools/build"
 )
 
@@ -51,14 +51,15 @@ func TestAuditMany(t *testing.T) {
 	var first []byte
 	for run := range 2 {
 		audit := exec.CommandContext(t.Context(), binary, "audit", "--kubeconfig", cluster.Kubeconfig(), "--namespace", "audit-many", "-o", "json")
-		var problems bytes.Buffer
-		audit.Stderr = &problems
+		var written, problems bytes.Buffer
+		audit.Stdout, audit.Stderr = &written, &problems
 		begin := time.Now()
-		out, err := audit.Output()
+		most, err := testmemory.Run(audit)
+		out := written.Bytes()
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != cmdutil.ExitFindings {
 			t.Fatalf("%v\n%s", err, problems.String())
 		}
-		memory := audit.ProcessState.SysUsage().(*syscall.Rusage).Maxrss / 1024
+		memory := most >> 20
 		t.Logf("run %d: %d claims, %v, %d MB at most, %d bytes written", run+1, many, time.Since(begin).Round(time.Millisecond), memory, len(out))
 		if memory > maxAuditMemory {
 			t.Errorf("%d MB, want at most %d", memory, maxAuditMemory)

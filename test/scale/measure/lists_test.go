@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/testmemory"
 )
 
 // reader is the user as whom commands read; of its requests there is an audit log.
@@ -84,16 +84,12 @@ func run(t *testing.T, good func(code int) bool, command *exec.Cmd) ran {
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs
 	begin := time.Now()
-	err := command.Run()
+	most, err := testmemory.Run(command)
 	wall := time.Since(begin)
 	if command.ProcessState == nil || !good(command.ProcessState.ExitCode()) {
 		t.Fatalf("%v: %v\n%s", command.Args, err, &errs)
 	}
-	usage, is := command.ProcessState.SysUsage().(*syscall.Rusage)
-	if !is {
-		t.Fatal("the system does not tell what a process used")
-	}
-	return ran{wall: wall, peak: float64(usage.Maxrss) / 1024, computed: command.ProcessState.UserTime() + command.ProcessState.SystemTime(), out: out.Bytes()}
+	return ran{wall: wall, peak: float64(most) / (1 << 20), computed: command.ProcessState.UserTime() + command.ProcessState.SystemTime(), out: out.Bytes()}
 }
 
 // lists starts a process that only lists, and returns how long the lists took.
