@@ -24,10 +24,10 @@ import (
 const heapVariable = "DRA_STEWARD_SCALE_HEAP"
 
 // maxPerNode bounds what the webhook keeps for a node, with its devices, claims and pods.
-const maxPerNode = 64 << 10
+const maxPerNode = 54 << 10
 
 // maxForesight bounds what guard.foresight keeps in addition.
-const maxForesight = 48 << 10
+const maxForesight = 8 << 10
 
 // TestHeap measures what the webhook keeps of a cluster: the slices in a tracker, and claims and
 // pods in an index, all trimmed as its informers trim them. Objects are decoded as from an API server.
