@@ -11,6 +11,7 @@ import (
 // the other.
 type ahead struct {
 	begun   map[string]func() ([]runtime.Object, error)
+	stop    []context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -19,6 +20,8 @@ func readAhead[L runtime.Object](ctx context.Context, r *reading, what string, f
 	if r.watcher != nil {
 		return
 	}
+	ctx, stop := context.WithCancel(ctx)
+	r.ahead.stop = append(r.ahead.stop, stop)
 	var objects []runtime.Object
 	var err error
 	done := make(chan struct{})
@@ -37,4 +40,13 @@ func (a *ahead) take(what string) (wait func() ([]runtime.Object, error), begun 
 	wait, begun = a.begun[what]
 	delete(a.begun, what)
 	return wait, begun
+}
+
+// end ends the lists that nothing waited for.
+func (a *ahead) end() {
+	for _, stop := range a.stop {
+		stop()
+	}
+	a.running.Wait()
+	a.begun, a.stop = nil, nil
 }

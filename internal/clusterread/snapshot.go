@@ -97,9 +97,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 		return nil, err
 	}
 	defer r.progress.End()
-	ctx, stop := context.WithCancel(ctx)
-	defer r.ahead.running.Wait()
-	defer stop()
+	defer r.ahead.end()
 	l := &Snapshot{}
 	if err := l.readServer(r); err != nil {
 		return nil, err

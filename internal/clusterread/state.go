@@ -32,9 +32,7 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 		return nil, err
 	}
 	defer r.progress.End()
-	ctx, stop := context.WithCancel(ctx)
-	defer r.ahead.running.Wait()
-	defer stop()
+	defer r.ahead.end()
 	readAhead(ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
 	readAhead(ctx, r, "pods", r.client.CoreV1().Pods(""))
 	l := &Snapshot{}
