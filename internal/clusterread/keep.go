@@ -32,13 +32,14 @@ func (k *keeper) keep(object runtime.Object) error {
 	return nil
 }
 
-// keepPod drops what containers run and mount.
+// keepPod drops what is mounted, probed and handed to containers as environment. The arguments of those of a release
+// are read.
 func keepPod(spec *corev1.PodSpec) {
 	spec.Volumes, spec.EphemeralContainers = nil, nil
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			c := &containers[i]
-			*c = corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+			*c = corev1.Container{Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
 		}
 	}
 }

@@ -1,0 +1,30 @@
+package clusterread
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestKeepPod: report reads the arguments and ports of the containers of a release, and placement their requests.
+func TestKeepPod(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	container := corev1.Container{Name: "controller", Image: "image", Args: []string{"controller", "--mode=full"}, Ports: []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8080}},
+		Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpu"}}}, RestartPolicy: &always,
+		Env: []corev1.EnvVar{{Name: "A"}}, VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container}, Volumes: []corev1.Volume{{Name: "data"}}}}
+	k := &keeper{}
+	if err := k.keep(pod); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range append(pod.Spec.Containers, pod.Spec.InitContainers...) {
+		if len(c.Args) != 2 || len(c.Ports) != 1 || len(c.Resources.Claims) != 1 || c.RestartPolicy == nil || c.Image == "" {
+			t.Errorf("kept %+v", c)
+		}
+		if len(c.Env)+len(c.VolumeMounts)+len(pod.Spec.Volumes)+len(pod.ManagedFields) > 0 {
+			t.Errorf("kept %+v", c)
+		}
+	}
+}
