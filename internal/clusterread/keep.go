@@ -1,6 +1,8 @@
 package clusterread
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,9 +35,10 @@ func (k *keeper) keep(object runtime.Object) error {
 }
 
 // keepPod drops what is mounted, probed and handed to containers as environment. The arguments of those of a release
-// are read.
+// are read, and whether a pod has persistent volumes.
 func keepPod(spec *corev1.PodSpec) {
-	spec.Volumes, spec.EphemeralContainers = nil, nil
+	spec.EphemeralContainers = nil
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			c := &containers[i]

@@ -1,8 +1,10 @@
 package clusterread
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/dra-steward/dra-steward/internal/placement"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -14,16 +16,22 @@ func TestKeepPod(t *testing.T) {
 		Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpu"}}}, RestartPolicy: &always,
 		Env: []corev1.EnvVar{{Name: "A"}}, VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", ManagedFields: []metav1.ManagedFieldsEntry{{}}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container}, Volumes: []corev1.Volume{{Name: "data"}}}}
+		Spec: corev1.PodSpec{Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container}, Volumes: []corev1.Volume{{Name: "data"},
+			{Name: "disk", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}}},
+			SchedulerName: "other", Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{}}}}}}
+	want := placement.Unseen(pod)
 	k := &keeper{}
 	if err := k.keep(pod); err != nil {
 		t.Fatal(err)
+	}
+	if got := placement.Unseen(pod); len(want) != 3 || !slices.Equal(got, want) {
+		t.Errorf("not looked at: %q, want %q", got, want)
 	}
 	for _, c := range append(pod.Spec.Containers, pod.Spec.InitContainers...) {
 		if len(c.Args) != 2 || len(c.Ports) != 1 || len(c.Resources.Claims) != 1 || c.RestartPolicy == nil || c.Image == "" {
 			t.Errorf("kept %+v", c)
 		}
-		if len(c.Env)+len(c.VolumeMounts)+len(pod.Spec.Volumes)+len(pod.ManagedFields) > 0 {
+		if len(c.Env)+len(c.VolumeMounts)+len(pod.ManagedFields) > 0 || len(pod.Spec.Volumes) != 1 {
 			t.Errorf("kept %+v", c)
 		}
 	}
