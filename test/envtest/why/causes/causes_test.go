@@ -2,6 +2,7 @@ package causes_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -280,18 +281,24 @@ func claims() []waiting {
 			all(slice("node-0", gpu("gpu-0", "A100")), pod("waits", templated+"train", "")), all(template("train", ""))},
 		{"quota", why.QuotaExceeded, "ResourceQuota claims refuses the claim: requested count/resourceclaims.resource.k8s.io=1, used count/resourceclaims.resource.k8s.io=1, limited to count/resourceclaims.resource.k8s.io=1",
 			func(w *world) {
-				all(slice("node-0", gpu("gpu-0", "A100")), claim("first", ""), `
+				counted := func(of func(corev1.ResourceQuotaStatus) corev1.ResourceList) func() (bool, string) {
+					return func() (bool, string) {
+						quota, err := w.client.CoreV1().ResourceQuotas(w.name).Get(w.Context(), "claims", metav1.GetOptions{})
+						w.must(err)
+						n := of(quota.Status)["count/resourceclaims.resource.k8s.io"]
+						return n.Value() == 1, fmt.Sprintf("the quota counts %+v", quota.Status)
+					}
+				}
+				all(slice("node-0", gpu("gpu-0", "A100")), `
 ---
 apiVersion: v1
 kind: ResourceQuota
 metadata: {name: claims}
 spec: {hard: {count/resourceclaims.resource.k8s.io: "1"}}`)(w)
-				w.eventually(30*time.Second, func() (bool, string) {
-					quota, err := w.client.CoreV1().ResourceQuotas(w.name).Get(w.Context(), "claims", metav1.GetOptions{})
-					w.must(err)
-					used := quota.Status.Used["count/resourceclaims.resource.k8s.io"]
-					return used.Value() == 1, "the quota does not count the claim"
-				})
+				// A claim from before the quota may be counted minutes later.
+				w.eventually(30*time.Second, counted(func(s corev1.ResourceQuotaStatus) corev1.ResourceList { return s.Hard }))
+				all(claim("first", ""))(w)
+				w.eventually(30*time.Second, counted(func(s corev1.ResourceQuotaStatus) corev1.ResourceList { return s.Used }))
 				all(template("train", ""), pod("waits", templated+"train", ""))(w)
 			}, nil},
 		{"claim", why.ClaimMissing, `ResourceClaim want does not exist; did you mean "wants"?`,
