@@ -32,7 +32,7 @@ func performanceSteps(root string, modules []string) (steps []step, _ error) {
 	}
 	for _, row := range workloads.rows {
 		steps = append(steps, step{
-			name: "scheduler_perf " + row[1] + "/" + row[2], dir: schedulerPerf,
+			name: "scheduler_perf " + row[1] + "/" + row[2], dir: schedulerPerf, ownSettings: true,
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-tags=schedulerperf", "-run=^TestByTurns$/^" + row[1] + "$/^" + row[2] + "$", "."},
 		})
 	}

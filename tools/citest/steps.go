@@ -58,8 +58,9 @@ type step struct {
 	silent bool
 	// parallel steps run at the same time as the next ones: they mostly wait.
 	parallel bool
-	// cgo steps are the race detector and vale, which need a C compiler.
-	cgo bool
+	// ownSettings steps run with the settings of their caller: the race detector and vale need a C
+	// compiler, and the API server that scheduler_perf starts looks for its source.
+	ownSettings bool
 }
 
 // compileOnce are the settings with which vet, staticcheck, the tests and the programs that tests
@@ -70,7 +71,7 @@ func compileOnce() []string {
 
 // environment is that of the command.
 func (s step) environment() []string {
-	if s.cgo {
+	if s.ownSettings {
 		return append(os.Environ(), s.env...)
 	}
 	return append(compileOnce(), s.env...)
@@ -167,7 +168,7 @@ func lintSteps(modules []string, staticcheck string) []step {
 	}
 	if slices.Contains(modules, prose) {
 		// From its folder to the root of the tree.
-		steps = append(steps, step{name: "prose", dir: prose, cgo: true, args: []string{"go", "run", ".", "../.."}})
+		steps = append(steps, step{name: "prose", dir: prose, ownSettings: true, args: []string{"go", "run", ".", "../.."}})
 	}
 	return steps
 }
@@ -183,7 +184,7 @@ func test(module string) step {
 		// The first run builds Kubernetes.
 		args = append(args, "-timeout=60m")
 	}
-	return step{name: "test " + module, dir: module, cgo: module == prose, args: append(args, "./..."), parallel: slices.Contains(waiting, module)}
+	return step{name: "test " + module, dir: module, ownSettings: module == prose, args: append(args, "./..."), parallel: slices.Contains(waiting, module)}
 }
 
 // again runs tests whose results go test keeps: it does not see what programs that tests start read, nor what
@@ -213,7 +214,7 @@ func long(modules []string) (steps []step) {
 		}
 	}
 	if slices.Contains(modules, ".") {
-		steps = append(steps, step{name: "root module with the race detector", dir: ".", cgo: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1", "-race", "-timeout=60m", "./..."}})
+		steps = append(steps, step{name: "root module with the race detector", dir: ".", ownSettings: true, args: []string{"go", "test", "-json", "-vet=off", "-count=1", "-race", "-timeout=60m", "./..."}})
 		steps = append(steps, step{
 			name: "README.md in a fresh clone", dir: ".", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestReadme$", "./tools/doctest"},
@@ -283,7 +284,7 @@ func campaigns(modules []string) (steps []step) {
 		}
 		steps = append(steps, step{
 			name: one.name + " for " + one.length, dir: one.module,
-			env: []string{"DRA_STEWARD_CAMPAIGN=" + one.length}, cgo: race, args: append(args, one.at),
+			env: []string{"DRA_STEWARD_CAMPAIGN=" + one.length}, ownSettings: race, args: append(args, one.at),
 		})
 	}
 	return steps
