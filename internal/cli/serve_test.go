@@ -85,7 +85,7 @@ func get(t *testing.T, url string, status int) string {
 
 // TestServe starts the webhook as a person does, asks it, and ends it.
 func TestServe(t *testing.T) {
-	s := serve(t, "--shutdown-delay", "2s", "--log-level", "debug")
+	s := serve(t, "--shutdown-delay", "6s", "--log-level", "debug")
 	get(t, "http://"+s.Health+"/healthz", http.StatusOK)
 	get(t, "http://"+s.Health+"/readyz", http.StatusOK)
 
