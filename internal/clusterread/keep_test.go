@@ -4,9 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/placement"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
 // TestKeepPod: report reads the arguments and ports of the containers of a release, and placement their requests.
