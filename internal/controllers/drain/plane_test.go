@@ -78,12 +78,14 @@ type plane struct {
 	killAt             int
 	killed, killBefore bool
 	statusConflicts    int
-	controller         context.CancelFunc
-	ended              chan struct{}
-	events             *record.FakeRecorder
-	thresholds         guard.Thresholds
-	namespaceOf        map[string]string
-	highestLeaving     map[string]int
+	// latencies are how long the next writes of a status take to arrive.
+	latencies      []time.Duration
+	controller     context.CancelFunc
+	ended          chan struct{}
+	events         *record.FakeRecorder
+	thresholds     guard.Thresholds
+	namespaceOf    map[string]string
+	highestLeaving map[string]int
 }
 
 // inPlane runs a test with devices gpu-0 to gpu-(n-1), and a controller.
@@ -234,12 +236,23 @@ func (r *process) call(what string, do func() (runtime.Object, error)) (bool, ru
 	return true, object, err
 }
 
+// latency takes the next one.
+func (r *process) latency() (next time.Duration) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if len(r.latencies) > 0 {
+		next, r.latencies = r.latencies[0], r.latencies[1:]
+	}
+	return next
+}
+
 // Informer and UpdateStatus are the API of drains.
 func (r *process) Informer() cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(r.sources["drains"], &v1alpha1.DeviceDrain{}, 0, nil)
 }
 
 func (r *process) UpdateStatus(_ context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
+	<-time.After(r.latency())
 	_, object, err := r.call("status", func() (runtime.Object, error) {
 		r.writes = append(r.writes, time.Since(r.begin))
 		is := r.drains[d.Name]

@@ -115,3 +115,21 @@ func TestKilledWithTwoDrains(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowStatus: two writes of a status arrive at least a second apart, whatever the first one takes.
+func TestSlowStatus(t *testing.T) {
+	inPlane(t, func(p *plane) {
+		for i := range 4 {
+			p.do(func() { p.pod("web", i, "") })
+		}
+		p.do(func() { p.latencies = []time.Duration{700 * time.Millisecond, 0, 700 * time.Millisecond, 0, 700 * time.Millisecond, 0} })
+		p.drain("web", 4, func(s *v1alpha1.DeviceDrainSpec) { s.EvictionsPerMinute = new(int32(v1alpha1.DrainRateMax)) })
+		p.pass(time.Minute)
+		p.expect("web", "Drained=True Drained")
+		for i, at := range p.writes[1:] {
+			if pause := at - p.writes[i]; pause < time.Second {
+				t.Errorf("write %d arrived %v after the one before", i+2, pause)
+			}
+		}
+	})
+}

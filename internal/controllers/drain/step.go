@@ -38,7 +38,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 		c.writeRequests(ctx, d, decision)
 		return next, nil
 	}
-	if quiet := quiet(d.Status, decision, now.Sub(c.lastWrite(name)), now); quiet > 0 {
+	if quiet := quiet(d.Status, decision, time.Since(c.lastWrite(name)), now); quiet > 0 {
 		return orSooner(next, quiet), nil
 	}
 	if err := c.write(ctx, d, decision.Status, now); err != nil {
@@ -142,7 +142,7 @@ func (c *Controller) write(ctx context.Context, d *v1alpha1.DeviceDrain, status 
 		return err
 	}
 	c.locked(func() {
-		c.written[d.Name], c.wrote[d.Name] = written, now
+		c.written[d.Name], c.wrote[d.Name] = written, time.Now()
 		delete(c.answers.outcomes, d.Name) // the status has them
 		c.announce(d, before.Conditions, status.Conditions, now)
 	})

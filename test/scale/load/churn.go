@@ -37,6 +37,40 @@ func Churn(ctx context.Context, config *rest.Config, w scale.World, round int) e
 	return nil
 }
 
+// Replace removes the pods and claims whose numbers it receives, as kubelet and the controllers of Kubernetes do with
+// a pod that is evicted, and creates a pod that runs and has no claim for each, as the owner of a pod does.
+// It returns when the channel is closed.
+func Replace(ctx context.Context, config *rest.Config, w scale.World, claims <-chan int) error {
+	l, err := newLoader(config)
+	if err != nil {
+		return err
+	}
+	return parallel(ctx, func(yield func(func(context.Context) error) bool) {
+		for i := range claims {
+			if !yield(func(ctx context.Context) error { return l.replace(ctx, w, i) }) {
+				return
+			}
+		}
+	})
+}
+
+func (l *loader) replace(ctx context.Context, w scale.World, i int) error {
+	if err := l.remove(ctx, w, i, 0); err != nil {
+		return err
+	}
+	pod, _ := w.Workload(i, 1)
+	pod.Spec.ResourceClaims, pod.Status.ResourceClaimStatuses = nil, nil
+	for j := range pod.Spec.Containers {
+		pod.Spec.Containers[j].Resources.Claims = nil
+	}
+	running := pod.Status
+	if err := l.store(ctx, pod); err != nil {
+		return err
+	}
+	pod.Status = running
+	return l.status(ctx, pod)
+}
+
 // remove deletes a pod at once, and then its claim, as kubelet and the controller of claims do.
 func (l *loader) remove(ctx context.Context, w scale.World, i, round int) error {
 	pod, claim := w.Workload(i, round)
