@@ -237,6 +237,7 @@ func long(modules []string) (steps []step) {
 	if slices.Contains(modules, scaling) {
 		steps = append(steps, onManyNodes("scale from 100 to 1,000 nodes", "^Test(Scale|GuardForesight|Reactions)$", "DRA_STEWARD_SCALE=100,500,1000"),
 			onManyNodes("eviction with 1,000 nodes", "^TestEviction$", "DRA_STEWARD_SCALE=1000"),
+			onManyNodes("drain of 4,096 devices", "^TestDrain$", "DRA_STEWARD_SCALE=1000"),
 			onManyNodes("jobs replaced for 45m", "^TestChurn$", "DRA_STEWARD_CHURN=45m"))
 	}
 	return steps

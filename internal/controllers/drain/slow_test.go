@@ -122,7 +122,9 @@ func TestSlowStatus(t *testing.T) {
 		for i := range 4 {
 			p.do(func() { p.pod("web", i, "") })
 		}
-		p.do(func() { p.latencies = []time.Duration{700 * time.Millisecond, 0, 700 * time.Millisecond, 0, 700 * time.Millisecond, 0} })
+		p.do(func() {
+			p.latencies = []time.Duration{700 * time.Millisecond, 0, 700 * time.Millisecond, 0, 700 * time.Millisecond, 0}
+		})
 		p.drain("web", 4, func(s *v1alpha1.DeviceDrainSpec) { s.EvictionsPerMinute = new(int32(v1alpha1.DrainRateMax)) })
 		p.pass(time.Minute)
 		p.expect("web", "Drained=True Drained")

@@ -77,6 +77,9 @@ func TestDrain(t *testing.T) {
 	if evicted.wait > maxWait {
 		t.Errorf("a namespace waited %v for its next eviction while its budget allowed one, want at most %v", evicted.wait, maxWait)
 	}
+	if refused := asked["create pods/eviction"] - evicted.pods; refused > 0 {
+		t.Errorf("%d evictions of %d pods were refused, want none: the controller knows the budgets", refused, evicted.pods)
+	}
 	if least := statusPauses(t, cluster.AuditLog(), offset); least < statusPause {
 		t.Errorf("two writes of the status are %v apart, want at least %v", least, statusPause)
 	}

@@ -33,11 +33,11 @@ import (
 // stepsVariable has the numbers of nodes to measure, separated by commas; the default is 100.
 const stepsVariable = "DRA_STEWARD_SCALE"
 
-// needsScale skips a test that runs two configurations or two controllers by turns, unless numbers of nodes are set.
+// needsScale skips a test that takes minutes, unless numbers of nodes are set.
 func needsScale(t *testing.T) {
 	t.Helper()
 	if os.Getenv(stepsVariable) == "" {
-		t.Skipf("it takes minutes to run two configurations or two controllers by turns: set %s=100, or run make test-long, which does it with 1,000 nodes", stepsVariable)
+		t.Skipf("it takes minutes in a large cluster: set %s=100, or run make test-long, which does it with 1,000 nodes", stepsVariable)
 	}
 }
 
