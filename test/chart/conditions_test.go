@@ -65,7 +65,9 @@ func TestConditions(t *testing.T) {
 		"spec appears":                 {webhooks: "claims,templates,classes,taintrules", old: object(""), new: object("", two), sent: true},
 		"label changes":                {webhooks: "claims,templates,classes,taintrules", old: object("", one), new: object("labels: {a: b}", one)},
 		"unchanged slice":              {webhooks: "slices.validate", old: object("", one), new: object("", one), sent: true},
-		"deletion in progress":         {webhooks: "claims,templates,classes,taintrules,slices.validate", old: object(deleting+"\n"+other, one), new: object(deleting, two)},
+		"deletion in progress":         {webhooks: "claims,templates,classes,taintrules,slices.validate", old: object(deleting+"\n"+other, one), new: object(deleting, one)},
+		"defaults during deletion":     {webhooks: "claims.mutate,templates.mutate,taintrules.mutate", old: object(deleting, one), new: object(deleting, two)},
+		"spec changes during deletion": {webhooks: "classes,taintrules.validate,slices.validate", old: object(deleting, one), new: object(deleting, two), sent: true},
 		"deletion that the author hid": {webhooks: "claims", old: object(deleting, one, allocated), new: object("", two)},
 		"only in the new object":       {webhooks: "claims", old: object("", one), new: object(deleting, two), sent: true},
 

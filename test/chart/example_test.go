@@ -41,5 +41,11 @@ func ExampleRender() {
 	// RoleBinding dra-steward
 	// Service dra-steward
 	// ServiceAccount dra-steward
+	// ValidatingAdmissionPolicy dra-steward-proofs
+	// ValidatingAdmissionPolicy dra-steward-restarts
+	// ValidatingAdmissionPolicy dra-steward-rolls
+	// ValidatingAdmissionPolicyBinding dra-steward-proofs
+	// ValidatingAdmissionPolicyBinding dra-steward-restarts
+	// ValidatingAdmissionPolicyBinding dra-steward-rolls
 	// ValidatingWebhookConfiguration dra-steward
 }

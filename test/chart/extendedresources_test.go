@@ -117,15 +117,17 @@ func TestExtendedResourceLimits(t *testing.T) {
 		"over the limit in two containers":   {pod: pod(`nvidia.com/gpu: "1"`, `nvidia.com/gpu: "2"`), want: "nvidia.com/gpu"},
 		"with a sidecar":                     {pod: pod(`nvidia.com/gpu: "1"`, `sidecar: nvidia.com/gpu: "2"`), want: "nvidia.com/gpu"},
 		"an init container that ends before": {pod: pod(`nvidia.com/gpu: "2"`, `init: nvidia.com/gpu: "2"`)},
-		"an init container alone":            {pod: pod(`init: nvidia.com/gpu: "3"`), want: "nvidia.com/gpu"},
-		"of the pod":                         {pod: pod(`pod: nvidia.com/gpu: "3"`), want: "nvidia.com/gpu"},
-		"a quantity with a suffix":           {pod: pod(`nvidia.com/gpu: "3k"`), want: "nvidia.com/gpu"},
-		"a listed class":                     {pod: pod(implicit + `: "1"`)},
-		"too many of a listed class":         {pod: pod(implicit + `: "2"`), want: implicit},
-		"a class that is not listed":         {pod: pod(other + `: "1"`), want: other},
-		"another, without implicitLimit":     {pod: pod(other + `: "1"`), parameters: without},
-		"a device plugin's":                  {pod: pod(`amd.com/gpu: "8"`)},
-		"two names, one over":                {pod: pod(`nvidia.com/gpu: "1", ` + implicit + `: "2"`), want: implicit},
+		"an init container that ends while a sidecar runs": {pod: pod(`sidecar: nvidia.com/gpu: "1"`, `init: nvidia.com/gpu: "2"`), want: "nvidia.com/gpu"},
+		"an init container and a sidecar at the limit":     {pod: pod(`sidecar: nvidia.com/gpu: "1"`, `init: nvidia.com/gpu: "1"`)},
+		"an init container alone":                          {pod: pod(`init: nvidia.com/gpu: "3"`), want: "nvidia.com/gpu"},
+		"of the pod":                                       {pod: pod(`pod: nvidia.com/gpu: "3"`), want: "nvidia.com/gpu"},
+		"a quantity with a suffix":                         {pod: pod(`nvidia.com/gpu: "3k"`), want: "nvidia.com/gpu"},
+		"a listed class":                                   {pod: pod(implicit + `: "1"`)},
+		"too many of a listed class":                       {pod: pod(implicit + `: "2"`), want: implicit},
+		"a class that is not listed":                       {pod: pod(other + `: "1"`), want: other},
+		"another, without implicitLimit":                   {pod: pod(other + `: "1"`), parameters: without},
+		"a device plugin's":                                {pod: pod(`amd.com/gpu: "8"`)},
+		"two names, one over":                              {pod: pod(`nvidia.com/gpu: "1", ` + implicit + `: "2"`), want: implicit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := write{kind: "Pod", resource: "pods", new: tt.pod, parameters: parameters}
@@ -138,8 +140,8 @@ func TestExtendedResourceLimits(t *testing.T) {
 			}
 		})
 	}
-	if r := render(t, with(nil), Options{}); len(r.policies) != 0 {
-		t.Errorf("no limits: %d policies", len(r.policies))
+	if r := render(t, with(nil), Options{}); r.policies[policy.Name] != nil {
+		t.Error("there is a policy without limits")
 	}
 }
 

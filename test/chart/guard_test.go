@@ -53,7 +53,8 @@ func TestGuardNeverSees(t *testing.T) {
 	}{
 		"stopped":           {"taintrules", object("", fmt.Sprintf(rule, "{}", "NoExecute")), object("", fmt.Sprintf(rule, "{}", "None")), false},
 		"applied again":     {"taintrules", object("", fmt.Sprintf(rule, "{}", "NoExecute")), object("labels: {a: b}", fmt.Sprintf(rule, "{}", "NoExecute")), false},
-		"being deleted":     {"taintrules", object(deleting, fmt.Sprintf(rule, "{}", "None")), object(deleting, fmt.Sprintf(rule, "{}", "NoExecute")), false},
+		"being deleted":     {"taintrules", object(deleting, fmt.Sprintf(rule, "{}", "None")), object(deleting, fmt.Sprintf(rule, "{}", "NoExecute")), true},
+		"its finalizer":     {"taintrules", object(deleting+"\n"+other, fmt.Sprintf(rule, "{}", "NoExecute")), object(deleting, fmt.Sprintf(rule, "{}", "NoExecute")), false},
 		"class of 1.34":     {"taintrules", object("", fmt.Sprintf(rule, "{deviceClassName: a}", "NoExecute")), object("", fmt.Sprintf(rule, "{}", "NoExecute")), true},
 		"narrowed by class": {"taintrules", object("", fmt.Sprintf(rule, "{}", "NoExecute")), object("", fmt.Sprintf(rule, "{deviceClassName: a}", "NoExecute")), false},
 

@@ -54,6 +54,27 @@ func TestReactionAuthors(t *testing.T) {
 	}
 }
 
+// TestReactionAuthorsWhileOff: reactions are checked before the feature is switched on, when the controller takes up
+// what is stored.
+func TestReactionAuthorsWhileOff(t *testing.T) {
+	policies := render(t, with(nil), Options{}).policies
+	const (
+		proof   = `{spec: {mode: Act, when: {taint: {key: a}}, prove: {deviceClassName: gpu, template: {spec: {}}}}}`
+		restart = `{spec: {mode: Act, when: {taint: {key: a}}, end: {restartDriver: true, driverPods: {namespace: gpu-driver, matchLabels: {a: b}}}}}`
+	)
+	for name, tt := range map[string]struct {
+		policy string
+		authorCase
+	}{
+		"a proof":            {"dra-steward-proofs", authorCase{"", proof, "create batch/jobs in checks", `user "jane" is not allowed to create jobs.batch in all namespaces`}},
+		"a proof, anywhere":  {"dra-steward-proofs", authorCase{"", proof, "create batch/jobs in ", ""}},
+		"a restart":          {"dra-steward-restarts", authorCase{"", restart, "", `user "jane" is not allowed to delete pods there`}},
+		"a restart, allowed": {"dra-steward-restarts", authorCase{"", restart, "delete /pods in gpu-driver", ""}},
+	} {
+		t.Run(name, func(t *testing.T) { tt.run(t, policies[tt.policy], "DeviceReaction", "devicereactions") })
+	}
+}
+
 // An authorCase is a write by the user jane: what she is allowed to do, and what the denial says.
 type authorCase struct{ old, new, may, want string }
 

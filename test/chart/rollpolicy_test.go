@@ -5,8 +5,8 @@ import "testing"
 // TestRollAuthors evaluates the policy that keeps a DeviceRoll from being a way to run pods, to delete
 // those of a driver or to cordon nodes.
 func TestRollAuthors(t *testing.T) {
-	on := values{"controller": values{"rolls": values{"enabled": true}}}
-	policy := render(t, with(on), Options{}).policies["dra-steward-rolls"]
+	// Rolls are off: once they are on, the controller takes up what is stored.
+	policy := render(t, with(nil), Options{}).policies["dra-steward-rolls"]
 	const (
 		proof   = `{spec: {driver: a, proof: {namespace: checks, deviceClassName: gpu, image: a}}}`
 		another = `{spec: {driver: a, proof: {namespace: checks, deviceClassName: gpu, image: b}}}`
