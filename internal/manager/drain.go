@@ -73,7 +73,7 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 		}
 		return controller.Run(ctx)
 	})
-	return e.budgets.SetTransform(withoutManagedFields)
+	return e.budgets.SetTransform(usage.Trim)
 }
 
 // sharedDrains are the drains with one informer for all controllers. The drain controller runs it.

@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 
+	"github.com/dra-steward/dra-steward/pkg/usage"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -30,9 +31,7 @@ func Keep(object any) (any, error) {
 		kept.ManagedFields = nil
 		return &kept, nil
 	case *policyv1.PodDisruptionBudget:
-		kept := *object
-		kept.ManagedFields = nil
-		return &kept, nil
+		return usage.Trim(object)
 	case cache.DeletedFinalStateUnknown:
 		return object, nil
 	}

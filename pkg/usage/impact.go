@@ -4,12 +4,11 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -142,26 +141,17 @@ func (i *Index) addNamespaces(impact *Impact, pods map[types.NamespacedName]*cor
 	impact.Namespaces = slices.Sorted(maps.Keys(byNamespace))
 	for _, namespace := range impact.Namespaces {
 		for _, name := range slices.Sorted(maps.Keys(i.budgets[namespace])) {
-			budget := i.budgets[namespace][name]
-			if n := speaksOf(budget, byNamespace[namespace]); n > 0 {
+			budget, n := i.budgets[namespace][name], 0
+			for _, pod := range byNamespace[namespace] {
+				if budget.selects(pod) {
+					n++
+				}
+			}
+			if n > 0 {
 				impact.Budgets = append(impact.Budgets, BudgetImpact{namespace, name, n, int(budget.Status.DisruptionsAllowed)})
 			}
 		}
 	}
-}
-
-// speaksOf counts the pods that a budget selects.
-func speaksOf(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (n int) {
-	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-	if err != nil { // the API server does not store one like that
-		return 0
-	}
-	for _, pod := range pods {
-		if selector.Matches(labels.Set(pod.Labels)) {
-			n++
-		}
-	}
-	return n
 }
 
 // running reports whether a pod would be evicted if it holds a tainted device.
@@ -246,10 +236,11 @@ func PublishedDevices(slices iter.Seq[*resourceapi.ResourceSlice]) map[string]in
 func (i *Index) Budgets(pod *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	for _, name := range slices.Sorted(maps.Keys(i.budgets[pod.Namespace])) {
-		if budget := i.budgets[pod.Namespace][name]; speaksOf(budget, []*corev1.Pod{pod}) > 0 {
-			all = append(all, budget)
+	for _, budget := range i.budgets[pod.Namespace] {
+		if budget.selects(pod) {
+			all = append(all, budget.PodDisruptionBudget)
 		}
 	}
+	slices.SortFunc(all, func(a, b *policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

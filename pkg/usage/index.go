@@ -48,7 +48,7 @@ type Index struct {
 	devices map[string]map[string]pool
 	// naming has the pods that name a claim, whether it is reserved for them or not, by claim.
 	naming   map[types.NamespacedName][]naming
-	budgets  map[string]map[string]*policyv1.PodDisruptionBudget // by namespace and name
+	budgets  map[string]map[string]budget // by namespace and name
 	watchers watchers
 }
 
@@ -195,16 +195,17 @@ func (i *Index) notifyPodsNaming(claim types.NamespacedName) {
 }
 
 // SetBudget adds a PodDisruptionBudget, or updates it.
-func (i *Index) SetBudget(budget *policyv1.PodDisruptionBudget) {
+func (i *Index) SetBudget(b *policyv1.PodDisruptionBudget) {
+	compiled := newBudget(b)
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	if i.budgets == nil {
-		i.budgets = map[string]map[string]*policyv1.PodDisruptionBudget{}
+		i.budgets = map[string]map[string]budget{}
 	}
-	if i.budgets[budget.Namespace] == nil {
-		i.budgets[budget.Namespace] = map[string]*policyv1.PodDisruptionBudget{}
+	if i.budgets[b.Namespace] == nil {
+		i.budgets[b.Namespace] = map[string]budget{}
 	}
-	i.budgets[budget.Namespace][budget.Name] = budget
+	i.budgets[b.Namespace][b.Name] = compiled
 }
 
 // DeleteBudget removes a PodDisruptionBudget.
@@ -433,9 +434,7 @@ func Trim(object any) (any, error) {
 	case *resourceapi.ResourceClaim:
 		return trimClaim(object), nil
 	case *policyv1.PodDisruptionBudget:
-		kept := &policyv1.PodDisruptionBudget{ObjectMeta: trimMeta(object.ObjectMeta), Spec: object.Spec}
-		kept.Status.DisruptionsAllowed = object.Status.DisruptionsAllowed
-		return kept, nil
+		return trimBudget(object), nil
 	case cache.DeletedFinalStateUnknown:
 		return object, nil
 	}
