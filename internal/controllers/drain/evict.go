@@ -112,7 +112,6 @@ func (a answers) add(drain string, pod v1alpha1.DrainPod, outcome Outcome, refus
 	switch outcome {
 	case Accepted:
 		a.doomed[pod.UID], a.names[pod.UID] = true, podName(pod.Namespace, pod.Name)
-	case Gone:
 	default:
 		a.refusals[pod.UID] = refusal
 	}
@@ -138,7 +137,8 @@ func outcomeOf(err error, now time.Time) (Outcome, Refusal) {
 	case err == nil:
 		return Accepted, Refusal{}
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return Gone, Refusal{}
+		// A webhook can answer so, too: the pod is gone when the watch has it.
+		return Gone, Refusal{Message: err.Error(), Until: now.Add(errorPause)}
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 		return Refused, Refusal{Budget: true, Message: err.Error(), Until: now.Add(retryAfter(err, budgetPause))}
 	case apierrors.IsTooManyRequests(err):

@@ -315,6 +315,9 @@ func (r *process) rule(action clienttesting.Action) (bool, runtime.Object, error
 			r.storeRule(rule)
 			return &unstructured.Unstructured{}, nil
 		case clienttesting.DeleteAction:
+			if err := r.refuse["rules"]; err != nil {
+				return nil, err
+			}
 			r.dropRule(name)
 			return nil, nil
 		}

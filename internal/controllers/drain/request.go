@@ -165,7 +165,7 @@ func (d *Decision) requestsText() string {
 	}
 	text := fmt.Sprintf("%s asked to leave by EvictionRequests", plural.Of(len(d.Status.Requested)-back, "pod"))
 	if back > 0 {
-		text += fmt.Sprintf(", %d evicted through the Eviction API after their request came to nothing", back)
+		text += fmt.Sprintf(", %d evicted through the Eviction API because their EvictionRequest failed", back)
 	}
 	return text
 }

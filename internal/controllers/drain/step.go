@@ -34,6 +34,10 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 		return window, nil // why is in the status, as the next step finds
 	}
 	next := decision.next(now)
+	if err := c.uncordon(ctx, decision); err != nil {
+		c.options.Logger.Error(err, "A cordon stays in force; retrying", "drain", name, "retryAfter", period)
+		next = period
+	}
 	if equality.Semantic.DeepEqual(d.Status, decision.Status) {
 		c.writeRequests(ctx, d, decision)
 		return next, nil
@@ -170,26 +174,11 @@ func find(conditions []metav1.Condition, kind string) (found metav1.Condition) {
 	return found
 }
 
-// cordon writes the next rules, at most maxWrites, and deletes rules only when no other is
-// left to write: one rule can replace others.
+// cordon creates and corrects the next rules, at most maxWrites.
 func (c *Controller) cordon(ctx context.Context, decision Decision, now time.Time) error {
-	var err error
-	left := maxWrites
-	for _, call := range []struct {
-		verb  string
-		rules []*resourceapi.DeviceTaintRule
-		write func(context.Context, *resourceapi.DeviceTaintRule) error
-	}{
-		{"create", decision.Create, c.rules.create}, {"correct", decision.Correct, c.rules.correct}, {"delete", decision.Delete, c.rules.remove},
-	} {
-		for _, rule := range call.rules[:min(len(call.rules), left)] {
-			if err == nil {
-				err = named(rule, call.verb, call.write(ctx, rule))
-			}
-		}
-		if left -= len(call.rules); left <= 0 {
-			break
-		}
+	err := writeRules(ctx, "create", decision.Create, maxWrites, c.rules.create)
+	if err == nil {
+		err = writeRules(ctx, "correct", decision.Correct, maxWrites-len(decision.Create), c.rules.correct)
 	}
 	if err == nil {
 		return nil
@@ -201,4 +190,20 @@ func (c *Controller) cordon(ctx context.Context, decision Decision, now time.Tim
 		}
 	})
 	return err
+}
+
+// uncordon deletes rules, but only when no other is left to write: one rule can replace others. A rule that is not
+// deleted keeps devices from being allocated, and nothing else waits for it.
+func (c *Controller) uncordon(ctx context.Context, decision Decision) error {
+	return writeRules(ctx, "delete", decision.Delete, maxWrites-len(decision.Create)-len(decision.Correct), c.rules.remove)
+}
+
+// writeRules writes rules, at most so many, until one is refused.
+func writeRules(ctx context.Context, verb string, rules []*resourceapi.DeviceTaintRule, most int, write func(context.Context, *resourceapi.DeviceTaintRule) error) error {
+	for _, rule := range rules[:max(0, min(len(rules), most))] {
+		if err := write(ctx, rule); err != nil {
+			return named(rule, verb, err)
+		}
+	}
+	return nil
 }
