@@ -244,12 +244,34 @@ func TestUnreadableJournal(t *testing.T) {
 	inBubble(t, options, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), manyOn("gpu-0", 1)[0], manyOn("gpu-0", 1)[1]}, func(b *bubble) {
 		b.pass(time.Minute)
 		b.expect(nil)
-		if got := b.values("dra_steward_evictor_journal_unreadable"); !maps.Equal(got, map[string]float64{"": 1}) {
+		if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 1}) {
 			t.Errorf("the metric is %v, want 1", got)
 		}
 		_ = journal.Save(b.Context(), nil)
 		b.pass(recallInterval + time.Second)
-		if got := b.values("dra_steward_evictor_journal_unreadable"); !maps.Equal(got, map[string]float64{"": 0}) {
+		if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 0}) {
+			t.Errorf("the metric is %v, want 0", got)
+		}
+		if len(b.deleted) != 1 {
+			t.Errorf("%d pods were evicted, want 1", len(b.deleted))
+		}
+	})
+}
+
+// TestUnwritableJournal: no pod is evicted while the journal cannot be written, and the metric says so.
+func TestUnwritableJournal(t *testing.T) {
+	journal := &book{err: errors.New("forbidden")}
+	options := full
+	options.Journal = journal
+	inBubble(t, options, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), manyOn("gpu-0", 1)[0], manyOn("gpu-0", 1)[1]}, func(b *bubble) {
+		b.pass(time.Minute)
+		b.expect(nil)
+		if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 1}) {
+			t.Errorf("the metric is %v, want 1", got)
+		}
+		journal.fail(nil)
+		b.pass(5 * time.Second)
+		if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 0}) {
 			t.Errorf("the metric is %v, want 0", got)
 		}
 		if len(b.deleted) != 1 {

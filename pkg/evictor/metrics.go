@@ -10,20 +10,20 @@ import (
 // Metrics are those of KEP-5055 under our prefix, and more. Tenants cannot choose the value
 // of a label.
 type Metrics struct {
-	deletions prometheus.Counter
-	latency   prometheus.Histogram
-	evictions *prometheus.CounterVec
-	byRule    *prometheus.CounterVec
-	cancelled prometheus.Counter
-	decisions prometheus.Histogram
-	statuses  *prometheus.CounterVec
-	pending   *prometheus.GaugeVec
-	tripped   prometheus.Gauge
-	unread    prometheus.Gauge
-	present   *prometheus.GaugeVec
-	tainted   *prometheus.GaugeVec
-	drivers   labels
-	rules     labels
+	deletions     prometheus.Counter
+	latency       prometheus.Histogram
+	evictions     *prometheus.CounterVec
+	byRule        *prometheus.CounterVec
+	cancelled     prometheus.Counter
+	decisions     prometheus.Histogram
+	statuses      *prometheus.CounterVec
+	pending       *prometheus.GaugeVec
+	tripped       prometheus.Gauge
+	journalFailed prometheus.Gauge
+	present       *prometheus.GaugeVec
+	tainted       *prometheus.GaugeVec
+	drivers       labels
+	rules         labels
 }
 
 // NewMetrics registers the metrics.
@@ -61,7 +61,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"result"}),
 	}
 	m.addGauges()
-	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.byRule, m.cancelled, m.decisions, m.statuses, m.pending, m.tripped, m.unread, m.present, m.tainted} {
+	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.byRule, m.cancelled, m.decisions, m.statuses, m.pending, m.tripped, m.journalFailed, m.present, m.tainted} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -78,9 +78,9 @@ func (m *Metrics) addGauges() {
 		Name: "dra_steward_evictor_paused_causes",
 		Help: "DeviceTaintRules and drivers whose evictions the circuit breaker has paused.",
 	})
-	m.unread = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "dra_steward_evictor_journal_unreadable",
-		Help: "1 while the active controller cannot read the eviction journal; no pod is evicted until it can.",
+	m.journalFailed = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "dra_steward_evictor_journal_failed",
+		Help: "1 while the active controller cannot read or write the eviction journal; no pod is evicted until it can.",
 	})
 	m.tainted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dra_steward_evictor_driver_devices",
@@ -92,14 +92,14 @@ func (m *Metrics) addGauges() {
 	}, []string{"source", "presence"})
 }
 
-// journal records whether the journal can be read.
+// journal records whether the journal can be read and written.
 func (m *Metrics) journal(err error) {
 	switch {
 	case m == nil:
 	case err != nil:
-		m.unread.Set(1)
+		m.journalFailed.Set(1)
 	default:
-		m.unread.Set(0)
+		m.journalFailed.Set(0)
 	}
 }
 

@@ -25,7 +25,11 @@ func (c *Controller) dispatch(ctx context.Context) {
 		due, wait := c.take(time.Now())
 		switch {
 		case due.write != nil:
-			if err := c.write(ctx, due.write); err != nil {
+			err := c.write(ctx, due.write)
+			if ctx.Err() == nil {
+				c.options.Metrics.journal(err)
+			}
+			if err != nil {
 				c.options.Logger.Error(err, "Cannot persist the eviction journal; evictions paused, retrying")
 				wait = journalRetry
 				break

@@ -128,10 +128,10 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "1 DeviceTaintRules or drivers",
 		silent: `dra_steward_evictor_paused_causes{pod="a"} 0x60`,
 	},
-	"DraStewardEvictionJournalUnreadable": {
-		fires:  `dra_steward_evictor_journal_unreadable{pod="a"} 0x10 1x50`,
-		says:   "cannot be read",
-		silent: `dra_steward_evictor_journal_unreadable{pod="a"} 0x60`,
+	"DraStewardEvictionJournalFails": {
+		fires:  `dra_steward_evictor_journal_failed{pod="a"} 0x10 1x50`,
+		says:   "cannot be read or written",
+		silent: `dra_steward_evictor_journal_failed{pod="a"} 0x60`,
 	},
 	"DraStewardDriverTaintsItsDevices": {
 		fires: driverDevices("gpu", "published", "8x60") + driverDevices("gpu", "tainted", "0x10 5x50"),
