@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -109,6 +110,11 @@ func checkUTF8(src *source) *Error {
 // unfold fills in what the document says about itself and yields it, or, if it
 // is a list, its items.
 func unfold(document *Document, yield func(*Document, *Error) bool) bool {
+	if isBareList(document.Raw) {
+		line, column := document.Position("")
+		return yield(nil, &Error{Line: line, Column: column,
+			Message: "objects in a bare list, which kubectl does not read: write them as items of an object with apiVersion: v1 and kind: List"})
+	}
 	fields := rawFields(document.Raw)
 	document.APIVersion = rawString(fields["apiVersion"])
 	document.Kind = rawString(fields["kind"])
@@ -144,6 +150,19 @@ func unfold(document *Document, yield func(*Document, *Error) bool) bool {
 		}
 	}
 	return true
+}
+
+// isBareList reports whether a document is a list that has an object of an API. Other lists, such as JSON
+// patches of kustomize, are no manifests.
+func isBareList(raw json.RawMessage) bool {
+	var items []json.RawMessage
+	if !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("[")) || json.Unmarshal(raw, &items) != nil {
+		return false
+	}
+	return slices.ContainsFunc(items, func(item json.RawMessage) bool {
+		fields := rawFields(item)
+		return rawString(fields["apiVersion"]) != "" && rawString(fields["kind"]) != ""
+	})
 }
 
 // inferType adds to an item of a typed list the type that the list implies, as

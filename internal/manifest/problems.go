@@ -140,7 +140,7 @@ func (d *Document) misspelt() (p Problem, ok bool) {
 // similar reports whether a group is probably meant to be one of ours.
 func similar(group string) bool {
 	ours := []string{resourcev1.GroupName, v1alpha1.Group}
-	return Nearest(group, ours) != ""
+	return Nearest(group, ours) != "" || slices.ContainsFunc(ours, func(one string) bool { return strings.HasPrefix(one, group+".") })
 }
 
 // knownKind returns the kind that a word names, whatever its case.

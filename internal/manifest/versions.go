@@ -37,8 +37,11 @@ type Version struct {
 }
 
 // String returns "v1 (since 1.34)" or "v1beta1 (1.32 until 1.38)", where the
-// second release is the first one without the version.
+// second release is the first one without the version; of our own kinds only the name.
 func (v Version) String() string {
+	if v.Introduced == "" {
+		return v.Name
+	}
 	if v.Removed == "" {
 		return fmt.Sprintf("%s (since %s)", v.Name, v.Introduced)
 	}
@@ -165,8 +168,8 @@ func lifecycle(form form) Version {
 	return version
 }
 
-// Ours reports whether the document is of the group resource.k8s.io, or of a kind of
-// dra-steward.io that an API server stores, and thus for [Decode].
+// Ours reports whether the document is of the group resource.k8s.io or dra-steward.io, and thus for
+// [Decode]. StewardConfigurations are not: no API server stores them.
 // ResourcePoolStatusRequests are questions to a controller rather than configuration,
 // and not ours. A kind of ours with a missing or misspelt group is ours too, so that Decode
 // reports it.
@@ -184,7 +187,7 @@ func (d *Document) inGroup() bool {
 	case resourcev1.GroupName:
 		return d.Kind != "ResourcePoolStatusRequest"
 	case v1alpha1.Group:
-		return len(kinds[d.Kind]) > 0 && kinds[d.Kind][0].group == group
+		return d.Kind != v1alpha1.ConfigurationKind
 	default:
 		return false
 	}

@@ -32,6 +32,9 @@ func Sources(paths []string) ([]policy.Collection, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--policies %s: %w", path, err)
 		}
+		if err := hasPolicies(files); err != nil {
+			return nil, fmt.Errorf("--policies %s: %w", path, err)
+		}
 		sources = append(sources, policy.Collection{Name: path, Files: files})
 	}
 	return sources, nil
@@ -52,6 +55,25 @@ func policyFiles(path string) (fs.FS, error) {
 	defer file.Close()
 	return policy.Bundle(file)
 }
+
+// hasPolicies returns an error if no file is a policy, as in a folder that is not the one that is meant.
+func hasPolicies(files fs.FS) error {
+	err := fs.WalkDir(files, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".rego") {
+			return errFound
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, errFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.New("there are no policies: no file ends in .rego")
+}
+
+var errFound = errors.New("found")
 
 // Load compiles the library and additional policies.
 func Load(ctx context.Context, paths []string) (*policy.Set, error) {

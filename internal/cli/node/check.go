@@ -126,7 +126,7 @@ func (r *nodeReport) readCheckpoints(o nodeCheckOptions) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no kubelet checkpoint at %s; name ids, or set --host-root and --kubelet-root to the files of the kubelet", claims)
+	return fmt.Errorf("no kubelet checkpoint at %s; name ids, or set --host-root and --kubelet-root to the files of the kubelet", filepath.Join(o.hostRoot, claims))
 }
 
 // source reads one checkpoint. Only its absence is no error.

@@ -169,6 +169,7 @@ func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string
 	}
 	var result error
 	var failures []error
+	evaluated := 0
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
 	for document, err := range reader.Walk(args...) {
 		if err != nil {
@@ -177,6 +178,7 @@ func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string
 		if !document.Ours() {
 			continue
 		}
+		evaluated++
 		denied, err := o.evaluate(streams, reviewer, document)
 		if failure := (evaluationError{}); errors.As(err, &failure) {
 			failures = append(failures, err)
@@ -186,6 +188,9 @@ func (o evalOptions) run(streams cmdutil.Streams, set *policy.Set, args []string
 		if denied {
 			result = cmdutil.ErrFindings
 		}
+	}
+	if evaluated == 0 {
+		return errors.New("nothing to evaluate: the input has no objects of resource.k8s.io or dra-steward.io")
 	}
 	return cmp.Or(errors.Join(failures...), result)
 }

@@ -111,9 +111,9 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.StringVar(&o.perLabel, "per-label", "", "count --at-a-time for each value of this label of nodes, such as topology.kubernetes.io/zone")
 	f.Int32Var(&o.canary, "canary", 0, "wait for --continue after this number of nodes")
 	f.StringVar(&o.proof.Namespace, "proof-namespace", "", "namespace of a pod with one device that must succeed on each node")
-	f.StringVar(&o.proof.DeviceClassName, "proof-class", "", "DeviceClass of that device")
-	f.StringVar(&o.proof.Image, "proof-image", "", "image of that pod")
-	f.StringArrayVar(&o.proof.Command, "proof-command", nil, "a word of its command (repeatable; default: the image's)")
+	f.StringVar(&o.proof.DeviceClassName, "proof-class", "", "DeviceClass that the pod of --proof-namespace requests")
+	f.StringVar(&o.proof.Image, "proof-image", "", "image of the pod of --proof-namespace")
+	f.StringArrayVar(&o.proof.Command, "proof-command", nil, "one argument of the command of the pod of --proof-namespace (repeatable; default: the image's)")
 	o.addTimeouts(f)
 	f.Int32Var(&o.Rate, "rate", v1alpha1.DrainRate, "maximum number of evictions per minute and node (1 to 6000)")
 	f.StringArrayVar(&o.Windows, "window", nil, `evict pods, and begin nodes, only in this time of the week, such as "Sat,Sun 22:00-06:00 Europe/Berlin"; can be repeated`)
@@ -130,7 +130,7 @@ func (o *options) addFlags(c *cobra.Command) {
 
 func (o *options) addTimeouts(f *pflag.FlagSet) {
 	for i, step := range []string{"drain", "driver", "work", "proof"} {
-		cmdutil.DurationVar(f, &o.timeouts[i], step+"-timeout", 0, "maximum duration of this step of a node, which fails then; 0 = the default")
+		cmdutil.DurationVar(f, &o.timeouts[i], step+"-timeout", 0, "maximum duration of the step "+step+" on one node; after that, the node fails; 0 = the default")
 	}
 }
 
