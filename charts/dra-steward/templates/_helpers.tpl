@@ -335,7 +335,7 @@ provided
 {{- end -}}
 {{- else if not (and .Values.certificates.existingSecret $ca) -}}
 {{- $host := include "dra-steward.host" . -}}
-{{- fail (printf (include "dra-steward.certificateHelp" .) $host $host .Release.Namespace .Release.Namespace) -}}
+{{- fail (printf (include "dra-steward.certificateHelp" .) $host $host .Release.Namespace .Release.Namespace .Release.Namespace) -}}
 {{- else if not (contains "-----BEGIN CERTIFICATE-----" $ca) -}}
 {{- fail "certificates.caBundle: must be one or more certificates in PEM (-----BEGIN CERTIFICATE-----), without base64 around them; pass the file: --set-file certificates.caBundle=ca.crt" -}}
 {{- end -}}
@@ -350,6 +350,7 @@ that lasts a year:
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 \
     -keyout tls.key -out tls.crt -subj "/CN=%s" \
     -addext "subjectAltName=DNS:%s"
+  kubectl create namespace %s
   kubectl -n %s create secret tls dra-steward-tls --cert=tls.crt --key=tls.key
 
 and then install with
