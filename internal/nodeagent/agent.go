@@ -115,6 +115,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer watcher.Close()
+	files := changes(watcher)
 	if err := a.NodeView.wait(ctx); err != nil {
 		return err
 	}
@@ -123,20 +124,43 @@ func (a *Agent) Run(ctx context.Context) error {
 			return err
 		}
 		a.watch(watcher)
+		select {
+		case <-files: // what is looked at now
+		default:
+		}
 		a.Look(ctx, time.Now())
 		if !wait(ctx, pause, nil, nil) {
 			return nil
 		}
 		// Agents of a thousand nodes do not look at the same time.
 		next := a.Interval + rand.N(a.Interval/5+1)
-		if !wait(ctx, next, watcher.Events, a.NodeView.changed) {
+		if !wait(ctx, next, files, a.NodeView.changed) {
 			return nil
 		}
 	}
 }
 
+// changes returns a channel that has one value once files have changed, however many. It reads the
+// watcher until that is closed.
+func changes(watcher *fsnotify.Watcher) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	go func() {
+		for open := true; open; {
+			select {
+			case _, open = <-watcher.Events:
+			case _, open = <-watcher.Errors: // after an overflow, events are lost
+			}
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return changed
+}
+
 // wait waits for a time or an event, and reports whether ctx goes on.
-func wait(ctx context.Context, d time.Duration, files <-chan fsnotify.Event, objects <-chan struct{}) bool {
+func wait(ctx context.Context, d time.Duration, files, objects <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -183,9 +207,6 @@ func (a *Agent) replaced() error {
 func (a *Agent) watch(watcher *fsnotify.Watcher) {
 	for _, dir := range a.folders() {
 		_ = watcher.Add(dir) // absent, or watched already
-	}
-	for len(watcher.Events) > 0 { // what is looked at now
-		<-watcher.Events
 	}
 }
 

@@ -3,8 +3,10 @@ package nodeagent
 import (
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -70,4 +72,29 @@ func TestReadKnowsAdminAccess(t *testing.T) {
 	if other := holding("train", "one", "gpu-1"); in.WasAdmin != nil && in.WasAdmin(other) {
 		t.Error("another claim has admin access")
 	}
+}
+
+// TestChanges: many events of files cause one look, and an overflow of their queue causes one, too.
+func TestChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watcher := &fsnotify.Watcher{Events: make(chan fsnotify.Event), Errors: make(chan error)}
+		changed := changes(watcher)
+		defer close(watcher.Events)
+		for step, report := range []func(){
+			func() { watcher.Events <- fsnotify.Event{Name: "state", Op: fsnotify.Create} },
+			func() { watcher.Errors <- fsnotify.ErrEventOverflow },
+		} {
+			for range 20 {
+				report()
+			}
+			synctest.Wait()
+			looks := 0
+			for start := time.Now(); wait(t.Context(), time.Second, changed, nil) && time.Since(start) < time.Second; start = time.Now() {
+				looks++
+			}
+			if looks != 1 {
+				t.Errorf("step %d: %d looks", step, looks)
+			}
+		}
+	})
 }
