@@ -7,6 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,28 +41,32 @@ type ruleStatus struct {
 }
 
 func (s *ruleStatus) write(ctx context.Context, rule *resourceapi.DeviceTaintRule, condition metav1.Condition) error {
-	client, version, err := s.connect()
-	if err != nil {
-		return err
-	}
 	written, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&condition)
 	if err != nil {
 		return err
 	}
-	apply := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": resourceapi.GroupName + "/" + version, "kind": "DeviceTaintRule",
-		"metadata": map[string]any{"name": rule.Name, "uid": string(rule.UID)},
-		"status":   map[string]any{"conditions": []any{written}},
-	}}
-	_, err = client.ApplyStatus(ctx, rule.Name, apply, metav1.ApplyOptions{FieldManager: rulebegin.FieldManager, Force: true})
-	return err
+	for again := false; ; again = true {
+		client, version, err := s.connect(again)
+		if err != nil {
+			return err
+		}
+		apply := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": resourceapi.GroupName + "/" + version, "kind": "DeviceTaintRule",
+			"metadata": map[string]any{"name": rule.Name, "uid": string(rule.UID)},
+			"status":   map[string]any{"conditions": []any{written}},
+		}}
+		_, err = client.ApplyStatus(ctx, rule.Name, apply, metav1.ApplyOptions{FieldManager: rulebegin.FieldManager, Force: true})
+		if again || !apierrors.IsNotFound(err) { // not found may be the version, after an upgrade of the API server
+			return err
+		}
+	}
 }
 
-// connect asks once which version is served.
-func (s *ruleStatus) connect() (dynamic.ResourceInterface, string, error) {
+// connect asks once which version is served, or again.
+func (s *ruleStatus) connect(again bool) (dynamic.ResourceInterface, string, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.client != nil {
+	if s.client != nil && !again {
 		return s.client, s.served, nil
 	}
 	client, served, err := clusterread.ServedRules(s.config)
