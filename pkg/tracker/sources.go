@@ -189,10 +189,15 @@ func (h *health) informer(kind Kind, client kubernetes.Interface, untyped dynami
 
 // observed makes an informer that notes how its requests end.
 func (h *health) observed(kind Kind, example runtime.Object, client any, lw *cache.ListWatch) cache.SharedIndexInformer {
+	var informer cache.SharedIndexInformer
 	observed := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := lw.ListWithContextFunc(ctx, options)
 			h.observe(kind, err)
+			if apierrors.IsNotFound(err) && h.removed(kind, time.Now()) && len(informer.GetStore().ListKeys()) > 0 {
+				h.logger.Info("No longer served; forgetting what was read of this kind", "kind", kind)
+				return &corev1.List{}, nil
+			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -201,7 +206,7 @@ func (h *health) observed(kind Kind, example runtime.Object, client any, lw *cac
 			return w, err
 		},
 	}
-	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(observed, client), example,
+	informer = cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(observed, client), example,
 		cache.SharedIndexInformerOptions{ObjectDescription: string(kind)})
 	// It fails only for an informer that runs.
 	_ = informer.SetWatchErrorHandlerWithContext(h.failed(kind))
@@ -237,9 +242,10 @@ const (
 	ReasonWatching = "Watching"
 	// ReasonNotInstalled: the API server has no such kind. The view is complete
 	// without it, and the kind is tried again with growing delays of up to a minute.
+	// Rules that were read before are removed from the view after ten seconds.
 	ReasonNotInstalled = "NotInstalled"
 	// ReasonForbidden: the identity may not list and watch the kind. The view goes on
-	// without it.
+	// without it, or with what was read before.
 	ReasonForbidden = "Forbidden"
 	// ReasonUnreachable: the API server does not answer, or with another error.
 	ReasonUnreachable = "Unreachable"
@@ -304,6 +310,19 @@ func (h *health) observe(kind Kind, err error) {
 			close(done)
 		}
 	}
+}
+
+// absence is how long rules that were read remain while they are not served: one of several API servers,
+// or a proxy, can answer so for a moment.
+const absence = 10 * time.Second
+
+// removed reports whether the API server no longer serves rules, though it serves slices. Other kinds
+// are kept: without slices, allocated devices would seem to be gone, and a scheduler keeps its patches.
+func (h *health) removed(kind Kind, now time.Time) bool {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	c, published := h.conditions[kind], h.conditions[SliceKind]
+	return kind == RuleKind && c.Reason == ReasonNotInstalled && now.Sub(c.Since) >= absence && published != nil && published.Available
 }
 
 // reasonOf turns the result of a request into a reason; "" for a result that is not about the
