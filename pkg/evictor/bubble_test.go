@@ -77,11 +77,12 @@ func (b *bubble) start(options Options) {
 	}
 	options.UsageSynced = synced
 	options.Tracker = tracker.New(tracker.Options{Sources: tracker.Sources{Slices: resource.ResourceSlices().Informer(), Rules: options.Rules}})
-	switch options.Client.(type) {
+	switch client := options.Client.(type) {
 	case slowStatus:
 		options.Client = slowStatus{Interface: b.Clientset}
 	case slowPods:
-		options.Client = slowPods{Interface: b.Clientset}
+		client.Interface = b.Clientset
+		options.Client = client
 	default:
 		options.Client = b.Clientset
 	}

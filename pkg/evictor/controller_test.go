@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ac "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -187,7 +188,7 @@ func (s slowStatus) ApplyStatus(ctx context.Context, _ *ac.DeviceTaintRuleApplyC
 // evicted, a rule gets its status, and queries are answered.
 func TestSlowDeletions(t *testing.T) {
 	options := full
-	options.Client = slowPods{}
+	options.Client = slowPods{verb: "delete"}
 	objects := []runtime.Object{sliceOf(1)}
 	for i := range 7 { // one worker is left
 		objects = append(objects, both(podOn(slowNamespace, fmt.Sprint("pod-", i), "gpu-0"))...)
@@ -213,26 +214,54 @@ func TestSlowDeletions(t *testing.T) {
 
 const slowNamespace = "slow"
 
-// slowPods answers deletions in one namespace after the caller has given up.
-type slowPods struct{ kubernetes.Interface }
+// slowPods answers calls with a verb for the pods of one namespace after a time; with none, after
+// the caller has given up.
+type slowPods struct {
+	kubernetes.Interface
+	verb  string
+	after time.Duration
+}
 
-type slowCore struct{ coreclient.CoreV1Interface }
+type slowCore struct {
+	coreclient.CoreV1Interface
+	slow slowPods
+}
 
-type slowPodClient struct{ coreclient.PodInterface }
+type slowPodClient struct {
+	coreclient.PodInterface
+	slow slowPods
+}
 
-func (s slowPods) CoreV1() coreclient.CoreV1Interface { return slowCore{s.Interface.CoreV1()} }
+func (s slowPods) CoreV1() coreclient.CoreV1Interface { return slowCore{s.Interface.CoreV1(), s} }
 
 func (s slowCore) Pods(namespace string) coreclient.PodInterface {
 	pods := s.CoreV1Interface.Pods(namespace)
 	if namespace == slowNamespace {
-		return slowPodClient{pods}
+		return slowPodClient{pods, s.slow}
 	}
 	return pods
 }
 
-func (slowPodClient) Delete(ctx context.Context, _ string, _ metav1.DeleteOptions) error {
-	<-ctx.Done()
-	return ctx.Err()
+func (s slowPods) wait(ctx context.Context, verb string) {
+	switch {
+	case s.verb != verb:
+	case s.after == 0:
+		<-ctx.Done()
+	default:
+		<-time.After(s.after)
+	}
+}
+
+func (s slowPodClient) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	if s.slow.wait(ctx, "delete"); ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return s.PodInterface.Delete(ctx, name, options)
+}
+
+func (s slowPodClient) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (*corev1.Pod, error) {
+	s.slow.wait(ctx, "patch")
+	return s.PodInterface.Patch(ctx, name, kind, data, options, subresources...)
 }
 
 // TestBug8FinalizersAndHeartbeats: a pod that stays for a while after its deletion is

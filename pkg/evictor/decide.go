@@ -241,6 +241,11 @@ func (v Verdict) equal(w Verdict) bool {
 	return true
 }
 
+// has reports whether a verdict has a reason, with the same time.
+func (v Verdict) has(r Reason) bool {
+	return slices.ContainsFunc(v.Reasons, func(s Reason) bool { return r.compare(s) == 0 && r.At.Equal(s.At) })
+}
+
 func (r Reason) compare(s Reason) int {
 	if r.Taint.FromRule() != s.Taint.FromRule() {
 		if r.Taint.FromRule() {

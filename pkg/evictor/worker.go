@@ -190,22 +190,26 @@ func (c *Controller) runWorker(ctx context.Context) {
 	}
 }
 
-// evict carries out the plan for one pod, if it still applies.
+// evict carries out the plan for one pod, as far as it still applies.
 func (c *Controller) evict(ctx context.Context, e eviction) {
-	pod := c.options.Usage.Pod(e.of.pod.Namespace, e.of.pod.Name)
-	if pod == nil || pod.UID != e.of.uid || !c.scope.Load().plan(pod, e.plan.Verdict).Evict() || exemptionOf(pod) != "" {
-		// The event that changed the pod leads to a new decision.
-		c.locked(func() { c.states.postpone(e.of, time.Now().Add(retryDelay(0))) })
-		c.dirty.add(e.of.pod)
+	pod, open := c.remaining(e)
+	if !open.Evict() {
+		c.again(e)
 		return
 	}
+	e.plan = open
 	if !marked(pod) {
 		c.event(pod, "Marking for deletion: "+e.plan.Reasons[0].String())
 	}
-	result, err := evictPod(ctx, c.options.Client, pod, conditionMessage(e.plan.Verdict), time.Now())
+	result, err := evictPod(ctx, c.options.Client, pod, conditionMessage(e.plan.Verdict), func() bool {
+		_, open := c.remaining(e)
+		return open.Evict()
+	})
 	switch {
 	case err != nil:
 		c.retry(e, result, err)
+	case result == withdrawn:
+		c.again(e)
 	case result == gone:
 		// An admission webhook or a stale API server can answer so, too: the pod is gone when
 		// the watch says so.
@@ -218,6 +222,32 @@ func (c *Controller) evict(ctx context.Context, e eviction) {
 		c.options.Metrics.took(time.Since(e.due))
 		c.locked(func() { c.states.evicted(e.of, e.plan.Verdict) })
 	}
+}
+
+// remaining returns the pod of an eviction and what is left of its plan: the reasons that the
+// last decision still has and the scope allows. None is left if the pod is not due any more.
+func (c *Controller) remaining(e eviction) (*corev1.Pod, plan) {
+	pod := c.options.Usage.Pod(e.of.pod.Namespace, e.of.pod.Name)
+	if pod == nil || pod.UID != e.of.uid || exemptionOf(pod) != "" {
+		return pod, plan{}
+	}
+	var open plan
+	var since time.Time
+	c.locked(func() {
+		open, since = e.of.planned(), c.states.clock.time(e.of.since)
+	})
+	open.Verdict = c.scope.Load().plan(pod, open.Only(e.plan.has)).Verdict
+	if open.begin(since).After(time.Now()) {
+		return pod, plan{}
+	}
+	return pod, open
+}
+
+// again queues a taken pod whose plan does not apply any more. The event that changed the plan
+// leads to a new decision.
+func (c *Controller) again(e eviction) {
+	c.locked(func() { c.states.postpone(e.of, time.Now().Add(retryDelay(0))) })
+	c.dirty.add(e.of.pod)
 }
 
 // locked calls f with the mutex held, and then reports the deletions that f counted.
@@ -288,14 +318,17 @@ const (
 	gone outcome = "gone"
 	// unanswered: there was an error, but the API server may have deleted the pod.
 	unanswered outcome = "unanswered"
+	// withdrawn: the plan no longer applies after the pod has the condition.
+	withdrawn outcome = "withdrawn"
 )
 
 // evictPod makes two API calls, a status condition and a deletion, both with the UID of the
-// pod, so that they do not affect another pod of the same name.
-func evictPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, message string, now time.Time) (outcome, error) {
+// pod, so that they do not affect another pod of the same name. The first call can take long, so
+// the second follows only if still returns true.
+func evictPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, message string, still func() bool) (outcome, error) {
 	pods := client.CoreV1().Pods(pod.Namespace)
 	if !marked(pod) {
-		patch, err := markPatch(pod, message, now)
+		patch, err := markPatch(pod, message, time.Now())
 		if err != nil {
 			return "", err
 		}
@@ -305,6 +338,9 @@ func evictPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod,
 		}
 		if err != nil {
 			return "", fmt.Errorf("pod %s/%s: set condition %s: %w", pod.Namespace, pod.Name, corev1.DisruptionTarget, err)
+		}
+		if !still() {
+			return withdrawn, nil
 		}
 	}
 	err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
