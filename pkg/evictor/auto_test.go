@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -211,6 +212,54 @@ func TestAutoStatusIsASign(t *testing.T) {
 		b.pass(100 * time.Second)
 		b.expect(nil)
 	})
+}
+
+// TestAutoOwnStatusComesLate: a watch that was interrupted delivers the conditions that this controller
+// wrote one after the other. None of them is a sign of the other controller.
+func TestAutoOwnStatusComesLate(t *testing.T) {
+	objects := []runtime.Object{sliceOf(1), ruleOn("rule", "gpu-0", seconds(0))}
+	for i := range 10 { // each ends later than the one before, so that each write is another
+		objects = append(objects, both(podOn("ns", fmt.Sprint("pod-", i), "gpu-0", tolerate(noExecute, ptr.To(int64(300+20*i)))))...)
+	}
+	inBubble(t, auto(new(atomic.Bool)), objects, func(b *bubble) {
+		rules := []*resourceapi.DeviceTaintRule{ruleOn("rule", "gpu-0", seconds(0))}
+		for range 700 {
+			b.pass(time.Second)
+			rule, err := b.ResourceV1().DeviceTaintRules().Get(b.Context(), "rule", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := rules[len(rules)-1]; !sameCondition(findCondition(last, "EvictionInProgress"), findCondition(rule, "EvictionInProgress")) {
+				rules = append(rules, rule)
+			}
+		}
+		if len(rules) < 10 || len(b.deleted) != 10 {
+			t.Fatalf("%d writes, deleted %v", len(rules), b.deleted)
+		}
+		for i, rule := range rules[1:] {
+			b.controller.ruleChanged(rules[i], rule)
+		}
+		b.comes("ns", "next")
+		b.pass(time.Second)
+		if _, deleted := b.deleted["ns/next"]; !deleted {
+			t.Errorf("deleted %v", b.deleted)
+		}
+	})
+}
+
+// TestWrittenConditionsAreBounded: the last ones are remembered, each once.
+func TestWrittenConditionsAreBounded(t *testing.T) {
+	var r ruleState
+	for i := range 3 * mostWritten {
+		c := metav1.Condition{Type: "EvictionInProgress", Message: fmt.Sprint(i / 2)}
+		had := len(r.wrote)
+		if r.remember(c); i%2 == 1 && len(r.wrote) != had {
+			t.Fatalf("the same condition is remembered twice: %v", r.wrote)
+		}
+	}
+	if last := r.wrote[len(r.wrote)-1].Message; len(r.wrote) != mostWritten || last != fmt.Sprint(3*mostWritten/2-1) {
+		t.Errorf("%d are remembered, the last is %s", len(r.wrote), last)
+	}
 }
 
 // TestAutoCannotAsk: an error is no answer, and not the lack of one. What pods show

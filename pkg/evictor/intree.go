@@ -3,6 +3,7 @@ package evictor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -265,14 +266,16 @@ func (c *Controller) observePod(pod *corev1.Pod, now time.Time) (seen bool) {
 		now.Sub(condition.LastTransitionTime.Time) < probeSpan
 }
 
-// observeRule reports whether the in-tree controller has written the status of a rule.
-func (c *Controller) observeRule(before, after *resourceapi.DeviceTaintRule, wrote *metav1.Condition) bool {
+// observeRule reports whether the in-tree controller has written the status of a rule: its condition
+// is new, and none of those that this controller wrote.
+func (c *Controller) observeRule(before, after *resourceapi.DeviceTaintRule, wrote []metav1.Condition) bool {
 	if c.options.Mode != ModeAuto || before == nil || after == nil {
 		return false
 	}
 	had := findCondition(before, resourceapi.DeviceTaintConditionEvictionInProgress)
 	has := findCondition(after, resourceapi.DeviceTaintConditionEvictionInProgress)
-	return has != nil && !sameCondition(had, has) && !sameCondition(wrote, has)
+	return has != nil && !sameCondition(had, has) &&
+		!slices.ContainsFunc(wrote, func(w metav1.Condition) bool { return sameCondition(&w, has) })
 }
 
 func sameCondition(a, b *metav1.Condition) bool {

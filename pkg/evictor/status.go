@@ -55,14 +55,27 @@ type ruleState struct {
 	next, last time.Time
 	// quiet is when it last ran out of pending pods.
 	quiet time.Time
-	// wrote is the last written condition EvictionInProgress.
-	wrote *metav1.Condition
+	// wrote are the last written conditions EvictionInProgress, at most [mostWritten].
+	wrote []metav1.Condition
 	// previewed is the spec, without the time of the taint, for which all affected pods
 	// have been queued.
 	previewed *resourceapi.DeviceTaintRuleSpec
 	// selects is the number of published devices that it selects, as of published.
 	selects   int
 	published uint64
+}
+
+// mostWritten is the number of written conditions that are remembered per rule. A watch that was
+// interrupted delivers one write after the other, also those that had no answer.
+const mostWritten = 16
+
+// remember adds a condition to the written ones.
+func (r *ruleState) remember(c metav1.Condition) {
+	if slices.ContainsFunc(r.wrote, func(w metav1.Condition) bool { return sameCondition(&w, &c) }) {
+		return
+	}
+	// A new list: observeRule reads the one before without the mutex.
+	r.wrote = append(slices.Clone(r.wrote[max(0, len(r.wrote)+1-mostWritten):]), c)
 }
 
 func newStatuses(c *Controller) *statuses {
@@ -229,7 +242,7 @@ func (s *statuses) reconcile(ctx context.Context, name string) {
 	s.change(name, func(r *ruleState) {
 		r.last = time.Now()
 		if kind == resourceapi.DeviceTaintConditionEvictionInProgress {
-			r.wrote = &conditions[0]
+			r.remember(conditions[0])
 		}
 	})
 	err = writeConditions(ctx, s.c.options.Client, rule, conditions)
