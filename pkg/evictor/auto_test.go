@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	goruntime "runtime"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -260,6 +264,51 @@ func TestWrittenConditionsAreBounded(t *testing.T) {
 	if last := r.wrote[len(r.wrote)-1].Message; len(r.wrote) != mostWritten || last != fmt.Sprint(3*mostWritten/2-1) {
 		t.Errorf("%d are remembered, the last is %s", len(r.wrote), last)
 	}
+}
+
+// TestAutoLearnsTwice: two goroutines learn of the in-tree controller at the same time, one of a pod and
+// one of a rule. Neither is forgotten; the log is the moment when the first has not ended yet.
+func TestAutoLearnsTwice(t *testing.T) {
+	var learn func()
+	options := auto(new(atomic.Bool))
+	options.Logger = funcr.New(func(_, line string) {
+		if again := learn; again != nil && strings.Contains(line, "Detected state") {
+			learn = nil
+			again()
+		}
+	}, funcr.Options{})
+	inBubble(t, options, append(onAll(), sliceOf(1)), func(b *bubble) {
+		learn = func() { b.controller.learn(func(o *inTreeState) { o.seen(fromRules) }) }
+		b.controller.learn(func(o *inTreeState) { o.seen(fromSlices) })
+		if known, used := b.controller.inTree.shares(), b.controller.scope.Load().shares; used != known {
+			t.Errorf("the shares are %+v, want %+v", used, known)
+		}
+	})
+}
+
+// TestScopeChangesInOneStep: what is confirmed while the shares change is not lost.
+func TestScopeChangesInOneStep(t *testing.T) {
+	options := auto(new(atomic.Bool))
+	options.ActSince = bubbleStart
+	inBubble(t, options, nil, func(b *bubble) {
+		var confirming sync.WaitGroup
+		b.controller.rescope(func(o *scope) {
+			started := make(chan struct{})
+			confirming.Go(func() {
+				close(started)
+				b.controller.Confirm(Confirmation{})
+			})
+			<-started
+			for range 1000 {
+				goruntime.Gosched()
+			}
+			o.shares = ModeFull.shares()
+		})
+		confirming.Wait()
+		if got := b.controller.scope.Load(); !got.since.IsZero() || got.shares != ModeFull.shares() {
+			t.Errorf("the scope is %+v", got)
+		}
+	})
 }
 
 // TestAutoCannotAsk: an error is no answer, and not the lack of one. What pods show

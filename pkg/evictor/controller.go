@@ -73,8 +73,9 @@ type Options struct {
 type Controller struct {
 	options Options
 	view    view
-	scope   atomic.Pointer[scope]
-	dirty   *workQueue
+	// scope is replaced with the mutex held, and read without.
+	scope atomic.Pointer[scope]
+	dirty *workQueue
 	// work hands pods that are due to the workers.
 	work chan eviction
 	// wake holds a token when the queue of evictions has changed.
@@ -208,17 +209,26 @@ func (c *Controller) decide(name types.NamespacedName) {
 	}
 }
 
-// rescope changes the scope and queues all pods with a state for a new decision.
-func (c *Controller) rescope(change func(*scope)) {
-	o := *c.scope.Load()
-	change(&o)
-	c.scope.Store(&o)
+// rescope changes the scope, with the mutex held, and queues all pods with a state for a new
+// decision. It returns false if the scope remains the same.
+func (c *Controller) rescope(change func(*scope)) bool {
 	var known []types.NamespacedName
+	same := false
 	c.locked(func() {
-		known = slices.Collect(maps.Keys(c.states.pods))
+		had := c.scope.Load()
+		o := *had
+		change(&o)
+		if same = o.shares == had.shares && o.since.Equal(had.since); !same {
+			c.scope.Store(&o)
+			known = slices.Collect(maps.Keys(c.states.pods))
+		}
 	})
+	if same {
+		return false
+	}
 	c.dirty.add(known...)
 	c.statuses.requeueAll()
+	return true
 }
 
 // changed wakes the dispatcher and updates the gauges.

@@ -193,23 +193,20 @@ func (c *Controller) probe(ctx context.Context) {
 	}
 }
 
-// learn updates the state of the in-tree controller, and the shares that depend on it.
+// learn updates the state of the in-tree controller, and the shares that depend on it. Both change
+// in one step: of two goroutines that learn at the same time, the last one stores what both know.
 func (c *Controller) learn(learn func(*inTreeState)) {
-	var before, after inTreeState
-	c.locked(func() {
-		before = c.inTree
+	var after inTreeState
+	if !c.rescope(func(o *scope) {
 		learn(&c.inTree)
-		after = c.inTree
-	})
-	if before.shares() == after.shares() {
+		after, o.shares = c.inTree, c.inTree.shares()
+		c.options.Metrics.inTree(after)
+	}) {
 		return
 	}
-	shares := after.shares()
 	c.options.Logger.Info("Detected state of the in-tree eviction controller", "slices", after.slices.String(), "rules", after.rules.String())
-	c.options.Metrics.inTree(after)
 	c.report(corev1.EventTypeNormal, "ModeChanged", "The in-tree eviction controller is "+after.slices.String()+
 		" for taints in slices and "+after.rules.String()+" for DeviceTaintRules.")
-	c.rescope(func(o *scope) { o.shares = shares })
 }
 
 // String returns the state in logs and events.
