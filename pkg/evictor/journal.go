@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/dra-steward/dra-steward/internal/packed"
 )
 
 // A Journal persists the counts of evicted pods, so that the circuit breaker does not start
@@ -70,7 +73,6 @@ const recordSpan = 10 * time.Second
 
 // record returns the record to save before first is evicted. The mutex is held.
 func (c *Controller) record(first *podState, now time.Time) *journalRecord {
-	record, places := c.states.causes.record(now)
 	perSecond := cmp.Or(c.options.Limits.PerSecond, defaultPerSecond)
 	room := min(max(int(perSecond*recordSpan.Seconds()), 1), mostRecorded)
 	next := []*podState{first}
@@ -81,6 +83,11 @@ func (c *Controller) record(first *podState, now time.Time) *journalRecord {
 	}
 	soon := slices.SortedFunc(slices.Values(c.states.queue), (*podState).compare)
 	next = append(next, soon[:min(room, len(soon))]...)
+	ofNext := map[cause]struct{}{}
+	for _, known := range next {
+		maps.Copy(ofNext, causes(known.plan.verdict()))
+	}
+	record, places := c.states.causes.record(ofNext, now)
 	for _, known := range next {
 		pod := recordedPod{Namespace: known.pod.Namespace, Name: known.pod.Name, UID: known.uid}
 		for cause := range causes(known.plan.verdict()) {
@@ -94,11 +101,14 @@ func (c *Controller) record(first *podState, now time.Time) *journalRecord {
 	return record
 }
 
-// record returns a record of the causes that are not calm, and their indexes in it.
-func (l *causeStats) record(now time.Time) (*journalRecord, map[cause]int) {
+// record returns a record of the causes of the next pods and of those that have evicted pods and are
+// not calm, and their indexes in it. Of other causes a restart counts all pods again: they are
+// pending. So the size depends on the rate of evictions, not on the number of rules.
+func (l *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalRecord, map[cause]int) {
 	record, places := &journalRecord{}, map[cause]int{}
 	for of, a := range l.byCause {
-		if a.pending == 0 && now.Sub(a.window.last) >= breakerCalm {
+		calm := a.pending == 0 && now.Sub(a.window.last) >= breakerCalm
+		if _, next := ofNext[of]; !next && (calm || a.window.pods == a.pending) {
 			continue
 		}
 		evicted := slices.DeleteFunc(slices.Sorted(maps.Keys(a.window.namespaces)), func(namespace string) bool {
@@ -200,7 +210,17 @@ type ConfigMapJournal struct {
 	Namespace, Name string
 }
 
-const journalKey = "evictions"
+const (
+	// journalKey has the record in the Data of the ConfigMap, packedKey in its BinaryData. One of
+	// them is empty.
+	journalKey = "evictions"
+	packedKey  = "evictions.json.gz"
+	// mostPlain is the largest record, in bytes, that is not compressed, and mostPacked the largest
+	// compressed one: a ConfigMap holds 1 MiB. mostUnpacked bounds what is read.
+	mostPlain    = 256 << 10
+	mostPacked   = 1000 << 10
+	mostUnpacked = 64 << 20
+)
 
 // Load implements [Journal].
 func (j ConfigMapJournal) Load(ctx context.Context) ([]byte, error) {
@@ -208,19 +228,41 @@ func (j ConfigMapJournal) Load(ctx context.Context) ([]byte, error) {
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	if err == nil && kept.Data[journalKey] != "" && !json.Valid([]byte(kept.Data[journalKey])) {
-		err = fmt.Errorf("%s: not JSON; delete the ConfigMap to start the circuit breaker from zero", journalKey)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s/%s: %w", j.Namespace, j.Name, err)
 	}
-	return []byte(kept.Data[journalKey]), nil
+	key, text := journalKey, []byte(kept.Data[journalKey])
+	if len(text) == 0 {
+		key = packedKey
+		text, err = packed.Text(kept.BinaryData[packedKey], mostUnpacked)
+	}
+	if err == nil && len(text) > 0 && !json.Valid(text) {
+		err = errors.New("not JSON")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s: %s: %w; delete the ConfigMap to start the circuit breaker from zero", j.Namespace, j.Name, key, err)
+	}
+	return text, nil
 }
 
-// Save implements [Journal].
+// Save implements [Journal]. It compresses a large record.
 func (j ConfigMapJournal) Save(ctx context.Context, record []byte) error {
-	_, err := j.Client.CoreV1().ConfigMaps(j.Namespace).Apply(ctx,
-		ac.ConfigMap(j.Name, j.Namespace).WithData(map[string]string{journalKey: string(record)}),
+	data := []byte{}
+	if len(record) > mostPlain {
+		var fit int
+		var err error
+		data, fit, err = packed.Lines([][]byte{record}, mostPacked)
+		if err == nil && fit == 0 {
+			err = fmt.Errorf("the record is larger than %d bytes, compressed", mostPacked)
+		}
+		if err != nil {
+			return fmt.Errorf("ConfigMap %s/%s: %w", j.Namespace, j.Name, err)
+		}
+		record = nil
+	}
+	// The empty one replaces what another client may have written.
+	_, err := j.Client.CoreV1().ConfigMaps(j.Namespace).Apply(ctx, ac.ConfigMap(j.Name, j.Namespace).
+		WithData(map[string]string{journalKey: string(record)}).WithBinaryData(map[string][]byte{packedKey: data}),
 		metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s/%s: %w", j.Namespace, j.Name, err)
