@@ -57,6 +57,9 @@ type ruleState struct {
 	quiet time.Time
 	// wrote are the last written conditions EvictionInProgress, at most [mostWritten].
 	wrote []metav1.Condition
+	// failures is the number of failed writes in a row, failure the last error.
+	failures int
+	failure  string
 	// previewed is the spec, without the time of the taint, for which all affected pods
 	// have been queued.
 	previewed *resourceapi.DeviceTaintRuleSpec
@@ -247,11 +250,29 @@ func (s *statuses) reconcile(ctx context.Context, name string) {
 	})
 	err = writeConditions(ctx, s.c.options.Client, rule, conditions)
 	s.c.options.Metrics.wroteStatus(err)
-	if err != nil {
+	s.written(name, err)
+}
+
+// written notes how a write of the status of a rule ended. A failed one is repeated, each time
+// later, and its error is logged when it is another one than before.
+func (s *statuses) written(name string, err error) {
+	another := false
+	s.change(name, func(r *ruleState) {
+		if err == nil {
+			r.failures, r.failure = 0, ""
+			return
+		}
+		another = r.failure != err.Error()
+		r.failures, r.failure = r.failures+1, err.Error()
+		r.next = time.Now().Add(statusRetry(r.failures))
+	})
+	if another {
 		s.c.options.Logger.Error(err, "Cannot write the status of a DeviceTaintRule, retrying", "rule", name)
-		s.requeueAfter(name, time.Second)
 	}
 }
+
+// statusRetry doubles from one second up to one minute.
+func statusRetry(failures int) time.Duration { return max(time.Second, retryDelay(failures+7)) }
 
 // reportable reports whether the counts of a rule are stable: pods are pending, or none
 // has been for [quietPeriod].

@@ -1,14 +1,21 @@
 package evictor
 
 import (
+	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 )
 
@@ -158,5 +165,48 @@ func TestSupplementsOwnCondition(t *testing.T) {
 		if c := b.condition("rule", "dra-steward.io/EvictionInProgress"); c == nil || c.Message != "1 pod evicted." {
 			t.Errorf("condition %+v", c)
 		}
+	})
+}
+
+// TestRefusedStatus: a status that the API server refuses is written again, each time later, and logged
+// once for each error. It is written soon after it is allowed, and at once for another spec.
+func TestRefusedStatus(t *testing.T) {
+	options := full
+	var logged atomic.Int32
+	options.Logger = funcr.New(func(_, line string) {
+		if strings.Contains(line, "Cannot write the status") {
+			logged.Add(1)
+		}
+	}, funcr.Options{})
+	inBubble(t, options, append(both(podOn("ns", "pod", "gpu-0")), sliceOf(1)), func(b *bubble) {
+		resource := resourceapi.Resource("devicetaintrules")
+		var refusal atomic.Pointer[apierrors.StatusError]
+		refusal.Store(apierrors.NewForbidden(resource, "rule", errors.New("denied")))
+		b.PrependReactor("patch", "devicetaintrules", func(clienttesting.Action) (bool, runtime.Object, error) {
+			err := refusal.Load()
+			return err != nil, nil, err
+		})
+		expect := func(least, most int, logs int32) {
+			t.Helper()
+			if writes := b.calls("patch", "devicetaintrules/status"); writes < least || writes > most || logged.Load() != logs {
+				t.Errorf("%d writes, want %d to %d; %d logged, want %d", writes, least, most, logged.Load(), logs)
+			}
+			b.ClearActions()
+		}
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(10 * time.Second)
+		expect(3, 6, 1)
+		b.pass(time.Hour)
+		expect(55, 65, 1)
+		refusal.Store(apierrors.NewInvalid(schema.GroupKind{Kind: "DeviceTaintRule"}, "rule", nil))
+		b.pass(time.Hour)
+		expect(55, 65, 2)
+		b.updateRule("rule", func(*resourceapi.DeviceTaintRule) {})
+		b.pass(6 * time.Second)
+		expect(1, 1, 2)
+		refusal.Store(nil)
+		b.pass(time.Minute)
+		expect(1, 1, 2)
+		b.expectCondition("rule", "False Completed 2 1 pod evicted.")
 	})
 }
