@@ -38,9 +38,7 @@ import (
 // eviction is the controller with all that it needs.
 type eviction struct {
 	options Options
-	// client is for the evictions, quiet for Lease, ConfigMap and events, so that
-	// neither waits for the other.
-	client, quiet kubernetes.Interface
+	clients
 	// fence stops the evictions of a replica that has lost the Lease.
 	fence        *fence
 	informers    informers.SharedInformerFactory
@@ -63,17 +61,34 @@ type eviction struct {
 	log     logr.Logger
 }
 
+// clients are those of an eviction. None waits for the calls of another.
+type clients struct {
+	// client is for the evictions, quiet for Lease, ConfigMap and events, and journal for the
+	// eviction journal. Without the Lease, only quiet writes.
+	client, quiet, journal kubernetes.Interface
+}
+
+func (o Options) newClients(config *rest.Config, fence *fence) (c clients, err error) {
+	fenced := fence.around(config)
+	for _, made := range []struct {
+		client    *kubernetes.Interface
+		config    *rest.Config
+		perSecond float64
+	}{{&c.client, fenced, o.perSecond}, {&c.quiet, config, 0}, {&c.journal, fenced, 0}} {
+		if *made.client, err = clientFor(made.config, made.perSecond); err != nil {
+			return c, fmt.Errorf("--kubeconfig: %w", err)
+		}
+	}
+	return c, nil
+}
+
 func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry, log logr.Logger) (*eviction, error) {
 	fence := &fence{}
-	client, err := clientFor(fence.around(config), o.perSecond)
+	clients, err := o.newClients(config, fence)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
+		return nil, err
 	}
-	quiet, err := clientFor(config, 0)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	e := &eviction{options: o, client: client, quiet: quiet, fence: fence, log: log, usage: &usage.Index{}, informers: informers.NewSharedInformerFactory(client, 0)}
+	e := &eviction{options: o, clients: clients, fence: fence, log: log, usage: &usage.Index{}, informers: informers.NewSharedInformerFactory(clients.client, 0)}
 	e.claims, e.pods = e.informers.Resource().V1().ResourceClaims().Informer(), e.informers.Core().V1().Pods().Informer()
 	sources, err := tracker.NewSources(config, log)
 	if err != nil {
@@ -92,7 +107,7 @@ func (o Options) newEviction(config *rest.Config, registry *prometheus.Registry,
 		return nil, err
 	}
 	e.evictor = evictor.Options{
-		Client:  client,
+		Client:  e.client,
 		Tracker: tracker.New(tracker.Options{Sources: sources, Logger: log, Metrics: trackerMetrics}),
 		Rules:   sources.Rules,
 		Usage:   e.usage,
@@ -120,7 +135,7 @@ func (e *eviction) run(ctx context.Context) error {
 	}
 	e.evictor.ActSince = said.ActSince
 	if evictor.Mode(e.options.Mode) != evictor.ModeObserve {
-		e.evictor.Journal = evictor.ConfigMapJournal{Client: e.quiet, Namespace: e.options.namespace, Name: JournalName(e.options.Name)}
+		e.evictor.Journal = e.newJournal()
 		broadcaster := e.broadcaster(ctx)
 		defer broadcaster.Shutdown()
 		e.evictor.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: evictor.FieldManager})
@@ -152,6 +167,12 @@ func (e *eviction) run(ctx context.Context) error {
 	err = group.Wait()
 	e.informers.Shutdown()
 	return errors.Join(err, unlisten())
+}
+
+// newJournal returns the eviction journal. A replica that has lost the Lease does not overwrite that of
+// the next leader.
+func (e *eviction) newJournal() evictor.ConfigMapJournal {
+	return evictor.ConfigMapJournal{Client: e.journal, Namespace: e.options.namespace, Name: JournalName(e.options.Name)}
 }
 
 // JournalName is the ConfigMap in which a controller writes down who was evicted.

@@ -3,7 +3,11 @@ package manager
 import (
 	"context"
 	"errors"
+	"io"
+	"maps"
 	"net/http"
+	"path"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -154,6 +158,49 @@ func TestFencedWrites(t *testing.T) {
 		}
 		if len(sent) != 3 {
 			t.Errorf("%q were sent", sent)
+		}
+	})
+}
+
+// TestFencedJournal: a replica that does not hold the Lease reads the eviction journal and does not
+// write it. It writes the Lease.
+func TestFencedJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, written := &fence{}, map[string]int{}
+		config := &rest.Config{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet {
+				written[path.Base(r.URL.Path)]++
+			}
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		})}
+		o := Options{Name: "controller", namespace: "dra-steward"}
+		clients, err := o.newClients(config, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		journal := (&eviction{options: o, clients: clients, fence: f}).newJournal()
+		var granted atomic.Bool
+		leases := fake.NewClientset()
+		leases.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return !granted.Load(), nil, errors.New("the API server is down")
+		})
+		f.elector.Store(leaderOf(t, leases).elector.Load())
+		if err := journal.Save(t.Context(), []byte("{}")); !errors.Is(err, errNoLease) {
+			t.Errorf("before it has the Lease: %v", err)
+		}
+		if _, err := journal.Load(t.Context()); err != nil {
+			t.Errorf("a read: %v", err)
+		}
+		if _, err := clients.quiet.CoordinationV1().Leases("dra-steward").Create(t.Context(), &coordinationv1.Lease{}, metav1.CreateOptions{}); err != nil {
+			t.Errorf("the Lease: %v", err)
+		}
+		granted.Store(true)
+		pass(3 * retryPeriod)
+		if err := journal.Save(t.Context(), []byte("{}")); err != nil {
+			t.Errorf("with the Lease: %v", err)
+		}
+		if want := map[string]int{"controller-evictions": 1, "leases": 1}; !maps.Equal(written, want) {
+			t.Errorf("written %v, want %v", written, want)
 		}
 	})
 }
