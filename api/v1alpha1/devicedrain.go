@@ -432,6 +432,7 @@ type TolerationRule struct {
 	// tolerationSeconds and so has no end.
 	DefaultSeconds *int64 `json:"defaultSeconds,omitempty"`
 	// MaxSeconds caps the tolerationSeconds of tolerations for NoExecute. One without
-	// gets DefaultSeconds, or this if there are none.
+	// gets DefaultSeconds, or this if there are none. Where a rule sets either, a toleration
+	// without an effect is replaced as with ExpandEmptyEffect, since it has no end.
 	MaxSeconds *int64 `json:"maxSeconds,omitempty"`
 }

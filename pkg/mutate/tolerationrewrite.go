@@ -23,9 +23,10 @@ Off unless defaults.tolerations is set. expandEmptyEffect writes a toleration wi
 effect as one for NoSchedule and one for NoExecute, because the eviction controller of
 Kubernetes 1.37 ignores tolerations without an effect and the scheduler does not: such a pod
 is scheduled and evicted in a loop. rules add tolerations, and set and cap tolerationSeconds,
-by namespace, device class and author. A change that would lead to more than 16 tolerations
-is skipped with a warning. Claims of the scheduler and the claim controller do not change:
-what they copy was checked when its author wrote it.
+by namespace, device class and author. A rule with defaultSeconds or maxSeconds expands an empty
+effect, too, because its tolerationSeconds are ignored and it has no end. A change that would lead
+to more than 16 tolerations is skipped with a warning. Claims of the scheduler and the claim
+controller do not change: what they copy was checked when its author wrote it.
 
 Specs are immutable. The annotation dra-steward.io/original-tolerations records what the
 author wrote, and an update that repeats it gets the stored tolerations, whatever the current

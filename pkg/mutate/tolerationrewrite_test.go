@@ -133,6 +133,29 @@ func TestRewriteKeepsWithinLimits(t *testing.T) {
 	})
 }
 
+// TestNoneIsLonger: whatever the author writes, a toleration of NoExecute taints ends within
+// maxSeconds, or the author reads why nothing was changed.
+func TestNoneIsLonger(t *testing.T) {
+	everyClaim(t, func(t *testing.T, _ *rand.Rand, claim *resourceapi.ResourceClaim, site *v1alpha1.Tolerations, author mutate.Author) {
+		after, result := write(t, claim, nil, site, author)
+		if len(result.Warnings) > 0 {
+			return
+		}
+		for _, request := range after.Spec.Devices.Requests {
+			if request.Exactly == nil || slices.Contains([]string{"", "gpu"}, request.Name) || len(request.Exactly.Tolerations) > resourceapi.DeviceTolerationsMaxLength {
+				continue // without a unique name, or in a list that the rules refuse, nothing is changed
+			}
+			limit := mutate.MaxTolerationSeconds(site, request.Exactly.DeviceClassName, claim.Namespace, author)
+			for _, toleration := range request.Exactly.Tolerations {
+				ends := toleration.Effect == resourceapi.DeviceTaintEffectNoExecute && toleration.TolerationSeconds != nil
+				if limit != nil && toleration.Effect != resourceapi.DeviceTaintEffectNoSchedule && (!ends || *toleration.TolerationSeconds > *limit) {
+					t.Errorf("request %s: %+v does not end within %d seconds", request.Name, toleration, *limit)
+				}
+			}
+		}
+	})
+}
+
 // TestAppliedAgain: a manifest that is applied again results in what is stored, also
 // without our annotation, by another user, and after the settings have changed.
 func TestAppliedAgain(t *testing.T) {

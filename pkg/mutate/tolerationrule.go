@@ -18,20 +18,25 @@ type tolerationEdit struct {
 	Result
 }
 
-// edit returns what the site's settings make of list. All rules add before the first
+// edit returns what the site's settings make of list. Where a rule sets seconds, empty effects
+// are expanded first: seconds count with NoExecute only. All rules add before the first
 // one sets seconds, so that these hold for what was added, too, and a second time
 // changes nothing.
 func edit(list tolerationList, namespace string, author Author, site *v1alpha1.Tolerations) tolerationEdit {
 	e := tolerationEdit{list: list, items: slices.Clone(*list.items)}
-	if site.ExpandEmptyEffect {
-		e.expand()
-	}
+	expand := site.ExpandEmptyEffect
 	var rules []*v1alpha1.TolerationRule
 	for i := range site.Rules {
 		if rule := &site.Rules[i]; selects(rule, list.class, namespace, author) {
 			rules = append(rules, rule)
-			e.add(rule.Add)
+			expand = expand || rule.DefaultSeconds != nil || rule.MaxSeconds != nil
 		}
+	}
+	if expand {
+		e.expand()
+	}
+	for _, rule := range rules {
+		e.add(rule.Add)
 	}
 	for _, rule := range rules {
 		e.setSeconds(rule)

@@ -36,6 +36,12 @@ func (t tolerationID) evicts() bool {
 	return t.effect == "" || t.effect == string(resourceapi.DeviceTaintEffectNoExecute)
 }
 
+// ends reports whether the toleration ends: seconds are ignored with another effect than
+// NoExecute, and with an empty one.
+func (t tolerationID) ends() bool {
+	return t.limited && t.effect == string(resourceapi.DeviceTaintEffectNoExecute)
+}
+
 // distinctToleration is a distinct toleration.
 type distinctToleration struct {
 	tolerationID
@@ -279,6 +285,7 @@ var (
 			}
 			return numberOf(d.tolerations[i].seconds)
 		}),
+		fieldOf("ends", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].ends()) }),
 		fieldOf("wildcard", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].key == "") }),
 		fieldOf("noExecute", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].evicts()) }),
 		fieldOf("domainKey", func(d *devices, i int) scalar { return textOf(domainKey(d.tolerations[i].key)) }),

@@ -167,7 +167,7 @@ func anyPolicy(random *rand.Rand, i int) string {
 		values, about []string
 	}{
 		{"input.tolerations", []string{"x", "x.key", "x.paths", "[x.domainKey, x.effect]", "count(input.tolerations)", "[y.key | some y in input.tolerations]", "[i | some i, y in input.tolerations; y.wildcard]",
-			"[y.paths | some y in input.tolerations; y.key == x.key]", "object.keys(x)", `input["tolerations"][0].value`, "x[field]", "input[field]"}, []string{`x.key == "a.example/x"`, "x.wildcard", "not x.wildcard", `x.key != ""`, "x.seconds > 3", "x.seconds == null", "x.noExecute", `x.effect == ""`,
+			"[y.paths | some y in input.tolerations; y.key == x.key]", "object.keys(x)", `input["tolerations"][0].value`, "x[field]", "input[field]"}, []string{`x.key == "a.example/x"`, "x.wildcard", "not x.wildcard", `x.key != ""`, "x.seconds > 3", "x.seconds == null", "x.ends", "not x.ends", "x.noExecute", `x.effect == ""`,
 			"x.known == false", "x.key in %p.list", "not x.operator in %p.list", `to_number(x.value) > 1`, "count(x.paths) > 1", `startswith(x.key, "a")`, "not x.repeated", `x.domainKey == "b.example/*"`}},
 		{"input.claim.requests", []string{"x", "x.path", "[x.name, x.selectors]", "[y.mode | some y in input.claim.requests]", "input.claim", "count(input.claim.requests)"}, []string{`x.class == "gpu"`, `x.mode == "All"`, "x.count > 1", "not x.adminAccess", "x.alternative > 0", "count(x.selectors) == 0", "x.class in %p.list", `x.name != "r0"`, "x.constantSelector", "not x.constantSelector"}},
 		{"input.tolerationLists", []string{"x"}, []string{"x.length > 1", "x.length <= %p.limit"}},

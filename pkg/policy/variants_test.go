@@ -42,13 +42,14 @@ func tolerating(keys, effects []string, seconds *int64) (all [][]resourceapi.Dev
 func mistakes() map[string]mistake {
 	anyEffect, evicting := []string{"", "NoSchedule", "NoExecute", "None"}, []string{"", "NoExecute"}
 	other := []string{"example.com/other"}
+	noEnd := tolerating(other, []string{""}, new(int64(1))) // the seconds count with NoExecute only
 	return map[string]mistake{
 		"DRA-TOL-001": {tolerations: tolerating([]string{""}, anyEffect, nil)},
 		"DRA-TOL-002": {tolerations: tolerating([]string{"", "gpu.nvidia.com/gpu-lost"}, anyEffect, nil)},
 		"DRA-TOL-003": {tolerations: tolerating([]string{"", "example.com/other", "gpu"}, anyEffect, nil), parameters: map[string]any{"allowed": []any{"gpu.example.com/*", ""}}},
-		"DRA-TOL-004": {tolerations: tolerating([]string{"", "example.com/other"}, evicting, nil)},
-		"DRA-TOL-005": {tolerations: tolerating([]string{"", "example.com/other"}, evicting, new(int64(601))), parameters: map[string]any{"maxSeconds": 600}},
-		"DRA-TOL-006": {tolerations: slices.Concat(tolerating(other, []string{"NoSchedule"}, new(int64(60))), tolerating(other, evicting, new(int64(-1))), tolerating(other, []string{"None"}, nil),
+		"DRA-TOL-004": {tolerations: append(tolerating([]string{"", "example.com/other"}, evicting, nil), noEnd...)},
+		"DRA-TOL-005": {tolerations: append(tolerating([]string{"", "example.com/other"}, evicting, new(int64(601))), noEnd...), parameters: map[string]any{"maxSeconds": 600}},
+		"DRA-TOL-006": {tolerations: slices.Concat(tolerating(other, []string{"NoSchedule"}, new(int64(60))), noEnd, tolerating(other, evicting, new(int64(-1))), tolerating(other, []string{"None"}, nil),
 			[][]resourceapi.DeviceToleration{{{Key: "a", Operator: "Exists"}, {Key: "b", Operator: "Exists"}, {Key: "a", Operator: "Exists"}}})},
 		"DRA-TOL-007":   {tolerations: [][]resourceapi.DeviceToleration{{{Key: "a"}, {Key: "b"}, {Key: "c"}}}, parameters: map[string]any{"max": 2}},
 		"DRA-TOL-008":   {tolerations: tolerating(other, anyEffect, nil)},

@@ -23,22 +23,27 @@ func TestMaxSecondsWithoutDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	reviewer.InCluster = true
-	for _, test := range []struct{ namespace, user, class, seconds, annotation, want string }{
-		{"team", "jane", "gpu", "60", "", ""},
-		{"team", "jane", "gpu", "61", "", "must be at most 60"},
-		{"team", "jane", "gpu", "null", "", "at most 60 seconds"},
-		{"team", "jane", "nic", "3600", "", ""},
-		{"team", "jane", "nic", "3601", "", "must be at most 3600"},
-		{"team", "john", "gpu", "3600", "", ""},
-		{"other", "jane", "gpu", "3600", "", ""},
-		{"team", "system:kube-scheduler", "gpu", "null", "", ""},
-		{"team", "system:serviceaccount:kube-system:resource-claim-controller", "gpu", "null", "", ""},
+	for _, test := range []struct{ namespace, user, class, effect, seconds, annotation, want string }{
+		{"team", "jane", "gpu", "NoExecute", "60", "", ""},
+		{"team", "jane", "gpu", "NoExecute", "61", "", "must be at most 60"},
+		{"team", "jane", "gpu", "NoExecute", "null", "", "at most 60 seconds"},
+		{"team", "jane", "nic", "NoExecute", "3600", "", ""},
+		{"team", "jane", "nic", "NoExecute", "3601", "", "must be at most 3600"},
+		{"team", "john", "gpu", "NoExecute", "3600", "", ""},
+		{"other", "jane", "gpu", "NoExecute", "3600", "", ""},
+		{"team", "system:kube-scheduler", "gpu", "NoExecute", "null", "", ""},
+		{"team", "system:serviceaccount:kube-system:resource-claim-controller", "gpu", "NoExecute", "null", "", ""},
+		// The seconds of an empty effect are ignored: it has no end.
+		{"team", "jane", "gpu", "", "1", "", "at most 60 seconds"},
+		{"team", "jane", "gpu", "", "null", "", "at most 60 seconds"},
+		{"team", "jane", "gpu", "NoSchedule", "1", "", ""},
+		{"team", "system:kube-scheduler", "gpu", "", "1", "", ""},
 		// No room for the record: the mutating webhook changes nothing.
-		{"team", "jane", "gpu", "null", strings.Repeat("x", 262_000), "at most 60 seconds"},
+		{"team", "jane", "gpu", "NoExecute", "null", strings.Repeat("x", 262_000), "at most 60 seconds"},
 	} {
 		for _, kind := range []string{"ResourceClaim", "ResourceClaimTemplate"} {
 			spec := fmt.Sprintf(`{"devices":{"requests":[{"name":"a","exactly":{"deviceClassName":%q,"allocationMode":"ExactCount","count":1,
-				"tolerations":[{"key":"a","operator":"Exists","effect":"NoExecute","tolerationSeconds":%s}]}}]}}`, test.class, test.seconds)
+				"tolerations":[{"key":"a","operator":"Exists","effect":%q,"tolerationSeconds":%s}]}}]}}`, test.class, test.effect, test.seconds)
 			if kind == "ResourceClaimTemplate" {
 				spec = `{"spec":` + spec + `}`
 			}
@@ -52,7 +57,7 @@ func TestMaxSecondsWithoutDefaults(t *testing.T) {
 			}
 			text := fmt.Sprint(answer.Findings)
 			if (test.want != "") != answer.Denied() || !strings.Contains(text, test.want) {
-				t.Errorf("%s in %s by %s of class %s with %s seconds: %s, want %q", kind, test.namespace, test.user, test.class, test.seconds, text, test.want)
+				t.Errorf("%s in %s by %s of class %s for %q with %s seconds: %s, want %q", kind, test.namespace, test.user, test.class, test.effect, test.seconds, text, test.want)
 			}
 			if mutated, err := reviewer.Mutate(req); err != nil || test.annotation == "" && mutated.Denied() {
 				t.Errorf("mutate: %v, %v", mutated.Findings, err)

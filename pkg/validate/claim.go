@@ -58,8 +58,8 @@ broken devices. Name the key, or write operator: Exists to tolerate every taint.
 		ID: "toleration-seconds",
 		Doc: `tolerationSeconds needs the effect NoExecute and is not negative.
 
-With another effect it is ignored, and a negative number evicts immediately. It only warns,
-because the API documents both.`,
+With another effect, or an empty one, it is ignored: the toleration has no end. A negative number
+evicts immediately. It only warns, because the API documents both.`,
 		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts everything; pods are refused for the same",
@@ -71,7 +71,8 @@ because the API documents both.`,
 		Doc: `A toleration for NoExecute ends no later than the site allows.
 
 Off unless a rule of defaults.tolerations has maxSeconds. The mutating webhook lowers what is
-longer, and sets what is missing. A write that it did not change, because it was down or because
+longer, sets what is missing, and expands an empty effect, which includes NoExecute and has no end,
+whatever its tolerationSeconds are. A write that it did not change, because it was down or because
 the change found no room, is refused. What is stored stays, and so do claims that the claim
 controller copies from a template.`,
 		Category: Gap,
@@ -166,10 +167,12 @@ func tolerationSeconds(spec walk.ClaimSpec, _ Pass) (errs field.ErrorList) {
 			problem := ""
 			switch seconds := toleration.TolerationSeconds; {
 			case seconds == nil:
+			case toleration.Effect == "":
+				problem = "is ignored without an effect, so the toleration has no end; write effect NoExecute"
+			case toleration.Effect != resourceapi.DeviceTaintEffectNoExecute:
+				problem = "is ignored with effect " + string(toleration.Effect) + "; only NoExecute evicts"
 			case *seconds < 0:
 				problem = "a negative time evicts immediately; write 0 for that"
-			case toleration.Effect != "" && toleration.Effect != resourceapi.DeviceTaintEffectNoExecute:
-				problem = "is ignored with effect " + string(toleration.Effect) + "; only NoExecute evicts"
 			}
 			if problem != "" {
 				errs = append(errs, field.Invalid(place.At("tolerations").Index(i).Child("tolerationSeconds"), *toleration.TolerationSeconds, problem))
@@ -191,6 +194,9 @@ func tolerationSecondsMax(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 		for i, toleration := range walk.Bounded(deviceRequest.Tolerations, resourceapi.DeviceTolerationsMaxLength) {
 			at := place.At("tolerations").Index(i).Child("tolerationSeconds")
 			switch {
+			case toleration.Effect == "":
+				errs = append(errs, field.Required(place.At("tolerations").Index(i).Child("effect"), fmt.Sprintf(
+					"without an effect a toleration has no end, and one for NoExecute must end after at most %d seconds on this site; write the effects that are needed", *limit)))
 			case toleration.Effect != resourceapi.DeviceTaintEffectNoExecute:
 			case toleration.TolerationSeconds == nil:
 				errs = append(errs, field.Required(at, fmt.Sprintf("a toleration for NoExecute must end after at most %d seconds on this site", *limit)))

@@ -3,7 +3,7 @@ package dra.tolerations.allowed_keys_test
 import data.dra.tolerations.allowed_keys
 
 toleration := {
-	"key": "team.example.com/b", "operator": "Equal", "value": "", "effect": "NoSchedule", "seconds": null,
+	"key": "team.example.com/b", "operator": "Equal", "value": "", "effect": "NoSchedule", "seconds": null, "ends": false,
 	"wildcard": false, "noExecute": false, "known": null, "repeated": false,
 	"paths": ["spec.devices.requests[gpu].exactly.tolerations[0]"],
 }

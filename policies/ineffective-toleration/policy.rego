@@ -1,9 +1,9 @@
 # METADATA
 # title: A toleration has no effect
 # description: |
-#   The API server accepts tolerationSeconds with an effect that never evicts, negative
-#   seconds (which evict at once), the effect None (which needs no toleration) and the
-#   same toleration twice. None of them is what it looks like.
+#   The API server accepts tolerationSeconds with an empty effect or one that never evicts (which
+#   are ignored), negative seconds (which evict at once), the effect None (which needs no
+#   toleration) and the same toleration twice. None of them is what it looks like.
 # custom:
 #   code: DRA-TOL-006
 #   severity: low
@@ -29,8 +29,20 @@ deny contains violation if {
 deny contains violation if {
 	some toleration in input.tolerations
 	toleration.noExecute
-	toleration.seconds < 0
+	not toleration.ends
 	toleration.seconds != null
+	violation := {
+		"paths": toleration.paths,
+		"field": "tolerationSeconds",
+		"message": "is ignored with an empty effect; it counts only with NoExecute",
+		"hint": "write effect NoExecute, or leave tolerationSeconds out",
+	}
+}
+
+deny contains violation if {
+	some toleration in input.tolerations
+	toleration.ends
+	toleration.seconds < 0
 	violation := {
 		"paths": toleration.paths,
 		"field": "tolerationSeconds",

@@ -3,7 +3,7 @@ package dra.tolerations.reserved_keys_test
 import data.dra.tolerations.reserved_keys
 
 toleration := {
-	"key": "gpu.nvidia.com/gpu-lost", "operator": "Exists", "value": "", "effect": "NoSchedule", "seconds": null,
+	"key": "gpu.nvidia.com/gpu-lost", "operator": "Exists", "value": "", "effect": "NoSchedule", "seconds": null, "ends": false,
 	"wildcard": false, "noExecute": false, "known": true, "repeated": false,
 	"paths": ["spec.devices.requests[gpu].exactly.tolerations[0]"],
 }

@@ -3,7 +3,7 @@
 # description: |
 #   A toleration of NoExecute without tolerationSeconds, or of every effect, keeps the pod
 #   on its device without limit: the device cannot be drained, and a broken one keeps its pod.
-#   An empty effect includes NoExecute.
+#   An empty effect includes NoExecute, and its tolerationSeconds are ignored.
 # custom:
 #   code: DRA-TOL-004
 #   severity: medium
@@ -26,16 +26,16 @@ deny contains violation if {
 	keys := input.parameters["DRA-TOL-004"].keys
 	messages := {
 		"NoExecute": "the pod is never evicted",
-		"": "the pod is never evicted: an empty effect includes NoExecute",
+		"": "the pod is never evicted: an empty effect includes NoExecute, and its tolerationSeconds are ignored",
 	}
 	some toleration in input.tolerations
 	toleration.noExecute
-	toleration.seconds == null
+	not toleration.ends
 	not toleration.key in keys
 	violation := {
 		"paths": toleration.paths,
 		"field": "tolerationSeconds",
 		"message": messages[toleration.effect],
-		"hint": "set tolerationSeconds to the time that the workload needs to stop; with an empty effect write NoSchedule if only new allocations are meant",
+		"hint": "write effect NoExecute with the tolerationSeconds that the workload needs to stop, or NoSchedule if only new allocations are meant",
 	}
 }

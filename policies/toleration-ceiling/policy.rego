@@ -2,7 +2,8 @@
 # title: A workload tolerates evicting taints for too long
 # description: |
 #   A drain is done when the last pod has left. tolerationSeconds beyond what the site
-#   plans for a maintenance are as good as none.
+#   plans for a maintenance are as good as none. So are those of an empty effect: they are
+#   ignored. DRA-TOL-004 reports a toleration without tolerationSeconds.
 # custom:
 #   code: DRA-TOL-005
 #   severity: medium
@@ -23,13 +24,25 @@ package dra.tolerations.toleration_ceiling
 
 deny contains violation if {
 	some toleration in input.tolerations
-	toleration.noExecute
+	toleration.ends
 	toleration.seconds > input.parameters["DRA-TOL-005"].maxSeconds
-	toleration.seconds != null
 	violation := {
 		"paths": toleration.paths,
 		"field": "tolerationSeconds",
 		"message": sprintf("%d seconds are longer than the %d that are allowed here", [toleration.seconds, input.parameters["DRA-TOL-005"].maxSeconds]),
 		"hint": "let the workload save its state within that time, or ask for an exemption until it can",
+	}
+}
+
+deny contains violation if {
+	some toleration in input.tolerations
+	toleration.noExecute
+	not toleration.ends
+	toleration.seconds != null
+	violation := {
+		"paths": toleration.paths,
+		"field": "tolerationSeconds",
+		"message": sprintf("%d seconds with an empty effect are ignored, and at most %d are allowed here", [toleration.seconds, input.parameters["DRA-TOL-005"].maxSeconds]),
+		"hint": "write effect NoExecute, or NoSchedule without tolerationSeconds if only new allocations are meant",
 	}
 }

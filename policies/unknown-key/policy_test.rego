@@ -3,7 +3,7 @@ package dra.tolerations.unknown_key_test
 import data.dra.tolerations.unknown_key
 
 toleration := {
-	"key": "gpu.nvidia.com/gpu-lots", "operator": "Exists", "value": "", "effect": "NoSchedule", "seconds": null,
+	"key": "gpu.nvidia.com/gpu-lots", "operator": "Exists", "value": "", "effect": "NoSchedule", "seconds": null, "ends": false,
 	"wildcard": false, "noExecute": false, "known": false, "repeated": false,
 	"paths": ["spec.devices.requests[gpu].exactly.tolerations[0]"],
 }

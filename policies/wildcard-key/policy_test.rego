@@ -3,7 +3,7 @@ package dra.tolerations.wildcard_key_test
 import data.dra.tolerations.wildcard_key
 
 empty := {
-	"key": "", "operator": "Equal", "value": "", "effect": "", "seconds": null,
+	"key": "", "operator": "Equal", "value": "", "effect": "", "seconds": null, "ends": false,
 	"wildcard": true, "noExecute": true, "known": null, "repeated": false,
 	"paths": ["spec.devices.requests[gpu].exactly.tolerations[0]"],
 }
