@@ -102,6 +102,8 @@ func drains() []mutant {
 		{name: "evictions begin before the cordon", file: decide, old: "	case p.cordoning:\n		return stop", new: "	case false:\n		return stop"},
 		{name: "a drain evicts outside of its windows", file: decide, old: `case p.closed != closure{}:`, new: `case false:`},
 		{name: "the thresholds do not stop a drain", file: decide, old: `case blocked.Reason == v1alpha1.BlockedThreshold || `, new: `case `},
+		{name: "new pods stop a drain that has begun", file: decide, old: `&& !begun:`, new: `:`},
+		{name: "an interrupted cordon is not counted", file: decide, old: `!last.Time.Before(from)`, new: `true`},
 		{name: "drained while claims remain", file: decide, old: `case n.Claims > 0:`, new: `case false:`},
 		{name: "a paused drain deletes at the deadline", file: decide, old: `action == v1alpha1.DeadlineDelete && !in.Drain.Spec.Paused`, new: `action == v1alpha1.DeadlineDelete`},
 		{name: "drained in the moment before a replacement", file: decide, old: "	if !until.After(in.Now) {\n		return false\n	}\n", new: "	if true {\n		return false\n	}\n"},

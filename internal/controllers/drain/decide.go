@@ -53,7 +53,7 @@ func Decide(in Input) Decision {
 	}
 	blocks := s.blocks()
 	d.Status.Blocked = listed(blocks)
-	d.blockedCondition(in, c, len(blocks))
+	d.blockedCondition(in, c, len(blocks), d.begun(from))
 	switch {
 	case d.drained(in, c, evict):
 	case passed && action == v1alpha1.DeadlineFail && !in.Drain.Spec.DryRun:
@@ -122,15 +122,23 @@ func (d *Decision) excess(in Input) string {
 	return strings.Join(texts, ", ") + "; if this is intended, annotate the drain with " + guard.CeilingOf(counts).Annotate()
 }
 
+// begun reports whether pods were evicted since the cordon took effect. From then on who comes to
+// the devices comes in spite of the cordon, or uses a claim that others have to leave, and the
+// thresholds would let one tenant stop the drain for all.
+func (d *Decision) begun(from time.Time) bool {
+	last := d.Status.LastEvictionTime
+	return last != nil && !from.IsZero() && !last.Time.Before(from)
+}
+
 // blockedCondition is what blocks the drain; blocks is how many items status.blocked would
-// have without its bounds.
-func (d *Decision) blockedCondition(in Input, c conditions, blocks int) {
+// have without its bounds. The thresholds do not stop a drain that has begun.
+func (d *Decision) blockedCondition(in Input, c conditions, blocks int, begun bool) {
 	cordoned := c.is(v1alpha1.DrainCordoned)
 	switch {
 	case cordoned.Reason == v1alpha1.BlockedCannotCordon && !in.Drain.Spec.WithoutCordon:
 		c.set(v1alpha1.DrainBlocked, true, v1alpha1.BlockedCannotCordon, cordoned.Message+"; to evict without a cordon, set withoutCordon")
 		return
-	case len(in.Holders) > 0:
+	case len(in.Holders) > 0 && !begun:
 		if excess := d.excess(in); excess != "" {
 			c.set(v1alpha1.DrainBlocked, true, v1alpha1.BlockedThreshold, excess)
 			return
