@@ -102,6 +102,7 @@ func drains() []mutant {
 		{name: "evictions begin before the cordon", file: decide, old: "	case p.cordoning:\n		return stop", new: "	case false:\n		return stop"},
 		{name: "a drain evicts outside of its windows", file: decide, old: `case p.closed != closure{}:`, new: `case false:`},
 		{name: "the thresholds do not stop a drain", file: decide, old: `case blocked.Reason == v1alpha1.BlockedThreshold || `, new: `case `},
+		{name: "a long UID of an owner is kept", file: "internal/controllers/drain/owner.go", old: `if owner != nil {`, new: `if false {`},
 		{name: "new pods stop a drain that has begun", file: decide, old: `&& !begun:`, new: `:`},
 		{name: "an interrupted cordon is not counted", file: decide, old: `!last.Time.Before(from)`, new: `true`},
 		{name: "drained while claims remain", file: decide, old: `case n.Claims > 0:`, new: `case false:`},

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
@@ -33,7 +32,7 @@ func (d *Decision) block(in Input, pod *candidate, from time.Time, force bool) *
 	if force {
 		return nil
 	}
-	if metav1.GetControllerOf(pod) == nil && in.Drain.Spec.PodsWithoutController != v1alpha1.EvictPods {
+	if controllerOf(pod) == nil && in.Drain.Spec.PodsWithoutController != v1alpha1.EvictPods {
 		return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedNoController}
 	}
 	if pod.Status.Phase == corev1.PodPending || len(pod.Budgets) == 0 || d.asks(in, pod.Pod) {

@@ -169,7 +169,7 @@ func (d *Decision) evictedByOwner() map[types.UID]int {
 
 // countOwner counts an eviction for the owner of a pod.
 func (d *Decision) countOwner(pod *candidate) {
-	owner := metav1.GetControllerOf(pod)
+	owner := controllerOf(pod)
 	if owner == nil {
 		return
 	}
@@ -186,7 +186,7 @@ func (d *Decision) countOwner(pod *candidate) {
 func (d *Decision) dropOwners(pods []*candidate) {
 	owners := map[types.UID]bool{}
 	for _, pod := range pods {
-		if owner := metav1.GetControllerOf(pod); owner != nil {
+		if owner := controllerOf(pod); owner != nil {
 			owners[owner.UID] = true
 		}
 	}

@@ -91,7 +91,7 @@ func reserved(claim *resourceapi.ResourceClaim) (blocks []v1alpha1.DrainBlock) {
 	for _, consumer := range claim.Status.ReservedFor {
 		if consumer.APIGroup != "" || consumer.Resource != "pods" {
 			blocks = append(blocks, v1alpha1.DrainBlock{Reason: v1alpha1.BlockedReserved, Namespace: claim.Namespace,
-				Claim: claim.Name, Owner: consumer.Resource + "/" + consumer.Name})
+				Claim: claim.Name, Owner: objectName(consumer.Resource, consumer.Name)})
 		}
 	}
 	return blocks
@@ -109,7 +109,7 @@ func order(pods []*candidate, criteria []v1alpha1.DrainOrder, had map[types.UID]
 		slices.SortStableFunc(pods, byPriority)
 	}
 	for _, pod := range pods {
-		if owner := metav1.GetControllerOf(pod); owner != nil {
+		if owner := controllerOf(pod); owner != nil {
 			pod.rank = had[owner.UID]
 			had[owner.UID]++
 		}

@@ -53,7 +53,7 @@ func Decide(in Input) Decision {
 	}
 	blocks := s.blocks()
 	d.Status.Blocked = listed(blocks)
-	d.blockedCondition(in, c, len(blocks), d.begun(from))
+	d.blockedCondition(in, c, blocks, d.begun(from))
 	switch {
 	case d.drained(in, c, evict):
 	case passed && action == v1alpha1.DeadlineFail && !in.Drain.Spec.DryRun:
@@ -130,9 +130,9 @@ func (d *Decision) begun(from time.Time) bool {
 	return last != nil && !from.IsZero() && !last.Time.Before(from)
 }
 
-// blockedCondition is what blocks the drain; blocks is how many items status.blocked would
-// have without its bounds. The thresholds do not stop a drain that has begun.
-func (d *Decision) blockedCondition(in Input, c conditions, blocks int, begun bool) {
+// blockedCondition is what blocks the drain; blocks are all, of which status.blocked has the
+// first. The thresholds do not stop a drain that has begun.
+func (d *Decision) blockedCondition(in Input, c conditions, blocks []v1alpha1.DrainBlock, begun bool) {
 	cordoned := c.is(v1alpha1.DrainCordoned)
 	switch {
 	case cordoned.Reason == v1alpha1.BlockedCannotCordon && !in.Drain.Spec.WithoutCordon:
@@ -144,18 +144,18 @@ func (d *Decision) blockedCondition(in Input, c conditions, blocks int, begun bo
 			return
 		}
 	}
-	if len(d.Status.Blocked) == 0 {
+	if len(blocks) == 0 {
 		c.set(v1alpha1.DrainBlocked, false, "NotBlocked", "")
 		return
 	}
 	var texts []string
-	for _, block := range d.Status.Blocked[:min(len(d.Status.Blocked), maxNames)] {
+	for _, block := range blocks[:min(len(blocks), maxNames)] {
 		texts = append(texts, Explain(block))
 	}
-	if more := blocks - len(texts); more > 0 {
+	if more := len(blocks) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more: see status.blocked", more))
 	}
-	c.set(v1alpha1.DrainBlocked, true, d.Status.Blocked[0].Reason, strings.Join(texts, "; "))
+	c.set(v1alpha1.DrainBlocked, true, blocks[0].Reason, strings.Join(texts, "; "))
 }
 
 // is returns a condition that was set before.

@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -51,7 +50,7 @@ func (d *Decision) begin(uid types.UID, now time.Time) {
 
 // returnKey is by whom a pod that got a new claim is known: its owner, or itself.
 func returnKey(pod *candidate) types.UID {
-	if owner := metav1.GetControllerOf(pod); owner != nil {
+	if owner := controllerOf(pod); owner != nil {
 		return owner.UID
 	}
 	return pod.UID
@@ -134,13 +133,4 @@ func (d *Decision) beginAll(in Input, pod *candidate, from time.Time) {
 			d.begin(returnKey(pod), in.Now)
 		}
 	}
-}
-
-// ownerOf names the controller of a pod, "" if it has none.
-func ownerOf(pod *candidate) string {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil {
-		return ""
-	}
-	return cmp.Or(owner.Kind, "controller") + "/" + owner.Name
 }

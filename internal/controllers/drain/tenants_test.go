@@ -1,10 +1,15 @@
 package drain_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -54,6 +59,46 @@ func TestTenantsDoNotStopIt(t *testing.T) {
 			w.expect("Drained=True Drained")
 			if evicted == 0 || len(w.times) != 33 {
 				t.Errorf("%d pods evicted, then %d, want all 33", evicted, len(w.times))
+			}
+		})
+	}
+}
+
+// TestOwnersAreBounded: what the author of a pod writes about its owner, or the author of a claim about
+// who uses it, hides no block, and comes into the status bounded and without control characters.
+func TestOwnersAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 40_000)
+	for name, write := range map[string]func(owner *metav1.OwnerReference, consumer *resourceapi.ResourceClaimConsumerReference){
+		"kind": func(o *metav1.OwnerReference, _ *resourceapi.ResourceClaimConsumerReference) { o.Kind = long },
+		"name": func(o *metav1.OwnerReference, _ *resourceapi.ResourceClaimConsumerReference) { o.Name = long },
+		"uid":  func(o *metav1.OwnerReference, _ *resourceapi.ResourceClaimConsumerReference) { o.UID = types.UID(long) },
+		"control": func(o *metav1.OwnerReference, _ *resourceapi.ResourceClaimConsumerReference) {
+			o.Name = "a\x1b[2K\nall is well"
+		},
+		"consumer": func(_ *metav1.OwnerReference, c *resourceapi.ResourceClaimConsumerReference) { c.Name = long },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 4, nil)
+			group := w.claim("group", 0)
+			group.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "a", UID: "group"}}
+			for i, owner := range []string{"mallory", "mallory", "zeta"} {
+				w.pod(owner, nil, i+1)
+			}
+			write(&w.pods[0].OwnerReferences[0], &group.Status.ReservedFor[0])
+			w.pods[1].OwnerReferences = w.pods[0].OwnerReferences
+			w.budget("mallory", "mallory", 1)
+			w.budget("zeta", "zeta", 1)
+			w.run(time.Minute, never)
+			w.expect("Blocked=True ClaimReserved")
+			if n := len(w.drain.Status.Blocked); n != 3 || w.drain.Status.Counts.Blocked != 2 || len(w.times) != 1 {
+				t.Errorf("%d blocks of %d pods; %d evicted", n, w.drain.Status.Counts.Blocked, len(w.times))
+			}
+			message := w.condition("Blocked").Message
+			if !strings.Contains(message, "PodDisruptionBudget ml/zeta") || strings.ContainsFunc(message, unicode.IsControl) {
+				t.Errorf("message %q", message)
+			}
+			if status, err := json.Marshal(w.drain.Status); err != nil || len(status) > 8<<10 {
+				t.Errorf("a status of %d bytes: %v", len(status), err)
 			}
 		})
 	}
