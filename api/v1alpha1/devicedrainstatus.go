@@ -131,7 +131,8 @@ type DrainCounts struct {
 	// +optional
 	Namespaces int32 `json:"namespaces"`
 	// Evicted is how many evictions the API server accepted, with the pods that ended
-	// after an EvictionRequest; Deleted is how many deletions at the deadline.
+	// after an EvictionRequest; Deleted is how many deletions at the deadline, with those of pods
+	// that were terminating.
 	// +optional
 	Evicted int32 `json:"evicted"`
 	// +optional
@@ -151,6 +152,10 @@ type DrainPod struct {
 	// Delete is true for a pod that is deleted at the deadline rather than evicted.
 	// +optional
 	Delete bool `json:"delete,omitempty"`
+	// GracePeriodSeconds is that of the deletion of a pod which is terminating already, with a
+	// grace period that ends too late.
+	// +optional
+	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 }
 
 // A DrainRequest is about a pod that was asked to leave by an EvictionRequest.
@@ -199,7 +204,7 @@ type DrainBlock struct {
 	// the claim that is no pod.
 	// +optional
 	Owner string `json:"owner,omitempty"`
-	// Message is what the API server said, where it refused an eviction.
+	// Message is what the API server said, where it refused an eviction, or how a pod terminates.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
@@ -320,6 +325,9 @@ const (
 	BlockedBudget = "BudgetBlocked"
 	// BlockedRefused: the API server refused the eviction for another reason.
 	BlockedRefused = "EvictionRefused"
+	// BlockedTerminating: the pod is terminating, with a grace period that ends in more than an
+	// hour or ended more than ten minutes ago.
+	BlockedTerminating = "TerminatingSlowly"
 	// BlockedReserved: the claim is reserved for what is no pod that uses it.
 	BlockedReserved = "ClaimReserved"
 )

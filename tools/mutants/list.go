@@ -75,6 +75,7 @@ func trackers() []mutant {
 }
 
 func drains() []mutant {
+	const terminating = "internal/controllers/drain/terminating.go"
 	const choose, classify, decide, returns = "internal/controllers/drain/choose.go", "internal/controllers/drain/classify.go", "internal/controllers/drain/decide.go", "internal/controllers/drain/returns.go"
 	return []mutant{
 		{name: "the rate is not kept", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `false`},
@@ -102,6 +103,11 @@ func drains() []mutant {
 		{name: "evictions begin before the cordon", file: decide, old: "	case p.cordoning:\n		return stop", new: "	case false:\n		return stop"},
 		{name: "a drain evicts outside of its windows", file: decide, old: `case p.closed != closure{}:`, new: `case false:`},
 		{name: "the thresholds do not stop a drain", file: decide, old: `case blocked.Reason == v1alpha1.BlockedThreshold || `, new: `case `},
+		{name: "a pod with a grace period of a year leaves", file: terminating, old: `case endsTooLate(pod, now):`, new: `case false:`},
+		{name: "a pod is deleted again before the deadline", file: classify, old: `force && !in.Asked[pod.UID] && endsTooLate`, new: `!in.Asked[pod.UID] && endsTooLate`},
+		{name: "a pod that is deleted again counts twice for limits", file: choose, old: `if pod.DeletionTimestamp != nil {`, new: `if pod.DeletionTimestamp != nil && l.take(pod, true) {`},
+		{name: "a second deletion without an answer counts", file: terminating, old: `!(again && endsTooLate(pod.Pod, in.Now))`, new: `!(again && false)`},
+		{name: "a pod is deleted again until it shows that", file: "internal/controllers/drain/evict.go", old: `!(now.Before(a.again[uid]) && endsTooLate(seen, now))`, new: `true`},
 		{name: "a long UID of an owner is kept", file: "internal/controllers/drain/owner.go", old: `if owner != nil {`, new: `if false {`},
 		{name: "new pods stop a drain that has begun", file: decide, old: `&& !begun:`, new: `:`},
 		{name: "an interrupted cordon is not counted", file: decide, old: `!last.Time.Before(from)`, new: `true`},

@@ -20,17 +20,8 @@ func (d *Decision) block(in Input, pod *candidate, from time.Time, force bool) *
 	if returned := d.returned(in, pod, from); returned != nil {
 		return returned
 	}
-	refusal, refused := in.Refusals[pod.UID]
-	refused = refused && refusal.Until.After(in.Now)
-	if refused && (!force || !refusal.Budget) {
-		d.WakeAt(refusal.Until)
-		if refusal.Budget {
-			return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedBudget, Budgets: budgetNames(pod)}
-		}
-		return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedRefused, Message: condition.Bounded(refusal.Message, 512)}
-	}
-	if force {
-		return nil
+	if refused := d.refused(in, pod, force); refused != nil || force {
+		return refused
 	}
 	if controllerOf(pod) == nil && in.Drain.Spec.PodsWithoutController != v1alpha1.EvictPods {
 		return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedNoController}
@@ -45,6 +36,20 @@ func (d *Decision) block(in Input, pod *candidate, from time.Time, force bool) *
 		return nil
 	}
 	return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedBudget, Budgets: budgetNames(pod)}
+}
+
+// refused blocks a pod about which the API server said no a short time ago. With force budgets do not
+// count.
+func (d *Decision) refused(in Input, pod *candidate, force bool) *v1alpha1.DrainBlock {
+	refusal, refused := in.Refusals[pod.UID]
+	if !refused || !refusal.Until.After(in.Now) || force && refusal.Budget {
+		return nil
+	}
+	d.WakeAt(refusal.Until)
+	if refusal.Budget {
+		return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedBudget, Budgets: budgetNames(pod)}
+	}
+	return &v1alpha1.DrainBlock{Reason: v1alpha1.BlockedRefused, Message: condition.Bounded(refusal.Message, 512)}
 }
 
 // free reports whether a budget lets a pod go that is not ready, whatever it allows
@@ -130,7 +135,7 @@ func (s survey) blocks() (all []v1alpha1.DrainBlock) {
 func rank(reason string) int {
 	return slices.Index([]string{
 		v1alpha1.BlockedReused, v1alpha1.BlockedTolerated, v1alpha1.BlockedReallocated, v1alpha1.BlockedNoController,
-		v1alpha1.BlockedManyBudgets, v1alpha1.BlockedRefused, v1alpha1.BlockedReserved, v1alpha1.BlockedBudget,
+		v1alpha1.BlockedManyBudgets, v1alpha1.BlockedRefused, v1alpha1.BlockedTerminating, v1alpha1.BlockedReserved, v1alpha1.BlockedBudget,
 	}, reason)
 }
 
@@ -157,6 +162,8 @@ func Explain(b v1alpha1.DrainBlock) string {
 		return fmt.Sprintf("%s%s: the Eviction API refuses a pod with more than one PodDisruptionBudget (%s): keep only one", pods, owner, strings.Join(b.Budgets, ", "))
 	case v1alpha1.BlockedBudget:
 		return fmt.Sprintf("%s%s: the PodDisruptionBudget %s/%s allows no eviction now", pods, owner, b.Namespace, strings.Join(b.Budgets, ", "))
+	case v1alpha1.BlockedTerminating:
+		return fmt.Sprintf("%s%s: terminating, and %s", pods, owner, b.Message)
 	case v1alpha1.BlockedReserved:
 		return fmt.Sprintf("the claim %s/%s is reserved for %s: delete it, or wait for it to end", b.Namespace, b.Claim, b.Owner)
 	default:

@@ -36,10 +36,15 @@ func (d *Decision) choose(in Input, s survey, from time.Time, force bool) {
 			return
 		}
 	}
-	l, taken := newLimits(in, s.leaving), 0
+	l, taken := newLimits(in, slices.Concat(s.leaving, s.terminating)), 0
 	for _, pod := range s.waiting {
 		if taken == batch {
 			break
+		}
+		if pod.DeletionTimestamp != nil { // the limits count it already, and so do its owner and claims
+			taken++
+			d.Evict = append(d.Evict, v1alpha1.DrainPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Delete: true, GracePeriodSeconds: new(int64(shortGrace))})
+			continue
 		}
 		asks := !force && d.asks(in, pod.Pod)
 		if asks && d.full() || !l.take(pod, force || asks) {
@@ -109,15 +114,10 @@ func (d *Decision) countPending(in Input) {
 		}
 		d.Status.LastEvictionTime = &metav1.MicroTime{Time: microsecond(later(at, last.Time))}
 	}
-	there := map[types.UID]bool{}
-	for _, holder := range in.Holders {
-		for _, pod := range holder.Pods {
-			there[pod.UID] = !leaves(pod, in.Doomed)
-		}
-	}
+	pods := in.pods()
 	for _, pod := range d.Status.Evicting {
 		outcome, known := in.Outcomes[pod.UID]
-		if !known && !there[pod.UID] {
+		if holds, there := pods[pod.UID]; !known && (!there || shows(holds, in, pod)) {
 			outcome = Accepted
 		}
 		switch {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,8 +29,9 @@ type survey struct {
 	// pods are all, in the order of their names; those that can be evicted are waiting,
 	// in the order of their rank.
 	pods, waiting []*candidate
-	// leaving are on their way out, blocked cannot be evicted now.
-	leaving, blocked []*candidate
+	// leaving are on their way out, blocked cannot be evicted now. terminating are those of blocked
+	// and waiting that are on their way out, slowly.
+	leaving, blocked, terminating []*candidate
 	// claims are blocks of claims that no pod keeps.
 	claims     []v1alpha1.DrainBlock
 	namespaces map[string]bool
@@ -62,28 +62,41 @@ func (d *Decision) classify(in Input, from time.Time, force bool) survey {
 	d.noteReturns(in, s.pods, from)
 	for _, pod := range s.pods {
 		s.namespaces[pod.Namespace] = true
-		switch {
-		case leaves(pod.Pod, in.Doomed) || in.Asked[pod.UID] || d.asked(pod.UID):
-			s.leaving = append(s.leaving, pod)
-		case pod.Spec.NodeName == "": // on its way from the scheduler: it comes back to us
-		default:
-			if pod.block = d.block(in, pod, from, force); pod.block != nil {
-				s.blocked = append(s.blocked, pod)
-			} else {
-				s.waiting = append(s.waiting, pod)
-			}
-		}
+		d.place(in, &s, pod, from, force)
 	}
 	d.dropOwners(s.pods)
 	order(s.waiting, in.Drain.Spec.Order, d.evictedByOwner())
 	return s
 }
 
-// leaves reports whether nothing is left to do about a pod: it is being deleted, or has
-// finished, so that the claim controller takes its claims.
+// place puts a pod among those that leave, are blocked, or can be evicted. Those that terminate
+// slowly are blocked, and after the deadline deleted again.
+func (d *Decision) place(in Input, s *survey, pod *candidate, from time.Time, force bool) {
+	slow := terminatesSlowly(pod.Pod.Pod, in.Now)
+	switch {
+	case slow != nil && !in.Doomed[pod.UID]:
+		s.terminating = append(s.terminating, pod)
+		if pod.block = slow; force && !in.Asked[pod.UID] && endsTooLate(pod.Pod.Pod, in.Now) {
+			pod.block = d.refused(in, pod, force)
+		}
+	case leaves(pod.Pod, in.Doomed) || in.Asked[pod.UID] || d.asked(pod.UID):
+		s.leaving = append(s.leaving, pod)
+		return
+	case pod.Spec.NodeName == "": // on its way from the scheduler: it comes back to us
+		return
+	default:
+		pod.block = d.block(in, pod, from, force)
+	}
+	if pod.block != nil {
+		s.blocked = append(s.blocked, pod)
+	} else {
+		s.waiting = append(s.waiting, pod)
+	}
+}
+
+// leaves reports whether nothing is left to do about a pod: it is being deleted, or has finished.
 func leaves(pod Pod, doomed map[types.UID]bool) bool {
-	return pod.DeletionTimestamp != nil || doomed[pod.UID] ||
-		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.DeletionTimestamp != nil || doomed[pod.UID] || finished(pod.Pod)
 }
 
 // reserved blocks by consumers of a claim that are not pods: only their owner ends them.

@@ -29,20 +29,24 @@ type answers struct {
 	// doomed are pods whose eviction was accepted, until the view of who holds what shows
 	// it, which is later than the informer.
 	doomed map[types.UID]bool
-	names  map[types.UID]types.NamespacedName
+	// again are those of doomed that were deleted again, until when that is believed.
+	again map[types.UID]time.Time
+	names map[types.UID]types.NamespacedName
 }
 
 func newAnswers() answers {
 	return answers{outcomes: map[string]map[types.UID]Outcome{}, evicted: map[string]time.Time{}, refusals: map[types.UID]Refusal{}, unasked: map[types.UID]string{},
-		doomed: map[types.UID]bool{}, names: map[types.UID]types.NamespacedName{}}
+		doomed: map[types.UID]bool{}, again: map[types.UID]time.Time{}, names: map[types.UID]types.NamespacedName{}}
 }
 
 // clean drops what is seen of pods by now, by what decides about them, and what is over.
 func (a answers) clean(pod func(namespace, name string) *corev1.Pod, now time.Time) {
 	for uid := range a.doomed {
 		name := a.names[uid]
-		if seen := pod(name.Namespace, name.Name); seen == nil || seen.UID != uid || seen.DeletionTimestamp != nil {
+		seen := pod(name.Namespace, name.Name)
+		if seen == nil || seen.UID != uid || seen.DeletionTimestamp != nil && !(now.Before(a.again[uid]) && endsTooLate(seen, now)) {
 			delete(a.doomed, uid)
+			delete(a.again, uid)
 			delete(a.names, uid)
 		}
 	}
@@ -84,7 +88,7 @@ func (c *Controller) evictAll(ctx context.Context, name string, pods []v1alpha1.
 	defer c.deciding.Unlock()
 	c.answers.evicted[name] = time.Now()
 	for a := range got {
-		c.answers.add(name, a.pod, a.outcome, a.refusal)
+		c.answers.add(name, a.pod, a.outcome, a.refusal, time.Now())
 		call := callEvict
 		if a.pod.Delete {
 			call = callDelete
@@ -102,7 +106,7 @@ func (c *Controller) evictAll(ctx context.Context, name string, pods []v1alpha1.
 }
 
 // add remembers an answer about a pod that a drain evicts.
-func (a answers) add(drain string, pod v1alpha1.DrainPod, outcome Outcome, refusal Refusal) {
+func (a answers) add(drain string, pod v1alpha1.DrainPod, outcome Outcome, refusal Refusal, now time.Time) {
 	if outcome != "" {
 		if a.outcomes[drain] == nil {
 			a.outcomes[drain] = map[types.UID]Outcome{}
@@ -112,6 +116,9 @@ func (a answers) add(drain string, pod v1alpha1.DrainPod, outcome Outcome, refus
 	switch outcome {
 	case Accepted:
 		a.doomed[pod.UID], a.names[pod.UID] = true, podName(pod.Namespace, pod.Name)
+		if pod.GracePeriodSeconds != nil {
+			a.again[pod.UID] = now.Add(patience)
+		}
 	default:
 		a.refusals[pod.UID] = refusal
 	}
@@ -120,7 +127,7 @@ func (a answers) add(drain string, pod v1alpha1.DrainPod, outcome Outcome, refus
 // evict asks for the eviction, or the deletion, of the pod of the UID and no other of its
 // name.
 func (c *Controller) evict(ctx context.Context, pod v1alpha1.DrainPod) error {
-	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID)), GracePeriodSeconds: pod.GracePeriodSeconds}
 	if pod.Delete {
 		return c.options.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
 	}

@@ -64,6 +64,9 @@ func (c *Controller) askedByOthers(name string, now time.Time) map[types.UID]boo
 func (c *Controller) spent() map[types.UID]int {
 	pods := map[types.UID]types.NamespacedName{}
 	for uid := range c.answers.doomed {
+		if _, again := c.answers.again[uid]; again {
+			continue // its budget counted it when it began to terminate
+		}
 		pods[uid] = c.answers.names[uid]
 	}
 	for _, asking := range c.asking {

@@ -127,7 +127,7 @@ func (p *plane) endsAfter(while time.Duration) func(*lifecycleapi.EvictionReques
 		time.AfterFunc(while, func() {
 			p.mutex.Lock()
 			defer p.mutex.Unlock()
-			p.leaves(p.pods[name])
+			p.leaves(p.pods[name], nil)
 		})
 	}
 }

@@ -45,7 +45,9 @@ type world struct {
 	accepted  map[types.UID]time.Time
 	times     []time.Time
 	decisions int
-	// grace is how long a pod takes to end.
+	// again counts deletions of pods that were terminating, by name.
+	again map[string]int
+	// grace is how long a pod takes to end, after its grace period if it has one.
 	grace time.Duration
 	// replace returns the replacement of a pod that has ended.
 	replace func(w *world, gone *corev1.Pod, claim *resourceapi.ResourceClaim)
@@ -60,7 +62,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB, devices int, change func(*v1alpha1.DeviceDrainSpec)) *world {
-	w := &world{TB: t, now: begin, others: map[drain.Pool]bool{}, stored: func() {}, accepted: map[types.UID]time.Time{}, grace: 3 * time.Second,
+	w := &world{TB: t, now: begin, others: map[drain.Pool]bool{}, stored: func() {}, accepted: map[types.UID]time.Time{}, again: map[string]int{}, grace: 3 * time.Second,
 		replace: func(*world, *corev1.Pod, *resourceapi.ResourceClaim) {},
 		limit:   guard.Thresholds{Pods: 1000, Namespaces: 1000, Percent: 100}}
 	w.drain = &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "firmware", UID: "drain", Generation: 1, CreationTimestamp: metav1.NewTime(begin)}}
@@ -169,6 +171,9 @@ func (w *world) input() drain.Input {
 	pods, budgets := map[types.UID]*corev1.Pod{}, map[string][]*policyv1.PodDisruptionBudget{}
 	for _, p := range w.pods {
 		pods[p.UID] = p
+		if p.DeletionTimestamp != nil {
+			delete(w.doomed, p.UID)
+		}
 	}
 	for _, c := range w.claims {
 		if !slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
@@ -240,7 +245,14 @@ func (w *world) evict(pod v1alpha1.DrainPod) {
 	}
 	p := w.pods[i]
 	if p.DeletionTimestamp != nil {
-		w.Errorf("%s: %s is evicted twice", w.since(), p.Name)
+		if short := pod.GracePeriodSeconds; !pod.Delete || short == nil || *short == 0 || *short >= *p.DeletionGracePeriodSeconds {
+			w.Errorf("%s: %s is evicted twice: %+v", w.since(), p.Name, pod)
+			return
+		}
+		p.DeletionTimestamp.Time = p.DeletionTimestamp.Add(time.Duration(*pod.GracePeriodSeconds-*p.DeletionGracePeriodSeconds) * time.Second)
+		p.DeletionGracePeriodSeconds = pod.GracePeriodSeconds
+		w.outcomes[pod.UID], w.again[p.Name] = drain.Accepted, w.again[p.Name]+1
+		return
 	}
 	budgets := w.budgetsOf(p)
 	if p.Status.Phase == corev1.PodPending || len(p.Status.Conditions) == 0 {
@@ -254,10 +266,19 @@ func (w *world) evict(pod v1alpha1.DrainPod) {
 		w.refusals[pod.UID] = drain.Refusal{Budget: true, Until: w.now.Add(10 * time.Second)}
 		return
 	}
-	p.DeletionTimestamp = new(w.at())
+	w.terminate(p, p.Spec.TerminationGracePeriodSeconds)
 	w.outcomes[pod.UID], w.doomed[pod.UID] = drain.Accepted, true
 	w.accepted[pod.UID] = w.now
 	w.times = append(w.times, w.now)
+}
+
+// terminate deletes a pod with a grace period, or none.
+func (w *world) terminate(p *corev1.Pod, seconds *int64) {
+	p.DeletionTimestamp = new(w.at())
+	if seconds != nil {
+		p.DeletionTimestamp.Time = p.DeletionTimestamp.Add(time.Duration(*seconds) * time.Second)
+		p.DeletionGracePeriodSeconds = seconds
+	}
 }
 
 func (w *world) since() time.Duration { return w.now.Sub(begin) }

@@ -6,7 +6,8 @@
 //     after it was deleted, in a dry run, at its end, and after a deadline with the action Keep or Fail.
 //     Pods without a controller stay unless podsWithoutController is Evict.
 //   - Evictions honour PodDisruptionBudgets. Only a deadline with the action Delete deletes pods,
-//     regardless of budgets and controllers.
+//     regardless of budgets and controllers. It deletes pods again that have more than an hour to end,
+//     which the pods of a history do not.
 //   - evictionsPerMinute limits the rate; maxPerNamespace and maxPerNode limit how many pods are being
 //     evicted at the same time.
 //   - The drain owns a DeviceTaintRule per device, and restores one that a user deletes or changes. The
