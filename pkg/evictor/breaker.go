@@ -2,6 +2,7 @@ package evictor
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -25,24 +26,67 @@ type breaker struct {
 	// warned are the drivers that taint more than the threshold's percentage of their
 	// devices.
 	warned map[string]bool
-	// tripped are the paused causes, with the exceeded thresholds.
-	tripped map[cause][]guard.Excess
+	// tripped are the paused evictions, with the exceeded thresholds.
+	tripped map[pause][]guard.Excess
 }
 
-// excess returns the thresholds that a cause exceeds.
-func (b *breaker) excess(c cause, a *causeStat) []guard.Excess {
+// A pause is about the evictions of a cause in one namespace, or in all if that is empty.
+type pause struct {
+	cause
+	namespace string
+}
+
+// paused returns the causes that are paused, in whatever namespaces.
+func (b *breaker) paused() map[cause]struct{} {
+	all := make(map[cause]struct{}, len(b.tripped))
+	for of := range b.tripped {
+		all[of.cause] = struct{}{}
+	}
+	return all
+}
+
+// of returns the thresholds that a cause exceeds, and the number of paused namespaces, zero
+// if that is all of them.
+func (b *breaker) of(c cause) (excess []guard.Excess, namespaces int) {
+	if excess := b.tripped[pause{cause: c}]; excess != nil {
+		return excess, 0
+	}
+	for of, its := range b.tripped {
+		if of.cause == c {
+			excess, namespaces = its, namespaces+1
+		}
+	}
+	return excess, namespaces
+}
+
+// excess returns the thresholds that a cause exceeds in a namespace, or in all of them. A
+// namespace counts in others as in [breakerWindow.podsFor], so that no tenant alone pauses the evictions
+// of others. Messages have what an acknowledgement needs: the numbers of all namespaces.
+func (b *breaker) excess(of pause, a *causeStat) []guard.Excess {
 	if b.thresholds == nil || a == nil {
 		return nil
 	}
 	counts := a.window.counts()
-	if c.driver == "" {
+	if of.driver == "" {
 		for driver := range a.window.drivers {
 			counts.DriverDevices += b.drivers.of[driver].published
 		}
-	} else if d := b.drivers.of[c.driver]; d.allTainted() {
+	} else if d := b.drivers.of[of.driver]; d.allTainted() {
 		counts.Devices, counts.DriverDevices = d.tainted, d.published
 	}
-	return b.thresholds.Exceeded(counts, a.ceiling)
+	all := b.thresholds.Exceeded(counts, a.ceiling)
+	if len(all) == 0 {
+		return nil
+	}
+	limit := b.thresholds.Pods
+	if a.ceiling != nil && a.ceiling.Pods != nil {
+		limit = *a.ceiling.Pods
+	}
+	counts.Pods = a.window.podsFor(of.namespace, limit)
+	if len(b.thresholds.Exceeded(counts, a.ceiling)) == 0 {
+		return nil
+	}
+	return all
 }
 
 // warn returns a warning when a driver starts to taint many of its devices.
@@ -63,29 +107,34 @@ func (b *breaker) warn(driver string, d driverCount) string {
 		driver, d.tainted, d.published, b.thresholds.Percent)
 }
 
-// allowed returns the part of a plan whose causes are below the thresholds, and the causes
-// above them.
-func (b *breaker) allowed(p plan, l *causeStats) (plan, map[cause][]guard.Excess) {
-	var over map[cause][]guard.Excess
+// allowed returns the part of a plan for a pod of a namespace whose causes are below the
+// thresholds, and those above them.
+func (b *breaker) allowed(p plan, namespace string, l *causeStats) (plan, map[pause][]guard.Excess) {
+	var over map[pause][]guard.Excess
 	for of := range causes(p.Verdict) {
-		if excess := b.excess(of, l.byCause[of]); len(excess) > 0 {
-			if over == nil {
-				over = map[cause][]guard.Excess{}
+		for _, where := range []string{"", namespace} {
+			if excess := b.excess(pause{of, where}, l.byCause[of]); len(excess) > 0 {
+				if over == nil {
+					over = map[pause][]guard.Excess{}
+				}
+				over[pause{of, where}] = excess
+				break
 			}
-			over[of] = excess
 		}
 	}
 	if over == nil {
 		return p, nil
 	}
-	p.Verdict = p.Only(func(r Reason) bool { return over[causeOf(r)] == nil })
+	p.Verdict = p.Only(func(r Reason) bool {
+		return over[pause{causeOf(r), ""}] == nil && over[pause{causeOf(r), namespace}] == nil
+	})
 	return p, over
 }
 
-// reset removes the tripped causes that are below the thresholds again, and returns them.
-func (b *breaker) reset(l *causeStats) (done []cause) {
+// reset removes the pauses that are below the thresholds again, and returns them.
+func (b *breaker) reset(l *causeStats) (done []pause) {
 	for of := range b.tripped {
-		if excess := b.excess(of, l.byCause[of]); len(excess) > 0 {
+		if excess := b.excess(of, l.byCause[of.cause]); len(excess) > 0 {
 			b.tripped[of] = excess
 			continue
 		}
@@ -95,13 +144,12 @@ func (b *breaker) reset(l *causeStats) (done []cause) {
 	return done
 }
 
-// trip records the paused causes and returns a function that reports the new ones. The
-// mutex is held.
-func (c *Controller) trip(over map[cause][]guard.Excess) (report func()) {
+// trip records pauses and returns a function that reports the new ones. The mutex is held.
+func (c *Controller) trip(over map[pause][]guard.Excess) (report func()) {
 	var reports []func()
 	for of, excess := range over {
 		if c.breaker.tripped[of] == nil {
-			counts := c.states.causes.of(of).window.counts()
+			counts := c.states.causes.of(of.cause).window.counts()
 			reports = append(reports, func() { c.reportTrip(of, excess, counts) })
 		}
 		c.breaker.tripped[of] = excess
@@ -113,8 +161,8 @@ func (c *Controller) trip(over map[cause][]guard.Excess) (report func()) {
 	}
 }
 
-// resetBreaker resumes causes that are below the thresholds again and returns a function
-// that reports them. The mutex is held.
+// resetBreaker resumes what is below the thresholds again and returns a function that
+// reports it. The mutex is held.
 func (c *Controller) resetBreaker() (report func()) {
 	reset := c.breaker.reset(&c.states.causes)
 	if len(reset) > 0 {
@@ -122,22 +170,26 @@ func (c *Controller) resetBreaker() (report func()) {
 	}
 	return func() {
 		for _, of := range reset {
-			c.options.Logger.Info("Resumed paused evictions", "uid", of.rule, "driver", of.driver)
+			c.options.Logger.Info("Resumed paused evictions", "uid", of.rule, "driver", of.driver, "namespace", of.namespace)
 			c.statuses.requeueRule(of.rule)
 		}
 	}
 }
 
-func (c *Controller) reportTrip(of cause, excess []guard.Excess, counts guard.Counts) {
+func (c *Controller) reportTrip(of pause, excess []guard.Excess, counts guard.Counts) {
 	words := describe(excess)
 	if of.driver == "" {
-		c.options.Logger.Info("Paused the evictions of a DeviceTaintRule", "uid", of.rule, "reason", words, "acknowledge", guard.CeilingOf(counts).Annotate())
+		c.options.Logger.Info("Paused the evictions of a DeviceTaintRule", "uid", of.rule, "namespace", of.namespace, "reason", words, "acknowledge", guard.CeilingOf(counts).Annotate())
 		c.statuses.requeueRule(of.rule)
 		return
 	}
-	c.options.Logger.Info("Paused the evictions for the taints of a driver", "driver", of.driver, "reason", words, "acknowledge", DriverCeiling(of.driver)+": "+guard.CeilingOf(counts).String())
-	c.report(corev1.EventTypeWarning, "EvictionPaused", fmt.Sprintf("Paused the evictions for taints of driver %s: %s. To resume them, set %s: %q in this object.",
-		of.driver, words, DriverCeiling(of.driver), guard.CeilingOf(counts)))
+	where := ""
+	if of.namespace != "" && counts.Namespaces > 1 {
+		where = " in namespace " + of.namespace
+	}
+	c.options.Logger.Info("Paused the evictions for the taints of a driver", "driver", of.driver, "namespace", of.namespace, "reason", words, "acknowledge", DriverCeiling(of.driver)+": "+guard.CeilingOf(counts).String())
+	c.report(corev1.EventTypeWarning, "EvictionPaused", fmt.Sprintf("Paused the evictions for taints of driver %s%s: %s. To resume them, set %s: %q in this object.",
+		of.driver, where, words, DriverCeiling(of.driver), guard.CeilingOf(counts)))
 }
 
 func describe(excess []guard.Excess) string {
@@ -320,20 +372,25 @@ func (l *causeStats) of(c cause) *causeStat {
 	return a
 }
 
-// add adds (+1) or removes (-1) a pod.
-func (l *causeStats) add(c *podState, p plan, by int, now time.Time) {
-	for cause := range causes(p.Verdict) {
-		l.of(cause).window.add(c, p.Verdict, cause, by, l.of(cause).pending, now)
+// add adds (+1) or removes (-1) a pod; until is up to when reasons count in the windows of
+// the breaker.
+func (l *causeStats) add(c *podState, p plan, until int64, by int, now time.Time) {
+	counted := p.within(until)
+	for cause := range causes(counted) {
+		l.of(cause).window.add(c.pod.Namespace, counted, cause, by, now)
 	}
-	l.pend(c, p, by)
+	l.pend(c, p, until, by)
 }
 
 // pend is add for a pod that remains in the windows of the breaker.
-func (l *causeStats) pend(c *podState, p plan, by int) {
+func (l *causeStats) pend(c *podState, p plan, until int64, by int) {
 	for cause := range causes(p.Verdict) {
 		a := l.of(cause)
 		a.pending += by
 		change(a.namespaces, c.pod.Namespace, by)
+		if p.dueAfter(&cause, math.MinInt64, until) {
+			a.window.pend(c.pod.Namespace, by)
+		}
 		l.tidy(cause, a)
 	}
 	for cause := range causes(p.held) {
@@ -357,6 +414,13 @@ func (l *causeStats) addPreview(c *podState, v Verdict, by int) {
 func (l *causeStats) tidy(c cause, a *causeStat) {
 	if a.idle() && (a.gone || a.evicted == 0 && !a.restored && a.ceiling == nil && a.window.pods == 0) {
 		delete(l.byCause, c)
+	}
+}
+
+// evicts notes that a pod is evicted now.
+func (l *causeStats) evicts(c *podState, now time.Time) {
+	for cause := range causes(c.plan.verdict().within(c.until)) {
+		l.of(cause).window.evicts(c.pod.Namespace, now)
 	}
 }
 
@@ -390,73 +454,4 @@ func (l *causeStats) tally(rule types.UID) tally {
 		return tally{}
 	}
 	return tally{Pending: a.pending, Namespaces: len(a.namespaces), Evicted: a.evicted, Held: a.held}
-}
-
-// breakerCalm is how long a rule or a driver has no pending pods until the circuit breaker
-// starts from zero.
-const breakerCalm = 10 * time.Minute
-
-// A breakerWindow has the impact of one cause since it last was calm: pending and evicted
-// pods. It counts both so that neither a low rate nor a workload that restarts again and
-// again stays below the thresholds.
-type breakerWindow struct {
-	pods       int
-	namespaces map[string]int
-	drivers    map[string]int
-	devices    distinct[DeviceID]
-	claims     distinct[types.NamespacedName]
-	last       time.Time
-	// before is the impact that the previous controller recorded. Devices and claims that
-	// are still pending are in both.
-	before struct{ devices, claims int }
-}
-
-func newBreakerWindow() breakerWindow {
-	return breakerWindow{namespaces: map[string]int{}, drivers: map[string]int{}}
-}
-
-// add adds (+1) or removes (-1) a pod; pending is the number without it.
-func (w *breakerWindow) add(c *podState, v Verdict, of cause, by, pending int, now time.Time) {
-	if by > 0 && pending == 0 && now.Sub(w.last) >= breakerCalm {
-		*w = breakerWindow{}
-	}
-	if w.namespaces == nil {
-		*w = newBreakerWindow()
-	}
-	w.last = now
-	w.pods += by
-	change(w.namespaces, c.pod.Namespace, by)
-	for _, r := range v.Reasons {
-		if causeOf(r) == of {
-			w.devices.change(r.Device, by)
-			change(w.drivers, r.Device.Driver, by)
-			w.claims.change(r.Claim, by)
-		}
-	}
-}
-
-func (w *breakerWindow) counts() guard.Counts {
-	return guard.Counts{
-		Devices: max(w.devices.count(), w.before.devices), Claims: max(w.claims.count(), w.before.claims),
-		Pods: w.pods, Namespaces: len(w.namespaces),
-	}
-}
-
-func change[K comparable](counts map[K]int, key K, by int) {
-	if counts[key] += by; counts[key] == 0 {
-		delete(counts, key)
-	}
-}
-
-// distinct counts different values. The zero value is empty.
-type distinct[K comparable] struct{ times map[K]int }
-
-func (d *distinct[K]) count() int { return len(d.times) }
-
-// change adds (+1) or removes (-1) a value.
-func (d *distinct[K]) change(value K, by int) {
-	if d.times == nil {
-		d.times = map[K]int{}
-	}
-	change(d.times, value, by)
 }

@@ -190,3 +190,201 @@ func TestOlderRuleIsConfirmed(t *testing.T) {
 		}
 	})
 }
+
+// holding gives a pod another claim.
+func holding(pod *corev1.Pod, claim *resourceapi.ResourceClaim) *corev1.Pod {
+	pod.Spec.ResourceClaims[0].ResourceClaimName = &claim.Name
+	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+	return pod
+}
+
+// sick has so many devices with taints, and one without.
+func sick(n int, taints ...resourceapi.DeviceTaint) *resourceapi.ResourceSlice {
+	slice := sliceOf(1)
+	slice.Spec.Devices = []resourceapi.Device{{Name: "healthy"}}
+	for i := range n {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", i), Taints: taints})
+	}
+	return slice
+}
+
+// TestBreakerOfTenants: whatever one tenant does with its devices and claims, pods of other
+// tenants are evicted. What exceeds a threshold by itself is paused.
+func TestBreakerOfTenants(t *testing.T) {
+	const many = 50
+	broken := taint("broken", seconds(0))
+	for name, test := range map[string]struct {
+		objects func() []runtime.Object
+		evicted int // of the tenant
+	}{
+		"a year": {func() (objects []runtime.Object) {
+			for i := range many {
+				objects = append(objects, both(podOn("mallory", fmt.Sprint(i), "gpu-0", tolerate(noExecute, ptr.To[int64](31536000))))...)
+			}
+			return objects
+		}, 0},
+		"one device": {func() (objects []runtime.Object) {
+			for i := range many {
+				objects = append(objects, both(podOn("mallory", fmt.Sprint(i), "gpu-0"))...)
+			}
+			return objects
+		}, 0},
+		"four tenants": {func() (objects []runtime.Object) {
+			for i := range 4 * many {
+				objects = append(objects, both(podOn(fmt.Sprint("mallory-", i%4), fmt.Sprint(i), fmt.Sprint("gpu-", i%4+5)))...)
+			}
+			return objects
+		}, 0},
+		"many devices": {func() (objects []runtime.Object) {
+			for i := range 20 {
+				objects = append(objects, both(podOn("mallory", fmt.Sprint(i), fmt.Sprint("gpu-", i+10)))...)
+			}
+			return objects
+		}, 0},
+		"one claim with many devices": {func() []runtime.Object {
+			pod, claim := podOn("mallory", "pod", "gpu-0", tolerate(noExecute, ptr.To[int64](5)))
+			for i := range 20 {
+				result := claim.Status.Allocation.Devices.Results[0]
+				result.Device = fmt.Sprint("gpu-", i+10)
+				claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, result)
+			}
+			objects := []runtime.Object{pod, claim}
+			for i := range many {
+				other, _ := podOn("mallory", fmt.Sprint(i), "gpu-0")
+				objects = append(objects, holding(other, claim))
+			}
+			return objects
+		}, 0},
+		"few": {func() []runtime.Object { return both(podOn("mallory", "pod", "gpu-0")) }, 1},
+	} {
+		for source, taints := range map[string][]runtime.Object{"driver": {sick(30, broken)}, "rule": {sick(30), ruleOn("rule", "", seconds(0))}} {
+			t.Run(name+" "+source, func(t *testing.T) {
+				objects := append(append(test.objects(), both(podOn("alice", "pod", "gpu-1"))...), taints...)
+				inBubble(t, tripped(), objects, func(b *bubble) {
+					b.pass(time.Minute)
+					if got := b.count("alice/"); got != 1 {
+						t.Errorf("%d of the other tenant's pods evicted, want 1", got)
+					}
+					if got := b.count("mallory"); got != test.evicted {
+						t.Errorf("%d of the tenant's pods evicted, want %d", got, test.evicted)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestBreakerRestartingTenant: pods of a tenant that are created again and again are paused at
+// the threshold, and remain so. Meanwhile counts of other tenants do not add up for ever.
+func TestBreakerRestartingTenant(t *testing.T) {
+	options := tripped()
+	options.Journal = &book{}
+	inBubble(t, options, []runtime.Object{sick(30, taint("broken", seconds(0)))}, func(b *bubble) {
+		for i := range 30 {
+			b.comesOn("mallory", fmt.Sprint(i), fmt.Sprint("gpu-", i))
+			b.pass(time.Minute)
+		}
+		if got := b.count("mallory/"); got != 10 {
+			t.Errorf("%d of the tenant's pods evicted, want 10", got)
+		}
+		for i := range 20 {
+			b.comesOn(fmt.Sprint("tenant-", i), "pod", fmt.Sprint("gpu-", i))
+			b.pass(20 * time.Minute)
+			if i%5 == 0 {
+				b.stop()
+				b.start(options)
+			}
+		}
+		if got := b.count("tenant-"); got != 20 {
+			t.Errorf("%d of the other tenants' pods evicted, want 20", got)
+		}
+		b.pass(time.Hour)
+		if got := b.count("mallory/"); got != 10 {
+			t.Errorf("%d of the tenant's pods evicted at the end, want 10", got)
+		}
+	})
+}
+
+// TestBreakerOfMany: of a taint that affects many tenants, no more pods than the threshold are
+// evicted: at once, if they become due over time, and one tenant after the other.
+func TestBreakerOfMany(t *testing.T) {
+	for name, test := range map[string]struct {
+		apart time.Duration
+		want  int
+	}{"at once": {0, 0}, "within minutes": {30 * time.Second, 0}, "over hours": {3 * time.Minute, 7}} {
+		t.Run(name, func(t *testing.T) {
+			objects := []runtime.Object{sick(40, taint("broken", seconds(0)))}
+			for i := range 40 {
+				toleration := tolerate(noExecute, ptr.To(int64(i)*int64(test.apart.Seconds())))
+				objects = append(objects, both(podOn(fmt.Sprint("tenant-", i%4), fmt.Sprint(i), fmt.Sprint("gpu-", i), toleration))...)
+			}
+			inBubble(t, tripped(), objects, func(b *bubble) {
+				b.pass(24 * time.Hour)
+				if len(b.deleted) != test.want {
+					t.Errorf("%d deleted, want %d: %v", len(b.deleted), test.want, b.order)
+				}
+			})
+		})
+	}
+}
+
+// TestBreakerAfterTolerations: the ten minutes begin with the last eviction, also if the pods
+// tolerated the taint for longer.
+func TestBreakerAfterTolerations(t *testing.T) {
+	objects := []runtime.Object{sliceOf(1, taint("broken", seconds(0)))}
+	for i := range 8 {
+		objects = append(objects, both(podOn("ns", fmt.Sprint(i), "gpu-0", tolerate(noExecute, ptr.To[int64](3600))))...)
+	}
+	inBubble(t, tripped(), objects, func(b *bubble) {
+		b.pass(time.Hour + time.Minute)
+		for i := range 8 {
+			b.comes("ns", fmt.Sprint("more-", i))
+			b.pass(time.Second)
+		}
+		if len(b.deleted) != 10 {
+			t.Errorf("%d deleted, the threshold is 10", len(b.deleted))
+		}
+	})
+}
+
+// TestBreakerSaysWhere: the condition of a rule, and the event for a driver, say that only a part
+// is paused, and the acknowledgement that resumes it is enough.
+func TestBreakerSaysWhere(t *testing.T) {
+	objects := append(manyOn("gpu-0", 30), both(podOn("alice", "pod", "gpu-1"))...)
+	inBubble(t, tripped(), append(objects, sliceOf(1)), func(b *bubble) {
+		b.createRule(ruleOn("rule", "", seconds(0)))
+		b.pass(time.Minute)
+		c := b.condition("rule", heldCondition)
+		want := `Evictions are paused in 1 of 2 different namespaces: 31 pods are more than the threshold of 10. To resume them, annotate the rule with dra-steward.io/acknowledged-impact: "pods<=31,namespaces<=2"`
+		if c == nil || c.Reason != reasonTooLarge || c.Message != want {
+			t.Errorf("condition %+v", c)
+		}
+		b.acknowledge("rule", "pods<=31,namespaces<=2")
+		b.pass(time.Minute)
+		if len(b.deleted) != 31 {
+			t.Errorf("%d deleted with the acknowledgement", len(b.deleted))
+		}
+		for i := range 50 { // more than is acknowledged
+			b.comes("ns", fmt.Sprint("more-", i))
+		}
+		b.comesOn("alice", "more", "gpu-1")
+		b.pass(time.Minute)
+		if got := b.count("alice/"); got != 2 || len(b.deleted) != 32 {
+			t.Errorf("%d pods of alice of %d evicted above the acknowledgement, want 2 of 32", got, len(b.deleted))
+		}
+	})
+	options := tripped()
+	options.About = &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "dra-steward", Name: "dra-steward-controller"}
+	inBubble(t, options, append(objects, sick(2, taint("broken", seconds(0)))), func(b *bubble) {
+		b.pass(time.Minute)
+		want := `Warning EvictionPaused Paused the evictions for taints of driver gpu.example.com in namespace ns: 31 pods are more than the threshold of 10. To resume them, set acknowledged-impact.gpu.example.com: "pods<=31,namespaces<=2" in this object.`
+		for event := range b.events.Events {
+			if strings.Contains(event, "EvictionPaused") {
+				if event != want {
+					t.Errorf("event: %s\nwant:  %s", event, want)
+				}
+				break
+			}
+		}
+	})
+}

@@ -120,7 +120,7 @@ func New(options Options) (*Controller, error) {
 		wake:    make(chan struct{}, 1),
 		limiter: newLimiter(options.Limits),
 		states:  newPodStates(),
-		breaker: breaker{thresholds: options.Thresholds, warned: map[string]bool{}, tripped: map[cause][]guard.Excess{}},
+		breaker: breaker{thresholds: options.Thresholds, warned: map[string]bool{}, tripped: map[pause][]guard.Excess{}},
 	}
 	c.generations = generations{}
 	c.dirty = newWorkQueue(c.changed)
@@ -245,7 +245,7 @@ func (c *Controller) changed() {
 
 // updateGauges is called with the mutex held.
 func (c *Controller) updateGauges() {
-	c.options.Metrics.pods(c.states.byState, len(c.breaker.tripped))
+	c.options.Metrics.pods(c.states.byState, len(c.breaker.paused()))
 }
 
 func (c *Controller) wakeUp() {

@@ -206,6 +206,23 @@ func (v Verdict) onlyExtended() bool {
 	return v.Evict() && !slices.ContainsFunc(v.Reasons, func(r Reason) bool { return !r.ExtendedResource })
 }
 
+// within returns the verdict for the reasons that are due by a time.
+func (v Verdict) within(until int64) Verdict {
+	if !slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.At.Unix() > until }) {
+		return v
+	}
+	return v.Only(func(r Reason) bool { return r.At.Unix() <= until })
+}
+
+// dueAfter reports whether the verdict has a reason of a cause, or of any if that is nil,
+// that is due after a time and by another.
+func (v Verdict) dueAfter(of *cause, from, until int64) bool {
+	return slices.ContainsFunc(v.Reasons, func(r Reason) bool {
+		at := r.At.Unix()
+		return (of == nil || causeOf(r) == *of) && at > from && at <= until
+	})
+}
+
 // ends returns the verdict without the reasons that are tolerated until after the year 9999,
 // for which a pod is never evicted.
 func (v Verdict) ends() Verdict {

@@ -18,7 +18,7 @@
 //
 // To follow a taint to a deleted pod, read controller.go (events, queue), devices.go (the
 // taints of a device), decide.go (the verdict), podstates.go (the state of a pod),
-// breaker.go (counts and circuit breaker) and worker.go (rate and API calls).
+// breaker.go and window.go (counts and circuit breaker) and worker.go (rate and API calls).
 //
 // The semantics are those of the controller in Kubernetes 1.37
 // (k8s.io/kubernetes/pkg/controller/devicetainteviction) except for its bugs. The tests

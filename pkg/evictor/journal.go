@@ -46,14 +46,24 @@ type recordedCause struct {
 	// Evicted are all pods, Pods those since the cause last was calm.
 	Evicted int `json:"evicted,omitempty"`
 	Pods    int `json:"pods,omitempty"`
-	// Namespaces are those of Pods; Devices and Claims are the impact.
-	Namespaces []string `json:"namespaces,omitempty"`
-	Devices    int      `json:"devices,omitempty"`
-	Claims     int      `json:"claims,omitempty"`
+	// Namespaces are those of Pods, Portions what they and those of the next pods count;
+	// Devices and Claims are the impact.
+	Namespaces []string                   `json:"namespaces,omitempty"`
+	Portions   map[string]recordedPortion `json:"portions,omitempty"`
+	Devices    int                        `json:"devices,omitempty"`
+	Claims     int                        `json:"claims,omitempty"`
 	// Drivers are those of the devices.
 	Drivers []string `json:"drivers,omitempty"`
 	// Last is the time of the last change.
 	Last time.Time `json:"last"`
+}
+
+// A recordedPortion is the part of one namespace: its evicted pods, and how many of them and
+// of the next ones count in other namespaces.
+type recordedPortion struct {
+	Pods   int       `json:"pods,omitempty"`
+	Weight int       `json:"weight,omitempty"`
+	Last   time.Time `json:"last"`
 }
 
 // A recordedPod is one that is about to be evicted.
@@ -82,6 +92,8 @@ func (c *Controller) record(first *podState, now time.Time) *journalRecord {
 		}
 	}
 	soon := slices.SortedFunc(slices.Values(c.states.queue), (*podState).compare)
+	// The portions do not include the others yet.
+	soon = slices.DeleteFunc(soon, func(known *podState) bool { return !known.plan.verdict().within(known.until).Evict() })
 	next = append(next, soon[:min(room, len(soon))]...)
 	ofNext := map[cause]struct{}{}
 	for _, known := range next {
@@ -93,6 +105,9 @@ func (c *Controller) record(first *podState, now time.Time) *journalRecord {
 		for cause := range causes(known.plan.verdict()) {
 			if place, ok := places[cause]; ok {
 				pod.Causes = append(pod.Causes, place)
+				if its := c.states.causes.of(cause).window.portions[pod.Namespace]; its != nil {
+					record.Causes[place].Portions[pod.Namespace] = its.record()
+				}
 			}
 		}
 		slices.Sort(pod.Causes)
@@ -111,18 +126,26 @@ func (l *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalR
 		if _, next := ofNext[of]; !next && (calm || a.window.pods == a.pending) {
 			continue
 		}
-		evicted := slices.DeleteFunc(slices.Sorted(maps.Keys(a.window.namespaces)), func(namespace string) bool {
-			return a.window.namespaces[namespace] <= a.namespaces[namespace] // all are pending
-		})
-		counts := a.window.counts()
+		counts, portions, evicted := a.window.counts(), map[string]recordedPortion{}, []string(nil)
+		for namespace, s := range a.window.portions {
+			if s.pods > s.pending {
+				evicted = append(evicted, namespace)
+				portions[namespace] = s.record()
+			}
+		}
+		slices.Sort(evicted)
 		places[of] = len(record.Causes)
 		record.Causes = append(record.Causes, recordedCause{
 			Rule: of.rule, Driver: of.driver, Evicted: a.evicted,
-			Pods: a.window.pods - a.pending, Namespaces: evicted, Devices: counts.Devices, Claims: counts.Claims,
+			Pods: a.window.pods - a.window.pending(), Namespaces: evicted, Portions: portions, Devices: counts.Devices, Claims: counts.Claims,
 			Drivers: slices.Sorted(maps.Keys(a.window.drivers)), Last: a.window.last,
 		})
 	}
 	return record, places
+}
+
+func (s *portion) record() recordedPortion {
+	return recordedPortion{Pods: s.pods - s.pending, Weight: s.weight(), Last: s.last.UTC().Truncate(time.Second)}
 }
 
 // recallInterval is how often a journal that cannot be read is tried again.
@@ -159,8 +182,8 @@ func (c *Controller) recall(ctx context.Context) error {
 		}
 	}
 	for _, of := range record.Causes {
-		if of.Evicted < 0 || of.Pods < 0 || of.Devices < 0 || of.Claims < 0 {
-			return fmt.Errorf("evictor: read the eviction journal: a count of rule %q, driver %q is negative; delete it to start the circuit breaker from zero", of.Rule, of.Driver)
+		if !of.valid() {
+			return fmt.Errorf("evictor: read the eviction journal: a count of rule %q, driver %q is negative or contradicts another; delete it to start the circuit breaker from zero", of.Rule, of.Driver)
 		}
 	}
 	for _, pod := range record.Next {
@@ -188,6 +211,24 @@ func (r *recordedCause) add(namespace string) {
 	if !slices.Contains(r.Namespaces, namespace) {
 		r.Namespaces = append(r.Namespaces, namespace)
 	}
+	if r.Portions == nil {
+		r.Portions = map[string]recordedPortion{}
+	}
+	its := r.Portions[namespace]
+	its.Pods, its.Weight = its.Pods+1, max(its.Weight, 1)
+	r.Portions[namespace] = its
+}
+
+// valid reports whether no count is negative, and the portions have no more pods than there are.
+func (r *recordedCause) valid() bool {
+	rest := r.Pods
+	for _, its := range r.Portions {
+		if its.Pods < 0 || its.Weight < 0 || its.Pods > rest {
+			return false
+		}
+		rest -= its.Pods
+	}
+	return min(r.Evicted, r.Pods, r.Devices, r.Claims) >= 0
 }
 
 func (l *causeStats) recall(r recordedCause) {
@@ -196,8 +237,18 @@ func (l *causeStats) recall(r recordedCause) {
 	a.window = newBreakerWindow()
 	a.window.pods, a.window.last = r.Pods, r.Last
 	a.window.before.devices, a.window.before.claims = r.Devices, r.Claims
+	a.window.before.pods = r.Pods
 	for _, namespace := range r.Namespaces {
-		a.window.namespaces[namespace]++
+		if its := r.Portions[namespace]; a.window.portions[namespace] == nil {
+			pods := max(its.Pods, 1)
+			a.window.before.pods = max(a.window.before.pods-pods, 0)
+			a.window.change(namespace, func(s *portion) {
+				s.pods, s.before, s.last = pods, min(its.Weight, pods), its.Last
+				if its.Last.IsZero() {
+					s.last = r.Last
+				}
+			})
+		}
 	}
 	for _, driver := range r.Drivers {
 		a.window.drivers[driver]++

@@ -120,6 +120,26 @@ func TestBreakerRestart(t *testing.T) {
 	}
 }
 
+// TestBreakerRestartOfTenants: a controller that is killed stops at the threshold also if each
+// of the pods has a device of its own, and one namespace has more than the others.
+func TestBreakerRestartOfTenants(t *testing.T) {
+	options := tripped() // 10 pods
+	options.Journal = &book{}
+	inBubble(t, options, []runtime.Object{sick(40, taint("broken", seconds(0)))}, func(b *bubble) {
+		for i := range 40 {
+			b.comesOn(fmt.Sprint("ns-", i%5%3), fmt.Sprint("pod-", i), fmt.Sprint("gpu-", i))
+			b.pass(20 * time.Second)
+			if i%3 == 1 {
+				b.stop()
+				b.start(options)
+			}
+		}
+		if len(b.deleted) != 10 {
+			t.Errorf("%d deleted, the threshold is 10", len(b.deleted))
+		}
+	})
+}
+
 // TestKilledAnywhere kills the controller at random times while a rule evicts exactly as
 // many pods as are acknowledged. If a kill made it count too many, some would be left; if
 // too few, those that come afterwards would be evicted, too. The rule knows the number.
@@ -218,6 +238,9 @@ func TestJournalOfOthers(t *testing.T) {
 		`{"causes": [{"driver": "a", "evicted": -1}]}`:                                                        true,
 		`{"causes": [{"driver": "a", "devices": -1}]}`:                                                        true,
 		`{"causes": [{"driver": "a", "claims": -1}]}`:                                                         true,
+		`{"causes": [{"driver": "a", "pods": 3, "portions": {"b": {"pods": -1}}}]}`:                           true,
+		`{"causes": [{"driver": "a", "pods": 3, "portions": {"b": {"weight": -1}}}]}`:                         true,
+		`{"causes": [{"driver": "a", "pods": 3, "portions": {"b": {"pods": 2}, "c": {"pods": 2}}}]}`:          true,
 		`{"next": [{"namespace": "ns", "name": "pod", "uid": "u", "causes": [0, -1, 99999999]}]}`:             false,
 		`{"causes": [{"driver": "a", "pods": 3, "namespaces": ["a", "a"], "last": "2999-01-01T00:00:00Z"}]}`:  false,
 		`{"causes": [{"rule": "", "driver": "", "pods": 1}], "unknown": {"deep": [[[[[[[[[[[[1]]]]]]]]]]]]}}`: false,
@@ -284,7 +307,7 @@ func TestUnwritableJournal(t *testing.T) {
 func TestRecordRoundTrip(t *testing.T) {
 	want := journalRecord{
 		Causes: []recordedCause{
-			{Rule: "uid", Evicted: 5, Pods: 4, Namespaces: []string{"ns"}, Devices: 3, Claims: 4, Drivers: []string{"a"}, Last: bubbleStart},
+			{Rule: "uid", Evicted: 5, Pods: 4, Namespaces: []string{"ns"}, Portions: map[string]recordedPortion{"ns": {Pods: 4, Weight: 3, Last: bubbleStart}}, Devices: 3, Claims: 4, Drivers: []string{"a"}, Last: bubbleStart},
 			{Driver: "a", Pods: 1, Last: bubbleStart},
 		},
 		Next: []recordedPod{{Namespace: "ns", Name: "pod", UID: "uid", Causes: []int{0}}},

@@ -25,6 +25,8 @@ type podStates struct {
 	deletions []deletion
 	// byState counts the pods by their state.
 	byState map[string]int
+	// until is up to when reasons were last counted in the windows of the breaker.
+	until int64
 }
 
 func newPodStates() *podStates {
@@ -94,13 +96,14 @@ func (cs *podStates) replan(c *podState, d decision, now time.Time) changed {
 	for _, v := range []Verdict{d.verdict, d.plan.Verdict, d.plan.held, d.preview} {
 		cs.share(v)
 	}
-	had := c.plan != nil
+	had, until := c.plan != nil, horizon(now)
 	cs.count(c, func() {
-		cs.causes.add(c, d.plan, +1, now)
+		cs.causes.add(c, d.plan, until, +1, now)
 		cs.out(c, now)
 		cs.causes.addPreview(c, d.preview, +1)
 		cs.causes.addPreview(c, c.preview.verdict(), -1)
 		c.set(d)
+		c.until = until
 		if c.seen == 0 && c.verdict != nil {
 			c.seen = cs.clock.moment(now)
 		}
@@ -154,9 +157,25 @@ func (cs *podStates) count(c *podState, f func()) {
 // breaker's windows: it may be deleted already.
 func (cs *podStates) out(c *podState, now time.Time) {
 	if c.stage == acting {
-		cs.causes.pend(c, c.planned(), -1)
+		cs.causes.pend(c, c.planned(), c.until, -1)
 	} else {
-		cs.causes.add(c, c.planned(), -1, now)
+		cs.causes.add(c, c.planned(), c.until, -1, now)
+	}
+}
+
+// countDue adds to the windows of the breaker what has become due soon.
+func (cs *podStates) countDue(now time.Time) {
+	until := horizon(now)
+	if until >= cs.until && until < cs.until+countPeriod {
+		return
+	}
+	cs.until = until
+	for c := range cs.all() {
+		if p := c.planned(); c.stage != acting && p.dueAfter(nil, c.until, until) {
+			cs.causes.add(c, p, until, +1, now)
+			cs.causes.add(c, p, c.until, -1, now)
+			c.until = until
+		}
 	}
 }
 
@@ -205,6 +224,7 @@ func (cs *podStates) take(now time.Time) *podState {
 	c := cs.queue.take(now)
 	if c != nil {
 		c.stage = acting
+		cs.causes.evicts(c, now)
 	}
 	return c
 }
@@ -290,7 +310,7 @@ func (cs *podStates) over(c *podState) {
 		return
 	}
 	cs.count(c, func() {
-		cs.causes.pend(c, c.planned(), -1)
+		cs.causes.pend(c, c.planned(), c.until, -1)
 		cs.causes.addPreview(c, c.preview.verdict(), -1)
 		c.set(decision{})
 		c.stage = done
@@ -329,6 +349,8 @@ type podState struct {
 	seen, since moment
 	// at is when to evict: the time of the plan or later.
 	at time.Time
+	// until is up to when the reasons of the plan count in the windows of the breaker.
+	until int64
 }
 
 // reasons are those of a verdict, in their order; nil if there are none.

@@ -20,10 +20,12 @@ func TestCasesKeepCount(t *testing.T) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		var taken []*podState
 		for range 150 {
-			now = now.Add(time.Second)
+			now = now.Add(time.Duration(random.IntN(60)) * time.Second)
 			pod := types.NamespacedName{Namespace: fmt.Sprint("ns-", random.IntN(2)), Name: fmt.Sprint("pod-", random.IntN(6))}
 			uid := types.UID(fmt.Sprint(pod, random.IntN(2)))
-			switch random.IntN(8) {
+			switch random.IntN(9) {
+			case 8:
+				cs.countDue(now)
 			case 0, 1, 2:
 				cs.decided(pod, uid, randomDecision(random, now), now)
 			case 3:
@@ -159,6 +161,10 @@ func randomVerdict(random *rand.Rand, now time.Time) Verdict {
 	var v Verdict
 	for range random.IntN(4) {
 		r := Reason{Taint: &Taint{}, At: now.Add(time.Duration(random.IntN(5)) * time.Second), Device: DeviceID{Device: fmt.Sprint(random.IntN(2))}}
+		r.Claim.Name = fmt.Sprint(random.IntN(3))
+		if random.IntN(3) == 0 {
+			r.At = now.Add(time.Duration(random.IntN(30)) * time.Minute)
+		}
 		if n := random.IntN(3); n > 0 {
 			r.Taint.Rule = Rule{Name: fmt.Sprint("rule-", n), UID: types.UID(fmt.Sprint("rule-", n))}
 		}
@@ -169,8 +175,8 @@ func randomVerdict(random *rand.Rand, now time.Time) Verdict {
 
 // recounted is what a recount finds for one cause.
 type recounted struct {
-	pending, held, preview int
-	namespaces, previews   map[string]bool
+	pending, counted, held, preview int
+	namespaces, previews            map[string]bool
 }
 
 func recount(t *testing.T, cs *podStates) {
@@ -186,6 +192,9 @@ func recount(t *testing.T, cs *podStates) {
 		for cause := range causes(c.plan.verdict()) {
 			of(cause).pending++
 			of(cause).namespaces[c.pod.Namespace] = true
+		}
+		for cause := range causes(c.plan.verdict().within(c.until)) {
+			of(cause).counted++
 		}
 		for cause := range causes(c.held.verdict()) {
 			of(cause).held++
@@ -210,9 +219,10 @@ func recount(t *testing.T, cs *podStates) {
 			len(a.namespaces) != len(n.namespaces) || len(a.preview.namespaces) != len(n.previews) {
 			t.Fatalf("%v: kept %+v, counted %+v", cause, a, n)
 		}
-		if a.window.pods < a.pending || len(a.window.namespaces) < len(a.namespaces) {
-			t.Fatalf("%v: the window has less than is pending: %+v", cause, a)
+		if a.window.pods < n.counted || a.window.pending() != n.counted {
+			t.Fatalf("%v: %d pending pods are due soon, the window has %+v", cause, n.counted, a.window)
 		}
+		a.window.recount(t)
 	}
 	for cause, n := range want {
 		if cs.causes.byCause[cause] == nil && n.pending+n.held+n.preview > 0 {
@@ -222,5 +232,28 @@ func recount(t *testing.T, cs *podStates) {
 	delete(cs.byState, "")
 	if !maps.Equal(states, cs.byState) {
 		t.Fatalf("states: kept %v, counted %v", cs.byState, states)
+	}
+}
+
+// recount compares the sums of a window with its portions.
+func (w *breakerWindow) recount(t *testing.T) {
+	t.Helper()
+	pods := w.before.pods
+	var devices distinct[DeviceID]
+	var claims distinct[types.NamespacedName]
+	for namespace, s := range w.portions {
+		pods += s.pods
+		for device, times := range s.devices.times {
+			devices.change(device, times)
+		}
+		for claim, times := range s.claims.times {
+			claims.change(claim, times)
+		}
+		if s.pending < 0 || s.pending > s.pods || w.podsFor(namespace, 4) > w.pods {
+			t.Fatalf("portion of %s: %+v of %+v", namespace, s, w)
+		}
+	}
+	if pods != w.pods || !maps.Equal(claims.times, w.claims.times) || !maps.Equal(devices.times, w.devices.times) {
+		t.Fatalf("window %+v, its portions have %d pods, claims %v, devices %v", w, pods, claims, devices)
 	}
 }

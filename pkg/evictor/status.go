@@ -364,9 +364,19 @@ const (
 type ruleReport struct {
 	tally
 	preview preview
-	// excess are the exceeded thresholds, counts the impact.
-	excess []guard.Excess
-	counts guard.Counts
+	// excess are the exceeded thresholds, counts the impact. pausedIn is the number of
+	// paused namespaces, zero if that is all of them.
+	excess   []guard.Excess
+	pausedIn int
+	counts   guard.Counts
+}
+
+// where is in how many of the namespaces evictions are paused, empty if in all.
+func (r ruleReport) where() string {
+	if r.pausedIn == 0 || r.pausedIn >= r.counts.Namespaces {
+		return ""
+	}
+	return fmt.Sprintf(" in %d of %s", r.pausedIn, namespaces(r.counts.Namespaces))
 }
 
 // reportOn returns the report on a rule, without the devices of its preview.
@@ -374,7 +384,8 @@ func (c *Controller) reportOn(rule types.UID) ruleReport {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	of := cause{rule: rule}
-	report := ruleReport{tally: c.states.causes.tally(rule), excess: c.breaker.tripped[of]}
+	report := ruleReport{tally: c.states.causes.tally(rule)}
+	report.excess, report.pausedIn = c.breaker.of(of)
 	if a := c.states.causes.byCause[of]; a != nil {
 		report.preview = preview{Pods: a.preview.pods, Namespaces: len(a.preview.namespaces)}
 		report.counts = a.window.counts()
@@ -390,7 +401,7 @@ func conditionsOf(kind string, rule *resourceapi.DeviceTaintRule, report ruleRep
 	case rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute:
 	case len(report.excess) > 0:
 		held.Reason = reasonTooLarge
-		held.Message = fmt.Sprintf("Evictions are paused: %s. To resume them, annotate the rule with %s", describe(report.excess), guard.CeilingOf(report.counts).Annotate())
+		held.Message = fmt.Sprintf("Evictions are paused%s: %s. To resume them, annotate the rule with %s", report.where(), describe(report.excess), guard.CeilingOf(report.counts).Annotate())
 		conditions = append(conditions, held)
 	case report.Held > 0:
 		held.Reason = reasonOlder

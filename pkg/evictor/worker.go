@@ -127,6 +127,7 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	defer c.updateGauges() // the breaker can trip, or reset, without another event
+	c.states.countDue(now)
 	reports = append(reports, c.resetBreaker())
 	for {
 		first, any := c.states.queue.next()
@@ -141,7 +142,7 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 			return eviction{}, wait
 		}
 		due := c.states.take(now)
-		open, over := c.breaker.allowed(due.planned(), &c.states.causes)
+		open, over := c.breaker.allowed(due.planned(), due.pod.Namespace, &c.states.causes)
 		reports = append(reports, c.trip(over))
 		if e, wait, next := c.admit(due, open, now); !next {
 			return e, wait

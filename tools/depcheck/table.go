@@ -179,7 +179,7 @@ var PureFiles = map[string][]string{
 	"internal/controllers/devicehistory": {"observe.go"},
 	"internal/controllers/reaction":      {"begin.go", "binding.go", "brake.go", "cause.go", "decide.go", "input.go", "job.go", "pin.go", "prove.go", "restart.go", "status.go"},
 	"internal/controllers/roll":          {"choose.go", "decide.go", "follow.go", "input.go", "status.go"},
-	"pkg/evictor":                        {"decide.go"},
+	"pkg/evictor":                        {"decide.go", "window.go"},
 }
 
 // Modules are the own modules beside the root one, by folder, each with the

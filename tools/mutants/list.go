@@ -35,7 +35,7 @@ func tolerations() []mutant {
 }
 
 func evictions() []mutant {
-	const decide, states, breaker = "pkg/evictor/decide.go", "pkg/evictor/podstates.go", "pkg/evictor/breaker.go"
+	const decide, states, breaker, window = "pkg/evictor/decide.go", "pkg/evictor/podstates.go", "pkg/evictor/breaker.go", "pkg/evictor/window.go"
 	return []mutant{
 		{name: "failed pods are evicted", file: decide, old: `pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed`, new: `pod.Status.Phase == corev1.PodSucceeded`},
 		{name: "pods without a node are evicted", file: decide, old: `case pod.Spec.NodeName == "":`, new: `case pod.Spec.NodeName == "none":`},
@@ -53,7 +53,10 @@ func evictions() []mutant {
 		{name: "a deleted pod is decided again", file: states, old: "	case c.stage == done:\n		return unchanged\n", new: ""},
 		{name: "a paused pod stays with the paused ones", file: states, old: `delete(cs.paused, c)`, new: ``},
 		{name: "a postponed pod is not queued", file: states, old: `cs.queue.put(c, until)`, new: ``},
-		{name: "the breaker lets every cause pass", file: breaker, old: `p.Verdict = p.Only(func(r Reason) bool { return over[causeOf(r)] == nil })`, new: ``},
+		{name: "the breaker lets every cause pass", file: breaker, old: `return over[pause{causeOf(r), ""}] == nil && over[pause{causeOf(r), namespace}] == nil`, new: `return true`},
+		{name: "the pods of a tenant all count in other namespaces", file: window, old: `sum += min(s.weight(), (limit+1)/2)`, new: `sum += s.pods`},
+		{name: "pods that are due in years count", file: window, old: `return now.Add(breakerCalm).Unix()`, new: `return now.Add(1 << 60).Unix()`},
+		{name: "a tenant that is always active keeps the counts of others", file: window, old: `if namespace != only && only != "" {`, new: `if false {`},
 		{name: "the breaker never resets", file: breaker, old: `delete(b.tripped, of)`, new: ``},
 		{name: "a driver with one device taints all", file: breaker, old: `d.published > 1 && d.tainted == d.published`, new: `d.tainted == d.published`},
 		{name: "a rule is the cause of a driver's taint", file: breaker, old: `if r.Taint.FromRule() {`, new: `if !r.Taint.FromRule() {`},

@@ -1,0 +1,198 @@
+package evictor
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// breakerCalm is how long a rule or a driver has no pending pods until the circuit breaker
+// starts from zero, and how long before it is due a pod begins to count.
+const breakerCalm = 10 * time.Minute
+
+// countPeriod is how often the pods that become due are counted.
+const countPeriod = 10 // seconds
+
+// horizon is up to when pods are due that count, in seconds. Tolerations end by the wall
+// clock, which runs while a machine is suspended.
+func horizon(now time.Time) int64 { return now.Add(breakerCalm).Unix() }
+
+// A breakerWindow has the impact of one cause since it last was calm: evicted pods and
+// those that are due soon. It counts both so that neither a low rate nor a workload that
+// restarts again and again stays below the thresholds. Pods that are due later do not
+// count yet: a tenant chooses how long they tolerate a taint.
+type breakerWindow struct {
+	pods     int
+	portions map[string]*portion
+	drivers  map[string]int
+	devices  distinct[DeviceID]
+	claims   distinct[types.NamespacedName]
+	last     time.Time
+	// before is the impact that the previous controller recorded. Devices and claims that
+	// are still pending are in both. Pods are those whose namespace is not recorded.
+	before struct{ devices, claims, pods int }
+}
+
+// A portion is the part of one namespace.
+type portion struct {
+	// pods includes pending ones, which have not been evicted.
+	pods, pending int
+	devices       distinct[DeviceID]
+	claims        distinct[types.NamespacedName]
+	last          time.Time
+	// before is the weight that the previous controller recorded.
+	before int
+}
+
+// weight is what a namespace counts in others: not more than it has claims or devices,
+// however many pods use one of them, at once or one after the other.
+func (s *portion) weight() int {
+	return min(s.pods, s.before+min(s.devices.count(), s.claims.count()))
+}
+
+// active reports whether pods of the namespace are due soon, or recently were.
+func (s *portion) active(now time.Time) bool {
+	return s.pending > 0 || now.Sub(s.last) < breakerCalm
+}
+
+func newBreakerWindow() breakerWindow {
+	return breakerWindow{portions: map[string]*portion{}, drivers: map[string]int{}}
+}
+
+// add adds (+1) or removes (-1) a pod; pend counts it as pending.
+func (w *breakerWindow) add(namespace string, v Verdict, of cause, by int, now time.Time) {
+	if by > 0 {
+		w.calm(now)
+	}
+	if w.portions == nil {
+		*w = newBreakerWindow()
+	}
+	w.last = now
+	w.pods += by
+	w.change(namespace, func(s *portion) {
+		s.pods, s.last = s.pods+by, now
+		for _, r := range v.Reasons {
+			if causeOf(r) == of {
+				w.devices.change(r.Device, by)
+				change(w.drivers, r.Device.Driver, by)
+				w.claims.change(r.Claim, by)
+				s.devices.change(r.Device, by)
+				s.claims.change(r.Claim, by)
+			}
+		}
+	})
+}
+
+// change changes the portion of a namespace.
+func (w *breakerWindow) change(namespace string, f func(*portion)) {
+	s := w.portions[namespace]
+	if s == nil {
+		s = &portion{}
+		w.portions[namespace] = s
+	}
+	f(s)
+	if s.pods == 0 {
+		delete(w.portions, namespace)
+	}
+}
+
+// pend adds (+1) or removes (-1) a pending pod of those in the window.
+func (w *breakerWindow) pend(namespace string, by int) {
+	if s := w.portions[namespace]; s != nil {
+		s.pending += by
+	}
+}
+
+// evicts notes that a pod is evicted now.
+func (w *breakerWindow) evicts(namespace string, now time.Time) {
+	if s := w.portions[namespace]; s != nil {
+		w.last, s.last = now, now
+	}
+}
+
+// calm starts from zero if no namespace is active. While only one is, the others start from
+// zero: a tenant whose pods always are due does not make the counts of others add up.
+func (w *breakerWindow) calm(now time.Time) {
+	only := ""
+	for namespace, s := range w.portions {
+		if !s.active(now) {
+			continue
+		}
+		if only != "" {
+			return
+		}
+		only = namespace
+	}
+	if only == "" && now.Sub(w.last) >= breakerCalm {
+		*w = breakerWindow{}
+	}
+	for namespace, s := range w.portions {
+		if namespace != only && only != "" {
+			w.drop(namespace, s)
+		}
+	}
+}
+
+// drop removes a portion without pending pods.
+func (w *breakerWindow) drop(namespace string, s *portion) {
+	w.pods -= s.pods
+	for device, times := range s.devices.times {
+		change(w.drivers, device.Driver, -times)
+		w.devices.change(device, -times)
+	}
+	for claim, times := range s.claims.times {
+		w.claims.change(claim, -times)
+	}
+	delete(w.portions, namespace)
+}
+
+// podsFor returns how many pods count for the evictions in a namespace, or in all of them, if
+// limit are allowed. Another namespace counts at most half of that, so that it leaves room for
+// others, and no two of them evict more than the limit together.
+func (w *breakerWindow) podsFor(namespace string, limit int) int {
+	sum := w.before.pods
+	for name, s := range w.portions {
+		if name == namespace {
+			sum += s.pods
+		} else {
+			sum += min(s.weight(), (limit+1)/2)
+		}
+	}
+	return sum
+}
+
+// pending returns the number of pods that have not been evicted.
+func (w *breakerWindow) pending() (sum int) {
+	for _, s := range w.portions {
+		sum += s.pending
+	}
+	return sum
+}
+
+func (w *breakerWindow) counts() guard.Counts {
+	return guard.Counts{
+		Devices: max(w.devices.count(), w.before.devices), Claims: max(w.claims.count(), w.before.claims),
+		Pods: w.pods, Namespaces: len(w.portions),
+	}
+}
+
+func change[K comparable](counts map[K]int, key K, by int) {
+	if counts[key] += by; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// distinct counts different values. The zero value is empty.
+type distinct[K comparable] struct{ times map[K]int }
+
+func (d *distinct[K]) count() int { return len(d.times) }
+
+// change adds (+1) or removes (-1) a value.
+func (d *distinct[K]) change(value K, by int) {
+	if d.times == nil {
+		d.times = map[K]int{}
+	}
+	change(d.times, value, by)
+}
