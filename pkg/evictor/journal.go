@@ -123,7 +123,7 @@ func (l *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalR
 	record, places := &journalRecord{}, map[cause]int{}
 	for of, a := range l.byCause {
 		calm := a.pending == 0 && now.Sub(a.window.last) >= breakerCalm
-		if _, next := ofNext[of]; !next && (calm || a.window.pods == a.pending) {
+		if _, next := ofNext[of]; !next && (calm || a.window.pods == a.window.pending()) {
 			continue
 		}
 		counts, portions, evicted := a.window.counts(), map[string]recordedPortion{}, []string(nil)
