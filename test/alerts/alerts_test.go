@@ -30,7 +30,7 @@ var recorded = map[string]struct{ fires, says, silent string }{
 	},
 	"DraStewardConfigurationRefused": {
 		fires:  `dra_steward_config_load_failed{namespace="n",pod="a"} 0x10 1x50`,
-		says:   "in a. A restart",
+		says:   "in a. If this pod restarts",
 		silent: `dra_steward_config_load_failed{namespace="n",pod="a"} 0x10 1x4 0x50`,
 	},
 	"DraStewardPoliciesRefused": {
