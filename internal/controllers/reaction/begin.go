@@ -47,6 +47,9 @@ func (w *work) begin() string {
 			}
 			d.Drain, d.State = drainName(w.Reaction.Name, d.DeviceName), v1alpha1.ReactionDraining
 			w.Create = append(w.Create, w.drainOf(d))
+			if why := w.NotCreated[d.Drain]; why != "" { // tried again, and nothing is drained yet
+				d.Drain, d.State, d.Message = "", v1alpha1.ReactionWaiting, condition.Bounded(why, 1024)
+			}
 		}
 	}
 	return ""

@@ -79,6 +79,8 @@ type Controller struct {
 	made    *drain.Made
 	// refused is why the last deletions of drivers' pods were refused, by reaction.
 	refused map[string]map[types.UID]string
+	// notCreated is why the last drains were not created, by reaction and drain.
+	notCreated map[string]map[string]string
 	// failures are the failed binding conditions that were seen last.
 	failures struct {
 		sync.Mutex
@@ -96,7 +98,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1),
-		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewMade(options.Drains.GetStore()), refused: map[string]map[types.UID]string{},
+		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewMade(options.Drains.GetStore()), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
 	}, nil
 }
 
@@ -187,6 +189,7 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 		if !present[name] {
 			delete(c.written, name)
 			delete(c.refused, name)
+			delete(c.notCreated, name)
 		}
 	}
 	c.options.Metrics.keep(present)

@@ -66,7 +66,7 @@ func (c *Controller) readHealth() *health.Records {
 // gather finds out what there is to decide about.
 func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all *cluster, now time.Time) Input {
 	view := all.view
-	in := Input{Reaction: r, Now: now, Others: map[v1alpha1.DeviceName]string{}}
+	in := Input{Reaction: r, Now: now, NotCreated: c.notCreated[r.Name], Others: map[v1alpha1.DeviceName]string{}}
 	if err := c.options.Tracker.Ready(); err != nil {
 		in.Unknown = err.Error()
 		return in

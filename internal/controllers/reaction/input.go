@@ -25,6 +25,8 @@ type Input struct {
 	DriverDevices map[string]int
 	// Drains are those of the reaction.
 	Drains []*v1alpha1.DeviceDrain
+	// NotCreated is why drains could not be created, by name.
+	NotCreated map[string]string
 	// Others are the devices that other drains have, with the name of the drain.
 	Others map[v1alpha1.DeviceName]string
 	// OtherReactions is how many devices the drains of other reactions have.

@@ -103,10 +103,17 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceReaction, decisi
 			c.options.Metrics.did("update")
 		}
 	}
+	delete(c.notCreated, r.Name)
 	for _, drain := range decision.Create {
 		created, err := c.options.API.CreateDrain(ctx, drain)
 		if err != nil {
-			errs = append(errs, c.taken(drain, err))
+			if err = c.taken(drain, err); err != nil {
+				if c.notCreated[r.Name] == nil {
+					c.notCreated[r.Name] = map[string]string{}
+				}
+				c.notCreated[r.Name][drain.Name] = err.Error()
+			}
+			errs = append(errs, err)
 			continue
 		}
 		c.made.Wrote(created, time.Now())

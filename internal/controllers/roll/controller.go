@@ -155,6 +155,7 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 	for _, r := range rolls {
 		present[r.Name] = true
 		for i := range r.Status.Nodes {
+			present[r.Name+"/"+r.Status.Nodes[i].Name] = true
 			if InWork(r.Status.Nodes[i].State) {
 				all.busy[r.Status.Nodes[i].Name] = r.Name
 			}
@@ -186,16 +187,21 @@ func (c *Controller) orphans(ctx context.Context, present map[string]bool) {
 			continue
 		}
 		name := node.Annotations[v1alpha1.RollAnnotation]
-		if name == "" || present[name] {
+		if name == "" || present[name+"/"+node.Name] {
 			continue
 		}
-		if _, err := c.options.API.GetRoll(ctx, name); gone(err) != nil || err == nil {
+		if r, err := c.options.API.GetRoll(ctx, name); gone(err) != nil || err == nil && has(r, node.Name) {
 			continue // it was created a moment ago, or that is not known
 		}
 		if err := c.options.API.PatchNode(ctx, node, ""); err != nil && ctx.Err() == nil {
 			c.options.Logger.Error(err, "Cannot uncordon the node of a DeviceRoll that is gone", "roll", name, "node", node.Name)
 		}
 	}
+}
+
+// has reports whether a roll has a node: one of the same name may have been deleted, and had others.
+func has(r *v1alpha1.DeviceRoll, node string) bool {
+	return slices.ContainsFunc(r.Status.Nodes, func(n v1alpha1.RollNode) bool { return n.Name == node })
 }
 
 // event makes an event about a roll.

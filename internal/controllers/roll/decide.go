@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -113,12 +115,16 @@ func (w *work) proceed() {
 func (w *work) retry(n *v1alpha1.RollNode) {
 	state := n.FailedIn
 	begun := []v1alpha1.RollState{v1alpha1.RollDraining, v1alpha1.RollReplacing, v1alpha1.RollWorking}
+	if d := w.drains[n.Drain]; d != nil && state == v1alpha1.RollDraining && meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainFailed) {
+		w.Delete = append(w.Delete, d) // it evicts no pod any more
+		delete(w.drains, n.Drain)
+	}
 	if w.drains[n.Drain] == nil && slices.Contains(begun, state) { // the guard is asked again
 		*n = v1alpha1.RollNode{Name: n.Name, State: v1alpha1.RollWaiting, StartTime: n.StartTime, Pools: n.Pools}
 		return
 	}
-	if state == v1alpha1.RollReplacing {
-		w.replace(n, func(p Pod) bool { return !p.Ready })
+	if previous := n.Replaced; state == v1alpha1.RollReplacing && w.Nodes[n.Name].PodsUnknown == "" {
+		w.replace(n, func(p Pod) bool { return !p.Ready || slices.Contains(previous, p.UID) })
 	}
 	n.AcceptDevices = n.AcceptDevices || n.MissingDevices > 0
 	n.MissingDevices = 0

@@ -38,7 +38,14 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 	case v1alpha1.RollSkipped, v1alpha1.RollUndone, v1alpha1.RollGone:
 		w.restore(n, node)
 	}
-	if limit := timeout(w.Roll, n.State); limit > 0 && !w.rests(n) && w.Lasts(w.Now, n.Since, limit) {
+	switch {
+	case n.State != v1alpha1.RollDraining:
+	case w.rests():
+		n.Since = nil // its time begins again when pods are evicted again
+	case n.Since == nil:
+		n.Since = reconcile.Stamp(w.Now)
+	}
+	if limit := timeout(w.Roll, n.State); limit > 0 && w.Lasts(w.Now, n.Since, limit) {
 		w.fail(n, fmt.Sprintf("not done after %s: %s", limit, n.Message))
 	}
 	if n.State == v1alpha1.RollFailed {
@@ -47,10 +54,8 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 	}
 }
 
-// rests reports whether the drain of a node evicts no pods for now, so that its time does not count.
-func (w *work) rests(n *v1alpha1.RollNode) bool {
-	return n.State == v1alpha1.RollDraining && (w.Roll.Spec.Paused || w.closed() != "")
-}
+// rests reports whether drains evict no pods for now, so that their time does not count.
+func (w *work) rests() bool { return w.Roll.Spec.Paused || w.closed() != "" }
 
 // leave ends the work on a node that is gone, that is left out, or that the roll takes back, and
 // takes up one that is no longer left out.
@@ -317,7 +322,7 @@ func (w *work) proving(n *v1alpha1.RollNode, node Node) {
 	w.WakeAt(w.Now.Add(poll))
 	stale := node.Proof.Created.Before(n.Since.Time)
 	switch proof := node.Proof; {
-	case !proof.Exists:
+	case !proof.Exists, proof.Half:
 		w.Prove = append(w.Prove, n.Name)
 		w.note(n, node.Refused)
 	case proof.Phase == corev1.PodSucceeded:

@@ -74,7 +74,9 @@ type Pod struct {
 
 // A Proof is the pod of a proof, if it exists.
 type Proof struct {
-	Exists  bool
+	Exists bool
+	// Half is true if its claim exists, and the pod is still to be created.
+	Half    bool
 	Created time.Time
 	Phase   corev1.PodPhase
 	// Message is why it has not succeeded.

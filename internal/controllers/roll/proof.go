@@ -79,6 +79,7 @@ func ownedBy(r *v1alpha1.DeviceRoll) []metav1.OwnerReference {
 func proofState(pod *corev1.Pod, claim *resourceapi.ResourceClaim) (p Proof) {
 	p.Exists = pod != nil || claim != nil
 	if pod == nil {
+		p.Half = claim != nil && claim.DeletionTimestamp == nil
 		return p
 	}
 	p.Created, p.Phase, p.Message = pod.CreationTimestamp.Time, pod.Status.Phase, whyNotReady(pod)

@@ -101,6 +101,7 @@ func (d *DriverWrite) read(old map[string]*resourceapi.Device) {
 		own := false
 		said, _ := d.recorded(in.Name)
 		for k, before := range said.Entries {
+			before = before.kept(in)
 			v := valueOf(in, k)
 			e := d.decide(before, k, v, in.Name, old)
 			if len(e.Previous) > 0 || e.InForce() {

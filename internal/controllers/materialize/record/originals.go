@@ -139,6 +139,19 @@ func (e Entry) wrote(v Value, now time.Time) bool {
 	return e.InForce() && v.Equal(e.Written) || e.previous(v, now) >= 0
 }
 
+// kept is the entry without request policies for a device that is not shared, which has none: an API
+// server drops both where DRAConsumableCapacity is off.
+func (e Entry) kept(d *resourceapi.Device) Entry {
+	if d.AllowMultipleAllocations != nil {
+		return e
+	}
+	e.Published, e.Written, e.Previous = e.Published.unshared(), e.Written.unshared(), slices.Clone(e.Previous)
+	for i := range e.Previous {
+		e.Previous[i].Value = e.Previous[i].Value.unshared()
+	}
+	return e
+}
+
 func (e Entry) previous(v Value, now time.Time) int {
 	return slices.IndexFunc(e.Previous, func(f PreviousValue) bool { return f.counts(now) && f.Value.Equal(v) })
 }
@@ -151,7 +164,7 @@ func (l Originals) Explains(device *resourceapi.Device, now time.Time) bool {
 	said, explained := l[device.Name], false
 	published := *device
 	for k, e := range said.Entries {
-		if !e.wrote(valueOf(device, k), now) {
+		if e = e.kept(device); !e.wrote(valueOf(device, k), now) {
 			continue
 		}
 		if !explained {

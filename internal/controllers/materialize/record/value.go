@@ -48,6 +48,14 @@ func equalCapacities(a, b *resourceapi.DeviceCapacity) bool {
 
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
+// unshared is the value without a request policy.
+func (v Value) unshared() Value {
+	if v.Capacity == nil || v.Capacity.RequestPolicy == nil {
+		return v
+	}
+	return Value{Capacity: &resourceapi.DeviceCapacity{Value: v.Capacity.Value}}
+}
+
 // isList reports whether an attribute is a list.
 func (v Value) isList() bool {
 	a := v.Attribute
