@@ -27,6 +27,10 @@ import (
 // has forgotten.
 const listAgain = time.Second
 
+// refusedAgain is the time until a list is read again whose watch the API server refuses: credentials that
+// have expired are renewed, an API server that starts does not know its roles yet.
+const refusedAgain = 30 * time.Second
+
 // ErrFilesWatched refuses to watch files.
 var ErrFilesWatched = errors.New("--watch: only a cluster can be watched; remove --from-files")
 
@@ -123,20 +127,24 @@ func (k *watched) fill() (version string, _ error) {
 // follow keeps a list current until ctx ends. A watch that the API server cannot continue
 // begins again with a list.
 func (w *Watcher) follow(ctx context.Context, k *watched, version string) {
+	said := false
 	for {
 		err := w.events(ctx, k, version)
 		if ctx.Err() != nil {
 			return
 		}
-		if !expired(err) {
-			fmt.Fprintf(w.warn, "warning: %s cannot be watched, their changes are not shown: %v\n", k.what, err)
-			return
+		pause := listAgain
+		if !expired(err) { // refused: for now, or always
+			if w.fails(k.what); !said {
+				fmt.Fprintf(w.warn, "warning: %s cannot be watched, their changes are not shown: %v\n", k.what, err)
+			}
+			said, pause = true, refusedAgain
 		}
 		for err != nil {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(listAgain):
+			case <-time.After(pause):
 			}
 			if version, err = k.fill(); err != nil {
 				w.note(k.what, err)
@@ -209,6 +217,13 @@ func (w *Watcher) signal() {
 	case w.changed <- struct{}{}:
 	default: // is said already
 	}
+}
+
+// fails says that a list is not current.
+func (w *Watcher) fails(what string) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.failing[what] = true
 }
 
 // note writes a line when the first list stops being current.

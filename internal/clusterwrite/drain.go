@@ -40,11 +40,11 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 	if given("rate") {
 		s.EvictionsPerMinute = &o.Rate
 	}
-	if given("max-per-namespace") && o.PerNamespace > 0 {
-		s.MaxPerNamespace = &o.PerNamespace
+	if given("max-per-namespace") {
+		s.MaxPerNamespace = limit(o.PerNamespace)
 	}
-	if given("max-per-node") && o.PerNode > 0 {
-		s.MaxPerNode = &o.PerNode
+	if given("max-per-node") {
+		s.MaxPerNode = limit(o.PerNode)
 	}
 	if given("order") && len(o.Order) > 0 {
 		s.Order = nil
@@ -55,6 +55,9 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 	if given("via") && o.Via != "" {
 		s.Via = v1alpha1.DrainVia(o.Via)
 	}
+	if given("deadline") {
+		s.Deadline = nil
+	}
 	if given("deadline") && o.Deadline != 0 {
 		s.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: o.Deadline}, Action: v1alpha1.DeadlineAction(o.Action)}
 	}
@@ -63,8 +66,11 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 			return err
 		}
 	}
-	if given("evict-pods-without-controller") && o.EvictBare {
-		s.PodsWithoutController = v1alpha1.EvictPods
+	if given("evict-pods-without-controller") {
+		s.PodsWithoutController = ""
+		if o.EvictBare {
+			s.PodsWithoutController = v1alpha1.EvictPods
+		}
 	}
 	if given("with-partitions") {
 		s.WithPartitions = o.WithPartitions
@@ -72,8 +78,11 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 	if given("without-cordon") {
 		s.WithoutCordon = o.WithoutCordon
 	}
-	if given("uncordon") && o.Uncordon {
-		s.AtEnd = v1alpha1.EndUncordon
+	if given("uncordon") {
+		s.AtEnd = ""
+		if o.Uncordon {
+			s.AtEnd = v1alpha1.EndUncordon
+		}
 	}
 	if given("acknowledge") && o.Acknowledged != "" {
 		if _, err := guard.ParseCeiling(o.Acknowledged); err != nil {
@@ -82,6 +91,14 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.AcknowledgementAnnotation, o.Acknowledged)
 	}
 	return nil
+}
+
+// limit is the value of a flag of which 0 is no limit.
+func limit(n int32) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // SetWindows writes the windows of --window; an empty one removes those before it.

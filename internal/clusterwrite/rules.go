@@ -45,14 +45,16 @@ func NewRules(config *rest.Config) (*Rules, error) {
 func (r *Rules) Apply(ctx context.Context, intent taints.Intent, stored *resourceapi.DeviceTaintRule, dry bool) (did string, _ error) {
 	previewed := false
 	if intent.Taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
-		needed, err := r.needsPreview(ctx, intent)
+		needed, refused, err := r.needsPreview(ctx, intent)
 		if err != nil {
 			return "", err
 		}
+		// The effect None would put devices back into use that the rule keeps pods off.
+		needed = needed && (refused || stored == nil || stored.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone)
 		if needed && dry {
 			intent.Taint.Effect = resourceapi.DeviceTaintEffectNone // the first of the two writes
 		} else if needed {
-			if err := r.preview(ctx, intent); err != nil {
+			if err := r.preview(ctx, intent, stored); err != nil {
 				return "", err
 			}
 			previewed = true
@@ -86,16 +88,16 @@ const noPreview = "DRA-RULE-003"
 // needsPreview tries a write, and reports whether a policy requires the effect None first. What is
 // refused for another reason is an error. The impact has been shown already, but only a stored rule
 // proves that.
-func (r *Rules) needsPreview(ctx context.Context, intent taints.Intent) (bool, error) {
+func (r *Rules) needsPreview(ctx context.Context, intent taints.Intent) (needed, refused bool, _ error) {
 	trial, warned := Collect(ctx)
 	_, err := r.write(trial, intent.Rule(), dryRun(true))
 	if err != nil {
 		if strings.Contains(err.Error(), noPreview) {
-			return true, nil
+			return true, true, nil
 		}
-		return false, err
+		return false, false, err
 	}
-	return strings.Contains(strings.Join(warned.Texts, "\n"), noPreview), nil
+	return strings.Contains(strings.Join(warned.Texts, "\n"), noPreview), false, nil
 }
 
 // previewTime is how long a controller may take to report the impact of a rule.
@@ -103,7 +105,7 @@ const previewTime = 20 * time.Second
 
 // preview writes the rule with the effect None, and waits until a controller has reported
 // its impact. Without a report the API server decides about the next write.
-func (r *Rules) preview(ctx context.Context, intent taints.Intent) error {
+func (r *Rules) preview(ctx context.Context, intent taints.Intent, stored *resourceapi.DeviceTaintRule) error {
 	intent.Taint.Effect = resourceapi.DeviceTaintEffectNone
 	applied, err := r.write(ctx, intent.Rule(), nil)
 	if err != nil {
@@ -126,14 +128,19 @@ func (r *Rules) preview(ctx context.Context, intent taints.Intent) error {
 		}
 		return false, err
 	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
+	if err == nil || wait.Interrupted(err) && ctx.Err() == nil {
 		return nil
 	}
-	return err
+	return errors.Join(err, r.undo(ctx, intent, stored))
 }
+
+// undoTime bounds the restoring of a rule.
+const undoTime = 10 * time.Second
 
 // undo restores what a refused write found.
 func (r *Rules) undo(ctx context.Context, intent taints.Intent, stored *resourceapi.DeviceTaintRule) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime) // also after Ctrl-C
+	defer cancel()
 	if stored == nil {
 		return r.client.Delete(ctx, taints.Name(intent.Target, intent.Taint.Key), metav1.DeleteOptions{})
 	}

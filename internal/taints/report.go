@@ -3,6 +3,7 @@ package taints
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -115,6 +116,23 @@ func NewPodImpact(o Objects, selector *resourceapi.DeviceTaintSelector, taint re
 	}
 	r.addPods(o, index, impact, hit, until)
 	return r
+}
+
+// Together is what the taint exceeds on the devices of all selectors: the guard counts evictions that begin within
+// minutes together.
+func (o Objects) Together(selectors []*resourceapi.DeviceTaintSelector, taint resourceapi.DeviceTaint) (over []string) {
+	taint.Effect = resourceapi.DeviceTaintEffectNoExecute
+	index, devices := o.Index(), map[usage.DeviceID]bool{}
+	for _, selector := range selectors {
+		for _, id := range index.Allocated(selector) {
+			devices[id] = true
+		}
+	}
+	impact := index.ImpactOn(maps.Keys(devices), &taint).Summary(func(driver string) int { return o.Published[driver] })
+	for _, one := range o.Thresholds.Exceeded(impact.Counts, nil) {
+		over = append(over, "all targets together: "+one.String())
+	}
+	return over
 }
 
 // addPods adds the pods of an impact.

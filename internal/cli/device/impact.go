@@ -91,6 +91,9 @@ func impact(ctx context.Context, streams cmdutil.Streams, o impactOptions, args 
 	for i, selector := range selectors {
 		report := taints.NewPodImpact(state.Objects, selector, taint, time.Now())
 		if i == len(selectors)-1 {
+			if len(selectors) > 1 && len(report.Exceeded) == 0 {
+				report.Exceeded = state.Objects.Together(selectors, taint)
+			}
 			for _, target := range left {
 				report.Siblings = append(report.Siblings, target.String())
 			}

@@ -146,7 +146,10 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	}
 	for _, target := range found {
 		now := time.Now()
-		stored := state.View.Rule(taints.Name(target, taint.Key))
+		stored, err := w.rules.Get(ctx, taints.Name(target, taint.Key)) // also without the right to list rules
+		if err != nil {
+			return err
+		}
 		intent := o.asked().Intent(target, taint, stored, user, now)
 		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute && state.Unread == nil {
 			if err := w.show(taints.NewPodImpact(state.Objects, target.Selector(), taint, now)); err != nil {

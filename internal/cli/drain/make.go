@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -167,6 +168,10 @@ func (o drainOptions) resumeExisting(ctx context.Context, streams cmdutil.Stream
 	}
 	if !equality.Semantic.DeepEqual(there.Spec.Devices, wanted.Spec.Devices) || !equality.Semantic.DeepEqual(there.Spec.Selector, wanted.Spec.Selector) {
 		return nil, fmt.Errorf("DeviceDrain %s already exists for other devices: choose another --name", wanted.Name)
+	}
+	if there.Status.CompletionTime != nil && (there.Spec.AtEnd == v1alpha1.EndUncordon || there.Spec.WithoutCordon) {
+		return nil, fmt.Errorf("DeviceDrain %s has ended at %s and keeps no pods off its devices since: delete it (dra-steward drain --cancel %[1]s) to drain them again, or choose another --name",
+			there.Name, there.Status.CompletionTime.UTC().Format(time.RFC3339))
 	}
 	resumed := there.DeepCopy()
 	resumed.Spec.Paused = false

@@ -46,7 +46,7 @@ seen are unknown.
 
 It needs the permissions of "dra-steward audit", list for pods and poddisruptionbudgets, and
 in the namespace of the release list for configmaps and get for pods/proxy; with --watch also
-watch for each of them. A note lists missing permissions, except for stored objects, where they
+watch for each of them. A note lists missing permissions, except for pods and stored objects, where they
 are an error.
 
 Exit codes: 0 no step refuses or evicts more than the present mode, 1 a step does, 2 the
@@ -142,6 +142,9 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 	state, err := o.read.ReadState(ctx, streams)
 	if err != nil {
 		return report.Report{}, err
+	}
+	if state.Unread != nil {
+		return report.Report{}, state.Unread
 	}
 	holders := state.Objects.Index()
 	options := audit.Options{Configuration: seen.file.StewardConfiguration, Policies: seen.set, Now: now}

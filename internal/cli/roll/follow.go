@@ -2,7 +2,9 @@ package roll
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"time"
@@ -22,6 +24,7 @@ const unattended = 15 * time.Second
 
 // follow shows the progress until the roll is complete or held, and does the work of --command.
 func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *roll.Client, name string) error {
+	work := ctx // --timeout ends the waiting, not what --command does to a node
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
@@ -49,7 +52,7 @@ func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *r
 		if done, err := ended(r); done {
 			return err
 		}
-		if err := o.runCommand(ctx, streams, client, r); err != nil {
+		if err := o.runCommand(work, streams, client, r); err != nil {
 			return err
 		}
 		if !warned && r.Status.ObservedGeneration == 0 && time.Since(begin) > unattended {
@@ -85,25 +88,62 @@ func (o *options) runCommand(ctx context.Context, streams cmdutil.Streams, clien
 		if o.command == "" || n.State != v1alpha1.RollWorking || slices.Contains(r.Spec.WorkDone, n.Name) {
 			continue
 		}
+		if mine, err := o.take(ctx, streams, client, r.Name, n.Name); err != nil || !mine {
+			return err
+		}
 		fmt.Fprintf(streams.Out, "%s %s: %s\n", time.Now().Format(time.TimeOnly), n.Name, o.command)
 		command := exec.CommandContext(ctx, "/bin/sh", "-c", o.command)
 		command.Env = append(command.Environ(), "NODE="+n.Name)
 		command.Stdout, command.Stderr = streams.Out, streams.Err
 		if err := command.Run(); err != nil {
+			ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			err = errors.Join(err, update(ended, client, r.Name, func(*v1alpha1.DeviceRoll) {}))
 			return fmt.Errorf("--command on %s: %w; the node stays cordoned; run the command again, or dra-steward roll --undo %s", n.Name, err, r.Name)
 		}
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			current, err := client.GetRoll(ctx, r.Name)
-			if err != nil {
-				return err
-			}
-			current.Spec.WorkDone = append(current.Spec.WorkDone, n.Name)
-			_, err = client.UpdateRoll(ctx, current)
-			return err
-		})
+		err := update(ctx, client, r.Name, func(current *v1alpha1.DeviceRoll) { current.Spec.WorkDone = append(current.Spec.WorkDone, n.Name) })
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// commandAnnotation names the command that works on a node, and where it runs.
+const commandAnnotation = v1alpha1.Group + "/command"
+
+// take reports whether this command may work on a node: the roll has one that works at a time.
+func (o *options) take(ctx context.Context, streams cmdutil.Streams, client *roll.Client, name, node string) (bool, error) {
+	current, err := client.GetRoll(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	if by := current.Annotations[commandAnnotation]; by != "" {
+		if by != o.said {
+			fmt.Fprintf(streams.Err, "warning: a command works on %s; if it has ended, kubectl annotate deviceroll %s %s-\n", by, name, commandAnnotation)
+		}
+		o.said = by
+		return false, nil
+	}
+	host, _ := os.Hostname()
+	metav1.SetMetaDataAnnotation(&current.ObjectMeta, commandAnnotation, fmt.Sprintf("%s, process %d of %s, since %s", node, os.Getpid(), host, time.Now().UTC().Format(time.RFC3339)))
+	_, err = client.UpdateRoll(ctx, current)
+	if apierrors.IsConflict(err) {
+		return false, nil // another was faster, or the controller: look again
+	}
+	return err == nil, err
+}
+
+// update changes a roll after a command has ended.
+func update(ctx context.Context, client *roll.Client, name string, change func(*v1alpha1.DeviceRoll)) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		current, err := client.GetRoll(ctx, name)
+		if err != nil {
+			return err
+		}
+		delete(current.Annotations, commandAnnotation)
+		change(current)
+		_, err = client.UpdateRoll(ctx, current)
+		return err
+	})
 }

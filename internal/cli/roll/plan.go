@@ -153,6 +153,7 @@ func printDuration(out io.Writer, wanted *v1alpha1.DeviceRoll, nodes int, previo
 		return
 	}
 	each := (took / time.Duration(done)).Round(time.Second)
-	turns := (nodes + int(ptr.Deref(wanted.Spec.AtATime, 1)) - 1) / int(ptr.Deref(wanted.Spec.AtATime, 1))
+	atATime := max(1, int(ptr.Deref(wanted.Spec.AtATime, 1))) // the API server refuses less
+	turns := (nodes + atATime - 1) / atATime
 	fmt.Fprintf(out, "about %s: %s took %s each in previous rolls\n", each*time.Duration(turns), plural.Of(done, "node"), each)
 }

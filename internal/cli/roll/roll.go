@@ -28,10 +28,12 @@ type options struct {
 	atATime, canary           int32
 	proof                     v1alpha1.RollProof
 	until, command            string
-	timeouts                  [4]time.Duration
-	dry                       cmdutil.DryRun
-	wait                      bool
-	timeout                   time.Duration
+	// said is the other command that was reported last.
+	said     string
+	timeouts [4]time.Duration
+	dry      cmdutil.DryRun
+	wait     bool
+	timeout  time.Duration
 	// steering
 	output    string
 	noHeaders bool

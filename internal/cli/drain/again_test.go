@@ -1,0 +1,79 @@
+package drain
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+)
+
+func existing(t *testing.T, d v1alpha1.DeviceDrain) (*drain.Client, *[]v1alpha1.DeviceDrain) {
+	d.TypeMeta = metav1.TypeMeta{Kind: v1alpha1.DeviceDrainKind, APIVersion: v1alpha1.APIVersion}
+	written := &[]v1alpha1.DeviceDrain{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.Method {
+		case http.MethodPost:
+			w.WriteHeader(http.StatusConflict)
+			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonAlreadyExists, Code: http.StatusConflict})
+			return
+		case http.MethodPut:
+			_ = json.NewDecoder(r.Body).Decode(&d)
+			*written = append(*written, d)
+		}
+		_ = json.NewEncoder(w).Encode(d)
+	}))
+	t.Cleanup(server.Close)
+	client, err := drain.NewClient(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, written
+}
+
+// TestDrainedBefore: a drain that has lifted its cordon says nothing about its devices now.
+func TestDrainedBefore(t *testing.T) {
+	spec := v1alpha1.DeviceDrainSpec{Devices: []v1alpha1.DeviceName{{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0"}}, AtEnd: v1alpha1.EndUncordon}
+	last := v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}, Spec: spec}
+	last.Status.CompletionTime = &metav1.Time{Time: time.Now().Add(-7 * 24 * time.Hour)}
+	last.Status.Conditions = []metav1.Condition{{Type: v1alpha1.DrainDrained, Status: metav1.ConditionTrue, Reason: "Drained", Message: "no claim holds the devices"}}
+	client, _ := existing(t, last)
+	var out bytes.Buffer
+	streams := cmdutil.Streams{Out: &out, Err: &out}
+	o := drainOptions{Drain: clusterwrite.Drain{Uncordon: true}, wait: true, changed: func(flag string) bool { return flag == "uncordon" }}
+	wanted := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}, Spec: spec}
+	d, err := o.createOrResume(t.Context(), streams, client, wanted)
+	if err == nil {
+		err = o.follow(t.Context(), streams, client, d.Name)
+	}
+	if err == nil {
+		t.Errorf("exit code 0: drained; it said\n%s", out.String())
+	}
+}
+
+// TestSwitchedOff: flags that switch something off count, too.
+func TestSwitchedOff(t *testing.T) {
+	most := int32(5)
+	there := v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}, Spec: v1alpha1.DeviceDrainSpec{MaxPerNamespace: &most,
+		PodsWithoutController: v1alpha1.EvictPods, AtEnd: v1alpha1.EndUncordon, Deadline: &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: time.Hour}, Action: v1alpha1.DeadlineDelete}}}
+	client, written := existing(t, there)
+	var out bytes.Buffer
+	o := drainOptions{changed: func(flag string) bool {
+		return slices.Contains([]string{"evict-pods-without-controller", "uncordon", "max-per-namespace", "deadline"}, flag)
+	}}
+	_, err := o.createOrResume(t.Context(), cmdutil.Streams{Out: &out, Err: &out}, client, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}})
+	if err != nil || len(*written) == 0 {
+		t.Errorf("%v; nothing was written, and it said\n%s", err, out.String())
+	}
+}
