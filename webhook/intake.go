@@ -63,7 +63,7 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reading.end()
-	release, err := i.acquire(ctx, a.class, a.tenant)
+	release, err := i.acquire(ctx, a.class, a.address+"\x00"+a.tenant)
 	switch {
 	case err == nil:
 		held.hold(release)

@@ -108,6 +108,11 @@ func (m *Metrics) observe(endpoint string, req admission.Request, verdict string
 	if verdict == verdictErrored || verdict == verdictSkipped {
 		kind = "" // may be anything that a caller made up
 	}
+	if kind != "" && endsPod(req) { // known by its resource; a caller can name any kind
+		if kind = "Pod"; evicts(req) {
+			kind = "Eviction"
+		}
+	}
 	if verdict == verdictErrored {
 		operation = "" // likewise
 	}

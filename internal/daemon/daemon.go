@@ -54,7 +54,8 @@ func ServeHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	if listener == nil {
 		return nil
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
 	context.AfterFunc(ctx, func() { server.Close() })
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("%s: %w", listener.Addr(), err)

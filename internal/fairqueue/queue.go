@@ -3,10 +3,12 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -32,9 +34,20 @@ type Queue struct {
 	// clock is the virtual time: the largest virtual start of all work that has begun.
 	clock   time.Duration
 	tenants map[string]*tenant
+	// groups are where work comes from, such as an address: what is before a NUL in the name of a
+	// tenant, or all of it. The group goes first whose work has taken the least time, and then its
+	// tenant, so that tenants that a group makes up cost others nothing.
+	groups     map[string]*group
+	groupClock time.Duration
+}
+
+type group struct {
+	start time.Duration
+	work  int // running and waiting
 }
 
 type tenant struct {
+	group *group
 	// start is the virtual time at which the next work of the tenant begins.
 	start time.Duration
 	// average is a moving average of what its work takes.
@@ -96,6 +109,9 @@ func (q *Queue) enter(name string) (*waiter, error) {
 		return nil, ErrBusy
 	}
 	w := &waiter{}
+	if t.group.work++; t.group.work == 1 {
+		t.group.start = max(t.group.start, q.groupClock)
+	}
 	// While a slot is free, only tenants at their limit have work that waits.
 	if len(t.waiting) == 0 && q.running < max(q.Slots, 1) && t.running < q.perTenant() {
 		q.start(t, w)
@@ -111,6 +127,8 @@ func (q *Queue) start(t *tenant, w *waiter) {
 	w.charge = t.average
 	q.clock = max(q.clock, t.start)
 	t.start += w.charge
+	q.groupClock = max(q.groupClock, t.group.start)
+	t.group.start += w.charge
 	t.running++
 	q.running++
 }
@@ -125,13 +143,32 @@ func (q *Queue) tenant(name string) *tenant {
 	}
 	t := q.tenants[name]
 	if t == nil {
-		t = &tenant{}
+		t = &tenant{group: q.group(name)}
 		q.tenants[name] = t
 	}
 	if t.idle() {
 		t.start = max(t.start, q.clock) // a tenant saves nothing up while it has no work
 	}
 	return t
+}
+
+// group returns the group of a tenant, a new one if it is not known.
+func (q *Queue) group(name string) *group {
+	name, _, _ = strings.Cut(name, "\x00")
+	if len(q.groups) >= maxTenants { // those that are left out here are not those of a tenant with work
+		maps.DeleteFunc(q.groups, func(_ string, g *group) bool { return g.work == 0 })
+	}
+	if q.groups == nil {
+		q.groups = map[string]*group{}
+	}
+	if q.groups[name] == nil {
+		q.groups[name] = &group{}
+	}
+	return q.groups[name]
+}
+
+func (t *tenant) before(other *tenant) bool {
+	return cmp.Or(cmp.Compare(t.group.start, other.group.start), cmp.Compare(t.start, other.start)) < 0
 }
 
 func (t *tenant) idle() bool { return t.running == 0 && len(t.waiting) == 0 }
@@ -153,7 +190,7 @@ func (q *Queue) dispatch() {
 // next returns the tenant whose work begins next, nil if there is none.
 func (q *Queue) next() (first *tenant) {
 	for _, t := range q.tenants {
-		if len(t.waiting) > 0 && t.running < q.perTenant() && (first == nil || t.start < first.start) {
+		if len(t.waiting) > 0 && t.running < q.perTenant() && (first == nil || t.before(first)) {
 			first = t
 		}
 	}
@@ -178,6 +215,7 @@ func (q *Queue) cancel(name string, w *waiter) bool {
 	i := slices.Index(t.waiting, w)
 	if i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
+		t.group.work--
 	}
 	return i >= 0
 }
@@ -189,6 +227,8 @@ func (q *Queue) leave(name string, took, charged time.Duration) {
 	t := q.tenants[name]
 	t.start += took - charged
 	t.average += (took - t.average) / 4
+	t.group.start += took - charged
+	t.group.work--
 	t.running--
 	q.running--
 	q.dispatch()

@@ -19,6 +19,9 @@ import (
 // Kubernetes are not exempt, since a controller that creates a pod acts for the author of
 // its template.
 func (r Reviewer) Pod(req Request) (Answer, error) {
+	if req.Kind != corev1.SchemeGroupVersion.WithKind("Pod") {
+		return Answer{}, UnknownKindError{req.Kind, req.Subresource}
+	}
 	pod, err := decode[corev1.Pod]("object", req.Object)
 	if err != nil {
 		return Answer{}, err

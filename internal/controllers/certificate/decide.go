@@ -129,6 +129,9 @@ func (s Times) unusable(pair Pair, now time.Time) string {
 	if err != nil {
 		return "cannot be read: " + err.Error()
 	}
+	if !chain[len(chain)-1].IsCA { // as cert-manager writes it: the authority is in ca.crt alone
+		return "has not its authority with it"
+	}
 	roots := x509.NewCertPool()
 	roots.AddCert(chain[len(chain)-1])
 	for _, host := range s.Hosts {

@@ -149,7 +149,11 @@ func (r *Rotator) take(action Action, state State, now time.Time) (State, error)
 
 // write puts a state into the Secret, unless somebody else has changed it meanwhile.
 func (r *Rotator) write(ctx context.Context, state State, before *corev1.Secret, owner *admissionv1.ValidatingWebhookConfiguration) error {
-	apply := coreapply.Secret(r.Secret, r.Namespace).WithType(corev1.SecretTypeOpaque).WithData(state.Data()).
+	kind := corev1.SecretTypeOpaque
+	if before != nil {
+		kind = before.Type // it cannot be changed; cert-manager makes kubernetes.io/tls
+	}
+	apply := coreapply.Secret(r.Secret, r.Namespace).WithType(kind).WithData(state.Data()).
 		WithLabels(map[string]string{"app.kubernetes.io/name": "dra-steward", "app.kubernetes.io/managed-by": FieldManager}).
 		WithOwnerReferences(metaapply.OwnerReference().WithAPIVersion(admissionv1.SchemeGroupVersion.String()).
 			WithKind("ValidatingWebhookConfiguration").WithName(owner.Name).WithUID(owner.UID))
