@@ -56,10 +56,7 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 		s.Via = v1alpha1.DrainVia(o.Via)
 	}
 	if given("deadline") {
-		s.Deadline = nil
-	}
-	if given("deadline") && o.Deadline != 0 {
-		s.Deadline = &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: o.Deadline}, Action: v1alpha1.DeadlineAction(o.Action)}
+		s.Deadline = o.deadline()
 	}
 	if given("window") {
 		if err := o.SetWindows(s); err != nil {
@@ -67,10 +64,7 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 		}
 	}
 	if given("evict-pods-without-controller") {
-		s.PodsWithoutController = ""
-		if o.EvictBare {
-			s.PodsWithoutController = v1alpha1.EvictPods
-		}
+		s.PodsWithoutController = only(o.EvictBare, v1alpha1.EvictPods)
 	}
 	if given("with-partitions") {
 		s.WithPartitions = o.WithPartitions
@@ -79,10 +73,7 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 		s.WithoutCordon = o.WithoutCordon
 	}
 	if given("uncordon") {
-		s.AtEnd = ""
-		if o.Uncordon {
-			s.AtEnd = v1alpha1.EndUncordon
-		}
+		s.AtEnd = only(o.Uncordon, v1alpha1.EndUncordon)
 	}
 	if given("acknowledge") && o.Acknowledged != "" {
 		if _, err := guard.ParseCeiling(o.Acknowledged); err != nil {
@@ -91,6 +82,22 @@ func (o Drain) Set(d *v1alpha1.DeviceDrain, given func(flag string) bool) error 
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.AcknowledgementAnnotation, o.Acknowledged)
 	}
 	return nil
+}
+
+// deadline is that of --deadline, nil for 0.
+func (o Drain) deadline() *v1alpha1.DrainDeadline {
+	if o.Deadline == 0 {
+		return nil
+	}
+	return &v1alpha1.DrainDeadline{After: &metav1.Duration{Duration: o.Deadline}, Action: v1alpha1.DeadlineAction(o.Action)}
+}
+
+// only is a value for a flag that is true, and the default for one that is false.
+func only[T ~string](set bool, value T) T {
+	if set {
+		return value
+	}
+	return ""
 }
 
 // limit is the value of a flag of which 0 is no limit.
