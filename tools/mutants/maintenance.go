@@ -47,7 +47,7 @@ func rolls() []mutant {
 		{name: "a roll goes on after a failed node", file: follow, old: `w.hold(v1alpha1.HeldNodeFailed, `, new: `_ = fmt.Sprint(v1alpha1.HeldNodeFailed, `},
 		{name: "the drain of a failed node evicts on", file: follow, old: `	if n.State == v1alpha1.RollFailed {
 		w.stopDrain(n)`, new: `	if n.State == v1alpha1.RollFailed {`},
-		{name: "the time of a paused drain counts", file: follow, old: `!w.rests(n) && `, new: ``},
+		{name: "the time of a paused drain counts", file: follow, old: `case w.rests():`, new: `case false && w.rests():`},
 		{name: "failed nodes leave room for others", file: decide, old: `return state == v1alpha1.RollFailed || `, new: `return `},
 		{name: "a canary goes on at once", file: choose, old: `all == v1alpha1.RollAtATimeMax || w.canary()`, new: `all == v1alpha1.RollAtATimeMax`},
 		{name: "a roll does not ask the guard", file: choose, old: `if over := w.check(n, node); over != "" {`, new: `if over := ""; over != "" {`},
