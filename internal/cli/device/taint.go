@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
@@ -113,6 +114,16 @@ func (o *taintOptions) flags(c *cobra.Command) {
 	o.dry.AddFlag(c, "print the changes without making them")
 }
 
+// storedRule returns a rule as it is now, also without the right to list rules; without the right to read it, as the
+// list has it.
+func storedRule(ctx context.Context, rules *clusterwrite.Rules, state *clusterread.State, name string) (*resourceapi.DeviceTaintRule, error) {
+	stored, err := rules.Get(ctx, name)
+	if apierrors.IsForbidden(err) {
+		return state.View.Rule(name), nil
+	}
+	return stored, err
+}
+
 func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, args []string) error {
 	names, rest, err := o.arguments(args, 1)
 	if err != nil {
@@ -146,7 +157,7 @@ func taintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions, 
 	}
 	for _, target := range found {
 		now := time.Now()
-		stored, err := w.rules.Get(ctx, taints.Name(target, taint.Key)) // also without the right to list rules
+		stored, err := storedRule(ctx, w.rules, state, taints.Name(target, taint.Key))
 		if err != nil {
 			return err
 		}

@@ -213,9 +213,6 @@ func (w *work) endDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain)
 // acknowledge leaves a device alone until its cause has gone.
 func (w *work) acknowledge(d *v1alpha1.ReactionDevice, message string) {
 	d.State, d.Drain, d.DrainUID, d.Message = v1alpha1.ReactionAcknowledged, "", "", condition.Bounded(message, 1024)
-	if d.HealthySince != nil { // it has gone: when it comes again, that is another one
-		d.State = v1alpha1.ReactionHealthy
-	}
 }
 
 // acts reports whether the reaction writes drains.

@@ -29,19 +29,3 @@ func TestRefusedDrain(t *testing.T) {
 		t.Errorf("%+v, drains %d", got, len(w.drains))
 	}
 }
-
-// TestAcknowledgedHealthy: a device that is acknowledged after its cause has gone is drained when a cause comes again.
-func TestAcknowledgedHealthy(t *testing.T) {
-	w := newWorld(t, 2, 8)
-	sick := device("node-0", 3)
-	w.drained(sick)
-	w.devices[sick] = false
-	w.run(30 * time.Second)
-	w.drains[w.of(sick).Drain].Annotations[v1alpha1.AcknowledgedAnnotation] = "replaced"
-	w.run(5 * time.Second)
-	w.devices[sick] = true
-	w.run(time.Hour)
-	if got := w.of(sick); got.State == v1alpha1.ReactionAcknowledged {
-		t.Errorf("%+v, %d drains", got, len(w.drains))
-	}
-}
