@@ -58,22 +58,18 @@ func policyFiles(path string) (fs.FS, error) {
 
 // hasPolicies returns an error if no file is a policy, as in a folder that is not the one that is meant.
 func hasPolicies(files fs.FS) error {
+	found := false
 	err := fs.WalkDir(files, ".", func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".rego") {
-			return errFound
+		if found = err == nil && strings.HasSuffix(path, ".rego"); found {
+			return fs.SkipAll
 		}
 		return err
 	})
-	switch {
-	case errors.Is(err, errFound):
-		return nil
-	case err != nil:
-		return err
+	if err == nil && !found {
+		return errors.New("there are no policies: no file ends in .rego")
 	}
-	return errors.New("there are no policies: no file ends in .rego")
+	return err
 }
-
-var errFound = errors.New("found")
 
 // Load compiles the library and additional policies.
 func Load(ctx context.Context, paths []string) (*policy.Set, error) {

@@ -258,49 +258,38 @@ func TestJournalOfOthers(t *testing.T) {
 	}
 }
 
-// TestUnreadableJournal: no pod is evicted while the journal cannot be read. The controller goes
-// on once it can, without a restart.
-func TestUnreadableJournal(t *testing.T) {
-	journal := &book{text: []byte("garbage")}
-	options := full
-	options.Journal = journal
-	inBubble(t, options, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), manyOn("gpu-0", 1)[0], manyOn("gpu-0", 1)[1]}, func(b *bubble) {
-		b.pass(time.Minute)
-		b.expect(nil)
-		if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 1}) {
-			t.Errorf("the metric is %v, want 1", got)
-		}
-		_ = journal.Save(b.Context(), nil)
-		b.pass(recallInterval + time.Second)
-		if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 0}) {
-			t.Errorf("the metric is %v, want 0", got)
-		}
-		if len(b.deleted) != 1 {
-			t.Errorf("%d pods were evicted, want 1", len(b.deleted))
-		}
-	})
-}
-
-// TestUnwritableJournal: no pod is evicted while the journal cannot be written, and the metric says so.
-func TestUnwritableJournal(t *testing.T) {
-	journal := &book{err: errors.New("forbidden")}
-	options := full
-	options.Journal = journal
-	inBubble(t, options, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), manyOn("gpu-0", 1)[0], manyOn("gpu-0", 1)[1]}, func(b *bubble) {
-		b.pass(time.Minute)
-		b.expect(nil)
-		if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 1}) {
-			t.Errorf("the metric is %v, want 1", got)
-		}
-		journal.fail(nil)
-		b.pass(5 * time.Second)
-		if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 0}) {
-			t.Errorf("the metric is %v, want 0", got)
-		}
-		if len(b.deleted) != 1 {
-			t.Errorf("%d pods were evicted, want 1", len(b.deleted))
-		}
-	})
+// TestFailedJournal: no pod is evicted while the journal cannot be read or written, and the metric says so. The
+// controller goes on once it can, without a restart.
+func TestFailedJournal(t *testing.T) {
+	for name, tt := range map[string]struct {
+		journal *book
+		mend    func(context.Context, *book) error
+	}{
+		"unreadable": {&book{text: []byte("garbage")}, func(ctx context.Context, b *book) error { return b.Save(ctx, nil) }},
+		"unwritable": {&book{err: errors.New("forbidden")}, func(_ context.Context, b *book) error { b.fail(nil); return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := full
+			options.Journal = tt.journal
+			inBubble(t, options, []runtime.Object{sliceOf(1, taint("broken", seconds(0))), manyOn("gpu-0", 1)[0], manyOn("gpu-0", 1)[1]}, func(b *bubble) {
+				b.pass(time.Minute)
+				b.expect(nil)
+				if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 1}) {
+					t.Errorf("the metric is %v, want 1", got)
+				}
+				if err := tt.mend(b.Context(), tt.journal); err != nil {
+					t.Fatal(err)
+				}
+				b.pass(recallInterval + time.Second)
+				if got := b.values("dra_steward_evictor_journal_failed"); !maps.Equal(got, map[string]float64{"": 0}) {
+					t.Errorf("the metric is %v, want 0", got)
+				}
+				if len(b.deleted) != 1 {
+					t.Errorf("%d pods were evicted, want 1", len(b.deleted))
+				}
+			})
+		})
+	}
 }
 
 // TestRecordRoundTrip: a record is the same after it was stored.

@@ -1,12 +1,8 @@
 package measure
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -234,29 +230,16 @@ func awaitDrained(t *testing.T, r *release) {
 // statusPauses returns the shortest time between two writes of the status of a drain that an audit log has.
 func statusPauses(t *testing.T, log string, offset int64) (least time.Duration) {
 	t.Helper()
-	file, err := os.Open(log)
-	must(t, err)
-	defer file.Close()
-	_, err = file.Seek(offset, io.SeekStart)
-	must(t, err)
 	var last time.Time
-	for lines := bufio.NewReader(file); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return least
-		}
-		var event struct {
-			Verb                     string
-			ObjectRef                struct{ Resource, Subresource string }
-			RequestReceivedTimestamp metav1.MicroTime
-		}
-		must(t, json.Unmarshal(line, &event))
+	for event := range auditEvents(t, log, offset) {
 		if event.ObjectRef.Resource != v1alpha1.DeviceDrainResource || event.ObjectRef.Subresource != "status" {
 			continue
 		}
-		if at := event.RequestReceivedTimestamp.Time; !last.IsZero() && (least == 0 || at.Sub(last) < least) {
-			least = at.Sub(last)
+		at := event.RequestReceivedTimestamp.Time
+		if pause := at.Sub(last); !last.IsZero() && (least == 0 || pause < least) {
+			least = pause
 		}
-		last = event.RequestReceivedTimestamp.Time
+		last = at
 	}
+	return least
 }

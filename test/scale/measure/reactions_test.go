@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -195,27 +196,44 @@ func sizeOf(t *testing.T, file string) int64 {
 	return info.Size()
 }
 
+// An auditEvent is what an audit log says of a request.
+type auditEvent struct {
+	Verb                     string
+	ObjectRef                struct{ Resource, Subresource string }
+	RequestReceivedTimestamp metav1.MicroTime
+}
+
+// auditEvents yields the requests in an audit log after an offset.
+func auditEvents(t *testing.T, log string, offset int64) iter.Seq[auditEvent] {
+	t.Helper()
+	return func(yield func(auditEvent) bool) {
+		file, err := os.Open(log)
+		must(t, err)
+		defer file.Close()
+		_, err = file.Seek(offset, io.SeekStart)
+		must(t, err)
+		for lines := bufio.NewReader(file); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			var event auditEvent
+			must(t, json.Unmarshal(line, &event))
+			if !yield(event) {
+				return
+			}
+		}
+	}
+}
+
 // requestsSince counts the requests in an audit log by verb and resource, without watches.
 func requestsSince(t *testing.T, log string, offset int64) map[string]int {
 	t.Helper()
-	file, err := os.Open(log)
-	must(t, err)
-	defer file.Close()
-	_, err = file.Seek(offset, io.SeekStart)
-	must(t, err)
 	counts := map[string]int{}
-	for lines := bufio.NewReader(file); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return counts
-		}
-		var event struct {
-			Verb      string
-			ObjectRef struct{ Resource, Subresource string }
-		}
-		must(t, json.Unmarshal(line, &event))
+	for event := range auditEvents(t, log, offset) {
 		if event.Verb != "watch" && event.ObjectRef.Resource != "leases" {
 			counts[strings.TrimSuffix(event.Verb+" "+event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource, "/")]++
 		}
 	}
+	return counts
 }
