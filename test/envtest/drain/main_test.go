@@ -1,9 +1,7 @@
 package drain_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +23,7 @@ import (
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 )
 
 const (
@@ -228,20 +227,9 @@ type entry struct {
 // asked returns what the controller has asked about the pods of a namespace, in order.
 func asked(t *testing.T, namespace, resource, subresource string) (all []entry) {
 	t.Helper()
-	file, err := os.Open(cluster.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<22)
-	for lines.Scan() {
-		var e entry
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			continue // the last line is being written
-		}
+	for _, e := range auditlog.Entries[entry](t, cluster.AuditLog(), 0) {
 		if e.User.Username == ours && e.ObjectRef.Resource == resource && e.ObjectRef.Subresource == subresource && e.ObjectRef.Namespace == namespace {
-			all = append(all, e)
+			all = append(all, *e)
 		}
 	}
 	return all

@@ -1,10 +1,8 @@
 package eviction_test
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -29,6 +27,7 @@ import (
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 )
 
 const (
@@ -252,16 +251,8 @@ type entry struct {
 
 func audit(t *testing.T, cluster *envtest.Cluster) (all []entry) {
 	t.Helper()
-	file := must(os.Open(cluster.AuditLog()))(t)
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e entry
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, e)
+	for _, e := range auditlog.Entries[entry](t, cluster.AuditLog(), 0) {
+		all = append(all, *e)
 	}
 	return all
 }

@@ -1,13 +1,11 @@
 package guard_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	resourceapi "k8s.io/api/resource/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
@@ -40,11 +38,11 @@ func TestAuditAnnotations(t *testing.T) {
 	}
 	eventually(t, "the audit log has both", func(context.Context) (bool, error) {
 		found := map[string]map[string]string{}
-		for _, event := range auditEvents(t) {
-			annotations := wants[event.ObjectRef.Namespace]
-			if event.User.Username != "jane" || annotations == nil {
+		for _, event := range auditlog.Entries[auditv1.Event](t, cluster.AuditLog(), 0) {
+			if event.User.Username != "jane" || event.ObjectRef == nil || wants[event.ObjectRef.Namespace] == nil {
 				continue
 			}
+			annotations := wants[event.ObjectRef.Namespace]
 			all := true
 			for key, want := range annotations {
 				all = all && strings.Contains(event.Annotations[key], want)
@@ -58,20 +56,4 @@ func TestAuditAnnotations(t *testing.T) {
 		}
 		return len(found) == len(wants), nil
 	})
-}
-
-// auditEvents are those in the audit log, of which the last line may be half written.
-func auditEvents(t *testing.T) (events []auditv1.Event) {
-	t.Helper()
-	text, err := os.ReadFile(cluster.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(text) {
-		var event auditv1.Event
-		if json.Unmarshal(line, &event) == nil && event.ObjectRef != nil {
-			events = append(events, event)
-		}
-	}
-	return events
 }

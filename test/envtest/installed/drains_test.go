@@ -1,12 +1,10 @@
 package installed
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 )
 
 // A drained world is a namespace whose pods have devices of a driver of its own.
@@ -360,18 +359,12 @@ func (d *drained) uninstall(cordons map[string]types.UID) {
 // evictions are the pods that the release has evicted, with how often.
 func (d *drained) evictions() map[string]int {
 	d.Helper()
-	file, err := os.Open(cluster.AuditLog())
-	must(d.T, err)
-	defer file.Close()
 	found := map[string]int{}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<22)
-	for lines.Scan() {
-		var e struct {
-			ObjectRef      struct{ Subresource, Namespace, Name string }
-			ResponseStatus struct{ Code int }
-		}
-		if json.Unmarshal(lines.Bytes(), &e) == nil && e.ObjectRef.Subresource == "eviction" && e.ObjectRef.Namespace == d.name && e.ResponseStatus.Code < 300 {
+	for _, e := range auditlog.Entries[struct {
+		ObjectRef      struct{ Subresource, Namespace, Name string }
+		ResponseStatus struct{ Code int }
+	}](d.T, cluster.AuditLog(), 0) {
+		if e.ObjectRef.Subresource == "eviction" && e.ObjectRef.Namespace == d.name && e.ResponseStatus.Code < 300 {
 			found[e.ObjectRef.Name]++
 		}
 	}

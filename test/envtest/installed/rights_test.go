@@ -1,18 +1,16 @@
 package installed
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,14 +154,7 @@ func exercise(t *testing.T, c client.Client, clients kubernetes.Interface) {
 func audited(t *testing.T) (used, refused map[string]bool) {
 	t.Helper()
 	used, refused = map[string]bool{}, map[string]bool{}
-	file, err := os.Open(cluster.AuditLog())
-	must(t, err)
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e event
-		must(t, json.Unmarshal(lines.Bytes(), &e))
+	for _, e := range auditlog.Entries[event](t, cluster.AuditLog(), 0) {
 		account := strings.TrimPrefix(e.User.Username, "system:serviceaccount:"+namespace+":")
 		if e.ResponseStatus.Code == 403 || e.ResponseStatus.Code == 401 {
 			if slices.ContainsFunc(windows, func(w window) bool {
@@ -180,7 +171,6 @@ func audited(t *testing.T) (used, refused map[string]bool) {
 			}
 		}
 	}
-	must(t, lines.Err())
 	return used, refused
 }
 

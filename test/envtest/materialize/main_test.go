@@ -1,9 +1,7 @@
 package materialize_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,6 +25,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
@@ -450,18 +449,8 @@ type request struct {
 // requests are those in the audit log.
 func requests(t *testing.T) (all []request) {
 	t.Helper()
-	file, err := os.Open(cluster.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r request
-		if json.Unmarshal(lines.Bytes(), &r) == nil {
-			all = append(all, r)
-		}
+	for _, r := range auditlog.Entries[request](t, cluster.AuditLog(), 0) {
+		all = append(all, *r)
 	}
 	return all
 }

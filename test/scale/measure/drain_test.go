@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/scale"
 	"github.com/dra-steward/dra-steward/test/scale/load"
 )
@@ -231,7 +232,7 @@ func awaitDrained(t *testing.T, r *release) {
 func statusPauses(t *testing.T, log string, offset int64) (least time.Duration) {
 	t.Helper()
 	var last time.Time
-	for event := range auditEvents(t, log, offset) {
+	for _, event := range auditlog.Entries[auditEvent](t, log, offset) {
 		if event.ObjectRef.Resource != v1alpha1.DeviceDrainResource || event.ObjectRef.Subresource != "status" {
 			continue
 		}

@@ -1,10 +1,8 @@
 package measure
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/testmemory"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 )
 
 // reader is the user as whom commands read; of its requests there is an audit log.
@@ -128,23 +127,9 @@ func (a audited) twice() (paths []string) {
 func since(t *testing.T, log string, offset int64) (a audited, next int64) {
 	t.Helper()
 	a.begun = map[string]int{}
-	file, err := os.Open(log)
-	if os.IsNotExist(err) {
-		return a, 0
-	}
-	must(t, err)
-	defer file.Close()
-	_, err = file.Seek(offset, 0)
-	must(t, err)
 	next = offset
-	for lines := bufio.NewReader(file); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return a, next
-		}
-		next += int64(len(line))
-		var event struct{ RequestURI, Verb string }
-		must(t, json.Unmarshal(line, &event))
+	for end, event := range auditlog.Entries[struct{ RequestURI, Verb string }](t, log, offset) {
+		next = end
 		a.requests++
 		at, err := url.Parse(event.RequestURI)
 		must(t, err)
@@ -160,4 +145,5 @@ func since(t *testing.T, log string, offset int64) (a audited, next int64) {
 			a.paths = append(a.paths, path)
 		}
 	}
+	return a, next
 }

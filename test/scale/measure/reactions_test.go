@@ -1,12 +1,8 @@
 package measure
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -23,6 +19,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/scale"
 )
 
@@ -203,34 +200,11 @@ type auditEvent struct {
 	RequestReceivedTimestamp metav1.MicroTime
 }
 
-// auditEvents yields the requests in an audit log after an offset.
-func auditEvents(t *testing.T, log string, offset int64) iter.Seq[auditEvent] {
-	t.Helper()
-	return func(yield func(auditEvent) bool) {
-		file, err := os.Open(log)
-		must(t, err)
-		defer file.Close()
-		_, err = file.Seek(offset, io.SeekStart)
-		must(t, err)
-		for lines := bufio.NewReader(file); ; {
-			line, err := lines.ReadBytes('\n')
-			if err != nil {
-				return
-			}
-			var event auditEvent
-			must(t, json.Unmarshal(line, &event))
-			if !yield(event) {
-				return
-			}
-		}
-	}
-}
-
 // requestsSince counts the requests in an audit log by verb and resource, without watches.
 func requestsSince(t *testing.T, log string, offset int64) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
-	for event := range auditEvents(t, log, offset) {
+	for _, event := range auditlog.Entries[auditEvent](t, log, offset) {
 		if event.Verb != "watch" && event.ObjectRef.Resource != "leases" {
 			counts[strings.TrimSuffix(event.Verb+" "+event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource, "/")]++
 		}

@@ -1,11 +1,8 @@
 package campaign
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 )
@@ -126,22 +124,8 @@ type evidence struct{ accepted, timedOut []time.Time }
 // audited calls a function with each line of the audit log.
 func (w *world) audited(t *testing.T, each func(*entry)) {
 	t.Helper()
-	file, err := os.Open(w.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e entry
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			t.Fatal(err)
-		}
-		each(&e)
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
+	for _, e := range auditlog.Entries[entry](t, w.AuditLog(), 0) {
+		each(e)
 	}
 }
 

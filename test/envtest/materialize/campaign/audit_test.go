@@ -1,12 +1,9 @@
 package campaign
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/test/chart/controller"
+	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
 
@@ -78,32 +76,16 @@ func newAudit(w *world) *audit {
 // read reads what is new, and returns what is wrong with it.
 func (a *audit) read(t *testing.T, away []model.Span) (problems []string) {
 	t.Helper()
-	file, err := os.Open(a.w.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.Seek(a.offset, io.SeekStart); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReaderSize(file, 1<<20)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return problems // the rest is of a line that is being written
-		}
-		a.offset += int64(len(line))
-		var e entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatal(err)
-		}
-		if problem := problemOf(&e, away); problem != "" {
+	for end, e := range auditlog.Entries[entry](t, a.w.AuditLog(), a.offset) {
+		a.offset = end
+		if problem := problemOf(e, away); problem != "" {
 			problems = append(problems, problem)
 		}
 		if e.ObjectRef.Resource == "resourceslices" && slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) && e.succeeded() {
-			a.add(t, &e)
+			a.add(t, e)
 		}
 	}
+	return problems
 }
 
 // problemOf is what docs/patches.md rules out: that something is refused to a driver or to us, and a
