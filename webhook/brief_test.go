@@ -88,7 +88,9 @@ func informed(t *testing.T, o webhook.Options, change func(*webhook.Server)) *ru
 	validating := webhook.Validating(source, o)
 	validating = webhook.PodDeletions(validating, podWorld{}, source, o)
 	validating = webhook.DriverPodDeletions(validating, &driverWorld{}, source, o)
-	validating = webhook.PolicyConfigMaps(validating, func(context.Context, *corev1.ConfigMap) error { return errors.New("project-x is twice in a list") }, o)
+	validating = webhook.PolicyConfigMaps(validating, func(context.Context, *corev1.ConfigMap, bool) error {
+		return errors.New("project-x is twice in a list")
+	}, o)
 	return start(t, review.Reviewer{}, func(s *webhook.Server) {
 		s.Validating, s.Guarding = validating, webhook.Guarding(source, o)
 		if change != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,31 +20,59 @@ import (
 type policyConfigMaps struct {
 	Options
 	next  admission.Handler
-	check func(context.Context, *corev1.ConfigMap) error
+	check func(ctx context.Context, stored *corev1.ConfigMap, runTests bool) error
+	// checking is held while the policies of a caller that may be anyone are compiled.
+	checking sync.Mutex
 }
 
-// PolicyConfigMaps returns a handler for ConfigMaps with policies before another one for
-// the rest. check returns the problem that the policies have once a ConfigMap is stored.
-func PolicyConfigMaps(next admission.Handler, check func(context.Context, *corev1.ConfigMap) error, o Options) admission.Handler {
-	return policyConfigMaps{o, next, check}
+// PolicyConfigMaps returns a handler for ConfigMaps with policies before another one for the
+// rest. check returns the problem that the policies have once a ConfigMap is stored, and runs their tests only if
+// runTests is true.
+//
+// A caller without a client certificate can be any pod. Its policies are compiled up to 32 KiB and 32 levels of brackets,
+// one ConfigMap at a time: a compiler may need seconds for that, and minutes for more. Others are admitted. Their
+// tests do not run: what a test costs in memory has no bound. Whatever is admitted is checked again, with its
+// tests, before it comes into force.
+func PolicyConfigMaps(next admission.Handler, check func(ctx context.Context, stored *corev1.ConfigMap, runTests bool) error, o Options) admission.Handler {
+	return &policyConfigMaps{Options: o, next: next, check: check}
 }
+
+// What a ConfigMap has at most, in bytes and in levels of brackets, whose policies are compiled for any caller.
+const (
+	maxCompiled = 32 << 10
+	maxBrackets = 32
+)
+
+// laterTests is the warning to a caller whose tests do not run.
+const laterTests = "dra-steward runs the tests of these policies when it loads them, and does not load policies that fail: run dra-steward policy test first"
 
 // Handle refuses a ConfigMap whose policies are not valid.
-func (p policyConfigMaps) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (p *policyConfigMaps) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Kind.Kind != "ConfigMap" || req.Kind.Group != "" || req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
 		return p.next.Handle(ctx, req)
 	}
 	if cheap(ctx) {
 		return admission.Allowed("") // it is checked again before it is loaded
 	}
+	known := authenticated(ctx)
+	if !known {
+		if len(req.Object.Raw) > maxCompiled || brackets(req.Object.Raw) > maxBrackets || !p.checking.TryLock() {
+			return admission.Allowed("").WithWarnings(named("dra-steward checks these policies when it loads them: run dra-steward policy test first", ruleid.PolicyConfigMap))
+		}
+		defer p.checking.Unlock()
+	}
 	var configMap corev1.ConfigMap
 	if err := json.Unmarshal(req.Object.Raw, &configMap); err != nil {
 		return errored(p.toldError(ctx, err))
 	}
 	configMap.Namespace, configMap.Name = req.Namespace, req.Name
-	err := p.check(ctx, &configMap)
+	err := p.check(ctx, &configMap, known)
 	if err == nil {
-		return admission.Allowed("")
+		response := admission.Allowed("")
+		if !known && hasTests(configMap) {
+			response = response.WithWarnings(named(laterTests, ruleid.PolicyConfigMap))
+		}
+		return response
 	}
 	if !p.tells(ctx) {
 		p.Log.Info("refused a ConfigMap whose policies are not valid", "name", req.Name, "user", req.UserInfo.Username, "error", err.Error())
@@ -52,4 +82,29 @@ func (p policyConfigMaps) Handle(ctx context.Context, req admission.Request) adm
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 		Message: named("the policies are not valid; the current ones stay in force: "+err.Error(), ruleid.PolicyConfigMap),
 	}}}
+}
+
+// hasTests reports whether a ConfigMap has tests of policies.
+func hasTests(c corev1.ConfigMap) bool {
+	for name := range c.Data {
+		if strings.HasSuffix(name, "_test.rego") {
+			return true
+		}
+	}
+	return false
+}
+
+// brackets returns how deep the brackets of a text are nested, those in strings and comments included.
+func brackets(text []byte) (deepest int) {
+	depth := 0
+	for _, c := range text {
+		switch c {
+		case '(', '[', '{':
+			depth++
+			deepest = max(deepest, depth)
+		case ')', ']', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return deepest
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
@@ -108,34 +109,71 @@ func (p *ConfigMaps) Run(ctx context.Context) error {
 	}
 }
 
-// load takes over what the ConfigMaps say now, if all of it is good.
+// load takes over what the ConfigMaps say now, if all of it is good. At the start no valid ones were in force before, so
+// the ConfigMaps with problems are left out.
 func (p *ConfigMaps) load(ctx context.Context) {
-	files, err := p.Compile(ctx, nil)
+	all, err := p.Lister.ConfigMaps(p.Namespace).List(labels.Everything())
+	if err == nil {
+		err = p.take(ctx, all)
+	}
+	if err == nil {
+		return
+	}
+	problems := p.problemsOf(err)
+	if !p.loaded.Load() {
+		err = errors.Join(err, p.takeOthers(ctx, all, problems))
+	}
+	p.Metrics.refused()
+	p.Status.refused(problems)
+	p.Log.Error(err, "refused the policies of the ConfigMaps; the last valid ones stay in force", "namespace", p.Namespace)
+}
+
+// take puts the policies of ConfigMaps into force.
+func (p *ConfigMaps) take(ctx context.Context, all []*corev1.ConfigMap) error {
+	files, err := p.compile(ctx, all, Compile)
 	now := time.Now()
 	if err == nil {
 		err = p.Use(files, now)
 	}
 	if err != nil {
-		p.Metrics.refused()
-		p.Status.refused(p.problemsOf(err))
-		p.Log.Error(err, "refused the policies of the ConfigMaps; the last valid ones stay in force", "namespace", p.Namespace)
-		return
+		return err
 	}
 	p.Metrics.took(files.revision(), now)
 	p.Status.took(files.revision(), now)
 	p.Log.Info("loaded policies", "revision", files.revision(), "policies", len(files.Set.Policies()), "schemas", len(files.Schemas))
+	return nil
 }
 
-// Compile reads everything, with one ConfigMap as it would be stored.
-func (p *ConfigMaps) Compile(ctx context.Context, stored *corev1.ConfigMap) (files Files, _ error) {
+// takeOthers puts the policies of those ConfigMaps into force that no problem is in.
+func (p *ConfigMaps) takeOthers(ctx context.Context, all []*corev1.ConfigMap, problems []policystatus.Problem) error {
+	for {
+		others := slices.DeleteFunc(slices.Clone(all), func(c *corev1.ConfigMap) bool {
+			return slices.ContainsFunc(problems, func(problem policystatus.Problem) bool { return problem.ConfigMap == c.Name })
+		})
+		if len(others) == len(all) {
+			return errors.New("no policies of ConfigMaps are in force")
+		}
+		err := p.take(ctx, others)
+		if err == nil {
+			p.Log.Info("left out the ConfigMaps with policies that are refused", "inForce", len(others), "of", len(all))
+			return nil
+		}
+		all, problems = others, p.problemsOf(err)
+	}
+}
+
+// Compile reads everything, and runs the tests of the policies.
+func (p *ConfigMaps) Compile(ctx context.Context) (files Files, _ error) {
 	all, err := p.Lister.ConfigMaps(p.Namespace).List(labels.Everything())
 	if err != nil {
 		return files, err
 	}
-	if stored != nil {
-		all = append(slices.DeleteFunc(all, func(c *corev1.ConfigMap) bool { return c.Name == stored.Name }), stored)
-	}
-	slices.SortFunc(all, func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
+	return p.compile(ctx, all, Compile)
+}
+
+// compile reads ConfigMaps and makes a set of their policies and those of the other sources.
+func (p *ConfigMaps) compile(ctx context.Context, all []*corev1.ConfigMap, set func(context.Context, []policy.Collection) (*policy.Set, error)) (files Files, err error) {
+	all = slices.SortedFunc(slices.Values(all), func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
 	sources := slices.Clone(p.Sources)
 	var errs []error
 	for _, c := range all {
@@ -150,7 +188,7 @@ func (p *ConfigMaps) Compile(ctx context.Context, stored *corev1.ConfigMap) (fil
 		}
 		sources = append(sources, policy.Collection{Name: p.sourceName(c.Name), Files: modules})
 	}
-	files.Set, err = Compile(ctx, sources)
+	files.Set, err = set(ctx, sources)
 	return files, errors.Join(append(errs, err)...)
 }
 
@@ -159,12 +197,24 @@ func (p *ConfigMaps) sourceName(name string) string {
 	return "ConfigMap " + p.Namespace + "/" + name
 }
 
-// Check returns the problems that the policies have once a ConfigMap is stored.
-func (p *ConfigMaps) Check(ctx context.Context, stored *corev1.ConfigMap) error {
+// Check returns the problems that the policies have once a ConfigMap is stored. Their tests run only where runTests is
+// true: what a test costs in memory has no bound.
+func (p *ConfigMaps) Check(ctx context.Context, stored *corev1.ConfigMap, runTests bool) error {
 	if stored.Labels[PolicyLabel] != "true" || stored.Namespace != p.Namespace {
 		return nil
 	}
-	files, err := p.Compile(ctx, stored)
+	all, err := p.Lister.ConfigMaps(p.Namespace).List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	all = append(slices.DeleteFunc(all, func(c *corev1.ConfigMap) bool { return c.Name == stored.Name }), stored)
+	set := Compile
+	if !runTests {
+		set = func(ctx context.Context, sources []policy.Collection) (*policy.Set, error) {
+			return policy.Parse(ctx, sources...)
+		}
+	}
+	files, err := p.compile(ctx, all, set)
 	if err == nil {
 		err = p.Agrees(files)
 	}

@@ -155,6 +155,7 @@ var Packages = map[string]Package{
 	// For tests and for the build; no package that ships imports them.
 	"internal/freeport":   {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/testrecord": {Floor: 1, Importers: []string{"(tests)"}},
+	"internal/testaudit":  {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/testmemory": {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/apicheck":      {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/chartdoc":      {Floor: 4, Importers: []string{"(tests)"}},

@@ -73,7 +73,7 @@ func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*r
 		return nil, fmt.Errorf("no release of dra-steward in namespace %s: set %s, or --config", o.namespace, cmp.Or(o.flag, "--namespace"))
 	}
 	policies := &policyload.ConfigMaps{Namespace: o.namespace, Sources: sources, Lister: policyLister(maps)}
-	files, err := policies.Compile(ctx, nil)
+	files, err := policies.Compile(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("policies of ConfigMaps in namespace %s: %w", o.namespace, err)
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 )
 
 const (
@@ -227,7 +227,7 @@ type entry struct {
 // asked returns what the controller has asked about the pods of a namespace, in order.
 func asked(t *testing.T, namespace, resource, subresource string) (all []entry) {
 	t.Helper()
-	for _, e := range auditlog.Entries[entry](t, cluster.AuditLog(), 0) {
+	for _, e := range testaudit.Entries[entry](t, cluster.AuditLog(), 0) {
 		if e.User.Username == ours && e.ObjectRef.Resource == resource && e.ObjectRef.Subresource == subresource && e.ObjectRef.Namespace == namespace {
 			all = append(all, *e)
 		}

@@ -24,10 +24,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 )
 
 const (
@@ -251,7 +251,7 @@ type entry struct {
 
 func audit(t *testing.T, cluster *envtest.Cluster) (all []entry) {
 	t.Helper()
-	for _, e := range auditlog.Entries[entry](t, cluster.AuditLog(), 0) {
+	for _, e := range testaudit.Entries[entry](t, cluster.AuditLog(), 0) {
 		all = append(all, *e)
 	}
 	return all

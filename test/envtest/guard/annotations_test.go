@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	resourceapi "k8s.io/api/resource/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
@@ -38,7 +38,7 @@ func TestAuditAnnotations(t *testing.T) {
 	}
 	eventually(t, "the audit log has both", func(context.Context) (bool, error) {
 		found := map[string]map[string]string{}
-		for _, event := range auditlog.Entries[auditv1.Event](t, cluster.AuditLog(), 0) {
+		for _, event := range testaudit.Entries[auditv1.Event](t, cluster.AuditLog(), 0) {
 			if event.User.Username != "jane" || event.ObjectRef == nil || wants[event.ObjectRef.Namespace] == nil {
 				continue
 			}

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 )
 
 // A drained world is a namespace whose pods have devices of a driver of its own.
@@ -360,7 +360,7 @@ func (d *drained) uninstall(cordons map[string]types.UID) {
 func (d *drained) evictions() map[string]int {
 	d.Helper()
 	found := map[string]int{}
-	for _, e := range auditlog.Entries[struct {
+	for _, e := range testaudit.Entries[struct {
 		ObjectRef      struct{ Subresource, Namespace, Name string }
 		ResponseStatus struct{ Code int }
 	}](d.T, cluster.AuditLog(), 0) {

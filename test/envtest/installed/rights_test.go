@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,7 +154,7 @@ func exercise(t *testing.T, c client.Client, clients kubernetes.Interface) {
 func audited(t *testing.T) (used, refused map[string]bool) {
 	t.Helper()
 	used, refused = map[string]bool{}, map[string]bool{}
-	for _, e := range auditlog.Entries[event](t, cluster.AuditLog(), 0) {
+	for _, e := range testaudit.Entries[event](t, cluster.AuditLog(), 0) {
 		account := strings.TrimPrefix(e.User.Username, "system:serviceaccount:"+namespace+":")
 		if e.ResponseStatus.Code == 403 || e.ResponseStatus.Code == 401 {
 			if slices.ContainsFunc(windows, func(w window) bool {

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
@@ -449,7 +449,7 @@ type request struct {
 // requests are those in the audit log.
 func requests(t *testing.T) (all []request) {
 	t.Helper()
-	for _, r := range auditlog.Entries[request](t, cluster.AuditLog(), 0) {
+	for _, r := range testaudit.Entries[request](t, cluster.AuditLog(), 0) {
 		all = append(all, *r)
 	}
 	return all

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	"github.com/dra-steward/dra-steward/test/envtest"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/scale"
 	"github.com/dra-steward/dra-steward/test/scale/load"
 )
@@ -232,7 +232,7 @@ func awaitDrained(t *testing.T, r *release) {
 func statusPauses(t *testing.T, log string, offset int64) (least time.Duration) {
 	t.Helper()
 	var last time.Time
-	for _, event := range auditlog.Entries[auditEvent](t, log, offset) {
+	for _, event := range testaudit.Entries[auditEvent](t, log, offset) {
 		if event.ObjectRef.Resource != v1alpha1.DeviceDrainResource || event.ObjectRef.Subresource != "status" {
 			continue
 		}

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	"github.com/dra-steward/dra-steward/internal/testmemory"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 )
 
 // reader is the user as whom commands read; of its requests there is an audit log.
@@ -128,7 +128,7 @@ func since(t *testing.T, log string, offset int64) (a audited, next int64) {
 	t.Helper()
 	a.begun = map[string]int{}
 	next = offset
-	for end, event := range auditlog.Entries[struct{ RequestURI, Verb string }](t, log, offset) {
+	for end, event := range testaudit.Entries[struct{ RequestURI, Verb string }](t, log, offset) {
 		next = end
 		a.requests++
 		at, err := url.Parse(event.RequestURI)

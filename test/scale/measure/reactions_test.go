@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/scale"
 )
 
@@ -204,7 +204,7 @@ type auditEvent struct {
 func requestsSince(t *testing.T, log string, offset int64) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
-	for _, event := range auditlog.Entries[auditEvent](t, log, offset) {
+	for _, event := range testaudit.Entries[auditEvent](t, log, offset) {
 		if event.Verb != "watch" && event.ObjectRef.Resource != "leases" {
 			counts[strings.TrimSuffix(event.Verb+" "+event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource, "/")]++
 		}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/envtest/eviction/campaign/internal/oracle"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/longrun"
 )
@@ -124,7 +124,7 @@ type evidence struct{ accepted, timedOut []time.Time }
 // audited calls a function with each line of the audit log.
 func (w *world) audited(t *testing.T, each func(*entry)) {
 	t.Helper()
-	for _, e := range auditlog.Entries[entry](t, w.AuditLog(), 0) {
+	for _, e := range testaudit.Entries[entry](t, w.AuditLog(), 0) {
 		each(e)
 	}
 }

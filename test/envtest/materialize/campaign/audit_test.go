@@ -11,8 +11,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/internal/testaudit"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
-	"github.com/dra-steward/dra-steward/test/envtest/auditlog"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
 
@@ -76,7 +76,7 @@ func newAudit(w *world) *audit {
 // read reads what is new, and returns what is wrong with it.
 func (a *audit) read(t *testing.T, away []model.Span) (problems []string) {
 	t.Helper()
-	for end, e := range auditlog.Entries[entry](t, a.w.AuditLog(), a.offset) {
+	for end, e := range testaudit.Entries[entry](t, a.w.AuditLog(), a.offset) {
 		a.offset = end
 		if problem := problemOf(e, away); problem != "" {
 			problems = append(problems, problem)

@@ -1,5 +1,5 @@
-// Package auditlog reads the audit log of an API server that a test has started.
-package auditlog
+// Package testaudit reads the audit log of an API server that a test has started.
+package testaudit
 
 import (
 	"bufio"
