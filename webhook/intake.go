@@ -16,6 +16,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 )
 
@@ -71,8 +72,11 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.refuse(w, a.head, errBusy)
 		return
 	}
-	handled := false
-	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil, r.TLS != nil && len(r.TLS.VerifiedChains) > 0, &handled})
+	handled, known := false, r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil, known, &handled})
+	if !known {
+		ctx = caller.With(ctx, a.address)
+	}
 	i.next.ServeHTTP(unhandled{w, &handled}, a.whole(ctx))
 }
 

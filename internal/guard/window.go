@@ -73,6 +73,8 @@ type Write struct {
 	Now          time.Time
 	// DryRun is true if nothing will be stored.
 	DryRun bool
+	// Bytes is the size of the object in the request.
+	Bytes int
 }
 
 // A Sum is what the evictions of a window affect together with a new one.

@@ -11,13 +11,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // Admit counts what a write affects, by itself and with the evictions of its window, and
-// remembers it if decide admits it. Writes are decided one after the other, so that none is
-// admitted by a sum without the others.
+// remembers it if decide admits it. The writes of a caller are decided one after the other, so that none is
+// admitted by a sum without the others. Those of another caller count once they are stored.
 func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(guard.Impact) (admitted bool)) error {
 	if err := i.complete(); err != nil {
 		return err
@@ -27,8 +28,9 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 		return err
 	}
 	stranded, siblings := i.stranded(ctx, write.Object, devices), i.siblings(write.Object, devices)
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
+	admitted := i.beginnings.admitted.of(caller.Address(ctx))
+	admitted.deciding.Lock()
+	defer admitted.deciding.Unlock()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("other writes are checked: %w", err)
 	}
@@ -43,14 +45,34 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	window := write.Window
 	window.Published = published
 	starts, omitted := i.beginnings.starts(write.Now, window.Length)
-	window.Omitted = omitted
+	mine, unheld := admitted.starts(write.Now, window.Length)
+	starts, window.Omitted = append(starts, mine...), later(omitted, unheld)
 	if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, starts); exceeds {
 		impact.Sum = &sum
 	}
 	if decide(impact) && !write.DryRun {
-		i.beginnings.admit(i.begin(write.Object, write.Now))
+		admitted.add(i.begin(write.Object, write.Now), write.Bytes, i.follows(write.Object))
 	}
 	return nil
+}
+
+// later returns the later one of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// follows reports whether this process sees an object once it is stored.
+func (i *Estimator) follows(object any) bool {
+	switch object.(type) {
+	case *resourceapi.DeviceTaintRule:
+		return i.rules
+	case *v1alpha1.DeviceDrain:
+		return i.drains != nil
+	}
+	return false
 }
 
 // stranded returns the pods that do not land again, nil if that is not asked. Where no pods
@@ -123,7 +145,10 @@ func (i *Estimator) hits(object any) func() guard.Hit {
 
 // FollowRules makes the estimator see the DeviceTaintRules that are stored, so that what other
 // replicas admitted counts, too. The caller runs the informer.
-func (i *Estimator) FollowRules(rules cache.SharedIndexInformer) error { return i.follow(rules) }
+func (i *Estimator) FollowRules(rules cache.SharedIndexInformer) error {
+	i.rules = true
+	return i.follow(rules)
+}
 
 func (i *Estimator) follow(informer cache.SharedIndexInformer) error {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

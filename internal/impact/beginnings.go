@@ -11,24 +11,16 @@ import (
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
-// storedWithin is how long a write that was admitted may take until it is stored, and until
-// this process sees it.
-const storedWithin = time.Minute
-
-// beginnings remember the evictions that began: those that this process admitted, and those
-// that it sees stored, whichever process admitted them. The zero value is empty.
+// beginnings remember the evictions of objects that this process sees stored, whichever process
+// admitted them. The zero value is empty.
 type beginnings struct {
 	mutex sync.Mutex
-	all   map[key]*begun
+	// all are by the name of the object.
+	all map[string]*begun
 	// omitted is when the last eviction began for which there was no room.
 	omitted time.Time
-}
-
-// A key names the eviction of one object: the one that is stored, or the one that is admitted
-// and not stored yet.
-type key struct {
-	object   string
-	admitted bool
+	// admitted is what was admitted and is not stored yet.
+	admitted callers
 }
 
 // A beginning is an eviction of one object from a time on.
@@ -56,36 +48,20 @@ type begun struct {
 	mixed bool
 }
 
-// admit remembers a write that is about to be stored.
-func (l *beginnings) admit(b beginning) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.begin(key{b.object, true}, b)
-}
-
-// see remembers an object that is stored. The admission of a write, and that it is stored, are
-// the same beginning.
+// see remembers an object that is stored.
 func (l *beginnings) see(b beginning) {
 	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	admitted := l.all[key{b.object, true}]
-	if admitted == nil || b.at.Sub(admitted.at).Abs() >= storedWithin {
-		l.begin(key{b.object, false}, b)
-		return
-	}
-	delete(l.all, key{b.object, true})
-	if stored := l.begin(key{b.object, false}, b); stored != nil {
-		stored.affected.merge(admitted.affected)
-		stored.mixed = stored.mixed || admitted.mixed || !reflect.DeepEqual(b.spec, admitted.spec)
-	}
+	l.begin(b)
+	l.mutex.Unlock()
+	l.admitted.stored(b)
 }
 
-// begin adds a beginning and returns its entry, nil if there is no room.
-func (l *beginnings) begin(k key, b beginning) *begun {
-	entry := l.all[k]
+// begin adds a beginning, if there is room.
+func (l *beginnings) begin(b beginning) {
+	entry := l.all[b.object]
 	if entry == nil {
-		if entry = l.add(k, b.at); entry == nil {
-			return nil
+		if entry = l.add(b.object, b.at); entry == nil {
+			return
 		}
 	} else {
 		entry.mixed = entry.mixed || !reflect.DeepEqual(entry.spec, b.spec)
@@ -95,13 +71,12 @@ func (l *beginnings) begin(k key, b beginning) *begun {
 	}
 	entry.beginning, entry.ended = b, false
 	entry.affected.add(b.affects(), b.at)
-	return entry
 }
 
 // add makes room for an entry, and notes if there is none.
-func (l *beginnings) add(k key, at time.Time) *begun {
+func (l *beginnings) add(object string, at time.Time) *begun {
 	if len(l.all) >= guard.MostStarts {
-		maps.DeleteFunc(l.all, func(_ key, b *begun) bool { return at.Sub(b.at) >= guard.MaxWindow })
+		maps.DeleteFunc(l.all, func(_ string, b *begun) bool { return at.Sub(b.at) >= guard.MaxWindow })
 	}
 	if len(l.all) >= guard.MostStarts {
 		if at.After(l.omitted) {
@@ -110,10 +85,10 @@ func (l *beginnings) add(k key, at time.Time) *begun {
 		return nil
 	}
 	if l.all == nil {
-		l.all = map[key]*begun{}
+		l.all = map[string]*begun{}
 	}
 	entry := &begun{affected: newAffected()}
-	l.all[k] = entry
+	l.all[object] = entry
 	return entry
 }
 
@@ -121,7 +96,7 @@ func (l *beginnings) add(k key, at time.Time) *begun {
 func (l *beginnings) follow(object string, affects func() guard.Hit) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if b := l.all[key{object, false}]; b != nil {
+	if b := l.all[object]; b != nil {
 		b.affects = affects
 	}
 }
@@ -130,25 +105,22 @@ func (l *beginnings) follow(object string, affects func() guard.Hit) {
 func (l *beginnings) end(object string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if b := l.all[key{object, false}]; b != nil {
+	if b := l.all[object]; b != nil {
 		b.ended = true
 	}
 }
 
 // starts returns the evictions that began, each with what it has affected so far: an eviction
-// that goes on counts with the pods that left and those that will, one that ended, or was
-// never stored, with those that left. None counts with more pods than its rate allows within
+// that goes on counts with the pods that left and those that will, one that ended with those
+// that left. None counts with more pods than its rate allows within
 // the window. omitted is when the last one began that is not among them.
 func (l *beginnings) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	maps.DeleteFunc(l.all, func(_ key, b *begun) bool { return now.Sub(b.at) >= guard.MaxWindow })
-	for k, b := range l.all {
+	maps.DeleteFunc(l.all, func(_ string, b *begun) bool { return now.Sub(b.at) >= guard.MaxWindow })
+	for _, b := range l.all {
 		if now.Sub(b.at) >= window {
 			continue // counting it is costly, and it is not part of the sum
-		}
-		if k.admitted && now.Sub(b.at) > storedWithin {
-			b.ended = true
 		}
 		starts = append(starts, guard.Start{Object: b.object, Time: b.at, Hit: b.hit(now, window)})
 	}
@@ -185,12 +157,6 @@ func (a affected) add(hit guard.Hit, at time.Time) {
 	note(a.pods, hit.Pods, at)
 }
 
-func (a affected) merge(other affected) {
-	latest(a.devices, other.devices)
-	latest(a.claims, other.claims)
-	latest(a.pods, other.pods)
-}
-
 // since returns what was affected within the window, and forgets what no window includes.
 func (a affected) since(now time.Time, window time.Duration) guard.Hit {
 	return guard.Hit{Devices: within(a.devices, now, window), Claims: within(a.claims, now, window), Pods: within(a.pods, now, window)}
@@ -202,13 +168,6 @@ func note[K comparable](times map[K]time.Time, names []K, at time.Time) {
 		if times[name].Before(at) {
 			times[name] = at
 		}
-	}
-}
-
-// latest takes over the times that are later.
-func latest[K comparable](times, other map[K]time.Time) {
-	for name, at := range other {
-		note(times, []K{name}, at)
 	}
 }
 

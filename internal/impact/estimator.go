@@ -59,8 +59,8 @@ type Estimator struct {
 	view       View
 	conditions cache.SharedIndexInformer
 
-	// mutex is held while a write is counted, decided and remembered in the beginnings.
-	mutex      sync.Mutex
+	// rules says that DeviceTaintRules are seen once they are stored.
+	rules      bool
 	beginnings beginnings
 }
 

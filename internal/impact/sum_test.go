@@ -1,6 +1,7 @@
 package impact
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
@@ -156,6 +158,82 @@ func TestAdmittedAndNotStored(t *testing.T) {
 			t.Errorf("rules count that were never stored: %s", got.Result.Message)
 		}
 	})
+}
+
+// TestWritesOfStrangers is an attack: reviews of rules that are never stored, from pods that reach the webhook. They do not
+// count against others.
+func TestWritesOfStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := crowd(t, 1000)
+		i.rules = true
+		h := guardOf(t, i, v1alpha1.StewardConfiguration{})
+		forged := func(n int) admission.Request {
+			rule := oneDevice(n, resourceapi.DeviceTaintEffectNone)
+			rule.Name, rule.Annotations = fmt.Sprint("forged-", n), map[string]string{v1alpha1.AcknowledgementAnnotation: "pods<=9999,namespaces<=999,devices<=9999"}
+			return updates(t, rule)
+		}
+		for n := range guard.MostStarts + 1 {
+			if got := h.Handle(caller.With(t.Context(), "10.0.0.1"), forged(100+n%800)); !got.Allowed {
+				t.Fatal(got.Result.Message)
+			}
+		}
+		for name, tt := range map[string]struct {
+			ctx  context.Context
+			want bool
+		}{
+			"an API server with a certificate":    {t.Context(), true},
+			"an API server without a certificate": {caller.With(t.Context(), "10.1.0.1"), true},
+			"a stranger":                          {caller.With(t.Context(), "10.0.0.1"), false},
+		} {
+			request := updates(t, oneDevice(20, resourceapi.DeviceTaintEffectNone))
+			request.DryRun = new(true)
+			if got := h.Handle(tt.ctx, request); got.Allowed != tt.want {
+				t.Errorf("%s: allowed: %t: %v", name, got.Allowed, got.Result)
+			}
+		}
+		<-time.After(storedWithin + time.Second)
+		request := updates(t, oneDevice(20, resourceapi.DeviceTaintEffectNone))
+		if all := i.beginnings.admitted.of("10.0.0.1"); h.Handle(caller.With(t.Context(), "10.0.0.1"), request).Allowed || len(all.all) > 0 {
+			t.Errorf("%d writes are remembered that are not stored, and there is room for more", len(all.all))
+		}
+	})
+}
+
+// TestMostCallers: what is remembered of callers is bounded, and those that are known to be API servers stay.
+func TestMostCallers(t *testing.T) {
+	var c callers
+	c.of("").add(beginning{at: time.Unix(1, 0)}, 1, true)
+	for n := range 1000 {
+		a := c.of(fmt.Sprint(n))
+		for k := range 2 * mostAdmitted >> 20 {
+			a.add(beginning{object: fmt.Sprint(k), at: time.Unix(int64(n), 0)}, 1<<20, true)
+		}
+		if len(a.all) != mostAdmitted>>20 || a.omitted.IsZero() {
+			t.Fatalf("%d writes of 1 MiB are remembered", len(a.all))
+		}
+	}
+	if len(c.all) != mostCallers || len(c.of("").all) != 1 || len(c.of("999").all) == 0 {
+		t.Errorf("%d callers are remembered", len(c.all))
+	}
+}
+
+// TestStoredWrites: a write that is stored counts once, whatever other webhooks have changed.
+func TestStoredWrites(t *testing.T) {
+	var c callers
+	a := c.of("10.1.0.1")
+	for _, spec := range []string{"a", "b", "c"} {
+		a.add(beginning{object: "rule", spec: spec, at: time.Unix(1, 0)}, 1, true)
+	}
+	for _, tt := range []struct{ stored, left string }{{"b", "ac"}, {"changed", "c"}, {"c", ""}, {"c", ""}} {
+		c.stored(beginning{object: "rule", spec: tt.stored})
+		left := ""
+		for _, one := range a.all {
+			left += one.spec.(string)
+		}
+		if left != tt.left {
+			t.Errorf("%s is stored: %q is left, want %q", tt.stored, left, tt.left)
+		}
+	}
 }
 
 // TestAcknowledgedSum: an acknowledgement is about the sum.

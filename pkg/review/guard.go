@@ -218,7 +218,7 @@ func (a *Answer) measure(r Reviewer, req Request, asked policy.Request) {
 	if err != nil {
 		a.append(validate.AcknowledgementError(annotations, err), validate.Error)
 	}
-	write := guard.Write{Object: asked.Object, Acknowledged: acknowledged, Window: r.guarding.window, Now: req.Now, DryRun: req.DryRun}
+	write := guard.Write{Object: asked.Object, Acknowledged: acknowledged, Window: r.guarding.window, Now: req.Now, DryRun: req.DryRun, Bytes: len(req.Object)}
 	if err := r.admit(req.context(), write, func(impact guard.Impact) bool {
 		impact.Acknowledged = acknowledged
 		if impact.Stranded != nil {

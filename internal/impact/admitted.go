@@ -1,0 +1,156 @@
+package impact
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dra-steward/dra-steward/internal/guard"
+)
+
+// storedWithin is how long a write that was admitted may take until it is stored, and until
+// this process sees it.
+const storedWithin = time.Minute
+
+// What is remembered at most of writes that are not stored: a caller that is not known to be an API server
+// can be any pod, and ask for writes that it never stores.
+const (
+	mostCallers = 16
+	// mostAdmitted is in bytes, and of one caller. A name counts with about what it has in memory.
+	mostAdmitted = 8 << 20
+	bytesOfName  = 64
+)
+
+// callers are the writes of each caller that were admitted. What one of them asks for does not count against another. The
+// zero value is empty.
+type callers struct {
+	mutex sync.Mutex
+	all   map[string]*admissions
+}
+
+// An unstored write is one that was admitted and is not seen stored.
+type unstored struct {
+	beginning
+	// bytes is what it has in memory.
+	bytes int
+	// followed says that this process sees the object once it is stored. If not, affected is what the write affected.
+	followed bool
+	affected affected
+}
+
+// admissions are the writes of one caller that were admitted and are not seen stored.
+type admissions struct {
+	// deciding is held while a write is counted, decided and remembered, so that none is admitted by a
+	// sum without the others.
+	deciding sync.Mutex
+
+	mutex sync.Mutex
+	all   []unstored
+	// last is when the last write was admitted, omitted when the last one was for which there was no room.
+	last, omitted time.Time
+}
+
+// of returns the admissions of a caller. Those of the caller that was silent for longest are forgotten for it, but not
+// those of the API servers that are known: their address is empty.
+func (c *callers) of(address string) *admissions {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.all == nil {
+		c.all = map[string]*admissions{}
+	}
+	a := c.all[address]
+	if a != nil {
+		return a
+	}
+	if len(c.all) >= mostCallers {
+		known := slices.DeleteFunc(slices.Collect(maps.Keys(c.all)), func(address string) bool { return address == "" })
+		delete(c.all, slices.MinFunc(known, func(a, b string) int { return c.all[a].lastOne().Compare(c.all[b].lastOne()) }))
+	}
+	a = &admissions{}
+	c.all[address] = a
+	return a
+}
+
+// stored forgets an admission whose object is stored: it counts with what is stored.
+func (c *callers) stored(b beginning) {
+	c.mutex.Lock()
+	all := slices.Collect(maps.Values(c.all))
+	c.mutex.Unlock()
+	for _, a := range all {
+		a.stored(b)
+	}
+}
+
+func (a *admissions) lastOne() time.Time {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.last
+}
+
+// add remembers a write of so many bytes that is about to be stored.
+func (a *admissions) add(b beginning, bytes int, followed bool) {
+	added := unstored{beginning: b, bytes: bytes, followed: followed, affected: newAffected()}
+	if !followed {
+		added.affected.add(b.affects(), b.at)
+		added.bytes += bytesOfName * (len(added.affected.devices) + len(added.affected.claims) + len(added.affected.pods))
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.prune(b.at)
+	a.last = b.at
+	sum := added.bytes
+	for _, other := range a.all {
+		sum += other.bytes
+	}
+	if len(a.all) >= guard.MostStarts || sum > mostAdmitted {
+		a.omitted = b.at
+		return
+	}
+	a.all = append(a.all, added)
+}
+
+// prune forgets what is not stored in time, and what no window includes.
+func (a *admissions) prune(now time.Time) {
+	a.all = slices.DeleteFunc(a.all, func(b unstored) bool {
+		age := now.Sub(b.at)
+		return age >= guard.MaxWindow || b.followed && age > storedWithin
+	})
+}
+
+// stored forgets the admission of an object: the one with the same spec, or else the oldest, which another webhook has
+// changed.
+func (a *admissions) stored(b beginning) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	i := slices.IndexFunc(a.all, func(other unstored) bool {
+		return other.object == b.object && reflect.DeepEqual(other.spec, b.spec)
+	})
+	if i < 0 {
+		i = slices.IndexFunc(a.all, func(other unstored) bool { return other.object == b.object })
+	}
+	if i >= 0 {
+		a.all = slices.Delete(a.all, i, i+1)
+	}
+}
+
+// starts returns what counts with a write of the caller: what a write affects at present, and after the time until it is
+// stored, what it affected and has left. Only the goroutine that decides calls it.
+func (a *admissions) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
+	a.mutex.Lock()
+	a.prune(now)
+	all, omitted := slices.Clone(a.all), a.omitted
+	a.mutex.Unlock()
+	for _, b := range all {
+		if now.Sub(b.at) >= window {
+			continue
+		}
+		hit := b.affects()
+		if now.Sub(b.at) > storedWithin {
+			hit = b.affected.since(now, window).Without(hit)
+		}
+		starts = append(starts, guard.Start{Object: b.object, Time: b.at, Hit: hit.Pace(b.perMinute, window)})
+	}
+	return starts, omitted
+}
