@@ -22,7 +22,8 @@ func reactions() []mutant {
 		{name: "a proof counts in which the device was sick again", file: prove, old: `(p.State == v1alpha1.ProofRunning || p.State == v1alpha1.ProofPassed) &&`, new: `p.State == v1alpha1.ProofPassed &&`},
 		{name: "a proof of a flapping device begins", file: prove, old: `v1alpha1.ProofRunning, w.flaps(d), `, new: `v1alpha1.ProofRunning, `},
 		{name: "a Job that was deleted is created again", file: prove, old: `case job == nil && p.JobUID != "":`, new: `case false:`},
-		{name: "an attribute that two devices have names one", file: pin, old: `				delete(mine, name)`, new: `				_ = name`},
+		{name: "an attribute that two devices have names one", file: pin, old: `			delete(mine, name)`, new: `			_ = name`},
+		{name: "a value that schedulers do not see names a device", file: pin, old: `return stored[name] != literal`, new: `return stored[name] == "-"`},
 		{name: "the driver of devices in use restarts", file: restart, old: `pod.DeletionTimestamp == nil && used == "" {`, new: `pod.DeletionTimestamp == nil {`},
 		{name: "two drivers restart together", file: restart, old: `case other != "":`, new: `case false:`},
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -53,15 +54,11 @@ func PinOf(r *v1alpha1.DeviceReaction, d *v1alpha1.DeviceDrain, view *tracker.Sn
 }
 
 // nodeOf is the node of a device, empty if it is not bound to one.
-func nodeOf(device tracker.Device) string {
-	node := device.Published().NodeName
-	if node == nil {
-		node = device.Slice().Spec.NodeName
-	}
-	if node == nil {
-		return ""
-	}
-	return *node
+func nodeOf(device tracker.Device) string { return nodeIn(device.Slice(), device.Published()) }
+
+// nodeIn is the node of a device of a slice.
+func nodeIn(slice *resourceapi.ResourceSlice, device *resourceapi.Device) string {
+	return ptr.Deref(cmp.Or(device.NodeName, slice.Spec.NodeName), "")
 }
 
 // tolerationsOf are those that a claim needs for a device: its cordon, whose value is the name of the
@@ -90,31 +87,58 @@ func tolerationsOf(r *v1alpha1.DeviceReaction, d *v1alpha1.DeviceDrain, device t
 }
 
 // uniqueAttribute returns an attribute whose value only one device has, among all that pods on its
-// node can get, with the value as CEL writes it.
+// node can get, with the value as CEL writes it. kube-scheduler sees the slices as the API server has them,
+// dra-steward-scheduler sees them with patches: the value is unique to both.
 func uniqueAttribute(device tracker.Device, node string, view *tracker.Snapshot) (id, value string, found bool) {
-	mine := map[string]string{}
-	for _, name := range slices.SortedFunc(maps.Keys(device.Published().Attributes), preferred) {
-		if literal := literalOf(device.Published().Attributes[name]); literal != "" {
-			mine[qualified(string(name), device.Driver())] = literal
-		}
-	}
-	for other := range view.Devices() {
-		if other.Driver() != device.Driver() || other.Pool() == device.Pool() && other.Name() == device.Name() {
+	mine := ownAttributes(device, view)
+	for _, merged := range view.List(nil) {
+		if merged.Spec.Driver != device.Driver() {
 			continue
 		}
-		if at := nodeOf(other); node != "" && at != "" && at != node {
-			continue
-		}
-		for name, attribute := range other.Published().Attributes {
-			if name := qualified(string(name), other.Driver()); mine[name] != "" && mine[name] == literalOf(attribute) {
-				delete(mine, name)
+		stored := view.Stored(merged.Name)
+		for i := range merged.Spec.Devices {
+			other := &merged.Spec.Devices[i]
+			at, itself := nodeIn(merged, other), merged.Spec.Pool.Name == device.Pool() && other.Name == device.Name()
+			if itself || node != "" && at != "" && at != node {
+				continue
 			}
+			without(mine, other, device.Driver())
+			without(mine, &stored.Spec.Devices[i], device.Driver())
 		}
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(mine), preferred) {
 		return name, mine[name], true
 	}
 	return "", "", false
+}
+
+// ownAttributes are the attributes of a device that have the same value with patches as in the API server.
+func ownAttributes(device tracker.Device, view *tracker.Snapshot) map[string]string {
+	all := view.Stored(device.Slice().Name).Spec.Devices
+	at := slices.IndexFunc(all, func(d resourceapi.Device) bool { return d.Name == device.Name() })
+	mine, stored := literals(device.Merged(), device.Driver()), literals(&all[at], device.Driver())
+	maps.DeleteFunc(mine, func(name, literal string) bool { return stored[name] != literal })
+	return mine
+}
+
+// literals are the attributes of a device by their names with domains, as CEL writes the values.
+func literals(device *resourceapi.Device, driver string) map[string]string {
+	all := map[string]string{}
+	for name, attribute := range device.Attributes {
+		if literal := literalOf(attribute); literal != "" {
+			all[qualified(string(name), driver)] = literal
+		}
+	}
+	return all
+}
+
+// without takes away the attributes of which another device has the value.
+func without(mine map[string]string, other *resourceapi.Device, driver string) {
+	for name, attribute := range other.Attributes {
+		if name := qualified(string(name), driver); mine[name] != "" && mine[name] == literalOf(attribute) {
+			delete(mine, name)
+		}
+	}
 }
 
 // qualified is the name of an attribute with its domain.
