@@ -59,7 +59,8 @@ type ReactionDevice struct {
 	// State is Sick, Waiting, Draining, Drained, Acknowledged or Healthy.
 	// +required
 	State ReactionState `json:"state"`
-	// Cause is the cause, such as "taint example.com/xid=79:NoSchedule of the driver".
+	// Cause is the cause, such as "taint example.com/xid=79:NoSchedule of the driver". A device that was
+	// acknowledged after its cause had gone has none, until it becomes sick again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Cause string `json:"cause,omitempty"`
@@ -167,8 +168,8 @@ const (
 	ReactionDraining ReactionState = "Draining"
 	// ReactionDrained has a drain that has, and is cordoned.
 	ReactionDrained ReactionState = "Drained"
-	// ReactionAcknowledged is left alone until its cause has gone: somebody has acknowledged it, or
-	// deleted its drain.
+	// ReactionAcknowledged is left alone until the cause that it had then has been gone for spec.end.after:
+	// somebody has acknowledged it, or deleted its drain. Without a cause, it becomes sick as any device.
 	ReactionAcknowledged ReactionState = "Acknowledged"
 	// ReactionHealthy had the cause within the last hour.
 	ReactionHealthy ReactionState = "Healthy"

@@ -11,6 +11,8 @@ func reactions() []mutant {
 		{name: "a device is drained at its first sign", file: decide, old: `case d.SickSince != nil && w.Lasts(w.Now, d.SickSince, standsFor(w.Reaction)):`, new: `case d.SickSince != nil:`},
 		{name: "a device that no slice has is healthy", file: decide, old: `case w.Published(d.DeviceName):`, new: `case true:`},
 		{name: "a drain that a person deleted comes back", file: decide, old: `case d.DrainUID != "":`, new: `case false:`},
+		{name: "a failure after the acknowledgement is ignored", file: decide, old: `v1alpha1.ReactionAcknowledged && d.Cause == "" {`, new: `v1alpha1.ReactionAcknowledged && false {`},
+		{name: "a cause that was acknowledged is drained when it was away", file: decide, old: `v1alpha1.ReactionAcknowledged && d.Cause == "" {`, new: `v1alpha1.ReactionAcknowledged && d.HealthySince != nil {`},
 		{name: "a drain that has failed has drained", file: decide, old: `case failed != nil && failed.Status == metav1.ConditionTrue:`, new: `case failed != nil && failed.Status == metav1.ConditionUnknown:`},
 		{name: "the brake allows one more", file: brake, old: `out[s] > most && devices > 0`, new: `out[s] > most+1 && devices > 0`},
 		{name: "a drain that a person resumed is paused again", file: brake, old: ` || drain.Annotations[v1alpha1.PausedByAnnotation] != "" {`, new: ` {`},

@@ -100,6 +100,9 @@ func (w *work) observe(d *v1alpha1.ReactionDevice) {
 	cause, sick := w.Sick[d.DeviceName]
 	switch {
 	case sick:
+		if d.State == v1alpha1.ReactionAcknowledged && d.Cause == "" {
+			d.State = v1alpha1.ReactionSick // it was acknowledged without this cause
+		}
 		if d.SickSince == nil {
 			w.changed(d, d.HealthySince != nil)
 			d.SickSince, d.HealthySince = reconcile.Stamp(w.Now), nil
@@ -210,9 +213,13 @@ func (w *work) endDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain)
 	d.State, d.Drain, d.DrainUID = v1alpha1.ReactionHealthy, "", ""
 }
 
-// acknowledge leaves a device alone until its cause has gone.
+// acknowledge leaves a device alone until its cause has gone. If it has gone already, no cause is
+// acknowledged.
 func (w *work) acknowledge(d *v1alpha1.ReactionDevice, message string) {
 	d.State, d.Drain, d.DrainUID, d.Message = v1alpha1.ReactionAcknowledged, "", "", condition.Bounded(message, 1024)
+	if d.HealthySince != nil {
+		d.Cause = ""
+	}
 }
 
 // acts reports whether the reaction writes drains.
