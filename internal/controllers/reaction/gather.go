@@ -92,7 +92,8 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all
 	return in
 }
 
-// addDrain adds a drain that is the reaction's, or another that has devices.
+// addDrain adds a drain that is the reaction's, or another that has devices: one that has ended and lifted
+// its cordon has none.
 func (in *Input) addDrain(d *v1alpha1.DeviceDrain, reaction string) {
 	of := d.Labels[v1alpha1.ReactionLabel]
 	if of == reaction {
@@ -102,7 +103,7 @@ func (in *Input) addDrain(d *v1alpha1.DeviceDrain, reaction string) {
 	if of != "" {
 		in.OtherReactions++
 	}
-	if d.Spec.DryRun {
+	if d.Spec.DryRun || d.Status.CompletionTime != nil && d.Spec.AtEnd == v1alpha1.EndUncordon {
 		return
 	}
 	for _, name := range drain.Names(d) {
