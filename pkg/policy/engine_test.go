@@ -25,6 +25,9 @@ func compiled(t testing.TB, sources ...policy.Collection) *policy.Set {
 
 func engine(t testing.TB, settings policy.Settings, sources ...policy.Collection) *policy.Engine {
 	t.Helper()
+	if settings.Timeout == 0 {
+		settings.Timeout = time.Minute // a busy machine may need longer than a site allows
+	}
 	e, err := policy.NewEngine(compiled(t, sources...), settings)
 	if err != nil {
 		t.Fatal(err)
