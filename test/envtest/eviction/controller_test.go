@@ -261,9 +261,15 @@ func audit(t *testing.T, cluster *envtest.Cluster) (all []entry) {
 // aside, by who asked.
 func evictions(t *testing.T, cluster *envtest.Cluster) map[string][]string {
 	t.Helper()
+	return deletions(t, cluster, func(code int) bool { return code < 300 })
+}
+
+// deletions counts the deletions of each pod with some status codes, kubelets aside, by who asked.
+func deletions(t *testing.T, cluster *envtest.Cluster, counts func(code int) bool) map[string][]string {
+	t.Helper()
 	by := map[string][]string{}
 	for _, e := range audit(t, cluster) {
-		if e.Verb == "delete" && e.ObjectRef.Resource == "pods" && e.ResponseStatus.Code < 300 && !strings.HasPrefix(e.UserAgent, "dra-steward-nodes") {
+		if e.Verb == "delete" && e.ObjectRef.Resource == "pods" && counts(e.ResponseStatus.Code) && !strings.HasPrefix(e.UserAgent, "dra-steward-nodes") {
 			by[e.ObjectRef.Name] = append(by[e.ObjectRef.Name], e.User.Username)
 		}
 	}
@@ -271,11 +277,18 @@ func evictions(t *testing.T, cluster *envtest.Cluster) map[string][]string {
 }
 
 // evictionsOf are those once they have the pods, which are gone: the API server writes its audit
-// log after its answer.
+// log after its answer. To a controller that ends while it asks, the API server answers with an error, also where it
+// has deleted the pod.
 func evictionsOf(t *testing.T, cluster *envtest.Cluster, pods []string) (by map[string][]string) {
 	t.Helper()
 	eventually(t, "the audit log has all evictions", func(context.Context) (bool, error) {
 		by = evictions(t, cluster)
+		unanswered := deletions(t, cluster, func(code int) bool { return code >= 500 })
+		for _, name := range pods {
+			if len(by[name]) == 0 && len(unanswered[name]) > 0 {
+				by[name] = unanswered[name][:1]
+			}
+		}
 		return !slices.ContainsFunc(pods, func(name string) bool { return len(by[name]) == 0 }), nil
 	})
 	return by
