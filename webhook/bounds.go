@@ -148,7 +148,12 @@ func (l *limiter) server(handler http.Handler) *http.Server {
 
 // listener limits the connections of another one.
 func (l *limiter) listener(listener net.Listener) net.Listener {
-	return limitedListener{listener, &fairqueue.Shares{Limit: int64(cmp.Or(l.Connections, defaultConnections))}, &l.lingering, l.metrics}
+	return fairqueue.Listener{
+		Listener:    listener,
+		Connections: &fairqueue.Shares{Limit: int64(cmp.Or(l.Connections, defaultConnections))},
+		Refused:     func() { l.metrics.refuse("", "connections") },
+		End:         l.lingering.close,
+	}
 }
 
 // deadline is when a request is answered at the latest.
@@ -238,47 +243,3 @@ func (l *lease) end() {
 		back()
 	}
 }
-
-// addressOf is the host of a remote address.
-func addressOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return remote
-	}
-	return host
-}
-
-// limitedListener closes connections beyond a limit, which addresses share fairly: one that
-// opens many cannot keep the others out.
-type limitedListener struct {
-	net.Listener
-	connections *fairqueue.Shares
-	lingering   *lingering
-	metrics     *Metrics
-}
-
-// Accept returns the next connection within the limit.
-func (l limitedListener) Accept() (net.Conn, error) {
-	for {
-		connection, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		address := addressOf(connection.RemoteAddr().String())
-		if l.connections.Take(address, 1) {
-			return &limitedConnection{connection, sync.OnceValue(func() error {
-				return l.lingering.close(connection, func() { l.connections.Return(address, 1) })
-			})}, nil
-		}
-		l.metrics.refuse("", "connections")
-		connection.Close()
-	}
-}
-
-type limitedConnection struct {
-	net.Conn
-	end func() error
-}
-
-// Close closes the connection.
-func (c *limitedConnection) Close() error { return c.end() }

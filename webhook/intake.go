@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/internal/caller"
+	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 )
 
@@ -48,7 +49,7 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer held.end()
 	reading := newReadDeadline(http.NewResponseController(w), earlier(end, now.Add(bodyTime)))
 	defer reading.close()
-	a := &arrival{intake: i, request: r, address: addressOf(r.RemoteAddr), held: held, reading: reading}
+	a := &arrival{intake: i, request: r, address: fairqueue.Address(r.RemoteAddr), held: held, reading: reading}
 	defer a.free()
 	err := a.read(ctx)
 	if err != nil {

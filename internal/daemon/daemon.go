@@ -19,10 +19,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/version"
 )
 
-// ListenAll opens the addresses of the flags, all or none; an empty one is left out.
+// connections is how many connections to health or metrics are open at the same time, unless more
+// addresses share them. Kubelets and Prometheus need a few.
+const connections = 64
+
+// ListenAll opens the addresses of the flags, all or none; an empty one is left out. All but
+// --address, whose server has its own limit, are limited in their connections, so that one
+// address cannot take the file descriptors of the process.
 func ListenAll(addresses map[string]string) (map[string]net.Listener, error) {
 	listeners := map[string]net.Listener{}
 	for flag, address := range addresses {
@@ -35,6 +42,9 @@ func ListenAll(addresses map[string]string) (map[string]net.Listener, error) {
 				open.Close()
 			}
 			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		if flag != "--address" {
+			listener = fairqueue.Listener{Listener: listener, Connections: &fairqueue.Shares{Limit: connections}}
 		}
 		listeners[flag] = listener
 	}

@@ -1,5 +1,5 @@
-// Package fairqueue shares a bounded amount of work and memory among tenants, so that the
-// requests of one of them do not delay those of the others.
+// Package fairqueue shares a bounded amount of work, memory and connections among tenants, so that
+// the requests of one of them do not delay those of the others.
 package fairqueue
 
 import (
