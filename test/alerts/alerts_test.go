@@ -258,6 +258,32 @@ func fired(t *testing.T, rule rulefmt.Rule, series string) string {
 	return ""
 }
 
+// TestCertificateRenewedLate: a certificate that is renewed within its last day is not alarming until it
+// should have been replaced.
+func TestCertificateRenewedLate(t *testing.T) {
+	expires := func(seconds string) string {
+		return `dra_steward_serving_certificate_expiry_timestamp_seconds{namespace="n",pod="a"} ` + seconds + "x60"
+	}
+	for _, c := range []struct {
+		certificates  values
+		silent, fires string
+	}{
+		{values{"mode": "selfManaged", "selfManaged": values{"renewBefore": "24h"}}, "48000", "40000"},
+		{values{"mode": "selfManaged", "selfManaged": values{"renewBefore": "1h30m20s", "waitAfterChange": "45m"}}, "7000", "4000"},
+		{values{"mode": "selfManaged"}, "91000", "80000"},
+		{values{"mode": "certManager", "certManager": values{"renewBefore": "30h"}}, "58000", "53000"},
+		{values{"existingSecret": "tls", "caBundle": pem, "selfManaged": values{"renewBefore": "1h"}}, "91000", "80000"},
+	} {
+		rule := alerts(t, values{"certificates": c.certificates})["DraStewardCertificateExpires"]
+		if got := fired(t, rule, expires(c.silent)); got != "" {
+			t.Errorf("%v: fires where it should not: %s", c.certificates, got)
+		}
+		if got := fired(t, rule, expires(c.fires)); got == "" {
+			t.Errorf("%v: does not fire: %s", c.certificates, rule.Expr)
+		}
+	}
+}
+
 // TestUncheckedWebhooks: each webhook whose failure admits what a site forbids has the alert.
 func TestUncheckedWebhooks(t *testing.T) {
 	for _, name := range []string{

@@ -314,6 +314,22 @@ provided
 {{- end -}}
 {{- end -}}
 
+{{- /* How many seconds before its end a certificate is alarming: a day, and no more than half of
+renewBefore, before which its successor is served. */ -}}
+{{- define "dra-steward.certificateAlarm" -}}
+{{- $alarm := 86400 -}}
+{{- $mode := include "dra-steward.certificateMode" . -}}
+{{- if ne $mode "provided" -}}
+{{- $renewed := 0 -}}
+{{- $before := (index .Values.certificates $mode).renewBefore -}}
+{{- range $unit, $seconds := dict "h" 3600 "m" 60 "s" 1 -}}
+{{- $renewed = add $renewed (mul $seconds (regexFind (printf "[0-9]+%s" $unit) $before | trimSuffix $unit | atoi)) -}}
+{{- end -}}
+{{- $alarm = min $alarm (div $renewed 2) -}}
+{{- end -}}
+{{- $alarm -}}
+{{- end -}}
+
 {{- /* Empty unless the controller keeps the certificate. */ -}}
 {{- define "dra-steward.selfManaged" -}}
 {{- if eq (include "dra-steward.certificateMode" .) "selfManaged" }}true{{ end -}}
