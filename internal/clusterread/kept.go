@@ -72,11 +72,7 @@ func (r *reading) kept(ctx context.Context, kind string) ([]runtime.Object, erro
 	case "Namespace":
 		return list[runtime.Object](ctx, r, "namespaces", r.client.CoreV1().Namespaces())
 	case "DeviceTaintRule":
-		rules, err := r.served()
-		if err != nil {
-			return nil, err
-		}
-		return list[runtime.Object](ctx, r, "DeviceTaintRules", rules)
+		return list[runtime.Object](ctx, r, "DeviceTaintRules", r.served)
 	}
 	return nil, fmt.Errorf("objects of kind %s are not watched", kind)
 }

@@ -64,7 +64,7 @@ type reading struct {
 	watcher  *Watcher
 	// version is that of the API server, served what it serves of DeviceTaintRules.
 	version func() (string, error)
-	served  func() (dynamic.ResourceInterface, error)
+	served  *servedRules
 	merged  remerge.Memory
 	keeper  keeper
 	ahead   ahead
@@ -107,10 +107,10 @@ func (s *Source) connect(streams cmdutil.Streams) (*reading, error) {
 			}
 			return info.GitVersion, nil
 		}),
-		served: sync.OnceValues(func() (dynamic.ResourceInterface, error) {
+		served: &servedRules{ask: func() (untyped, error) {
 			rules, _, err := ServedRules(config)
 			return rules, err
-		})}, nil
+		}}}, nil
 }
 
 // A resource lists objects, a page at a time, and watches them.
@@ -247,14 +247,12 @@ func (l *Snapshot) optional(kind tracker.Kind, err error) (missing bool, _ error
 
 // rules lists DeviceTaintRules, in the newest version that is served.
 func (r *reading) rules(ctx context.Context) ([]any, error) {
-	client, err := r.served()
-	if errors.Is(err, ErrNoRules) {
+	if _, err := r.served.connect(false); errors.Is(err, ErrNoRules) {
 		return nil, nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return nil, err
 	}
-	return listAs[resourceapi.DeviceTaintRule](ctx, r, "DeviceTaintRules", client)
+	return listAs[resourceapi.DeviceTaintRule](ctx, r, "DeviceTaintRules", r.served)
 }
 
 // Rules reads DeviceTaintRules, and nothing else.
@@ -287,8 +285,8 @@ func (r *reading) patches(ctx context.Context) ([]any, error) {
 }
 
 // listAs lists objects whose version differs between servers, as *T.
-func listAs[T any](ctx context.Context, r *reading, what string, client dynamic.ResourceInterface) (all []any, _ error) {
-	found, err := list[*unstructured.Unstructured](ctx, r, what, client)
+func listAs[T any](ctx context.Context, r *reading, what string, from untyped) (all []any, _ error) {
+	found, err := list[*unstructured.Unstructured](ctx, r, what, from)
 	if err != nil {
 		return nil, err
 	}
