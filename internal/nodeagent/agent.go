@@ -30,6 +30,10 @@ import (
 const (
 	DefaultInterval = 15 * time.Second
 	pause           = time.Second
+	// kubeletTime is how long the kubelet may take to answer, claimsTime how long the claims of all pods
+	// may: a source that hangs must not stop the agent.
+	kubeletTime = 15 * time.Second
+	claimsTime  = time.Minute
 )
 
 // Options are what an Agent needs. NodeView and Kubelet are required.
@@ -100,12 +104,15 @@ type Agent struct {
 	unread   map[string]string     // source that cannot be read -> the error that is logged
 
 	listing *podresources.Listing // the last one that counts
+
+	kubeletTime, claimsTime time.Duration
 }
 
 // NewAgent returns an agent.
 func NewAgent(o Options) *Agent {
 	o.Interval = cmp.Or(o.Interval, DefaultInterval)
-	return &Agent{Options: o, since: map[Finding]time.Time{}, reported: map[Finding]bool{}, admin: map[string]bool{}, unread: map[string]string{}}
+	return &Agent{Options: o, since: map[Finding]time.Time{}, reported: map[Finding]bool{}, admin: map[string]bool{}, unread: map[string]string{},
+		kubeletTime: kubeletTime, claimsTime: claimsTime}
 }
 
 // Run looks at the node until ctx ends.

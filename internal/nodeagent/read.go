@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
@@ -20,12 +23,12 @@ func (a *Agent) Read(ctx context.Context) (podresources.Input, error) {
 		return podresources.Input{}, err
 	}
 	now := time.Now()
-	listing, err := a.Kubelet.List(ctx, now)
+	listing, err := a.list(ctx, now)
 	if err != nil {
 		return podresources.Input{}, err
 	}
 	in := podresources.Input{Listing: listing, Pods: a.NodeView.Pods()}
-	in.Claims, in.AsOf, err = a.NodeView.Claims(ctx, in.Pods, now)
+	in.Claims, in.AsOf, err = a.claims(ctx, in.Pods, now)
 	if err != nil {
 		asOf := "never"
 		if !in.AsOf.IsZero() {
@@ -48,13 +51,13 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 		a.say(source, err)
 	}
 	var err error
-	in.Listing, err = a.Kubelet.List(ctx, now)
+	in.Listing, err = a.list(ctx, now)
 	note("podresources", err)
 	if in.TooLarge = errors.Is(err, podresources.ErrTooLarge); in.Listing != nil {
 		report.Bytes = in.Listing.Bytes
 	}
 	in.Pods = a.NodeView.Pods()
-	in.Claims, in.AsOf, err = a.NodeView.Claims(ctx, in.Pods, now)
+	in.Claims, in.AsOf, err = a.claims(ctx, in.Pods, now)
 	note("api", err)
 	if a.Checkpoint != "" {
 		in.Checkpoint, err = checkpoint.ReadDRA(a.Checkpoint)
@@ -86,6 +89,20 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 		return known[id]
 	}
 	return in
+}
+
+// list returns what the kubelet says about its pods.
+func (a *Agent) list(ctx context.Context, now time.Time) (*podresources.Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.kubeletTime)
+	defer cancel()
+	return a.Kubelet.List(ctx, now)
+}
+
+// claims returns the claims of pods, see NodeView.Claims.
+func (a *Agent) claims(ctx context.Context, pods []*corev1.Pod, now time.Time) (all []*resourceapi.ResourceClaim, asOf time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, a.claimsTime)
+	defer cancel()
+	return a.NodeView.Claims(ctx, pods, now)
 }
 
 // say logs what is new about a source: another look in which it cannot be read for the same

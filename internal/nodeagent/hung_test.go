@@ -1,0 +1,82 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/dra-steward/dra-steward/pkg/cdi"
+	"github.com/dra-steward/dra-steward/pkg/podresources"
+)
+
+// A hungKubelet accepts calls and does not answer.
+type hungKubelet struct {
+	v1.UnimplementedPodResourcesListerServer
+}
+
+func (hungKubelet) List(ctx context.Context, _ *v1.ListPodResourcesRequest) (*v1.ListPodResourcesResponse, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestHungKubelet: a kubelet that does not answer costs a look its source, and no more time than it may
+// take.
+func TestHungKubelet(t *testing.T) {
+	nodeView, err := NewNodeView(&rest.Config{Host: "127.0.0.1:1"}, "node-1", logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	v1.RegisterPodResourcesListerServer(server, hungKubelet{})
+	kubelet := podresources.New(podresources.Options{Socket: listen(t, server)})
+	defer kubelet.Close()
+	a := NewAgent(Options{Kubelet: kubelet, NodeView: nodeView, CDI: cdi.Options{Dirs: []string{t.TempDir()}}, Log: logr.Discard()})
+	if a.kubeletTime != kubeletTime || a.claimsTime != claimsTime {
+		t.Fatalf("%s for the kubelet, %s for claims", a.kubeletTime, a.claimsTime)
+	}
+	a.kubeletTime = 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if report := a.Look(ctx, time.Now()); ctx.Err() != nil || report.Sources["podresources"] || !report.Sources["api"] || !report.Stale {
+		t.Errorf("%v, %+v", ctx.Err(), report)
+	}
+	if _, err := a.list(ctx, time.Now()); status.Code(errors.Unwrap(err)) != codes.DeadlineExceeded || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+}
+
+// hungServer is an API server that does not answer.
+type hungServer struct{}
+
+func (hungServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestHungServer: an API server that does not answer does not stop the agent either.
+func TestHungServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "127.0.0.1:1", Transport: hungServer{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := NewAgent(Options{NodeView: &NodeView{client: client}})
+		begun := time.Now()
+		_, _, err = a.claims(t.Context(), []*corev1.Pod{podOf("a", "own", "other")}, begun)
+		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took != claimsTime {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
+}
