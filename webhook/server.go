@@ -61,7 +61,7 @@ type Server struct {
 }
 
 // shutdownTimeout bounds the wait for requests in flight. It is longer than the
-// longest timeout that the chart allows a webhook (5 s) by far.
+// longest timeout that the chart gives a webhook (10 s) by far.
 const shutdownTimeout = 20 * time.Second
 
 // lastCall is how long connections may still send requests once no more are accepted:

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -177,12 +178,21 @@ func TestProtectedLabelsRendered(t *testing.T) {
 	}
 }
 
-// TestRequestTimeout: the webhook knows how long API servers wait at most.
+// TestRequestTimeout: the webhook knows how long API servers wait at most, whichever webhook they call.
 func TestRequestTimeout(t *testing.T) {
-	for seconds, want := range map[int]string{5: "5s", 1: "3s"} {
-		r := render(t, with(values{"webhooks": values{"guard": values{"timeoutSeconds": seconds}}}), Options{})
-		if got := argument(t, r.deployment.Spec.Template.Spec.Containers[0], "--request-timeout"); got != want {
-			t.Errorf("the guard answers within %d s: --request-timeout=%s, want %s", seconds, got, want)
+	for _, c := range []struct {
+		guard    int
+		policies bool
+		want     string
+	}{{5, true, "10s"}, {1, true, "10s"}, {5, false, "5s"}, {1, false, "3s"}} {
+		r := render(t, with(values{"webhooks": values{"guard": values{"timeoutSeconds": c.guard}}, "policies": values{"configMaps": c.policies}}), Options{})
+		if got := argument(t, r.deployment.Spec.Template.Spec.Containers[0], "--request-timeout"); got != c.want {
+			t.Errorf("%+v: --request-timeout=%s", c, got)
+		}
+		for _, webhook := range r.validating.Webhooks {
+			if limit, err := time.ParseDuration(c.want); err != nil || time.Duration(*webhook.TimeoutSeconds)*time.Second > limit {
+				t.Errorf("%+v: API servers wait %d s for %s", c, *webhook.TimeoutSeconds, webhook.Name)
+			}
 		}
 	}
 }

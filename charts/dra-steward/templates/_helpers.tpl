@@ -433,11 +433,16 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{- /* The garbage collector works harder before the container runs out of memory. MiB times
-10^6 bytes is 95 % of the limit, or of the node's memory where there is no limit. */ -}}
-{{/* The longest timeout of the webhooks: no API server waits longer. */}}
+{{- /* The timeout of the webhook for policies: compiling them and running their tests takes longer than
+checking an object. */ -}}
+{{- define "dra-steward.policiesTimeout" -}}10{{- end -}}
+
+{{- /* The longest timeout of the webhooks: no API server waits longer. That of pods is always 2. */ -}}
 {{- define "dra-steward.requestTimeout" -}}
-{{- $longest := 1 -}}
+{{- $longest := 2 -}}
+{{- if .Values.policies.configMaps -}}
+{{- $longest = include "dra-steward.policiesTimeout" . | int -}}
+{{- end -}}
 {{- range $name, $webhook := .Values.webhooks -}}
 {{- if kindIs "map" $webhook -}}
 {{- $longest = max $longest (int $webhook.timeoutSeconds) -}}
@@ -446,6 +451,8 @@ annotations:
 {{- $longest -}}
 {{- end -}}
 
+{{- /* The garbage collector works harder before the container runs out of memory. MiB times
+10^6 bytes is 95 % of the limit, or of the node's memory where there is no limit. */ -}}
 {{- define "dra-steward.memoryLimit" -}}
 - name: MEMORY_LIMIT_MIB
   valueFrom:
