@@ -2,6 +2,8 @@ package chart
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -101,5 +103,30 @@ func (a authorCase) run(t *testing.T, policy *admissionregistrationv1.Validating
 	}
 	if text := strings.Join(got, "; "); (text == "") != (a.want == "") || !strings.Contains(text, a.want) {
 		t.Errorf("got %q, want %q", text, a.want)
+	}
+}
+
+// TestNamespaceTwice: a namespace of drivers that is named twice is no object twice, which helm refuses.
+func TestNamespaceTwice(t *testing.T) {
+	twice := []any{"gpu-driver", "nic-driver", "gpu-driver"}
+	objects, err := Render(values{"controller": values{"reactions": values{"enabled": true, "restartDrivers": twice},
+		"rolls": values{"enabled": true, "driverNamespaces": twice, "proofNamespaces": twice}}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, o := range objects {
+		key := fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName())
+		if seen[key] {
+			t.Errorf("%s is there twice", key)
+		}
+		seen[key] = true
+	}
+	if !seen["Role gpu-driver/dra-steward-controller-drivers"] || !seen["RoleBinding nic-driver/dra-steward-controller-drivers"] {
+		t.Errorf("no Role or no RoleBinding for drivers: %v", seen)
+	}
+	text, err := json.Marshal(objects)
+	if err != nil || !strings.Contains(string(text), `"--restart-drivers=gpu-driver,nic-driver"`) {
+		t.Errorf("no argument with each namespace once: %v", err)
 	}
 }
