@@ -85,13 +85,16 @@ func (w World) evicted(taints map[usage.DeviceID][]resourceapi.DeviceTaint) (lea
 	})
 }
 
+// maxSeconds is the longest time that fits into a duration.
+const maxSeconds = int64(1<<63-1) / int64(time.Second)
+
 // endOf returns how long a taint is tolerated, and whether that ends.
 func endOf(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceTaint) (time.Duration, bool) {
 	period := toleration.Evaluator{EmptyEffect: toleration.EmptyEffectNoSchedule}.Evaluate(tolerations, taint)
 	if period.Forever() {
 		return 0, false
 	}
-	return time.Duration(ptr.Deref(period.Seconds, 0)) * time.Second, true
+	return time.Duration(min(ptr.Deref(period.Seconds, 0), maxSeconds)) * time.Second, true
 }
 
 // With is the change that objects make which are created or replaced.

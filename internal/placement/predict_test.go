@@ -130,6 +130,21 @@ func TestTolerationsEnd(t *testing.T) {
 	}
 }
 
+// TestLongTolerations: seconds that are more than a duration holds are the longest one, not at once.
+func TestLongTolerations(t *testing.T) {
+	for _, seconds := range []int64{9_300_000_000, 1<<63 - 1} {
+		long := template("long", 1, func(spec *resourceapi.ResourceClaimSpec) {
+			spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Key: "k", Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoExecute, TolerationSeconds: &seconds}}
+		})
+		world := running(t, two(3, 1, template("one", 1), long), on(pod("late", "long"), "n1"), on(pod("now", "one"), "n1"))
+		got, answer := summary(t, world, tainted(world, "n1"))
+		expect(t, got, "now Lands", "late Lands")
+		if after := answer.Moves[1].After.Duration; after < 292*365*24*time.Hour {
+			t.Errorf("%d s: leaves after %s", seconds, after)
+		}
+	}
+}
+
 func TestWhoCreatesThePodAgain(t *testing.T) {
 	named := func(name, owner string) *corev1.Pod {
 		p := on(pod(name, ""), "n1")
