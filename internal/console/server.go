@@ -124,9 +124,10 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Show makes pages show a fleet.
+// Show makes pages show a fleet. Whether it is current is what Stale says: a fleet may be made of lists
+// that are not.
 func (s *Server) Show(f *fleet.Fleet) {
-	s.next(func(now *shown) { now.fleet, now.at, now.stale = f, s.options.Now(), "" })
+	s.next(func(now *shown) { now.fleet, now.at = f, s.options.Now() })
 }
 
 // Stale makes pages say that what they show is not current, and why. An empty reason ends that.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"net/http"
 	"net/http/cookiejar"
+	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +18,9 @@ import (
 // listening is a console that listens, and a client with its cookie.
 func listening(t *testing.T, options console.Options) (s *console.Server, address string, client *http.Client) {
 	t.Helper()
-	options.Now = time.Now
+	if options.Now == nil {
+		options.Now = time.Now
+	}
 	s, err := console.New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -82,8 +86,7 @@ func fleetOf(t *testing.T, in fleet.Input, before *fleet.Fleet) *fleet.Fleet {
 	return f
 }
 
-// TestEvents: a page hears which cells have changed, when devices come, and when the cluster cannot
-// be read.
+// TestEvents: a page hears which cells have changed, and when devices come.
 func TestEvents(t *testing.T) {
 	s, address, client := listening(t, console.Options{})
 	first := fleetOf(t, hostile("a"), nil)
@@ -100,12 +103,32 @@ func TestEvents(t *testing.T) {
 	if got := next(); !strings.Contains(got, `event: cells`) || !strings.Contains(got, `"cells":[[0,"G"]]`) || !strings.Contains(got, `"Free":1`) {
 		t.Errorf("got %q", got)
 	}
+}
+
+// TestStale: what is not current stays so, since then, until the console says that it is; another fleet
+// does not say it.
+func TestStale(t *testing.T) {
+	var hours atomic.Int64
+	s, address, client := listening(t, console.Options{Now: func() time.Time { return time.Unix(0, 0).Add(time.Duration(hours.Add(1)) * time.Hour) }})
+	s.Show(fleetOf(t, hostile("a"), nil))
+	next, _ := events(t, client, address)
+	_, _ = next(), next()
+	since := regexp.MustCompile(`"since":"[^"]*"`)
 	s.Stale("the API server is away")
-	if got := next(); !strings.Contains(got, `event: stale`) || !strings.Contains(got, "the API server is away") {
-		t.Errorf("got %q", got)
+	began := next()
+	if !strings.Contains(began, `event: stale`) || !strings.Contains(began, "the API server is away") || since.FindString(began) == "" {
+		t.Errorf("got %q", began)
 	}
 	s.Show(fleetOf(t, hostile("b"), nil))
-	if got := next() + next(); !strings.Contains(got, `"reason":""`) || !strings.Contains(got, "event: layout") {
+	if got := next(); !strings.Contains(got, "event: layout") {
+		t.Errorf("got %q", got)
+	}
+	s.Stale("the API server is away for nodes")
+	if got := next(); !strings.Contains(got, `away for nodes`) || since.FindString(got) != since.FindString(began) {
+		t.Errorf("got %q after %q", got, began)
+	}
+	s.Stale("")
+	if got := next(); !strings.Contains(got, `"reason":""`) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -2,19 +2,25 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	reportcmd "github.com/dra-steward/dra-steward/internal/cli/report"
+	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
 	"github.com/dra-steward/dra-steward/internal/report"
 )
@@ -29,8 +35,13 @@ func pages(t *testing.T, files ...string) func(address string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return pagesOf(t, f.server)
+}
+
+// pagesOf returns a function that gets a page of a server.
+func pagesOf(t *testing.T, server *console.Server) func(address string) string {
 	gate := console.NewGate(8080)
-	handler := f.server.Handler(gate)
+	handler := server.Handler(gate)
 	get := func(address string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", address, nil)
 		r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:1"
@@ -113,5 +124,61 @@ func TestPolicies(t *testing.T) {
 	}
 	if strings.Count(body, " = ") < 5 {
 		t.Errorf("the policies have no parameters:\n%s", body)
+	}
+}
+
+// TestFailedRead: after a read that fails, pages say that they are not current until one succeeds, which
+// is tried again although nothing changes.
+func TestFailedRead(t *testing.T) {
+	failed := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			fmt.Fprint(w, `{"major": "1", "minor": "37", "gitVersion": "v1.37.0"}`)
+			return
+		}
+		http.Error(w, "not now", http.StatusInternalServerError)
+		select {
+		case failed <- struct{}{}:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	shown, err := console.New(console.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &feed{server: shown, first: &clusterread.Snapshot{}, streams: cmdutil.Streams{Out: io.Discard, Err: io.Discard}}
+	c := &cobra.Command{}
+	f.source.AddFlags(c)
+	if err := c.ParseFlags([]string{"--server", server.URL, "--kubeconfig", os.DevNull}); err != nil {
+		t.Fatal(err)
+	}
+	f.source.Watcher = clusterread.NewWatcher(io.Discard)
+	get := pagesOf(t, shown)
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	var again atomic.Int64
+	following.Go(func() { f.follow(ctx) })
+	defer following.Wait()
+	defer cancel()
+	once, end := context.WithCancel(ctx)
+	f.source.Watcher.Every(once, time.Millisecond)
+	<-failed
+	end()
+	following.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-failed:
+				again.Add(1)
+			case <-ctx.Done():
+			}
+		}
+	})
+	<-time.After(7 * checkAgain / 2)
+	if page := get("/"); !strings.Contains(page, "Not current since") || !strings.Contains(page, "not now") {
+		t.Error("the page says that it is current")
+	}
+	if again.Load() < 2 {
+		t.Errorf("it is read again %d times", again.Load())
 	}
 }

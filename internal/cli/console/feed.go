@@ -297,7 +297,8 @@ func (f *feed) nodeEvents(ctx context.Context) (all []*corev1.Event, more bool, 
 	return all, false, nil
 }
 
-// follow shows the changes of the cluster until ctx ends.
+// follow shows the changes of the cluster until ctx ends. A read that fails is tried again; until then
+// what is shown is not current.
 func (f *feed) follow(ctx context.Context) {
 	if f.source.Watcher == nil {
 		<-ctx.Done()
@@ -305,28 +306,31 @@ func (f *feed) follow(ctx context.Context) {
 	}
 	ticker := time.NewTicker(checkAgain)
 	defer ticker.Stop()
+	failed := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			f.check("")
-		case <-f.source.Watcher.Changed():
-			begin := time.Now()
-			err := f.refresh(ctx)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil:
-				f.check(err.Error())
-			default:
+			if failed == "" {
 				f.check("")
+				continue
 			}
-			// In a cluster that never rests, this program uses half a core.
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Since(begin)):
-			}
+		case <-f.source.Watcher.Changed():
+		}
+		begin := time.Now()
+		failed = ""
+		if err := f.refresh(ctx); err != nil {
+			failed = err.Error()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		f.check(failed)
+		// In a cluster that never rests, this program uses half a core.
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Since(begin)):
 		}
 	}
 }
