@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,19 +87,19 @@ func (u *uninstall) stopController(ctx context.Context) error {
 		return nil
 	}
 	u.progress.Say("waiting for the controller to stop")
-	holder := ""
+	holder, seen := "", &observed{}
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, u.timeout, true, func(ctx context.Context) (bool, error) {
 		lease, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, u.controller, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
 		if err == nil {
-			holder = heldBy(lease, time.Now())
+			holder = seen.heldBy(lease, time.Now())
 		}
 		return err == nil && holder == "", nil
 	})
 	if err != nil {
-		return fmt.Errorf("the controller did not stop within %s, %q holds its Lease: stop it and try again", u.timeout, holder)
+		return fmt.Errorf("the controller did not stop within %s, %q holds its Lease: stop it and try again, or with a longer --timeout", u.timeout, holder)
 	}
 	return nil
 }
@@ -120,11 +121,23 @@ func (u *uninstall) scaleDown(ctx context.Context) (found bool, err error) {
 	return true, nil
 }
 
-// heldBy returns the holder of a Lease; empty if it has none, or has expired.
-func heldBy(lease *coordinationv1.Lease, now time.Time) string {
+// An observed is a Lease as it was read, and since when it has been so: the times in it are those of the clock of
+// its holder, which may differ from this one.
+type observed struct {
+	spec  coordinationv1.LeaseSpec
+	since time.Time
+}
+
+// heldBy returns the holder of a Lease; empty if it has none, or has not renewed it for as long as it lasts.
+func (o *observed) heldBy(lease *coordinationv1.Lease, now time.Time) string {
 	s := lease.Spec
-	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil ||
-		now.After(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
+	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return ""
+	}
+	if o.since.IsZero() || !equality.Semantic.DeepEqual(o.spec, s) {
+		o.spec, o.since = s, now
+	}
+	if now.Sub(o.since) >= time.Duration(*s.LeaseDurationSeconds)*time.Second {
 		return ""
 	}
 	return *s.HolderIdentity

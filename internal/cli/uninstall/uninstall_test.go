@@ -1,12 +1,18 @@
 package uninstall
 
 import (
+	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 )
 
@@ -29,21 +35,50 @@ func TestOursAndWhatItDoes(t *testing.T) {
 	}
 }
 
+// TestHeldBy: a Lease is held while it is renewed, whatever the clock of its holder says, and not once it has not
+// been renewed for as long as it lasts.
 func TestHeldBy(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	holder, none, seconds, renewed := "a", "", int32(15), metav1.NewMicroTime(now.Add(-10*time.Second))
-	long := metav1.NewMicroTime(now.Add(-16 * time.Second))
-	for name, tt := range map[string]struct {
-		spec coordinationv1.LeaseSpec
-		want string
-	}{
-		"held":     {coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed}, "a"},
-		"expired":  {coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &long}, ""},
-		"released": {coordinationv1.LeaseSpec{HolderIdentity: &none, LeaseDurationSeconds: &seconds, RenewTime: &renewed}, ""},
-		"new":      {coordinationv1.LeaseSpec{}, ""},
+	spec := func(holder string, skew time.Duration) coordinationv1.LeaseSpec {
+		return coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: new(int32(15)), RenewTime: new(metav1.NewMicroTime(now.Add(skew)))}
+	}
+	type read struct {
+		after time.Duration
+		spec  coordinationv1.LeaseSpec
+		want  string
+	}
+	for name, reads := range map[string][]read{
+		"renewed, by a clock that is late": {{0, spec("a", -time.Hour), "a"}, {14 * time.Second, spec("a", -time.Hour+time.Second), "a"}, {28 * time.Second, spec("a", -time.Hour+time.Second), "a"}, {29 * time.Second, spec("a", -time.Hour+time.Second), ""}},
+		"ended, by a clock that is early":  {{0, spec("a", time.Hour), "a"}, {14 * time.Second, spec("a", time.Hour), "a"}, {15 * time.Second, spec("a", time.Hour), ""}},
+		"released":                         {{0, spec("a", 0), "a"}, {time.Second, spec("", time.Second), ""}},
+		"another holder":                   {{0, spec("a", 0), "a"}, {14 * time.Second, spec("b", 0), "b"}, {28 * time.Second, spec("b", 0), "b"}},
+		"new":                              {{0, coordinationv1.LeaseSpec{}, ""}},
 	} {
-		if got := heldBy(&coordinationv1.Lease{Spec: tt.spec}, now); got != tt.want {
-			t.Errorf("%s: held by %q, want %q", name, got, tt.want)
+		var seen observed
+		for _, r := range reads {
+			if got := seen.heldBy(&coordinationv1.Lease{Spec: r.spec}, now.Add(r.after)); got != r.want {
+				t.Errorf("%s: after %s held by %q, want %q", name, r.after, got, r.want)
+			}
 		}
 	}
+}
+
+// TestStopController: the controller is waited for although the clock of its node is late.
+func TestStopController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stops = 20 * time.Second
+		client := fake.NewClientset(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c"}})
+		begun := time.Now()
+		client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			holder, renewed := "a", time.Now().Add(-10*time.Minute).Truncate(2*time.Second)
+			if time.Since(begun) >= stops {
+				holder = ""
+			}
+			return true, &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: new(int32(15)), RenewTime: new(metav1.NewMicroTime(renewed))}}, nil
+		})
+		u := &uninstall{uninstallOptions: uninstallOptions{namespace: "n", controller: "c", timeout: time.Minute}, client: client, out: io.Discard}
+		if err := u.stopController(t.Context()); err != nil || time.Since(begun) != stops {
+			t.Errorf("%v after %s, want %s", err, time.Since(begun), stops)
+		}
+	})
 }
