@@ -3,9 +3,11 @@ package drain
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,5 +77,45 @@ func TestSwitchedOff(t *testing.T) {
 	_, err := o.createOrResume(t.Context(), cmdutil.Streams{Out: &out, Err: &out}, client, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}})
 	if err != nil || len(*written) == 0 {
 		t.Errorf("%v; nothing was written, and it said\n%s", err, out.String())
+	}
+}
+
+// TestKept: a flag that cannot change a drain that exists is refused, and one that asks for what it has is
+// not.
+func TestKept(t *testing.T) {
+	plain := v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}}
+	noted := v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0", Annotations: map[string]string{v1alpha1.ReasonAnnotation: "fan", v1alpha1.TicketAnnotation: "OPS-1"}},
+		Spec: v1alpha1.DeviceDrainSpec{Cordon: &v1alpha1.DrainCordon{Key: "example.com/drain", Value: "a"}}}
+	for name, tt := range map[string]struct {
+		there v1alpha1.DeviceDrain
+		o     drainOptions
+		want  string
+	}{
+		"nothing":             {noted, drainOptions{}, ""},
+		"the same":            {noted, drainOptions{key: "example.com/drain", value: "a", reason: "fan", ticket: "OPS-1"}, ""},
+		"the same by default": {plain, drainOptions{key: v1alpha1.DrainTaintKey, value: "gpu-0"}, ""},
+		"another key":         {plain, drainOptions{key: "example.com/drain"}, `gpu-0 already exists with --cordon-key "dra-steward.io/drain", which stays`},
+		"another value":       {noted, drainOptions{value: "b"}, `--cordon-value "a"`},
+		"another reason":      {noted, drainOptions{reason: "bearing"}, `--reason "fan"`},
+		"a ticket":            {plain, drainOptions{ticket: "OPS-2"}, `--ticket "", which stays as it was created: leave the flag out, or choose another --name`},
+	} {
+		client, written := existing(t, tt.there)
+		tt.o.changed = func(string) bool { return false }
+		_, err := tt.o.createOrResume(t.Context(), cmdutil.Streams{Out: io.Discard, Err: io.Discard}, client, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0"}})
+		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) || len(*written) > 0 {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+// TestActionWithoutDeadline: an action needs a time.
+func TestActionWithoutDeadline(t *testing.T) {
+	o := drainOptions{Drain: clusterwrite.Drain{Action: string(v1alpha1.DeadlineDelete)}, changed: func(flag string) bool { return flag == "deadline-action" }}
+	if err := o.check(); err == nil || !strings.Contains(err.Error(), "--deadline-action: add --deadline") {
+		t.Error(err)
+	}
+	o.Deadline = time.Hour
+	if err := o.check(); err != nil {
+		t.Error(err)
 	}
 }

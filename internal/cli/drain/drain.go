@@ -129,6 +129,8 @@ func (o drainOptions) check() error {
 		return errors.New("--no-headers: only --list has a header")
 	case o.timeout != 0 && !o.wait:
 		return errors.New("--timeout: add --wait")
+	case o.changed("deadline-action") && o.Deadline == 0:
+		return errors.New("--deadline-action: add --deadline; without one, there is no time for the action")
 	case selectsLabels(o.selector):
 		return fmt.Errorf("--selector %s: must be a CEL expression about devices; for the labels of nodes, use '%s'", o.selector, why.Command("dra-steward", "drain", "-l", o.selector))
 	}

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/retry"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -160,6 +162,22 @@ func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Stream
 	return result, err
 }
 
+// checkKept refuses flags with another value than the drain has had since it was created.
+func (o drainOptions) checkKept(there *v1alpha1.DeviceDrain) error {
+	cordon := ptr.Deref(there.Spec.Cordon, v1alpha1.DrainCordon{})
+	for _, kept := range []struct{ flag, given, has string }{
+		{"--cordon-key", o.key, cmp.Or(cordon.Key, v1alpha1.DrainTaintKey)},
+		{"--cordon-value", o.value, cmp.Or(cordon.Value, there.Name)},
+		{"--reason", o.reason, there.Annotations[v1alpha1.ReasonAnnotation]},
+		{"--ticket", o.ticket, there.Annotations[v1alpha1.TicketAnnotation]},
+	} {
+		if kept.given != "" && kept.given != kept.has {
+			return fmt.Errorf("DeviceDrain %s already exists with %s %q, which stays as it was created: leave the flag out, or choose another --name", there.Name, kept.flag, kept.has)
+		}
+	}
+	return nil
+}
+
 // resumeExisting writes the given settings into the drain that exists, which goes on.
 func (o drainOptions) resumeExisting(ctx context.Context, streams cmdutil.Streams, client *drain.Client, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	there, err := client.Get(ctx, wanted.Name)
@@ -172,6 +190,9 @@ func (o drainOptions) resumeExisting(ctx context.Context, streams cmdutil.Stream
 	if there.Status.CompletionTime != nil && (there.Spec.AtEnd == v1alpha1.EndUncordon || there.Spec.WithoutCordon) {
 		return nil, fmt.Errorf("DeviceDrain %s has ended at %s and keeps no pods off its devices since: delete it (dra-steward drain --cancel %[1]s) to drain them again, or choose another --name",
 			there.Name, there.Status.CompletionTime.UTC().Format(time.RFC3339))
+	}
+	if err := o.checkKept(there); err != nil {
+		return nil, err
 	}
 	resumed := there.DeepCopy()
 	resumed.Spec.Paused = false
