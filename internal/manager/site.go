@@ -42,6 +42,8 @@ type site struct {
 	file    config.File
 	files   policyload.Files
 	refused string
+	// tried is the revision of the file when it was last read.
+	tried string
 }
 
 // newSite reads the configuration file and compiles the library. A file that is refused stops no
@@ -106,29 +108,34 @@ func (s *site) ready() error {
 	return s.clusterView.tracked.Ready()
 }
 
-// use puts a file into force with the policies that there are.
-func (s *site) use(file config.File) error {
-	reviewer, err := policyload.NewReviewer(file, s.files, 0)
+// use puts a file into force, with policies and schemas.
+func (s *site) use(file config.File, files policyload.Files) error {
+	reviewer, err := policyload.NewReviewer(file, files, 0)
 	if err != nil {
 		return err
 	}
 	reviewer.InCluster, reviewer.ClusterView, reviewer.ClusterData, reviewer.SelectorTime = true, s.clusterView, s.clusterData, claimTime
-	s.file = file
+	s.file, s.files = file, files
 	s.inForce.Store(&reviewer)
 	return nil
 }
 
-// usePolicies puts other policies and schemas into force.
+// usePolicies puts other policies and schemas into force, with the configuration in force or
+// with a newer file.
 func (s *site) usePolicies(files policyload.Files, _ time.Time) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	before := s.files
-	s.files = files
-	err := s.use(s.file)
-	if err != nil {
-		s.files = before
+	file, err := config.Load(s.path)
+	if err == nil && (file.Revision != s.file.Revision || s.inForce.Load() == nil) {
+		if err = s.use(file, files); err == nil {
+			s.refused = ""
+			return nil
+		}
 	}
-	return err
+	if s.inForce.Load() == nil {
+		return err
+	}
+	return s.use(s.file, files)
 }
 
 // reload reads the file and takes it over if it has changed.
@@ -136,8 +143,14 @@ func (s *site) reload() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	file, err := config.Load(s.path)
-	if err == nil && (file.Revision != s.file.Revision || s.inForce.Load() == nil) {
-		err = s.use(file)
+	if err == nil {
+		if file.Revision != s.file.Revision || s.inForce.Load() == nil {
+			err = s.use(file, s.files)
+		}
+		if s.policies != nil && file.Revision != s.tried {
+			s.policies.Again() // they may have been refused because of the previous file, or be what this one waits for
+		}
+		s.tried = file.Revision
 	}
 	switch {
 	case err == nil:

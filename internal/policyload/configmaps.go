@@ -69,15 +69,18 @@ func NewConfigMaps(p *ConfigMaps, kubeconfig string) (*ConfigMaps, error) {
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = PolicyLabel + "=true" }))
 	p.Lister = p.factory.Core().V1().ConfigMaps().Lister()
 	p.changed = make(chan struct{}, 1)
-	notify := func(any) {
-		select {
-		case p.changed <- struct{}{}:
-		default: // it is known already
-		}
-	}
+	notify := func(any) { p.Again() }
 	_, err = p.factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: notify, UpdateFunc: func(any, any) { notify(nil) }, DeleteFunc: notify})
 	return p, err
+}
+
+// Again loads the policies again: what refused them may have changed.
+func (p *ConfigMaps) Again() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // it is known already
+	}
 }
 
 // Run follows the ConfigMaps until ctx ends.

@@ -14,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/webhook"
 	"github.com/go-logr/logr"
@@ -56,6 +57,8 @@ type reloader struct {
 	file config.File
 	// seen is the revision in force; empty while the file is one that was refused.
 	seen string
+	// tried is the revision of the file when it was last read.
+	tried string
 }
 
 // reviewer returns the Reviewer in force.
@@ -72,45 +75,52 @@ func (c *reloader) reviewer() review.Reviewer {
 // start reads the file for the first time; an error is one of the file.
 func (c *reloader) start(now time.Time) error {
 	file, err := config.Load(c.path)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.use(file, c.files)
 	}
-	return c.use(file, now)
+	if err == nil {
+		c.took(now)
+	}
+	return err
 }
 
-// use puts a file into force, if nothing is wrong with it.
-func (c *reloader) use(file config.File, now time.Time) error {
-	reviewer, err := policyload.NewReviewer(file, c.files, c.cacheBytes)
+// use puts a file into force, with policies and schemas, if nothing is wrong with them.
+func (c *reloader) use(file config.File, files policyload.Files) error {
+	reviewer, err := policyload.NewReviewer(file, files, c.cacheBytes)
 	if err != nil {
 		return err
 	}
-	if err := c.unknownPolicies(file); err != nil {
+	if err := c.unknownPolicies(file, files.Set); err != nil {
 		return err
 	}
-	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(c.files.Set, file.StewardConfiguration, c.cacheBytes); err != nil {
+	if reviewer.GuardPolicies, err = policyload.NewGuardEngine(files.Set, file.StewardConfiguration, c.cacheBytes); err != nil {
 		return file.Locate(err)
 	}
 	c.complete(&reviewer)
 	if c.policies != nil {
 		reviewer.PoliciesSince = c.policies.Status.InForceSince(reviewer.PolicyDigests())
 	}
-	c.file = file
+	c.file, c.files = file, files
 	c.inForce.Store(&reviewer)
-	c.seen = file.Revision
-	c.metrics.loaded(file.Revision, now)
-	for _, i := range reviewer.Expired(now) {
-		c.log.Info("an exemption has expired and is ignored: remove or renew it", "exemption", i, "reason", file.Exemptions[i].Reason)
-	}
 	return nil
+}
+
+// took says that the file in force is the one that there is.
+func (c *reloader) took(now time.Time) {
+	c.seen = c.file.Revision
+	c.metrics.loaded(c.seen, now)
+	for _, i := range c.inForce.Load().Expired(now) {
+		c.log.Info("an exemption has expired and is ignored: remove or renew it", "exemption", i, "reason", c.file.Exemptions[i].Reason)
+	}
 }
 
 // unknownPolicies refuses settings of policies that do not exist. Where ConfigMaps can add
 // the policies later, they are logged instead.
-func (c *reloader) unknownPolicies(file config.File) error {
-	if c.files.Set == nil {
+func (c *reloader) unknownPolicies(file config.File, set *policy.Set) error {
+	if set == nil {
 		return nil
 	}
-	err := file.Locate(policyload.Check(c.files.Set, file.StewardConfiguration, false))
+	err := file.Locate(policyload.Check(set, file.StewardConfiguration, false))
 	if err == nil || c.policies == nil {
 		return err
 	}
@@ -118,31 +128,47 @@ func (c *reloader) unknownPolicies(file config.File) error {
 	return nil
 }
 
-// usePolicies puts other policies and schemas into force, all at once, if the
-// configuration agrees with them.
+// usePolicies puts other policies and schemas into force, all at once, if the configuration
+// agrees with them: the one in force, or a newer file, which comes into force with them.
 func (c *reloader) usePolicies(files policyload.Files, now time.Time) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	before := c.files
-	c.files = files
-	err := c.use(c.file, now)
-	if err != nil {
-		c.files = before
+	file, err := config.Load(c.path)
+	if err == nil && (file.Revision != c.file.Revision || c.inForce.Load() == nil) {
+		if err = c.use(file, files); err == nil {
+			c.took(now)
+			c.log.Info("loaded a new configuration, together with policies", "file", c.path, "revision", file.Revision)
+			return nil
+		}
+	}
+	if c.inForce.Load() == nil {
+		return err
+	}
+	return c.use(c.file, files)
+}
+
+// agrees reports whether a configuration agrees with policies: with their parameters and the
+// schemas of these. It is the one in force, or a newer file that waits for these policies.
+func (c *reloader) agrees(files policyload.Files) error {
+	c.mutex.Lock()
+	inForce := c.file
+	c.mutex.Unlock()
+	err := agree(inForce, files)
+	if err == nil {
+		return nil
+	}
+	if file, unread := config.Load(c.path); unread == nil && file.Revision != inForce.Revision && agree(file, files) == nil {
+		return nil
 	}
 	return err
 }
 
-// agrees reports whether the configuration agrees with policies: with their parameters and
-// the schemas of these.
-func (c *reloader) agrees(files policyload.Files) error {
-	c.mutex.Lock()
-	file := c.file
-	c.mutex.Unlock()
+func agree(file config.File, files policyload.Files) error {
 	if file.Name != "" {
 		file.Name = filepath.Base(file.Name) // the author of a ConfigMap does not know our folders
 	}
-	_, err := policyload.NewEngine(files.Set, file.StewardConfiguration, -1)
-	return file.Locate(err)
+	_, err := policyload.NewReviewer(file, files, -1)
+	return err
 }
 
 // run follows the file until ctx ends.
@@ -165,9 +191,14 @@ func (c *reloader) reload() {
 		return
 	}
 	if err == nil {
-		err = c.use(file, time.Now())
+		err = c.use(file, c.files)
+		if c.policies != nil && file.Revision != c.tried {
+			c.policies.Again() // they may have been refused because of the previous file, or be what this one waits for
+		}
+		c.tried = file.Revision
 	}
 	if err == nil {
+		c.took(time.Now())
 		c.log.Info("loaded a new configuration", "file", c.path, "revision", file.Revision)
 		return
 	}
