@@ -23,7 +23,7 @@ func (o serveOptions) furnish(site *reloader, clusterView *ClusterView, registry
 		return err
 	}
 	merger, err := o.merger(clusterView, registry, log)
-	site.slices = merger
+	site.slices, site.patchWriter = merger, o.patchWriter
 	return err
 }
 

@@ -53,6 +53,8 @@ type reloader struct {
 	authors review.SliceAuthors
 	// slices writes patches into slices; nil leaves them alone.
 	slices review.Slices
+	// patchWriter is the user who has them written.
+	patchWriter string
 	// file is the one in force.
 	file config.File
 	// seen is the revision in force; empty while the file is one that was refused.
@@ -67,7 +69,7 @@ func (c *reloader) reviewer() review.Reviewer {
 	if c.guards {
 		reviewer.Impacts = c.guard
 	}
-	reviewer.Slices, reviewer.SliceAuthors = c.slices, &c.authors
+	reviewer.Slices, reviewer.SliceAuthors, reviewer.PatchWriter = c.slices, &c.authors, c.patchWriter
 	reviewer.Profile.Minor = cmp.Or(reviewer.Profile.Minor, c.minor())
 	return reviewer
 }

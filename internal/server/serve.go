@@ -46,7 +46,7 @@ type serveOptions struct {
 	kubeconfig                             string
 	policies                               []string
 	policyNamespace, policyStatus          string
-	patches, patchRecords                  string
+	patches, patchRecords, patchWriter     string
 	logLevel, logFormat                    string
 	decisions                              webhook.DecisionSettings
 	tracing                                tracingOptions
@@ -309,6 +309,7 @@ func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap in that namespace in which the controller reports the state of the policies")
 	f.StringVar(&o.patches, "patches", string(materialize.None), "write patched values into published slices: none, materialize (needs --live-data), or restore to remove them")
 	f.StringVar(&o.patchRecords, "patch-records", "", "ConfigMaps (namespace/prefix) in which the controller records the original values of drivers")
+	f.StringVar(&o.patchWriter, "patch-writer", "", "user name of the controller, which updates slices so that patched values are written into them: no rule about authors checks its updates that change attributes and capacity at most")
 }
 
 // certificate is that of the Secret of --certificate-secret, nil for the files of

@@ -93,6 +93,9 @@ type Reviewer struct {
 	Slices Slices
 	// SliceAuthors remembers who publishes for a driver; nil does not.
 	SliceAuthors *SliceAuthors
+	// PatchWriter is the user who writes slices so that patches are merged into them. The rules about
+	// authors do not check its updates that change attributes and capacity at most.
+	PatchWriter string
 	// InCluster leaves out the rules that only repeat the API server, for use
 	// behind one.
 	InCluster bool
@@ -414,6 +417,11 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	}
 	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
 		ClusterView: r.ClusterView, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings()}
+	if merges, err := k.mergesPatches(r, obj, old, req); err != nil {
+		return nil, nil, err
+	} else if merges {
+		conditions.Author = nil
+	}
 	if r.exemptions.system(req) {
 		conditions.ClusterView = nil // rules about the cluster only warn, and components read no warnings
 	}

@@ -92,6 +92,20 @@ func (k kindOf[T]) sliceAuthors(r Reviewer, object *T, old func() (*T, error), r
 	return r.SliceAuthors, nil
 }
 
+// mergesPatches reports whether a write of a slice is one of r.PatchWriter that publishes nothing new.
+func (k kindOf[T]) mergesPatches(r Reviewer, object *T, old func() (*T, error), req Request) (bool, error) {
+	slice, is := any(object).(*resourceapi.ResourceSlice)
+	if !is || r.PatchWriter == "" || req.User == nil || req.User.Username != r.PatchWriter {
+		return false, nil
+	}
+	before, err := old()
+	if err != nil {
+		return false, err
+	}
+	stored, _ := any(before).(*resourceapi.ResourceSlice)
+	return stored != nil && publishesSame(stored, slice), nil
+}
+
 // publishesSame reports whether two slices differ in attributes and capacity at most.
 func publishesSame(a, b *resourceapi.ResourceSlice) bool {
 	return apiequality.Semantic.DeepEqual(withoutValues(a), withoutValues(b))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -144,6 +145,52 @@ func TestSliceAuthorsAreBounded(t *testing.T) {
 	} {
 		if first := r.SliceAuthors.First(at[0], at[1]); first != want {
 			t.Errorf("%s: first %q, want %q", at, first, want)
+		}
+	}
+}
+
+// TestPatchWriter: the user who has patches merged is no driver and on no node of a slice. Its updates that change
+// attributes and capacity at most are stored, and those of no other user.
+func TestPatchWriter(t *testing.T) {
+	const writer, other = "system:serviceaccount:dra-steward:controller", "system:serviceaccount:net:driver"
+	plain := publishedSlice(t, "gpu.example.com", nil)
+	merged := publishedSlice(t, "gpu.example.com", func(s *resourceapi.ResourceSlice) {
+		s.Annotations = map[string]string{"dra-steward.io/materialized": "{}"}
+		s.Spec.Devices[0].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: new("a")}}
+	})
+	tainted := publishedSlice(t, "gpu.example.com", func(s *resourceapi.ResourceSlice) {
+		s.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "example.com/x", Effect: resourceapi.DeviceTaintEffectNoExecute}}
+	})
+	for rule, c := range map[string]v1alpha1.StewardConfiguration{
+		"slice-driver-author": {Drivers: map[string]v1alpha1.Driver{"gpu.example.com": {Users: []string{"system:serviceaccount:gpu:driver"}}}},
+		"slice-node-author":   {Rules: map[string]v1alpha1.Rule{"slice-node-author": {Severity: "error"}}},
+	} {
+		r, err := review.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.InCluster, r.PatchWriter = true, writer
+		for _, step := range []struct {
+			what, user  string
+			object, old []byte
+			denied      bool
+		}{
+			{"patches are merged", writer, merged, plain, false},
+			{"patches are taken out", writer, plain, merged, false},
+			{"the driver has merged them already", writer, plain, plain, false},
+			{"another user changes attributes", other, merged, plain, true},
+			{"a taint", writer, tainted, plain, true},
+			{"a new slice", writer, merged, nil, true},
+		} {
+			user := who(step.user)
+			user.Extra = map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/node-name": {"node-2"}}
+			answer, err := r.Validate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), Object: step.object, Old: step.old, User: user, Now: time.Unix(1_800_000_000, 0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.Denied() != step.denied || step.denied != strings.Contains(fmt.Sprint(answer.Findings), rule) {
+				t.Errorf("%s, %s: denied %v: %v", rule, step.what, answer.Denied(), answer.Findings)
+			}
 		}
 	}
 }

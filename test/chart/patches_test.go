@@ -32,6 +32,9 @@ func TestPatchesInSlices(t *testing.T) {
 				t.Errorf("%s: %s names the ConfigMaps of what drivers said: %t, want %t", mode, name, got, rights)
 			}
 		}
+		if got := strings.Contains(files["templates/deployment.yaml"], "--patch-writer=system:serviceaccount:dra-steward:dra-steward-controller\n"); got != rights {
+			t.Errorf("%s: the webhook knows who has patches written: %t, want %t", mode, got, rights)
+		}
 		for _, name := range []string{"deployment.yaml", "controller-deployment.yaml"} {
 			if !strings.Contains(files["templates/"+name], "--patches="+mode) {
 				t.Errorf("%s: %s has another mode", mode, name)

@@ -469,6 +469,9 @@ checking an object. */ -}}
 {{- define "dra-steward.controllerAccount" -}}
 {{- include "dra-steward.accountName" (dict "component" .Values.controller "default" (include "dra-steward.controllerName" .)) -}}
 {{- end -}}
+{{- define "dra-steward.controllerUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "dra-steward.controllerAccount" . }}
+{{- end -}}
 {{- define "dra-steward.nodeAccount" -}}
 {{- include "dra-steward.accountName" (dict "component" .Values.node "default" (include "dra-steward.nodeName" .)) -}}
 {{- end -}}

@@ -110,7 +110,7 @@ has({{ . }}.spec) && !{{ . }}.spec.?paused.orValue(false) && !{{ . }}.spec.?undo
 {{- define "dra-steward.notOurs" -}}
 - name: not-our-controller
   expression: >-
-    request.userInfo.username != 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "dra-steward.controllerAccount" . }}'
+    request.userInfo.username != '{{ include "dra-steward.controllerUser" . }}'
 {{- end -}}
 
 {{- /* The controllers that remove pods of which nothing is left; validate.PodRemovers. */ -}}
