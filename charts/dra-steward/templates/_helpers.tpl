@@ -193,6 +193,25 @@ review.DefaultSystemUsers and our own scheduler. */ -}}
 {{- toJson $users -}}
 {{- end -}}
 
+{{- /* Behind those of the site, as JSON: the claims of proofs tolerate the cordon of their device and the taint that
+is the cause, without an end. Only the controller creates them. */ -}}
+{{- define "dra-steward.proofExemptions" -}}
+{{- $namespaces := list -}}
+{{- if include "dra-steward.proofs" . -}}
+{{- $namespaces = append $namespaces .Values.controller.reactions.proofs.namespace -}}
+{{- end -}}
+{{- if include "dra-steward.rolls" . -}}
+{{- $namespaces = concat $namespaces .Values.controller.rolls.proofNamespaces -}}
+{{- end -}}
+{{- $exemptions := list -}}
+{{- with uniq $namespaces -}}
+{{- $exemptions = append $exemptions (dict "rules" (list "DRA-TOL-002" "DRA-TOL-003" "DRA-TOL-004" "DRA-TOL-005")
+  "namespaces" . "users" (list (include "dra-steward.controllerUser" $)) "expires" "9999-12-31T00:00:00Z"
+  "reason" "the claim of a proof tolerates the cordon of its device and the taint that is the cause") -}}
+{{- end -}}
+{{- toJson $exemptions -}}
+{{- end -}}
+
 {{- /* The configuration file: what the site sets, nothing that it leaves to upstream. */ -}}
 {{- define "dra-steward.config" -}}
 {{- include "dra-steward.requireNames" . -}}
@@ -229,7 +248,7 @@ protectedLabels:
   tenant: {{ . | quote }}
   {{- end }}
 {{- end }}
-{{- with .Values.exemptions }}
+{{- with concat (.Values.exemptions | default list) (include "dra-steward.proofExemptions" . | fromJsonArray) }}
 exemptions:
   {{- toYaml . | nindent 2 }}
 {{- end }}
