@@ -83,6 +83,22 @@ func (p *ConfigMaps) Again() {
 	}
 }
 
+// Start puts the policies into force that are stored now, as far as nothing is wrong with them, before they are followed.
+func (p *ConfigMaps) Start(ctx context.Context) error {
+	list, err := p.client.CoreV1().ConfigMaps(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: PolicyLabel + "=true"})
+	if err != nil {
+		return err
+	}
+	var all []*corev1.ConfigMap
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	if err = p.take(ctx, all); err != nil {
+		err = p.takeOthers(ctx, all, err)
+	}
+	return err
+}
+
 // Run follows the ConfigMaps until ctx ends.
 func (p *ConfigMaps) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
@@ -124,7 +140,7 @@ func (p *ConfigMaps) load(ctx context.Context) {
 	}
 	problems := p.problemsOf(err)
 	if !p.loaded.Load() {
-		err = errors.Join(err, p.takeOthers(ctx, all, problems))
+		err = errors.Join(err, p.takeOthers(ctx, all, err))
 	}
 	p.Metrics.refused()
 	p.Status.refused(problems)
@@ -147,21 +163,21 @@ func (p *ConfigMaps) take(ctx context.Context, all []*corev1.ConfigMap) error {
 	return nil
 }
 
-// takeOthers puts the policies of those ConfigMaps into force that no problem is in.
-func (p *ConfigMaps) takeOthers(ctx context.Context, all []*corev1.ConfigMap, problems []policystatus.Problem) error {
+// takeOthers puts the policies of those ConfigMaps into force that no problem is in; err is why not all are in force.
+func (p *ConfigMaps) takeOthers(ctx context.Context, all []*corev1.ConfigMap, err error) error {
 	for {
+		problems := p.problemsOf(err)
 		others := slices.DeleteFunc(slices.Clone(all), func(c *corev1.ConfigMap) bool {
 			return slices.ContainsFunc(problems, func(problem policystatus.Problem) bool { return problem.ConfigMap == c.Name })
 		})
 		if len(others) == len(all) {
 			return errors.New("no policies of ConfigMaps are in force")
 		}
-		err := p.take(ctx, others)
-		if err == nil {
+		if err = p.take(ctx, others); err == nil {
 			p.Log.Info("left out the ConfigMaps with policies that are refused", "inForce", len(others), "of", len(all))
 			return nil
 		}
-		all, problems = others, p.problemsOf(err)
+		all = others
 	}
 }
 

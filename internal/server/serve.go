@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -224,7 +225,15 @@ func (o serveOptions) site(ctx context.Context, clusterView *ClusterView, regist
 			return nil, err
 		}
 	}
-	return site, site.start(time.Now())
+	err = site.start(time.Now())
+	if err != nil && site.policies != nil {
+		// The file may be for policies that replace those of the library.
+		if problem := site.policies.Start(ctx); problem != nil {
+			return nil, errors.Join(err, fmt.Errorf("with the policies of the ConfigMaps: %w", problem))
+		}
+		err = nil
+	}
+	return site, err
 }
 
 // configMaps follow the policies of a namespace.

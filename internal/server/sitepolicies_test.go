@@ -20,6 +20,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/pkg/policy"
+	"github.com/dra-steward/dra-steward/policies"
 )
 
 // ownPolicy is the text of a policy of a site with one parameter.
@@ -139,6 +140,24 @@ func TestCorrectedConfiguration(t *testing.T) {
 	}
 	if _, found := site.reviewer().Policies.Set().Policy("ACME-GPU-001"); !found {
 		t.Error("the policies are not in force")
+	}
+}
+
+// TestStartWithReplacedPolicy: a file starts the webhook if it fits the policies of the ConfigMaps, which replace those
+// of the library. Any other file stops it.
+func TestStartWithReplacedPolicy(t *testing.T) {
+	text, err := policies.Files.ReadFile("unknown-key/policy.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t, stored(strings.Replace(string(text), "items: {type: string}", "items: {type: [string, object]}", 1)))
+	c.configure("policies: {parameters: {DRA-TOL-008: {keys: [{key: example.com/a}]}}}")
+	if site := c.site(); site.seen == "" || testutil.ToFloat64(site.metrics.failed) != 0 {
+		t.Error("the file is not in force")
+	}
+	c.configure("policies: {parameters: {DRA-TOL-008: {keys: [1]}}}")
+	if _, err := c.options.site(t.Context(), nil, prometheus.NewRegistry(), logr.Discard()); err == nil || !strings.Contains(err.Error(), "config.yaml:3:") {
+		t.Errorf("a file that fits no policies: %v", err)
 	}
 }
 
