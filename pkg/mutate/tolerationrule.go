@@ -6,6 +6,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -158,6 +160,16 @@ func (e *tolerationEdit) warn(format string, args ...any) {
 	e.Warnings = append(e.Warnings, Warning{Path: e.list.path, Message: fmt.Sprintf(format, args...)})
 }
 
+// checkNamespaces refuses what no namespace is named, such as a pattern: it would match nothing.
+func checkNamespaces(names []string, at *field.Path) error {
+	for i, name := range names {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return field.Invalid(at.Index(i), name, "no namespace has this name, and patterns are not supported: list the names")
+		}
+	}
+	return nil
+}
+
 // validateTolerations refuses what could not be written or could never hold.
 func validateTolerations(site *v1alpha1.Tolerations) error {
 	if site == nil {
@@ -170,6 +182,9 @@ func validateTolerations(site *v1alpha1.Tolerations) error {
 		}
 		if len(rule.Add) == 0 && rule.DefaultSeconds == nil && rule.MaxSeconds == nil {
 			return fmt.Errorf("%s: changes nothing: set add, defaultSeconds or maxSeconds", at)
+		}
+		if err := checkNamespaces(rule.Namespaces, settingsPath.Child("tolerations", "rules").Index(i).Child("namespaces")); err != nil {
+			return err
 		}
 		for name, seconds := range map[string]*int64{"defaultSeconds": rule.DefaultSeconds, "maxSeconds": rule.MaxSeconds} {
 			if seconds != nil && *seconds < 0 {

@@ -69,6 +69,7 @@ func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 		if len(e.Namespaces)+len(e.Users)+len(e.Groups) == 0 && e.NamespaceSelector == nil {
 			errs = append(errs, field.Required(at, "name namespaces, users or groups; for everybody there is rules.<ID>.severity"))
 		}
+		errs = append(errs, checkNamespaces(e.Namespaces, at.Child("namespaces")))
 		selector, err := protectedSelector(c.ProtectedLabels, e.NamespaceSelector, at.Child("namespaceSelector"))
 		errs, selectors = append(errs, err), append(selectors, selector)
 	}

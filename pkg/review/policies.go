@@ -46,6 +46,7 @@ func PolicySettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 		if len(n.Names) == 0 && n.NamespaceSelector == nil {
 			errs = append(errs, field.Required(inside.Child("names"), "name the namespaces, or select them; for all of them there is policies.modes"))
 		}
+		errs = append(errs, checkNamespaces(n.Names, inside.Child("names")))
 		selector, err := protectedSelector(c.ProtectedLabels, n.NamespaceSelector, inside.Child("namespaceSelector"))
 		errs = append(errs, err)
 		modes, parameters, err := policyChoices(inside, n.Modes, n.Parameters)

@@ -37,6 +37,18 @@ func checkProtectedLabels(p v1alpha1.ProtectedLabels) error {
 // means that each namespace is a tenant.
 func (r Reviewer) TenantLabel() string { return r.protected.Tenant }
 
+// checkNamespaces refuses what no namespace is named, such as a pattern: it would match nothing. An empty name matches
+// nothing either, and does not look like a pattern.
+func checkNamespaces(names []string, at *field.Path) error {
+	var errs []error
+	for i, name := range names {
+		if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+			errs = append(errs, field.Invalid(at.Index(i), name, "no namespace has this name, and patterns are not supported: list the names, or select by a protected label (namespaceSelector)"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // protectedSelector parses a selector of namespaces; nil means none. It rejects labels that
 // are not protected: any user who may label a namespace could match such a selector.
 func protectedSelector(p v1alpha1.ProtectedLabels, s *metav1.LabelSelector, at *field.Path) (labels.Selector, error) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
@@ -75,6 +76,32 @@ func TestSelectedByLabel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPatternsOfNamespaces: a pattern matches no namespace, so it is refused with its place.
+func TestPatternsOfNamespaces(t *testing.T) {
+	file, err := config.Parse("site.yaml", []byte(`apiVersion: dra-steward.io/v1alpha1
+kind: StewardConfiguration
+exemptions:
+- {rules: [claim-empty], namespaces: [ml, "team-*"], reason: a, expires: 2099-01-01T00:00:00Z}
+policies:
+  namespaces:
+  - {names: [Team-A], modes: {DRA-TOL-001: "off"}}
+defaults:
+  tolerations:
+    rules:
+    - {namespaces: [""], maxSeconds: 5}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = review.New(file.StewardConfiguration)
+	for _, want := range []string{`site.yaml:4:43: exemptions[0].namespaces[1]: Invalid value: "team-*": no namespace has this name`,
+		`site.yaml:7:14: policies.namespaces[0].names[0]: Invalid value: "Team-A"`, `site.yaml:11:21: defaults.tolerations.rules[0].namespaces[0]: Invalid value: ""`} {
+		if got := fmt.Sprint(file.Locate(err)); !strings.Contains(got, want) {
+			t.Errorf("%s lacks %q", got, want)
+		}
 	}
 }
 
