@@ -2,11 +2,13 @@ package chart
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -167,6 +169,43 @@ func TestNamesAndLabels(t *testing.T) {
 		if template.Labels["example.com/team"] != "infra" || template.Labels["app.kubernetes.io/name"] != "gpu" {
 			t.Errorf("pods of component %q have the labels %v", component, template.Labels)
 		}
+	}
+}
+
+// TestLabelsOnce: a key that several values and the chart set is rendered once, as kustomize and Flux ask. The value for
+// fewer objects counts, and no value changes a label that selects.
+func TestLabelsOnce(t *testing.T) {
+	all := func(value string) values {
+		return values{"team": value, "helm.sh/chart": value, "app.kubernetes.io/component": value, "pod-security.kubernetes.io/enforce": value, "rbac.authorization.k8s.io/aggregate-to-view": value}
+	}
+	more := func() values { return values{"enabled": true, "labels": all("monitor")} }
+	v := everywhere(values{"podLabels": all("pod")})
+	v["podLabels"], v["commonLabels"] = all("pods"), all("common")
+	v["monitoring"] = values{"podMonitor": more(), "serviceMonitor": more(), "alerts": more(), "dashboard": more()}
+	v["node"] = values{"enabled": true, "createNamespace": true, "namespace": "nodes", "podLabels": all("pod")}
+	v["controller"] = values{"podLabels": all("pod"), "reactions": values{"enabled": true, "proofs": values{"enabled": true, "createNamespace": true}}}
+	files, err := Manifests(with(v), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct{ file, label string }{
+		{"configmap", "team: common"}, {"configmap", "helm.sh/chart: common"}, {"podmonitor", "team: monitor"}, {"deployment", "team: pods"}, {"controller-deployment", "team: pod"},
+		{"deployment", "app.kubernetes.io/component: webhook"}, {"proof-namespace", "enforce: restricted"}, {"node-namespace", "enforce: privileged"},
+	} {
+		if !strings.Contains(files["templates/"+want.file+".yaml"], want.label) {
+			t.Errorf("%s lacks %s", want.file, want.label)
+		}
+	}
+	delete(files, "templates/NOTES.txt")
+	for name, text := range files {
+		decoder := yaml.NewDecoder(strings.NewReader(text))
+		for err == nil {
+			err = decoder.Decode(new(any))
+		}
+		if err != io.EOF {
+			t.Errorf("%s: %v", name, err)
+		}
+		err = nil
 	}
 }
 

@@ -20,14 +20,10 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
+{{- /* Each key once, as kustomize and Flux ask: labels that select, more, those of all objects, our own. */ -}}
 {{- define "dra-steward.componentLabels" -}}
-{{ include "dra-steward.componentSelectorLabels" . }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := dict "app.kubernetes.io/version" .root.Chart.AppVersion "app.kubernetes.io/managed-by" .root.Release.Service "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- merge (include "dra-steward.componentSelectorLabels" . | fromYaml) (.more | default dict) (.root.Values.commonLabels | default dict) $own | toYaml -}}
 {{- end -}}
 
 {{- define "dra-steward.selectorLabels" -}}
@@ -442,10 +438,8 @@ topologySpreadConstraints:
 {{- /* Labels and annotations of the pods of a component. */ -}}
 {{- define "dra-steward.podMetadata" -}}
 labels:
-  {{- include "dra-steward.componentLabels" (dict "root" .root "component" .name) | nindent 2 }}
-  {{- with merge (dict) (.component.podLabels | default dict) .root.Values.podLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- $more := merge (dict) (.component.podLabels | default dict) (.root.Values.podLabels | default dict) }}
+  {{- include "dra-steward.componentLabels" (dict "root" .root "component" .name "more" $more) | nindent 2 }}
 {{- with merge (dict) (.annotations | default dict) (.component.podAnnotations | default dict) .root.Values.podAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
