@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
@@ -42,7 +43,7 @@ type serveOptions struct {
 	memory                                 int64 // the limit, 0 for none
 	shutdownDelay, requestTimeout          time.Duration
 	liveData, guard, podDeletions          bool
-	driverPods                             bool
+	driverPods, extendedResources          bool
 	foresight, reactions                   bool
 	kubeconfig                             string
 	policies                               []string
@@ -159,7 +160,7 @@ func (o serveOptions) newServer(site *reloader, clusterView *ClusterView, certif
 		Mutating:      webhook.Mutating(site.reviewer, recorded.options),
 		Validating:    site.validating(recorded.options),
 		Guarding:      site.guarding(recorded.options),
-		Pods:          webhook.ExtendedResources(site.reviewer, recorded.options),
+		Pods:          o.pods(site, recorded.options),
 		CertDir:       o.certDir,
 		Certificate:   certificate,
 		ShutdownDelay: o.shutdownDelay,
@@ -173,6 +174,14 @@ func (o serveOptions) newServer(site *reloader, clusterView *ClusterView, certif
 		Metrics: recorded.options.Metrics,
 		Log:     log,
 	}
+}
+
+// pods checks pods with extended resources. Switched off, it admits those that the API server sends still.
+func (o serveOptions) pods(site *reloader, options webhook.Options) admission.Handler {
+	if !o.extendedResources {
+		return admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
+	}
+	return webhook.ExtendedResources(site.reviewer, options)
 }
 
 // tenant returns the tenant of a namespace, by the label that the configuration names. It reads
@@ -313,6 +322,7 @@ func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.BoolVar(&o.foresight, "guard-foresight", false, "with --guard and --live-data: also read nodes, ResourceClaimTemplates and PodGroups, to tell which of the pods that a write evicts do not land again")
 	f.BoolVar(&o.podDeletions, "pod-deletions", false, "check deletions and evictions of pods: read the claims and pods of the cluster, to refuse forced deletion of pods that hold devices")
 	f.BoolVar(&o.driverPods, "driver-pods", false, "check deletions and evictions of the pods of drivers that the configuration lists (driverPods): read the claims and pods of the cluster, to refuse them while claims on the node are prepared")
+	f.BoolVar(&o.extendedResources, "extended-resources", true, "check new pods at POST /pods; false admits all pods that are sent still")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library; a policy replaces another with the same code (repeatable)")
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace of additional policies, in ConfigMaps with the label dra-steward.io/policy=true")
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap in that namespace in which the controller reports the state of the policies")

@@ -46,9 +46,9 @@ func pod(limits ...string) string {
 // TestExtendedResourcesSent: pods with an implicit name are sent to the webhook of the chart,
 // those with a declared name to that of the controller, and no other pods.
 func TestExtendedResourcesSent(t *testing.T) {
-	off := values{"extendedResources": values{"enabled": false}}
-	if found := find(render(t, with(off), Options{}).hooks(), extendedresources.ImplicitWebhook); found != nil {
-		t.Error("pods are sent although extendedResources.enabled is false")
+	off := render(t, with(values{"extendedResources": values{"enabled": false}}), Options{})
+	if find(off.hooks(), extendedresources.ImplicitWebhook) != nil || !slices.Contains(off.deployment.Spec.Template.Spec.Containers[0].Args, "--extended-resources=false") {
+		t.Error("pods are sent, or checked, although extendedResources.enabled is false")
 	}
 	r := render(t, with(nil), Options{})
 	implicitHook := find(r.hooks(), extendedresources.ImplicitWebhook)
