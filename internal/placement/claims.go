@@ -54,6 +54,9 @@ func (n *needs) open(on *node) []*resourceapi.ResourceClaim {
 // needs finds the claims of a pod; a reason is about all nodes.
 func (s *Simulation) needs(pod *corev1.Pod) (*needs, Reason) {
 	n := &needs{requests: requestsOf(pod), pod: pod, serial: s.made}
+	if reason := cut(pod, nil); reason.Kind != "" {
+		return n, reason
+	}
 	for i := range pod.Spec.ResourceClaims {
 		claim, reason := s.claimFor(pod, &pod.Spec.ResourceClaims[i])
 		switch {
@@ -67,6 +70,9 @@ func (s *Simulation) needs(pod *corev1.Pod) (*needs, Reason) {
 		default:
 			n.allocated = append(n.allocated, claim)
 		}
+	}
+	if reason := cut(pod, n.missing); reason.Kind != "" {
+		return n, reason
 	}
 	for _, claim := range n.missing {
 		for _, name := range classesOf(claim) {

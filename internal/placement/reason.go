@@ -33,6 +33,8 @@ const (
 	ClaimInUse Kind = "ClaimInUse"
 	// SelectorError: a selector fails, and kube-scheduler stops.
 	SelectorError Kind = "SelectorError"
+	// TooLarge: the pod or a claim is larger than is read.
+	TooLarge Kind = "TooLarge"
 	// Gang: the pods of the PodGroup do not all land.
 	Gang Kind = "Gang"
 	// NoNodes: there is no node.

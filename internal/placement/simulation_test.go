@@ -2,6 +2,8 @@ package placement_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,4 +183,30 @@ func TestSharesAndCounters(t *testing.T) {
 	devices.Spec.Pool.ResourceSliceCount = 2
 	world = placement.World{View: tracker.Merge(class(), counters, devices), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}}
 	expect(t, place(t, world.Begin(), pod("a", "one"), pod("b", "one"), pod("c", "one")), "n1", "n1", "Taken ")
+}
+
+// TestLargerThanIsRead: of a pod, template or claim beyond the bound no place is looked for. It keeps what it takes.
+func TestLargerThanIsRead(t *testing.T) {
+	long := func(s *resourceapi.ResourceClaimSpec) {
+		for i := range s.Devices.Requests {
+			s.Devices.Requests[i].Exactly.Selectors = slices.Repeat([]resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: "true || " + strings.Repeat(" ", 9<<10) + "true"}}}, 8)
+		}
+	}
+	selects := pod("selects", "one")
+	selects.Spec.NodeSelector = map[string]string{}
+	for i := range 5_000 {
+		selects.Spec.NodeSelector[fmt.Sprintf("%040d", i)] = "x"
+	}
+	world := keptWorld(t, running(t, two(1, 1, template("one", 1), template("large", 1, long)), pod("large", "large"), pod("fits", "one")))
+	s := world.Begin()
+	for _, p := range kept(t, []*corev1.Pod{selects, pod("another", "large")}) {
+		r, err := s.Fits(t.Context(), p)
+		if err != nil || r.Reason.Kind != placement.TooLarge {
+			t.Errorf("%s: %+v, %v", p.Name, r.Reason, err)
+		}
+	}
+	r, err := s.Fits(t.Context(), pod("next", "one"))
+	if err != nil || r.Reason.Kind != placement.Taken {
+		t.Errorf("the devices of a large claim: %+v, %v", r, err)
+	}
 }

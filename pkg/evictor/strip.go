@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/compact"
 )
 
 // StripPod is a transform for the informer of pods. It keeps the fields that decisions, API
@@ -24,11 +26,11 @@ func strip(pod *corev1.Pod) *corev1.Pod {
 	m := pod.ObjectMeta
 	kept := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
-		Labels: m.Labels, OwnerReferences: m.OwnerReferences,
+		Labels: compact.Labels(m.Labels), OwnerReferences: compact.Owner(&m),
 		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
 	}}
 	kept.Spec.NodeName = pod.Spec.NodeName
-	kept.Spec.ResourceClaims = pod.Spec.ResourceClaims
+	kept.Spec.ResourceClaims = compact.Claims(pod)
 	kept.Spec.SchedulingGroup = pod.Spec.SchedulingGroup
 	kept.Spec.Priority = pod.Spec.Priority
 	kept.Status.Phase = pod.Status.Phase

@@ -33,7 +33,8 @@ const (
 // all pods of the namespace: a tenant can write 1.4 MB of them, which take 11 MB of memory and milliseconds
 // for each pod. The Eviction API has the selector as it is stored, and decides.
 func trimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
-	kept := &policyv1.PodDisruptionBudget{ObjectMeta: trimMeta(b.ObjectMeta), Spec: b.Spec}
+	kept := &policyv1.PodDisruptionBudget{ObjectMeta: trimMeta(b.ObjectMeta)}
+	kept.Spec.Selector, kept.Spec.UnhealthyPodEvictionPolicy = b.Spec.Selector, b.Spec.UnhealthyPodEvictionPolicy
 	kept.OwnerReferences, kept.Generation = nil, b.Generation
 	if large(kept.Spec.Selector) {
 		kept.Spec.Selector = &metav1.LabelSelector{}

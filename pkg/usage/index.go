@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/internal/compact"
 )
 
 // A DeviceID names a device. The device of a claim can be unpublished: the claim holds it
@@ -426,7 +428,8 @@ func handler[T *resourceapi.ResourceClaim | *corev1.Pod | *policyv1.PodDisruptio
 
 // Trim is a transform for the informers of an [Index]. It keeps the fields of claims, pods and
 // PodDisruptionBudgets that the index reads, of pods without claims little more than their
-// names, and the owners of pods.
+// names. Of owners it keeps the controller. It keeps no labels of a pod with more than 256, or 16 KiB
+// of them, and no claims of a pod that does not run and names more than 256.
 func Trim(object any) (any, error) {
 	switch object := object.(type) {
 	case *corev1.Pod:
@@ -444,7 +447,7 @@ func Trim(object any) (any, error) {
 func trimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
-		OwnerReferences: m.OwnerReferences, DeletionTimestamp: m.DeletionTimestamp,
+		OwnerReferences: compact.Owner(&m), DeletionTimestamp: m.DeletionTimestamp,
 	}
 }
 
@@ -454,10 +457,10 @@ func trimPod(pod *corev1.Pod) *corev1.Pod {
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
 	}
 	kept := &corev1.Pod{ObjectMeta: trimMeta(pod.ObjectMeta)}
-	kept.Labels = pod.Labels // budgets select by them
+	kept.Labels = compact.Labels(pod.Labels) // budgets select by them
 	kept.Spec.NodeName = pod.Spec.NodeName
 	kept.Spec.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
-	kept.Spec.ResourceClaims = pod.Spec.ResourceClaims
+	kept.Spec.ResourceClaims = compact.Claims(pod)
 	kept.Spec.SchedulingGroup = pod.Spec.SchedulingGroup
 	kept.Status.Phase = pod.Status.Phase
 	kept.Status.ResourceClaimStatuses = pod.Status.ResourceClaimStatuses
