@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,13 +103,21 @@ func (m *misses) add(i int, kind Kind, message string) {
 	}
 }
 
+// mostMisses bounds the bytes of what is known of nodes: each pod can be of another kind.
+const mostMisses = 16 << 20
+
+// perKind is about what a kind takes apart from its nodes.
+const perKind = 512
+
 // missesOf returns what is known of pods that ask for the same.
 func (s *Simulation) missesOf(pod *corev1.Pod, needs *needs) *misses {
 	key := kindOf(pod, needs)
 	m := s.misses[key]
 	if m == nil {
 		m = &misses{why: make([]uint8, len(s.nodes)), example: map[Kind]string{}}
-		s.misses[key] = m
+		if (len(s.misses)+1)*(len(s.nodes)+perKind) <= mostMisses {
+			s.misses[key] = m
+		}
 	}
 	return m
 }
@@ -132,7 +141,9 @@ func kindOf(pod *corev1.Pod, needs *needs) string {
 		asked.Affinity = &corev1.Affinity{NodeAffinity: pod.Spec.Affinity.NodeAffinity}
 	}
 	for _, claim := range needs.missing {
-		asked.Missing = append(asked.Missing, claim.Spec)
+		spec := claim.Spec
+		spec.Devices.Config = nil // it decides nothing
+		asked.Missing = append(asked.Missing, spec)
 	}
 	for _, claim := range needs.allocated {
 		asked.Allocated = append(asked.Allocated, nameOf(claim).String())
@@ -146,7 +157,8 @@ func kindOf(pod *corev1.Pod, needs *needs) string {
 	if err != nil || asked.Ports > 0 {
 		return string(uidOf(pod))
 	}
-	return string(key)
+	sum := sha256.Sum256(key) // tenants write what is in it
+	return string(sum[:])
 }
 
 // reason is why no node is suitable: of the nodes that come closest.

@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -209,4 +210,29 @@ func TestLargerThanIsRead(t *testing.T) {
 	if err != nil || r.Reason.Kind != placement.Taken {
 		t.Errorf("the devices of a large claim: %+v, %v", r, err)
 	}
+}
+
+// TestMemoryOfKinds: pods that differ, each by tens of kilobytes, leave little behind.
+func TestMemoryOfKinds(t *testing.T) {
+	world, pods := two(1, 1), make([]*corev1.Pod, 200)
+	long := map[string]string{}
+	for i := range 500 {
+		long[fmt.Sprintf("%060d", i)] = "x"
+	}
+	for i := range pods {
+		pods[i] = pod(fmt.Sprint("p", i), "")
+		pods[i].Spec.NodeSelector = long
+		pods[i].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(i), resource.DecimalSI)
+	}
+	s := world.Begin()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	place(t, s, pods...)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 2<<20 {
+		t.Errorf("%d bytes are kept", kept)
+	}
+	runtime.KeepAlive(s)
 }
