@@ -54,7 +54,7 @@ type Snapshot struct {
 func (l *Snapshot) World(patched bool) placement.World {
 	return placement.World{
 		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: l.Templates, Groups: l.Groups,
-		Patched: patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes,
+		Patched: patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes, Steps: placement.ManySteps,
 	}
 }
 

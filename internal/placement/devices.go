@@ -271,22 +271,50 @@ type Allocator struct {
 	// Slices returns those for a node.
 	Slices func(node string) []*resourceapi.ResourceSlice
 	Cache  *dracel.Cache
+	// Steps are how many are left for searches with the allocator; nil is ManySteps for each.
+	Steps *int
 }
 
 // ErrStops is for what kube-scheduler stops at, on whichever node: a selector that fails.
 var ErrStops = errors.New("kube-scheduler stops")
 
+// ErrSlow is for claims for which neither devices nor the lack of them are found in time. kube-scheduler gives up a node
+// after ten seconds, and begins again later.
+var ErrSlow = errors.New("the search for devices takes too long")
+
+// ManySteps bound the search for the devices of one claim to seconds: claims can be written for which it takes days.
+const ManySteps = 200_000
+
+// steps is a context that ends after so many looks at it: the allocator looks once in each step.
+type steps struct {
+	context.Context
+	left *int
+}
+
+func (s steps) Err() error {
+	if *s.left--; *s.left < 0 {
+		return ErrSlow
+	}
+	return s.Context.Err()
+}
+
 // On returns an allocation for each claim, or none and the message of the allocator, which is
-// usually empty. An error that wraps ErrStops is about the claims, not about the node.
+// usually empty. An error that wraps ErrStops is about the claims, not about the node; ErrSlow is about both.
 func (a Allocator) On(ctx context.Context, node *corev1.Node, claims []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, message string, _ error) {
 	allocator, err := structured.NewAllocator(ctx, a.Features, a.State, a.Classes, a.Slices(node.Name), a.Cache)
 	if err != nil {
 		return nil, "", fmt.Errorf("allocator of kube-scheduler: %w", err)
 	}
-	results, err = allocator.Allocate(ctx, node, claims)
+	left := a.Steps
+	if left == nil {
+		left = new(ManySteps)
+	}
+	results, err = allocator.Allocate(steps{ctx, left}, node, claims)
 	switch {
 	case ctx.Err() != nil:
 		return nil, "", ctx.Err()
+	case *left < 0:
+		return nil, "", ErrSlow
 	case errors.Is(err, structured.ErrFailedAllocationOnNode):
 		return nil, err.Error(), nil
 	case err != nil:

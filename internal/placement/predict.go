@@ -124,14 +124,16 @@ func (w World) Predict(ctx context.Context, change Change) (Answer, error) {
 
 // sample lets the pods land once, and then in other orders.
 func (p *prediction) sample(ctx context.Context) error {
-	first, err := p.play(ctx, p.base.Clone(), nil)
+	s := p.base.Clone()
+	first, err := p.play(ctx, s, nil)
 	if err != nil {
 		return err
 	}
 	p.fill(first)
+	p.base.slow = s.slow // the same kinds are slow in another order
 	tries := 1 + len(p.moves)*len(p.base.nodes)
 	for seed := range uint64(max(2, min(samples, sampled/tries))) {
-		s := p.base.Clone()
+		s = p.base.Clone()
 		s.quiet = true
 		s.ByChance(seed + 1)
 		results, err := p.play(ctx, s, rand.New(rand.NewPCG(seed+1, 2)))

@@ -1,6 +1,8 @@
 package placement_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -188,5 +190,50 @@ func TestRestarted(t *testing.T) {
 	expect(t, got, "a Waits")
 	if !answer.Moves[0].IfRestarted {
 		t.Error("the pod keeps running")
+	}
+}
+
+// endless is a template for which the allocator tries all combinations of a node's devices, in vain.
+func endless(name string, count int) *resourceapi.ResourceClaimTemplate {
+	return template(name, int64(count), func(s *resourceapi.ResourceClaimSpec) {
+		for _, name := range []string{"b", "c"} {
+			s.Devices.Requests = append(s.Devices.Requests, resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", Count: 1}})
+		}
+		s.Devices.Constraints = []resourceapi.DeviceConstraint{{Requests: []string{"b", "c"}, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(driver + "/none"))}}
+	})
+}
+
+// TestSearchIsBounded: waiting pods for which the allocator searches for days do not keep an answer about others.
+func TestSearchIsBounded(t *testing.T) {
+	world := two(1, 24, template("one", 1))
+	world = running(t, world, on(pod("leaves", "one"), "n1"))
+	for i := range 8 {
+		name := fmt.Sprint("endless-", i)
+		world.Templates, world.Pods = append(world.Templates, endless(name, 8+i)), append(world.Pods, pod(name, name))
+	}
+	got, answer := summary(t, world, tainted(world, "n1"))
+	expect(t, got, "leaves Lands")
+	for _, m := range answer.Waiting {
+		if m.Reason == nil || m.Reason.Kind != placement.Slow || m.Reason.Message != "the search for devices takes too long" {
+			t.Errorf("%s: %+v", m.Pod, m.Reason)
+		}
+	}
+}
+
+// TestContextEnds: an answer ends with its context, whatever keeps it.
+func TestContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	plain := two(1, 1)
+	for i := range 3 {
+		plain.Pods = append(plain.Pods, pod(fmt.Sprint(i), ""))
+	}
+	grouped := two(1, 1)
+	grouped.Pods = []*corev1.Pod{pod("a", "missing")}
+	grouped.Pods[0].Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
+	for _, world := range []placement.World{plain, grouped} {
+		if _, err := world.Predict(ctx, tainted(world, "n1")); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
 	}
 }

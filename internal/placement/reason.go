@@ -34,6 +34,8 @@ const (
 	ClaimInUse Kind = "ClaimInUse"
 	// SelectorError: a selector fails, and kube-scheduler stops.
 	SelectorError Kind = "SelectorError"
+	// Slow: the search for devices takes too long.
+	Slow Kind = "Slow"
 	// TooLarge: the pod or a claim is larger than is read.
 	TooLarge Kind = "TooLarge"
 	// Gang: the pods of the PodGroup do not all land.
@@ -109,9 +111,8 @@ const mostMisses = 16 << 20
 // perKind is about what a kind takes apart from its nodes.
 const perKind = 512
 
-// missesOf returns what is known of pods that ask for the same.
-func (s *Simulation) missesOf(pod *corev1.Pod, needs *needs) *misses {
-	key := kindOf(pod, needs)
+// missesOf returns what is known of pods of one kind.
+func (s *Simulation) missesOf(key string) *misses {
 	m := s.misses[key]
 	if m == nil {
 		m = &misses{why: make([]uint8, len(s.nodes)), example: map[Kind]string{}}
@@ -161,6 +162,9 @@ func kindOf(pod *corev1.Pod, needs *needs) string {
 	return string(sum[:])
 }
 
+// tooSlow is the reason of pods for which the search for devices takes too long.
+func tooSlow() Reason { return Reason{Kind: Slow, Message: ErrSlow.Error()} }
+
 // reason is why no node is suitable: of the nodes that come closest.
 func (m *misses) reason(s *Simulation) Reason {
 	if len(s.nodes) == 0 {
@@ -208,7 +212,7 @@ func (s *Simulation) search(ctx context.Context, r *Result, needs *needs, seen *
 			nodes = append(nodes, s.nodes[i])
 		}
 	}
-	empty := Allocated(func(func(*resourceapi.ResourceClaim) bool) {})
+	empty, left := Allocated(func(func(*resourceapi.ResourceClaim) bool) {}), max(s.most>>s.dear, fewest)
 	tries := []struct {
 		kind    Kind
 		message string
@@ -228,12 +232,13 @@ func (s *Simulation) search(ctx context.Context, r *Result, needs *needs, seen *
 	for _, try := range tries {
 		for _, n := range nodes {
 			allocator, claims := s.devices, slices.Clone(needs.open(n))
+			allocator.Steps = &left
 			detail, applies := try.change(&allocator, claims)
-			if !applies {
+			if !applies || left < 0 {
 				continue
 			}
 			results, _, err := allocator.On(ctx, n.Node, claims)
-			if err != nil && !errors.Is(err, ErrStops) {
+			if err != nil && !errors.Is(err, ErrStops) && !errors.Is(err, ErrSlow) {
 				return err
 			}
 			if results != nil {
@@ -242,6 +247,9 @@ func (s *Simulation) search(ctx context.Context, r *Result, needs *needs, seen *
 				return nil
 			}
 		}
+	}
+	if left < 0 {
+		s.dear++
 	}
 	r.Reason.Message = plural.Of(r.Reason.Nodes[Devices], "node") + " without suitable devices"
 	return nil

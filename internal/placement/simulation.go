@@ -31,6 +31,12 @@ type Simulation struct {
 	// misses are the nodes that pods of one kind do not fit on. Placing others takes
 	// more, so that this stays; Remove forgets it.
 	misses map[string]*misses
+	// slow are the kinds of pods for which the search for devices takes too long.
+	slow map[string]bool
+	// dear counts the searches for what is in the way that used all their steps.
+	dear int
+	// most are the steps of the search for one kind.
+	most int
 	// chance selects nodes, nil selects those with the most free cpu and memory.
 	chance *rand.Rand
 	// quiet does not look for what of devices is in the way.
@@ -47,6 +53,7 @@ func (s *Simulation) Clone() *Simulation {
 	c.devices.State.AllocatedDevices = s.devices.State.AllocatedDevices.Clone()
 	c.devices.State.AllocatedSharedDeviceIDs = s.devices.State.AllocatedSharedDeviceIDs.Clone()
 	c.devices.State.AggregatedCapacity = s.devices.State.AggregatedCapacity.Clone()
+	c.slow = maps.Clone(s.slow)
 	c.claims, c.pods, c.nodes, c.misses = maps.Clone(s.claims), maps.Clone(s.pods), slices.Clone(s.nodes), cloneMisses(s.misses)
 	return &c
 }
@@ -147,8 +154,16 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 		r.Reason = reason
 		return r, nil
 	}
-	seen := s.missesOf(pod, needs)
+	key, left := kindOf(pod, needs), s.steps()
+	if s.slow[key] {
+		r.Reason = tooSlow()
+		return r, nil
+	}
+	seen := s.missesOf(key)
 	for i := range s.order(pod, seen) {
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
 		if seen.why[i] != 0 {
 			continue
 		}
@@ -157,13 +172,10 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 			seen.add(i, kind, message)
 			continue
 		}
-		claims, message, err := s.on(ctx, s.nodes[i].Node, needs)
+		claims, message, err := s.on(ctx, s.nodes[i].Node, needs, &left)
 		switch {
-		case errors.Is(err, ErrStops):
-			r.Reason = Reason{Kind: SelectorError, Message: err.Error()}
-			return r, nil
 		case err != nil:
-			return r, err
+			return r, s.ended(err, key, &r.Reason)
 		case claims == nil && len(needs.open(s.nodes[i])) > 0:
 			seen.add(i, Devices, message)
 			continue
@@ -181,13 +193,41 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 	return r, nil
 }
 
+// ended turns an error that is about the pod into a reason.
+func (s *Simulation) ended(err error, kind string, reason *Reason) error {
+	switch {
+	case errors.Is(err, ErrStops):
+		*reason = Reason{Kind: SelectorError, Message: err.Error()}
+	case errors.Is(err, ErrSlow):
+		s.slow[kind], *reason = true, tooSlow()
+	default:
+		return err
+	}
+	return nil
+}
+
+// The steps of the searches of one kind of pods, of some 10 µs each: those of World.Steps, and more with more nodes, up to a
+// multiple. To find that 7 free devices are not 8 takes 128. With each kind that has used its steps, others get half of
+// them, down to the fewest: a tenant can write many kinds.
+const (
+	kindSteps, nodeSteps, mostTimes = 5_000, 100, 8
+	fewest, fewestOfNode            = 200, 4
+)
+
+func (s *Simulation) steps() int {
+	most := min(s.most+nodeSteps*len(s.nodes), mostTimes*s.most)
+	return max(most>>len(s.slow), fewest+fewestOfNode*len(s.nodes))
+}
+
 // on allocates the devices of the claims that have none.
-func (s *Simulation) on(ctx context.Context, node *corev1.Node, needs *needs) ([]*resourceapi.ResourceClaim, string, error) {
+func (s *Simulation) on(ctx context.Context, node *corev1.Node, needs *needs, left *int) ([]*resourceapi.ResourceClaim, string, error) {
 	open := needs.open(s.nodes[s.byName[node.Name]])
 	if len(open) == 0 {
 		return nil, "", nil
 	}
-	results, message, err := s.devices.On(ctx, node, open)
+	allocator := s.devices
+	allocator.Steps = left
+	results, message, err := allocator.On(ctx, node, open)
 	if results == nil || err != nil {
 		return nil, message, err
 	}
@@ -225,6 +265,9 @@ func (s *Simulation) Place(ctx context.Context, pods ...*corev1.Pod) ([]Result, 
 
 // together places the members of a gang, or one pod.
 func (s *Simulation) together(ctx context.Context, pods []*corev1.Pod, members []int, least int, results []Result) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	var before *Simulation
 	running := 0
 	if least > 0 {
@@ -245,6 +288,7 @@ func (s *Simulation) together(ctx context.Context, pods []*corev1.Pod, members [
 	if landed+running >= least {
 		return nil
 	}
+	before.slow, before.dear = s.slow, s.dear
 	*s = *before
 	for _, m := range members {
 		if results[m].Lands() {

@@ -38,6 +38,8 @@ type World struct {
 	// Gates are those of the scheduler. The zero value is the defaults of the newest
 	// Kubernetes that is supported.
 	Gates gates.Gates
+	// Steps bound the search for the devices of pods of one kind; 0 for what lets a server answer within a second.
+	Steps int
 	// Notes go into every answer: what could not be read.
 	Notes []string
 }
@@ -54,7 +56,7 @@ func (w World) Begin() *Simulation {
 	features := Known(w.Gates).Features
 	s := &Simulation{
 		slices: seen, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, templates: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{},
-		groups: map[types.NamespacedName]*schedulingapi.PodGroup{}, pods: map[types.UID]*corev1.Pod{}, misses: map[string]*misses{},
+		groups: map[types.NamespacedName]*schedulingapi.PodGroup{}, pods: map[types.UID]*corev1.Pod{}, misses: map[string]*misses{}, slow: map[string]bool{}, most: cmp.Or(w.Steps, kindSteps),
 		devices: Allocator{Features: features, State: Allocated(slices.Values(w.Claims)), Classes: Classes{w.View}, Slices: ByNode(seen), Cache: NewCache(features)},
 		classes: extendedClasses(w.View),
 	}

@@ -30,6 +30,9 @@ func (q *question) verdict(ctx context.Context, report *Explanation) error {
 		return nil
 	}
 	report.Message = found.message
+	if report.Message == placement.ErrSlow.Error() {
+		return nil
+	}
 	if len(q.others) > 0 && report.Message == "" {
 		alone := *q
 		alone.others = nil
@@ -77,7 +80,7 @@ func (q *question) allocate(ctx context.Context) (found allocation, _ error) {
 	for _, node := range q.nodes {
 		results, message, err := allocator.On(ctx, node, claims)
 		switch {
-		case errors.Is(err, placement.ErrStops):
+		case errors.Is(err, placement.ErrStops), errors.Is(err, placement.ErrSlow):
 			found.message = err.Error()
 			return found, nil
 		case err != nil:

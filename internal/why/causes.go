@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -39,6 +40,9 @@ func (q *question) causes(ctx context.Context, report *Explanation) []Cause {
 	}
 	if slices.ContainsFunc(all, func(c Cause) bool { return c.Kind == ClassMissing }) {
 		return all
+	}
+	if report.Message == placement.ErrSlow.Error() { // with a change as well
+		return append(all, Cause{Kind: Combination, Claim: q.claim.Name, Message: report.Message})
 	}
 	all = append(all, q.changes(ctx, report)...)
 	if len(q.others) > 0 && !slices.ContainsFunc(all, func(c Cause) bool { return c.Sufficient }) {

@@ -277,3 +277,25 @@ func BenchmarkExplain(b *testing.B) {
 		}
 	}
 }
+
+// TestSlow: of a claim for which the allocator searches for days, the answer says so within seconds.
+func TestSlow(t *testing.T) {
+	c := claim("c", func(c *resourceapi.ResourceClaim) {
+		c.Spec.Devices.Requests = nil
+		for _, name := range []string{"a", "b", "c"} {
+			c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{
+				DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}})
+		}
+		c.Spec.Devices.Requests[0].Exactly.Count = 12
+		c.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{Requests: []string{"b", "c"}, MatchAttribute: new(resourceapi.FullyQualifiedName("gpu.example.com/none"))}}
+	})
+	w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(24)...)), Claims: []*resourceapi.ResourceClaim{c}}
+	report, err := w.Explain(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "the search for devices takes too long"
+	if report.Verdict != Unsatisfiable || report.Message != want || len(report.Causes) != 1 || report.Causes[0].Message != want {
+		t.Errorf("got %s %q, %+v", report.Verdict, report.Message, report.Causes)
+	}
+}

@@ -165,7 +165,7 @@ func short(r *placement.Reason) string {
 		placement.Taken: "devices are allocated", placement.Tainted: "devices are tainted", placement.Devices: "no suitable devices",
 		placement.Kept: "its claim is named, stays allocated", placement.NoOwner: "no controller creates it again", placement.NodeGone: "its DaemonSet runs it on that node only",
 		placement.Resources: "cpu, memory or pods of nodes", placement.NodeSelector: "node selector or affinity", placement.NodeTaint: "taints of nodes",
-		placement.Unschedulable: "nodes are unschedulable", placement.Gang: "not enough of its PodGroup", placement.TooLarge: "larger than is read",
+		placement.Unschedulable: "nodes are unschedulable", placement.Gang: "not enough of its PodGroup", placement.Slow: "the search takes too long", placement.TooLarge: "larger than is read",
 	}
 	return cmp.Or(words[r.Kind], r.Message)
 }
