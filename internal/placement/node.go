@@ -17,13 +17,15 @@ import (
 // amounts are those of resources: thousandths of cpu, whole units of others.
 type amounts map[corev1.ResourceName]int64
 
+// mostAmount bounds what counts of one resource: tenants request as much as 63 bits hold, of which the sum must not overflow.
+const mostAmount = 1 << 48
+
 func amountsOf(list corev1.ResourceList) amounts {
 	all := make(amounts, len(list))
 	for name, quantity := range list {
-		if name == corev1.ResourceCPU {
+		all[name] = min(quantity.Value(), mostAmount)
+		if name == corev1.ResourceCPU && all[name] < mostAmount/1000 {
 			all[name] = quantity.MilliValue()
-		} else {
-			all[name] = quantity.Value()
 		}
 	}
 	return all

@@ -236,3 +236,19 @@ func TestMemoryOfKinds(t *testing.T) {
 	}
 	runtime.KeepAlive(s)
 }
+
+// TestAmountsDoNotOverflow: no request makes place on a node, whether its pod waits or names its node.
+func TestAmountsDoNotOverflow(t *testing.T) {
+	for name, other := range map[corev1.ResourceName]string{corev1.ResourceCPU: "Resources ", corev1.ResourceMemory: "n1"} { // the other pod requests cpu
+		for _, request := range []string{"9223372036854775807", "9223372036854776", "9223372036854775807m"} {
+			asks := func(of string) *corev1.Pod {
+				p := pod(of, "")
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{name: resource.MustParse(request)}
+				return p
+			}
+			world := two(1, 1)
+			world.Nodes, world.Pods = world.Nodes[:1], []*corev1.Pod{on(asks("a"), "n1"), on(asks("b"), "n1")}
+			expect(t, place(t, world.Begin(), asks("c"), pod("d", "")), "Resources ", other)
+		}
+	}
+}
