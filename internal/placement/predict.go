@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -106,7 +107,12 @@ const sampled = 400_000
 // Predict returns what a change does. It takes all evictions to succeed: a PodDisruptionBudget
 // delays pods, it does not change where they land.
 func (w World) Predict(ctx context.Context, change Change) (Answer, error) {
-	p := w.prediction(change)
+	before, ready, err := w.ready(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	p := w.prediction(change, ready)
+	maps.Copy(p.base.slow, before.slow)
 	if len(p.steps) > 0 {
 		if err := p.sample(ctx); err != nil {
 			return Answer{}, err
@@ -156,6 +162,8 @@ type prediction struct {
 	// taints are those of devices after the change.
 	taints map[usage.DeviceID][]resourceapi.DeviceTaint
 	steps  []step
+	// late are the pods that are placed after all others.
+	late []*corev1.Pod
 	// waiting are the UIDs of pods that wait already.
 	waiting map[types.UID]bool
 	order   []types.UID
@@ -166,26 +174,41 @@ type step struct {
 	leave, place []*corev1.Pod
 }
 
-func (w World) prediction(change Change) *prediction {
+// ready are the pods that wait although there is a place for them. kube-scheduler does not place them, for what is not
+// looked at, such as another scheduler or a volume. They must not keep devices from others.
+func (w World) ready(ctx context.Context) (*Simulation, map[types.UID]bool, error) {
+	s, ready := w.Begin(), map[types.UID]bool{}
+	s.quiet = true
+	results, err := s.Place(ctx, waitingPods(w.Pods)...)
+	for _, r := range results {
+		ready[uidOf(r.Pod)] = r.Lands()
+	}
+	return s, ready, err
+}
+
+func (w World) prediction(change Change, ready map[types.UID]bool) *prediction {
 	after := change.After
 	p := &prediction{base: after.Begin(), moves: map[types.UID]*Move{}, left: map[types.UID]map[usage.DeviceID]bool{}, waiting: map[types.UID]bool{}}
-	p.answer = Answer{Moves: []Move{}, Notes: slices.Clone(after.Notes)}
-	taints := after.taints()
-	p.taints = taints
-	leaving := union(change.Leaving, newly(after.evicted(taints), w.Evicted()))
+	p.answer, p.taints = Answer{Moves: []Move{}, Notes: slices.Clone(after.Notes)}, after.taints()
+	leaving := union(change.Leaving, newly(after.evicted(p.taints), w.Evicted()))
 	p.keep(slices.DeleteFunc(slices.Clone(leaving), func(l Leaving) bool { return slices.Contains(change.Gone, l.Pod.Spec.NodeName) }))
 	for _, pod := range after.Pods {
 		if pod.DeletionTimestamp != nil {
 			p.base.Remove(pod)
 		}
 	}
-	queue := waitingPods(after.Pods)
-	for _, pod := range queue {
+	first := step{}
+	for _, pod := range waitingPods(after.Pods) {
 		p.waiting[uidOf(pod)] = true
 		p.add(pod, pod, 0)
+		if ready[uidOf(pod)] {
+			p.late = append(p.late, pod)
+		} else {
+			first.place = append(first.place, pod)
+		}
 	}
-	first := step{place: slices.Concat(queue, change.Arriving)}
 	for _, pod := range change.Arriving {
+		first.place = append(first.place, pod)
 		p.add(pod, pod, 0)
 	}
 	var at time.Duration
@@ -202,11 +225,11 @@ func (w World) prediction(change Change) *prediction {
 		case slices.Contains(change.Gone, l.Pod.Spec.NodeName) && m.ownerKind() == "DaemonSet":
 			m.Verdict, m.Reason = Never, &Reason{Kind: NodeGone, Message: "its DaemonSet runs it on that node only"}
 		default:
-			p.left[uidOf(next)] = p.devicesLeft(l.Pod, taints, change.Leaving)
+			p.left[uidOf(next)] = p.devicesLeft(l.Pod, p.taints, change.Leaving)
 			first.place = append(first.place, next)
 		}
 	}
-	if len(first.leave)+len(first.place) > 0 {
+	if len(first.leave)+len(first.place)+len(p.late) > 0 {
 		p.steps = append(p.steps, first)
 	}
 	return p
@@ -331,7 +354,11 @@ func (p *prediction) play(ctx context.Context, s *Simulation, chance *rand.Rand)
 		}
 		queue = waiting
 	}
-	return last, nil
+	results, err := s.Place(ctx, p.late...)
+	for _, r := range results {
+		last[uidOf(r.Pod)] = r
+	}
+	return last, err
 }
 
 // verdict is that of a result: a claim that is kept has the devices that the pod has to leave.

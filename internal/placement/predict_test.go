@@ -237,3 +237,16 @@ func TestContextEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsThatWaitWithAPlace: kube-scheduler does not place them now, so they keep no device from a pod that leaves.
+func TestPodsThatWaitWithAPlace(t *testing.T) {
+	world := running(t, two(1, 1, template("one", 1)), on(pod("leaves", "one"), "n1"))
+	other := pod("of-another-scheduler", "one")
+	other.Spec.Priority = ptr.To(int32(1000))
+	world.Pods = append(world.Pods, other)
+	got, answer := summary(t, world, tainted(world, "n1"))
+	expect(t, got, "leaves Lands")
+	if len(answer.Waiting) != 1 || answer.Waiting[0].Verdict != placement.Waits {
+		t.Errorf("waiting: %+v", answer.Waiting)
+	}
+}
