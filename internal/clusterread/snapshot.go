@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -45,6 +46,8 @@ type Snapshot struct {
 	// Server is the version of the API server; Scheduler that of kube-scheduler, if its
 	// metrics were read. They are empty if they are not known.
 	Server, Scheduler string
+	// At is when a cluster was read; zero for files.
+	At time.Time
 	// Gates are the feature gates of kube-scheduler, if they were asked for.
 	Gates gates.Gates
 	Waiting
@@ -54,7 +57,7 @@ type Snapshot struct {
 func (l *Snapshot) World(patched bool) placement.World {
 	return placement.World{
 		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: l.Templates, Groups: l.Groups,
-		Patched: patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes, Steps: placement.ManySteps,
+		Patched: patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes, Steps: placement.ManySteps, Now: l.At,
 	}
 }
 
@@ -98,7 +101,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 	}
 	defer r.progress.End()
 	defer r.ahead.end()
-	l := &Snapshot{}
+	l := &Snapshot{At: time.Now()}
 	if err := l.readServer(r); err != nil {
 		return nil, err
 	}

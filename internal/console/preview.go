@@ -204,7 +204,7 @@ func siblingsText(n int, first string) string {
 // worldOf is what decides where pods land.
 func worldOf(in fleet.Input) placement.World {
 	return placement.World{View: in.View, Claims: in.Claims, Pods: in.Pods, Nodes: in.Nodes, Templates: in.Templates, Groups: in.Groups,
-		NoNodes: in.Nodes != nil && len(in.Nodes) == 0, IncompletePools: in.IncompletePools, Gates: in.Gates}
+		NoNodes: in.Nodes != nil && len(in.Nodes) == 0, IncompletePools: in.IncompletePools, Gates: in.Gates, Now: in.At}
 }
 
 // landing is the answer of whatif drain.

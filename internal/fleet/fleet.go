@@ -11,6 +11,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -59,6 +60,8 @@ type Input struct {
 	Gates           gates.Gates
 	// Server is the version of the API server, empty if it is not known.
 	Server string
+	// At is when a cluster was read; zero for files.
+	At time.Time
 	// Notes are about what could not be read.
 	Notes []string
 }

@@ -168,7 +168,7 @@ func (f *Foresight) world() placement.World {
 	minor := f.view.Minor()
 	return placement.World{
 		View: f.view.Snapshot(), Claims: placement.Stored[*resourceapi.ResourceClaim](f.claims), Pods: placement.Stored[*corev1.Pod](f.pods), Nodes: placement.Stored[*corev1.Node](f.nodes),
-		Templates: placement.Stored[*resourceapi.ResourceClaimTemplate](f.templates), Gates: f.view.Gates(minor), IncompletePools: minor != 0 && minor < 35,
+		Templates: placement.Stored[*resourceapi.ResourceClaimTemplate](f.templates), Gates: f.view.Gates(minor), IncompletePools: minor != 0 && minor < 35, Now: time.Now(),
 	}
 }
 

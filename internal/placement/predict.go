@@ -193,7 +193,7 @@ func (w World) prediction(change Change, ready map[types.UID]bool) *prediction {
 	leaving := union(change.Leaving, newly(after.evicted(p.taints), w.Evicted()))
 	p.keep(slices.DeleteFunc(slices.Clone(leaving), func(l Leaving) bool { return slices.Contains(change.Gone, l.Pod.Spec.NodeName) }))
 	for _, pod := range after.Pods {
-		if pod.DeletionTimestamp != nil {
+		if after.ends(pod) {
 			p.base.Remove(pod)
 		}
 	}

@@ -250,3 +250,24 @@ func TestPodsThatWaitWithAPlace(t *testing.T) {
 		t.Errorf("waiting: %+v", answer.Waiting)
 	}
 }
+
+// TestPodsThatTerminateSlowly: a pod that is being deleted gives its device to another only if it ends soon.
+func TestPodsThatTerminateSlowly(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		deleted time.Duration // the end of the grace period, from now
+		at      time.Time
+		want    string
+	}{
+		{30 * time.Second, now, "leaves Lands"},
+		{-time.Minute, now, "leaves Lands"},
+		{-time.Hour, now, "leaves Waits"},
+		{24 * time.Hour, now, "leaves Waits"},
+		{-time.Hour, time.Time{}, "leaves Lands"},
+	} {
+		world := running(t, two(1, 1, template("one", 1)), on(pod("leaves", "one"), "n1"), on(pod("ends", "one"), "n2"))
+		world.Now, world.Pods[1].DeletionTimestamp = tt.at, &metav1.Time{Time: now.Add(tt.deleted)}
+		got, _ := summary(t, world, tainted(world, "n1"))
+		expect(t, got, tt.want)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -40,6 +41,8 @@ type World struct {
 	Gates gates.Gates
 	// Steps bound the search for the devices of pods of one kind; 0 for what lets a server answer within a second.
 	Steps int
+	// Now is when the objects were read. Without it, all pods that are being deleted end soon.
+	Now time.Time
 	// Notes go into every answer: what could not be read.
 	Notes []string
 }
@@ -90,6 +93,22 @@ func (w World) Begin() *Simulation {
 // Finished reports whether the containers of a pod have ended for good: it holds no devices.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// How long pods that are being deleted take to end at most, and after the end of their grace period.
+const (
+	endsWithin = time.Hour
+	endsAfter  = 10 * time.Minute
+)
+
+// ends reports whether a pod that is being deleted ends soon. One with a grace period of hours keeps its devices, as
+// does one on a node that is dead.
+func (w World) ends(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp == nil {
+		return false
+	}
+	left := pod.DeletionTimestamp.Sub(w.Now)
+	return w.Now.IsZero() || left <= endsWithin && left >= -endsAfter
 }
 
 // named is an object of a namespace.

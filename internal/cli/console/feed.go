@@ -189,7 +189,7 @@ func (f *feed) read(ctx context.Context, o clusterread.SnapshotOptions) (in flee
 	}
 	in = fleet.Input{View: found.View, Claims: found.Claims, Nodes: found.Nodes, Pods: found.Pods, Templates: found.Templates, Groups: found.Groups,
 		Partial: found.PartialClaims, NoClasses: found.NoClasses, NoGroups: found.NoGroups, IncompletePools: found.Before135,
-		Gates: f.first.Gates, Server: found.Server, Notes: found.Notes}
+		Gates: f.first.Gates, Server: found.Server, At: found.At, Notes: found.Notes}
 	if f.drains == nil {
 		in.Drains, in.Reactions, in.Rolls = f.ofFiles.drains, f.ofFiles.reactions, f.ofFiles.rolls
 		return in, nil
