@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -106,10 +109,20 @@ func addUsers(m *clusterread.Manifests) {
 	}
 }
 
-// arriving is the change that creates the objects of a file.
+// arriving is the change that creates the objects of a file. A claim that exists stays as it is, with its devices: its
+// spec cannot change.
 func arriving(asked *clusterread.Manifests, world placement.World) placement.Change {
 	change := placement.Change{After: world}
-	change.After.Claims = slices.Concat(world.Claims, asked.Claims)
+	change.After.Claims = slices.Clone(world.Claims)
+	exist := map[types.NamespacedName]bool{}
+	for _, claim := range world.Claims {
+		exist[nameOf(claim)] = true
+	}
+	for _, claim := range asked.Claims {
+		if !exist[nameOf(claim)] {
+			change.After.Claims = append(change.After.Claims, claim)
+		}
+	}
 	change.After.Templates = slices.Concat(world.Templates, asked.Templates)
 	for _, w := range asked.Workloads {
 		for i := range w.Replicas {
@@ -122,6 +135,10 @@ func arriving(asked *clusterread.Manifests, world placement.World) placement.Cha
 		}
 	}
 	return change
+}
+
+func nameOf(claim *resourceapi.ResourceClaim) types.NamespacedName {
+	return types.NamespacedName{Namespace: cmp.Or(claim.Namespace, metav1.NamespaceDefault), Name: claim.Name}
 }
 
 func patchCommand(streams cmdutil.Streams) *cobra.Command {

@@ -4,8 +4,10 @@ import (
 	"testing"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
@@ -19,5 +21,18 @@ func TestReason(t *testing.T) {
 		if got := reason(m); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestArrivingClaimExists: a claim of the file that exists keeps its devices.
+func TestArrivingClaimExists(t *testing.T) {
+	claim := func(name string) *resourceapi.ResourceClaim {
+		return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
+	}
+	exists := claim("exists")
+	exists.Status.Allocation = &resourceapi.AllocationResult{}
+	change := arriving(&clusterread.Manifests{Claims: []*resourceapi.ResourceClaim{claim("exists"), claim("new")}}, placement.World{Claims: []*resourceapi.ResourceClaim{exists}})
+	if got := change.After.Claims; len(got) != 2 || got[0] != exists || got[1].Name != "new" {
+		t.Errorf("got %v", got)
 	}
 }
