@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -111,14 +112,53 @@ func (s *Simulation) claimFor(pod *corev1.Pod, reference *corev1.PodResourceClai
 	case !errors.Is(err, resourceclaim.ErrClaimNotFound) || reference.ResourceClaimTemplateName == nil:
 		return nil, Reason{Kind: ClaimMissing, Message: err.Error()}
 	}
+	meta := metav1.ObjectMeta{}
+	if group := s.groupWith(pod, reference); group != nil {
+		claim, of := s.ofGroup(group, reference.Name)
+		if claim != nil {
+			return claim, Reason{}
+		}
+		meta = of
+	}
 	template := s.templates[types.NamespacedName{Namespace: namespace, Name: *reference.ResourceClaimTemplateName}]
 	if template == nil {
 		return nil, Reason{Kind: TemplateMissing, Message: fmt.Sprintf("ResourceClaimTemplate %s does not exist", *reference.ResourceClaimTemplateName)}
 	}
-	s.made++
-	claim := &resourceapi.ResourceClaim{ObjectMeta: made(pod, fmt.Sprintf("%s-%s-%d", pod.Name, reference.Name, s.made)), Spec: template.Spec.Spec}
-	claim.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: reference.Name}
-	return Defaulted(claim), Reason{}
+	if meta.Name == "" {
+		s.made++
+		meta = made(pod, fmt.Sprintf("%s-%s-%d", pod.Name, reference.Name, s.made))
+		meta.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: reference.Name}
+	}
+	return Defaulted(&resourceapi.ResourceClaim{ObjectMeta: meta, Spec: template.Spec.Spec}), Reason{}
+}
+
+// groupWith returns the PodGroup of a pod if it has the claim that an entry of the pod is about.
+func (s *Simulation) groupWith(pod *corev1.Pod, reference *corev1.PodResourceClaim) *schedulingapi.PodGroup {
+	name, _ := groupOf(pod)
+	group := s.groups[name]
+	if group != nil && slices.ContainsFunc(group.Spec.ResourceClaims, func(of schedulingapi.PodGroupResourceClaim) bool {
+		return of.Name == reference.Name && ptr.Equal(of.ResourceClaimTemplateName, reference.ResourceClaimTemplateName)
+	}) {
+		return group
+	}
+	return nil
+}
+
+// ofGroup returns the claim that was made for a PodGroup, which all its pods share; if there is none, its metadata.
+func (s *Simulation) ofGroup(group *schedulingapi.PodGroup, of string) (*resourceapi.ResourceClaim, metav1.ObjectMeta) {
+	meta := metav1.ObjectMeta{Namespace: nameOf(group).Namespace, Name: group.Name + "-" + of + "-group",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(group, schedulingapi.SchemeGroupVersion.WithKind("PodGroup"))}}
+	for _, status := range group.Status.ResourceClaimStatuses {
+		if status.Name == of && status.ResourceClaimName != nil {
+			meta.Name = *status.ResourceClaimName
+		}
+	}
+	meta.UID = types.UID(meta.Name)
+	claim := s.claims[nameOf(&meta)]
+	if claim == nil || !metav1.IsControlledBy(claim, group) {
+		return nil, meta
+	}
+	return claim, meta
 }
 
 // made is the metadata of a claim that is made for a pod.

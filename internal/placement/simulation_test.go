@@ -164,6 +164,24 @@ func TestGangIsPlacedWhole(t *testing.T) {
 	expect(t, place(t, world.Begin(), pods...), "n1", "n1", "Taken ")
 }
 
+// TestClaimOfAGroup: the pods of a PodGroup share the claim that is made for it, also one that is created again.
+func TestClaimOfAGroup(t *testing.T) {
+	group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "g", UID: "g"}}
+	group.Spec.ResourceClaims = []schedulingapi.PodGroupResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("one")}}
+	world := placement.World{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)},
+		Groups: []*schedulingapi.PodGroup{group}}
+	member := func(name string) *corev1.Pod {
+		p := pod(name, "one")
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
+		return p
+	}
+	s := world.Begin()
+	expect(t, place(t, s, member("a"), member("b"), pod("single", "one")), "n1", "n1", "Taken ")
+	group.Status.ResourceClaimStatuses = []schedulingapi.PodGroupResourceClaimStatus{{Name: "gpu", ResourceClaimName: &s.Claims()[0].Name}}
+	world.Claims = s.Claims()
+	expect(t, place(t, world.Begin(), member("c"), pod("single", "one")), "n1", "Taken ")
+}
+
 func TestSharesAndCounters(t *testing.T) {
 	shared := resourceapi.Device{Name: "shared", AllowMultipleAllocations: ptr.To(true), Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
 		"memory": {Value: resource.MustParse("10Gi"), RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("1Gi")), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse("1Gi"))}}},
