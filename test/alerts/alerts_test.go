@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/storage"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/test/chart"
 )
 
@@ -243,7 +247,7 @@ func TestAlerts(t *testing.T) {
 // fires; empty if none does.
 func fired(t *testing.T, rule rulefmt.Rule, series string) string {
 	t.Helper()
-	alerting := newAlerting(t, rule, load(t, time.Minute, series))
+	alerting := newAlerting(t, rule, scraped(t, load(t, time.Minute, series)))
 	for minute := range 80 {
 		if err := alerting.eval(t.Context(), time.Unix(0, 0).Add(time.Duration(minute)*time.Minute)); err != nil {
 			t.Fatal(err)
@@ -257,6 +261,46 @@ func fired(t *testing.T, rule rulefmt.Rule, series string) string {
 	}
 	return ""
 }
+
+// scraped are series as Prometheus stores them: with the labels of the target, which the chart's
+// PodMonitor lets the metric's own labels win over. A label of a recorded series that the metric does not
+// have is one of its target.
+func scraped(t *testing.T, series memory) (stored memory) {
+	t.Helper()
+	all, err := cli.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoints, _, err := unstructured.NestedSlice(rendered(t, "PodMonitor", "dra-steward", nil).Object, "spec", "podMetricsEndpoints")
+	if err != nil || len(endpoints) != 1 {
+		t.Fatalf("%d endpoints, %v", len(endpoints), err)
+	}
+	honors, _ := endpoints[0].(map[string]any)["honorLabels"].(bool)
+	for _, s := range series {
+		set := labels.NewBuilder(s.Labels())
+		if name := s.Labels().Get("__name__"); strings.HasPrefix(name, "dra_steward_") {
+			i := slices.IndexFunc(all, func(m cli.Metric) bool { return m.Name == strings.TrimSuffix(name, "_bucket") })
+			if i < 0 {
+				t.Fatalf("there is no metric %s", name)
+			}
+			for label, value := range map[string]string{"namespace": "dra-steward", "pod": "scraped", "container": "dra-steward", "endpoint": "metrics", "job": "dra-steward/dra-steward"} {
+				if own := slices.Contains(all[i].Labels, label); set.Get(label) == "" || own && !honors {
+					set.Set(label, value)
+				}
+			}
+		}
+		stored = append(stored, target{s, set.Labels()})
+	}
+	return stored
+}
+
+// A target is a series with the labels of its target.
+type target struct {
+	storage.Series
+	set labels.Labels
+}
+
+func (s target) Labels() labels.Labels { return s.set }
 
 // TestCertificateRenewedLate: a certificate that is renewed within its last day is not alarming until it
 // should have been replaced.

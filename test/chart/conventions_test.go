@@ -346,6 +346,31 @@ func TestMonitors(t *testing.T) {
 	}
 }
 
+// TestMonitorsHonorLabels: namespace, pod, container and endpoint of our metrics are not those of the
+// pod that is scraped.
+func TestMonitorsHonorLabels(t *testing.T) {
+	v := everywhere(nil)
+	v["monitoring"] = values{"podMonitor": values{"enabled": true}, "serviceMonitor": values{"enabled": true}}
+	_, objects := workloads(t, v)
+	monitors := 0
+	for _, object := range objects {
+		list, is := map[string]string{"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}[object.GetKind()]
+		if !is {
+			continue
+		}
+		monitors++
+		endpoints, _, _ := unstructured.NestedSlice(object.Object, "spec", list)
+		for _, endpoint := range endpoints {
+			if endpoint.(map[string]any)["honorLabels"] != true {
+				t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), endpoint)
+			}
+		}
+	}
+	if monitors != 4 {
+		t.Errorf("%d monitors, want those of the steward and of the scheduler", monitors)
+	}
+}
+
 // scrapedNamespaces are those that a monitor selects; none for other objects.
 func scrapedNamespaces(monitor *unstructured.Unstructured) []string {
 	if kind := monitor.GetKind(); kind != "PodMonitor" && kind != "ServiceMonitor" {
