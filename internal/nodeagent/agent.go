@@ -74,7 +74,8 @@ type Observation struct {
 	Sources map[string]bool
 	// Stale: the kubelet did not list its pods yet.
 	Stale bool
-	// Bytes is the size of the kubelet's answer; zero if there was none.
+	// Bytes is the size of the kubelet's answer; zero if there was none. tooManyBytes if it was too large
+	// to be read.
 	Bytes int
 }
 

@@ -86,7 +86,7 @@ func NewMetrics(registerer prometheus.Registerer, o MetricsOptions) (*Metrics, e
 		up:       describe("source_up", "Whether the last read of a source succeeded: podresources, checkpoint, device-plugins, runtime, cdi, api. Disabled sources are omitted.", "source"),
 		stale:    describe("stale", "1 while the kubelet has just started and does not list its pods yet; the other metrics are older."),
 		when:     describe("look_timestamp_seconds", "Time of the last reconcile of this node."),
-		bytes:    describe("podresources_bytes", "Size of the kubelet's last PodResources answer, about all pods. Clients with the default limit of gRPC read at most 4194304 bytes, the agent 33554432."),
+		bytes:    describe("podresources_bytes", "Size of the kubelet's last PodResources answer, about all pods. Clients with the default limit of gRPC read at most 4194304 bytes, the agent 33554432: 33554433 means more."),
 		sent:     describe("podresources_calls_total", "Calls of the kubelet's PodResources API, retries included."),
 		rejected: describe("podresources_rejected_total", "Calls that the kubelet rejected by the rate limit that all its clients share."),
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
+// tooManyBytes is the size of an answer that has more than podresources reads.
+const tooManyBytes = 32<<20 + 1
+
 // Read reads what the corrected PodResources server needs. Claims that cannot be read are as
 // they were: see Input.AsOf.
 func (a *Agent) Read(ctx context.Context) (podresources.Input, error) {
@@ -53,7 +56,10 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 	var err error
 	in.Listing, err = a.list(ctx, now)
 	note("podresources", err)
-	if in.TooLarge = errors.Is(err, podresources.ErrTooLarge); in.Listing != nil {
+	switch in.TooLarge = errors.Is(err, podresources.ErrTooLarge); {
+	case in.TooLarge:
+		report.Bytes = tooManyBytes
+	case in.Listing != nil:
 		report.Bytes = in.Listing.Bytes
 	}
 	in.Pods = a.NodeView.Pods()

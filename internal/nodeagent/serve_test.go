@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -18,8 +19,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 )
 
@@ -94,6 +97,15 @@ func TestLargeAnswer(t *testing.T) {
 			found := Check(in, nil)
 			if got := strings.Join(kinds(found), ","); got != test.finding || len(found) > 0 && !strings.Contains(found[0].Message, test.message) {
 				t.Errorf("found %v, want %s", found, test.finding)
+			}
+			nodeView, err := NewNodeView(&rest.Config{Host: "127.0.0.1:1"}, "node-1", logr.Discard())
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := &Observation{Sources: map[string]bool{}}
+			NewAgent(Options{Kubelet: client, NodeView: nodeView, CDI: cdi.Options{Dirs: []string{t.TempDir()}}, Log: logr.Discard()}).read(t.Context(), time.Now(), report)
+			if unread := report.Bytes > 32<<20; unread != test.fails || !unread && report.Bytes != listing.Bytes {
+				t.Errorf("reports %d bytes", report.Bytes)
 			}
 			if !test.fails {
 				checkServed(t, podresources.Input{Listing: listing})

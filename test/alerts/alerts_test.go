@@ -176,6 +176,11 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "a cannot read podresources",
 		silent: `dra_steward_node_source_up{namespace="n",pod="a",source="podresources"} 1x10 0x5 1x30`,
 	},
+	"DraStewardNodeAgentStuck": {
+		fires:  `dra_steward_node_look_timestamp_seconds{namespace="n",pod="a"} 0+60x20 1200x40`,
+		says:   "a looked at its node 21m",
+		silent: `dra_steward_node_look_timestamp_seconds{namespace="n",pod="a"} 0+60x20 1200x15 2160+60x24`,
+	},
 	"DraStewardPatchesNotWritten": {
 		fires:  `dra_steward_materialize_slices{state="differing"} 0x10 3x30`,
 		says:   "3 ResourceSlices",
