@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -66,6 +67,32 @@ func TestClaimsAreReadOnce(t *testing.T) {
 		failed := step.away != nil && step.reads > 0
 		if failed != (err != nil) || failed && !asOf.Equal(now.Add(-time.Second)) || !failed && !asOf.IsZero() {
 			t.Errorf("step %d: as of %s, %v", i, asOf, err)
+		}
+	}
+}
+
+// TestClaimsOfEndedPods: a pod that has ended holds nothing, and its claim, which is reserved for it no
+// more, is not read at each look.
+func TestClaimsOfEndedPods(t *testing.T) {
+	pods := []*corev1.Pod{podOf("runs", "runs")}
+	objects := []runtime.Object{claimFor("runs", resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "runs", UID: "runs"})}
+	for i := range 50 {
+		name := fmt.Sprintf("ended-%d", i)
+		pod := podOf(name, name)
+		pod.Status.Phase = []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}[i%2]
+		pods, objects = append(pods, pod), append(objects, claimFor(name))
+	}
+	client, reads := fake.NewClientset(objects...), 0
+	client.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		reads++
+		return false, nil, nil
+	})
+	w := &NodeView{client: client}
+	for look, want := range []int{1, 0, 0} {
+		reads = 0
+		claims, _, err := w.Claims(t.Context(), pods, time.Unix(1000, 0))
+		if reads != want || len(claims) != 1 || err != nil {
+			t.Errorf("look %d: %d reads, want %d; %d claims, %v", look, reads, want, len(claims), err)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (in Input) unresolvablePlugins() (findings []Finding) {
 	}
 	for _, a := range in.Plugins {
 		pod := pods[a.PodUID]
-		if pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod == nil || hasEnded(pod) {
 			continue
 		}
 		for _, id := range a.CDIIDs {

@@ -203,7 +203,7 @@ func (k knownClaim) covers(pod types.UID) bool {
 	return k.ResourceClaim != nil && k.Status.Allocation != nil && k.pods[pod] && reserved(k.ResourceClaim, pod)
 }
 
-// Claims returns the claims of pods. A claim that is allocated and reserved is read once for
+// Claims returns the claims of pods that have not ended. A claim that is allocated and reserved is read once for
 // each of its pods. One that does not exist is left out; one that cannot be read is as it
 // was. An error comes with the time at which all claims were read last.
 func (w *NodeView) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time) (all []*resourceapi.ResourceClaim, asOf time.Time, err error) {
@@ -212,6 +212,9 @@ func (w *NodeView) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time
 	kept := map[string]knownClaim{}
 	var errs []error
 	for _, pod := range pods {
+		if hasEnded(pod) {
+			continue // its claims are not reserved for it any more, and would be read at each look
+		}
 		for _, name := range claimsOf(pod) {
 			known, err := w.claim(ctx, pod, name, kept)
 			if err != nil {
@@ -255,6 +258,11 @@ func (w *NodeView) claim(ctx context.Context, pod *corev1.Pod, name string, kept
 	}
 	known.ResourceClaim, known.pods[pod.UID] = claim, true
 	return known, nil
+}
+
+// hasEnded reports whether a pod has ended and holds nothing.
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // claimsOf lists the claims of a pod that have been made, of extended resources, too.
