@@ -91,7 +91,7 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { _, err := policyload.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := clusterdata.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := materialize.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { return server.RegisterExpiry(r, &webhook.Server{}) },
+			func(r prometheus.Registerer) error { return server.RegisterState(r, &webhook.Server{}, nil) },
 		},
 		"controller": {
 			daemon.RegisterBuildInfo,

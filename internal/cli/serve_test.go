@@ -95,7 +95,7 @@ func TestServe(t *testing.T) {
 	}
 	for _, line := range []string{
 		`dra_steward_admission_answers_total{endpoint="validate",kind="ResourceClaim",operation="CREATE",verdict="denied"} 1`,
-		"go_goroutines ", "process_resident_memory_bytes ",
+		"\ndra_steward_webhook_ready 1\n", "go_goroutines ", "process_resident_memory_bytes ",
 	} {
 		if metrics := get(t, "http://"+s.Metrics+"/metrics", http.StatusOK); !strings.Contains(metrics, line) {
 			t.Errorf("metrics lack %s", line)
@@ -105,6 +105,9 @@ func TestServe(t *testing.T) {
 	s.stop()
 	get(t, "http://"+s.Health+"/readyz", http.StatusInternalServerError)
 	get(t, "http://"+s.Health+"/healthz", http.StatusOK)
+	if metrics := get(t, "http://"+s.Metrics+"/metrics", http.StatusOK); !strings.Contains(metrics, "\ndra_steward_webhook_ready 0\n") {
+		t.Error("while it stops, the metric says that it is ready")
+	}
 	if answer := s.review(t); !strings.Contains(answer, `"allowed":false`) {
 		t.Errorf("while it stops: %s", answer)
 	}

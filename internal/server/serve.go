@@ -148,7 +148,7 @@ func serve(ctx context.Context, streams cmdutil.Streams, o serveOptions) error {
 		return err
 	}
 	server := o.newServer(site, clusterView, certificate, recorded, log)
-	if err := RegisterExpiry(registry, server); err != nil {
+	if err := RegisterState(registry, server, readiness(server, clusterView, site)); err != nil {
 		return err
 	}
 	return serveAll(ctx, server, clusterView, site, registry, o, log)
@@ -352,8 +352,23 @@ func (o serveOptions) certificate(log logr.Logger) (webhook.Certificate, error) 
 	return webhook.NewSecretCertificate(client, namespace, name, log)
 }
 
-// RegisterExpiry tells when the certificate that is served ends.
-func RegisterExpiry(registry prometheus.Registerer, server *webhook.Server) error {
+// RegisterState registers the metrics of whether the webhook is ready, and of when the certificate that
+// is served ends.
+func RegisterState(registry prometheus.Registerer, server *webhook.Server, ready map[string]healthz.Checker) error {
+	err := registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "dra_steward_webhook_ready",
+		Help: "1 while the webhook is ready for the requests of API servers, as /readyz says, otherwise 0.",
+	}, func() float64 {
+		for _, check := range ready {
+			if check(nil) != nil {
+				return 0
+			}
+		}
+		return 1
+	}))
+	if err != nil {
+		return err
+	}
 	return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dra_steward_serving_certificate_expiry_timestamp_seconds",
 		Help: "Expiry of the certificate that is served to API servers, as Unix time; 0 while there is none.",
@@ -365,9 +380,8 @@ func RegisterExpiry(registry prometheus.Registerer, server *webhook.Server) erro
 	}))
 }
 
-// healthHandler serves /healthz, which succeeds as long as the process lives, and
-// /readyz, which succeeds while API servers may send requests.
-func healthHandler(server *webhook.Server, clusterView *ClusterView, site *reloader) http.Handler {
+// readiness are the checks of whether API servers may send requests. They read no request.
+func readiness(server *webhook.Server, clusterView *ClusterView, site *reloader) map[string]healthz.Checker {
 	ready := map[string]healthz.Checker{"admission": server.Ready}
 	if clusterView != nil {
 		ready["live-data"] = clusterView.ready
@@ -378,5 +392,11 @@ func healthHandler(server *webhook.Server, clusterView *ClusterView, site *reloa
 	if site.guard != nil {
 		ready["guard"] = site.guard.Ready
 	}
-	return daemon.Probes(ready)
+	return ready
+}
+
+// healthHandler serves /healthz, which succeeds as long as the process lives, and
+// /readyz, which succeeds while API servers may send requests.
+func healthHandler(server *webhook.Server, clusterView *ClusterView, site *reloader) http.Handler {
+	return daemon.Probes(readiness(server, clusterView, site))
 }

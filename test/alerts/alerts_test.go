@@ -22,15 +22,15 @@ import (
 // not.
 var recorded = map[string]struct{ fires, says, silent string }{
 	"DraStewardWebhookDown": {
-		// The replicas of another release do not count.
-		fires:  "dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x10 stale\n  dra_steward_config_info{job=\"other/other\",pod=\"c\"} 1x60",
+		// One that runs and is not ready does not count, nor do the replicas of another release.
+		fires:  "dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x10 stale\n  dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 0x50\n  dra_steward_webhook_ready{job=\"other/other\",pod=\"c\"} 1x60",
 		says:   "pass unchecked",
-		silent: "dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x10 stale\n  dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"b\"} _x12 1x60",
+		silent: "dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x10 stale\n  dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"b\"} _x12 1x60",
 	},
 	"DraStewardWebhookNotRedundant": {
-		fires:  "dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 stale",
+		fires:  "dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 0x20 stale",
 		says:   "one more node",
-		silent: "dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_config_info{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 stale _x10 1x40",
+		silent: "dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 stale _x10 1x40",
 	},
 	"DraStewardConfigurationRefused": {
 		fires:  `dra_steward_config_load_failed{namespace="n",pod="a"} 0x10 1x50`,

@@ -416,11 +416,11 @@ func scrapes(monitor *unstructured.Unstructured, objects []*unstructured.Unstruc
 // monitors the job is not known.
 func TestAbsentHasItsJob(t *testing.T) {
 	for want, monitors := range map[string]values{
-		`absent(dra_steward_config_info)`:                                        {},
-		`absent(dra_steward_config_info{job="dra-steward/dra-steward"})`:         {"podMonitor": values{"enabled": true}},
-		`absent(dra_steward_config_info{job="dra-steward-metrics"})`:             {"serviceMonitor": values{"enabled": true}},
+		`absent(dra_steward_webhook_ready == 1)`:                                 {},
+		`absent(dra_steward_webhook_ready{job="dra-steward/dra-steward"} == 1)`:  {"podMonitor": values{"enabled": true}},
+		`absent(dra_steward_webhook_ready{job="dra-steward-metrics"} == 1)`:      {"serviceMonitor": values{"enabled": true}},
 		`absent(dra_steward_controller_leading{job="dra-steward-metrics"} == 1)`: {"serviceMonitor": values{"enabled": true}, "secure": false},
-		`{job=~"dra-steward/dra-steward|dra-steward-metrics"})`:                  {"podMonitor": values{"enabled": true}, "serviceMonitor": values{"enabled": true}},
+		`{job=~"dra-steward/dra-steward|dra-steward-metrics"} == 1)`:             {"podMonitor": values{"enabled": true}, "serviceMonitor": values{"enabled": true}},
 	} {
 		monitors["alerts"] = values{"enabled": true}
 		objects, err := Render(with(values{"monitoring": monitors}), Options{})
