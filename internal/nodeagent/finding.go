@@ -63,6 +63,12 @@ func Kinds() []Kind {
 	}
 }
 
+// ofCheckpoint reports whether a kind of findings needs the kubelet's checkpoint: the other sources do not show
+// that there is none.
+func ofCheckpoint(kind string) bool {
+	return slices.Contains([]string{HeldTwice, PreparedGone, AllocatedNotPrepared, DriverGone}, kind)
+}
+
 // A Finding is one thing that is wrong.
 type Finding struct {
 	Kind      string

@@ -187,6 +187,42 @@ dra_steward_node_stale 1
 	}
 }
 
+// TestFindingsOfTheCheckpoint: what only the checkpoint shows is not said to be 0 while it is off or cannot be
+// read. What is found all the same is counted.
+func TestFindingsOfTheCheckpoint(t *testing.T) {
+	const head = `
+# HELP dra_steward_node_findings Findings on this node, by kind. Kinds that only the kubelet's checkpoint shows are left out while it is off or cannot be read.
+# TYPE dra_steward_node_findings gauge
+`
+	const always = `dra_steward_node_findings{kind="cdi-unresolvable"} 0
+dra_steward_node_findings{kind="podresources-large"} 0
+`
+	for name, c := range map[string]struct {
+		sources map[string]bool
+		found   []Finding
+		want    string
+	}{
+		"off":    {map[string]bool{}, nil, always},
+		"unread": {map[string]bool{"checkpoint": false}, nil, always},
+		"found":  {map[string]bool{}, []Finding{{Kind: HeldTwice}}, always + "dra_steward_node_findings{kind=\"held-twice\"} 1\n"},
+		"read": {map[string]bool{"checkpoint": true}, nil, always + `dra_steward_node_findings{kind="allocated-not-prepared"} 0
+dra_steward_node_findings{kind="driver-gone"} 0
+dra_steward_node_findings{kind="held-twice"} 0
+dra_steward_node_findings{kind="prepared-gone"} 0
+`},
+	} {
+		registry := prometheus.NewPedanticRegistry()
+		m, err := NewMetrics(registry, MetricsOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.report.Store(&Observation{At: time.Unix(1000, 0), Sources: c.sources, Findings: c.found})
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(head+c.want), "dra_steward_node_findings"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func podUIDOf(name string) types.UID { return types.UID(name) }
 
 // TestDriverGone: a pod whose grace period is over, with a claim of a driver that is not

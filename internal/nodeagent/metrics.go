@@ -82,7 +82,7 @@ func NewMetrics(registerer prometheus.Registerer, o MetricsOptions) (*Metrics, e
 			"namespace", "pod", "container", "driver", "pool", "device", "key", "effect", "tolerated"),
 		cdi: describe("cdi_unresolvable", "CDI ids of containers that the container runtime would not resolve or apply, always 1: the next start of the container fails.",
 			"namespace", "pod", "container", "cdi", "reason", "source"),
-		findings: describe("findings", "Findings on this node, by kind.", "kind"),
+		findings: describe("findings", "Findings on this node, by kind. Kinds that only the kubelet's checkpoint shows are left out while it is off or cannot be read.", "kind"),
 		up:       describe("source_up", "Whether the last read of a source succeeded: podresources, checkpoint, device-plugins, runtime, cdi, api. Disabled sources are omitted.", "source"),
 		stale:    describe("stale", "1 while the kubelet has just started and does not list its pods yet; the other metrics are older."),
 		when:     describe("look_timestamp_seconds", "Time of the last reconcile of this node."),
@@ -124,7 +124,9 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 	counts := map[string]int{}
 	for _, kind := range Kinds() {
-		counts[kind.ID] = 0
+		if report.Sources["checkpoint"] || !ofCheckpoint(kind.ID) {
+			counts[kind.ID] = 0
+		}
 	}
 	once := unique{}
 	for _, f := range report.Findings {
