@@ -36,6 +36,7 @@ unused. Exit codes: 0 every id would be applied, 1 some would not, 2 the command
 
 type nodeCheckOptions struct {
 	hostRoot    string
+	visible     []string
 	dirs        []string
 	maxVersion  string
 	kubeletRoot string
@@ -57,11 +58,13 @@ func nodeCheckCommand(streams cmdutil.Streams) *cobra.Command {
 		Example: `  dra-steward node check                        # all ids in use on this node
   dra-steward node check vendor.example/gpu=0   # one
   dra-steward node check --host-root /host -o json
+  dra-steward node check --host-root /host --host-visible /dev vendor.example/gpu=0  # in the pod of the agent
   dra-steward node check --max-cdi-version 0.6.0  # for an older runtime`,
 		RunE: func(c *cobra.Command, ids []string) error { return nodeCheck(c.Context(), streams, o, ids) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.hostRoot, "host-root", "/", "mount point of the file system of the node; all other paths are below it")
+	f.StringSliceVar(&o.visible, "host-visible", nil, "folders of the node that are mounted below --host-root (default: all); device nodes, mounts and hooks elsewhere are not checked")
 	f.StringSliceVar(&o.dirs, "cdi-dir", nil, "CDI directories of the container runtime, in increasing precedence (default /etc/cdi,/var/run/cdi)")
 	f.StringVar(&o.maxVersion, "max-cdi-version", "", "newest cdiVersion that the container runtime supports (default "+cdi.Newest()+", the newest that dra-steward supports)")
 	f.StringVar(&o.kubeletRoot, "kubelet-root", "/var/lib/kubelet", "root directory of the kubelet")
@@ -76,7 +79,7 @@ func nodeCheck(ctx context.Context, streams cmdutil.Streams, o nodeCheckOptions,
 	if err := cmdutil.CheckOutput(o.output, "text"); err != nil {
 		return err
 	}
-	options := cdi.Options{HostRoot: o.hostRoot, Dirs: o.dirs, MaxVersion: o.maxVersion}
+	options := cdi.Options{HostRoot: o.hostRoot, Visible: o.visible, Dirs: o.dirs, MaxVersion: o.maxVersion}
 	if o.criSocket != "" {
 		var err error
 		if options, err = nodeagent.WithRuntime(ctx, o.criSocket, options); err != nil {
