@@ -83,8 +83,11 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		fires: answers("denied", "0+60x60") + answers("allowed", "0+30x60"),
 		says:  "1.0 writes of ResourceClaim per second are refused",
 		// As many, but few beside those that pass; and a burst that ends.
+		// Pods have an endpoint of their own.
 		silent: answers("denied", "0+60x60") + answers("allowed", "0+600x60") +
-			`  dra_steward_admission_answers_total{endpoint="validate",kind="DeviceTaintRule",verdict="denied"} 0x20 0+60x5 300x40`,
+			`  dra_steward_admission_answers_total{endpoint="validate",kind="DeviceTaintRule",verdict="denied"} 0x20 0+60x5 300x40
+  dra_steward_admission_answers_total{endpoint="pods",kind="Pod",verdict="denied"} 0+60x60
+  dra_steward_admission_answers_total{endpoint="pods",kind="Pod",verdict="allowed"} 0+600x60`,
 	},
 	"DraStewardPolicyErrors": {
 		fires:  `dra_steward_policy_results_total{code="DRA-TOL-001",mode="warn",result="timeout"} 0+1x60`,
@@ -329,6 +332,20 @@ func TestCertificateRenewedLate(t *testing.T) {
 		}
 		if got := fired(t, rule, expires(c.fires)); got == "" {
 			t.Errorf("%v: does not fire: %s", c.certificates, rule.Expr)
+		}
+	}
+}
+
+// TestDenialsOfEachEndpoint: what the guard refuses, another endpoint has allowed.
+func TestDenialsOfEachEndpoint(t *testing.T) {
+	rule := alerts(t, nil)["DraStewardManyDenials"]
+	for _, endpoint := range []string{"validate", "pods", "guard"} {
+		answered := func(at, verdict, samples string) string {
+			return fmt.Sprintf("  dra_steward_admission_answers_total{endpoint=%q,kind=\"DeviceTaintRule\",verdict=%q} %s\n", at, verdict, samples)
+		}
+		series := answered(endpoint, "denied", "0+60x60") + answered(endpoint, "allowed", "0+30x60") + answered("mutate", "allowed", "0+90x60")
+		if got := fired(t, rule, series); !strings.Contains(got, "1.0 writes of DeviceTaintRule") {
+			t.Errorf("%s: says %q", endpoint, got)
 		}
 	}
 }
