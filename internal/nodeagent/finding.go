@@ -49,7 +49,7 @@ const EventComponent = "dra-steward"
 // Kinds returns all kinds of findings.
 func Kinds() []Kind {
 	return []Kind{
-		{CDIUnresolvable, "The container runtime would not resolve or apply a CDI id of a container: its next start fails.", 0, "CDIUnresolvable",
+		{CDIUnresolvable, "The container runtime would not resolve or apply a CDI id of a container: its next start fails.", 10 * time.Second, "CDIUnresolvable",
 			"let the driver write its specification again, most often by a restart of its pod, or delete the pod; the kubelet prepares a claim again only with a new sandbox, as after a reboot (kubernetes#141433)"},
 		{HeldTwice, "Two claims hold a device that is neither shared nor used with adminAccess, as after a deletion by force.", 0, "DeviceHeldTwice",
 			"stop the older container on the node"},

@@ -126,6 +126,23 @@ func TestLasting(t *testing.T) {
 	}
 }
 
+// TestSpecificationIsWritten: a driver that writes its specification again, by removing the old one first, is no
+// finding; one that stays away is.
+func TestSpecificationIsWritten(t *testing.T) {
+	a := NewAgent(Options{})
+	begin := time.Now()
+	found := []Finding{{Kind: CDIUnresolvable, Pod: "a", CDI: "v/c=0", Reason: "no-spec"}}
+	for _, step := range []struct {
+		after    time.Duration
+		findings []Finding
+		reported int
+	}{{0, found, 0}, {9 * time.Second, found, 0}, {9500 * time.Millisecond, nil, 0}, {10 * time.Second, found, 0}, {20 * time.Second, found, 1}} {
+		if lasting := a.lasting(step.findings, begin.Add(step.after)); len(lasting) != step.reported {
+			t.Errorf("after %s: %v", step.after, lasting)
+		}
+	}
+}
+
 // TestEventWithoutPod: a finding about a pod that is gone is an event on the node.
 func TestEventWithoutPod(t *testing.T) {
 	events := record.NewFakeRecorder(10)
