@@ -21,7 +21,7 @@ import (
 )
 
 // check returns the problems of a document, in the order of its text.
-func (s *Site) check(document *manifest.Document, now time.Time) []Diagnostic {
+func (s *Site) check(document *manifest.Document, now time.Time, templates bool) []Diagnostic {
 	j := judgement{site: s, document: document, now: now}
 	object, problems := manifest.Decode(document)
 	for _, p := range problems {
@@ -36,7 +36,9 @@ func (s *Site) check(document *manifest.Document, now time.Time) []Diagnostic {
 		j.rules(object)
 		j.next(object)
 	}
-	j.templates()
+	if templates {
+		j.templates()
+	}
 	j.droppedLists()
 	slices.SortStableFunc(j.reports, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -171,7 +171,7 @@ func (l Linter) result(t task, document *manifest.Document, err error) Result {
 	case l.Verdicts:
 		result.Verdict = t.site.verdict(document, l.Now)
 	default:
-		result.Reports = l.Rules.of(t.site.check(document, l.Now), t.site)
+		result.Reports = l.Rules.of(t.site.check(document, l.Now, l.Rules.wants(rulebook.Unrendered, t.site)), t.site)
 	}
 	return result
 }

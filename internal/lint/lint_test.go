@@ -269,3 +269,48 @@ func essentials(log any) (problems []string) {
 	}
 	return problems
 }
+
+// TestSelectionLeavesErrors: a rule that is not selected takes the place of no other, and what
+// keeps a document from being checked is reported whatever is selected.
+func TestSelectionLeavesErrors(t *testing.T) {
+	const claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: gpu}\nspec: {devices: {requests: [{name: gpu, exactly: {%s}}]}}\n"
+	folder := t.TempDir()
+	for name, request := range map[string]string{
+		"count": `deviceClassName: gpu.example.com, count: "{{ .Values.count }}"`, "unquoted": "deviceClassName: {{ .Values.class }}",
+		"variable": `deviceClassName: "${CLASS}"`,
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name+".yaml"), fmt.Appendf(nil, claim, request), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const count, unquoted, variable = "count.yaml wrong-type", "unquoted.yaml unrendered-template", "variable.yaml request-class"
+	for name, tt := range map[string]struct {
+		rules Selection
+		site  []string
+		want  []string
+	}{
+		"all":               {Selection{}, nil, []string{"count.yaml unrendered-template", unquoted, "variable.yaml unrendered-template"}},
+		"another rule":      {Selection{Only: []string{"claim-devices-max"}}, nil, []string{count, unquoted}},
+		"the rule":          {Selection{Only: []string{"request-class"}}, nil, []string{count, unquoted, variable}},
+		"without templates": {Selection{Skip: []string{"unrendered-template"}}, nil, []string{count, variable}},
+		"so in the site":    {Selection{}, []string{"unrendered-template"}, []string{count, variable}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := linter(t)
+			site, err := l.Sites.For(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Rules, site.skipRules = tt.rules, tt.site
+			var got []string
+			for result := range l.Run(folder) {
+				for _, r := range result.Reports {
+					got = append(got, filepath.Base(r.File)+" "+r.Rule)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -132,12 +132,21 @@ func (s Selection) Check(book rulebook.Book) error {
 // of returns the reports that are selected, by the site as well.
 func (s Selection) of(reports []Diagnostic, site *Site) []Diagnostic {
 	return slices.DeleteFunc(reports, func(r Diagnostic) bool {
-		return slices.Contains(s.Skip, r.Rule) || slices.Contains(site.skipRules, r.Rule) ||
-			len(s.Only) > 0 && !slices.Contains(s.Only, r.Rule) && !blinding(r.Rule)
+		return s.skips(r.Rule, site) || len(s.Only) > 0 && !slices.Contains(s.Only, r.Rule) && !blinding(r)
 	})
 }
 
+func (s Selection) skips(rule string, site *Site) bool {
+	return slices.Contains(s.Skip, rule) || slices.Contains(site.skipRules, rule)
+}
+
+// wants reports whether the findings of a rule may take the place of others.
+func (s Selection) wants(rule string, site *Site) bool {
+	return !s.skips(rule, site) && (len(s.Only) == 0 || slices.Contains(s.Only, rule))
+}
+
 // blinding reports whether a finding means that no other rule could be looked at.
-func blinding(rule string) bool {
-	return slices.Contains([]string{rulebook.Unreadable, rulebook.WrongType, rulebook.UnknownKind, rulebook.UnknownVersion}, rule)
+func blinding(r Diagnostic) bool {
+	return r.Rule == rulebook.Unrendered && r.Document == 0 ||
+		slices.Contains([]string{rulebook.Unreadable, rulebook.WrongType, rulebook.UnknownKind, rulebook.UnknownVersion}, r.Rule)
 }
