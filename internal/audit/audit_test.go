@@ -108,6 +108,18 @@ func TestRuleIsRaised(t *testing.T) {
 	}
 }
 
+// TestDisabled: policies that are disabled replace no rule, so that the rules deny as in the webhook.
+func TestDisabled(t *testing.T) {
+	bare := claim("team-a", "bare", "", `, "tolerations": [{}]`)
+	disabled := v1alpha1.StewardConfiguration{Policies: v1alpha1.Policies{Disabled: true,
+		Namespaces: []v1alpha1.PolicyNamespaces{{Names: []string{"team-a"}, Modes: map[string]v1alpha1.PolicyMode{"DRA-TOL-001": "deny"}}}}}
+	for _, raise := range [][]string{nil, {"toleration-empty-key"}} {
+		if _, got := judged(t, audit.Options{Configuration: disabled, Raise: raise}, bare); !slices.Equal(got, []string{"toleration-empty-key deny team-a/bare"}) {
+			t.Errorf("raise %q: %q", raise, got)
+		}
+	}
+}
+
 func TestUnknownName(t *testing.T) {
 	_, err := audit.New(audit.Options{Raise: []string{"DRA-TOL-999"}})
 	if err == nil || !strings.Contains(err.Error(), `neither a policy nor a rule "DRA-TOL-999"`) {

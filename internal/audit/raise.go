@@ -43,33 +43,46 @@ func raised(c v1alpha1.StewardConfiguration, today review.Reviewer, names []stri
 		}
 	}
 	c.Rules = rules
-	if today.Policies == nil {
-		return c
+	if today.Policies != nil {
+		c.Policies = raisedPolicies(c.Policies, today.Policies.Set().Policies(), raise)
 	}
-	modes := maps.Clone(c.Policies.Modes)
+	return c
+}
+
+// raisedPolicies are p with the mode deny for those that raise asks for. If policies are disabled,
+// the others are off, for a policy that is off replaces no rule.
+func raisedPolicies(p v1alpha1.Policies, all []policy.Metadata, raise func(name string, off bool) bool) v1alpha1.Policies {
+	const off, deny = v1alpha1.PolicyMode(policy.Off), v1alpha1.PolicyMode(policy.Deny)
+	disabled := p.Disabled
+	set := func(modes map[string]v1alpha1.PolicyMode, code string, today v1alpha1.PolicyMode) {
+		switch {
+		case raise(code, disabled || today == off):
+			modes[code] = deny
+		case disabled:
+			modes[code] = off
+		}
+	}
+	modes := maps.Clone(p.Modes)
 	if modes == nil {
 		modes = map[string]v1alpha1.PolicyMode{}
 	}
-	for _, p := range today.Policies.Set().Policies() {
-		mode, set := c.Policies.Modes[p.Code]
-		if !set {
-			mode = v1alpha1.PolicyMode(p.Mode)
+	for _, one := range all {
+		mode, is := p.Modes[one.Code]
+		if !is {
+			mode = v1alpha1.PolicyMode(one.Mode)
 		}
-		if raise(p.Code, mode == v1alpha1.PolicyMode(policy.Off)) {
-			modes[p.Code] = v1alpha1.PolicyMode(policy.Deny)
-		}
+		set(modes, one.Code, mode)
 	}
-	c.Policies.Modes = modes
-	c.Policies.Disabled = false
-	c.Policies.Namespaces = slices.Clone(c.Policies.Namespaces)
-	for i, n := range c.Policies.Namespaces {
+	p.Modes, p.Disabled = modes, false
+	p.Namespaces = slices.Clone(p.Namespaces)
+	for i, n := range p.Namespaces {
 		n.Modes = maps.Clone(n.Modes)
 		for code, mode := range n.Modes {
-			if mode != v1alpha1.PolicyMode(policy.Off) && raise(code, false) {
-				n.Modes[code] = v1alpha1.PolicyMode(policy.Deny)
+			if mode != off {
+				set(n.Modes, code, mode)
 			}
 		}
-		c.Policies.Namespaces[i] = n
+		p.Namespaces[i] = n
 	}
-	return c
+	return p
 }
