@@ -62,11 +62,14 @@ func (l *Library) Clone() *Library {
 	return &Library{drivers}
 }
 
-// Load adds every file of a folder, and of those below it, that ends in .schema.json.
+// Load adds every file of a folder, and of those below it that are not hidden, that ends in .schema.json.
 // One error names all wrong files; the right ones are added.
 func (l *Library) Load(folder fs.FS) error {
 	var errs []error
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
 		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".schema.json") {
 			return err
 		}

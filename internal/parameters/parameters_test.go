@@ -105,6 +105,7 @@ func TestLoad(t *testing.T) {
 		"a/good.schema.json":      {Data: []byte(`{"x-dra-driver": "a.example.com", "properties": {"apiVersion": {"const": "v1"}, "kind": {"const": "A"}}}`)},
 		"a/other.schema.json":     {Data: []byte(`{"x-dra-driver": "a.example.com"}`)},
 		"notes.txt":               {Data: []byte(`not read`)},
+		"..2026/a.schema.json":    {Data: []byte(`{"x-dra-driver": "hidden.example.com"}`)},
 		"no-json.schema.json":     {Data: []byte(`{`)},
 		"list.schema.json":        {Data: []byte(`[]`)},
 		"twice.schema.json":       {Data: []byte(`{"type": "object", "type": "object"}`)},

@@ -23,8 +23,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// Sources are the library and additional policies: folders with policies, or bundles of
-// OPA.
+// Sources are the library and additional policies: folders with policies, without hidden ones below
+// them, or bundles of OPA.
 func Sources(paths []string) ([]policy.Collection, error) {
 	sources := []policy.Collection{policy.Library()}
 	for _, path := range paths {
@@ -59,7 +59,10 @@ func policyFiles(path string) (fs.FS, error) {
 // hasPolicies returns an error if no file is a policy, as in a folder that is not the one that is meant.
 func hasPolicies(files fs.FS) error {
 	found := false
-	err := fs.WalkDir(files, ".", func(path string, _ fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
 		if found = err == nil && strings.HasSuffix(path, ".rego"); found {
 			return fs.SkipAll
 		}

@@ -167,6 +167,9 @@ func (c content) read(source Collection) error {
 	added := content{map[string]*ast.Module{}, map[string]*ast.Module{}, map[string]Metadata{}, map[string][]byte{}}
 	var errs []error
 	err := fs.WalkDir(source.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir // a mounted ConfigMap has its files in ..2026_11_27_… too
+		}
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".rego") {
 			return err
 		}
