@@ -55,7 +55,7 @@ func (s *Source) History(ctx context.Context, streams cmdutil.Streams, release R
 // historyOfFiles reads the ConfigMaps of files, however old, whatever the name of the controller is.
 func historyOfFiles(streams cmdutil.Streams, files []string) (*history.Store, error) {
 	store, found, shard := &history.Store{}, false, regexp.MustCompile(`^(.+-history)-\d+$`)
-	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(files...) {
+	for document, err := range (manifest.Reader{Stdin: streams.In, MaxBytes: manifest.DumpBytes}).Walk(files...) {
 		if err != nil {
 			return nil, err
 		}

@@ -144,7 +144,7 @@ func (l *Snapshot) readServer(r *reading) error {
 func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error) {
 	l := &Snapshot{}
 	var objects []any
-	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(files...) {
+	for document, err := range (manifest.Reader{Stdin: streams.In, MaxBytes: manifest.DumpBytes}).Walk(files...) {
 		if err != nil {
 			return nil, err
 		}

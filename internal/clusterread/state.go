@@ -88,7 +88,7 @@ func (s *State) read(ctx context.Context, r *reading) (err error) {
 func stateOfFiles(streams cmdutil.Streams, files []string) (*State, error) {
 	s, objects := &State{}, []any(nil)
 	s.Objects.Thresholds = defaultThresholds("unknown with --from-files")
-	for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(files...) {
+	for document, err := range (manifest.Reader{Stdin: streams.In, MaxBytes: manifest.DumpBytes}).Walk(files...) {
 		if err != nil {
 			return nil, err
 		}

@@ -14,14 +14,17 @@ import (
 // more than ten times what etcd stores of one object.
 const DefaultMaxBytes = 16 << 20
 
+// DumpBytes is the [Reader.MaxBytes] for what kubectl writes of a cluster: one list of all objects.
+const DumpBytes = 1 << 30
+
 // Reader reads manifests. Its zero value is ready for use, and one Reader may
 // be used by several goroutines at once unless they share Stdin.
 type Reader struct {
 	// Stdin is what the argument "-" reads; nil means os.Stdin.
 	Stdin io.Reader
 	// MaxBytes is the size up to which one document of a file is read, and up
-	// to which its aliases may expand; 0 stands for [DefaultMaxBytes]. A list
-	// counts as one document.
+	// to which its aliases may expand, by [DefaultMaxBytes] at most; 0 stands
+	// for [DefaultMaxBytes]. A list counts as one document.
 	MaxBytes int
 }
 

@@ -237,3 +237,20 @@ func TestWalk(t *testing.T) {
 		break
 	}
 }
+
+// TestDump: a dump is read up to its size, while aliases make no more of it than of other documents.
+func TestDump(t *testing.T) {
+	reader := manifest.Reader{MaxBytes: manifest.DumpBytes}
+	long := strings.Repeat("x", 17<<20)
+	for text, want := range map[string]string{
+		"kind: A\na: " + long:                          "",
+		"kind: A\na: &a " + long + "\nb: *a\n":         "with this alias the document grows beyond",
+		"kind: A\na: &a " + long[:1<<20] + "\nb: *a\n": "",
+	} {
+		for _, err := range reader.Read("x.yaml", strings.NewReader(text)) {
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%.20s: %.200v, want %q", text, err, want)
+			}
+		}
+	}
+}

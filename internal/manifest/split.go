@@ -105,8 +105,7 @@ func (s *splitter) add(line []byte, whole bool) error {
 	for {
 		if s.current.refused == nil && len(s.current.text)+len(line) > s.limit {
 			s.current.text = nil
-			s.current.refused = &Error{Line: max(s.current.content, s.current.line), Column: 1,
-				Message: fmt.Sprintf("the document is larger than %d bytes: split it, or let lint read more with --max-document-size", s.limit)}
+			s.current.refused = &Error{Line: max(s.current.content, s.current.line), Column: 1, Message: s.tooLarge()}
 		}
 		if s.current.refused == nil {
 			s.current.text = append(s.current.text, line...)
@@ -121,6 +120,14 @@ func (s *splitter) add(line []byte, whole bool) error {
 			return err
 		}
 	}
+}
+
+func (s *splitter) tooLarge() string {
+	message := fmt.Sprintf("the document is larger than %d bytes: split it", s.limit)
+	if s.limit < DumpBytes {
+		message += ", or let lint read more with --max-document-size"
+	}
+	return message
 }
 
 func (s *splitter) skipLine(whole bool) error {

@@ -130,7 +130,7 @@ func ownObjectsOf(streams cmdutil.Streams, files []string) (found ownObjects, _ 
 	if len(files) == 0 {
 		return found, nil
 	}
-	for document, err := range (manifest.Reader{}).Walk(files...) {
+	for document, err := range (manifest.Reader{MaxBytes: manifest.DumpBytes}).Walk(files...) {
 		if err != nil {
 			return found, err
 		}

@@ -184,7 +184,7 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 	if slices.Contains(o.read.Files, "-") {
 		return audit.Result{}, errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
-	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
+	reader := manifest.Reader{Stdin: streams.In, MaxBytes: manifest.DumpBytes}
 	clusterView, err := lint.ClusterView(reader, o.read.Files)
 	if err != nil {
 		return audit.Result{}, fmt.Errorf("--from-files: %w", err)

@@ -251,7 +251,7 @@ func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, _ *t
 	if slices.Contains(o.read.Files, "-") {
 		return errors.New("--from-files -: standard input cannot be read twice; name a file")
 	}
-	reader := manifest.Reader{Stdin: streams.In, MaxBytes: 16 << 20}
+	reader := manifest.Reader{Stdin: streams.In, MaxBytes: manifest.DumpBytes}
 	var clusterView validate.ClusterView
 	clusterView, err := lint.ClusterView(reader, o.read.Files)
 	if err != nil {

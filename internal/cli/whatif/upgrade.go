@@ -94,7 +94,7 @@ const maxBatch = 4 << 20
 // walk checks the objects of files or of the cluster.
 func (o upgradeOptions) walk(ctx context.Context, streams cmdutil.Streams, d *difference) error {
 	if o.read.Files != nil {
-		for document, err := range (manifest.Reader{Stdin: streams.In}).Walk(o.read.Files...) {
+		for document, err := range (manifest.Reader{Stdin: streams.In, MaxBytes: manifest.DumpBytes}).Walk(o.read.Files...) {
 			if err != nil {
 				return err
 			}

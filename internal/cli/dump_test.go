@@ -1,0 +1,33 @@
+package cli_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dra-steward/dra-steward/internal/cli"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+)
+
+// TestLargeDump: commands read the list of all objects of a cluster, which is larger than any manifest.
+func TestLargeDump(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dump.json")
+	dump := fmt.Sprintf(`{"apiVersion": "v1", "kind": "List", "items": [
+		{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu", "annotations": {"large": %q}}},
+		{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dra-steward-history-0"}}]}`, strings.Repeat("x", 17<<20))
+	if err := os.WriteFile(file, []byte(dump), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"audit"}, {"report"}, {"devices"}, {"impact", "rule"}, {"history", "gpu.example.com"}, {"whatif", "upgrade", "--to", "1.37"}} {
+		t.Run(args[0], func(t *testing.T) {
+			var out, errs bytes.Buffer
+			cli.Run(t.Context(), append(args, "--from-files", file), cmdutil.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+			if all := out.String() + errs.String(); strings.Contains(all, "larger than") || strings.Contains(all, "unknown flag") {
+				t.Errorf("%.300s", all)
+			}
+		})
+	}
+}
